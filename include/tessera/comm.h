@@ -1,0 +1,116 @@
+/* Teams of ranks and their collectives.
+ *
+ * Every collective is asynchronous: it returns a tess_work that the caller must wait on (or cancel); a NULL `work`
+ * argument means "wait here". Buffers belong to the operation until then. Every rank of the team must call the same
+ * operations in the same order with matching arguments; each call carries a fingerprint (team, sequence number,
+ * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Sums are a binary tree over the team's ranks
+ * (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing but the data and
+ * the number of ranks.
+ *
+ * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called different
+ * things; the message names who and what), TESS_E_PEER_LOST (a rank died; names rank, signal or exit code and its last
+ * operation), TESS_E_TIMEOUT (names the ranks that did not come). After the last three the team is broken: further calls
+ * return the same error. Not thread-safe per team; distinct teams may be used from distinct threads. */
+#ifndef TESSERA_COMM_H
+#define TESSERA_COMM_H
+
+#include "tessera/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tess_work tess_work;
+
+typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
+
+TESS_API int tess_team_rank(const tess_team *team); /* this rank's number inside the team */
+TESS_API int tess_team_size(const tess_team *team);
+TESS_API int tess_team_global_rank(const tess_team *team, int team_rank);
+TESS_API const char *tess_team_name(const tess_team *team);
+TESS_API tess_runtime *tess_team_runtime(const tess_team *team);
+TESS_API void tess_team_set_timeout(tess_team *team, double seconds);
+
+/* Splits `parent`: ranks that pass the same `color` (>= 0) form a team, ordered by `key`, then by parent rank; color -1
+ * gets NULL. Collective over `parent`. `name` is for messages ("dp_shard"). */
+TESS_API tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **team);
+TESS_API void tess_team_destroy(tess_team **team);
+
+/* out = concatenation over ranks r of in_r (n elements each). */
+TESS_API tess_status tess_all_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
+                                     tess_work **work);
+
+/* out (n) = op over ranks r of in_r[rank * n + i]; in holds size * n elements. May not overlap. */
+TESS_API tess_status tess_reduce_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
+                                         tess_op op, tess_work **work);
+
+/* out (n) = op over ranks of in (n); in == out is allowed. */
+TESS_API tess_status tess_all_reduce(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_op op,
+                                     tess_work **work);
+
+TESS_API tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tess_dtype dtype, int root,
+                                    tess_work **work);
+
+/* Block r of `in` goes to rank r, n elements each. */
+TESS_API tess_status tess_all_to_all(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
+                                     tess_work **work);
+
+/* Uneven: in_counts[r] elements from in + in_offsets[r] go to rank r, which must expect as many. Offsets in elements. The
+ * four arrays (size of the team each) are borrowed until the work completes. */
+TESS_API tess_status tess_all_to_all_v(tess_team *team, const void *in, const size_t *in_counts,
+                                       const size_t *in_offsets, void *out, const size_t *out_counts,
+                                       const size_t *out_offsets, tess_dtype dtype, tess_work **work);
+
+/* gather: root's `out` gets the concatenation (others pass NULL); scatter: the reverse. */
+TESS_API tess_status tess_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
+                                 tess_work **work);
+TESS_API tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
+                                  tess_work **work);
+
+/* Point to point, in order per (sender, receiver, tag). */
+TESS_API tess_status tess_send(tess_team *team, const void *in, size_t n, tess_dtype dtype, int to, uint32_t tag,
+                               tess_work **work);
+TESS_API tess_status tess_recv(tess_team *team, void *out, size_t n, tess_dtype dtype, int from, uint32_t tag,
+                               tess_work **work);
+
+TESS_API tess_status tess_barrier(tess_team *team, tess_work **work);
+
+/* ---- Coalesced forms for sharded parameters ------------------------------------------------------------------------
+ * A piece is one tensor inside a buffer: `n_rows` rows of `row` elements from element `offset` on, of which rank r owns
+ * the rows that tess_shard_rows(n_rows, size, r) says. A rank's own rows of all pieces, packed one after the other in
+ * order, are its shard (`shard_offset` is where this piece begins in it, in elements). */
+typedef struct tess_piece {
+    size_t offset;       /* of the whole tensor, in elements of the full buffer */
+    size_t n_rows;
+    size_t row;
+    size_t shard_offset; /* of this rank's rows, in elements of the shard */
+} tess_piece;
+
+/* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.
+ * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied. The pieces
+ * are borrowed until the work completes. */
+TESS_API tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtype in_dtype, void *full,
+                                            tess_dtype out_dtype, const tess_piece *pieces, size_t n_pieces,
+                                            tess_work **work);
+
+/* shard[rows of this rank] (+)= sum over ranks r, as the tree, of full_r[the same rows], in float32.
+ * With `accumulate` the old shard is added last: shard = tree + shard. `full` (F32 or BF16) is best memory from
+ * tess_window_alloc: the peers read it in place, and it may be written again once the work is complete on this rank.
+ * `shard` is F32. */
+TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
+                                                const tess_piece *pieces, size_t n_pieces, bool accumulate,
+                                                tess_work **work);
+
+/* ---- Work handles -------------------------------------------------------------------------------------------------- */
+/* Waits until the operation is complete, frees the handle and nulls it; timeout_s <= 0 takes the team's deadline. */
+TESS_API tess_status tess_work_wait(tess_work **work, double timeout_s);
+/* True when tess_work_wait would return at once. */
+TESS_API bool tess_work_done(tess_work *work);
+/* Gives the operation up; the team is broken from then on. */
+TESS_API void tess_work_cancel(tess_work **work);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+/* Fully sharded data parallel: units of parameters that are gathered, used and freed together.
+ *
+ * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard maps to (name, row) without flattening.
+ * Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The four hooks are
+ * plain calls that the engine makes around its own layers:
+ *
+ *     pre_forward   gather the unit            post_forward   free it (by policy)
+ *     pre_backward  gather it again, open the  post_backward  reduce-scatter the gradients into float32 shards, free
+ *                   gradient buffers
+ *
+ * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end, which
+ * completes the sums. Gradients are the pairwise binary tree over the global micro-batch index i = s * W + r, whatever the
+ * strategy and the world size (a power of two): the tree over ranks, then a binary counter of shard accumulators over s.
+ *
+ * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end, grad_norm. */
+#ifndef TESSERA_FSDP_H
+#define TESSERA_FSDP_H
+
+#include "tessera/mesh.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tess_fsdp tess_fsdp;
+typedef struct tess_unit tess_unit;
+
+/* What is replicated and what is sharded over the shard axis. */
+typedef enum tess_strategy {
+    TESS_STRATEGY_NONE,  /* DDP: parameters, gradients and optimizer state on every rank */
+    TESS_STRATEGY_ZERO1, /* optimizer state and master weights sharded */
+    TESS_STRATEGY_ZERO2, /* + gradients */
+    TESS_STRATEGY_FULL,  /* + parameters (ZeRO-3) */
+    TESS_STRATEGY_HYBRID /* FULL inside the shard axis, replicated over the replicate axis */
+} tess_strategy;
+
+typedef struct tess_fsdp_policy {
+    tess_strategy strategy;
+    tess_dtype param_dtype;    /* of gathered parameters: TESS_F32 or TESS_BF16 */
+    tess_dtype reduce_dtype;   /* of gradients on their way: TESS_F32 (or TESS_BF16: half the traffic, other bits) */
+    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded over n
+                                  ranks; on one host gathered parameters exist once, so n > 1 acts as 0 */
+    int prefetch;              /* units gathered ahead of use, 0.. */
+} tess_fsdp_policy;
+
+typedef struct tess_param_desc {
+    const char *name; /* copied */
+    tess_shape shape; /* global */
+    bool trainable;   /* false: frozen, no gradient, no optimizer state */
+    bool decay;       /* weight decay applies */
+} tess_param_desc;
+
+/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. */
+TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
+TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp); /* frees the units too */
+
+/* Adds a unit, in forward order, before materialize. The handle belongs to `fsdp`. */
+TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
+                                        tess_unit **unit);
+
+/* Writes rows [row_begin, row_begin + n_rows) of a parameter into dst (float32, row-major). Must be a pure function of
+ * its arguments: ranks call it for their own rows only, so nobody ever holds a whole model. */
+typedef tess_status (*tess_fill_fn)(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+
+/* Allocates shards and buffers and fills the master weights. */
+TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
+
+/* ---- A step -------------------------------------------------------------------------------------------------------- */
+TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
+TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
+TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);
+TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
+TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
+TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
+
+/* Between a pre and the matching post hook: the whole parameter in param dtype, and (backward) its gradient buffer in
+ * float32, full shape, content undefined: the engine overwrites it. NULL gradient for a frozen parameter. */
+TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
+TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
+
+/* Completes the gradient sums of the step. */
+TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
+
+/* Evaluation outside a step: pre_forward/post_forward may be called at any time outside step_begin..step_end. */
+
+/* ---- Shards: what optimizers, checkpoints and norms see ---------------------------------------------------------- */
+typedef struct tess_shard {
+    const char *name;
+    tess_shape shape;            /* global */
+    bool trainable, decay;
+    int64_t row_begin, n_rows;   /* rows of dimension 0 that `master` holds on this rank */
+    float *master;               /* (n_rows, ...) */
+    float *grad;                 /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
+    int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and writes
+                                            to disk: every row of a parameter is primary on exactly one rank */
+} tess_shard;
+
+TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */
+TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard);
+
+/* Must be called after master weights were changed (optimizer step, load): gathered copies are stale. Collective. */
+TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
+
+/* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row, added exactly, so no shard
+ * boundary can change a bit. Not finite when any gradient is not. */
+TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

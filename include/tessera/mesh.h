@@ -1,0 +1,53 @@
+/* tess_mesh: an n-dimensional, named, row-major grid of ranks with a team per axis.
+ *
+ * The last axis varies fastest: rank = ((c0 * d1) + c1) * d2 + c2. Ranks that differ in one coordinate only form that axis's
+ * team. */
+#ifndef TESSERA_MESH_H
+#define TESSERA_MESH_H
+
+#include "tessera/comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TESS_MESH_MAX_AXES = 6, TESS_MESH_NAME_SIZE = 24 };
+
+typedef struct tess_mesh tess_mesh;
+
+typedef struct tess_axis {
+    const char *name;
+    int size; /* one axis may say -1: whatever is left of the world */
+} tess_axis;
+
+/* Collective over the runtime's ranks. TESS_E_INVALID: sizes do not multiply to the world size (the message shows the
+ * arithmetic), a name twice, more than one -1. */
+TESS_API tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **mesh);
+TESS_API void tess_mesh_destroy(tess_mesh **mesh);
+
+TESS_API int tess_mesh_axes(const tess_mesh *mesh);
+TESS_API int tess_mesh_axis(const tess_mesh *mesh, const char *name); /* index, or -1 */
+TESS_API const char *tess_mesh_axis_name(const tess_mesh *mesh, int axis);
+TESS_API int tess_mesh_axis_size(const tess_mesh *mesh, int axis);
+TESS_API int tess_mesh_coordinate(const tess_mesh *mesh, int axis); /* of this rank */
+
+/* Rank to coordinates and back; -1 / TESS_E_INVALID outside the grid. */
+TESS_API tess_status tess_mesh_coordinates(const tess_mesh *mesh, int rank, int *coordinates);
+TESS_API int tess_mesh_rank(const tess_mesh *mesh, const int *coordinates);
+
+/* The team of this rank along one axis; owned by the mesh. NULL when there is no such axis. */
+TESS_API tess_team *tess_mesh_team(const tess_mesh *mesh, const char *axis);
+
+/* A sub-mesh over the named axes (in the mesh's order), the others fixed at this rank's coordinates, and the team of all its
+ * ranks (row-major). Collective over the whole mesh. */
+TESS_API tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_names, tess_mesh **slice);
+TESS_API tess_team *tess_mesh_all(const tess_mesh *mesh);
+
+/* "mesh 2 x 4 (dp_replicate, dp_shard)\n  dp_replicate 0: ranks 0 1 2 3\n..."; returns the length as snprintf does. */
+TESS_API int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

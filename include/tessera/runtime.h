@@ -1,0 +1,65 @@
+/* tess_runtime: this process's place in the job. Made once, passed explicitly; there is no other global state.
+ *
+ * A program started by `tessera run -n N -- PROGRAM` (or by `tessera train`) finds its rank and the job's shared memory in
+ * the environment and joins it; started alone it is a job of one rank (backend `self`). */
+#ifndef TESSERA_RUNTIME_H
+#define TESSERA_RUNTIME_H
+
+#include "tessera/memory.h"
+#include "tessera/status.h"
+#include "tessera/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tess_runtime tess_runtime;
+typedef struct tess_team tess_team;
+
+typedef struct tess_runtime_options {
+    int n_threads;           /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
+    double comm_timeout_s;   /* deadline of a collective; 0: 600 */
+    uint64_t config_hash;    /* ranks whose hashes differ are refused; 0: not checked */
+    const char *kernels;     /* "ref", "avx2", "avx512", "amx"; NULL: TESSERA_CPU or the best that the CPU has */
+} tess_runtime_options;
+
+/* Joins the job. Collective over the job's ranks. `options` may be NULL.
+ * TESS_E_MISMATCH: ranks differ in config hash or library version (names who); TESS_E_TIMEOUT: a rank never came;
+ * TESS_E_INVALID: contradictory environment. Destroy with tess_runtime_destroy, after all that was made from it. */
+TESS_API tess_status tess_runtime_create(const tess_runtime_options *options, tess_runtime **runtime);
+
+/* Leaves the job in an orderly way (others see "exited", not "lost") and nulls the handle. Not collective. */
+TESS_API void tess_runtime_destroy(tess_runtime **runtime);
+
+TESS_API int tess_runtime_rank(const tess_runtime *runtime);
+TESS_API int tess_runtime_world(const tess_runtime *runtime);
+TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self" or "shm" */
+TESS_API tess_mem *tess_runtime_mem(const tess_runtime *runtime);
+TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks; owned by the runtime */
+
+/* What the rank is doing, for whoever looks from outside (the board): a short static string such as "forward", with the
+ * step and the micro-batch or layer (-1: none). A few stores, no lock. */
+TESS_API void tess_runtime_phase(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);
+
+/* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
+ * agree on it (an all_reduce with max) before acting on it. */
+TESS_API bool tess_runtime_stop_requested(const tess_runtime *runtime);
+TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
+
+/* Memory that peers on this host can read: `bytes` in every rank's own window, zeroed, aligned to 4096. Collectives on
+ * such memory go straight from the peers' windows, without a staging copy. Collective over `team` with equal `bytes`.
+ * Counted in `pool` (bytes on every rank). Free (collective too) with tess_window_free. */
+TESS_API tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
+TESS_API void tess_window_free(tess_team *team, void *window);
+
+/* Memory of which the team's ranks on one host share a single copy, zeroed, aligned to 4096. Collective over `team` with
+ * equal `bytes`. Counted in `pool` once per host (on the team's first rank there). Free (collective) with
+ * tess_shared_free. */
+TESS_API tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
+TESS_API void tess_shared_free(tess_team *team, void *shared);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,57 @@
+/* Element types and shapes. */
+#ifndef TESSERA_TYPES_H
+#define TESSERA_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera/export.h"
+#include "tessera/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Numbers are stable: they travel in fingerprints and files. */
+typedef enum tess_dtype {
+    TESS_F32 = 0,
+    TESS_BF16 = 1,
+    TESS_F16 = 2,
+    TESS_I32 = 3,
+    TESS_I64 = 4,
+    TESS_U8 = 5,
+    TESS_DTYPE_COUNT
+} tess_dtype;
+
+TESS_API size_t tess_dtype_size(tess_dtype dtype);      /* bytes an element */
+TESS_API const char *tess_dtype_name(tess_dtype dtype); /* "float32", "bfloat16", ... as torch spells them */
+
+/* Reads "bfloat16"/"bf16", "float32"/"fp32", ...; TESS_E_INVALID names the choices. */
+TESS_API tess_status tess_dtype_parse(const char *text, tess_dtype *dtype);
+
+enum { TESS_MAX_DIMS = 4 };
+
+/* Row-major extents; a scalar has n_dims 0. */
+typedef struct tess_shape {
+    int n_dims;
+    int64_t dim[TESS_MAX_DIMS];
+} tess_shape;
+
+TESS_API int64_t tess_shape_count(const tess_shape *shape);     /* elements in all */
+TESS_API int64_t tess_shape_rows(const tess_shape *shape);      /* dim[0]; 1 for a scalar */
+TESS_API int64_t tess_shape_row_count(const tess_shape *shape); /* elements in one row of dim 0 */
+TESS_API bool tess_shape_equal(const tess_shape *a, const tess_shape *b);
+
+/* "[4096, 11008]"; returns text. */
+TESS_API const char *tess_shape_format(const tess_shape *shape, char *text, size_t size);
+
+/* The rows of `n_rows` that part `index` of `n_parts` owns, in chunks of ceil(n_rows / n_parts) as torch.chunk cuts
+ * them: the last parts may be short or empty. */
+TESS_API void tess_shard_rows(int64_t n_rows, int n_parts, int index, int64_t *begin, int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

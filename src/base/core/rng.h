@@ -1,0 +1,38 @@
+/* Counter-based randomness: Philox4x32-10 (Salmon et al., SC'11, doi:10.1145/2063384.2063405).
+ *
+ * Every random number is a pure function of (seed, purpose, stream, index): no generator state, nothing to shard or to save. */
+#ifndef TESS_BASE_CORE_RNG_H
+#define TESS_BASE_CORE_RNG_H
+
+#include <stdint.h>
+
+/* What a number is drawn for, so that equal indices never share one. Numbers are stable: they decide a run's bits. */
+typedef enum tess_purpose {
+    TESS_RNG_INIT = 1,    /* weights: stream = hash of the tensor's name, index = element */
+    TESS_RNG_SHUFFLE = 2, /* data order: stream = epoch */
+    TESS_RNG_SAMPLE = 3,  /* token sampling: stream = prompt, index = position */
+    TESS_RNG_TEST = 4
+} tess_purpose;
+
+/* Four independent 32-bit words for one counter. */
+void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index, uint32_t out[4]);
+
+uint64_t tess_rng_u64(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
+/* In [0, 1), 24 random bits. */
+float tess_rng_uniform(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
+/* Standard normal by Box-Muller, in double, rounded once. The same bits on every machine (own log, sin, cos are not
+ * needed: libm's double results are rounded to float; tests hold the first values). */
+float tess_rng_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
+
+/* out[i] = mean + std * normal(first + i) */
+void tess_rng_fill_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t first, int64_t n, float mean,
+                          float std, float *out);
+
+/* A permutation of [0, n): index -> where it goes, by a Feistel network with cycle walking; no table. n < 2^62. */
+uint64_t tess_rng_permute(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t n, uint64_t index);
+
+/* 64-bit FNV-1a, for names and configurations; never for trust. */
+uint64_t tess_hash_bytes(const void *data, uint64_t n, uint64_t seed);
+uint64_t tess_hash_text(const char *text);
+
+#endif

@@ -1,0 +1,25 @@
+/* JSON from outside, bounded: jansson with limits on size and depth, duplicate keys refused where asked, and errors that
+ * name file and line. Numbers as written for reading metrics back are the writer's business (tess_json_write_*). */
+#ifndef TESS_BASE_TEXT_JSON_H
+#define TESS_BASE_TEXT_JSON_H
+
+#include <jansson.h>
+
+#include "tessera/types.h"
+
+/* `what` names the source in messages. *out is a new reference (json_decref). */
+tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
+tess_status tess_json_load(const char *path, size_t limit, json_t **out);
+
+/* Typed access to members of an object: absent key -> `fallback` untouched result and TESS_OK; wrong type ->
+ * TESS_E_FORMAT naming `what` and the key. JSON null counts as absent. */
+tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *value);
+tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *value);
+tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);
+tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **value);
+
+/* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
+const char *tess_format_double(double value, char *text, size_t size);
+const char *tess_format_float(float value, char *text, size_t size);
+
+#endif

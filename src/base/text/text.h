@@ -1,0 +1,29 @@
+/* Strings: nearest names, growing buffers, UTF-8. */
+#ifndef TESS_BASE_TEXT_TEXT_H
+#define TESS_BASE_TEXT_TEXT_H
+
+#include "tessera/memory.h"
+
+/* A growing byte string from a pool; always NUL-terminated. Zero-initialise, then set mem. */
+typedef struct tess_buffer {
+    tess_mem *mem;
+    char *data;
+    size_t size, capacity;
+} tess_buffer;
+
+tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size);
+tess_status tess_buffer_printf(tess_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tess_buffer_free(tess_buffer *buffer);
+
+/* Edit distance (Damerau-Levenshtein, restricted), capped at 63 characters. */
+int tess_text_distance(const char *a, const char *b);
+
+/* Decodes one code point at s[0..n); returns its bytes, or 0 when the bytes are not valid UTF-8 (overlong, surrogate, cut). */
+int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point);
+int tess_utf8_encode(uint32_t code_point, uint8_t out[4]);
+
+/* "1.5 GiB", "312 B"; "12.3 M". Return text. */
+const char *tess_format_bytes(double bytes, char *text, size_t size);
+const char *tess_format_count(double count, char *text, size_t size);
+
+#endif

@@ -1,0 +1,190 @@
+#include "support/test.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+
+static tess_mem *the_mem;
+static char the_folder[256];
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const double timeout_factor = 16;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+static const double timeout_factor = 16;
+#else
+static const double timeout_factor = 1;
+#endif
+#else
+static const double timeout_factor = 1;
+#endif
+
+tess_mem *test_mem(void)
+{
+    if (the_mem == NULL && tess_mem_create(&the_mem) != TESS_OK)
+        test_fail(__FILE__, __LINE__, "no memory pools");
+    return the_mem;
+}
+
+const char *test_folder(void)
+{
+    if (the_folder[0] == '\0') {
+        const char *base = getenv("TMPDIR");
+        snprintf(the_folder, sizeof(the_folder), "%s/tess-test-XXXXXX", base != NULL ? base : "/tmp");
+        if (mkdtemp(the_folder) == NULL)
+            test_fail(__FILE__, __LINE__, "cannot make a folder in /tmp");
+    }
+    return the_folder;
+}
+
+const char *test_path(const char *relative)
+{
+    static char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", TESS_TESTS_DIR, relative);
+    return path;
+}
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "    %s:%d: ", file, line);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want, const char *needle)
+{
+    if (got != want)
+        test_fail(file, line, "%s gave %s (%s), expected %s", call, tess_status_name(got),
+                  got == TESS_OK ? "ok" : tess_error_message(), tess_status_name(want));
+    if (needle != NULL && strstr(tess_error_message(), needle) == NULL)
+        test_fail(file, line, "%s: expected \"%s\" in the message \"%s\"", call, needle, tess_error_message());
+}
+
+void test_expect_close(const char *file, int line, const char *what, const float *a, const float *b, size_t n, double rtol,
+                       double atol)
+{
+    double largest = 0, worst = -1;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(b[i]) && fabs(b[i]) > largest)
+            largest = fabs(b[i]);
+        double error = a[i] == b[i] ? 0 : fabs((double)a[i] - b[i]);
+        if (!(error <= worst)) {
+            worst = error;
+            at = i;
+        }
+        if (isnan(error))
+            break;
+    }
+    if (n > 0 && !(worst <= atol + rtol * largest))
+        test_fail(file, line, "%s[%zu of %zu] is %.9g, expected %.9g: error %.3g of largest %.3g, allowed %.3g", what, at, n,
+                  a[at], b[at], worst, largest, atol + rtol * largest);
+}
+
+void test_expect_same(const char *file, int line, const char *what, const void *a, const void *b, size_t n, size_t size)
+{
+    if (n == 0 || memcmp(a, b, n * size) == 0)
+        return;
+    const unsigned char *x = a, *y = b;
+    size_t i = 0;
+    while (memcmp(x + i * size, y + i * size, size) == 0)
+        i++;
+    unsigned long long u = 0, v = 0;
+    memcpy(&u, x + i * size, size < 8 ? size : 8);
+    memcpy(&v, y + i * size, size < 8 ? size : 8);
+    if (size == 4) {
+        float f, g;
+        memcpy(&f, &u, 4);
+        memcpy(&g, &v, 4);
+        test_fail(file, line, "%s[%zu of %zu] differs: 0x%08llx (%.9g), expected 0x%08llx (%.9g)", what, i, n, u, f, v, g);
+    }
+    test_fail(file, line, "%s[%zu of %zu] differs: 0x%llx, expected 0x%llx", what, i, n, u, v);
+}
+
+static void finish_case(void)
+{
+    if (the_folder[0] != '\0')
+        tess_os_remove_tree(the_folder);
+    if (the_mem != NULL) {
+        size_t leaked = tess_mem_destroy(&the_mem);
+        if (leaked != 0)
+            test_fail(__FILE__, __LINE__, "%zu blocks of the memory pools were never freed", leaked);
+    }
+}
+
+static void run_in_rank(void);
+static void (*rank_body)(void);
+
+static void run_in_rank(void)
+{
+    rank_body();
+    finish_case();
+}
+
+/* Runs the case in a child; 0 when it passed. */
+static int run_case(const test_case *test, int ranks)
+{
+    double timeout = (test->timeout_s > 0 ? test->timeout_s : 60) * timeout_factor;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (ranks == 0) {
+            test->run();
+            finish_case();
+            exit(0);
+        }
+        rank_body = test->run;
+        exit(test_run_ranks != NULL ? test_run_ranks(ranks, run_in_rank, timeout) : 1);
+    }
+    double begin = tess_os_now_s();
+    int state = 0;
+    while (waitpid(pid, &state, WNOHANG) == 0) {
+        if (tess_os_now_s() - begin > timeout + 5) {
+            fprintf(stderr, "    took longer than %.0f s: killed\n", timeout);
+            kill(pid, SIGKILL);
+            waitpid(pid, &state, 0);
+            return 1;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (WIFSIGNALED(state)) {
+        fprintf(stderr, "    ended by signal %d (%s)\n", WTERMSIG(state), strsignal(WTERMSIG(state)));
+        return 1;
+    }
+    return WEXITSTATUS(state) != 0;
+}
+
+int test_main(int argc, char **argv, const test_case *cases, size_t n_cases)
+{
+    static const int all_ranks[] = {1, 2, 3, 4, 8};
+    int n_failed = 0, n_run = 0;
+    for (size_t i = 0; i < n_cases; i++) {
+        const test_case *test = &cases[i];
+        if (argc > 1 && strstr(test->name, argv[1]) == NULL)
+            continue;
+        for (int k = 0; k < (test->ranks < 0 ? 5 : 1); k++) {
+            int ranks = test->ranks < 0 ? all_ranks[k] : test->ranks;
+            double begin = tess_os_now_s();
+            int failed = run_case(test, ranks);
+            printf("%s %s", failed ? "FAILED" : "ok    ", test->name);
+            if (ranks > 0)
+                printf(" [%d rank%s]", ranks, ranks > 1 ? "s" : "");
+            printf(" (%.2f s)\n", tess_os_now_s() - begin);
+            fflush(stdout);
+            n_failed += failed;
+            n_run++;
+        }
+    }
+    printf("%d passed, %d failed\n", n_run - n_failed, n_failed);
+    return n_failed > 0 || n_run == 0;
+}
