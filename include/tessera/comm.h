@@ -3,14 +3,14 @@
  * Every collective is asynchronous: it returns a tess_work that the caller must wait on (or cancel); a NULL `work`
  * argument means "wait here". Buffers belong to the operation until then. Every rank of the team must call the same
  * operations in the same order with matching arguments; each call carries a fingerprint (team, sequence number,
- * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Sums are a binary tree over the team's ranks
- * (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing but the data and
- * the number of ranks.
+ * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Sums are a binary tree over the
+ * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
+ * but the data and the number of ranks.
  *
- * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called different
- * things; the message names who and what), TESS_E_PEER_LOST (a rank died; names rank, signal or exit code and its last
- * operation), TESS_E_TIMEOUT (names the ranks that did not come). After the last three the team is broken: further calls
- * return the same error. Not thread-safe per team; distinct teams may be used from distinct threads. */
+ * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called
+ * different things; the message names who and what), TESS_E_PEER_LOST (a rank died; names rank, signal or exit code and
+ * its last operation), TESS_E_TIMEOUT (names the ranks that did not come). After the last three the team is broken:
+ * further calls return the same error. Not thread-safe per team; distinct teams may be used from distinct threads. */
 #ifndef TESSERA_COMM_H
 #define TESSERA_COMM_H
 
@@ -55,8 +55,8 @@ TESS_API tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tes
 TESS_API tess_status tess_all_to_all(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                      tess_work **work);
 
-/* Uneven: in_counts[r] elements from in + in_offsets[r] go to rank r, which must expect as many. Offsets in elements. The
- * four arrays (size of the team each) are borrowed until the work completes. */
+/* Uneven: in_counts[r] elements from in + in_offsets[r] go to rank r, which must expect as many. Offsets in elements.
+ * The four arrays (size of the team each) are borrowed until the work completes. */
 TESS_API tess_status tess_all_to_all_v(tess_team *team, const void *in, const size_t *in_counts,
                                        const size_t *in_offsets, void *out, const size_t *out_counts,
                                        const size_t *out_offsets, tess_dtype dtype, tess_work **work);
@@ -80,15 +80,15 @@ TESS_API tess_status tess_barrier(tess_team *team, tess_work **work);
  * the rows that tess_shard_rows(n_rows, size, r) says. A rank's own rows of all pieces, packed one after the other in
  * order, are its shard (`shard_offset` is where this piece begins in it, in elements). */
 typedef struct tess_piece {
-    size_t offset;       /* of the whole tensor, in elements of the full buffer */
+    size_t offset; /* of the whole tensor, in elements of the full buffer */
     size_t n_rows;
     size_t row;
     size_t shard_offset; /* of this rank's rows, in elements of the shard */
 } tess_piece;
 
 /* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.
- * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied. The pieces
- * are borrowed until the work completes. */
+ * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied. The
+ * pieces are borrowed until the work completes. */
 TESS_API tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtype in_dtype, void *full,
                                             tess_dtype out_dtype, const tess_piece *pieces, size_t n_pieces,
                                             tess_work **work);
@@ -101,7 +101,8 @@ TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *ful
                                                 const tess_piece *pieces, size_t n_pieces, bool accumulate,
                                                 tess_work **work);
 
-/* ---- Work handles -------------------------------------------------------------------------------------------------- */
+/* ---- Work handles --------------------------------------------------------------------------------------------------
+ */
 /* Waits until the operation is complete, frees the handle and nulls it; timeout_s <= 0 takes the team's deadline. */
 TESS_API tess_status tess_work_wait(tess_work **work, double timeout_s);
 /* True when tess_work_wait would return at once. */

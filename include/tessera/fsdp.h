@@ -1,18 +1,20 @@
 /* Fully sharded data parallel: units of parameters that are gathered, used and freed together.
  *
  * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard maps to (name, row) without flattening.
- * Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The four hooks are
- * plain calls that the engine makes around its own layers:
+ * Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The four hooks
+ * are plain calls that the engine makes around its own layers:
  *
  *     pre_forward   gather the unit            post_forward   free it (by policy)
  *     pre_backward  gather it again, open the  post_backward  reduce-scatter the gradients into float32 shards, free
  *                   gradient buffers
  *
- * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end, which
- * completes the sums. Gradients are the pairwise binary tree over the global micro-batch index i = s * W + r, whatever the
- * strategy and the world size (a power of two): the tree over ranks, then a binary counter of shard accumulators over s.
+ * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end,
+ * which completes the sums. Gradients are the pairwise binary tree over the global micro-batch index i = s * W + r,
+ * whatever the strategy and the world size (a power of two): the tree over ranks, then a binary counter of shard
+ * accumulators over s.
  *
- * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end, grad_norm. */
+ * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
+ * grad_norm. */
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
@@ -38,8 +40,8 @@ typedef struct tess_fsdp_policy {
     tess_strategy strategy;
     tess_dtype param_dtype;    /* of gathered parameters: TESS_F32 or TESS_BF16 */
     tess_dtype reduce_dtype;   /* of gradients on their way: TESS_F32 (or TESS_BF16: half the traffic, other bits) */
-    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded over n
-                                  ranks; on one host gathered parameters exist once, so n > 1 acts as 0 */
+    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded
+                                  over n ranks; on one host gathered parameters exist once, so n > 1 acts as 0 */
     int prefetch;              /* units gathered ahead of use, 0.. */
 } tess_fsdp_policy;
 
@@ -65,7 +67,8 @@ typedef tess_status (*tess_fill_fn)(void *context, const char *name, int64_t row
 /* Allocates shards and buffers and fills the master weights. */
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
 
-/* ---- A step -------------------------------------------------------------------------------------------------------- */
+/* ---- A step --------------------------------------------------------------------------------------------------------
+ */
 TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);
@@ -86,13 +89,13 @@ TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 /* ---- Shards: what optimizers, checkpoints and norms see ---------------------------------------------------------- */
 typedef struct tess_shard {
     const char *name;
-    tess_shape shape;            /* global */
+    tess_shape shape; /* global */
     bool trainable, decay;
-    int64_t row_begin, n_rows;   /* rows of dimension 0 that `master` holds on this rank */
-    float *master;               /* (n_rows, ...) */
-    float *grad;                 /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
-    int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and writes
-                                            to disk: every row of a parameter is primary on exactly one rank */
+    int64_t row_begin, n_rows;           /* rows of dimension 0 that `master` holds on this rank */
+    float *master;                       /* (n_rows, ...) */
+    float *grad;                         /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
+    int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and
+                                            writes to disk: every row of a parameter is primary on exactly one rank */
 } tess_shard;
 
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */

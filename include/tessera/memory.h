@@ -12,20 +12,20 @@
 extern "C" {
 #endif
 
-#define TESS_POOL_LIST(X)                                                                                              \
-    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */                          \
-    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                                                \
-    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                                              \
-    X(TESS_POOL_ACTIVATIONS, "activations") /* what forward keeps for backward, and work space */                      \
-    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */                       \
-    X(TESS_POOL_KV_CACHE, "kv-cache")                                                                                  \
+#define TESS_POOL_LIST(X)                                                                         \
+    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */     \
+    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                           \
+    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                         \
+    X(TESS_POOL_ACTIVATIONS, "activations") /* what forward keeps for backward, and work space */ \
+    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */  \
+    X(TESS_POOL_KV_CACHE, "kv-cache")                                                             \
     X(TESS_POOL_MISC, "misc")
 
 typedef enum tess_pool {
 #define X(name, text) name,
     TESS_POOL_LIST(X)
 #undef X
-    TESS_POOL_COUNT
+        TESS_POOL_COUNT
 } tess_pool;
 
 typedef struct tess_mem tess_mem;
@@ -50,7 +50,8 @@ TESS_API tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes,
 TESS_API tess_status tess_mem_alloc_array(tess_mem *mem, tess_pool pool, size_t count, size_t size, const char *what,
                                           void **out);
 
-/* Moves a block to `bytes`, keeping its content (new bytes are zero); *ptr may be NULL. On failure *ptr is untouched. */
+/* Moves a block to `bytes`, keeping its content (new bytes are zero); *ptr may be NULL. On failure *ptr is untouched.
+ */
 TESS_API tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **ptr);
 
 /* NULL is fine. */

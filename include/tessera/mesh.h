@@ -1,7 +1,7 @@
 /* tess_mesh: an n-dimensional, named, row-major grid of ranks with a team per axis.
  *
- * The last axis varies fastest: rank = ((c0 * d1) + c1) * d2 + c2. Ranks that differ in one coordinate only form that axis's
- * team. */
+ * The last axis varies fastest: rank = ((c0 * d1) + c1) * d2 + c2. Ranks that differ in one coordinate only form that
+ * axis's team. */
 #ifndef TESSERA_MESH_H
 #define TESSERA_MESH_H
 
@@ -38,8 +38,8 @@ TESS_API int tess_mesh_rank(const tess_mesh *mesh, const int *coordinates);
 /* The team of this rank along one axis; owned by the mesh. NULL when there is no such axis. */
 TESS_API tess_team *tess_mesh_team(const tess_mesh *mesh, const char *axis);
 
-/* A sub-mesh over the named axes (in the mesh's order), the others fixed at this rank's coordinates, and the team of all its
- * ranks (row-major). Collective over the whole mesh. */
+/* A sub-mesh over the named axes (in the mesh's order), the others fixed at this rank's coordinates, and the team of
+ * all its ranks (row-major). Collective over the whole mesh. */
 TESS_API tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_names, tess_mesh **slice);
 TESS_API tess_team *tess_mesh_all(const tess_mesh *mesh);
 

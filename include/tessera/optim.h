@@ -1,4 +1,5 @@
-/* AdamW over flat float32 shards, and learning-rate schedules. Element-wise: no order of summation, no communication. */
+/* AdamW over flat float32 shards, and learning-rate schedules. Element-wise: no order of summation, no communication.
+ */
 #ifndef TESSERA_OPTIM_H
 #define TESSERA_OPTIM_H
 
@@ -19,8 +20,8 @@ TESS_API tess_status tess_adamw_create(tess_fsdp *fsdp, const tess_adamw_options
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);
 
 /* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor), decoupled weight decay
- * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `step` counts from 1 (bias correction). Then tells fsdp that the parameters changed.
- * Collective because of that last part. */
+ * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `step` counts from 1 (bias correction). Then tells
+ * fsdp that the parameters changed. Collective because of that last part. */
 TESS_API tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
 /* Moments of shard `index` (as tess_fsdp_shard numbers them), for checkpoints; NULL when frozen. */

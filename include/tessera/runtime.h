@@ -1,7 +1,7 @@
 /* tess_runtime: this process's place in the job. Made once, passed explicitly; there is no other global state.
  *
- * A program started by `tessera run -n N -- PROGRAM` (or by `tessera train`) finds its rank and the job's shared memory in
- * the environment and joins it; started alone it is a job of one rank (backend `self`). */
+ * A program started by `tessera run -n N -- PROGRAM` (or by `tessera train`) finds its rank and the job's shared memory
+ * in the environment and joins it; started alone it is a job of one rank (backend `self`). */
 #ifndef TESSERA_RUNTIME_H
 #define TESSERA_RUNTIME_H
 
@@ -17,10 +17,10 @@ typedef struct tess_runtime tess_runtime;
 typedef struct tess_team tess_team;
 
 typedef struct tess_runtime_options {
-    int n_threads;           /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
-    double comm_timeout_s;   /* deadline of a collective; 0: 600 */
-    uint64_t config_hash;    /* ranks whose hashes differ are refused; 0: not checked */
-    const char *kernels;     /* "ref", "avx2", "avx512", "amx"; NULL: TESSERA_CPU or the best that the CPU has */
+    int n_threads;         /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
+    double comm_timeout_s; /* deadline of a collective; 0: 600 */
+    uint64_t config_hash;  /* ranks whose hashes differ are refused; 0: not checked */
+    const char *kernels;   /* "ref", "avx2", "avx512", "amx"; NULL: TESSERA_CPU or the best that the CPU has */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.
@@ -52,8 +52,8 @@ TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
 TESS_API tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
 TESS_API void tess_window_free(tess_team *team, void *window);
 
-/* Memory of which the team's ranks on one host share a single copy, zeroed, aligned to 4096. Collective over `team` with
- * equal `bytes`. Counted in `pool` once per host (on the team's first rank there). Free (collective) with
+/* Memory of which the team's ranks on one host share a single copy, zeroed, aligned to 4096. Collective over `team`
+ * with equal `bytes`. Counted in `pool` once per host (on the team's first rank there). Free (collective) with
  * tess_shared_free. */
 TESS_API tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
 TESS_API void tess_shared_free(tess_team *team, void *shared);

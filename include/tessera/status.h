@@ -1,7 +1,8 @@
 /* Statuses and the chain of context behind the newest one.
  *
- * Every call that can fail returns a tess_status. The text lives beside it, per thread, like errno: the innermost failure
- * writes the message, each caller that forwards it may put what it was doing in front ("load model: layer 3: ..."). */
+ * Every call that can fail returns a tess_status. The text lives beside it, per thread, like errno: the innermost
+ * failure writes the message, each caller that forwards it may put what it was doing in front ("load model: layer 3:
+ * ..."). */
 #ifndef TESSERA_STATUS_H
 #define TESSERA_STATUS_H
 
@@ -12,20 +13,20 @@ extern "C" {
 #endif
 
 /* Numbers are stable: they are part of the API. */
-#define TESS_STATUS_LIST(X)                                                                                            \
-    X(TESS_OK, 0, "ok")                                                                                                \
-    X(TESS_E_INVALID, -1, "invalid input")                                                                             \
-    X(TESS_E_NOMEM, -2, "out of memory")                                                                               \
-    X(TESS_E_IO, -3, "input/output error")                                                                             \
-    X(TESS_E_NOT_FOUND, -4, "not found")                                                                               \
-    X(TESS_E_FORMAT, -5, "malformed data")                                                                             \
-    X(TESS_E_UNSUPPORTED, -6, "not supported")                                                                         \
-    X(TESS_E_MISMATCH, -7, "ranks disagree")                                                                           \
-    X(TESS_E_PEER_LOST, -8, "a rank was lost")                                                                         \
-    X(TESS_E_TIMEOUT, -9, "deadline passed")                                                                           \
-    X(TESS_E_CANCELLED, -10, "cancelled")                                                                              \
-    X(TESS_E_INTERRUPTED, -11, "interrupted")                                                                          \
-    X(TESS_E_NO_SPACE, -12, "no space left on the device")                                                             \
+#define TESS_STATUS_LIST(X)                                \
+    X(TESS_OK, 0, "ok")                                    \
+    X(TESS_E_INVALID, -1, "invalid input")                 \
+    X(TESS_E_NOMEM, -2, "out of memory")                   \
+    X(TESS_E_IO, -3, "input/output error")                 \
+    X(TESS_E_NOT_FOUND, -4, "not found")                   \
+    X(TESS_E_FORMAT, -5, "malformed data")                 \
+    X(TESS_E_UNSUPPORTED, -6, "not supported")             \
+    X(TESS_E_MISMATCH, -7, "ranks disagree")               \
+    X(TESS_E_PEER_LOST, -8, "a rank was lost")             \
+    X(TESS_E_TIMEOUT, -9, "deadline passed")               \
+    X(TESS_E_CANCELLED, -10, "cancelled")                  \
+    X(TESS_E_INTERRUPTED, -11, "interrupted")              \
+    X(TESS_E_NO_SPACE, -12, "no space left on the device") \
     X(TESS_E_INTERNAL, -13, "internal error")
 
 typedef enum tess_status {
@@ -59,34 +60,34 @@ TESS_API tess_status tess_fail_context(tess_status status, const char *format, .
 #define TESS_FAIL(status, ...) tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
 
 /* Forwards a failure as it is. */
-#define TESS_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        tess_status tess_try_status_ = (call);                                                                         \
-        if (tess_try_status_ != TESS_OK)                                                                               \
-            return tess_try_status_;                                                                                   \
+#define TESS_TRY(call)                         \
+    do {                                       \
+        tess_status tess_try_status_ = (call); \
+        if (tess_try_status_ != TESS_OK)       \
+            return tess_try_status_;           \
     } while (0)
 
 /* Forwards a failure and says what was being done. */
-#define TESS_TRY_CTX(call, ...)                                                                                        \
-    do {                                                                                                               \
-        tess_status tess_try_status_ = (call);                                                                         \
-        if (tess_try_status_ != TESS_OK)                                                                               \
-            return tess_fail_context(tess_try_status_, __VA_ARGS__);                                                   \
+#define TESS_TRY_CTX(call, ...)                                      \
+    do {                                                             \
+        tess_status tess_try_status_ = (call);                       \
+        if (tess_try_status_ != TESS_OK)                             \
+            return tess_fail_context(tess_try_status_, __VA_ARGS__); \
     } while (0)
 
 /* Forwards a failure through a cleanup label; needs a local `tess_status status`. */
-#define TESS_GOTO(call, label)                                                                                         \
-    do {                                                                                                               \
-        status = (call);                                                                                               \
-        if (status != TESS_OK)                                                                                         \
-            goto label;                                                                                                \
+#define TESS_GOTO(call, label) \
+    do {                       \
+        status = (call);       \
+        if (status != TESS_OK) \
+            goto label;        \
     } while (0)
 
 /* Checks input; always compiled in. */
-#define TESS_CHECK(condition, status, ...)                                                                             \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return TESS_FAIL((status), __VA_ARGS__);                                                                   \
+#define TESS_CHECK(condition, status, ...)           \
+    do {                                             \
+        if (!(condition))                            \
+            return TESS_FAIL((status), __VA_ARGS__); \
     } while (0)
 
 #ifdef __cplusplus

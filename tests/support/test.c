@@ -61,7 +61,8 @@ void test_fail(const char *file, int line, const char *format, ...)
     exit(1);
 }
 
-void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want, const char *needle)
+void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want,
+                        const char *needle)
 {
     if (got != want)
         test_fail(file, line, "%s gave %s (%s), expected %s", call, tess_status_name(got),
@@ -70,8 +71,8 @@ void test_expect_status(const char *file, int line, const char *call, tess_statu
         test_fail(file, line, "%s: expected \"%s\" in the message \"%s\"", call, needle, tess_error_message());
 }
 
-void test_expect_close(const char *file, int line, const char *what, const float *a, const float *b, size_t n, double rtol,
-                       double atol)
+void test_expect_close(const char *file, int line, const char *what, const float *a, const float *b, size_t n,
+                       double rtol, double atol)
 {
     double largest = 0, worst = -1;
     size_t at = 0;
@@ -87,8 +88,8 @@ void test_expect_close(const char *file, int line, const char *what, const float
             break;
     }
     if (n > 0 && !(worst <= atol + rtol * largest))
-        test_fail(file, line, "%s[%zu of %zu] is %.9g, expected %.9g: error %.3g of largest %.3g, allowed %.3g", what, at, n,
-                  a[at], b[at], worst, largest, atol + rtol * largest);
+        test_fail(file, line, "%s[%zu of %zu] is %.9g, expected %.9g: error %.3g of largest %.3g, allowed %.3g", what,
+                  at, n, a[at], b[at], worst, largest, atol + rtol * largest);
 }
 
 void test_expect_same(const char *file, int line, const char *what, const void *a, const void *b, size_t n, size_t size)
@@ -106,7 +107,8 @@ void test_expect_same(const char *file, int line, const char *what, const void *
         float f, g;
         memcpy(&f, &u, 4);
         memcpy(&g, &v, 4);
-        test_fail(file, line, "%s[%zu of %zu] differs: 0x%08llx (%.9g), expected 0x%08llx (%.9g)", what, i, n, u, f, v, g);
+        test_fail(file, line, "%s[%zu of %zu] differs: 0x%08llx (%.9g), expected 0x%08llx (%.9g)", what, i, n, u, f, v,
+                  g);
     }
     test_fail(file, line, "%s[%zu of %zu] differs: 0x%llx, expected 0x%llx", what, i, n, u, v);
 }

@@ -1,5 +1,5 @@
-/* The test runner: a table of cases, each run in a process of its own with a time limit; cases with ranks run as that many
- * rank processes of one job. A failed expectation prints what differs and ends the case. */
+/* The test runner: a table of cases, each run in a process of its own with a time limit; cases with ranks run as that
+ * many rank processes of one job. A failed expectation prints what differs and ends the case. */
 #ifndef TESS_TEST_H
 #define TESS_TEST_H
 
@@ -22,10 +22,10 @@ typedef struct test_case {
 /* Runs all cases, or those whose name contains argv[1]. Returns the exit code. */
 int test_main(int argc, char **argv, const test_case *cases, size_t n_cases);
 
-#define TEST_MAIN(cases)                                                                                               \
-    int main(int argc, char **argv)                                                                                    \
-    {                                                                                                                  \
-        return test_main(argc, argv, (cases), sizeof(cases) / sizeof((cases)[0]));                                     \
+#define TEST_MAIN(cases)                                                           \
+    int main(int argc, char **argv)                                                \
+    {                                                                              \
+        return test_main(argc, argv, (cases), sizeof(cases) / sizeof((cases)[0])); \
     }
 
 /* A pool set for the case; leaks of it fail the case. */
@@ -38,39 +38,41 @@ const char *test_folder(void);
 const char *test_path(const char *relative);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want, const char *needle);
+void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want,
+                        const char *needle);
 /* Largest |a-b| <= atol + rtol * max|b| (relative to the largest value of b, the usual measure for whole tensors). */
-void test_expect_close(const char *file, int line, const char *what, const float *a, const float *b, size_t n, double rtol,
-                       double atol);
-void test_expect_same(const char *file, int line, const char *what, const void *a, const void *b, size_t n, size_t size);
+void test_expect_close(const char *file, int line, const char *what, const float *a, const float *b, size_t n,
+                       double rtol, double atol);
+void test_expect_same(const char *file, int line, const char *what, const void *a, const void *b, size_t n,
+                      size_t size);
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            test_fail(__FILE__, __LINE__, "expected %s", #condition);                                                  \
+#define EXPECT(condition)                                             \
+    do {                                                              \
+        if (!(condition))                                             \
+            test_fail(__FILE__, __LINE__, "expected %s", #condition); \
     } while (0)
-#define EXPECT_INT(got, want)                                                                                          \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), want_ = (long long)(want);                                                  \
-        if (got_ != want_)                                                                                             \
-            test_fail(__FILE__, __LINE__, "%s is %lld, expected %lld", #got, got_, want_);                             \
+#define EXPECT_INT(got, want)                                                              \
+    do {                                                                                   \
+        long long got_ = (long long)(got), want_ = (long long)(want);                      \
+        if (got_ != want_)                                                                 \
+            test_fail(__FILE__, __LINE__, "%s is %lld, expected %lld", #got, got_, want_); \
     } while (0)
-#define EXPECT_TEXT(got, want)                                                                                         \
-    do {                                                                                                               \
-        const char *got_ = (got), *want_ = (want);                                                                     \
-        if (strcmp(got_, want_) != 0)                                                                                  \
-            test_fail(__FILE__, __LINE__, "%s is \"%s\", expected \"%s\"", #got, got_, want_);                         \
+#define EXPECT_TEXT(got, want)                                                                 \
+    do {                                                                                       \
+        const char *got_ = (got), *want_ = (want);                                             \
+        if (strcmp(got_, want_) != 0)                                                          \
+            test_fail(__FILE__, __LINE__, "%s is \"%s\", expected \"%s\"", #got, got_, want_); \
     } while (0)
-#define EXPECT_CONTAINS(text, needle)                                                                                  \
-    do {                                                                                                               \
-        const char *text_ = (text), *needle_ = (needle);                                                               \
-        if (strstr(text_, needle_) == NULL)                                                                            \
-            test_fail(__FILE__, __LINE__, "expected \"%s\" in \"%s\"", needle_, text_);                                \
+#define EXPECT_CONTAINS(text, needle)                                                   \
+    do {                                                                                \
+        const char *text_ = (text), *needle_ = (needle);                                \
+        if (strstr(text_, needle_) == NULL)                                             \
+            test_fail(__FILE__, __LINE__, "expected \"%s\" in \"%s\"", needle_, text_); \
     } while (0)
 #define EXPECT_OK(call) test_expect_status(__FILE__, __LINE__, #call, (call), TESS_OK, NULL)
 /* The call fails with `status` and its message contains `needle` (NULL: any). */
 #define EXPECT_FAILS(call, status, needle) test_expect_status(__FILE__, __LINE__, #call, (call), (status), (needle))
-#define EXPECT_CLOSE(got, want, n, rtol, atol)                                                                         \
+#define EXPECT_CLOSE(got, want, n, rtol, atol) \
     test_expect_close(__FILE__, __LINE__, #got, (got), (want), (n), (rtol), (atol))
 /* Bit equality of n elements; prints the first that differs. */
 #define EXPECT_SAME(got, want, n) test_expect_same(__FILE__, __LINE__, #got, (got), (want), (n), sizeof((got)[0]))

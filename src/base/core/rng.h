@@ -1,6 +1,7 @@
 /* Counter-based randomness: Philox4x32-10 (Salmon et al., SC'11, doi:10.1145/2063384.2063405).
  *
- * Every random number is a pure function of (seed, purpose, stream, index): no generator state, nothing to shard or to save. */
+ * Every random number is a pure function of (seed, purpose, stream, index): no generator state, nothing to shard or to
+ * save. */
 #ifndef TESS_BASE_CORE_RNG_H
 #define TESS_BASE_CORE_RNG_H
 

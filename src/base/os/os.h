@@ -8,7 +8,8 @@ double tess_os_now_s(void);    /* monotonic */
 uint64_t tess_os_now_ns(void); /* monotonic */
 int tess_os_cores(void);       /* that this process may run on (affinity and cgroup quota) */
 
-/* ---- Files --------------------------------------------------------------------------------------------------------- */
+/* ---- Files ---------------------------------------------------------------------------------------------------------
+ */
 typedef struct tess_mapping {
     const uint8_t *data; /* NULL when size is 0 */
     size_t size;
@@ -21,8 +22,8 @@ void tess_os_unmap(tess_mapping *mapping);
 /* Whole file into memory from `mem` (MISC) with a NUL behind it; refuses files over `limit` bytes. */
 tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **data, size_t *size);
 
-/* Writes `path` atomically: a temporary sibling, fsync, rename, fsync of the folder. TESS_E_NO_SPACE when full: nothing is left
- * behind and an old file stays as it was. */
+/* Writes `path` atomically: a temporary sibling, fsync, rename, fsync of the folder. TESS_E_NO_SPACE when full: nothing
+ * is left behind and an old file stays as it was. */
 tess_status tess_os_write_atomic(const char *path, const void *data, size_t size);
 
 /* write(2) until done, with EINTR and short writes handled; errors name `path`. */
@@ -37,11 +38,13 @@ tess_status tess_os_remove_tree(const char *path);
 /* "a/b" + "c" -> "a/b/c"; TESS_E_INVALID when it does not fit. */
 tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name);
 
-/* Status for errno after a failed call on `path`: ENOENT, ENOSPC/EDQUOT, others TESS_E_IO; records "<what> <path>: reason". */
+/* Status for errno after a failed call on `path`: ENOENT, ENOSPC/EDQUOT, others TESS_E_IO; records "<what> <path>:
+ * reason". */
 tess_status tess_os_error(const char *what, const char *path);
 
-/* ---- Memory shared between processes --------------------------------------------------------------------------------- */
-tess_status tess_os_memfd(const char *name, size_t size, int *fd);                     /* sparse */
+/* ---- Memory shared between processes
+ * --------------------------------------------------------------------------------- */
+tess_status tess_os_memfd(const char *name, size_t size, int *fd); /* sparse */
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address);
 void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */

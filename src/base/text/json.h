@@ -1,5 +1,6 @@
-/* JSON from outside, bounded: jansson with limits on size and depth, duplicate keys refused where asked, and errors that
- * name file and line. Numbers as written for reading metrics back are the writer's business (tess_json_write_*). */
+/* JSON from outside, bounded: jansson with limits on size and depth, duplicate keys refused where asked, and errors
+ * that name file and line. Numbers as written for reading metrics back are the writer's business (tess_json_write_*).
+ */
 #ifndef TESS_BASE_TEXT_JSON_H
 #define TESS_BASE_TEXT_JSON_H
 

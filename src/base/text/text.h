@@ -18,7 +18,8 @@ void tess_buffer_free(tess_buffer *buffer);
 /* Edit distance (Damerau-Levenshtein, restricted), capped at 63 characters. */
 int tess_text_distance(const char *a, const char *b);
 
-/* Decodes one code point at s[0..n); returns its bytes, or 0 when the bytes are not valid UTF-8 (overlong, surrogate, cut). */
+/* Decodes one code point at s[0..n); returns its bytes, or 0 when the bytes are not valid UTF-8 (overlong, surrogate,
+ * cut). */
 int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point);
 int tess_utf8_encode(uint32_t code_point, uint8_t out[4]);
 

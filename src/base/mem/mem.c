@@ -1,0 +1,180 @@
+/* The one allocator. Each block has a 64-byte header in front of it; blocks from HUGE_BYTES up come from mmap, so that
+ * they start on a huge page, cost nothing until touched and go back to the system when freed. */
+#include "tessera/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_BYTES = 4 << 20 };
+
+static const uint64_t block_magic = 0x7465737365726131u;
+static const uint64_t freed_magic = 0x6672656564626c6bu;
+
+typedef struct block_header {
+    uint64_t magic;
+    size_t bytes;
+    void *base;          /* what malloc or mmap returned */
+    size_t mapped_bytes; /* 0: from malloc */
+    tess_pool pool;
+    char padding[ALIGNMENT - 4 * 8 - 4];
+} block_header;
+
+_Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block aligned");
+
+struct tess_mem {
+    pthread_mutex_t lock;
+    tess_pool_stats pools[TESS_POOL_COUNT];
+};
+
+const char *tess_pool_name(tess_pool pool)
+{
+    switch (pool) {
+#define X(name, text) \
+    case name:        \
+        return text;
+        TESS_POOL_LIST(X)
+#undef X
+    case TESS_POOL_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+tess_status tess_mem_create(tess_mem **mem)
+{
+    *mem = calloc(1, sizeof(**mem));
+    TESS_CHECK(*mem != NULL, TESS_E_NOMEM, "no memory for the memory pools");
+    pthread_mutex_init(&(*mem)->lock, NULL);
+    return TESS_OK;
+}
+
+size_t tess_mem_destroy(tess_mem **mem)
+{
+    if (*mem == NULL)
+        return 0;
+    size_t blocks = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        blocks += (*mem)->pools[pool].n_blocks;
+    pthread_mutex_destroy(&(*mem)->lock);
+    free(*mem);
+    *mem = NULL;
+    return blocks;
+}
+
+static void count(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
+{
+    pthread_mutex_lock(&mem->lock);
+    tess_pool_stats *stats = &mem->pools[pool];
+    stats->bytes += (size_t)bytes;
+    stats->n_blocks += (size_t)blocks;
+    if (stats->bytes > stats->peak_bytes)
+        stats->peak_bytes = stats->bytes;
+    pthread_mutex_unlock(&mem->lock);
+}
+
+static block_header *map_block(size_t bytes)
+{
+    /* One huge page more than needed, to place the block (not the header) on a huge page's start. */
+    size_t mapped = (bytes + 2 * (size_t)HUGE_PAGE + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1);
+    void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    madvise(base, mapped, MADV_HUGEPAGE);
+    uintptr_t block = ((uintptr_t)base + ALIGNMENT + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
+    block_header *header = (block_header *)(block - ALIGNMENT);
+    header->base = base;
+    header->mapped_bytes = mapped;
+    return header;
+}
+
+static block_header *heap_block(size_t bytes)
+{
+    size_t rounded = (bytes + ALIGNMENT + ALIGNMENT - 1) & ~((size_t)ALIGNMENT - 1);
+    block_header *header = aligned_alloc(ALIGNMENT, rounded);
+    if (header == NULL)
+        return NULL;
+    memset(header, 0, rounded);
+    header->base = header;
+    return header;
+}
+
+tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    block_header *header = NULL;
+    if (bytes <= SIZE_MAX / 4)
+        header = bytes >= HUGE_BYTES ? map_block(bytes) : heap_block(bytes);
+    TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)", bytes,
+               what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes);
+    header->magic = block_magic;
+    header->bytes = bytes;
+    header->pool = pool;
+    count(mem, pool, (int64_t)bytes, 1);
+    *out = header + 1;
+    return TESS_OK;
+}
+
+tess_status tess_mem_alloc_array(tess_mem *mem, tess_pool pool, size_t n, size_t size, const char *what, void **out)
+{
+    size_t bytes;
+    TESS_CHECK(!__builtin_mul_overflow(n, size, &bytes), TESS_E_NOMEM, "%zu elements of %zu bytes for %s overflow", n,
+               size, what);
+    return tess_mem_alloc(mem, pool, bytes, what, out);
+}
+
+static block_header *header_of(void *block)
+{
+    block_header *header = (block_header *)block - 1;
+    if (header->magic != block_magic)
+        __builtin_trap(); /* freed twice, or never ours: going on would corrupt the heap */
+    return header;
+}
+
+tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **ptr)
+{
+    void *bigger;
+    TESS_TRY(tess_mem_alloc(mem, pool, bytes, what, &bigger));
+    if (*ptr != NULL) {
+        size_t old = header_of(*ptr)->bytes;
+        memcpy(bigger, *ptr, old < bytes ? old : bytes);
+        tess_mem_free(mem, *ptr);
+    }
+    *ptr = bigger;
+    return TESS_OK;
+}
+
+void tess_mem_free(tess_mem *mem, void *block)
+{
+    if (block == NULL)
+        return;
+    block_header *header = header_of(block);
+    count(mem, header->pool, -(int64_t)header->bytes, -1);
+    header->magic = freed_magic;
+    if (header->mapped_bytes > 0)
+        munmap(header->base, header->mapped_bytes);
+    else
+        free(header->base);
+}
+
+void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
+{
+    count(mem, pool, bytes, 0);
+}
+
+tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool)
+{
+    tess_mem *locked = (tess_mem *)mem;
+    pthread_mutex_lock(&locked->lock);
+    tess_pool_stats stats = mem->pools[pool];
+    pthread_mutex_unlock(&locked->lock);
+    return stats;
+}
+
+void tess_mem_reset_peaks(tess_mem *mem)
+{
+    pthread_mutex_lock(&mem->lock);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        mem->pools[pool].peak_bytes = mem->pools[pool].bytes;
+    pthread_mutex_unlock(&mem->lock);
+}

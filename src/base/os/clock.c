@@ -1,0 +1,41 @@
+#include "base/os/os.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+uint64_t tess_os_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+double tess_os_now_s(void)
+{
+    return (double)tess_os_now_ns() * 1e-9;
+}
+
+/* Cores that the cgroup's CPU quota allows, or a large number without one. */
+static int quota_cores(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (file == NULL)
+        return 1 << 20;
+    long long quota = 0, period = 0;
+    int fields = fscanf(file, "%lld %lld", &quota, &period);
+    fclose(file);
+    if (fields != 2 || quota <= 0 || period <= 0)
+        return 1 << 20;
+    return (int)((quota + period - 1) / period);
+}
+
+int tess_os_cores(void)
+{
+    cpu_set_t set;
+    int cores = 1;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+        cores = CPU_COUNT(&set);
+    int quota = quota_cores();
+    return quota < cores ? quota : cores;
+}

@@ -1,0 +1,56 @@
+#include "base/os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/falloc.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+tess_status tess_os_memfd(const char *name, size_t size, int *fd)
+{
+    *fd = memfd_create(name, 0); /* inherited by the ranks */
+    if (*fd < 0)
+        return tess_os_error("memfd_create", name);
+    if (ftruncate(*fd, (off_t)size) != 0) {
+        tess_status status = tess_os_error("size shared memory", name);
+        close(*fd);
+        return status;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address)
+{
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)offset);
+    if (mapped == MAP_FAILED)
+        return tess_os_error("map", "shared memory");
+    *address = mapped;
+    return TESS_OK;
+}
+
+void tess_os_unmap_shared(void *address, size_t size)
+{
+    munmap(address, size);
+}
+
+void tess_os_punch(int fd, size_t offset, size_t size)
+{
+    /* A file system that cannot punch keeps the pages: memory is wasted, nothing is wrong. */
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+}
+
+void tess_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / UINT64_C(1000000000)),
+                               .tv_nsec = (long)(timeout_ns % UINT64_C(1000000000))};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
+}
+
+void tess_os_futex_wake(const uint32_t *word, int n_waiters)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, n_waiters, NULL, NULL, 0);
+}

@@ -1,0 +1,139 @@
+#include "base/os/threads.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/os/os.h"
+
+/* Workers spin this often before they sleep: a training step starts hundreds of loops a second, an idle process none.
+ */
+enum { SPINS = 2000 };
+
+typedef struct worker {
+    tess_threads *threads;
+    int index;
+    pthread_t handle;
+} worker;
+
+struct tess_threads {
+    tess_mem *mem;
+    int n_threads, n_started;
+    worker *workers;
+    tess_loop_fn fn;
+    void *context;
+    int64_t n, per_thread;
+    _Atomic uint32_t generation; /* counts loops; workers wait for it to change */
+    _Atomic uint32_t n_running;
+    _Atomic bool stop;
+};
+
+static void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void wait_while(const _Atomic uint32_t *word, uint32_t value)
+{
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != value)
+            return;
+        pause_cpu();
+    }
+    while (atomic_load_explicit(word, memory_order_acquire) == value)
+        tess_os_futex_wait((const uint32_t *)word, value, UINT64_C(100000000));
+}
+
+static void run_part(tess_threads *threads, int index)
+{
+    int64_t begin = index * threads->per_thread, end = begin + threads->per_thread;
+    if (end > threads->n)
+        end = threads->n;
+    if (begin < end)
+        threads->fn(threads->context, begin, end, index);
+}
+
+static void *work(void *argument)
+{
+    worker *self = argument;
+    tess_threads *threads = self->threads;
+    uint32_t seen = 0;
+    for (;;) {
+        wait_while(&threads->generation, seen);
+        seen = atomic_load_explicit(&threads->generation, memory_order_acquire);
+        if (atomic_load_explicit(&threads->stop, memory_order_acquire))
+            return NULL;
+        run_part(threads, self->index);
+        if (atomic_fetch_sub_explicit(&threads->n_running, 1, memory_order_acq_rel) == 1)
+            tess_os_futex_wake((const uint32_t *)&threads->n_running, 1);
+    }
+}
+
+tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **out)
+{
+    TESS_CHECK(n_threads >= 1 && n_threads <= 1024, TESS_E_INVALID, "%d threads: choose 1 to 1024", n_threads);
+    tess_threads *threads;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*threads), "thread pool", (void **)&threads));
+    threads->mem = mem;
+    threads->n_threads = n_threads;
+    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_threads, sizeof(worker), "thread pool",
+                                              (void **)&threads->workers);
+    if (status != TESS_OK) {
+        tess_mem_free(mem, threads);
+        return status;
+    }
+    for (int i = 1; i < n_threads; i++) {
+        threads->workers[i] = (worker){.threads = threads, .index = i};
+        if (pthread_create(&threads->workers[i].handle, NULL, work, &threads->workers[i]) != 0) {
+            tess_threads_destroy(&threads);
+            return TESS_FAIL(TESS_E_NOMEM,
+                             "cannot start thread %d of %d: lower the number of threads or raise ulimit -u", i,
+                             n_threads);
+        }
+        threads->n_started++;
+    }
+    *out = threads;
+    return TESS_OK;
+}
+
+void tess_threads_destroy(tess_threads **handle)
+{
+    tess_threads *threads = *handle;
+    if (threads == NULL)
+        return;
+    atomic_store_explicit(&threads->stop, true, memory_order_release);
+    atomic_fetch_add_explicit(&threads->generation, 1, memory_order_acq_rel);
+    tess_os_futex_wake((const uint32_t *)&threads->generation, threads->n_threads);
+    for (int i = 1; i <= threads->n_started; i++)
+        pthread_join(threads->workers[i].handle, NULL);
+    tess_mem_free(threads->mem, threads->workers);
+    tess_mem_free(threads->mem, threads);
+    *handle = NULL;
+}
+
+int tess_threads_count(const tess_threads *threads)
+{
+    return threads->n_threads;
+}
+
+void tess_threads_run(tess_threads *threads, tess_loop_fn fn, void *context, int64_t n, int64_t grain)
+{
+    if (n <= 0)
+        return;
+    if (threads->n_threads == 1 || n <= grain) {
+        fn(context, 0, n, 0);
+        return;
+    }
+    int64_t grains = (n + grain - 1) / grain;
+    threads->fn = fn;
+    threads->context = context;
+    threads->n = n;
+    threads->per_thread = (grains + threads->n_threads - 1) / threads->n_threads * grain;
+    atomic_store_explicit(&threads->n_running, (uint32_t)threads->n_threads - 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&threads->generation, 1, memory_order_acq_rel);
+    tess_os_futex_wake((const uint32_t *)&threads->generation, threads->n_threads - 1);
+    run_part(threads, 0);
+    for (uint32_t left; (left = atomic_load_explicit(&threads->n_running, memory_order_acquire)) != 0;)
+        wait_while(&threads->n_running, left);
+}

@@ -1,0 +1,121 @@
+#include "base/text/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+
+tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out)
+{
+    json_error_t error;
+    *out = json_loadb(text, size, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, &error);
+    TESS_CHECK(*out != NULL, TESS_E_FORMAT, "%s: not valid JSON: line %d, column %d: %s", what, error.line,
+               error.column, error.text);
+    return TESS_OK;
+}
+
+tess_status tess_json_load(const char *path, size_t limit, json_t **out)
+{
+    tess_mapping file;
+    TESS_TRY(tess_os_map(path, &file));
+    tess_status status;
+    if (file.size > limit)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: %zu bytes of JSON; at most %zu are read", path, file.size, limit);
+    else
+        status = tess_json_parse(file.size > 0 ? (const char *)file.data : "", file.size, path, true, out);
+    tess_os_unmap(&file);
+    return status;
+}
+
+static const char *type_name(const json_t *value)
+{
+    static const char *const names[] = {"an object", "an array", "a string", "an integer",
+                                        "a number",  "true",     "false",    "null"};
+    return names[json_typeof(value)];
+}
+
+/* The member, or NULL when it is absent or null. */
+static const json_t *member(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value == NULL || json_is_null(value) ? NULL : value;
+}
+
+tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *result)
+{
+    const json_t *value = member(object, key);
+    if (value == NULL)
+        return TESS_OK;
+    if (json_is_real(value)) { /* 1e4 is an integer to people */
+        double real = json_real_value(value);
+        TESS_CHECK(real == floor(real) && fabs(real) < 0x1p53, TESS_E_FORMAT, "%s: '%s' is %g: expected an integer",
+                   what, key, real);
+        *result = (int64_t)real;
+        return TESS_OK;
+    }
+    TESS_CHECK(json_is_integer(value), TESS_E_FORMAT, "%s: '%s' is %s: expected an integer", what, key,
+               type_name(value));
+    *result = json_integer_value(value);
+    return TESS_OK;
+}
+
+tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *result)
+{
+    const json_t *value = member(object, key);
+    if (value == NULL)
+        return TESS_OK;
+    TESS_CHECK(json_is_number(value), TESS_E_FORMAT, "%s: '%s' is %s: expected a number", what, key, type_name(value));
+    *result = json_number_value(value);
+    return TESS_OK;
+}
+
+tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *result)
+{
+    const json_t *value = member(object, key);
+    if (value == NULL)
+        return TESS_OK;
+    TESS_CHECK(json_is_boolean(value), TESS_E_FORMAT, "%s: '%s' is %s: expected true or false", what, key,
+               type_name(value));
+    *result = json_is_true(value);
+    return TESS_OK;
+}
+
+tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **result)
+{
+    const json_t *value = member(object, key);
+    if (value == NULL)
+        return TESS_OK;
+    TESS_CHECK(json_is_string(value), TESS_E_FORMAT, "%s: '%s' is %s: expected a string", what, key, type_name(value));
+    *result = json_string_value(value);
+    return TESS_OK;
+}
+
+const char *tess_format_double(double value, char *text, size_t size)
+{
+    if (!isfinite(value)) {
+        snprintf(text, size, "null");
+        return text;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return text;
+}
+
+const char *tess_format_float(float value, char *text, size_t size)
+{
+    if (!isfinite(value)) {
+        snprintf(text, size, "null");
+        return text;
+    }
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, size, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    return text;
+}

@@ -1,0 +1,150 @@
+#include "base/text/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static tess_status reserve(tess_buffer *buffer, size_t more)
+{
+    size_t needed;
+    TESS_CHECK(!__builtin_add_overflow(buffer->size, more + 1, &needed) && more < SIZE_MAX / 2, TESS_E_NOMEM,
+               "a text of %zu + %zu bytes is too long", buffer->size, more);
+    if (needed <= buffer->capacity)
+        return TESS_OK;
+    size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity;
+    while (capacity < needed)
+        capacity *= 2;
+    TESS_TRY(tess_mem_grow(buffer->mem, TESS_POOL_MISC, capacity, "text", (void **)&buffer->data));
+    buffer->capacity = capacity;
+    return TESS_OK;
+}
+
+tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size)
+{
+    TESS_TRY(reserve(buffer, size));
+    if (size > 0)
+        memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+    buffer->data[buffer->size] = '\0';
+    return TESS_OK;
+}
+
+tess_status tess_buffer_printf(tess_buffer *buffer, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    TESS_CHECK(n >= 0, TESS_E_INTERNAL, "cannot format '%s'", format);
+    TESS_TRY(reserve(buffer, (size_t)n));
+    va_start(args, format);
+    vsnprintf(buffer->data + buffer->size, (size_t)n + 1, format, args);
+    va_end(args);
+    buffer->size += (size_t)n;
+    return TESS_OK;
+}
+
+void tess_buffer_free(tess_buffer *buffer)
+{
+    tess_mem_free(buffer->mem, buffer->data);
+    *buffer = (tess_buffer){.mem = buffer->mem};
+}
+
+enum { LONGEST = 63 };
+
+static int min3(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+int tess_text_distance(const char *a, const char *b)
+{
+    int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
+    int rows[3][LONGEST + 2]; /* rows i-2, i-1, i of the table, in turn */
+    for (int j = 0; j <= m; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < row[j])
+                row[j] = two_above[j - 2] + 1;
+        }
+    }
+    return rows[n % 3][m];
+}
+
+int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point)
+{
+    if (n == 0)
+        return 0;
+    if (s[0] < 0x80) {
+        *code_point = s[0];
+        return 1;
+    }
+    int length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4 || n < (size_t)length)
+        return 0;
+    uint32_t value = s[0] & (0xFFu >> (length + 1));
+    for (int i = 1; i < length; i++) {
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+        value = value << 6 | (s[i] & 0x3Fu);
+    }
+    bool overlong = (length == 3 && value < 0x800) || (length == 4 && value < 0x10000);
+    if (overlong || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+        return 0;
+    *code_point = value;
+    return length;
+}
+
+int tess_utf8_encode(uint32_t c, uint8_t out[4])
+{
+    if (c < 0x80) {
+        out[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (uint8_t)(0xC0 | c >> 6);
+        out[1] = (uint8_t)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (uint8_t)(0xE0 | c >> 12);
+        out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        out[2] = (uint8_t)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xF0 | c >> 18);
+    out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+    out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+    out[3] = (uint8_t)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+static const char *format_scaled(double value, double base, const char *const *units, int n_units, char *text,
+                                 size_t size)
+{
+    int unit = 0;
+    while (value >= base && unit < n_units - 1) {
+        value /= base;
+        unit++;
+    }
+    const char *format = unit == 0 ? "%.0f%s" : value < 10 ? "%.2f%s" : value < 100 ? "%.1f%s" : "%.0f%s";
+    snprintf(text, size, format, value, units[unit]);
+    return text;
+}
+
+const char *tess_format_bytes(double bytes, char *text, size_t size)
+{
+    static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
+    return format_scaled(bytes, 1024, units, 6, text, size);
+}
+
+const char *tess_format_count(double count, char *text, size_t size)
+{
+    static const char *const units[] = {"", " k", " M", " B", " T"};
+    return format_scaled(count, 1000, units, 5, text, size);
+}

@@ -1,0 +1,189 @@
+#include "support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/core/exact_sum.h"
+#include "base/core/rng.h"
+#include "base/os/threads.h"
+#include "tessera/types.h"
+
+static tess_status inner(void)
+{
+    return TESS_FAIL(TESS_E_FORMAT, "tensor 'x': %d bytes", 7);
+}
+
+static tess_status outer(void)
+{
+    TESS_TRY_CTX(inner(), "load %s", "model");
+    return TESS_OK;
+}
+
+static void messages_chain(void)
+{
+    EXPECT_FAILS(outer(), TESS_E_FORMAT, "load model: tensor 'x': 7 bytes");
+    EXPECT_CONTAINS(tess_error_where(), "test_core.c:");
+    EXPECT_TEXT(tess_status_name(TESS_E_PEER_LOST), "TESS_E_PEER_LOST");
+}
+
+static void pools_count_exactly(void)
+{
+    tess_mem *mem = test_mem();
+    void *a, *b = NULL;
+    EXPECT_OK(tess_mem_alloc(mem, TESS_POOL_PARAMS, 100, "a", &a));
+    EXPECT_OK(tess_mem_grow(mem, TESS_POOL_PARAMS, (size_t)9 << 20, "b", &b));
+    EXPECT_INT(tess_mem_stats(mem, TESS_POOL_PARAMS).bytes, 100 + (9 << 20));
+    EXPECT_INT((uintptr_t)b % (2 << 20), 0);
+    EXPECT_INT((uintptr_t)a % 64, 0);
+    EXPECT_INT(((char *)b)[(9 << 20) - 1], 0);
+    memset(b, 1, 4096);
+    EXPECT_OK(tess_mem_grow(mem, TESS_POOL_PARAMS, 4096, "b", &b));
+    EXPECT_INT(((char *)b)[4095], 1);
+    tess_mem_free(mem, a);
+    tess_mem_free(mem, b);
+    EXPECT_INT(tess_mem_stats(mem, TESS_POOL_PARAMS).bytes, 0);
+    EXPECT(tess_mem_stats(mem, TESS_POOL_PARAMS).peak_bytes >= 100 + (9 << 20));
+    EXPECT_FAILS(tess_mem_alloc(mem, TESS_POOL_GRADS, SIZE_MAX, "the moon", &a), TESS_E_NOMEM, "the moon");
+    EXPECT_FAILS(tess_mem_alloc_array(mem, TESS_POOL_GRADS, SIZE_MAX / 2, 4, "stars", &a), TESS_E_NOMEM, "overflow");
+}
+
+/* Known answers of Random123's kat_vectors for philox4x32-10, which our counter layout can reach. */
+static void philox_gives_the_published_words(void)
+{
+    uint32_t words[4];
+    tess_philox(0, (tess_purpose)0, 0, 0, words);
+    EXPECT_INT(words[0], 0x6627e8d5u);
+    EXPECT_INT(words[1], 0xe169c58du);
+    EXPECT_INT(words[2], 0xbc57ac4cu);
+    EXPECT_INT(words[3], 0x9b00dbd8u);
+}
+
+static void normal_fill_does_not_depend_on_the_cut(void)
+{
+    float whole[101], parts[101];
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 101, 0.5f, 2, whole);
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 33, 0.5f, 2, parts);
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 33, 68, 0.5f, 2, parts + 33);
+    EXPECT_SAME(parts, whole, 101);
+    double sum = 0, squares = 0;
+    for (uint64_t i = 0; i < 100000; i++) {
+        double x = tess_rng_normal(1, TESS_RNG_TEST, 0, i);
+        sum += x;
+        squares += x * x;
+    }
+    EXPECT(fabs(sum / 1e5) < 0.02 && fabs(squares / 1e5 - 1) < 0.02);
+}
+
+static void permute_is_a_permutation(void)
+{
+    for (uint64_t n = 0; n < 300; n += 7) {
+        char seen[300] = {0};
+        uint64_t moved = 0;
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t to = tess_rng_permute(5, TESS_RNG_SHUFFLE, 2, n, i);
+            EXPECT(to < n && !seen[to]);
+            seen[to] = 1;
+            moved += to != i;
+        }
+        EXPECT(n < 20 || moved > n / 2);
+    }
+}
+
+static void exact_sums_ignore_the_order(void)
+{
+    static const double values[] = {1e300, 3.7, -1e300, 0x1p-1074, -2.5e-310, 1.0 / 3, -1e-20, 12345.678, 1e17, -1e17};
+    enum { N = sizeof(values) / sizeof(values[0]) };
+    tess_exact_sum forward, backward, half;
+    tess_exact_clear(&forward);
+    tess_exact_clear(&backward);
+    tess_exact_clear(&half);
+    for (int i = 0; i < N; i++)
+        tess_exact_add(&forward, values[i]);
+    for (int i = N - 1; i >= 0; i--)
+        tess_exact_add(i % 2 ? &backward : &half, values[i]);
+    tess_exact_merge(&backward, &half);
+    tess_exact_normalize(&forward);
+    EXPECT_SAME(backward.limb, forward.limb, TESS_EXACT_LIMBS);
+    EXPECT(tess_exact_value(&forward) == 3.7 + 1.0 / 3 + 12345.678);
+    tess_exact_clear(&forward);
+    tess_exact_add(&forward, 1);
+    tess_exact_add(&forward, 0x1p-53); /* a tie: to even */
+    EXPECT(tess_exact_value(&forward) == 1);
+    tess_exact_add(&forward, 0x1p-1074); /* above the tie */
+    EXPECT(tess_exact_value(&forward) == 1 + 0x1p-52);
+    tess_exact_add(&forward, -3);
+    EXPECT(tess_exact_value(&forward) == -2 + 0x1p-52);
+    tess_exact_add(&forward, INFINITY);
+    EXPECT(tess_exact_value(&forward) == INFINITY);
+    tess_exact_add(&forward, -INFINITY);
+    EXPECT(isnan(tess_exact_value(&forward)));
+}
+
+static void exact_sums_agree_with_long_sums(void)
+{
+    tess_exact_sum sum;
+    tess_exact_clear(&sum);
+    __int128 expected = 0; /* integers: exact */
+    for (uint64_t i = 0; i < 20000; i++) {
+        int64_t value = (int64_t)(tess_rng_u64(3, TESS_RNG_TEST, 0, i) >> 12) - (INT64_C(1) << 51);
+        tess_exact_add(&sum, (double)value);
+        expected += value;
+    }
+    EXPECT(tess_exact_value(&sum) == (double)(int64_t)expected);
+}
+
+static void loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        ((int *)context)[i]++;
+}
+
+static void loops_cover_the_range_once(void)
+{
+    for (int n_threads = 1; n_threads <= 5; n_threads += 2) {
+        tess_threads *threads;
+        int counts[1000] = {0};
+        EXPECT_OK(tess_threads_create(test_mem(), n_threads, &threads));
+        for (int round = 1; round <= 200; round++) {
+            tess_threads_run(threads, loop, counts, 1000 - round % 3, 1 + round % 50);
+            tess_threads_run(threads, loop, counts + 1000 - round % 3, round % 3, 1);
+        }
+        for (int i = 0; i < 1000; i++)
+            EXPECT_INT(counts[i], 200);
+        tess_threads_destroy(&threads);
+    }
+    tess_threads *none;
+    EXPECT_FAILS(tess_threads_create(test_mem(), 0, &none), TESS_E_INVALID, "0 threads");
+}
+
+static void shards_cover_every_row_once(void)
+{
+    for (int64_t rows = 0; rows < 40; rows++)
+        for (int parts = 1; parts < 10; parts++) {
+            int64_t next = 0;
+            for (int i = 0; i < parts; i++) {
+                int64_t begin, count;
+                tess_shard_rows(rows, parts, i, &begin, &count);
+                EXPECT_INT(begin, next);
+                next += count;
+            }
+            EXPECT_INT(next, rows);
+        }
+    int64_t begin, count;
+    tess_shard_rows(5, 4, 2, &begin, &count); /* torch.chunk(5, 4): 2 2 1 */
+    EXPECT(begin == 4 && count == 1);
+}
+
+static const test_case cases[] = {
+    {"messages_chain", messages_chain, 0, 0},
+    {"pools_count_exactly", pools_count_exactly, 0, 0},
+    {"philox_gives_the_published_words", philox_gives_the_published_words, 0, 0},
+    {"normal_fill_does_not_depend_on_the_cut", normal_fill_does_not_depend_on_the_cut, 0, 0},
+    {"permute_is_a_permutation", permute_is_a_permutation, 0, 0},
+    {"exact_sums_ignore_the_order", exact_sums_ignore_the_order, 0, 0},
+    {"exact_sums_agree_with_long_sums", exact_sums_agree_with_long_sums, 0, 0},
+    {"loops_cover_the_range_once", loops_cover_the_range_once, 0, 0},
+    {"shards_cover_every_row_once", shards_cover_every_row_once, 0, 0},
+};
+TEST_MAIN(cases)

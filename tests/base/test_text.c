@@ -1,0 +1,92 @@
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+
+static void distances_count_edits(void)
+{
+    EXPECT_INT(tess_text_distance("", "abc"), 3);
+    EXPECT_INT(tess_text_distance("kitten", "sitting"), 3);
+    EXPECT_INT(tess_text_distance("setps", "steps"), 1);
+    EXPECT_INT(tess_text_distance("seq_len", "seq_len"), 0);
+}
+
+static void utf8_is_strict(void)
+{
+    static const uint32_t points[] = {0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff};
+    for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+        uint8_t bytes[4];
+        uint32_t back = 1;
+        int n = tess_utf8_encode(points[i], bytes);
+        EXPECT_INT(tess_utf8_decode(bytes, (size_t)n, &back), n);
+        EXPECT_INT(back, points[i]);
+        EXPECT_INT(tess_utf8_decode(bytes, (size_t)n - 1, &back), 0);
+    }
+    uint32_t c;
+    EXPECT_INT(tess_utf8_decode((const uint8_t *)"\xc0\x80", 2, &c), 0);         /* overlong */
+    EXPECT_INT(tess_utf8_decode((const uint8_t *)"\xe0\x80\x80", 3, &c), 0);     /* overlong */
+    EXPECT_INT(tess_utf8_decode((const uint8_t *)"\xed\xa0\x80", 3, &c), 0);     /* surrogate */
+    EXPECT_INT(tess_utf8_decode((const uint8_t *)"\xf4\x90\x80\x80", 4, &c), 0); /* past U+10FFFF */
+    EXPECT_INT(tess_utf8_decode((const uint8_t *)"\x80", 1, &c), 0);
+}
+
+static void numbers_read_back_to_the_same_bits(void)
+{
+    static const double values[] = {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, 123456789, -2.5};
+    char text[40];
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        EXPECT(strtod(tess_format_double(values[i], text, sizeof(text)), NULL) == values[i]);
+        float f = (float)values[i];
+        EXPECT(f - f != 0 || strtof(tess_format_float(f, text, sizeof(text)), NULL) == f);
+    }
+    EXPECT_TEXT(tess_format_double(0.1, text, sizeof(text)), "0.1");
+}
+
+static void atomic_writes_leave_the_old_file_when_they_fail(void)
+{
+    char path[512];
+    tess_mapping file;
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "a/b"));
+    EXPECT_FAILS(tess_os_write_atomic(path, "x", 1), TESS_E_NOT_FOUND, "a/b");
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "deep/er"));
+    EXPECT_OK(tess_os_make_dirs(path));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "deep/er/f"));
+    EXPECT_OK(tess_os_write_atomic(path, "old", 3));
+    EXPECT_OK(tess_os_write_atomic(path, "newer", 5));
+    EXPECT_OK(tess_os_map(path, &file));
+    EXPECT_INT(file.size, 5);
+    EXPECT(memcmp(file.data, "newer", 5) == 0);
+    tess_os_unmap(&file);
+    EXPECT_FAILS(tess_os_map(test_folder(), &file), TESS_E_IO, "not a regular file");
+    EXPECT_FAILS(tess_os_map("/nowhere/x", &file), TESS_E_NOT_FOUND, "/nowhere/x");
+    EXPECT_FAILS(tess_os_make_dirs(path), TESS_E_IO, "there is a file of that name");
+}
+
+static void json_errors_name_key_and_line(void)
+{
+    json_t *json;
+    int64_t value = 5;
+    EXPECT_FAILS(tess_json_parse("{\n\"a\": }", 8, "c.json", true, &json), TESS_E_FORMAT,
+                 "c.json: not valid JSON: line 2");
+    EXPECT_FAILS(tess_json_parse("{\"a\":1,\"a\":2}", 13, "c.json", true, &json), TESS_E_FORMAT, "duplicate");
+    EXPECT_OK(tess_json_parse("{\"a\":\"x\",\"b\":null,\"c\":3e2}", 26, "c.json", true, &json));
+    EXPECT_FAILS(tess_json_get_int(json, "a", "c.json", &value), TESS_E_FORMAT, "'a' is a string");
+    EXPECT_OK(tess_json_get_int(json, "b", "c.json", &value));
+    EXPECT_INT(value, 5);
+    EXPECT_OK(tess_json_get_int(json, "c", "c.json", &value));
+    EXPECT_INT(value, 300);
+    json_decref(json);
+}
+
+static const test_case cases[] = {
+    {"distances_count_edits", distances_count_edits, 0, 0},
+    {"utf8_is_strict", utf8_is_strict, 0, 0},
+    {"numbers_read_back_to_the_same_bits", numbers_read_back_to_the_same_bits, 0, 0},
+    {"atomic_writes_leave_the_old_file_when_they_fail", atomic_writes_leave_the_old_file_when_they_fail, 0, 0},
+    {"json_errors_name_key_and_line", json_errors_name_key_and_line, 0, 0},
+};
+TEST_MAIN(cases)
