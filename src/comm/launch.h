@@ -1,19 +1,19 @@
-/* The launcher: starts the ranks of a job on this host, owns their shared memory, watches them, and names the root cause
- * when one is lost. It runs outside every rank and takes part in no collective. */
+/* The launcher: starts the ranks of a job on this host, owns their shared memory, watches them, and names the root
+ * cause when one is lost. It runs outside every rank and takes part in no collective. */
 #ifndef TESS_COMM_LAUNCH_H
 #define TESS_COMM_LAUNCH_H
 
 #include "tessera/types.h"
 
 typedef struct tess_launch_result {
-    int exit_code;      /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
-    int failed_rank;    /* root cause, -1: none */
-    char report[1024];  /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
+    int exit_code;     /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
+    int failed_rank;   /* root cause, -1: none */
+    char report[1024]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
-/* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM and SIGUSR1 sent to the
- * launcher reach every rank. Returns when all have ended: after a rank was lost the others get grace_s to
- * return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL. */
+/* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
+ * and SIGUSR1 sent to the launcher reach every rank. Returns when all have ended: after a rank was lost the others get
+ * grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL. */
 tess_status tess_launch(int n_ranks, char *const *argv, double grace_s, tess_launch_result *result);
 
 /* The same with forked children that run fn(context) and exit with its return value (tests). timeout_s 0: none. */

@@ -1,11 +1,12 @@
-/* The table of operations of a device. Filled with the reference kernels (device/ref: scalar C, the definition), then overridden
- * row by row for the machine at hand (device/cpu); never holds NULL.
+/* The table of operations of a device. Filled with the reference kernels (device/ref: scalar C, the definition), then
+ * overridden row by row for the machine at hand (device/cpu); never holds NULL.
  *
- * Laws for every row: an output row depends on its own inputs alone, in an order of operations that neither the number of
- * rows nor the threads change; sums run in the order stated here; FMA only where stated. Matrices are row-major, `ld*` count
- * elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both operands alike), rounding to bf16 is
- * to nearest even. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V vocabulary, F
- * feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch, TESS_E_UNSUPPORTED for a dtype. */
+ * Laws for every row: an output row depends on its own inputs alone, in an order of operations that neither the number
+ * of rows nor the threads change; sums run in the order stated here; FMA only where stated. Matrices are row-major,
+ * `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both operands alike),
+ * rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V
+ * vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch, TESS_E_UNSUPPORTED for a
+ * dtype. */
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
@@ -14,8 +15,9 @@
 typedef struct tess_stream tess_stream;
 
 /* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0, adds
- * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs ascending), then the
- * bias, then converts. K is never split. trans_a: A is stored (k,m); trans_b: B is stored (n,k). */
+ * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs
+ * ascending), then the bias, then converts. K is never split. trans_a: A is stored (k,m); trans_b: B is stored (n,k).
+ */
 typedef struct tess_gemm {
     int64_t m, n, k;
     const void *a;
@@ -29,17 +31,18 @@ typedef struct tess_gemm {
     tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32) */
 } tess_gemm;
 
-/* One sequence of a batch: queries q_begin .. q_begin+q_len of the batch's rows see keys 0..k_len of k/v; query i stands at
- * key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len and k/v point at the sequence's
- * first row; in generation k/v point into the cache. */
+/* One sequence of a batch: queries q_begin .. q_begin+q_len of the batch's rows see keys 0..k_len of k/v; query i
+ * stands at key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len and k/v point at
+ * the sequence's first row; in generation k/v point into the cache. */
 typedef struct tess_attention_seq {
     int64_t q_begin, q_len, k_len;
     const void *k, *v; /* (k_len, G, D), rows k_stride / v_stride elements apart */
 } tess_attention_seq;
 
-/* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]: online softmax over key blocks of TESS_ATTENTION_BLOCK keys
- * counted from the sequence's first key, so a row's bits depend on its own keys only, not on how many queries run with it. With
- * window > 0 a query at position p sees keys p-window+1 .. p. No T x T matrix exists. lse[t,h] = log sum exp (float). */
+/* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]: online softmax over key blocks of TESS_ATTENTION_BLOCK
+ * keys counted from the sequence's first key, so a row's bits depend on its own keys only, not on how many queries run
+ * with it. With window > 0 a query at position p sees keys p-window+1 .. p. No T x T matrix exists. lse[t,h] = log sum
+ * exp (float). */
 enum { TESS_ATTENTION_BLOCK = 64 };
 typedef struct tess_attention {
     int64_t n_seqs;
@@ -54,8 +57,8 @@ typedef struct tess_attention {
     tess_dtype dtype;
 } tess_attention;
 
-/* Gradients of the same call (training: k_len == q_len). dk, dv rows line up with the batch's rows (q_begin); gradients of
- * a shared key head are the sum over its query heads in ascending order. */
+/* Gradients of the same call (training: k_len == q_len). dk, dv rows line up with the batch's rows (q_begin); gradients
+ * of a shared key head are the sum over its query heads in ascending order. */
 typedef struct tess_attention_grad {
     const void *dout; /* (T, H, D) */
     void *dq, *dk, *dv;
@@ -75,12 +78,12 @@ typedef struct tess_kernels {
     tess_status (*attention_backward)(tess_stream *s, const tess_attention *a, const tess_attention_grad *g);
 
     /* h = x + residual (rounded to dtype; skipped when residual is NULL, then h is x); y = h * rstd * w with rstd =
-     * 1/sqrt(mean(h^2) + eps) in float32: y = round(round(h * rstd) * w), as HF does. x, residual, h_out, y (T,C) contiguous; w (C); rstd (T)
-     * or NULL; h_out may be x or residual; NULL when residual is NULL. */
-    tess_status (*rmsnorm_forward)(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w, void *y,
-                                   float *rstd, int64_t T, int64_t C, float eps, tess_dtype dtype);
-    /* dx = gradient wrt h plus dresidual (NULL: none; may be dx itself). dw (C) float, overwritten; NULL: skipped. The sum over
-     * tokens runs in blocks of TESS_NORM_BLOCK tokens, blocks ascending. */
+     * 1/sqrt(mean(h^2) + eps) in float32: y = round(round(h * rstd) * w), as HF does. x, residual, h_out, y (T,C)
+     * contiguous; w (C); rstd (T) or NULL; h_out may be x or residual; NULL when residual is NULL. */
+    tess_status (*rmsnorm_forward)(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
+                                   void *y, float *rstd, int64_t T, int64_t C, float eps, tess_dtype dtype);
+    /* dx = gradient wrt h plus dresidual (NULL: none; may be dx itself). dw (C) float, overwritten; NULL: skipped. The
+     * sum over tokens runs in blocks of TESS_NORM_BLOCK tokens, blocks ascending. */
     tess_status (*rmsnorm_backward)(tess_stream *s, const void *h, const void *w, const float *rstd, const void *dy,
                                     const void *dresidual, void *dx, float *dw, int64_t T, int64_t C, tess_dtype dtype);
 
@@ -88,13 +91,13 @@ typedef struct tess_kernels {
     tess_status (*layernorm_forward)(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
                                      const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
                                      tess_dtype dtype);
-    tess_status (*layernorm_backward)(tess_stream *s, const void *h, const void *w, const float *mean, const float *rstd,
-                                      const void *dy, const void *dresidual, void *dx, float *dw, float *db, int64_t T,
-                                      int64_t C, tess_dtype dtype);
+    tess_status (*layernorm_backward)(tess_stream *s, const void *h, const void *w, const float *mean,
+                                      const float *rstd, const void *dy, const void *dresidual, void *dx, float *dw,
+                                      float *db, int64_t T, int64_t C, tess_dtype dtype);
 
-    /* Rotates pairs (i, i + R/2) of each head in place, half-split as HF: x' = x cos - y sin, y' = y cos + x sin, for the
-     * first R (rotary) of D channels. x (T, n_heads, D) with row stride; cos/sin (max position, R/2) float; pos (T).
-     * inverse: the transposed rotation (backward). */
+    /* Rotates pairs (i, i + R/2) of each head in place, half-split as HF: x' = x cos - y sin, y' = y cos + x sin, for
+     * the first R (rotary) of D channels. x (T, n_heads, D) with row stride; cos/sin (max position, R/2) float; pos
+     * (T). inverse: the transposed rotation (backward). */
     tess_status (*rope)(tess_stream *s, void *x, int64_t stride, const int32_t *pos, const float *cos_table,
                         const float *sin_table, int64_t T, int64_t n_heads, int64_t D, int64_t R, bool inverse,
                         tess_dtype dtype);
@@ -103,18 +106,21 @@ typedef struct tess_kernels {
     tess_status (*glu_forward)(tess_stream *s, const void *gate, const void *up, int64_t stride, void *y, int64_t T,
                                int64_t F, tess_activation act, tess_dtype dtype);
     /* dgate, dup rows of `dstride`; they may be gate and up themselves. */
-    tess_status (*glu_backward)(tess_stream *s, const void *gate, const void *up, int64_t stride, const void *dy, void *dgate,
-                                void *dup, int64_t dstride, int64_t T, int64_t F, tess_activation act, tess_dtype dtype);
+    tess_status (*glu_backward)(tess_stream *s, const void *gate, const void *up, int64_t stride, const void *dy,
+                                void *dgate, void *dup, int64_t dstride, int64_t T, int64_t F, tess_activation act,
+                                tess_dtype dtype);
 
     /* y = act(x), dx = dy * act'(x); n elements; in place allowed. */
-    tess_status (*act_forward)(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act, tess_dtype dtype);
+    tess_status (*act_forward)(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act,
+                               tess_dtype dtype);
     tess_status (*act_backward)(tess_stream *s, const void *x, const void *dy, void *dx, int64_t n, tess_activation act,
                                 tess_dtype dtype);
 
     /* y = a + b (rounded), n elements; in place allowed. */
     tess_status (*add)(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype);
 
-    /* out[t] = table[ids[t]] (+ positions[pos[t]] when positions is not NULL). Ids are in range (the caller checked). */
+    /* out[t] = table[ids[t]] (+ positions[pos[t]] when positions is not NULL). Ids are in range (the caller checked).
+     */
     tess_status (*embedding_forward)(tess_stream *s, const void *table, const void *positions, const int32_t *ids,
                                      const int32_t *pos, void *out, int64_t T, int64_t C, tess_dtype dtype);
     /* dtable[ids[t]] += dout[t] for t ascending, float32; first zeroes (rows, C) unless accumulate. */
@@ -125,11 +131,12 @@ typedef struct tess_kernels {
     tess_status (*column_sum)(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
                               tess_dtype dtype);
 
-    /* Rows of float logits (n, V), row stride ld: logprob[i] = logits[i,target] - logsumexp(logits[i]) (0 where target < 0).
-     * When dlogits is not NULL: dlogits[i,v] = softmax - [v == target] (0 where target < 0), of `dtype`, row stride ldd; may be the logits' own
-     * memory when dtype is F32. entropy (n) or NULL. */
-    tess_status (*cross_entropy)(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets, float *logprob,
-                                 float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V, tess_dtype dtype);
+    /* Rows of float logits (n, V), row stride ld: logprob[i] = logits[i,target] - logsumexp(logits[i]) (0 where target
+     * < 0). When dlogits is not NULL: dlogits[i,v] = softmax - [v == target] (0 where target < 0), of `dtype`, row
+     * stride ldd; may be the logits' own memory when dtype is F32. entropy (n) or NULL. */
+    tess_status (*cross_entropy)(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
+                                 float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
+                                 tess_dtype dtype);
 
     /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
      * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. */
@@ -139,17 +146,19 @@ typedef struct tess_kernels {
     /* y = (to) x, n elements; any of F32, BF16, F16 each way. */
     tess_status (*convert)(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n);
 
-    /* y[i] = tree over r of x[r][i] (neighbours first, an odd one out is carried up), in float32, then + y[i] when accumulate. */
-    tess_status (*reduce_tree)(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *y, int64_t n,
-                               bool accumulate);
+    /* y[i] = tree over r of x[r][i] (neighbours first, an odd one out is carried up), in float32, then + y[i] when
+     * accumulate. */
+    tess_status (*reduce_tree)(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *y,
+                               int64_t n, bool accumulate);
 
-    /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16, ascending), then a
-     * pairwise tree of the 16. */
+    /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
+     * ascending), then a pairwise tree of the 16. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
 } tess_kernels;
 
-/* The best table of this machine, or the one named ("ref", "avx2", "avx512", "amx"). NULL: the environment's TESSERA_CPU, else the
- * best. TESS_E_UNSUPPORTED names what the CPU lacks. The table is static. Threads must have asked for AMX first: this call does. */
+/* The best table of this machine, or the one named ("ref", "avx2", "avx512", "amx"). NULL: the environment's
+ * TESSERA_CPU, else the best. TESS_E_UNSUPPORTED names what the CPU lacks. The table is static. Threads must have asked
+ * for AMX first: this call does. */
 tess_status tess_kernels_select(const char *name, const tess_kernels **kernels);
 
 /* "avx512f avx512bw ... amx_bf16": what this CPU has that matters here. Returns text. */

@@ -1,5 +1,5 @@
-/* A stream: where kernels run. On the CPU it is a thread pool, scratch memory and the kernel table chosen for this machine.
- * Work on one stream is in order; CPU kernels are complete when they return. */
+/* A stream: where kernels run. On the CPU it is a thread pool, scratch memory and the kernel table chosen for this
+ * machine. Work on one stream is in order; CPU kernels are complete when they return. */
 #ifndef TESS_DEVICE_STREAM_H
 #define TESS_DEVICE_STREAM_H
 

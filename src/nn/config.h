@@ -26,10 +26,10 @@ typedef struct tess_rope_config {
     tess_rope_kind kind;
     double theta, factor;
     int64_t original_max_position;
-    double low_freq_factor, high_freq_factor;                  /* llama3 */
-    double attention_factor, beta_fast, beta_slow;             /* yarn; attention_factor 0: derived */
-    double mscale, mscale_all_dim;                             /* yarn; 0: absent */
-    bool truncate;                                             /* yarn */
+    double low_freq_factor, high_freq_factor;      /* llama3 */
+    double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived */
+    double mscale, mscale_all_dim;                 /* yarn; 0: absent */
+    bool truncate;                                 /* yarn */
     double partial_rotary_factor;
 } tess_rope_config;
 
@@ -38,16 +38,16 @@ typedef struct tess_model_config {
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
     double norm_eps, initializer_range;
     tess_rope_config rope;
-    int64_t sliding_window;  /* 0: none */
-    int64_t full_layers;     /* layers before this one ignore the window (Qwen2's max_window_layers) */
+    int64_t sliding_window; /* 0: none */
+    int64_t full_layers;    /* layers before this one ignore the window (Qwen2's max_window_layers) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;
 } tess_model_config;
 
-/* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and the
- * choices; sizes are bounded, so nothing downstream overflows. */
+/* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and
+ * the choices; sizes are bounded, so nothing downstream overflows. */
 tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config);
 tess_status tess_model_config_load(const char *path, tess_model_config *config);
 

@@ -1,7 +1,8 @@
 /* A model: parameters grouped into units, and blocks (embedding, layers, head) that run over a batch.
  *
- * nn never sees comm. It names the points where ranks may have to meet: around each unit the executor calls tess_hooks, and
- * whoever fills them (parallel/, or tess_static_hooks for one process) gathers parameters and takes gradients away. */
+ * nn never sees comm. It names the points where ranks may have to meet: around each unit the executor calls tess_hooks,
+ * and whoever fills them (parallel/, or tess_static_hooks for one process) gathers parameters and takes gradients away.
+ */
 #ifndef TESS_NN_MODEL_H
 #define TESS_NN_MODEL_H
 
@@ -24,8 +25,8 @@ typedef struct tess_param {
 
 typedef struct tess_model tess_model;
 
-/* Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head uses the
- * embedding unit as well. Owns nothing but descriptions: no weights. */
+/* Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head
+ * uses the embedding unit as well. Owns nothing but descriptions: no weights. */
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model);
 void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
@@ -35,16 +36,18 @@ int tess_model_n_units(const tess_model *model);
 const char *tess_model_unit_name(const tess_model *model, int unit);
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
-int64_t tess_model_count(const tess_model *model);      /* parameters in all */
-/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight + attention at length seq_len). */
+int64_t tess_model_count(const tess_model *model); /* parameters in all */
+/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight + attention at length seq_len).
+ */
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
 
 /* Initial values of rows [row_begin, +n_rows): a pure function of (seed, name, element). */
 void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* ---- Where ranks may meet ------------------------------------------------------------------------------------------- */
-/* w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to be
- * overwritten. Valid until the matching post call. */
+/* ---- Where ranks may meet -------------------------------------------------------------------------------------------
+ */
+/* w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to
+ * be overwritten. Valid until the matching post call. */
 typedef struct tess_hooks {
     void *self;
     tess_status (*pre_forward)(void *self, int unit, const void *const **w);
@@ -53,7 +56,8 @@ typedef struct tess_hooks {
     tess_status (*post_backward)(void *self, int unit);
 } tess_hooks;
 
-/* ---- A batch --------------------------------------------------------------------------------------------------------- */
+/* ---- A batch
+ * --------------------------------------------------------------------------------------------------------- */
 /* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
  * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
 typedef struct tess_kv_cache {
@@ -63,26 +67,28 @@ typedef struct tess_kv_cache {
 } tess_kv_cache;
 
 typedef struct tess_batch {
-    int64_t n_tokens;          /* T */
+    int64_t n_tokens; /* T */
     int64_t n_seqs;
     const int32_t *ids;        /* (T) */
     const int32_t *pos;        /* (T) position inside the sequence */
     const int32_t *targets;    /* (T) next token, -1: no loss here; may be NULL in generation */
     const int32_t *cu_seqlens; /* (n_seqs + 1) */
-    const int32_t *cache_slot; /* (n_seqs) with a cache: the sequence's slot; its first new position is pos[cu_seqlens[i]] */
+    const int32_t
+        *cache_slot; /* (n_seqs) with a cache: the sequence's slot; its first new position is pos[cu_seqlens[i]] */
     const tess_kv_cache *cache; /* NULL in training */
 } tess_batch;
 
-/* ---- Running --------------------------------------------------------------------------------------------------------- */
+/* ---- Running
+ * --------------------------------------------------------------------------------------------------------- */
 typedef enum tess_recompute { TESS_RECOMPUTE_NONE, TESS_RECOMPUTE_FULL, TESS_RECOMPUTE_EVERY_N } tess_recompute;
 
 typedef struct tess_executor_options {
-    tess_dtype dtype;           /* of parameters and activations: TESS_F32 or TESS_BF16 */
-    tess_recompute recompute;   /* activation checkpointing: keep only the layer's input, run its forward again */
-    int recompute_every;        /* EVERY_N: layers 0, n, 2n, ... are checkpointed */
-    int64_t max_tokens;         /* T of the largest batch */
-    int64_t max_position;       /* longest sequence (rope tables, dynamic scaling) */
-    bool train;                 /* allocate for backward */
+    tess_dtype dtype;         /* of parameters and activations: TESS_F32 or TESS_BF16 */
+    tess_recompute recompute; /* activation checkpointing: keep only the layer's input, run its forward again */
+    int recompute_every;      /* EVERY_N: layers 0, n, 2n, ... are checkpointed */
+    int64_t max_tokens;       /* T of the largest batch */
+    int64_t max_position;     /* longest sequence (rope tables, dynamic scaling) */
+    bool train;               /* allocate for backward */
 } tess_executor_options;
 
 typedef struct tess_executor tess_executor;
@@ -92,19 +98,21 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
 
-/* Forward and backward of one micro-batch: gradients of the SUM of -log p(target) over the batch's target tokens reach the hooks. logprob (T) gets the
- * log-probability of each target (0 where there is none). */
+/* Forward and backward of one micro-batch: gradients of the SUM of -log p(target) over the batch's target tokens reach
+ * the hooks. logprob (T) gets the log-probability of each target (0 where there is none). */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, float *logprob);
 
-/* Forward only: log-probabilities of the targets (T); entropy (T) may be NULL. The logits exist for a chunk of rows at a time. */
+/* Forward only: log-probabilities of the targets (T); entropy (T) may be NULL. The logits exist for a chunk of rows at
+ * a time. */
 tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float *logprob, float *entropy);
 
-/* Forward only: float32 logits (n_rows, V) of the given rows of the batch. The same bits as inside the two calls above. */
+/* Forward only: float32 logits (n_rows, V) of the given rows of the batch. The same bits as inside the two calls above.
+ */
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
 
-/* Hooks over weights that lie in this process whole: w[i] for parameter i of the model in compute dtype, dw[i] float32 or NULL. The arrays
- * are borrowed. *hooks->self is allocated; free with tess_static_hooks_free. */
+/* Hooks over weights that lie in this process whole: w[i] for parameter i of the model in compute dtype, dw[i] float32
+ * or NULL. The arrays are borrowed. *hooks->self is allocated; free with tess_static_hooks_free. */
 tess_status tess_static_hooks(tess_mem *mem, const tess_model *model, const void *const *w, float *const *dw,
                               tess_hooks *hooks);
 void tess_static_hooks_free(tess_mem *mem, tess_hooks *hooks);

@@ -1,5 +1,5 @@
-/* Byte-level BPE and HF tokenizer.json: encode, decode, train. Immutable after loading: safe to share between threads, each with its
- * own tess_encoder. */
+/* Byte-level BPE and HF tokenizer.json: encode, decode, train. Immutable after loading: safe to share between threads,
+ * each with its own tess_encoder. */
 #ifndef TESS_DATA_TOKENIZER_H
 #define TESS_DATA_TOKENIZER_H
 
@@ -10,7 +10,8 @@ typedef struct tess_tokenizer tess_tokenizer;
 /* Reads tokenizer.json (or a folder that holds one). Errors name the key; unsupported normalizers, models, ... are
  * TESS_E_UNSUPPORTED with their name. */
 tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer);
-tess_status tess_tokenizer_parse(tess_mem *mem, const char *json, size_t size, const char *what, tess_tokenizer **tokenizer);
+tess_status tess_tokenizer_parse(tess_mem *mem, const char *json, size_t size, const char *what,
+                                 tess_tokenizer **tokenizer);
 void tess_tokenizer_destroy(tess_tokenizer **tokenizer);
 
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest id + 1, added tokens included */
@@ -30,20 +31,20 @@ typedef struct tess_encoder tess_encoder;
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **encoder);
 void tess_encoder_destroy(tess_encoder **encoder);
 
-/* Appends the ids of `text`. Invalid UTF-8 is read as U+FFFD per maximal subpart (as Python's errors="replace"). add_special: apply
- * the post-processor's template (bos/eos) as HF's add_special_tokens=True. */
+/* Appends the ids of `text`. Invalid UTF-8 is read as U+FFFD per maximal subpart (as Python's errors="replace").
+ * add_special: apply the post-processor's template (bos/eos) as HF's add_special_tokens=True. */
 tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bool add_special, tess_ids *ids);
 
-/* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode. skip_special drops special added tokens. Unknown ids are
- * TESS_E_INVALID. `text` is a tess_buffer (base/text/text.h). */
+/* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode. skip_special drops special added tokens. Unknown ids
+ * are TESS_E_INVALID. `text` is a tess_buffer (base/text/text.h). */
 struct tess_buffer;
 tess_status tess_decode(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                         struct tess_buffer *text);
 
-/* Trains byte-level BPE (GPT-2 pre-tokenizer regex, no normalizer): the most frequent pair, ties by the smaller pair of ids as HF
- * tokenizers does. Specials get the first ids. *json: a tokenizer.json that HF tokenizers reads, in `json` (a
+/* Trains byte-level BPE (GPT-2 pre-tokenizer regex, no normalizer): the most frequent pair, ties by the smaller pair of
+ * ids as HF tokenizers does. Specials get the first ids. *json: a tokenizer.json that HF tokenizers reads, in `json` (a
  * tess_buffer). */
-tess_status tess_bpe_train(tess_mem *mem, const char *text, size_t size, int64_t vocab_size, const char *const *specials,
-                           int n_specials, struct tess_buffer *json);
+tess_status tess_bpe_train(tess_mem *mem, const char *text, size_t size, int64_t vocab_size,
+                           const char *const *specials, int n_specials, struct tess_buffer *json);
 
 #endif
