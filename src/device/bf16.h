@@ -1,0 +1,61 @@
+/* Scalar conversions between float and the two 16-bit formats: to nearest even, a NaN stays a NaN and becomes quiet.
+ * Every vector conversion of the device gives these bits. */
+#ifndef TESS_DEVICE_BF16_H
+#define TESS_DEVICE_BF16_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t tess_float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof(u));
+    return u;
+}
+
+static inline float tess_bits_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof(x));
+    return x;
+}
+
+static inline float tess_bf16_to_float(uint16_t h)
+{
+    return tess_bits_float((uint32_t)h << 16);
+}
+
+static inline uint16_t tess_float_to_bf16(float x)
+{
+    uint32_t u = tess_float_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+static inline float tess_f16_to_float(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 0x3ffu;
+    if (exponent == 31)
+        return tess_bits_float(sign | 0x7f800000u | mantissa << 13 | (mantissa != 0 ? 0x400000u : 0));
+    if (exponent != 0)
+        return tess_bits_float(sign | (exponent + 112) << 23 | mantissa << 13);
+    /* Subnormal: mantissa * 2^-24 is exact in float; the sign is put back for -0. */
+    return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-24f));
+}
+
+static inline uint16_t tess_float_to_f16(float x)
+{
+    uint32_t u = tess_float_bits(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+    if (magnitude >= 0x47800000u) /* 65536 and more */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude <
+        0x38800000u) /* below 2^-14: adding 0.5 leaves multiples of 2^-24 in the low bits, rounded to even */
+        return (uint16_t)(sign | (tess_float_bits(tess_bits_float(magnitude) + 0.5f) - 0x3f000000u));
+    magnitude -= 112u << 23;
+    return (uint16_t)(sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
+}
+
+#endif

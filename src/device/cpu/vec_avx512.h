@@ -1,0 +1,243 @@
+/* `vec`: 16 floats, on AVX-512 (F, BW, VL, DQ). The same names mean the same bits in vec_avx2.h and, for one lane,
+ * in ref/vec_ref.h; device/vmath.h and the *_vec.h kernels are written in them. */
+#ifndef TESS_DEVICE_CPU_VEC_AVX512_H
+#define TESS_DEVICE_CPU_VEC_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+typedef __m512 vec;
+typedef __m512i ivec;
+typedef __mmask16 vmask;
+
+static inline vec v_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline vec v_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vec v_sub(vec a, vec b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vec v_mul(vec a, vec b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vec v_div(vec a, vec b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+static inline vec v_sqrt(vec a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
+/* a * b + c and c - a * b, rounded once. */
+static inline vec v_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vec v_fnma(vec a, vec b, vec c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* b where either is NaN. */
+static inline vec v_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vec v_min(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vmask v_less(vec a, vec b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+static inline vmask v_equal(vec a, vec b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+
+/* a where the mask is set, else b. */
+static inline vec v_select(vmask m, vec a, vec b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+
+static inline ivec v_bits(vec a)
+{
+    return _mm512_castps_si512(a);
+}
+
+static inline vec v_from_bits(ivec a)
+{
+    return _mm512_castsi512_ps(a);
+}
+
+static inline ivec v_iset(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+
+static inline ivec v_isub(ivec a, ivec b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+
+static inline ivec v_iand(ivec a, ivec b)
+{
+    return _mm512_and_si512(a, b);
+}
+
+static inline ivec v_ior(ivec a, ivec b)
+{
+    return _mm512_or_si512(a, b);
+}
+
+/* Between an exponent field and its number: bits >> 23 (arithmetic) and number << 23. */
+static inline ivec v_ishift23(ivec a)
+{
+    return _mm512_srai_epi32(a, 23);
+}
+
+static inline ivec v_ishift_left23(ivec a)
+{
+    return _mm512_slli_epi32(a, 23);
+}
+
+static inline vec v_from_int(ivec a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+
+/* p * 2^n, rounded once; n integral, |n| <= 160, p within a factor of 2 of 1 (or NaN). */
+static inline vec v_scale2(vec p, vec n)
+{
+    return _mm512_scalef_ps(p, n);
+}
+
+/* Lanes folded in halves: i + (i + 8), then 4, 2, 1. */
+static inline float v_sum(vec a)
+{
+    __m256 x = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_add_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+
+static inline float v_largest(vec a)
+{
+    __m256 x = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_max_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
+}
+
+/* The first n lanes, 0 < n <= 16; absent ones load as 0. Full vectors when n is the constant 16. */
+static inline __mmask16 v_lanes(int64_t n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+
+static inline vec v_load(const float *p, int64_t n)
+{
+    return n == 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(v_lanes(n), p);
+}
+
+static inline void v_store(float *p, vec a, int64_t n)
+{
+    if (n == 16)
+        _mm512_storeu_ps(p, a);
+    else
+        _mm512_mask_storeu_ps(p, v_lanes(n), a);
+}
+
+static inline __m256i v_load_u16(const uint16_t *p, int64_t n)
+{
+    return n == 16 ? _mm256_loadu_si256((const __m256i *)p) : _mm256_maskz_loadu_epi16(v_lanes(n), p);
+}
+
+static inline void v_store_u16(uint16_t *p, __m256i a, int64_t n)
+{
+    if (n == 16)
+        _mm256_storeu_si256((__m256i *)p, a);
+    else
+        _mm256_mask_storeu_epi16(p, v_lanes(n), a);
+}
+
+static inline vec v_load_bf16(const uint16_t *p, int64_t n)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_load_u16(p, n)), 16));
+}
+
+/* Rounded to bf16, still 16 floats. (The instruction of AVX512_BF16 flushes subnormals, so it is not used.) */
+static inline ivec v_bf16_bits(vec a)
+{
+    ivec u = _mm512_castps_si512(a);
+    ivec odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    ivec rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    vmask nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+}
+
+static inline vec v_round_bf16(vec a)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(v_bf16_bits(a), _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+static inline void v_store_bf16(uint16_t *p, vec a, int64_t n)
+{
+    v_store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_bits(a), 16)), n);
+}
+
+static inline vec v_load_f16(const uint16_t *p, int64_t n)
+{
+    return _mm512_cvtph_ps(v_load_u16(p, n));
+}
+
+static inline void v_store_f16(uint16_t *p, vec a, int64_t n)
+{
+    v_store_u16(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), n);
+}
+
+/* 16 doubles in two registers: acc += square of each lane, in double (the product is exact). */
+typedef struct dvec {
+    __m512d lo, hi;
+} dvec;
+
+static inline dvec v_dzero(void)
+{
+    return (dvec){_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+
+static inline dvec v_add_squares(dvec acc, vec a)
+{
+    __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(a)), hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    acc.lo = _mm512_fmadd_pd(lo, lo, acc.lo);
+    acc.hi = _mm512_fmadd_pd(hi, hi, acc.hi);
+    return acc;
+}
+
+static inline double v_dsum(dvec a)
+{
+    __m512d x = _mm512_add_pd(a.lo, a.hi);
+    __m256d y = _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
+    __m128d z = _mm_add_pd(_mm256_castpd256_pd128(y), _mm256_extractf128_pd(y, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(z, _mm_unpackhi_pd(z, z)));
+}
+
+#endif
