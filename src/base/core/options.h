@@ -1,0 +1,54 @@
+/* Options: one table of rows per section drives parsing, validation, `tessera info`, --help and the docs. */
+#ifndef TESS_BASE_CORE_OPTIONS_H
+#define TESS_BASE_CORE_OPTIONS_H
+
+#include "tessera/memory.h"
+
+enum { TESS_TEXT_SIZE = 512, TESS_LIST_SIZE = 32 };
+
+typedef enum tess_option_type {
+    TESS_OPTION_BOOL,   /* bool */
+    TESS_OPTION_INT,    /* int64_t in [min, max] */
+    TESS_OPTION_FLOAT,  /* double in [min, max] */
+    TESS_OPTION_TEXT,   /* char[TESS_TEXT_SIZE] */
+    TESS_OPTION_CHOICE, /* int: index into choices */
+    TESS_OPTION_LIST    /* tess_text_list */
+} tess_option_type;
+
+typedef struct tess_text_list {
+    int n;
+    char item[TESS_LIST_SIZE][TESS_TEXT_SIZE];
+} tess_text_list;
+
+typedef struct tess_option {
+    const char *key; /* "training.steps" */
+    tess_option_type type;
+    size_t offset;        /* of the field in the configuration struct */
+    const char *fallback; /* default, as a user would write it */
+    const char *choices;  /* CHOICE: "none|full|every_n" */
+    double min, max;      /* INT, FLOAT */
+    const char *help;     /* one line; units where they could be doubted */
+} tess_option;
+
+typedef struct tess_option_table {
+    const char *section; /* "training" */
+    const char *help;
+    const tess_option *rows;
+    int n_rows;
+} tess_option_table;
+
+/* Writes every default into `config`. */
+tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
+
+/* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
+ * one; a bad value names the choices or the range. For a LIST the text is items separated by commas. */
+tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
+                             const char *text, const char *source);
+
+/* The current value as a user would write it. */
+tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size);
+
+/* The nearest of `n` names to `text` by edit distance, or NULL when none is near. */
+const char *tess_options_nearest(const char *text, const char *const *names, int n);
+
+#endif

@@ -1,0 +1,134 @@
+#include "base/text/yaml.h"
+
+#include <string.h>
+#include <yaml.h>
+
+#include "base/text/text.h"
+
+typedef struct reader {
+    yaml_parser_t parser;
+    yaml_event_t event;
+    bool have_event;
+    const char *what;
+    tess_buffer key, value;
+    size_t section_size; /* length of "section." at the start of key */
+    tess_yaml_fn fn;
+    void *context;
+} reader;
+
+static int line_of(const reader *r)
+{
+    return (int)r->event.start_mark.line + 1;
+}
+
+static tess_status next(reader *r)
+{
+    if (r->have_event)
+        yaml_event_delete(&r->event);
+    r->have_event = false;
+    if (!yaml_parser_parse(&r->parser, &r->event)) {
+        size_t line = r->parser.problem_mark.line + 1;
+        return TESS_FAIL(TESS_E_FORMAT, "%s:%zu: not valid YAML: %s", r->what, line,
+                         r->parser.problem != NULL ? r->parser.problem : "unreadable");
+    }
+    r->have_event = true;
+    return TESS_OK;
+}
+
+static tess_status append_scalar(reader *r, tess_buffer *out)
+{
+    const char *text = (const char *)r->event.data.scalar.value;
+    size_t n = r->event.data.scalar.length;
+    TESS_CHECK(memchr(text, '\0', n) == NULL, TESS_E_FORMAT, "%s:%d: a NUL character", r->what, line_of(r));
+    TESS_CHECK(r->event.data.scalar.anchor == NULL, TESS_E_UNSUPPORTED, "%s:%d: anchors are not supported", r->what,
+               line_of(r));
+    return tess_buffer_append(out, text, n);
+}
+
+/* At the value of key: a scalar, or a list of them. */
+static tess_status read_value(reader *r)
+{
+    int line = line_of(r);
+    r->value.size = 0;
+    TESS_TRY(tess_buffer_append(&r->value, "", 0));
+    if (r->event.type == YAML_SCALAR_EVENT) {
+        TESS_TRY(append_scalar(r, &r->value));
+    } else if (r->event.type == YAML_SEQUENCE_START_EVENT) {
+        for (;;) {
+            TESS_TRY(next(r));
+            if (r->event.type == YAML_SEQUENCE_END_EVENT)
+                break;
+            TESS_CHECK(r->event.type == YAML_SCALAR_EVENT, TESS_E_FORMAT, "%s:%d: %s: a list holds plain values only",
+                       r->what, line_of(r), r->key.data);
+            if (r->value.size > 0)
+                TESS_TRY(tess_buffer_append(&r->value, ",", 1));
+            TESS_TRY(append_scalar(r, &r->value));
+        }
+    } else {
+        return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: expected a value or a list of values", r->what, line, r->key.data);
+    }
+    return r->fn(r->context, r->key.data, r->value.data, line);
+}
+
+static tess_status read_section(reader *r)
+{
+    for (;;) {
+        TESS_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            return TESS_OK;
+        TESS_CHECK(r->event.type == YAML_SCALAR_EVENT, TESS_E_FORMAT, "%s:%d: expected a key", r->what, line_of(r));
+        r->key.size = r->section_size;
+        TESS_TRY(append_scalar(r, &r->key));
+        TESS_TRY(next(r));
+        TESS_TRY(read_value(r));
+    }
+}
+
+static tess_status read_document(reader *r)
+{
+    do
+        TESS_TRY(next(r));
+    while (r->event.type == YAML_STREAM_START_EVENT || r->event.type == YAML_DOCUMENT_START_EVENT);
+    if (r->event.type == YAML_STREAM_END_EVENT)
+        return TESS_OK; /* an empty file: all defaults */
+    TESS_CHECK(r->event.type == YAML_MAPPING_START_EVENT, TESS_E_FORMAT,
+               "%s:%d: expected sections such as 'training:' with their keys indented below", r->what, line_of(r));
+    for (;;) {
+        TESS_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            break;
+        TESS_CHECK(r->event.type == YAML_SCALAR_EVENT, TESS_E_FORMAT, "%s:%d: expected a section's name", r->what,
+                   line_of(r));
+        r->key.size = 0;
+        TESS_TRY(append_scalar(r, &r->key));
+        TESS_TRY(next(r));
+        /* "section:" with nothing below it is an empty scalar. */
+        if (r->event.type == YAML_SCALAR_EVENT && r->event.data.scalar.length == 0)
+            continue;
+        TESS_CHECK(r->event.type == YAML_MAPPING_START_EVENT, TESS_E_FORMAT,
+                   "%s:%d: '%s' is a section: its keys belong on lines of their own, indented", r->what, line_of(r),
+                   r->key.data);
+        TESS_TRY(tess_buffer_append(&r->key, ".", 1));
+        r->section_size = r->key.size;
+        TESS_TRY(read_section(r));
+    }
+    TESS_TRY(next(r)); /* the document's end */
+    TESS_TRY(next(r));
+    TESS_CHECK(r->event.type == YAML_STREAM_END_EVENT, TESS_E_FORMAT, "%s:%d: a second document", r->what, line_of(r));
+    return TESS_OK;
+}
+
+tess_status tess_yaml_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_yaml_fn fn,
+                            void *context)
+{
+    reader r = {.what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}};
+    TESS_CHECK(yaml_parser_initialize(&r.parser), TESS_E_NOMEM, "%s: no memory for the YAML parser", what);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
+    tess_status status = read_document(&r);
+    if (r.have_event)
+        yaml_event_delete(&r.event);
+    yaml_parser_delete(&r.parser);
+    tess_buffer_free(&r.key);
+    tess_buffer_free(&r.value);
+    return status;
+}

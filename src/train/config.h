@@ -1,0 +1,104 @@
+/* The configuration of a training run: one struct, one table of options per section (torchtitan's names). */
+#ifndef TESS_TRAIN_CONFIG_H
+#define TESS_TRAIN_CONFIG_H
+
+#include "base/core/options.h"
+
+typedef enum tess_decay_type {
+    TESS_DECAY_COSINE,
+    TESS_DECAY_LINEAR,
+    TESS_DECAY_CONSTANT,
+    TESS_DECAY_WSD
+} tess_decay_type;
+typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
+
+typedef struct tess_config {
+    struct {
+        char dump_folder[TESS_TEXT_SIZE];
+        char description[TESS_TEXT_SIZE];
+    } job;
+    struct {
+        char config[TESS_TEXT_SIZE];
+        char path[TESS_TEXT_SIZE];
+        int save_dtype; /* tess_precision */
+    } model;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t vocab_size;
+    } tokenizer;
+    struct {
+        tess_text_list files;
+        char text_key[TESS_TEXT_SIZE];
+        bool shuffle;
+    } data;
+    struct {
+        int64_t steps, local_batch_size, global_batch_size, seq_len, threads;
+        double max_norm;
+        int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+    } training;
+    struct {
+        double lr, beta1, beta2, eps, weight_decay;
+    } optimizer;
+    struct {
+        int64_t warmup_steps;
+        int decay_type; /* tess_decay_type */
+        double min_lr_factor, decay_ratio;
+    } lr_scheduler;
+    struct {
+        int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
+        int64_t fsdp_reshard_after_forward, fsdp_prefetch;
+        int shard_strategy; /* tess_strategy */
+    } parallelism;
+    struct {
+        int mode; /* tess_recompute */
+        int64_t every_n;
+    } activation_checkpoint;
+    struct {
+        bool enable;
+        char folder[TESS_TEXT_SIZE];
+        int64_t interval, keep_latest_k;
+        bool resume;
+    } checkpoint;
+    struct {
+        bool enable;
+        tess_text_list files;
+        double fraction;
+        int64_t interval, steps;
+    } validation;
+    struct {
+        int64_t log_freq;
+        bool enable_tensorboard;
+        char tensorboard_folder[TESS_TEXT_SIZE];
+    } metrics;
+    struct {
+        char prompt[TESS_TEXT_SIZE];
+        int64_t max_new_tokens, top_k;
+        double temperature, top_p;
+    } sample;
+    struct {
+        double timeout_s;
+    } comm;
+    struct {
+        int64_t seed;
+        bool deterministic;
+    } debug;
+} tess_config;
+
+const tess_option_table *tess_config_tables(int *n_tables);
+
+/* Defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value on its own; relations
+ * between values are tess_config_check's business. Messages name file and line, or the override. */
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config);
+/* The same from text in memory (tests, fuzzing). */
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
+tess_status tess_config_override(tess_config *config, const char *assignment);
+
+/* What must hold between values and the world size; sets the derived ones (global_batch_size 0 -> local * world, shard
+ * degree -1). */
+tess_status tess_config_check(tess_config *config, int world);
+
+/* Of everything that decides the bits of a run or what ranks must agree on. */
+uint64_t tess_config_hash(const tess_config *config);
+
+#endif

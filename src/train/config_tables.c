@@ -1,0 +1,159 @@
+/* Every option, its default and its help: `tessera info` and docs/configuration.md print this table. */
+#include "train/config.h"
+
+#define ROW(key_, type_, field_, ...)                                                    \
+    {                                                                                    \
+        .key = key_, .type = type_, .offset = offsetof(tess_config, field_), __VA_ARGS__ \
+    }
+#define TEXT(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = fallback_, .help = help_)
+#define BOOL(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = fallback_, .help = help_)
+#define LIST(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .help = help_)
+#define INT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define FLOAT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define CHOICE(key_, field_, fallback_, choices_, help_) \
+    ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
+
+static const tess_option job[] = {
+    TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
+    TEXT("job.description", job.description, "", "a line for people, kept with the metrics"),
+};
+
+static const tess_option model[] = {
+    TEXT("model.config", model.config, "", "config.json of a model to start from random weights"),
+    TEXT("model.path", model.path, "", "Hugging Face folder (config.json, safetensors) to start from its weights"),
+    CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
+           "dtype of the model written at the end"),
+};
+
+static const tess_option tokenizer[] = {
+    TEXT("tokenizer.path", tokenizer.path, "", "tokenizer.json or its folder; empty: model.path's, or train one"),
+    INT("tokenizer.vocab_size", tokenizer.vocab_size, "0", 0, 1e6,
+        "size of the byte-level BPE to train on the data when there is no tokenizer; 0: the model's vocab_size"),
+};
+
+static const tess_option data[] = {
+    LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
+    TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
+    BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
+};
+
+static const tess_option training[] = {
+    INT("training.steps", training.steps, "1000", 1, 1e12, "optimizer steps"),
+    INT("training.local_batch_size", training.local_batch_size, "8", 1, 65536,
+        "rows of a micro-batch, the leaf of the gradient sum"),
+    INT("training.global_batch_size", training.global_batch_size, "0", 0, 1e9,
+        "rows of a step over all ranks; 0: local_batch_size times the data-parallel ranks"),
+    INT("training.seq_len", training.seq_len, "512", 2, 1048576, "tokens of a row"),
+    FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
+    CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16", "bfloat16|float32",
+           "dtype of gathered parameters and activations"),
+    CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32",
+           "dtype of gradients on their way to their owner"),
+    INT("training.threads", training.threads, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks"),
+};
+
+static const tess_option optimizer[] = {
+    FLOAT("optimizer.lr", optimizer.lr, "3e-4", 0, 1e6, "AdamW's peak learning rate"),
+    FLOAT("optimizer.beta1", optimizer.beta1, "0.9", 0, 0.999999, "decay of the first moment"),
+    FLOAT("optimizer.beta2", optimizer.beta2, "0.95", 0, 0.999999, "decay of the second moment"),
+    FLOAT("optimizer.eps", optimizer.eps, "1e-8", 0, 1, "added to the root of the second moment"),
+    FLOAT("optimizer.weight_decay", optimizer.weight_decay, "0.1", 0, 1e3, "decoupled; never on norms and biases"),
+};
+
+static const tess_option lr_scheduler[] = {
+    INT("lr_scheduler.warmup_steps", lr_scheduler.warmup_steps, "100", 0, 1e12, "linear rise from 0"),
+    CHOICE("lr_scheduler.decay_type", lr_scheduler.decay_type, "cosine", "cosine|linear|constant|wsd",
+           "shape after the rise; wsd: constant, then linear over decay_ratio of the steps"),
+    FLOAT("lr_scheduler.min_lr_factor", lr_scheduler.min_lr_factor, "0.1", 0, 1, "last learning rate over the peak"),
+    FLOAT("lr_scheduler.decay_ratio", lr_scheduler.decay_ratio, "0.2", 0, 1, "wsd: share of the steps that decays"),
+};
+
+static const tess_option parallelism[] = {
+    INT("parallelism.data_parallel_replicate_degree", parallelism.data_parallel_replicate_degree, "1", 1, 65536,
+        "replicas of the sharded model (hybrid sharding)"),
+    INT("parallelism.data_parallel_shard_degree", parallelism.data_parallel_shard_degree, "-1", -1, 65536,
+        "ranks that share one copy; -1: the world divided by the replicas"),
+    INT("parallelism.fsdp_reshard_after_forward", parallelism.fsdp_reshard_after_forward, "1", 0, 65536,
+        "1: free gathered parameters after forward; 0: keep them until backward; n: as torch's int"),
+    INT("parallelism.fsdp_prefetch", parallelism.fsdp_prefetch, "1", 0, 64, "units gathered ahead of use"),
+    CHOICE(
+        "parallelism.shard_strategy", parallelism.shard_strategy, "full", "none|zero1|zero2|full|hybrid",
+        "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
+};
+
+static const tess_option activation_checkpoint[] = {
+    CHOICE("activation_checkpoint.mode", activation_checkpoint.mode, "none", "none|full|every_n",
+           "layers whose forward runs again in backward instead of keeping its activations"),
+    INT("activation_checkpoint.every_n", activation_checkpoint.every_n, "2", 1, 65536, "every_n: layers 0, n, 2n, ..."),
+};
+
+static const tess_option checkpoint[] = {
+    BOOL("checkpoint.enable", checkpoint.enable, "true", "save at intervals and when interrupted"),
+    TEXT("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
+    INT("checkpoint.interval", checkpoint.interval, "500", 1, 1e12, "steps between saves"),
+    INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6, "complete checkpoints kept; 0: all"),
+    BOOL("checkpoint.resume", checkpoint.resume, "true", "go on from the newest complete checkpoint of the folder"),
+};
+
+static const tess_option validation[] = {
+    BOOL("validation.enable", validation.enable, "true", "evaluate at intervals and at the end"),
+    LIST("validation.files", validation.files, "text to evaluate on; empty: the end of data.files, see fraction"),
+    FLOAT("validation.fraction", validation.fraction, "0.05", 0, 0.9,
+          "share at the end of each data file that is held out (validation.files is empty)"),
+    INT("validation.interval", validation.interval, "100", 1, 1e12, "steps between evaluations"),
+    INT("validation.steps", validation.steps, "0", 0, 1e12, "micro-batches of an evaluation; 0: all of the text"),
+};
+
+static const tess_option metrics[] = {
+    INT("metrics.log_freq", metrics.log_freq, "10", 1, 1e9, "steps between log lines"),
+    BOOL("metrics.enable_tensorboard", metrics.enable_tensorboard, "true", "write TensorBoard event files"),
+    TEXT("metrics.tensorboard_folder", metrics.tensorboard_folder, "tb", "inside job.dump_folder"),
+};
+
+static const tess_option sample[] = {
+    TEXT("sample.prompt", sample.prompt, "", "text to continue at the end of training; empty: no sample"),
+    INT("sample.max_new_tokens", sample.max_new_tokens, "100", 0, 1e6, "length of the sample"),
+    FLOAT("sample.temperature", sample.temperature, "0.8", 0, 100, "0: greedy"),
+    INT("sample.top_k", sample.top_k, "0", 0, 1e6, "draw from the k likeliest tokens; 0: all"),
+    FLOAT("sample.top_p", sample.top_p, "0.95", 0, 1, "draw from the likeliest tokens that reach this probability"),
+};
+
+static const tess_option comm[] = {
+    FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
+};
+
+static const tess_option debug[] = {
+    INT("debug.seed", debug.seed, "0", 0, 9007199254740992.0, "decides initial weights, data order and samples"),
+    BOOL("debug.deterministic", debug.deterministic, "true", "always so here; accepted for compatibility"),
+};
+
+#define TABLE(section_, help_)                                                    \
+    {                                                                             \
+#section_, help_, section_, (int)(sizeof(section_) / sizeof(section_[0])) \
+    }
+
+static const tess_option_table tables[] = {
+    TABLE(job, "where things go"),
+    TABLE(model, "what is trained"),
+    TABLE(tokenizer, "text to ids"),
+    TABLE(data, "what it is trained on"),
+    TABLE(training, "sizes and precision of a step"),
+    TABLE(optimizer, "AdamW"),
+    TABLE(lr_scheduler, "learning rate over time"),
+    TABLE(parallelism, "how ranks share the model"),
+    TABLE(activation_checkpoint, "memory for time"),
+    TABLE(checkpoint, "saving and resuming"),
+    TABLE(validation, "held-out text"),
+    TABLE(metrics, "log lines and files"),
+    TABLE(sample, "text generated at the end"),
+    TABLE(comm, "collectives"),
+    TABLE(debug, "reproducibility"),
+};
+
+const tess_option_table *tess_config_tables(int *n_tables)
+{
+    *n_tables = (int)(sizeof(tables) / sizeof(tables[0]));
+    return tables;
+}
