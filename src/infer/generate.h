@@ -1,0 +1,39 @@
+/* Generation with a KV cache, several prompts at once. A token's log-probability is the same bits as in training and
+ * evaluation, whatever runs beside it in the batch (law 2). */
+#ifndef TESS_INFER_GENERATE_H
+#define TESS_INFER_GENERATE_H
+
+#include "infer/sampler.h"
+#include "nn/model.h"
+
+typedef struct tess_generator tess_generator;
+
+typedef struct tess_generator_options {
+    tess_dtype dtype;     /* of weights and cache */
+    int64_t max_length;   /* tokens of a prompt and its continuation, at most */
+    int64_t n_slots;      /* prompts that run at once */
+    int64_t chunk_tokens; /* prompt tokens of one forward; 0: 512 */
+} tess_generator_options;
+
+/* stream, model and what hooks point to are borrowed. The cache is allocated at once (kv-cache pool). */
+tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
+                                  const tess_generator_options *options, tess_generator **generator);
+void tess_generator_destroy(tess_generator **generator);
+
+/* Called for every token of sequence `prompt`, in order: those of the prompt from position 1 on (generated false), then
+ * the new ones. logprob is log p(token | all before), at temperature 1. */
+typedef tess_status (*tess_token_fn)(void *context, int prompt, int64_t position, int32_t token, float logprob,
+                                     bool generated);
+
+typedef struct tess_prompt {
+    const int32_t *ids;
+    int64_t n; /* at least 1, less than max_length */
+} tess_prompt;
+
+/* Continues each prompt by up to max_new_tokens, or until an end token (which is reported). Prompts wait for a free
+ * slot. Draws use (sampling->seed, number of the prompt, position). */
+tess_status tess_generate(tess_generator *generator, const tess_prompt *prompts, int n_prompts, int64_t max_new_tokens,
+                          const tess_sampling *sampling, const int64_t *end_tokens, int n_end, tess_token_fn on_token,
+                          void *context);
+
+#endif

@@ -1,0 +1,23 @@
+/* Drawing the next token from logits. Pure: the draw is a function of (seed, stream, position), never of the batch. */
+#ifndef TESS_INFER_SAMPLER_H
+#define TESS_INFER_SAMPLER_H
+
+#include "tessera/memory.h"
+
+typedef struct tess_sampling {
+    double temperature; /* 0: greedy, the lowest id among equals */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 1: all */
+    uint64_t seed;
+} tess_sampling;
+
+typedef struct tess_sampler tess_sampler;
+
+tess_status tess_sampler_create(tess_mem *mem, int64_t vocab_size, tess_sampler **sampler);
+void tess_sampler_destroy(tess_sampler **sampler);
+
+/* logits (V), finite or -inf. NaN logits are TESS_E_INVALID. */
+tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits, uint64_t stream,
+                              uint64_t position, int32_t *token);
+
+#endif
