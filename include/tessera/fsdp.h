@@ -55,6 +55,7 @@ typedef struct tess_param_desc {
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. */
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
 TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp); /* frees the units too */
+TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
 
 /* Adds a unit, in forward order, before materialize. The handle belongs to `fsdp`. */
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,

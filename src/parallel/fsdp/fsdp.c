@@ -1,0 +1,222 @@
+/* tess_fsdp and its units: creation, the policy, the table of parameters. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+#include <string.h>
+
+static tess_status check_policy(const tess_fsdp_policy *policy)
+{
+    TESS_CHECK(policy->strategy >= TESS_STRATEGY_NONE && policy->strategy <= TESS_STRATEGY_HYBRID, TESS_E_INVALID,
+               "fsdp: %d is no sharding strategy", (int)policy->strategy);
+    TESS_CHECK(policy->param_dtype == TESS_F32 || policy->param_dtype == TESS_BF16, TESS_E_INVALID,
+               "fsdp: param_dtype is %s; choose float32 or bfloat16", tess_dtype_name(policy->param_dtype));
+    TESS_CHECK(policy->reduce_dtype == TESS_F32 || policy->reduce_dtype == TESS_BF16, TESS_E_INVALID,
+               "fsdp: reduce_dtype is %s; choose float32 or bfloat16", tess_dtype_name(policy->reduce_dtype));
+    TESS_CHECK(policy->reshard_after_forward >= 0, TESS_E_INVALID,
+               "fsdp: reshard_after_forward is %d; choose 1 (free), 0 (keep) or a number of ranks",
+               policy->reshard_after_forward);
+    TESS_CHECK(policy->prefetch >= 0, TESS_E_INVALID, "fsdp: prefetch is %d units; choose 0 or more", policy->prefetch);
+    return TESS_OK;
+}
+
+/* The canonical rank is row-major over (dp_replicate, dp_shard): the tree over the shard team, then over the replicas,
+ * is the tree over all of them. */
+static tess_status find_teams(tess_fsdp *fsdp)
+{
+    int shard_axis = tess_mesh_axis(fsdp->mesh, "dp_shard");
+    int replicate_axis = tess_mesh_axis(fsdp->mesh, "dp_replicate");
+    TESS_CHECK(shard_axis >= 0, TESS_E_INVALID, "fsdp: the mesh has no axis \"dp_shard\"");
+    TESS_CHECK(
+        replicate_axis < shard_axis, TESS_E_INVALID,
+        "fsdp: the mesh has \"dp_replicate\" after \"dp_shard\"; put it before, the shard axis is the inner one");
+    fsdp->shard_team = tess_mesh_team(fsdp->mesh, "dp_shard");
+    fsdp->n_shards = tess_mesh_axis_size(fsdp->mesh, shard_axis);
+    fsdp->shard = tess_mesh_coordinate(fsdp->mesh, shard_axis);
+    fsdp->data_team = fsdp->shard_team;
+    fsdp->n_replicas = 1;
+    if (replicate_axis < 0 || tess_mesh_axis_size(fsdp->mesh, replicate_axis) == 1)
+        return TESS_OK;
+    static const char *const names[] = {"dp_replicate", "dp_shard"};
+    fsdp->replicate_team = tess_mesh_team(fsdp->mesh, "dp_replicate");
+    fsdp->n_replicas = tess_mesh_axis_size(fsdp->mesh, replicate_axis);
+    fsdp->replica = tess_mesh_coordinate(fsdp->mesh, replicate_axis);
+    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, 2, &fsdp->data_mesh), "fsdp: team of all data ranks");
+    fsdp->data_team = tess_mesh_all(fsdp->data_mesh);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
+{
+    *out = NULL;
+    TESS_TRY(check_policy(policy));
+    tess_runtime *runtime = tess_team_runtime(tess_mesh_all(mesh));
+    tess_mem *mem = tess_runtime_mem(runtime);
+    tess_fsdp *fsdp = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
+    *fsdp = (tess_fsdp){.mesh = mesh, .runtime = runtime, .mem = mem, .policy = *policy, .micro = -1};
+    tess_status status = find_teams(fsdp);
+    if (status != TESS_OK) {
+        tess_fsdp_destroy(&fsdp);
+        return status;
+    }
+    tess_strategy strategy = policy->strategy;
+    fsdp->replicated = strategy == TESS_STRATEGY_NONE;
+    fsdp->persistent = strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID;
+    fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
+    fsdp->keep = policy->reshard_after_forward != 1;
+    fsdp->defer = strategy == TESS_STRATEGY_ZERO1;
+    *out = fsdp;
+    return TESS_OK;
+}
+
+static void free_unit(tess_unit *unit)
+{
+    tess_mem *mem = unit->fsdp->mem;
+    tess_fsdp_accumulators_free(unit);
+    tess_mem_free(mem, unit->gradient);
+    tess_mem_free(mem, unit->master);
+    tess_mem_free(mem, unit->gather_pieces);
+    tess_mem_free(mem, unit->reduce_pieces);
+    tess_mem_free(mem, unit->gradient_pieces);
+    for (int i = 0; unit->params != NULL && i < unit->n_params; i++)
+        tess_mem_free(mem, unit->params[i].name);
+    tess_mem_free(mem, unit->params);
+    tess_mem_free(mem, unit->name);
+    tess_mem_free(mem, unit);
+}
+
+void tess_fsdp_destroy(tess_fsdp **handle)
+{
+    tess_fsdp *fsdp = *handle;
+    if (fsdp == NULL)
+        return;
+    /* What is still under way completes or fails here: its buffers are about to go. */
+    for (int i = 0; i < fsdp->n_units; i++)
+        if (fsdp->units[i]->reduce_work != NULL)
+            tess_work_wait(&fsdp->units[i]->reduce_work, 0);
+    tess_fsdp_slots_free(fsdp);
+    tess_fsdp_windows_free(fsdp);
+    for (int i = 0; i < fsdp->n_units; i++)
+        free_unit(fsdp->units[i]);
+    tess_mem *mem = fsdp->mem;
+    tess_mem_free(mem, fsdp->units);
+    tess_mem_free(mem, fsdp->params);
+    tess_mem_free(mem, fsdp->order);
+    tess_mem_free(mem, fsdp->last_order);
+    tess_stream_destroy(&fsdp->own_stream);
+    tess_mesh_destroy(&fsdp->data_mesh);
+    tess_mem_free(mem, fsdp);
+    *handle = NULL;
+}
+
+tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp)
+{
+    return fsdp->runtime;
+}
+
+void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
+{
+    fsdp->stream = stream;
+}
+
+tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
+{
+    if (fsdp->stream == NULL) {
+        TESS_TRY(tess_stream_create(fsdp->mem, 1, NULL, &fsdp->own_stream));
+        fsdp->stream = fsdp->own_stream;
+    }
+    *stream = fsdp->stream;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy)
+{
+    size_t size = strlen(text) + 1;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, size, "name", (void **)copy));
+    memcpy(*copy, text, size);
+    return TESS_OK;
+}
+
+static bool name_is_taken(const tess_fsdp *fsdp, const char *name)
+{
+    for (int u = 0; u < fsdp->n_units; u++)
+        for (int i = 0; i < fsdp->units[u]->n_params; i++)
+            if (strcmp(fsdp->units[u]->params[i].name, name) == 0)
+                return true;
+    return false;
+}
+
+static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const tess_param_desc *params, int n_params)
+{
+    char text[96];
+    TESS_CHECK(n_params > 0, TESS_E_INVALID, "fsdp: unit '%s' has no parameters", unit);
+    for (int i = 0; i < n_params; i++) {
+        const tess_shape *shape = &params[i].shape;
+        TESS_CHECK(params[i].name != NULL && params[i].name[0] != '\0', TESS_E_INVALID,
+                   "fsdp: unit '%s': parameter %d has no name", unit, i);
+        TESS_CHECK(shape->n_dims >= 0 && shape->n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
+                   "fsdp: parameter '%s' has %d dimensions; at most %d are possible", params[i].name, shape->n_dims,
+                   TESS_MAX_DIMS);
+        double count = 1;
+        for (int d = 0; d < shape->n_dims; d++) {
+            TESS_CHECK(shape->dim[d] > 0, TESS_E_INVALID, "fsdp: parameter '%s' has the empty shape %s", params[i].name,
+                       tess_shape_format(shape, text, sizeof(text)));
+            count *= (double)shape->dim[d];
+        }
+        TESS_CHECK(count < 0x1p48, TESS_E_INVALID, "fsdp: parameter '%s' of shape %s has too many elements",
+                   params[i].name, tess_shape_format(shape, text, sizeof(text)));
+        bool taken = name_is_taken(fsdp, params[i].name);
+        for (int k = 0; k < i; k++)
+            taken = taken || strcmp(params[k].name, params[i].name) == 0;
+        TESS_CHECK(!taken, TESS_E_INVALID, "fsdp: parameter '%s' was added twice; a tied weight belongs to one unit",
+                   params[i].name);
+    }
+    return TESS_OK;
+}
+
+static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param_desc *params, int n_params)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    TESS_TRY(tess_fsdp_text(fsdp, name, &unit->name));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
+                                  "parameter table", (void **)&unit->params));
+    unit->n_params = n_params;
+    for (int i = 0; i < n_params; i++) {
+        tess_fsdp_param *p = &unit->params[i];
+        p->shape = params[i].shape;
+        p->trainable = params[i].trainable;
+        p->decay = params[i].decay;
+        p->rows = tess_shape_rows(&p->shape);
+        p->row = tess_shape_row_count(&p->shape);
+        unit->n_trainable += p->trainable;
+        TESS_TRY(tess_fsdp_text(fsdp, params[i].name, &p->name));
+    }
+    return tess_fsdp_layout(unit);
+}
+
+tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
+                               tess_unit **out)
+{
+    *out = NULL;
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID,
+               "fsdp: add_unit '%s' after materialize; add every unit before it", name);
+    TESS_TRY(check_params(fsdp, name, params, n_params));
+    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(tess_unit *) * (size_t)(fsdp->n_units + 1), "units",
+                           (void **)&fsdp->units));
+    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(*fsdp->params) * (size_t)(fsdp->n_params + n_params),
+                           "parameters", (void **)&fsdp->params));
+    tess_unit *unit = NULL;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
+    *unit = (tess_unit){.fsdp = fsdp, .index = fsdp->n_units};
+    tess_status status = fill_unit(unit, name, params, n_params);
+    if (status != TESS_OK) {
+        free_unit(unit);
+        return tess_fail_context(status, "fsdp: unit '%s'", name);
+    }
+    fsdp->units[fsdp->n_units++] = unit;
+    for (int i = 0; i < n_params; i++) {
+        fsdp->params[fsdp->n_params].unit = unit;
+        fsdp->params[fsdp->n_params++].index = i;
+    }
+    *out = unit;
+    return TESS_OK;
+}

@@ -1,0 +1,167 @@
+/* Private to this folder: the objects of fully sharded data parallel and the steps between its files.
+ *
+ *   fsdp.c        create, policy, units            layout.c     where rows live in shards, gathered copies and windows
+ *   materialize.c memory and first weights         slot.c       memory of gathered copies, and when it may be rewritten
+ *   gather.c      gathering and prefetching        window.c     memory of gradients on their way
+ *   reduce.c      reduce-scatter and the counter   unit.c       the four hooks
+ *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
+ *   norm.c        the exact gradient norm
+ *
+ * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
+ * time: all ranks decide alike, which is what makes the collectives meet. */
+#ifndef TESS_PARALLEL_FSDP_IMPL_H
+#define TESS_PARALLEL_FSDP_IMPL_H
+
+#include "parallel/fsdp/fsdp_internal.h"
+
+enum { TESS_FSDP_LEVELS = 31 }; /* of the binary counter: local micro-batches < 2^30 */
+
+typedef struct tess_fsdp_param {
+    char *name;
+    tess_shape shape;
+    bool trainable, decay;
+    int64_t rows, row;             /* rows of dimension 0, elements of a row */
+    int64_t own_begin, own_rows;   /* this rank's part on the shard axis */
+    int64_t held_begin, held_rows; /* rows of the master weights here: own, or all when the strategy replicates them */
+    int64_t primary_begin, primary_rows;
+    size_t full_offset;        /* in the gathered copy, elements */
+    size_t master_offset;      /* in the unit's master weights */
+    size_t window_offset;      /* in the gradient window (trainable only, as the next two) */
+    size_t accumulator_offset; /* in an accumulator: own rows */
+    size_t gradient_offset;    /* in the finished gradient: held rows */
+} tess_fsdp_param;
+
+/* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
+typedef struct tess_fsdp_slot {
+    struct tess_fsdp_slot *next;
+    void *data;
+    size_t bytes;
+    int size_class;
+    tess_unit *unit;   /* whose parameters it holds, or NULL */
+    bool valid;        /* they are there, or on their way (work) */
+    bool held;         /* between hooks: may not be taken */
+    tess_work *work;   /* the gather under way */
+    uint64_t number;   /* of that gather among the shard team's collectives */
+    uint64_t released; /* collectives issued when the last reader let go */
+} tess_fsdp_slot;
+
+/* Memory of one unit's gradients: written by the engine, read by the peers. */
+typedef struct tess_fsdp_window {
+    struct tess_fsdp_window *next;
+    void *data;     /* reduce dtype, readable by the peers */
+    float *staging; /* float32 that the engine writes when the reduce dtype is narrower, else NULL */
+    size_t elements;
+    int size_class;
+    tess_unit *unit;   /* holder, from pre_backward until its reduction is complete */
+    bool reducing;     /* the engine is done with it */
+    uint64_t released; /* order of release, oldest first */
+} tess_fsdp_window;
+
+struct tess_unit {
+    tess_fsdp *fsdp;
+    char *name;
+    int index;
+    tess_fsdp_param *params;
+    int n_params, n_trainable;
+
+    size_t full_elements, master_elements, window_elements, accumulator_elements, gradient_elements;
+    int full_class, window_class;
+    tess_piece *gather_pieces;   /* (n_params) master weights -> gathered copy */
+    tess_piece *reduce_pieces;   /* (n_trainable) window -> accumulator */
+    tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
+
+    float *master;
+    tess_fsdp_slot *slot;
+
+    int n_forward;      /* forwards open */
+    bool in_backward;   /* between pre_backward and post_backward */
+    bool kept;          /* not resharded after forward */
+    bool backward_done; /* in this micro-batch */
+
+    tess_fsdp_window *window;
+    bool deferred; /* gradients wait in the window for the end of the micro-batch */
+    tess_work *reduce_work;
+    uint64_t reduce_number;
+    int reduce_micro; /* local micro-batch being reduced */
+    bool reduce_fused;
+
+    float **accumulators;           /* (fsdp->n_accumulators) */
+    float *level[TESS_FSDP_LEVELS]; /* level k: a sum of 2^k micro-batches, or NULL */
+    float *incoming;
+    float *total;    /* after step_end */
+    float *gradient; /* whole, where gradients are replicated */
+};
+
+typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STEP } tess_fsdp_state;
+
+struct tess_fsdp {
+    tess_mesh *mesh;
+    tess_mesh *data_mesh; /* slice over both data axes, when both are there */
+    tess_team *shard_team, *replicate_team, *data_team;
+    tess_runtime *runtime;
+    tess_mem *mem;
+    tess_stream *stream, *own_stream;
+    tess_fsdp_policy policy;
+    int n_shards, shard, n_replicas, replica;
+
+    bool replicated; /* master weights and gradients whole on every rank */
+    bool persistent; /* every unit keeps a gathered copy of its own */
+    bool direct;     /* master weights are the gathered copy */
+    bool keep;       /* not freed between forward and backward */
+    bool defer;      /* gradients are reduced at the end of the micro-batch */
+
+    tess_unit **units;
+    int n_units, n_params;
+    struct {
+        tess_unit *unit;
+        int index;
+    } * params; /* (n_params), all units in order */
+
+    tess_fsdp_state state;
+    int n_micro, micro; /* of the step; micro -1: before the first */
+    int n_accumulators;
+    bool gradients_ready;
+
+    tess_fsdp_slot *slots;
+    tess_fsdp_window *windows;
+    uint64_t n_issued, n_proven; /* shard-team collectives issued, and the newest of them known complete */
+    uint64_t n_windows_released;
+
+    /* The order in which units were gathered: of this micro-batch and of the one before. */
+    int *order, *last_order;
+    int n_order, n_last_order, order_capacity;
+};
+
+/* layout.c */
+tess_status tess_fsdp_layout(tess_unit *unit);
+int tess_fsdp_size_class(size_t bytes);
+
+/* fsdp.c: the stream to compute on, made when first needed. */
+tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
+tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy);
+
+/* slot.c */
+tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
+tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
+void tess_fsdp_slots_stale(tess_fsdp *fsdp);
+void tess_fsdp_slots_free(tess_fsdp *fsdp);
+
+/* gather.c */
+typedef enum tess_fsdp_pass { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_pass;
+tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass);
+void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
+void tess_fsdp_order_restart(tess_fsdp *fsdp);
+
+/* window.c */
+tess_status tess_fsdp_window_take(tess_unit *unit);
+void tess_fsdp_windows_free(tess_fsdp *fsdp);
+float *tess_fsdp_window_floats(const tess_fsdp_window *window);
+
+/* reduce.c */
+tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
+void tess_fsdp_accumulators_free(tess_unit *unit);
+tess_status tess_fsdp_reduce(tess_unit *unit);        /* issues the reduce-scatter of the unit's window */
+tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
+tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
+
+#endif

@@ -1,0 +1,94 @@
+/* Gathering a unit for use, and others ahead of it. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    slot->number = ++fsdp->n_issued;
+    slot->released = slot->number; /* until somebody reads it */
+    TESS_TRY_CTX(tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
+                                        unit->gather_pieces, (size_t)unit->n_params, &slot->work),
+                 "gather of unit '%s'", unit->name);
+    slot->valid = true;
+    return TESS_OK;
+}
+
+/* The unit that comes `ahead` uses after the newest one: as in the micro-batch before, else in the order of the units.
+ * -1: none. */
+static int predict(const tess_fsdp *fsdp, int ahead)
+{
+    int now = fsdp->n_order - 1;
+    if (now < fsdp->n_last_order && fsdp->last_order[now] == fsdp->order[now])
+        return now + ahead < fsdp->n_last_order ? fsdp->last_order[now + ahead] / 2 : -1;
+    int unit = fsdp->order[now] / 2;
+    unit += fsdp->order[now] % 2 == TESS_FSDP_FORWARD ? ahead : -ahead;
+    return unit >= 0 && unit < fsdp->n_units ? unit : -1;
+}
+
+static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_pass pass)
+{
+    if (fsdp->n_order == fsdp->order_capacity) {
+        int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
+        size_t bytes = (size_t)capacity * sizeof(int);
+        TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->order));
+        TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
+        fsdp->order_capacity = capacity;
+    }
+    fsdp->order[fsdp->n_order++] = 2 * unit->index + (int)pass;
+    return TESS_OK;
+}
+
+void tess_fsdp_order_restart(tess_fsdp *fsdp)
+{
+    if (fsdp->n_order > 0) {
+        int *order = fsdp->order;
+        fsdp->order = fsdp->last_order;
+        fsdp->last_order = order;
+        fsdp->n_last_order = fsdp->n_order;
+    }
+    fsdp->n_order = 0;
+}
+
+static tess_status prefetch(tess_fsdp *fsdp)
+{
+    for (int ahead = 1; ahead <= fsdp->policy.prefetch; ahead++) {
+        int next = predict(fsdp, ahead);
+        if (next < 0)
+            return TESS_OK;
+        tess_unit *unit = fsdp->units[next];
+        if (unit->slot != NULL && unit->slot->valid) {
+            if (!unit->slot->held) /* as good as new: others shall go first */
+                unit->slot->released = fsdp->n_issued;
+            continue;
+        }
+        tess_fsdp_slot *slot = NULL;
+        TESS_TRY(tess_fsdp_slot_take(unit, true, &slot));
+        if (slot != NULL)
+            TESS_TRY(issue(unit, slot));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    if (fsdp->direct)
+        return TESS_OK;
+    TESS_TRY(remember(fsdp, unit, pass));
+    tess_fsdp_slot *slot = unit->slot;
+    if (slot == NULL || !slot->valid) {
+        TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));
+        TESS_TRY(issue(unit, slot));
+    }
+    slot->held = true;
+    TESS_TRY_CTX(tess_fsdp_slot_wait(fsdp, slot), "gather of unit '%s'", unit->name);
+    return prefetch(fsdp);
+}
+
+void tess_fsdp_release(tess_unit *unit)
+{
+    if (unit->n_forward > 0 || unit->in_backward || unit->kept || unit->slot == NULL)
+        return;
+    unit->slot->held = false;
+    unit->slot->released = unit->fsdp->n_issued;
+}

@@ -1,0 +1,103 @@
+/* Deferred initialisation: each rank makes or reads its own rows, and all agree that it went well. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+#include "base/core/rng.h"
+
+static uint64_t hash_layout(const tess_fsdp *fsdp)
+{
+    uint64_t hash = tess_hash_bytes(&fsdp->policy.strategy, sizeof(fsdp->policy.strategy), 0);
+    hash = tess_hash_bytes(&fsdp->policy.param_dtype, sizeof(fsdp->policy.param_dtype), hash);
+    hash = tess_hash_bytes(&fsdp->policy.reduce_dtype, sizeof(fsdp->policy.reduce_dtype), hash);
+    hash = tess_hash_bytes(&fsdp->policy.prefetch, sizeof(fsdp->policy.prefetch), hash);
+    hash = tess_hash_bytes(&fsdp->keep, sizeof(fsdp->keep), hash);
+    for (int i = 0; i < fsdp->n_params; i++) {
+        const tess_unit *unit = fsdp->params[i].unit;
+        const tess_fsdp_param *p = &unit->params[fsdp->params[i].index];
+        uint64_t words[] = {hash, (uint64_t)unit->index, tess_hash_text(p->name), p->trainable,
+                            (uint64_t)p->shape.n_dims};
+        hash = tess_hash_bytes(words, sizeof(words), 0);
+        hash = tess_hash_bytes(p->shape.dim, sizeof(p->shape.dim[0]) * (size_t)p->shape.n_dims, hash);
+    }
+    return hash;
+}
+
+/* Gathers one number from every data rank; *values is an array to free. */
+static tess_status gather_numbers(tess_fsdp *fsdp, int64_t number, int64_t **values)
+{
+    size_t n = (size_t)tess_team_size(fsdp->data_team);
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, n, sizeof(int64_t), "votes", (void **)values));
+    tess_status status = tess_all_gather(fsdp->data_team, &number, *values, 1, TESS_I64, NULL);
+    if (status != TESS_OK)
+        tess_mem_free(fsdp->mem, *values);
+    return status;
+}
+
+static tess_status agree_on_layout(tess_fsdp *fsdp)
+{
+    int64_t *hashes = NULL;
+    TESS_TRY(gather_numbers(fsdp, (int64_t)hash_layout(fsdp), &hashes));
+    int odd = 0;
+    for (int r = 1; r < tess_team_size(fsdp->data_team) && odd == 0; r++)
+        odd = hashes[r] != hashes[0] ? r : 0;
+    tess_mem_free(fsdp->mem, hashes);
+    TESS_CHECK(
+        odd == 0, TESS_E_MISMATCH,
+        "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "
+        "units in the same order",
+        tess_team_global_rank(fsdp->data_team, odd), tess_team_global_rank(fsdp->data_team, 0));
+    return TESS_OK;
+}
+
+/* A rank that fails alone must not leave the others waiting: everybody learns the outcome and fails alike. */
+static tess_status agree_on_outcome(tess_fsdp *fsdp, tess_status mine)
+{
+    int64_t *outcomes = NULL;
+    tess_status status = gather_numbers(fsdp, mine, &outcomes);
+    if (mine != TESS_OK) {
+        if (status == TESS_OK)
+            tess_mem_free(fsdp->mem, outcomes);
+        return mine;
+    }
+    TESS_TRY(status);
+    int rank = -1;
+    tess_status other = TESS_OK;
+    for (int r = 0; r < tess_team_size(fsdp->data_team) && rank < 0; r++)
+        if (outcomes[r] != TESS_OK) {
+            rank = tess_team_global_rank(fsdp->data_team, r);
+            other = (tess_status)outcomes[r];
+        }
+    tess_mem_free(fsdp->mem, outcomes);
+    if (rank >= 0)
+        return TESS_FAIL(other, "materialize: rank %d could not make its rows (%s); its own message says why", rank,
+                         tess_status_text(other));
+    return TESS_OK;
+}
+
+static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
+{
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_PARAMS, unit->master_elements, sizeof(float), unit->name,
+                                      (void **)&unit->master));
+        if (fsdp->replicated)
+            TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, unit->gradient_elements, sizeof(float),
+                                          unit->name, (void **)&unit->gradient));
+        for (int i = 0; i < unit->n_params; i++) {
+            const tess_fsdp_param *p = &unit->params[i];
+            if (p->held_rows > 0)
+                TESS_TRY_CTX(fill(context, p->name, p->held_begin, p->held_rows, unit->master + p->master_offset),
+                             "materialize: parameter '%s'", p->name);
+        }
+    }
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
+    TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
+    TESS_TRY(agree_on_layout(fsdp));
+    TESS_TRY(agree_on_outcome(fsdp, alloc_and_fill(fsdp, fill, context)));
+    fsdp->state = TESS_FSDP_IDLE;
+    return TESS_OK;
+}

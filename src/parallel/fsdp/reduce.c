@@ -1,0 +1,144 @@
+/* The canonical sum of a unit's gradients: the tree over ranks, then a binary counter over local micro-batches.
+ *
+ * Micro-batch i = s * W + r. The reduce-scatter adds over r, the low bits of i. Over s the accumulators work as a
+ * binary counter works: level k holds a sum of 2^k micro-batches, and adding one carries for as long as the bits of s
+ * are set. So the sum is the pairwise tree over i whatever W is (a power of two). When s is odd the first carry is
+ * fused into the reduce-scatter, which adds the old shard last; with replicas it cannot be, as their sum comes first.
+ */
+#include "parallel/fsdp/fsdp_impl.h"
+
+/* Most accumulators alive at once: the set bits of s, and the incoming sum unless it lands in level 0. */
+static int count_accumulators(const tess_fsdp *fsdp, int n_micro)
+{
+    int most = 0;
+    for (int s = 0; s < n_micro; s++) {
+        bool fused = fsdp->n_replicas == 1 && s % 2 == 1;
+        int n = __builtin_popcount((unsigned)s) + !fused;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+void tess_fsdp_accumulators_free(tess_unit *unit)
+{
+    tess_mem *mem = unit->fsdp->mem;
+    for (int k = 0; unit->accumulators != NULL && k < unit->fsdp->n_accumulators; k++)
+        tess_mem_free(mem, unit->accumulators[k]);
+    tess_mem_free(mem, unit->accumulators);
+    unit->accumulators = NULL;
+}
+
+tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro)
+{
+    int n = count_accumulators(fsdp, n_micro);
+    if (n == fsdp->n_accumulators)
+        return TESS_OK;
+    for (int u = 0; u < fsdp->n_units; u++)
+        tess_fsdp_accumulators_free(fsdp->units[u]);
+    fsdp->n_accumulators = n;
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        if (unit->n_trainable == 0)
+            continue;
+        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",
+                                      (void **)&unit->accumulators));
+        for (int k = 0; k < n; k++)
+            TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, unit->accumulator_elements, sizeof(float),
+                                          unit->name, (void **)&unit->accumulators[k]));
+    }
+    return TESS_OK;
+}
+
+static float *unused_accumulator(const tess_unit *unit)
+{
+    for (int i = 0; i < unit->fsdp->n_accumulators; i++) {
+        bool used = false;
+        for (int k = 0; k < TESS_FSDP_LEVELS; k++)
+            used = used || unit->level[k] == unit->accumulators[i];
+        if (!used)
+            return unit->accumulators[i];
+    }
+    return NULL;
+}
+
+/* y += x. Sums of two commute, so this is the tree whichever side is older. */
+static tess_status add(tess_unit *unit, float *y, const float *x)
+{
+    tess_stream *stream = NULL;
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    return stream->kernels->add(stream, y, x, y, (int64_t)unit->accumulator_elements, TESS_F32);
+}
+
+tess_status tess_fsdp_reduce(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    unit->deferred = false;
+    unit->reduce_micro = fsdp->micro;
+    unit->reduce_fused = fsdp->n_replicas == 1 && fsdp->micro % 2 == 1;
+    unit->incoming = unit->reduce_fused ? unit->level[0] : unused_accumulator(unit);
+    unit->reduce_number = ++fsdp->n_issued;
+    unit->window->reducing = true;
+    unit->window->released = ++fsdp->n_windows_released;
+    TESS_TRY_CTX(tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype,
+                                            unit->incoming, unit->reduce_pieces, (size_t)unit->n_trainable,
+                                            unit->reduce_fused, &unit->reduce_work),
+                 "gradients of unit '%s'", unit->name);
+    return TESS_OK;
+}
+
+static tess_status carry(tess_unit *unit)
+{
+    int k = 0;
+    float *sum = unit->incoming;
+    if (unit->reduce_fused)
+        unit->level[k++] = NULL;
+    for (; unit->reduce_micro >> k & 1; k++) {
+        TESS_TRY(add(unit, unit->level[k], sum));
+        sum = unit->level[k];
+        unit->level[k] = NULL;
+    }
+    unit->level[k] = sum;
+    unit->incoming = NULL;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_reduce_finish(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    if (unit->reduce_work == NULL)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_work_wait(&unit->reduce_work, 0), "gradients of unit '%s'", unit->name);
+    if (unit->reduce_number > fsdp->n_proven)
+        fsdp->n_proven = unit->reduce_number;
+    unit->window->reducing = false;
+    if (!fsdp->defer) {
+        unit->window->unit = NULL;
+        unit->window = NULL;
+    }
+    if (fsdp->n_replicas > 1)
+        TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
+                                     TESS_F32, TESS_SUM, NULL),
+                     "gradients of unit '%s' over the replicas", unit->name);
+    return carry(unit);
+}
+
+tess_status tess_fsdp_reduce_total(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    for (int k = 0; k < TESS_FSDP_LEVELS; k++) {
+        if (unit->level[k] == NULL)
+            continue;
+        if (unit->total != NULL)
+            TESS_TRY(add(unit, unit->level[k], unit->total));
+        unit->total = unit->level[k];
+        unit->level[k] = NULL;
+    }
+    if (!fsdp->replicated)
+        return TESS_OK;
+    uint64_t number = ++fsdp->n_issued;
+    TESS_TRY_CTX(tess_all_gather_pieces(fsdp->shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
+                                        unit->gradient_pieces, (size_t)unit->n_trainable, NULL),
+                 "gradients of unit '%s'", unit->name);
+    fsdp->n_proven = number;
+    return TESS_OK;
+}

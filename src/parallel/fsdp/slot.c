@@ -1,0 +1,126 @@
+/* Slots: the memory of gathered copies, and when it may be rewritten.
+ *
+ * The ranks of a host read a gathered copy in the same pages, and a gather writes them at once, so a slot may be
+ * rewritten only when every rank has let go of it. The proof costs nothing: every rank lets go at the same place in its
+ * sequence of collectives, so once any collective that was issued after that place is complete here, all ranks have
+ * passed it. A barrier is the proof of last resort.
+ *
+ * A slot that nobody holds still remembers whose parameters it has: used again before it is rewritten, they need no
+ * gather. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
+{
+    return fsdp->n_shards == 1 || slot->released < fsdp->n_proven || slot->released == 0;
+}
+
+tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+{
+    if (slot->work == NULL)
+        return TESS_OK;
+    tess_status status = tess_work_wait(&slot->work, 0);
+    if (status != TESS_OK) {
+        slot->valid = false;
+        return status;
+    }
+    if (slot->number > fsdp->n_proven)
+        fsdp->n_proven = slot->number;
+    return TESS_OK;
+}
+
+static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+{
+    TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
+    if (is_safe(fsdp, slot))
+        return TESS_OK;
+    uint64_t number = ++fsdp->n_issued;
+    TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
+    fsdp->n_proven = number;
+    return TESS_OK;
+}
+
+static tess_status create_slot(tess_fsdp *fsdp, int size_class, const tess_unit *unit, tess_fsdp_slot **out)
+{
+    size_t elements = unit->full_elements;
+    for (int u = 0; !fsdp->persistent && u < fsdp->n_units; u++)
+        if (fsdp->units[u]->full_class == size_class && fsdp->units[u]->full_elements > elements)
+            elements = fsdp->units[u]->full_elements;
+    tess_fsdp_slot *slot = NULL;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
+    *slot = (tess_fsdp_slot){.bytes = elements * tess_dtype_size(fsdp->policy.param_dtype), .size_class = size_class};
+    tess_status status =
+        tess_shared_alloc(fsdp->shard_team, TESS_POOL_COMM, slot->bytes, "gathered parameters", &slot->data);
+    if (status != TESS_OK) {
+        tess_mem_free(fsdp->mem, slot);
+        return status;
+    }
+    slot->next = fsdp->slots;
+    fsdp->slots = slot;
+    *out = slot;
+    return TESS_OK;
+}
+
+/* How many slots units of a class share. With `prefetch` gathers ahead of the unit in use, as many released units are
+ * not yet proven free. */
+static int slot_limit(const tess_fsdp *fsdp, int size_class)
+{
+    int n_units = 0;
+    for (int u = 0; u < fsdp->n_units; u++)
+        n_units += fsdp->units[u]->full_class == size_class;
+    int limit = fsdp->policy.prefetch == 0 ? 2 : 2 * fsdp->policy.prefetch + 1;
+    return limit < n_units ? limit : n_units;
+}
+
+tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **out)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    *out = NULL;
+    if (unit->slot != NULL) { /* its own, with stale content */
+        if (prefetch && !is_safe(fsdp, unit->slot))
+            return TESS_OK;
+        TESS_TRY(make_safe(fsdp, unit->slot));
+        *out = unit->slot;
+        return TESS_OK;
+    }
+    int n_slots = 0;
+    tess_fsdp_slot *oldest = NULL;
+    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL && !fsdp->persistent; slot = slot->next) {
+        if (slot->size_class != unit->full_class)
+            continue;
+        n_slots++;
+        if (!slot->held && (oldest == NULL || slot->released < oldest->released))
+            oldest = slot;
+    }
+    bool may_grow = fsdp->persistent || n_slots < slot_limit(fsdp, unit->full_class);
+    if (may_grow || (oldest == NULL && !prefetch)) {
+        TESS_TRY(create_slot(fsdp, unit->full_class, unit, out));
+    } else if (oldest == NULL || (prefetch && !is_safe(fsdp, oldest))) {
+        return TESS_OK;
+    } else {
+        TESS_TRY(make_safe(fsdp, oldest));
+        oldest->unit->slot = NULL;
+        *out = oldest;
+    }
+    (*out)->unit = unit;
+    (*out)->valid = false;
+    unit->slot = *out;
+    return TESS_OK;
+}
+
+void tess_fsdp_slots_stale(tess_fsdp *fsdp)
+{
+    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
+        slot->valid = false;
+}
+
+void tess_fsdp_slots_free(tess_fsdp *fsdp)
+{
+    while (fsdp->slots != NULL) {
+        tess_fsdp_slot *slot = fsdp->slots;
+        fsdp->slots = slot->next;
+        if (slot->work != NULL)
+            tess_work_wait(&slot->work, 0);
+        tess_shared_free(fsdp->shard_team, slot->data);
+        tess_mem_free(fsdp->mem, slot);
+    }
+}

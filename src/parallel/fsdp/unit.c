@@ -1,0 +1,101 @@
+/* The four hooks of a unit, and what is open between them. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+static tess_status check_open(const tess_unit *unit, const char *call)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "unit '%s': %s before tess_fsdp_materialize",
+               unit->name, call);
+    TESS_CHECK(fsdp->state != TESS_FSDP_STEP || fsdp->micro >= 0, TESS_E_INVALID,
+               "unit '%s': %s before tess_fsdp_micro_begin of this step", unit->name, call);
+    return TESS_OK;
+}
+
+tess_status tess_unit_pre_forward(tess_unit *unit)
+{
+    TESS_TRY(check_open(unit, "pre_forward"));
+    TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_FORWARD));
+    unit->n_forward++;
+    return TESS_OK;
+}
+
+tess_status tess_unit_post_forward(tess_unit *unit)
+{
+    TESS_TRY(check_open(unit, "post_forward"));
+    TESS_CHECK(unit->n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
+    unit->n_forward--;
+    if (unit->fsdp->keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
+        unit->kept = true;
+    tess_fsdp_release(unit);
+    return TESS_OK;
+}
+
+tess_status tess_unit_pre_backward(tess_unit *unit)
+{
+    TESS_TRY(check_open(unit, "pre_backward"));
+    TESS_CHECK(unit->fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID,
+               "unit '%s': pre_backward outside a step; call tess_fsdp_step_begin first", unit->name);
+    TESS_CHECK(!unit->in_backward, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward", unit->name);
+    TESS_CHECK(!unit->backward_done, TESS_E_INVALID,
+               "unit '%s': pre_backward after post_backward of the same micro-batch; its gradients are on their way",
+               unit->name);
+    /* The window first: waiting for it may prove that a slot is free. */
+    if (unit->n_trainable > 0)
+        TESS_TRY(tess_fsdp_window_take(unit));
+    TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
+    unit->in_backward = true;
+    return TESS_OK;
+}
+
+static tess_status convert_gradients(tess_unit *unit)
+{
+    if (unit->window->staging == NULL)
+        return TESS_OK;
+    tess_stream *stream = NULL;
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        if (!p->trainable)
+            continue;
+        char *to = (char *)unit->window->data + p->window_offset * tess_dtype_size(unit->fsdp->policy.reduce_dtype);
+        TESS_TRY(stream->kernels->convert(stream, unit->window->staging + p->window_offset, TESS_F32, to,
+                                          unit->fsdp->policy.reduce_dtype, p->rows * p->row));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_unit_post_backward(tess_unit *unit)
+{
+    TESS_TRY(check_open(unit, "post_backward"));
+    TESS_CHECK(unit->in_backward, TESS_E_INVALID, "unit '%s': post_backward without pre_backward", unit->name);
+    unit->in_backward = false;
+    unit->kept = false;
+    unit->backward_done = true;
+    /* Let go before the reduce-scatter: its completion then proves that all ranks have. */
+    tess_fsdp_release(unit);
+    if (unit->n_trainable == 0)
+        return TESS_OK;
+    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
+    if (unit->fsdp->defer) {
+        unit->deferred = true;
+        return TESS_OK;
+    }
+    return tess_fsdp_reduce(unit);
+}
+
+const void *tess_unit_param(const tess_unit *unit, int index)
+{
+    if (index < 0 || index >= unit->n_params || (unit->n_forward == 0 && !unit->in_backward))
+        return NULL;
+    const tess_fsdp_param *p = &unit->params[index];
+    if (unit->fsdp->direct)
+        return unit->master + p->master_offset;
+    return (const char *)unit->slot->data + p->full_offset * tess_dtype_size(unit->fsdp->policy.param_dtype);
+}
+
+float *tess_unit_grad(const tess_unit *unit, int index)
+{
+    if (index < 0 || index >= unit->n_params || !unit->in_backward || !unit->params[index].trainable)
+        return NULL;
+    return tess_fsdp_window_floats(unit->window) + unit->params[index].window_offset;
+}
