@@ -1,0 +1,40 @@
+/* A model folder's weights, matched against the model's parameters by name and shape. */
+#ifndef TESS_TRAIN_WEIGHTS_H
+#define TESS_TRAIN_WEIGHTS_H
+
+#include "ckpt/safetensors/safetensors.h"
+#include "nn/model.h"
+
+/* A line for the user ("tensor 'x' holds 3 NaN values"). */
+typedef struct tess_reporter {
+    void (*line)(void *self, const char *text);
+    void *self;
+} tess_reporter;
+
+typedef struct tess_weights tess_weights;
+
+/* Opens `folder`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_MISMATCH name the first that
+ * is not (and how many). Tensors that the model has no use for are reported, known buffers aside. `model` is borrowed.
+ */
+tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_model *model, const tess_reporter *reporter,
+                              tess_weights **weights);
+void tess_weights_close(tess_weights **weights);
+
+/* A tess_fill_fn: context is the tess_weights. NaN and infinite values are reported, once a tensor. */
+tess_status tess_weights_fill(void *weights, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+
+/* All parameters whole in `dtype`, in the model's order, for inference in one process: mapped from the file where the
+ * dtype is the same and the data aligned, else converted (params pool). The array belongs to `weights`. */
+tess_status tess_weights_whole(tess_weights *weights, tess_stream *stream, tess_dtype dtype, const void *const **w);
+
+/* The same fill from random initial values. */
+typedef struct tess_random_weights {
+    const tess_model *model;
+    uint64_t seed;
+} tess_random_weights;
+tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+
+/* Index of a parameter by name, -1: none. */
+int tess_model_find(const tess_model *model, const char *name);
+
+#endif
