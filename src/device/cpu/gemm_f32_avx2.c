@@ -1,0 +1,197 @@
+/* float32 FMA products: 6 x 16 sums in 12 registers; bf16 is widened while it is packed. Both give the bits of
+ * ref/gemm.c. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "device/cpu/gemm_impl.h"
+
+enum { ROWS = 6, COLUMNS = 16, LANES = 8 };
+
+static __m256i first(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > LANES ? LANES : (int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static __m256 widen(__m128i bf16)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bf16), 16));
+}
+
+/* The first n of 8 elements from x[i] (never reads beyond), the rest zero. */
+static __m256 load(const void *x, int64_t i, int64_t n, tess_dtype dtype)
+{
+    if (n <= 0)
+        return _mm256_setzero_ps();
+    if (dtype == TESS_F32)
+        return _mm256_maskload_ps((const float *)x + i, first(n));
+    const uint16_t *from = (const uint16_t *)x + i;
+    if (n >= LANES)
+        return widen(_mm_loadu_si128((const __m128i *)from));
+    uint16_t part[LANES] = {0};
+    memcpy(part, from, (size_t)n * sizeof(part[0]));
+    return widen(_mm_loadu_si128((const __m128i *)part));
+}
+
+/* Rounds to nearest even; a NaN stays one. */
+static __m128i bf16_from_float(__m256 value)
+{
+    __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
+    __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff)), 16);
+    __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    rounded = _mm256_blendv_epi8(rounded, quiet, nan);
+    return _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+}
+
+static inline void transpose_8x8(__m256 x[LANES])
+{
+    __m256 y[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < LANES; i += 4) {
+        x[i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
+        x[i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
+        x[i + 2] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0x44);
+        x[i + 3] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        y[i] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x20);
+        y[i + 4] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x31);
+    }
+    for (int i = 0; i < LANES; i++)
+        x[i] = y[i];
+}
+
+/* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
+static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                          int64_t k_begin, int64_t k, float *panel)
+{
+    for (int64_t c = 0; c < width; c += LANES)
+        for (int64_t p = 0; p < k; p++)
+            _mm256_maskstore_ps(panel + p * width + c, first(width - c),
+                                load(x, (k_begin + p) * ld + begin + c, n - c, dtype));
+}
+
+/* Packs to (k, width) what is stored (n, k) from element (begin, k_begin). */
+static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                        int64_t k_begin, int64_t k, float *panel)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        for (int64_t p = 0; p < k; p += LANES) {
+            __m256 block[LANES];
+            for (int r = 0; r < LANES; r++)
+                block[r] = c + r < n ? load(x, (begin + c + r) * ld + k_begin + p, k - p, dtype) : _mm256_setzero_ps();
+            transpose_8x8(block);
+            for (int r = 0; r < LANES && p + r < k; r++)
+                _mm256_maskstore_ps(panel + (p + r) * width + c, first(width - c), block[r]);
+        }
+    }
+}
+
+static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_a)
+        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+    else
+        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+}
+
+static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_b)
+        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+    else
+        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+}
+
+/* Always inlined with `rows` a constant, so that the sums live in registers. */
+static inline __attribute__((always_inline)) void multiply_rows(const float *a, const float *b, int64_t k, bool add,
+                                                                float *sum, const int rows)
+{
+    __m256 s[ROWS][2];
+    for (int r = 0; r < rows; r++) {
+        s[r][0] = add ? _mm256_load_ps(sum + r * COLUMNS) : _mm256_setzero_ps();
+        s[r][1] = add ? _mm256_load_ps(sum + r * COLUMNS + LANES) : _mm256_setzero_ps();
+    }
+    for (int64_t p = 0; p < k; p++, a += ROWS, b += COLUMNS) {
+        __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + LANES);
+        for (int r = 0; r < rows; r++) {
+            __m256 x = _mm256_broadcast_ss(a + r);
+            s[r][0] = _mm256_fmadd_ps(x, b0, s[r][0]);
+            s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        _mm256_store_ps(sum + r * COLUMNS, s[r][0]);
+        _mm256_store_ps(sum + r * COLUMNS + LANES, s[r][1]);
+    }
+}
+
+static void multiply(const void *a, const void *b, int64_t k, int64_t rows, int64_t columns, bool add, float *sum)
+{
+    (void)columns;
+    if (rows > 4)
+        multiply_rows(a, b, k, add, sum, 6);
+    else if (rows > 2)
+        multiply_rows(a, b, k, add, sum, 4);
+    else if (rows > 1)
+        multiply_rows(a, b, k, add, sum, 2);
+    else
+        multiply_rows(a, b, k, add, sum, 1);
+}
+
+static void load_c(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES)
+            _mm256_store_ps(sum + r * COLUMNS + c, load(g->c, (i + r) * g->ldc + j + c, columns - c, TESS_F32));
+}
+
+static void store_c(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum)
+{
+    for (int64_t c = 0; c < columns; c += LANES) {
+        int64_t n = columns - c < LANES ? columns - c : LANES;
+        __m256 bias = g->bias != NULL ? load(g->bias, j + c, n, g->ab_dtype) : _mm256_setzero_ps();
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t at = (i + r) * g->ldc + j + c;
+            __m256 value = _mm256_load_ps(sum + r * COLUMNS + c);
+            if (g->bias != NULL)
+                value = _mm256_add_ps(value, bias);
+            if (g->c_dtype == TESS_F32) {
+                _mm256_maskstore_ps((float *)g->c + at, first(n), value);
+            } else {
+                uint16_t part[LANES];
+                _mm_storeu_si128((__m128i *)part, bf16_from_float(value));
+                memcpy((uint16_t *)g->c + at, part, (size_t)n * sizeof(part[0]));
+            }
+        }
+    }
+}
+
+static const gemm_engine engine = {
+    .tile_rows = ROWS,
+    .tile_columns = COLUMNS,
+    .k_step = 1,
+    .k_block = 256,
+    .block_rows = 32 * ROWS,
+    .packed_size = sizeof(float),
+    .parallel_flops = 1e6,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .multiply = multiply,
+    .load = load_c,
+    .store = store_c,
+};
+
+static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
+{
+    return tess_gemm_blocked(s, g, &engine);
+}
+
+void tess_kernels_avx2_gemm(tess_kernels *k)
+{
+    k->gemm = gemm_avx2;
+}

@@ -1,0 +1,159 @@
+/* float32 FMA products: 14 x 32 sums in 28 registers; bf16 is widened while it is packed. Both give the bits of
+ * ref/gemm.c. Floor: 64 flops a cycle and core. */
+#include "device/cpu/gemm_impl.h"
+#include "device/cpu/transpose_avx512_impl.h"
+#include "device/cpu/vec_avx512.h"
+
+enum { ROWS = 14, COLUMNS = 32 };
+
+static __mmask16 first(int64_t n)
+{
+    return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
+}
+
+static __m512 load(const void *x, int64_t i, __mmask16 mask, tess_dtype dtype)
+{
+    if (dtype == TESS_F32)
+        return _mm512_maskz_loadu_ps(mask, (const float *)x + i);
+    __m256i halves = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)x + i);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
+static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                          int64_t k_begin, int64_t k, float *panel)
+{
+    for (int64_t c = 0; c < width; c += 16) {
+        __mmask16 from = first(n - c), to = first(width - c);
+        for (int64_t p = 0; p < k; p++)
+            _mm512_mask_storeu_ps(panel + p * width + c, to, load(x, (k_begin + p) * ld + begin + c, from, dtype));
+    }
+}
+
+/* Packs to (k, width) what is stored (n, k) from element (begin, k_begin). */
+static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                        int64_t k_begin, int64_t k, float *panel)
+{
+    for (int64_t c = 0; c < width; c += 16) {
+        __mmask16 to = first(width - c);
+        for (int64_t p = 0; p < k; p += 16) {
+            __m512i block[16];
+            __mmask16 from = first(k - p);
+            for (int r = 0; r < 16; r++)
+                block[r] = c + r < n ? _mm512_castps_si512(load(x, (begin + c + r) * ld + k_begin + p, from, dtype))
+                                     : _mm512_setzero_si512();
+            transpose_16x16_avx512(block);
+            for (int r = 0; r < 16; r++)
+                if (p + r < k)
+                    _mm512_mask_storeu_ps(panel + (p + r) * width + c, to, _mm512_castsi512_ps(block[r]));
+        }
+    }
+}
+
+static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_a)
+        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+    else
+        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+}
+
+static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_b)
+        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+    else
+        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+}
+
+/* Always inlined with `rows` a constant, so that the sums live in registers. */
+static inline __attribute__((always_inline)) void multiply_rows(const float *a, const float *b, int64_t k, bool add,
+                                                                float *sum, const int rows)
+{
+    __m512 s[ROWS][2];
+    for (int r = 0; r < rows; r++) {
+        s[r][0] = add ? _mm512_load_ps(sum + r * COLUMNS) : _mm512_setzero_ps();
+        s[r][1] = add ? _mm512_load_ps(sum + r * COLUMNS + 16) : _mm512_setzero_ps();
+    }
+    for (int64_t p = 0; p < k; p++, a += ROWS, b += COLUMNS) {
+        __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+        for (int r = 0; r < rows; r++) {
+            __m512 x = _mm512_set1_ps(a[r]);
+            s[r][0] = _mm512_fmadd_ps(x, b0, s[r][0]);
+            s[r][1] = _mm512_fmadd_ps(x, b1, s[r][1]);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        _mm512_store_ps(sum + r * COLUMNS, s[r][0]);
+        _mm512_store_ps(sum + r * COLUMNS + 16, s[r][1]);
+    }
+}
+
+static void multiply(const void *a, const void *b, int64_t k, int64_t rows, int64_t columns, bool add, float *sum)
+{
+    (void)columns;
+    if (rows > 10)
+        multiply_rows(a, b, k, add, sum, 14);
+    else if (rows > 7)
+        multiply_rows(a, b, k, add, sum, 10);
+    else if (rows > 4)
+        multiply_rows(a, b, k, add, sum, 7);
+    else if (rows > 2)
+        multiply_rows(a, b, k, add, sum, 4);
+    else if (rows > 1)
+        multiply_rows(a, b, k, add, sum, 2);
+    else
+        multiply_rows(a, b, k, add, sum, 1);
+}
+
+void tess_gemm_load_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum)
+{
+    for (int64_t c = 0; c < columns; c += 16) {
+        __mmask16 mask = first(columns - c);
+        for (int64_t r = 0; r < rows; r++)
+            _mm512_store_ps(sum + r * COLUMNS + c, load(g->c, (i + r) * g->ldc + j + c, mask, TESS_F32));
+    }
+}
+
+void tess_gemm_store_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum)
+{
+    for (int64_t c = 0; c < columns; c += 16) {
+        int64_t lanes = columns - c < 16 ? columns - c : 16;
+        __m512 bias = g->bias != NULL ? load(g->bias, j + c, first(lanes), g->ab_dtype) : _mm512_setzero_ps();
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t at = (i + r) * g->ldc + j + c;
+            __m512 value = _mm512_load_ps(sum + r * COLUMNS + c);
+            if (g->bias != NULL)
+                value = _mm512_add_ps(value, bias);
+            if (g->c_dtype == TESS_F32)
+                v_store((float *)g->c + at, value, lanes);
+            else
+                v_store_bf16((uint16_t *)g->c + at, value, lanes);
+        }
+    }
+}
+
+static const gemm_engine engine = {
+    .tile_rows = ROWS,
+    .tile_columns = COLUMNS,
+    .k_step = 1,
+    .k_block = 256,
+    .block_rows = 24 * ROWS,
+    .packed_size = sizeof(float),
+    .parallel_flops = 1e6,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .multiply = multiply,
+    .load = tess_gemm_load_avx512,
+    .store = tess_gemm_store_avx512,
+};
+
+tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
+{
+    return tess_gemm_blocked(s, g, &engine);
+}
+
+void tess_kernels_avx512_gemm(tess_kernels *k)
+{
+    k->gemm = tess_gemm_avx512;
+}

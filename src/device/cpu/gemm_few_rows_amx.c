@@ -1,0 +1,131 @@
+/* Few rows against weights stored (n,k), as in generation: the weights are the larger operand by far and are read once,
+ * so nothing is gained by packing them. C^T = B A^T has them on the left, where a tile is 16 rows of 32 neighbouring k:
+ * they go from where they are to the tiles. Floor: the weights' bytes.
+ *
+ * The bits are those of the other way: each product and each sum of TDPBF16PS has the same operands, exchanged. */
+#include <string.h>
+
+#include "device/cpu/gemm_impl.h"
+#include "device/cpu/transpose_avx512_impl.h"
+
+enum { TILE = 16, STEP = 32, TILE_ELEMENTS = TILE * STEP, STEP_ELEMENTS = 2 * TILE_ELEMENTS, GROUP = 2 * TILE };
+enum { SUM_BYTES = GROUP * sizeof(float), PREFETCH_BYTES = 1024 };
+
+typedef struct few_rows {
+    const tess_gemm *g;
+    tess_gemm turned;       /* C^T = B A^T; only the operands mean anything */
+    const uint16_t *packed; /* A^T as a panel */
+} few_rows;
+
+/* 32 x 32 sums, turned: the same call both ways. */
+static void turn_sums(const float *from, float *to)
+{
+    for (int i = 0; i < GROUP; i += TILE) {
+        for (int j = 0; j < GROUP; j += TILE) {
+            __m512i block[TILE];
+            for (int r = 0; r < TILE; r++)
+                block[r] = _mm512_load_si512(from + (i + r) * GROUP + j);
+            transpose_16x16_avx512(block);
+            for (int r = 0; r < TILE; r++)
+                _mm512_store_si512(to + (j + r) * GROUP + i, block[r]);
+        }
+    }
+}
+
+/* Tiles 0 (rows of m below 16), 1 (from 16), 2, 3 (the same for the second 16 weight rows) += whole steps of k. */
+static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_t *packed, int64_t k, bool wide)
+{
+    size_t stride = (size_t)ld * sizeof(uint16_t);
+    for (int64_t p = 0; p < k; p += STEP, weights += STEP, packed += STEP_ELEMENTS) {
+        for (int r = 0; r < GROUP; r++)
+            _mm_prefetch((const char *)(weights + r * ld) + PREFETCH_BYTES, _MM_HINT_T0);
+        _tile_loadd(4, weights, stride);
+        _tile_loadd(5, weights + TILE * ld, stride);
+        _tile_loadd(6, packed, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
+        if (wide) {
+            _tile_loadd(7, packed + TILE_ELEMENTS, 64);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+}
+
+/* The same from a packed step. */
+static void multiply_packed(const uint16_t *step, const uint16_t *packed)
+{
+    tess_amx_fence();
+    _tile_loadd(4, step, 64);
+    _tile_loadd(5, step + TILE_ELEMENTS, 64);
+    _tile_loadd(6, packed, 64);
+    _tile_loadd(7, packed + TILE_ELEMENTS, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+static void multiply_groups(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const few_rows *f = context;
+    const tess_gemm *g = f->g;
+    _Alignas(64) float sum[GROUP * GROUP], turned[GROUP * GROUP];
+    _Alignas(64) uint16_t step[STEP_ELEMENTS];
+    int64_t k_whole = g->k / STEP * STEP;
+    tess_gemm_engine_amx.begin();
+    for (int64_t j = begin * GROUP; j < end * GROUP && j < g->n; j += GROUP) {
+        int64_t columns = g->n - j < GROUP ? g->n - j : GROUP, k = 0;
+        if (g->accumulate) {
+            memset(sum, 0, sizeof(sum));
+            tess_gemm_load_avx512(g, 0, j, g->m, columns, sum);
+            turn_sums(sum, turned);
+            tess_amx_fence();
+            _tile_loadd(0, turned, SUM_BYTES);
+            _tile_loadd(1, turned + TILE, SUM_BYTES);
+            _tile_loadd(2, turned + TILE * GROUP, SUM_BYTES);
+            _tile_loadd(3, turned + TILE * GROUP + TILE, SUM_BYTES);
+        } else {
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+        }
+        if (columns == GROUP) {
+            multiply_in_place((const uint16_t *)g->b + j * g->ldb, g->ldb, f->packed, k_whole, g->m > TILE);
+            k = k_whole;
+        }
+        for (; k < g->k; k += STEP) {
+            tess_gemm_engine_amx.pack_a(&f->turned, j, columns, k, g->k - k < STEP ? g->k - k : STEP, step);
+            multiply_packed(step, f->packed + k * GROUP);
+        }
+        _tile_stored(0, turned, SUM_BYTES);
+        _tile_stored(1, turned + TILE, SUM_BYTES);
+        _tile_stored(2, turned + TILE * GROUP, SUM_BYTES);
+        _tile_stored(3, turned + TILE * GROUP + TILE, SUM_BYTES);
+        turn_sums(turned, sum);
+        tess_gemm_store_avx512(g, 0, j, g->m, columns, sum);
+    }
+    tess_gemm_engine_amx.end();
+}
+
+tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
+{
+    TESS_TRY(tess_gemm_check(g));
+    if (g->m == 0 || g->n == 0)
+        return TESS_OK;
+    void *packed;
+    size_t bytes = (size_t)((g->k + STEP - 1) / STEP * STEP_ELEMENTS) * sizeof(uint16_t);
+    TESS_TRY_CTX(tess_stream_scratch(s, bytes, &packed), "gemm");
+    few_rows f = {.g = g, .packed = packed};
+    f.turned =
+        (tess_gemm){.a = g->b, .lda = g->ldb, .trans_a = !g->trans_b, .b = g->a, .ldb = g->lda, .trans_b = !g->trans_a};
+    tess_gemm_engine_amx.pack_b(&f.turned, 0, g->m, 0, g->k, packed);
+    int64_t n_groups = (g->n + GROUP - 1) / GROUP;
+    if (2.0 * (double)g->n * (double)g->k > 1e6)
+        tess_threads_run(s->threads, multiply_groups, &f, n_groups, 1);
+    else
+        multiply_groups(&f, 0, n_groups, 0);
+    return TESS_OK;
+}

@@ -1,0 +1,35 @@
+/* 16 x 16 dwords, in place. 64 shuffles. */
+#ifndef TESS_DEVICE_CPU_TRANSPOSE_AVX512_IMPL_H
+#define TESS_DEVICE_CPU_TRANSPOSE_AVX512_IMPL_H
+
+#include <immintrin.h>
+
+static inline void transpose_16x16_avx512(__m512i x[16])
+{
+    __m512i y[16];
+    for (int i = 0; i < 16; i += 2) {
+        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    /* x[4g + c]: in each 128-bit lane l, column 4l + c of rows 4g .. 4g+3. */
+    for (int i = 0; i < 16; i += 4) {
+        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
+    for (int c = 0; c < 4; c++) {
+        __m512i low_a = _mm512_shuffle_i32x4(x[c], x[4 + c], 0x44),
+                low_b = _mm512_shuffle_i32x4(x[8 + c], x[12 + c], 0x44);
+        __m512i high_a = _mm512_shuffle_i32x4(x[c], x[4 + c], 0xee),
+                high_b = _mm512_shuffle_i32x4(x[8 + c], x[12 + c], 0xee);
+        y[c] = _mm512_shuffle_i32x4(low_a, low_b, 0x88);
+        y[4 + c] = _mm512_shuffle_i32x4(low_a, low_b, 0xdd);
+        y[8 + c] = _mm512_shuffle_i32x4(high_a, high_b, 0x88);
+        y[12 + c] = _mm512_shuffle_i32x4(high_a, high_b, 0xdd);
+    }
+    for (int i = 0; i < 16; i++)
+        x[i] = y[i];
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* C = op(A) op(B) + bias [+ C], the definition: one float32 FMA a product, k ascending, for both element types. Tables
+ * for bf16 hardware sum pairs instead (kernels.h), so they are compared with this one by error, not by bits. */
+#include <math.h>
+
+#include "device/bf16.h"
+#include "device/gemm_check.h"
+#include "device/stream.h"
+
+static float load(const void *x, int64_t i, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? ((const float *)x)[i] : tess_bf16_to_float(((const uint16_t *)x)[i]);
+}
+
+static void gemm_rows(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const tess_gemm *g = context;
+    int64_t a_step = g->trans_a ? g->lda : 1, b_step = g->trans_b ? 1 : g->ldb;
+    for (int64_t i = begin; i < end; i++) {
+        for (int64_t j = 0; j < g->n; j++) {
+            int64_t a = g->trans_a ? i : i * g->lda, b = g->trans_b ? j * g->ldb : j, c = i * g->ldc + j;
+            float sum = g->accumulate ? ((const float *)g->c)[c] : 0;
+            for (int64_t p = 0; p < g->k; p++)
+                sum = fmaf(load(g->a, a + p * a_step, g->ab_dtype), load(g->b, b + p * b_step, g->ab_dtype), sum);
+            if (g->bias != NULL)
+                sum += load(g->bias, j, g->ab_dtype);
+            if (g->c_dtype == TESS_F32)
+                ((float *)g->c)[c] = sum;
+            else
+                ((uint16_t *)g->c)[c] = tess_float_to_bf16(sum);
+        }
+    }
+}
+
+static tess_status gemm_ref(tess_stream *s, const tess_gemm *g)
+{
+    TESS_TRY(tess_gemm_check(g));
+    tess_threads_run(s->threads, gemm_rows, (void *)g, g->m, 1);
+    return TESS_OK;
+}
+
+void tess_kernels_ref_gemm(tess_kernels *k)
+{
+    k->gemm = gemm_ref;
+}

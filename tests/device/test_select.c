@@ -1,0 +1,157 @@
+/* Which kernel table a machine gets, and what it is told when it cannot have one. */
+#include "support/test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "device/stream.h"
+
+static const char *const names[] = {"ref", "avx2", "avx512", "amx"};
+enum { N_NAMES = 4, N_THREADS = 4 };
+
+static void every_table_is_complete_or_says_what_lacks(void)
+{
+    int n_found = 0;
+    bool better_missing = false;
+    for (int i = 0; i < N_NAMES; i++) {
+        const tess_kernels *kernels = NULL;
+        tess_status status = tess_kernels_select(names[i], &kernels);
+        if (status != TESS_OK) {
+            EXPECT_INT(status, TESS_E_UNSUPPORTED);
+            EXPECT_CONTAINS(tess_error_message(), names[i]);
+            EXPECT_CONTAINS(tess_error_message(), "lacks ");
+            better_missing = true;
+            continue;
+        }
+        EXPECT(!better_missing); /* a level stands on those below it */
+        n_found++;
+        EXPECT_TEXT(kernels->name, names[i]);
+        /* The name, then function pointers alone. */
+        void *rows[sizeof(tess_kernels) / sizeof(void *)];
+        memcpy(rows, kernels, sizeof(rows));
+        for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+            if (rows[r] == NULL)
+                test_fail(__FILE__, __LINE__, "table %s has no row %zu", names[i], r);
+    }
+    EXPECT(n_found >= 1);
+}
+
+static void the_best_is_chosen_unless_the_environment_says(void)
+{
+    const tess_kernels *best, *kernels;
+    EXPECT_INT(unsetenv("TESSERA_CPU"), 0);
+    EXPECT_OK(tess_kernels_select(NULL, &best));
+    for (int i = 0; i < N_NAMES; i++) {
+        EXPECT_INT(setenv("TESSERA_CPU", names[i], 1), 0);
+        if (tess_kernels_select(NULL, &kernels) == TESS_OK) {
+            EXPECT_TEXT(kernels->name, names[i]);
+        } else {
+            EXPECT_CONTAINS(tess_error_message(), "TESSERA_CPU");
+        }
+        const tess_kernels *named;
+        if (tess_kernels_select(names[i], &named) == TESS_OK)
+            EXPECT(named == kernels);
+    }
+    /* The argument wins; an empty variable is none. */
+    EXPECT_OK(tess_kernels_select("ref", &kernels));
+    EXPECT_TEXT(kernels->name, "ref");
+    EXPECT_INT(setenv("TESSERA_CPU", "", 1), 0);
+    EXPECT_OK(tess_kernels_select(NULL, &kernels));
+    EXPECT(kernels == best);
+}
+
+static void unknown_names_list_the_choices(void)
+{
+    const tess_kernels *kernels;
+    EXPECT_FAILS(tess_kernels_select("sse", &kernels), TESS_E_INVALID,
+                 "'sse' is unknown: choose ref, avx2, avx512 or amx");
+    EXPECT_INT(setenv("TESSERA_CPU", "AMX", 1), 0);
+    EXPECT_FAILS(tess_kernels_select(NULL, &kernels), TESS_E_INVALID, "TESSERA_CPU 'AMX'");
+    tess_stream *s = NULL;
+    EXPECT_FAILS(tess_stream_create(test_mem(), 1, "sse", &s), TESS_E_INVALID, "create stream: ");
+    EXPECT_FAILS(tess_stream_create(test_mem(), 0, "ref", &s), TESS_E_INVALID, "0 threads");
+    EXPECT(s == NULL);
+}
+
+static void *select_best(void *out)
+{
+    return tess_kernels_select(NULL, out) == TESS_OK ? out : NULL;
+}
+
+static void threads_may_select_at_once(void)
+{
+    const tess_kernels *found[N_THREADS] = {NULL};
+    pthread_t threads[N_THREADS];
+    EXPECT_INT(unsetenv("TESSERA_CPU"), 0);
+    for (int i = 0; i < N_THREADS; i++)
+        EXPECT_INT(pthread_create(&threads[i], NULL, select_best, &found[i]), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *result;
+        EXPECT_INT(pthread_join(threads[i], &result), 0);
+        EXPECT(result == &found[i] && found[i] == found[0]);
+    }
+}
+
+/* A word of /proc/cpuinfo's flags. */
+static bool kernel_says(const char *feature)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    EXPECT(file != NULL);
+    static char line[1 << 14];
+    bool found = false;
+    char word[64];
+    snprintf(word, sizeof(word), " %s ", feature);
+    while (!found && fgets(line, sizeof(line), file) != NULL) {
+        line[strcspn(line, "\n")] = ' ';
+        found = strncmp(line, "flags", 5) == 0 && strstr(line, word) != NULL;
+    }
+    fclose(file);
+    return found;
+}
+
+static void features_are_those_the_system_reports(void)
+{
+    static const char *const checked[] = {"avx2",     "fma",         "f16c",     "avx512f",
+                                          "avx512bw", "avx512_bf16", "amx_tile", "amx_bf16"};
+    char text[512], padded[514];
+    EXPECT(tess_cpu_features(text, sizeof(text)) == text);
+    snprintf(padded, sizeof(padded), " %s ", text);
+    for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++) {
+        char word[64];
+        snprintf(word, sizeof(word), " %s ", checked[i]);
+        if ((strstr(padded, word) != NULL) != kernel_says(checked[i]))
+            test_fail(__FILE__, __LINE__, "%s: the system says %d, the list is \"%s\"", checked[i],
+                      kernel_says(checked[i]), text);
+    }
+    char small[8];
+    EXPECT(strlen(tess_cpu_features(small, sizeof(small))) < sizeof(small));
+}
+
+static void scratch_grows_and_stays(void)
+{
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 2, "ref", &s));
+    void *first, *second, *third;
+    EXPECT_OK(tess_stream_scratch(s, 100, &first));
+    EXPECT_INT((uintptr_t)first % 64, 0);
+    EXPECT_INT(tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes, 100);
+    EXPECT_OK(tess_stream_scratch(s, 5000, &second));
+    EXPECT_OK(tess_stream_scratch(s, 10, &third));
+    EXPECT(third == second);
+    EXPECT_INT(tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes, 5000);
+    EXPECT_INT(tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).peak_bytes, 5000);
+    tess_stream_destroy(&s);
+    EXPECT(s == NULL);
+    tess_stream_destroy(&s);
+}
+
+static const test_case cases[] = {
+    {.name = "every_table_is_complete_or_says_what_lacks", .run = every_table_is_complete_or_says_what_lacks},
+    {.name = "the_best_is_chosen_unless_the_environment_says", .run = the_best_is_chosen_unless_the_environment_says},
+    {.name = "unknown_names_list_the_choices", .run = unknown_names_list_the_choices},
+    {.name = "threads_may_select_at_once", .run = threads_may_select_at_once},
+    {.name = "features_are_those_the_system_reports", .run = features_are_those_the_system_reports},
+    {.name = "scratch_grows_and_stays", .run = scratch_grows_and_stays},
+};
+
+TEST_MAIN(cases)
