@@ -1,0 +1,37 @@
+/* Attention on AVX-512: 16 queries a vector, products in tiles of 8 rows by 32 columns (16 of the 32 registers). */
+#include "device/cpu/vmath_avx512.h"
+
+#include "device/cpu/transpose_avx512_impl.h"
+#include "device/ref/attention.h"
+
+#define ATTENTION_MR 8
+#define ATTENTION_NV 2
+
+static inline void turn_square(vec x[16])
+{
+    __m512i y[16];
+    for (int i = 0; i < 16; i++)
+        y[i] = _mm512_castps_si512(x[i]);
+    transpose_16x16_avx512(y);
+    for (int i = 0; i < 16; i++)
+        x[i] = _mm512_castsi512_ps(y[i]);
+}
+
+#include "device/cpu/attention_backward_vec.h"
+#include "device/cpu/attention_forward_vec.h"
+
+tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attention *a)
+{
+    return forward(stream, a);
+}
+
+tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
+{
+    return backward(stream, a, g);
+}
+
+void tess_kernels_avx512_attention(tess_kernels *k)
+{
+    k->attention_forward = forward;
+    k->attention_backward = backward;
+}

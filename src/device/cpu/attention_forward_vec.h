@@ -1,0 +1,152 @@
+/* The forward pass on `vec`: a tile of 32 query rows goes through its key blocks with the online softmax of
+ * Milakov & Gimelshein (arXiv:1805.02867), keeping the output transposed, (D, 32), in scratch. */
+#ifndef TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
+#define TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
+
+#include "device/cpu/attention_vec.h"
+#include "device/stream.h"
+
+typedef struct softmax_state {
+    vec m[GROUPS], l[GROUPS]; /* maximum so far (-inf: none), sum of exponentials */
+    vec correction[GROUPS];   /* of what was summed before this block */
+} softmax_state;
+
+/* Raw scores (n, 32) become probabilities relative to the new maximum; n a multiple of 4. A lane that sees none of them
+ * is left exactly as it was: its correction is 1 (or multiplies zeros) and its probabilities are 0. */
+static void softmax_block(float *scores, int64_t n, float scale, bool round_bf16, softmax_state *state)
+{
+    const vec hidden = v_set(-INFINITY), factor = v_set(scale);
+    for (int g = 0; g < GROUPS; g++) {
+        float *s = scores + g * LANES;
+        vec top = hidden;
+        for (int64_t j = 0; j < n; j++)
+            top = v_max(top, v_load(s + j * ATTENTION_ROWS, LANES));
+        const vec m = v_max(state->m[g], v_mul(top, factor));
+        const vec base = v_select(v_equal(m, hidden), v_set(0), m);
+        const vec correction = v_exp(v_sub(state->m[g], base));
+        vec sum[4] = {v_set(0), v_set(0), v_set(0), v_set(0)};
+        for (int64_t j = 0; j < n; j += 4)
+            for (int i = 0; i < 4; i++) {
+                vec p = v_exp(v_sub(v_mul(v_load(s + (j + i) * ATTENTION_ROWS, LANES), factor), base));
+                sum[i] = v_add(sum[i], p);
+                v_store(s + (j + i) * ATTENTION_ROWS, round_bf16 ? v_round_bf16(p) : p, LANES);
+            }
+        const vec total = v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+        state->l[g] = v_fma(state->l[g], correction, total);
+        state->m[g] = m;
+        state->correction[g] = correction;
+    }
+}
+
+typedef struct forward_memory {
+    float *q;      /* (D, 32) */
+    float *out;    /* (D, 32) */
+    float *rows;   /* (32, D) */
+    float *scores; /* (64, 32) */
+    float *keys;   /* (64, D), k widened, then v; BF16 only */
+} forward_memory;
+
+/* D of the buffers is rounded up to a vector. */
+static size_t forward_bytes(const tess_attention *a)
+{
+    const size_t D = (size_t)attention_div_up(a->head_size, LANES) * LANES;
+    return sizeof(float) * (3 * ATTENTION_ROWS * D + ATTENTION_KEYS * ATTENTION_ROWS + ATTENTION_KEYS * D);
+}
+
+static forward_memory lay_out_forward(const tess_attention *a, void *memory)
+{
+    const int64_t D = attention_div_up(a->head_size, LANES) * LANES;
+    forward_memory m;
+    m.q = memory;
+    m.out = m.q + ATTENTION_ROWS * D;
+    m.rows = m.out + ATTENTION_ROWS * D;
+    m.scores = m.rows + ATTENTION_ROWS * D;
+    m.keys = m.scores + ATTENTION_KEYS * ATTENTION_ROWS;
+    return m;
+}
+
+static void begin_tile(const tess_attention *a, const attention_tile *t, const forward_memory *m, visible *keys)
+{
+    const int64_t D = a->head_size, ld = attention_div_up(D, LANES) * LANES;
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        int64_t token, head;
+        attention_row(t, r, &token, &head);
+        widen_row(a->q, token * a->q_stride + head * D, D, a->dtype, m->rows + r * ld, ld);
+    }
+    turn_rows(m->rows, ld, t->n_rows, D, m->q);
+    for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
+        const int64_t p = attention_position(t, attention_min(r, t->n_rows - 1));
+        keys->first[r] = attention_first_key(a, p);
+        keys->last[r] = p;
+    }
+    memset(m->out, 0, sizeof(float) * (size_t)(ATTENTION_ROWS * ld));
+}
+
+static void end_tile(const tess_attention *a, const attention_tile *t, const forward_memory *m,
+                     const softmax_state *state)
+{
+    const int64_t D = a->head_size;
+    float lse[ATTENTION_ROWS];
+    for (int g = 0; g < GROUPS; g++)
+        v_store(lse + g * LANES, v_add(state->m[g], v_log(state->l[g])), LANES);
+    for (int64_t d = 0; d < D; d += LANES)
+        for (int g = 0; g < GROUPS && g * LANES < t->n_rows; g++) {
+            vec square[LANES];
+            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be beside other rows. */
+            for (int i = 0; i < LANES; i++)
+                square[i] =
+                    v_add(v_div(v_load(m->out + (d + i) * ATTENTION_ROWS + g * LANES, LANES), state->l[g]), v_set(0));
+            turn_square(square);
+            for (int i = 0; i < LANES && g * LANES + i < t->n_rows; i++) {
+                int64_t token, head;
+                attention_row(t, g * LANES + i, &token, &head);
+                store_any(a->out, token * a->out_stride + head * D + d, square[i], attention_min(LANES, D - d),
+                          a->dtype);
+            }
+        }
+    for (int64_t r = 0; a->lse != NULL && r < t->n_rows; r++) {
+        int64_t token, head;
+        attention_row(t, r, &token, &head);
+        a->lse[token * a->n_heads + head] = lse[r];
+    }
+}
+
+static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
+{
+    const tess_attention *a = job->a;
+    const forward_memory m = lay_out_forward(a, memory);
+    const int64_t D = a->head_size;
+    visible keys;
+    begin_tile(a, t, &m, &keys);
+    softmax_state state;
+    for (int g = 0; g < GROUPS; g++) {
+        state.m[g] = v_set(-INFINITY);
+        state.l[g] = v_set(0);
+    }
+    for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
+        const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base), n4 = attention_div_up(n, 4) * 4;
+        const matrix k =
+            widen_rows(t->seq->k, base * a->k_stride + t->kv_head * D, a->k_stride, n, D, a->dtype, m.keys);
+        product(n, ATTENTION_ROWS, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
+        if (n < n4 || !sees_all(&keys, base, n))
+            mask_scores(m.scores, n4, base, &keys);
+        softmax_block(m.scores, n4, a->scale, a->dtype == TESS_BF16, &state);
+        const matrix v =
+            widen_rows(t->seq->v, base * a->v_stride + t->kv_head * D, a->v_stride, n, D, a->dtype, m.keys);
+        product(D, ATTENTION_ROWS, n, transposed(v), m.scores, ATTENTION_ROWS, m.out, ATTENTION_ROWS, true,
+                state.correction);
+    }
+    end_tile(a, t, &m, &state);
+}
+
+static tess_status forward(tess_stream *stream, const tess_attention *a)
+{
+    TESS_TRY(tess_attention_check(a, NULL));
+    attention_forward_job job = {.a = a, .worker_bytes = forward_bytes(a), .tile = forward_tile};
+    TESS_TRY(tess_stream_scratch(stream, job.worker_bytes * (size_t)tess_threads_count(stream->threads),
+                                 &job.worker_memory));
+    tess_attention_run_forward(stream, &job);
+    return TESS_OK;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* How the CPU's attention kernels cut their work: forward into tiles of query rows, backward into units of one sequence
+ * and one key/value head. Threads take the next piece when they are free; who computes a piece never changes its bits.
+ */
+#ifndef TESS_DEVICE_CPU_ATTENTION_IMPL_H
+#define TESS_DEVICE_CPU_ATTENTION_IMPL_H
+
+#include "device/kernels.h"
+
+enum {
+    ATTENTION_KEYS = TESS_ATTENTION_BLOCK, /* keys of a block */
+    ATTENTION_ROWS = 32                    /* query rows of a forward tile */
+};
+
+static inline int64_t attention_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t attention_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t attention_div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline size_t attention_align(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The first key seen from position `p`. */
+static inline int64_t attention_first_key(const tess_attention *a, int64_t p)
+{
+    return a->window > 0 && p + 1 > a->window ? p + 1 - a->window : 0;
+}
+
+/* ---- Forward -------------------------------------------------------------------------------------------------------
+ */
+/* A tile: rows of one sequence and key/value head. Row r of the sequence is query r / n_rep of query head
+ * kv_head * n_rep + r % n_rep, so that in generation the query heads of a key head share its keys. */
+typedef struct attention_tile {
+    const tess_attention_seq *seq;
+    int64_t seq_index, kv_head, row_begin, n_rows, n_rep;
+    int64_t key_begin, key_end; /* keys that some row sees */
+} attention_tile;
+
+typedef struct attention_forward_job {
+    const tess_attention *a;
+    void *worker_memory; /* (workers, worker_bytes) */
+    size_t worker_bytes;
+    const void *context; /* the kernel's own */
+    /* Called once per worker around its tiles; may be NULL. */
+    void (*enter)(void);
+    void (*leave)(void);
+    void (*tile)(const struct attention_forward_job *job, const attention_tile *tile, void *memory);
+} attention_forward_job;
+
+/* Token (row of q, out, lse) and query head of row r. */
+static inline void attention_row(const attention_tile *t, int64_t r, int64_t *token, int64_t *head)
+{
+    *token = t->seq->q_begin + (t->row_begin + r) / t->n_rep;
+    *head = t->kv_head * t->n_rep + (t->row_begin + r) % t->n_rep;
+}
+
+/* Key position of row r. */
+static inline int64_t attention_position(const attention_tile *t, int64_t r)
+{
+    return t->seq->k_len - t->seq->q_len + (t->row_begin + r) / t->n_rep;
+}
+
+void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job);
+
+/* ---- Backward ------------------------------------------------------------------------------------------------------
+ */
+/* All that one sequence and key/value head need; `memory` holds packed operands and accumulators, laid out by the
+ * kernel. */
+typedef struct attention_unit {
+    const tess_attention *a;
+    const tess_attention_grad *g;
+    const tess_attention_seq *seq;
+    int64_t kv_head, n_rep;
+    int64_t n_blocks; /* of keys */
+    int64_t n_tiles;  /* of queries, per query head */
+    char *memory;
+} attention_unit;
+
+/* A kernel's steps. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
+ *   key_block(with_dq) for all blocks in ascending order and write_dq for all tiles (one thread), or
+ *   key_block(without) for all blocks and query_tile for all tiles, in any order (many threads):
+ * dk and dv sum over (query head, query) ascending, dq over keys ascending, so both give the same bits. */
+typedef struct attention_backward_steps {
+    int64_t tile_rows; /* queries of a tile */
+    size_t worker_bytes;
+    size_t (*unit_bytes)(const tess_attention *a, int64_t length);
+    void (*enter)(void);
+    void (*leave)(void);
+    void (*pack_keys)(const attention_unit *u, int64_t block);
+    void (*pack_queries)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
+    void (*key_block)(const attention_unit *u, int64_t block, bool with_dq, void *memory);
+    void (*query_tile)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
+    void (*write_dq)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
+} attention_backward_steps;
+
+tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g,
+                                        const attention_backward_steps *steps);
+
+/* The AVX-512 rows, which also serve float32 where the CPU has AMX. */
+tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attention *a);
+tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g);
+
+#endif

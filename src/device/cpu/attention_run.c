@@ -1,0 +1,200 @@
+/* Hands pieces of attention work to the threads of a stream. */
+#include "device/cpu/attention_impl.h"
+
+#include <stdatomic.h>
+
+#include "device/stream.h"
+
+typedef struct forward_run {
+    const attention_forward_job *job;
+    atomic_llong next; /* tile of the longest remaining sequence, counted over all sequences */
+    int64_t n_rep;
+} forward_run;
+
+static int64_t tiles_of(const tess_attention_seq *s, int64_t n_rep)
+{
+    return attention_div_up(s->q_len * n_rep, ATTENTION_ROWS);
+}
+
+static void run_tile(const forward_run *run, int64_t seq_index, int64_t index, void *memory)
+{
+    const tess_attention *a = run->job->a;
+    const tess_attention_seq *s = &a->seqs[seq_index];
+    const int64_t n_tiles = tiles_of(s, run->n_rep), n_rows = s->q_len * run->n_rep;
+    /* The last tiles see the most keys: they go first, so that no thread is left with a long one at the end. */
+    attention_tile tile = {.seq = s,
+                           .seq_index = seq_index,
+                           .kv_head = index / n_tiles,
+                           .row_begin = (n_tiles - 1 - index % n_tiles) * ATTENTION_ROWS,
+                           .n_rep = run->n_rep};
+    tile.n_rows = attention_min(ATTENTION_ROWS, n_rows - tile.row_begin);
+    tile.key_begin = attention_first_key(a, attention_position(&tile, 0));
+    tile.key_end = attention_position(&tile, tile.n_rows - 1) + 1;
+    run->job->tile(run->job, &tile, memory);
+}
+
+static void forward_worker(void *context, int64_t begin, int64_t end, int worker)
+{
+    forward_run *run = context;
+    const tess_attention *a = run->job->a;
+    void *memory = (char *)run->job->worker_memory + (size_t)worker * run->job->worker_bytes;
+    (void)begin, (void)end;
+    if (run->job->enter != NULL)
+        run->job->enter();
+    int64_t seq_index = 0, first = 0; /* first: number of the sequence's first tile */
+    for (;;) {
+        const int64_t index = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+        while (seq_index < a->n_seqs) {
+            const int64_t n = tiles_of(&a->seqs[seq_index], run->n_rep) * a->n_kv_heads;
+            if (index < first + n)
+                break;
+            first += n;
+            seq_index++;
+        }
+        if (seq_index == a->n_seqs)
+            break;
+        run_tile(run, seq_index, index - first, memory);
+    }
+    if (run->job->leave != NULL)
+        run->job->leave();
+}
+
+void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job)
+{
+    forward_run run = {.job = job, .n_rep = job->a->n_heads / job->a->n_kv_heads};
+    atomic_init(&run.next, 0);
+    tess_threads_run(stream->threads, forward_worker, &run, tess_threads_count(stream->threads), 1);
+}
+
+/* ---- Backward ------------------------------------------------------------------------------------------------------
+ */
+enum phase { PHASE_UNITS, PHASE_PACK, PHASE_KEYS, PHASE_QUERIES };
+
+typedef struct backward_run {
+    const tess_attention *a;
+    const tess_attention_grad *g;
+    const attention_backward_steps *steps;
+    char *unit_memory, *worker_memory;
+    size_t unit_bytes;
+    enum phase phase;
+    attention_unit unit; /* shared by the threads, except in PHASE_UNITS */
+    int64_t n_pieces;
+    atomic_llong next;
+} backward_run;
+
+static attention_unit unit_of(const backward_run *run, int64_t index, char *memory)
+{
+    const tess_attention *a = run->a;
+    const tess_attention_seq *s = &a->seqs[index / a->n_kv_heads];
+    return (attention_unit){.a = a,
+                            .g = run->g,
+                            .seq = s,
+                            .kv_head = index % a->n_kv_heads,
+                            .n_rep = a->n_heads / a->n_kv_heads,
+                            .n_blocks = attention_div_up(s->k_len, ATTENTION_KEYS),
+                            .n_tiles = attention_div_up(s->q_len, run->steps->tile_rows),
+                            .memory = memory};
+}
+
+static void pack(const attention_backward_steps *steps, const attention_unit *u, int64_t piece, void *memory)
+{
+    if (piece < u->n_blocks)
+        steps->pack_keys(u, piece);
+    else
+        steps->pack_queries(u, (piece - u->n_blocks) / u->n_tiles, (piece - u->n_blocks) % u->n_tiles, memory);
+}
+
+static void run_unit(const attention_backward_steps *steps, const attention_unit *u, void *memory)
+{
+    for (int64_t i = 0; i < u->n_blocks + u->n_rep * u->n_tiles; i++)
+        pack(steps, u, i, memory);
+    for (int64_t block = 0; block < u->n_blocks; block++)
+        steps->key_block(u, block, true, memory);
+    for (int64_t i = 0; i < u->n_rep * u->n_tiles; i++)
+        steps->write_dq(u, i / u->n_tiles, i % u->n_tiles, memory);
+}
+
+static void backward_worker(void *context, int64_t begin, int64_t end, int worker)
+{
+    backward_run *run = context;
+    const attention_backward_steps *steps = run->steps;
+    char *memory = run->worker_memory + (size_t)worker * steps->worker_bytes;
+    attention_unit *u = &run->unit;
+    (void)begin, (void)end;
+    if (steps->enter != NULL)
+        steps->enter();
+    for (;;) {
+        const int64_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+        if (i >= run->n_pieces)
+            break;
+        switch (run->phase) {
+        case PHASE_UNITS: {
+            attention_unit own = unit_of(run, i, run->unit_memory + (size_t)worker * run->unit_bytes);
+            run_unit(steps, &own, memory);
+            break;
+        }
+        case PHASE_PACK:
+            pack(steps, u, i, memory);
+            break;
+        case PHASE_KEYS:
+            steps->key_block(u, i, false, memory);
+            break;
+        case PHASE_QUERIES:
+            steps->query_tile(u, i / u->n_tiles, u->n_tiles - 1 - i % u->n_tiles, memory);
+            steps->write_dq(u, i / u->n_tiles, u->n_tiles - 1 - i % u->n_tiles, memory);
+            break;
+        }
+    }
+    if (steps->leave != NULL)
+        steps->leave();
+}
+
+static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, int64_t n_pieces)
+{
+    run->phase = phase;
+    run->n_pieces = n_pieces;
+    atomic_store(&run->next, 0);
+    tess_threads_run(stream->threads, backward_worker, run, tess_threads_count(stream->threads), 1);
+}
+
+/* One thread a unit needs five matrix products a tile, two phases need seven: worth it when some unit alone would take
+ * longer than all the work shared evenly. */
+static bool units_are_too_few(const tess_attention *a, int n_threads)
+{
+    double all = 0, largest = 0;
+    for (int64_t i = 0; i < a->n_seqs; i++) {
+        const double n = (double)a->seqs[i].q_len, w = a->window > 0 && (double)a->window < n ? (double)a->window : n;
+        const double cost = w * (n - w / 2);
+        all += cost * (double)a->n_kv_heads;
+        largest = cost > largest ? cost : largest;
+    }
+    return n_threads > 1 && largest > 1.4 * all / n_threads;
+}
+
+tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g,
+                                        const attention_backward_steps *steps)
+{
+    const int n_threads = tess_threads_count(stream->threads);
+    const bool together = units_are_too_few(a, n_threads);
+    int64_t longest = 0;
+    for (int64_t i = 0; i < a->n_seqs; i++)
+        longest = attention_max(longest, a->seqs[i].k_len);
+    backward_run run = {.a = a, .g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
+    const size_t units_bytes = run.unit_bytes * (together ? 1 : (size_t)n_threads);
+    void *scratch;
+    TESS_TRY(tess_stream_scratch(stream, units_bytes + steps->worker_bytes * (size_t)n_threads, &scratch));
+    run.unit_memory = scratch;
+    run.worker_memory = run.unit_memory + units_bytes;
+    const int64_t n_units = a->n_seqs * a->n_kv_heads;
+    if (!together) {
+        run_phase(stream, &run, PHASE_UNITS, n_units);
+        return TESS_OK;
+    }
+    for (int64_t i = 0; i < n_units; i++) {
+        run.unit = unit_of(&run, i, run.unit_memory);
+        run_phase(stream, &run, PHASE_PACK, run.unit.n_blocks + run.unit.n_rep * run.unit.n_tiles);
+        run_phase(stream, &run, PHASE_KEYS, run.unit.n_blocks);
+        run_phase(stream, &run, PHASE_QUERIES, run.unit.n_rep * run.unit.n_tiles);
+    }
+    return TESS_OK;
+}

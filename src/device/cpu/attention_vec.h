@@ -1,0 +1,154 @@
+/* Attention in the `vec` of whichever header was included before, all in float32. Lanes are queries: scores lie as
+ * (key, query), so maxima, sums and corrections are lane by lane, and no lane knows how many others run beside it. Each
+ * element of each product is one chain of FMAs over ascending k, as the reference has it: every `vec` gives its bits.
+ * BF16 operands are widened block by block; probabilities and dS are rounded to bf16 before they are used as operands.
+ *
+ * The includer defines ATTENTION_MR and ATTENTION_NV: rows and vectors of a product that its registers hold. */
+#ifndef TESS_DEVICE_CPU_ATTENTION_VEC_H
+#define TESS_DEVICE_CPU_ATTENTION_VEC_H
+
+#include <math.h>
+#include <string.h>
+
+#include "device/cpu/attention_impl.h"
+
+enum { LANES = 16, GROUPS = ATTENTION_ROWS / LANES };
+
+/* A float matrix seen through two strides. */
+typedef struct matrix {
+    const float *at;
+    int64_t row, column;
+} matrix;
+
+/* (mr, 16 nv) of c = [c * correction +] a b, correction a factor for each lane. mr and nv are constants. */
+static inline __attribute__((always_inline)) void product_tile(int mr, int nv, int64_t k, matrix a, const float *b,
+                                                               int64_t ldb, float *c, int64_t ldc, bool add,
+                                                               const vec *correction)
+{
+    vec sum[ATTENTION_MR][ATTENTION_NV];
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nv; j++) {
+            sum[i][j] = add ? v_load(c + i * ldc + j * LANES, LANES) : v_set(0);
+            if (correction != NULL)
+                sum[i][j] = v_mul(sum[i][j], correction[j]);
+        }
+    for (int64_t l = 0; l < k; l++) {
+        vec row[ATTENTION_NV];
+        for (int j = 0; j < nv; j++)
+            row[j] = v_load(b + l * ldb + j * LANES, LANES);
+        for (int i = 0; i < mr; i++) {
+            const vec factor = v_set(a.at[i * a.row + l * a.column]);
+            for (int j = 0; j < nv; j++)
+                sum[i][j] = v_fma(factor, row[j], sum[i][j]);
+        }
+    }
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nv; j++)
+            v_store(c + i * ldc + j * LANES, sum[i][j], LANES);
+}
+
+static inline __attribute__((always_inline)) void product_columns(int nv, int64_t m, int64_t k, matrix a,
+                                                                  const float *b, int64_t ldb, float *c, int64_t ldc,
+                                                                  bool add, const vec *correction)
+{
+    int64_t i = 0;
+    for (; i + ATTENTION_MR <= m; i += ATTENTION_MR, a.at += ATTENTION_MR * a.row)
+        product_tile(ATTENTION_MR, nv, k, a, b, ldb, c + i * ldc, ldc, add, correction);
+    for (; i < m; i++, a.at += a.row)
+        product_tile(1, nv, k, a, b, ldb, c + i * ldc, ldc, add, correction);
+}
+
+/* c (m,n) = [c * correction +] a (m,k) b (k,n); n a multiple of 16. */
+static void product(int64_t m, int64_t n, int64_t k, matrix a, const float *b, int64_t ldb, float *c, int64_t ldc,
+                    bool add, const vec *correction)
+{
+    int64_t j = 0;
+    for (; j + ATTENTION_NV * LANES <= n; j += ATTENTION_NV * LANES)
+        product_columns(ATTENTION_NV, m, k, a, b + j, ldb, c + j, ldc, add,
+                        correction == NULL ? NULL : correction + j / LANES);
+    for (; j < n; j += LANES)
+        product_columns(1, m, k, a, b + j, ldb, c + j, ldc, add, correction == NULL ? NULL : correction + j / LANES);
+}
+
+static inline vec load_any(const void *x, int64_t i, int64_t n, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? v_load((const float *)x + i, n) : v_load_bf16((const uint16_t *)x + i, n);
+}
+
+static inline void store_any(void *x, int64_t i, vec value, int64_t n, tess_dtype dtype)
+{
+    if (dtype == TESS_F32)
+        v_store((float *)x + i, value, n);
+    else
+        v_store_bf16((uint16_t *)x + i, value, n);
+}
+
+/* Rows of D elements, widened, behind D zeros up to `ld`. */
+static void widen_row(const void *x, int64_t at, int64_t D, tess_dtype dtype, float *out, int64_t ld)
+{
+    for (int64_t d = 0; d < D; d += LANES)
+        v_store(out + d, load_any(x, at + d, attention_min(LANES, D - d), dtype), LANES);
+    for (int64_t d = attention_div_up(D, LANES) * LANES; d < ld; d += LANES)
+        v_store(out + d, v_set(0), LANES);
+}
+
+/* n rows of keys or values as floats: in place for F32, through `buffer` (n, D up to a vector) otherwise. */
+static matrix widen_rows(const void *x, int64_t at, int64_t stride, int64_t n, int64_t D, tess_dtype dtype,
+                         float *buffer)
+{
+    if (dtype == TESS_F32)
+        return (matrix){(const float *)x + at, stride, 1};
+    const int64_t ld = attention_div_up(D, LANES) * LANES;
+    for (int64_t j = 0; j < n; j++)
+        widen_row(x, at + j * stride, D, dtype, buffer + j * ld, ld);
+    return (matrix){buffer, ld, 1};
+}
+
+static inline matrix transposed(matrix a)
+{
+    return (matrix){a.at, a.column, a.row};
+}
+
+/* out (d, 32) for d < D up to a vector = the transpose of `n` rows that lie `ld` apart; absent lanes are 0. */
+static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float *out)
+{
+    for (int64_t d = 0; d < D; d += LANES)
+        for (int64_t r = 0; r < ATTENTION_ROWS; r += LANES) {
+            vec square[LANES];
+            for (int64_t i = 0; i < LANES; i++)
+                square[i] = r + i < n ? v_load(rows + (r + i) * ld + d, LANES) : v_set(0);
+            turn_square(square);
+            for (int64_t i = 0; i < LANES; i++)
+                v_store(out + (d + i) * ATTENTION_ROWS + r, square[i], LANES);
+        }
+}
+
+/* Which keys each of the 32 queries sees, first and last; lanes without a query repeat the last one. */
+typedef struct visible {
+    int64_t first[ATTENTION_ROWS], last[ATTENTION_ROWS];
+} visible;
+
+static bool sees_all(const visible *keys, int64_t base, int64_t n)
+{
+    return keys->first[ATTENTION_ROWS - 1] <= base && keys->last[0] >= base + n - 1;
+}
+
+/* Scores of keys base .. base + n that a query does not see become -inf. */
+static void mask_scores(float *scores, int64_t n, int64_t base, const visible *keys)
+{
+    float first[ATTENTION_ROWS], last[ATTENTION_ROWS];
+    for (int r = 0; r < ATTENTION_ROWS; r++) {
+        first[r] = (float)attention_min(keys->first[r] - base, ATTENTION_KEYS);
+        last[r] = (float)attention_max(attention_min(keys->last[r] - base, ATTENTION_KEYS), -1);
+    }
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < ATTENTION_ROWS; r += LANES) {
+            const vec key = v_set((float)j), hidden = v_set(-INFINITY);
+            vec x = v_load(scores + j * ATTENTION_ROWS + r, LANES);
+            x = v_select(v_less(key, v_load(first + r, LANES)), hidden, x);
+            x = v_select(v_less(v_load(last + r, LANES), key), hidden, x);
+            v_store(scores + j * ATTENTION_ROWS + r, x, LANES);
+        }
+}
+
+#endif
