@@ -1,0 +1,44 @@
+/* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element. Compiled once per instruction set, by its table. */
+#ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
+#define TESS_DEVICE_CPU_ADAMW_VEC_H
+
+#include "device/adamw.h"
+#include "device/cpu/vec_typed.h"
+
+typedef struct adamw_arrays {
+    float *p, *m, *v;
+    const float *g;
+    adamw_step step;
+} adamw_arrays;
+
+TESS_INLINE void adamw_part(const void *context, int64_t i, int64_t n)
+{
+    const adamw_arrays *a = context;
+    const adamw_step *c = &a->step;
+    vec g = v_mul(v_load(a->g + i, n), v_set(c->grad_scale));
+    vec m = v_load(a->m + i, n), v = v_load(a->v + i, n), p = v_load(a->p + i, n);
+    m = v_add(m, v_mul(v_set(c->one_minus_beta1), v_sub(g, m)));
+    v = v_add(v_mul(v, v_set(c->beta2)), v_mul(v_mul(v_set(c->one_minus_beta2), g), g));
+    vec denominator = v_add(v_div(v_sqrt(v), v_set(c->sqrt_bias2)), v_set(c->eps));
+    p = v_sub(v_mul(p, v_set(c->decay)), v_div(v_mul(v_set(c->step_size), m), denominator));
+    v_store(a->m + i, m, n);
+    v_store(a->v + i, v, n);
+    v_store(a->p + i, p, n);
+}
+
+static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    const adamw_arrays copy = *(const adamw_arrays *)context; /* on the stack: the stores cannot alias its constants */
+    (void)worker;
+    row_each(adamw_part, &copy, begin, end);
+}
+
+static tess_status adamw(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
+                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale)
+{
+    adamw_arrays a = {p, m, v, g, adamw_step_of(lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale)};
+    tess_threads_run(s->threads, adamw_loop, &a, n, tess_loop_grain(0));
+    return TESS_OK;
+}
+
+#endif

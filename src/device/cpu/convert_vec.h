@@ -1,0 +1,55 @@
+/* Conversions among float32, bfloat16 and float16. Compiled once per instruction set, by its table. */
+#ifndef TESS_DEVICE_CPU_CONVERT_VEC_H
+#define TESS_DEVICE_CPU_CONVERT_VEC_H
+
+#include "device/cpu/vec_typed.h"
+
+typedef struct conversion {
+    const void *x;
+    void *y;
+    tess_dtype from, to;
+} conversion;
+
+TESS_INLINE void convert_part(const void *context, int64_t i, int64_t n)
+{
+    const conversion *c = context;
+    v_put(c->y, i, v_get(c->x, i, n, c->from), n, c->to);
+}
+
+TESS_INLINE void convert_span(const conversion *c, int64_t begin, int64_t end, tess_dtype from, tess_dtype to)
+{
+    conversion constant = {c->x, c->y, from, to};
+    row_each(convert_part, &constant, begin, end);
+}
+
+static void convert_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    const conversion *c = context;
+    size_t size = tess_dtype_size(c->from);
+    (void)worker;
+    if (c->from == c->to)
+        memmove((char *)c->y + (size_t)begin * size, (const char *)c->x + (size_t)begin * size,
+                (size_t)(end - begin) * size);
+    else if (c->from == TESS_F32 && c->to == TESS_BF16)
+        convert_span(c, begin, end, TESS_F32, TESS_BF16);
+    else if (c->from == TESS_F32)
+        convert_span(c, begin, end, TESS_F32, TESS_F16);
+    else if (c->from == TESS_BF16 && c->to == TESS_F32)
+        convert_span(c, begin, end, TESS_BF16, TESS_F32);
+    else if (c->from == TESS_BF16)
+        convert_span(c, begin, end, TESS_BF16, TESS_F16);
+    else if (c->to == TESS_F32)
+        convert_span(c, begin, end, TESS_F16, TESS_F32);
+    else
+        convert_span(c, begin, end, TESS_F16, TESS_BF16);
+}
+
+static tess_status convert(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n)
+{
+    TESS_TRY(tess_check_convert(from, to));
+    conversion c = {x, y, from, to};
+    tess_threads_run(s->threads, convert_loop, &c, n, tess_loop_grain(0));
+    return TESS_OK;
+}
+
+#endif

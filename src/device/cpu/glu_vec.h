@@ -1,0 +1,122 @@
+/* Gated and plain activations. Compiled once per instruction set, by its table. A plain activation is one long row. */
+#ifndef TESS_DEVICE_CPU_GLU_VEC_H
+#define TESS_DEVICE_CPU_GLU_VEC_H
+
+#include "device/cpu/vec_typed.h"
+#include "device/vmath.h"
+#include "device/activation.h"
+
+typedef struct glu {
+    const void *gate, *up, *dy; /* up NULL: act(gate) alone; dy NULL: forward */
+    void *y, *dgate, *dup;
+    int64_t stride, dstride, F;
+    tess_activation act;
+    tess_dtype dtype;
+} glu;
+
+typedef struct glu_row {
+    const glu *glu;
+    int64_t in, out, contiguous; /* offsets of the row in gate and up; in dgate and dup; in y and dy */
+    tess_activation act;
+    tess_dtype dtype;
+} glu_row;
+
+TESS_INLINE void glu_forward_part(const void *context, int64_t i, int64_t n)
+{
+    const glu_row *r = context;
+    vec y = v_activate(v_get(r->glu->gate, r->in + i, n, r->dtype), r->act);
+    if (r->glu->up != NULL)
+        y = v_mul(y, v_get(r->glu->up, r->in + i, n, r->dtype));
+    v_put(r->glu->y, r->contiguous + i, y, n, r->dtype);
+}
+
+TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
+{
+    const glu_row *r = context;
+    vec gate = v_get(r->glu->gate, r->in + i, n, r->dtype), d = v_get(r->glu->dy, r->contiguous + i, n, r->dtype);
+    vec dgate = d;
+    if (r->glu->up != NULL) {
+        dgate = v_mul(d, v_get(r->glu->up, r->in + i, n, r->dtype));
+        v_put(r->glu->dup, r->out + i, v_mul(d, v_activate(gate, r->act)), n, r->dtype);
+    }
+    v_put(r->glu->dgate, r->out + i, v_mul(dgate, v_activate_grad(gate, r->act)), n, r->dtype);
+}
+
+TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)
+{
+    glu_row r = {a, t * a->stride, t * a->dstride, t * a->F, act, dtype};
+    if (a->dy != NULL)
+        row_each(glu_backward_part, &r, begin, end);
+    else
+        row_each(glu_forward_part, &r, begin, end);
+}
+
+/* Elements begin .. end of row t. */
+static void glu_span(const glu *a, int64_t t, int64_t begin, int64_t end)
+{
+    bool f32 = a->dtype == TESS_F32;
+    if (a->act == TESS_ACT_SILU && f32)
+        glu_part(a, t, begin, end, TESS_ACT_SILU, TESS_F32);
+    else if (a->act == TESS_ACT_SILU)
+        glu_part(a, t, begin, end, TESS_ACT_SILU, TESS_BF16);
+    else if (a->act == TESS_ACT_GELU_TANH && f32)
+        glu_part(a, t, begin, end, TESS_ACT_GELU_TANH, TESS_F32);
+    else if (a->act == TESS_ACT_GELU_TANH)
+        glu_part(a, t, begin, end, TESS_ACT_GELU_TANH, TESS_BF16);
+    else if (f32)
+        glu_part(a, t, begin, end, TESS_ACT_GELU_ERF, TESS_F32);
+    else
+        glu_part(a, t, begin, end, TESS_ACT_GELU_ERF, TESS_BF16);
+}
+
+static void glu_rows_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    const glu *a = context;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++)
+        glu_span(a, t, 0, a->F);
+}
+
+static void act_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    glu_span(context, 0, begin, end);
+}
+
+static tess_status glu_forward(tess_stream *s, const void *gate, const void *up, int64_t stride, void *y, int64_t T,
+                               int64_t F, tess_activation act, tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("glu", dtype));
+    glu a = {.gate = gate, .up = up, .stride = stride, .y = y, .F = F, .act = act, .dtype = dtype};
+    tess_threads_run(s->threads, glu_rows_loop, &a, T, tess_loop_grain(F));
+    return TESS_OK;
+}
+
+static tess_status glu_backward(tess_stream *s, const void *gate, const void *up, int64_t stride, const void *dy,
+                                void *dgate, void *dup, int64_t dstride, int64_t T, int64_t F, tess_activation act,
+                                tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("glu backward", dtype));
+    glu a = {gate, up, dy, NULL, dgate, dup, stride, dstride, F, act, dtype};
+    tess_threads_run(s->threads, glu_rows_loop, &a, T, tess_loop_grain(F));
+    return TESS_OK;
+}
+
+static tess_status act_forward(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act, tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("activation", dtype));
+    glu a = {.gate = x, .y = y, .act = act, .dtype = dtype};
+    tess_threads_run(s->threads, act_loop, &a, n, tess_loop_grain(0));
+    return TESS_OK;
+}
+
+static tess_status act_backward(tess_stream *s, const void *x, const void *dy, void *dx, int64_t n, tess_activation act,
+                                tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("activation backward", dtype));
+    glu a = {.gate = x, .dy = dy, .dgate = dx, .act = act, .dtype = dtype};
+    tess_threads_run(s->threads, act_loop, &a, n, tess_loop_grain(0));
+    return TESS_OK;
+}
+
+#endif

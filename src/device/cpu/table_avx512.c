@@ -1,0 +1,9 @@
+/* Every element-wise kernel and row reduction on AVX-512. */
+#include "device/cpu/vec_avx512.h"
+#include "device/cpu/elementwise_vec.h"
+
+void tess_kernels_avx512(tess_kernels *k)
+{
+    k->name = "avx512";
+    override_elementwise(k);
+}

@@ -1,0 +1,39 @@
+/* What every element-wise kernel and row reduction shares, on each instruction set: which dtypes it takes, how finely
+ * its loop is cut, and the shape of its sums.
+ *
+ * A sum over a row (norms, softmax) has TESS_ROW_LANES partial sums: element i goes to sum i % 64, ascending, starting
+ * from 0; then they are folded in halves: i + (i + 32), then 16, 8, 4, 2, 1. */
+#ifndef TESS_DEVICE_ELEMENTWISE_H
+#define TESS_DEVICE_ELEMENTWISE_H
+
+#include "device/kernels.h"
+
+enum { TESS_ROW_LANES = 64 };
+
+/* Softmax sums add exponentials in float within a chunk of this many elements, and the chunks in double: V may be 256k.
+ */
+enum { TESS_SOFTMAX_CHUNK = 2048 };
+
+static inline tess_status tess_check_dtype(const char *kernel, tess_dtype dtype)
+{
+    TESS_CHECK(dtype == TESS_F32 || dtype == TESS_BF16, TESS_E_UNSUPPORTED,
+               "%s of dtype %s: only float32 and bfloat16 have kernels; convert first", kernel, tess_dtype_name(dtype));
+    return TESS_OK;
+}
+
+static inline tess_status tess_check_convert(tess_dtype from, tess_dtype to)
+{
+    TESS_CHECK(from <= TESS_F16 && to <= TESS_F16, TESS_E_UNSUPPORTED,
+               "convert from %s to %s: only float32, bfloat16 and float16 convert", tess_dtype_name(from),
+               tess_dtype_name(to));
+    return TESS_OK;
+}
+
+/* As many rows (or elements, with a row of 1) as are worth waking a thread for: some 10 us of work. */
+static inline int64_t tess_loop_grain(int64_t elements_per_row)
+{
+    int64_t grain = 16384 / (elements_per_row + 1);
+    return grain < 1 ? 1 : grain;
+}
+
+#endif
