@@ -25,12 +25,11 @@ typedef enum tess_rope_kind {
 typedef struct tess_rope_config {
     tess_rope_kind kind;
     double theta, factor;
-    int64_t original_max_position;
+    int64_t original_max_position;                 /* length before scaling; 0 with the default kind */
     double low_freq_factor, high_freq_factor;      /* llama3 */
     double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived */
     double mscale, mscale_all_dim;                 /* yarn; 0: absent */
     bool truncate;                                 /* yarn */
-    double partial_rotary_factor;
 } tess_rope_config;
 
 typedef struct tess_model_config {
@@ -54,8 +53,11 @@ tess_status tess_model_config_load(const char *path, tess_model_config *config);
 /* A new config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
 tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json);
 
-/* Heads divide, sizes positive, seq_len within max_position, ...; TESS_E_INVALID names the keys. */
+/* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
 tess_status tess_model_config_check(const tess_model_config *config, const char *what);
+
+/* Longest sequence: max_position, or what the rope scaling stretches it to when that is more. */
+int64_t tess_model_config_max_length(const tess_model_config *config);
 
 const char *tess_family_name(tess_family family); /* "llama" as in model_type */
 

@@ -46,7 +46,15 @@ void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, 
 
 /* ---- Where ranks may meet -------------------------------------------------------------------------------------------
  */
-/* w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to
+/* A micro-batch of training calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:
+ * pre_backward, post_backward. The head's backward follows its forward at once: a unit L+1 that stays gathered saves a
+ gather.
+ * Tied weights: unit 0's pre_backward comes right after that of unit L+1 (the head writes the gradient, the embedding
+ adds to
+ * it) and its post_backward last of all; without backward, pre_forward(0) and post_forward(0) stand inside those of
+ unit L+1.
+ *
+ w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to
  * be overwritten. Valid until the matching post call. */
 typedef struct tess_hooks {
     void *self;
@@ -89,6 +97,8 @@ typedef struct tess_executor_options {
     int64_t max_tokens;       /* T of the largest batch */
     int64_t max_position;     /* longest sequence (rope tables, dynamic scaling) */
     bool train;               /* allocate for backward */
+    int first_trainable_unit; /* units below hold frozen parameters only: no gradient goes there, and their backward
+                                 hooks are not called; 0: all the way down */
 } tess_executor_options;
 
 typedef struct tess_executor tess_executor;
@@ -97,6 +107,9 @@ typedef struct tess_executor tess_executor;
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
+/* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
+ */
+size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
 
 /* Forward and backward of one micro-batch: gradients of the SUM of -log p(target) over the batch's target tokens reach
  * the hooks. logprob (T) gets the log-probability of each target (0 where there is none). */

@@ -1,0 +1,122 @@
+/* config.json: what all families share. A family's own keys are in models/. */
+#include <string.h>
+
+#include "base/text/json.h"
+#include "nn/models/family.h"
+
+static tess_status refuse_unsupported(const json_t *json, const char *what)
+{
+    static const char *const expert_keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
+    for (size_t i = 0; i < sizeof(expert_keys) / sizeof(expert_keys[0]); i++) {
+        int64_t n = 0;
+        TESS_TRY(tess_json_get_int(json, expert_keys[i], what, &n));
+        TESS_CHECK(n == 0, TESS_E_UNSUPPORTED, "%s: %s is %lld: mixtures of experts are not supported", what,
+                   expert_keys[i], (long long)n);
+    }
+    const json_t *quantized = json_object_get(json, "quantization_config");
+    TESS_CHECK(
+        quantized == NULL || json_is_null(quantized), TESS_E_UNSUPPORTED,
+        "%s: quantization_config is set: quantized weights are not supported; use the model's unquantized version",
+        what);
+    return TESS_OK;
+}
+
+static tess_status parse_eos(const json_t *json, const char *what, tess_model_config *config)
+{
+    const json_t *eos = json_object_get(json, "eos_token_id");
+    if (eos == NULL)
+        return TESS_OK;
+    config->n_eos = 0;
+    if (json_is_null(eos))
+        return TESS_OK;
+    if (!json_is_array(eos)) {
+        TESS_TRY(tess_json_get_int(json, "eos_token_id", what, &config->eos_token_id[0]));
+        config->n_eos = config->eos_token_id[0] != -1;
+        return TESS_OK;
+    }
+    size_t n = json_array_size(eos);
+    TESS_CHECK(n <= 8, TESS_E_FORMAT, "%s: eos_token_id lists %zu tokens; at most 8", what, n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(eos, i);
+        TESS_CHECK(json_is_integer(id), TESS_E_FORMAT, "%s: eos_token_id[%zu] is not an integer", what, i);
+        config->eos_token_id[i] = json_integer_value(id);
+    }
+    config->n_eos = (int)n;
+    return TESS_OK;
+}
+
+/* Family defaults stay when the key is absent; null means none. */
+static tess_status parse_token(const json_t *json, const char *key, const char *what, int64_t *id)
+{
+    if (json_is_null(json_object_get(json, key)))
+        *id = -1;
+    return tess_json_get_int(json, key, what, id);
+}
+
+tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config)
+{
+    memset(config, 0, sizeof(*config));
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: expected a JSON object", what);
+    const char *model_type = NULL;
+    char choices[128];
+    TESS_TRY(tess_json_get_string(json, "model_type", what, &model_type));
+    TESS_CHECK(model_type != NULL, TESS_E_FORMAT, "%s: no 'model_type'; is this the config.json of a model?", what);
+    const tess_family_row *row = tess_family_find_type(model_type);
+    TESS_CHECK(row != NULL, TESS_E_UNSUPPORTED, "%s: model_type is '%s'; supported: %s", what, model_type,
+               tess_family_list(choices, sizeof(choices)));
+    TESS_TRY(refuse_unsupported(json, what));
+
+    config->family = row->family;
+    config->initializer_range = 0.02;
+    config->bos_token_id = config->pad_token_id = -1;
+    TESS_TRY(row->parse(json, what, config));
+    TESS_TRY(tess_json_get_double(json, "initializer_range", what, &config->initializer_range));
+    TESS_TRY(tess_json_get_bool(json, "tie_word_embeddings", what, &config->tied));
+    TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
+    TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
+    TESS_TRY(parse_eos(json, what, config));
+    return tess_model_config_check(config, what);
+}
+
+static json_t *token_json(int64_t id)
+{
+    return id >= 0 ? json_integer(id) : json_null();
+}
+
+static json_t *eos_json(const tess_model_config *config)
+{
+    if (config->n_eos <= 1)
+        return token_json(config->n_eos == 1 ? config->eos_token_id[0] : -1);
+    json_t *list = json_array();
+    for (int i = 0; i < config->n_eos; i++)
+        if (json_array_append_new(list, json_integer(config->eos_token_id[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json)
+{
+    *json = NULL;
+    TESS_TRY(tess_model_config_check(config, "model"));
+    const tess_family_row *row = tess_family_find(config->family);
+    json_t *out = json_object();
+    int failed = json_object_set_new(out, "architectures", json_pack("[s]", row->architecture));
+    failed |= json_object_set_new(out, "model_type", json_string(row->model_type));
+    failed |= json_object_set_new(out, "vocab_size", json_integer(config->vocab_size));
+    failed |= row->write(config, out);
+    failed |= json_object_set_new(out, "initializer_range", json_real(config->initializer_range));
+    failed |= json_object_set_new(out, "tie_word_embeddings", json_boolean(config->tied));
+    failed |= json_object_set_new(out, "bos_token_id", token_json(config->bos_token_id));
+    failed |= json_object_set_new(out, "eos_token_id", eos_json(config));
+    failed |= json_object_set_new(out, "pad_token_id", token_json(config->pad_token_id));
+    failed |= json_object_set_new(out, "torch_dtype", json_string(tess_dtype_name(dtype)));
+    failed |= json_object_set_new(out, "use_cache", json_true());
+    if (failed) {
+        json_decref(out);
+        return TESS_FAIL(TESS_E_NOMEM, "config.json: out of memory");
+    }
+    *json = out;
+    return TESS_OK;
+}

@@ -1,0 +1,127 @@
+#include "nn/executor_impl.h"
+
+#include <string.h>
+
+static tess_status check_options(const tess_model *model, const tess_executor_options *o)
+{
+    const tess_model_config *config = &model->config;
+    TESS_CHECK(o->dtype == TESS_F32 || o->dtype == TESS_BF16, TESS_E_UNSUPPORTED,
+               "executor: dtype %s; supported: float32, bfloat16", tess_dtype_name(o->dtype));
+    TESS_CHECK(o->max_tokens >= 1 && o->max_tokens <= INT32_MAX, TESS_E_INVALID,
+               "executor: batches of %lld tokens; 1 to 2^31-1 are possible", (long long)o->max_tokens);
+    int64_t longest = tess_model_config_max_length(config);
+    TESS_CHECK(
+        o->max_position >= 1 && o->max_position <= longest, TESS_E_INVALID,
+        "executor: sequences of %lld tokens, but the model allows 1 to %lld (max_position_embeddings and rope scaling)",
+        (long long)o->max_position, (long long)longest);
+    TESS_CHECK(o->recompute != TESS_RECOMPUTE_EVERY_N || o->recompute_every >= 1, TESS_E_INVALID,
+               "executor: recomputing every %d layers; it must be at least 1", o->recompute_every);
+    TESS_CHECK(o->first_trainable_unit >= 0 && o->first_trainable_unit < model->n_units, TESS_E_INVALID,
+               "executor: the first trainable unit is %d of %d", o->first_trainable_unit, model->n_units);
+    return TESS_OK;
+}
+
+size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options)
+{
+    tess_executor counted = {.model = model, .options = *options};
+    return tess_executor_plan(&counted, NULL);
+}
+
+tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
+                                 const tess_executor_options *options, tess_executor **out)
+{
+    *out = NULL;
+    TESS_TRY(check_options(model, options));
+    tess_mem *mem = stream->mem;
+    tess_status status;
+    void *block = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_executor), "executor", &block));
+    tess_executor *e = block;
+    e->stream = stream;
+    e->model = model;
+    e->hooks = *hooks;
+    e->options = *options;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->config.n_layers, sizeof(tess_layer_saved),
+                                   "executor's layers", (void **)&e->layers),
+              executor);
+    size_t bytes = tess_executor_bytes(model, options);
+    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->block), executor);
+    tess_executor_plan(e, e->block);
+    if (model->layout.rope)
+        tess_rope_tables(&model->config.rope, model->config.head_size, options->max_position, e->cos_table,
+                         e->sin_table);
+    *out = e;
+    return TESS_OK;
+executor:
+    tess_executor_destroy(&e);
+    return status;
+}
+
+void tess_executor_destroy(tess_executor **executor)
+{
+    if (*executor == NULL)
+        return;
+    tess_mem *mem = (*executor)->stream->mem;
+    tess_mem_free(mem, (*executor)->block);
+    tess_mem_free(mem, (*executor)->layers);
+    tess_mem_free(mem, *executor);
+    *executor = NULL;
+}
+
+static tess_status check_sequences(const tess_executor *e, const tess_batch *batch)
+{
+    int64_t T = batch->n_tokens;
+    TESS_CHECK(
+        batch->n_seqs >= 0 && batch->n_seqs <= T && batch->cu_seqlens[0] == 0 && batch->cu_seqlens[batch->n_seqs] == T,
+        TESS_E_INVALID, "batch: %lld sequences must cover %lld tokens exactly", (long long)batch->n_seqs, (long long)T);
+    for (int64_t i = 0; i < batch->n_seqs; i++) {
+        int32_t begin = batch->cu_seqlens[i], end = batch->cu_seqlens[i + 1];
+        TESS_CHECK(begin < end && end <= T, TESS_E_INVALID, "batch: sequence %lld spans tokens %d to %d of %lld",
+                   (long long)i, begin, end, (long long)T);
+        if (batch->cache == NULL)
+            continue;
+        TESS_CHECK(batch->cache_slot[i] >= 0 && batch->pos[begin] + (int64_t)(end - begin) <= batch->cache->max_length,
+                   TESS_E_INVALID, "batch: sequence %lld: %d tokens from position %d in slot %d; the cache holds %lld",
+                   (long long)i, end - begin, batch->pos[begin], batch->cache_slot[i],
+                   (long long)batch->cache->max_length);
+        for (int32_t t = begin + 1; t < end; t++)
+            TESS_CHECK(batch->pos[t] == batch->pos[t - 1] + 1, TESS_E_INVALID,
+                       "batch: token %d is at position %d after %d; cached sequences run on", t, batch->pos[t],
+                       batch->pos[t - 1]);
+    }
+    if (batch->cache != NULL)
+        TESS_CHECK(batch->cache->dtype == e->options.dtype, TESS_E_INVALID, "batch: the cache is %s, the executor %s",
+                   tess_dtype_name(batch->cache->dtype), tess_dtype_name(e->options.dtype));
+    return TESS_OK;
+}
+
+tess_status tess_executor_check_batch(const tess_executor *e, const tess_batch *batch)
+{
+    int64_t V = e->model->config.vocab_size;
+    TESS_CHECK(batch->n_tokens >= 0 && batch->n_tokens <= e->options.max_tokens, TESS_E_INVALID,
+               "batch: %lld tokens; the executor was made for %lld", (long long)batch->n_tokens,
+               (long long)e->options.max_tokens);
+    for (int64_t t = 0; t < batch->n_tokens; t++) {
+        TESS_CHECK(batch->ids[t] >= 0 && batch->ids[t] < V, TESS_E_INVALID,
+                   "batch: token %lld is id %d, but vocab_size is %lld; the tokenizer does not fit the model",
+                   (long long)t, batch->ids[t], (long long)V);
+        TESS_CHECK(batch->pos[t] >= 0 && batch->pos[t] < e->options.max_position, TESS_E_INVALID,
+                   "batch: token %lld is at position %d; the executor was made for sequences of %lld", (long long)t,
+                   batch->pos[t], (long long)e->options.max_position);
+        if (batch->targets != NULL)
+            TESS_CHECK(batch->targets[t] >= -1 && batch->targets[t] < V, TESS_E_INVALID,
+                       "batch: the target of token %lld is id %d, but vocab_size is %lld", (long long)t,
+                       batch->targets[t], (long long)V);
+    }
+    return check_sequences(e, batch);
+}
+
+tess_run tess_executor_run(const tess_executor *e, const tess_batch *batch)
+{
+    return (tess_run){e->stream, e->stream->kernels, e->options.dtype, batch->n_tokens, NULL, NULL};
+}
+
+tess_attention_call tess_executor_attention(const tess_executor *e, const tess_batch *batch, int64_t layer)
+{
+    return (tess_attention_call){&e->model->layout, &e->model->config, batch, layer, e->cos_table, e->sin_table};
+}

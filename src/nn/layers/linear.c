@@ -1,0 +1,93 @@
+#include "nn/layers/layers.h"
+
+static const void *weight_of(const tess_run *run, const tess_linear *linear)
+{
+    return tess_at(run, run->w[linear->weight], linear->offset);
+}
+
+tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, const void *x, void *y,
+                                tess_dtype y_dtype)
+{
+    tess_gemm g = {
+        .m = run->T,
+        .n = linear->n_out,
+        .k = linear->n_in,
+        .a = x,
+        .lda = linear->n_in,
+        .b = weight_of(run, linear),
+        .ldb = linear->ld,
+        .c = y,
+        .ldc = linear->n_out,
+        .bias = linear->bias >= 0 ? tess_at(run, run->w[linear->bias], linear->offset) : NULL,
+        .trans_b = !linear->in_out,
+        .ab_dtype = run->dtype,
+        .c_dtype = y_dtype,
+    };
+    return run->kernels->gemm(run->stream, &g);
+}
+
+tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *linear, const void *x, const void *dy,
+                                        bool accumulate)
+{
+    if (tess_wants(run, linear->bias))
+        TESS_TRY(run->kernels->column_sum(run->stream, dy, linear->n_out, run->dw[linear->bias] + linear->offset,
+                                          run->T, linear->n_out, run->dtype));
+    if (!tess_wants(run, linear->weight))
+        return TESS_OK;
+    /* (in, out): x^T dy; (out, in): dy^T x. */
+    tess_gemm g = {
+        .m = linear->in_out ? linear->n_in : linear->n_out,
+        .n = linear->in_out ? linear->n_out : linear->n_in,
+        .k = run->T,
+        .a = linear->in_out ? x : dy,
+        .lda = linear->in_out ? linear->n_in : linear->n_out,
+        .b = linear->in_out ? dy : x,
+        .ldb = linear->in_out ? linear->n_out : linear->n_in,
+        .c = run->dw[linear->weight] + linear->offset,
+        .ldc = linear->ld,
+        .trans_a = true,
+        .accumulate = accumulate,
+        .ab_dtype = run->dtype,
+        .c_dtype = TESS_F32,
+    };
+    return run->kernels->gemm(run->stream, &g);
+}
+
+tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx,
+                                       tess_dtype dx_dtype, bool accumulate)
+{
+    tess_gemm g = {
+        .m = run->T,
+        .n = linear->n_in,
+        .k = linear->n_out,
+        .a = dy,
+        .lda = linear->n_out,
+        .b = weight_of(run, linear),
+        .ldb = linear->ld,
+        .c = dx,
+        .ldc = linear->n_in,
+        .trans_b = linear->in_out,
+        .accumulate = accumulate,
+        .ab_dtype = run->dtype,
+        .c_dtype = dx_dtype,
+    };
+    return run->kernels->gemm(run->stream, &g);
+}
+
+tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, float *sum, void *dx)
+{
+    if (n == 1)
+        return tess_linear_backward_input(run, grads[0].linear, grads[0].dy, dx, run->dtype, false);
+    if (run->dtype == TESS_F32)
+        sum = dx;
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_linear_backward_input(run, grads[i].linear, grads[i].dy, sum, TESS_F32, i > 0));
+    if (run->dtype == TESS_F32)
+        return TESS_OK;
+    return run->kernels->convert(run->stream, sum, TESS_F32, dx, run->dtype, run->T * grads[0].linear->n_in);
+}
+
+bool tess_linear_trains(const tess_run *run, const tess_linear *linear)
+{
+    return tess_wants(run, linear->weight) || tess_wants(run, linear->bias);
+}

@@ -1,0 +1,101 @@
+/* Frequencies of rotary positions, in the float32 steps of transformers' modeling_rope_utils (inv_freq is a float32
+ * tensor there, and angles are float32 products), so that long positions land on the same angles. */
+#include <math.h>
+
+#include "nn/layers/layers.h"
+
+/* base ** (2i / dim) of torch: float32 exponent, float32 result. */
+static float power(double base, int64_t i, int64_t dim)
+{
+    return (float)pow((float)base, (double)((float)(2 * i) / (float)dim));
+}
+
+static void llama3(const tess_rope_config *rope, int64_t half, float *inv_freq)
+{
+    float low = (float)((double)rope->original_max_position / rope->low_freq_factor);
+    float high = (float)((double)rope->original_max_position / rope->high_freq_factor);
+    for (int64_t i = 0; i < half; i++) {
+        float f = inv_freq[i], wavelength = (float)(2 * M_PI) / f;
+        if (wavelength < high)
+            continue;
+        float scaled = f / (float)rope->factor;
+        if (wavelength > low) {
+            inv_freq[i] = scaled;
+            continue;
+        }
+        float smooth = ((float)rope->original_max_position / wavelength - (float)rope->low_freq_factor) /
+                       (float)(rope->high_freq_factor - rope->low_freq_factor);
+        inv_freq[i] = (1 - smooth) * f / (float)rope->factor + smooth * f;
+    }
+}
+
+static double yarn_dimension(const tess_rope_config *rope, double rotations, double dim)
+{
+    return dim * log((double)rope->original_max_position / (rotations * 2 * M_PI)) / (2 * log(rope->theta));
+}
+
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+static double yarn(const tess_rope_config *rope, int64_t head_size, float *inv_freq)
+{
+    double low = yarn_dimension(rope, rope->beta_fast, (double)head_size);
+    double high = yarn_dimension(rope, rope->beta_slow, (double)head_size);
+    if (rope->truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(low, 0);
+    high = fmin(high, (double)(head_size - 1));
+    if (low == high)
+        high += 0.001;
+    for (int64_t i = 0; i < head_size / 2; i++) {
+        float p = power(rope->theta, i, head_size);
+        float ramp = ((float)i - (float)low) / (float)(high - low);
+        ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+        float keep = 1 - ramp;
+        inv_freq[i] = 1 / ((float)rope->factor * p) * (1 - keep) + 1 / p * keep;
+    }
+    if (rope->attention_factor != 0)
+        return rope->attention_factor;
+    if (rope->mscale != 0 && rope->mscale_all_dim != 0)
+        return yarn_mscale(rope->factor, rope->mscale) / yarn_mscale(rope->factor, rope->mscale_all_dim);
+    return yarn_mscale(rope->factor, 1);
+}
+
+double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t length, float *inv_freq)
+{
+    double base = rope->theta;
+    if (rope->kind == TESS_ROPE_YARN)
+        return yarn(rope, head_size, inv_freq);
+    if (rope->kind == TESS_ROPE_DYNAMIC && length > rope->original_max_position && head_size > 2) {
+        double ratio = (double)length / (double)rope->original_max_position;
+        base *= pow(rope->factor * ratio - (rope->factor - 1), (double)head_size / (double)(head_size - 2));
+    }
+    for (int64_t i = 0; i < head_size / 2; i++) {
+        inv_freq[i] = 1 / power(base, i, head_size);
+        if (rope->kind == TESS_ROPE_LINEAR)
+            inv_freq[i] /= (float)rope->factor;
+    }
+    if (rope->kind == TESS_ROPE_LLAMA3)
+        llama3(rope, head_size / 2, inv_freq);
+    return 1;
+}
+
+void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t length, float *cos_table,
+                      float *sin_table)
+{
+    int64_t half = head_size / 2;
+    if (length <= 0)
+        return;
+    float *inv_freq = sin_table; /* the first row is written last */
+    float scale = (float)tess_rope_frequencies(rope, head_size, length, inv_freq);
+    for (int64_t position = length - 1; position >= 0; position--)
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)position * inv_freq[i];
+            cos_table[position * half + i] = (float)cos(angle) * scale;
+            sin_table[position * half + i] = (float)sin(angle) * scale;
+        }
+}

@@ -1,0 +1,38 @@
+#include "nn/models/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const tess_family_row families[] = {
+    {TESS_FAMILY_LLAMA, "llama", "LlamaForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_MISTRAL, "mistral", "MistralForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_QWEN2, "qwen2", "Qwen2ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_QWEN3, "qwen3", "Qwen3ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_GPT2, "gpt2", "GPT2LMHeadModel", tess_gpt2_parse, tess_gpt2_write, tess_gpt2_build},
+};
+enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
+
+const tess_family_row *tess_family_find(tess_family family)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (families[i].family == family)
+            return &families[i];
+    return NULL;
+}
+
+const tess_family_row *tess_family_find_type(const char *model_type)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (strcmp(families[i].model_type, model_type) == 0)
+            return &families[i];
+    return NULL;
+}
+
+const char *tess_family_list(char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < N_FAMILIES && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].model_type);
+    return text;
+}

@@ -1,0 +1,39 @@
+/* The table of model families: what a family's config.json says and which parameters it has. A new family is one file
+ * and one line in the table (family.c). */
+#ifndef TESS_NN_MODELS_FAMILY_H
+#define TESS_NN_MODELS_FAMILY_H
+
+#include "nn/layout.h"
+
+typedef struct tess_family_row {
+    tess_family family;
+    const char *model_type;   /* "llama" */
+    const char *architecture; /* "LlamaForCausalLM" */
+    /* Fills `config` (zeroed, family set) from the family's own keys. */
+    tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
+    /* Adds the family's own keys; 0, or -1 when memory ran out. */
+    int (*write)(const tess_model_config *config, json_t *json);
+    /* Adds the parameters of all units and fills the layout. */
+    void (*build)(tess_model *model);
+} tess_family_row;
+
+/* NULL when there is none. */
+const tess_family_row *tess_family_find(tess_family family);
+const tess_family_row *tess_family_find_type(const char *model_type);
+/* "llama, mistral, ...". Returns text. */
+const char *tess_family_list(char *text, size_t size);
+
+tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);
+int tess_llama_write(const tess_model_config *config, json_t *json);
+void tess_llama_build(tess_model *model);
+
+tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_config *config);
+int tess_gpt2_write(const tess_model_config *config, json_t *json);
+void tess_gpt2_build(tess_model *model);
+
+/* Scaling of rotary positions: v5's rope_parameters, or v4's rope_theta and rope_scaling; written as v4, which both
+ * read. */
+tess_status tess_rope_parse(const json_t *json, const char *what, int64_t max_position, tess_rope_config *rope);
+int tess_rope_write(const tess_rope_config *rope, json_t *json);
+
+#endif

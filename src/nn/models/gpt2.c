@@ -1,0 +1,125 @@
+/* GPT-2: LayerNorm, learned positions, biases everywhere, a plain GELU feed-forward, and matrices stored (in, out). */
+#include <math.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "nn/models/family.h"
+
+static tess_status refuse(const json_t *json, const char *key, bool expected, const char *what)
+{
+    bool value = expected;
+    TESS_TRY(tess_json_get_bool(json, key, what, &value));
+    TESS_CHECK(value == expected, TESS_E_UNSUPPORTED, "%s: %s is %s; supported: %s", what, key,
+               value ? "true" : "false", expected ? "true" : "false");
+    return TESS_OK;
+}
+
+tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_config *config)
+{
+    config->vocab_size = 50257;
+    config->hidden_size = 768;
+    config->n_layers = config->n_heads = 12;
+    config->max_position = 1024;
+    config->norm_eps = 1e-5;
+    config->bos_token_id = config->eos_token_id[0] = 50256;
+    config->n_eos = 1;
+    config->tied = config->qkv_bias = config->o_bias = config->mlp_bias = true;
+    TESS_TRY(tess_json_get_int(json, "vocab_size", what, &config->vocab_size));
+    TESS_TRY(tess_json_get_int(json, "n_embd", what, &config->hidden_size));
+    TESS_TRY(tess_json_get_int(json, "n_layer", what, &config->n_layers));
+    TESS_TRY(tess_json_get_int(json, "n_head", what, &config->n_heads));
+    TESS_TRY(tess_json_get_int(json, "n_positions", what, &config->max_position));
+    TESS_CHECK(config->hidden_size > 0 && config->hidden_size < INT32_MAX && config->n_heads > 0, TESS_E_INVALID,
+               "%s: n_embd is %lld and n_head is %lld", what, (long long)config->hidden_size,
+               (long long)config->n_heads);
+    config->n_kv_heads = config->n_heads;
+    config->head_size = config->hidden_size / config->n_heads;
+    config->intermediate_size = 4 * config->hidden_size;
+    TESS_TRY(tess_json_get_int(json, "n_inner", what, &config->intermediate_size));
+    TESS_TRY(tess_json_get_double(json, "layer_norm_epsilon", what, &config->norm_eps));
+
+    const char *act = "gelu_new";
+    TESS_TRY(tess_json_get_string(json, "activation_function", what, &act));
+    TESS_CHECK(strcmp(act, "gelu_new") == 0 || strcmp(act, "gelu_pytorch_tanh") == 0, TESS_E_UNSUPPORTED,
+               "%s: activation_function is '%s'; supported: gelu_new", what, act);
+    TESS_TRY(refuse(json, "scale_attn_weights", true, what));
+    TESS_TRY(refuse(json, "scale_attn_by_inverse_layer_idx", false, what));
+    return refuse(json, "add_cross_attention", false, what);
+}
+
+int tess_gpt2_write(const tess_model_config *config, json_t *json)
+{
+    int failed = json_object_set_new(json, "n_embd", json_integer(config->hidden_size));
+    failed |= json_object_set_new(json, "n_layer", json_integer(config->n_layers));
+    failed |= json_object_set_new(json, "n_head", json_integer(config->n_heads));
+    failed |= json_object_set_new(json, "n_positions", json_integer(config->max_position));
+    failed |= json_object_set_new(json, "n_ctx", json_integer(config->max_position));
+    failed |= json_object_set_new(json, "n_inner", json_integer(config->intermediate_size));
+    failed |= json_object_set_new(json, "layer_norm_epsilon", json_real(config->norm_eps));
+    failed |= json_object_set_new(json, "activation_function", json_string("gelu_new"));
+    /* Tessera has no dropout; transformers' default is 0.1. */
+    failed |= json_object_set_new(json, "attn_pdrop", json_real(0));
+    failed |= json_object_set_new(json, "embd_pdrop", json_real(0));
+    return failed | json_object_set_new(json, "resid_pdrop", json_real(0));
+}
+
+static tess_linear add_conv1d(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, double std)
+{
+    const char *prefix = model->unit_names[unit];
+    tess_linear linear = {.n_in = n_in, .n_out = n_out, .ld = n_out, .in_out = true};
+    linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_in, n_out, "%s.%s.weight", prefix, name);
+    linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
+    return linear;
+}
+
+static tess_norm add_norm(tess_model *model, int unit, const char *prefix, const char *name)
+{
+    int64_t n = model->config.hidden_size;
+    int weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
+    int bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
+    return (tess_norm){weight, bias};
+}
+
+/* The index-th third of c_attn's columns. */
+static tess_linear third_of(const tess_linear *whole, int index)
+{
+    tess_linear part = *whole;
+    part.n_out = whole->n_out / 3;
+    part.offset = index * part.n_out;
+    return part;
+}
+
+void tess_gpt2_build(tess_model *model)
+{
+    const tess_model_config *c = &model->config;
+    tess_layout *layout = &model->layout;
+    int64_t C = c->hidden_size;
+    /* Projections into the residual stream start smaller, as in the paper and in transformers. */
+    double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
+    layout->layer_norm = true;
+    layout->activation = TESS_ACT_GELU_TANH;
+    layout->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->vocab_size, C, "transformer.wte.weight");
+    layout->positions =
+        tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->max_position, C, "transformer.wpe.weight");
+    layout->q_norm = layout->k_norm = (tess_norm){-1, -1};
+    layout->gate.weight = -1;
+    for (int64_t l = 0; l < c->n_layers; l++) {
+        int unit = (int)l + 1;
+        snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "transformer.h.%d", (int)l);
+        layout->input_norm = add_norm(model, unit, model->unit_names[unit], "ln_1");
+        tess_linear qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
+        layout->q = third_of(&qkv, 0);
+        layout->k = third_of(&qkv, 1);
+        layout->v = third_of(&qkv, 2);
+        layout->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
+        layout->mlp_norm = add_norm(model, unit, model->unit_names[unit], "ln_2");
+        layout->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
+        layout->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
+    }
+    int last = model->n_units - 1;
+    layout->final_norm = add_norm(model, last, "transformer", "ln_f");
+    layout->head = (tess_linear){.weight = layout->table, .bias = -1, .n_in = C, .n_out = c->vocab_size, .ld = C};
+    if (!c->tied)
+        layout->head.weight =
+            tess_model_add_param(model, last, TESS_INIT_NORMAL, std, c->vocab_size, C, "lm_head.weight");
+}

@@ -1,0 +1,211 @@
+/* Llama and its relatives, which differ in a few switches: Llama (optional biases), Mistral (sliding window), Qwen2
+ * (biases on q, k and v), Qwen3 (norms on q and k). */
+#include <string.h>
+
+#include "base/text/json.h"
+#include "nn/models/family.h"
+
+static tess_status require_int(const json_t *json, const char *key, const char *what, int64_t *value)
+{
+    *value = 0;
+    TESS_TRY(tess_json_get_int(json, key, what, value));
+    TESS_CHECK(*value != 0, TESS_E_FORMAT, "%s: '%s' is missing", what, key);
+    return TESS_OK;
+}
+
+/* layer_types: full_attention up to some layer, sliding_attention from there on. */
+static tess_status parse_layer_types(const json_t *types, const char *what, tess_model_config *config)
+{
+    TESS_CHECK(json_is_array(types) && (int64_t)json_array_size(types) == config->n_layers, TESS_E_FORMAT,
+               "%s: 'layer_types' must list one name for each of the %lld layers", what, (long long)config->n_layers);
+    int64_t n_full = 0, n_sliding = 0;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        bool full = type != NULL && strcmp(type, "full_attention") == 0;
+        TESS_CHECK(full || (type != NULL && strcmp(type, "sliding_attention") == 0), TESS_E_UNSUPPORTED,
+                   "%s: layer_types[%zu] is '%s'; supported: full_attention, sliding_attention", what, i,
+                   type != NULL ? type : "not a name");
+        TESS_CHECK(!full || n_sliding == 0, TESS_E_UNSUPPORTED,
+                   "%s: layer_types[%zu] is full_attention after sliding_attention; only the last layers may slide",
+                   what, i);
+        n_full += full;
+        n_sliding += !full;
+    }
+    TESS_CHECK(n_sliding == 0 || config->sliding_window > 0, TESS_E_FORMAT,
+               "%s: layer_types has sliding_attention but there is no sliding_window in use", what);
+    config->full_layers = n_full;
+    return TESS_OK;
+}
+
+static tess_status parse_window(const json_t *json, const char *what, tess_model_config *config)
+{
+    if (config->family == TESS_FAMILY_LLAMA)
+        return TESS_OK;
+    bool used = config->family == TESS_FAMILY_MISTRAL;
+    int64_t window = 4096;
+    const json_t *value = json_object_get(json, "sliding_window");
+    if (json_is_null(value))
+        used = false;
+    TESS_TRY(tess_json_get_int(json, "sliding_window", what, &window));
+    if (config->family == TESS_FAMILY_MISTRAL) {
+        TESS_CHECK(!used || window > 0, TESS_E_FORMAT, "%s: sliding_window is %lld; it must be positive, or null", what,
+                   (long long)window);
+        config->sliding_window = used ? window : 0;
+        return TESS_OK;
+    }
+    bool slides = false;
+    TESS_TRY(tess_json_get_bool(json, "use_sliding_window", what, &slides));
+    if (slides && !json_is_null(value)) {
+        TESS_CHECK(window > 0, TESS_E_FORMAT, "%s: sliding_window is %lld; it must be positive, or null", what,
+                   (long long)window);
+        config->sliding_window = window;
+        config->full_layers = 28;
+        TESS_TRY(tess_json_get_int(json, "max_window_layers", what, &config->full_layers));
+    }
+    const json_t *types = json_object_get(json, "layer_types");
+    if (types != NULL && !json_is_null(types))
+        TESS_TRY(parse_layer_types(types, what, config));
+    return TESS_OK;
+}
+
+tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config)
+{
+    TESS_TRY(require_int(json, "vocab_size", what, &config->vocab_size));
+    TESS_TRY(require_int(json, "hidden_size", what, &config->hidden_size));
+    TESS_TRY(require_int(json, "intermediate_size", what, &config->intermediate_size));
+    TESS_TRY(require_int(json, "num_hidden_layers", what, &config->n_layers));
+    TESS_TRY(require_int(json, "num_attention_heads", what, &config->n_heads));
+
+    /* What transformers assumes for keys that are absent. */
+    bool mistral = config->family == TESS_FAMILY_MISTRAL, qwen3 = config->family == TESS_FAMILY_QWEN3;
+    bool qwen2 = config->family == TESS_FAMILY_QWEN2;
+    config->max_position = mistral ? 131072 : qwen2 || qwen3 ? 32768 : 2048;
+    config->n_kv_heads = config->n_heads;
+    if (json_object_get(json, "num_key_value_heads") == NULL)
+        config->n_kv_heads = mistral ? 8 : qwen2 || qwen3 ? 32 : config->n_heads;
+    config->head_size = qwen3 ? 128 : config->n_heads > 0 ? config->hidden_size / config->n_heads : 0;
+    config->norm_eps = 1e-6;
+    if (!qwen2 && !qwen3) {
+        config->bos_token_id = 1;
+        config->eos_token_id[0] = 2;
+        config->n_eos = 1;
+    }
+    TESS_TRY(tess_json_get_int(json, "num_key_value_heads", what, &config->n_kv_heads));
+    bool has_head_dim = json_is_number(json_object_get(json, "head_dim"));
+    TESS_TRY(tess_json_get_int(json, "head_dim", what, &config->head_size));
+    TESS_CHECK(has_head_dim || qwen3 || config->n_heads <= 0 || config->hidden_size % config->n_heads == 0,
+               TESS_E_INVALID,
+               "%s: hidden_size %lld is not a multiple of num_attention_heads %lld and there is no head_dim", what,
+               (long long)config->hidden_size, (long long)config->n_heads);
+    TESS_TRY(tess_json_get_int(json, "max_position_embeddings", what, &config->max_position));
+    TESS_TRY(tess_json_get_double(json, "rms_norm_eps", what, &config->norm_eps));
+
+    const char *act = "silu";
+    TESS_TRY(tess_json_get_string(json, "hidden_act", what, &act));
+    TESS_CHECK(strcmp(act, "silu") == 0 || strcmp(act, "swish") == 0, TESS_E_UNSUPPORTED,
+               "%s: hidden_act is '%s'; supported: silu", what, act);
+    if (config->family == TESS_FAMILY_LLAMA || qwen3) {
+        bool bias = false;
+        TESS_TRY(tess_json_get_bool(json, "attention_bias", what, &bias));
+        config->qkv_bias = config->o_bias = bias;
+    }
+    if (config->family == TESS_FAMILY_LLAMA)
+        TESS_TRY(tess_json_get_bool(json, "mlp_bias", what, &config->mlp_bias));
+    if (qwen2)
+        config->qkv_bias = true;
+    config->qk_norm = qwen3;
+    TESS_TRY(parse_window(json, what, config));
+    TESS_CHECK(config->max_position > 0 && config->max_position <= INT32_MAX, TESS_E_INVALID,
+               "%s: max_position_embeddings is %lld", what, (long long)config->max_position);
+    return tess_rope_parse(json, what, config->max_position, &config->rope);
+}
+
+static int write_window(const tess_model_config *config, json_t *json)
+{
+    if (config->family == TESS_FAMILY_LLAMA)
+        return 0;
+    bool used = config->sliding_window > 0;
+    int failed = json_object_set_new(json, "sliding_window", used ? json_integer(config->sliding_window) : json_null());
+    if (config->family == TESS_FAMILY_MISTRAL)
+        return failed;
+    failed |= json_object_set_new(json, "use_sliding_window", json_boolean(used));
+    return failed |
+           json_object_set_new(json, "max_window_layers", json_integer(used ? config->full_layers : config->n_layers));
+}
+
+int tess_llama_write(const tess_model_config *config, json_t *json)
+{
+    int failed = json_object_set_new(json, "hidden_size", json_integer(config->hidden_size));
+    failed |= json_object_set_new(json, "intermediate_size", json_integer(config->intermediate_size));
+    failed |= json_object_set_new(json, "num_hidden_layers", json_integer(config->n_layers));
+    failed |= json_object_set_new(json, "num_attention_heads", json_integer(config->n_heads));
+    failed |= json_object_set_new(json, "num_key_value_heads", json_integer(config->n_kv_heads));
+    failed |= json_object_set_new(json, "head_dim", json_integer(config->head_size));
+    failed |= json_object_set_new(json, "hidden_act", json_string("silu"));
+    failed |= json_object_set_new(json, "max_position_embeddings", json_integer(config->max_position));
+    failed |= json_object_set_new(json, "rms_norm_eps", json_real(config->norm_eps));
+    failed |= json_object_set_new(json, "attention_dropout", json_real(0));
+    if (config->family == TESS_FAMILY_LLAMA || config->family == TESS_FAMILY_QWEN3)
+        failed |= json_object_set_new(json, "attention_bias", json_boolean(config->qkv_bias));
+    if (config->family == TESS_FAMILY_LLAMA)
+        failed |= json_object_set_new(json, "mlp_bias", json_boolean(config->mlp_bias));
+    failed |= write_window(config, json);
+    return failed | tess_rope_write(&config->rope, json);
+}
+
+static tess_linear add_linear(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, bool bias)
+{
+    double std = model->config.initializer_range;
+    const char *prefix = model->unit_names[unit];
+    tess_linear linear = {.bias = -1, .n_in = n_in, .n_out = n_out, .ld = n_in};
+    linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_out, n_in, "%s.%s.weight", prefix, name);
+    if (bias)
+        linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
+    return linear;
+}
+
+static tess_norm add_norm(tess_model *model, int unit, const char *name, int64_t n)
+{
+    int weight =
+        tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", model->unit_names[unit], name);
+    return (tess_norm){weight, -1};
+}
+
+void tess_llama_build(tess_model *model)
+{
+    const tess_model_config *c = &model->config;
+    tess_layout *layout = &model->layout;
+    int64_t q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
+    layout->rope = true;
+    layout->activation = TESS_ACT_SILU;
+    layout->positions = -1;
+    layout->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
+                                         c->hidden_size, "model.embed_tokens.weight");
+    layout->q_norm = layout->k_norm = (tess_norm){-1, -1};
+    for (int64_t l = 0; l < c->n_layers; l++) {
+        int unit = (int)l + 1;
+        snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
+        layout->input_norm = add_norm(model, unit, "input_layernorm", c->hidden_size);
+        layout->q = add_linear(model, unit, "self_attn.q_proj", c->hidden_size, q_size, c->qkv_bias);
+        layout->k = add_linear(model, unit, "self_attn.k_proj", c->hidden_size, kv_size, c->qkv_bias);
+        layout->v = add_linear(model, unit, "self_attn.v_proj", c->hidden_size, kv_size, c->qkv_bias);
+        if (c->qk_norm) {
+            layout->q_norm = add_norm(model, unit, "self_attn.q_norm", c->head_size);
+            layout->k_norm = add_norm(model, unit, "self_attn.k_norm", c->head_size);
+        }
+        layout->o = add_linear(model, unit, "self_attn.o_proj", q_size, c->hidden_size, c->o_bias);
+        layout->mlp_norm = add_norm(model, unit, "post_attention_layernorm", c->hidden_size);
+        layout->gate = add_linear(model, unit, "mlp.gate_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
+        layout->up = add_linear(model, unit, "mlp.up_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
+        layout->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, c->hidden_size, c->mlp_bias);
+    }
+    int last = model->n_units - 1;
+    layout->final_norm.weight =
+        tess_model_add_param(model, last, TESS_INIT_ONE, 0, c->hidden_size, 0, "model.norm.weight");
+    layout->final_norm.bias = -1;
+    layout->head = (tess_linear){
+        .weight = layout->table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
+    if (!c->tied)
+        layout->head.weight = tess_model_add_param(model, last, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
+                                                   c->hidden_size, "lm_head.weight");
+}
