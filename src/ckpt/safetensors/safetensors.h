@@ -3,7 +3,7 @@
 #ifndef TESS_CKPT_SAFETENSORS_H
 #define TESS_CKPT_SAFETENSORS_H
 
-#include "tessera/memory.h"
+#include "tessera/comm.h"
 
 /* One tensor of a file or a sharded model. Tensors of dtypes we do not compute with are listed (dtype_text) but cannot
  * be read as floats. */
@@ -39,21 +39,81 @@ const char *tess_st_metadata(const tess_st_reader *reader, const char *key);
 /* Rows [row_begin, +n_rows) of dim 0 as float32 (F32, BF16, F16, F64 sources). TESS_E_UNSUPPORTED otherwise. */
 tess_status tess_st_read_rows(const tess_st_tensor *tensor, int64_t row_begin, int64_t n_rows, float *dst);
 
+/* The same by elements: [first, +n) of the flattened tensor. */
+tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst);
+
+/* n float32 values to F32, BF16 or F16 (round to nearest even, NaN stays NaN): what a source for the writers below
+ * needs. */
+tess_status tess_st_encode(const float *src, int64_t n, tess_dtype dtype, void *dst);
+
 /* ---- Writing
- * ---------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------- A folder
+ * gets `<stem>.safetensors`, or shards `<stem>-%05d-of-%05d.safetensors` and `<stem>.safetensors.index.json`; a model's
+ * stem is "model". Tensors go to shards in the order given, filled up to shard_bytes; inside a file the order is the
+ * reference writer's (dtype descending, then name), the header is padded with spaces to 8 and says {"format":"pt"}.
+ * Files have temporary names until all is synced; then they are renamed, and weights of the same stem that an earlier,
+ * different cut left in the folder are removed, so that a reader never sees a mixture. On failure (TESS_E_NO_SPACE when
+ * full) nothing stays behind and an old model is as it was. */
 typedef struct tess_st_entry {
     const char *name;
-    tess_dtype dtype; /* F32, BF16, F16 */
+    tess_dtype dtype;
     tess_shape shape;
 } tess_st_entry;
 
 /* Called for each tensor's rows in turn, in file order: fill dst (in the entry's dtype). */
 typedef tess_status (*tess_st_source_fn)(void *context, int entry, int64_t row_begin, int64_t n_rows, void *dst);
 
-/* Streams a model folder: model.safetensors, or shards of at most shard_bytes with their index (0: 5 GB), each written
- * to a temporary name, synced, renamed; never more than a few MB in memory. Order as the reference writer (dtype, then
- * name). */
+/* Streams a model folder from one process; shard_bytes 0: 5 GB; never more than a few MB (or one row) in memory. */
 tess_status tess_st_write_model(tess_mem *mem, const char *folder, const tess_st_entry *entries, int n_entries,
                                 size_t shard_bytes, tess_st_source_fn source, void *context);
+
+/* The tess_st_tensor (no data) that describes an entry. */
+tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor);
+
+/* Where every byte of a folder goes: a pure function of the tensors, so all ranks compute the same without a word. */
+typedef struct tess_st_place {
+    int file;
+    size_t offset; /* of the tensor's first byte in the file */
+    size_t bytes, rows, row_bytes;
+} tess_st_place;
+
+typedef struct tess_st_file {
+    char name[96];
+    int first, n_entries; /* of tess_st_plan.order */
+    size_t header_bytes;  /* with the 8 bytes of its length */
+    size_t bytes;
+} tess_st_file;
+
+typedef struct tess_st_plan {
+    int n_entries, n_files;
+    tess_st_place *places; /* (n_entries) */
+    int *order;            /* (n_entries) entries by file, then by offset */
+    tess_st_file *files;   /* (n_files) at least one, even without tensors */
+    uint64_t bytes;        /* of all tensors: the index's total_size */
+} tess_st_plan;
+
+/* `tensors` describe name, dtype_text, n_dims and dim; data is not looked at. TESS_E_INVALID: a name twice, empty, not
+ * UTF-8 or "__metadata__", an unknown dtype, a header over the format's limit. */
+tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
+                                size_t shard_bytes, tess_st_plan **plan);
+void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
+
+/* Many ranks, one folder: the bytes are those of tess_st_write_model, and no rank holds more than the rows it writes.
+ * Every row of every tensor must be written by exactly one rank. `team` NULL: alone. */
+typedef struct tess_st_writer tess_st_writer;
+
+/* Collective: same arguments everywhere (the descriptions are copied). The first rank creates the files at full size.
+ */
+tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+                                const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
+                                tess_st_writer **writer);
+const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer);
+/* Not collective. Rows in the tensor's dtype; cheapest in the order of the plan's files. */
+tess_status tess_st_write_rows(tess_st_writer *writer, int tensor, int64_t row_begin, int64_t n_rows, const void *rows);
+/* Bytes [begin, +bytes) of a tensor, where a row would be too much. */
+tess_status tess_st_write_bytes(tess_st_writer *writer, int tensor, size_t begin, size_t bytes, const void *data);
+/* Collective, also after a failure: `status` says how this rank fared. When all fared well the files become visible;
+ * otherwise they are removed, and every rank returns the worst status with the message of the rank that met it. */
+tess_status tess_st_write_finish(tess_st_writer **writer, tess_status status);
 
 #endif

@@ -1,0 +1,18 @@
+/* Ranks that work on one set of files succeed together or fail together. */
+#ifndef TESS_CKPT_AGREE_H
+#define TESS_CKPT_AGREE_H
+
+#include "tessera/comm.h"
+
+/* Collective. The worst (most negative) of all ranks' statuses; ranks that were well get the message of the first rank
+ * that met it. `team` NULL: this process alone. */
+tess_status tess_ckpt_agree(tess_team *team, tess_status status);
+
+/* Collective. TESS_E_MISMATCH unless every rank passes the same `hash`; `what` says what was hashed. */
+tess_status tess_ckpt_agree_same(tess_team *team, uint64_t hash, const char *what);
+
+/* 0 and 1 without a team. */
+int tess_ckpt_rank(const tess_team *team);
+int tess_ckpt_world(const tess_team *team);
+
+#endif

@@ -1,0 +1,43 @@
+#include <string.h>
+
+#include "ckpt/safetensors/safetensors_impl.h"
+
+/* huggingface/safetensors tensor.rs, enum Dtype: writers order tensors by it, descending. */
+static const struct {
+    const char *text;
+    int bits;
+} dtypes[] = {
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
+};
+
+int tess_st_dtype_number(const char *text, size_t size)
+{
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+        if (strlen(dtypes[i].text) == size && memcmp(dtypes[i].text, text, size) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *tess_st_dtype_text(int number)
+{
+    return dtypes[number].text;
+}
+
+int tess_st_dtype_bits(int number)
+{
+    return dtypes[number].bits;
+}
+
+int tess_st_dtype_from(tess_dtype dtype)
+{
+    static const char *const texts[TESS_DTYPE_COUNT] = {
+        [TESS_F32] = "F32", [TESS_BF16] = "BF16", [TESS_F16] = "F16",
+        [TESS_I32] = "I32", [TESS_I64] = "I64",   [TESS_U8] = "U8",
+    };
+    if ((int)dtype < 0 || dtype >= TESS_DTYPE_COUNT)
+        return -1;
+    return tess_st_dtype_number(texts[dtype], strlen(texts[dtype]));
+}

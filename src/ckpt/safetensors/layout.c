@@ -1,0 +1,263 @@
+/* Where every tensor of a folder goes, and the headers and index that say so. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/safetensors/layout_impl.h"
+#include "ckpt/safetensors/safetensors_impl.h"
+
+static const uint64_t default_shard_bytes = 5000000000; /* "5GB" as huggingface_hub reads it */
+
+static tess_status check_name(const char *name)
+{
+    size_t n = strlen(name);
+    TESS_CHECK(n > 0 && strcmp(name, "__metadata__") != 0, TESS_E_INVALID, "'%s' cannot be the name of a tensor", name);
+    for (size_t i = 0; i < n;) {
+        uint32_t code_point;
+        int used = tess_utf8_decode((const uint8_t *)name + i, n - i, &code_point);
+        TESS_CHECK(used > 0, TESS_E_INVALID, "the name of a tensor is not UTF-8: '%s'", name);
+        i += (size_t)used;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_names(tess_mem *mem, const tess_st_tensor *tensors, int n)
+{
+    tess_st_key *keys;
+    for (int i = 0; i < n; i++)
+        TESS_TRY(check_name(tensors[i].name));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(keys[0]), "tensor names", (void **)&keys));
+    for (int i = 0; i < n; i++)
+        tess_st_key_set(&keys[i], tensors[i].name, i);
+    tess_st_keys_sort(keys, (size_t)n);
+    const char *twice = tess_st_keys_duplicate(keys, (size_t)n);
+    tess_mem_free(mem, keys);
+    TESS_CHECK(twice == NULL, TESS_E_INVALID, "two tensors to write are named '%s'", twice);
+    return TESS_OK;
+}
+
+static tess_status measure(const tess_st_tensor *t, tess_st_place *place)
+{
+    int number = tess_st_dtype_number(t->dtype_text, strlen(t->dtype_text));
+    TESS_CHECK(number >= 0, TESS_E_INVALID, "tensor '%s': '%s' is no dtype of safetensors", t->name, t->dtype_text);
+    TESS_CHECK(t->n_dims >= 0 && t->n_dims <= TESS_ST_MAX_DIMS, TESS_E_INVALID, "tensor '%s': %d dimensions", t->name,
+               t->n_dims);
+    size_t bits = (size_t)tess_st_dtype_bits(number);
+    bool overflow = false;
+    for (int d = 0; d < t->n_dims; d++) {
+        TESS_CHECK(t->dim[d] >= 0, TESS_E_INVALID, "tensor '%s': negative size %lld", t->name, (long long)t->dim[d]);
+        overflow |= __builtin_mul_overflow(bits, (size_t)t->dim[d], &bits);
+    }
+    TESS_CHECK(!overflow && bits % 8 == 0, TESS_E_INVALID, "tensor '%s': too large, or not whole bytes", t->name);
+    place->bytes = bits / 8;
+    place->rows = t->n_dims > 0 ? (size_t)t->dim[0] : 1;
+    place->row_bytes = place->rows > 0 && place->bytes % place->rows == 0 ? place->bytes / place->rows : 0;
+    return TESS_OK;
+}
+
+/* Greedy in the order given: a shard ends when the next tensor would not fit. */
+static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
+{
+    uint64_t filled = 0;
+    int file = 0, in_file = 0;
+    for (int i = 0; i < plan->n_entries; i++) {
+        if (in_file > 0 && plan->places[i].bytes > shard_bytes - filled) {
+            file++;
+            filled = in_file = 0;
+        }
+        plan->places[i].file = file;
+        filled += plan->places[i].bytes;
+        filled = filled > shard_bytes ? shard_bytes : filled;
+        in_file++;
+    }
+    plan->n_files = file + 1;
+}
+
+typedef struct sort_item {
+    const char *name;
+    int file, dtype, entry;
+} sort_item;
+
+static int compare_items(const void *a, const void *b)
+{
+    const sort_item *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (x->dtype != y->dtype)
+        return x->dtype > y->dtype ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static tess_status sort_entries(tess_mem *mem, const tess_st_tensor *tensors, tess_st_plan *plan)
+{
+    sort_item *items;
+    size_t n = (size_t)plan->n_entries;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "order of tensors", (void **)&items));
+    for (int i = 0; i < plan->n_entries; i++)
+        items[i] = (sort_item){.name = tensors[i].name,
+                               .file = plan->places[i].file,
+                               .dtype = tess_st_dtype_number(tensors[i].dtype_text, strlen(tensors[i].dtype_text)),
+                               .entry = i};
+    if (n > 1)
+        qsort(items, n, sizeof(items[0]), compare_items);
+    for (size_t i = 0; i < n; i++)
+        plan->order[i] = items[i].entry;
+    tess_mem_free(mem, items);
+    return TESS_OK;
+}
+
+/* As serde_json writes strings: only what must be escaped is. */
+static tess_status append_string(tess_buffer *out, const char *text)
+{
+    static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
+    TESS_TRY(tess_buffer_append(out, "\"", 1));
+    for (const char *c = text; *c != '\0'; c++) {
+        const char *short_form = strchr(from, *c);
+        if (short_form != NULL)
+            TESS_TRY(tess_buffer_printf(out, "\\%c", to[short_form - from]));
+        else if ((unsigned char)*c < 0x20)
+            TESS_TRY(tess_buffer_printf(out, "\\u%04x", (unsigned)*c));
+        else
+            TESS_TRY(tess_buffer_append(out, c, 1));
+    }
+    return tess_buffer_append(out, "\"", 1);
+}
+
+tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *tensors, int file, tess_buffer *out)
+{
+    static const char blank[8] = "        ";
+    const tess_st_file *f = &plan->files[file];
+    size_t at = 0, begin = out->size;
+    TESS_TRY(tess_buffer_append(out, blank, 8));
+    TESS_TRY(tess_buffer_printf(out, "{\"__metadata__\":{\"format\":\"pt\"}"));
+    for (int i = f->first; i < f->first + f->n_entries; i++) {
+        const tess_st_tensor *t = &tensors[plan->order[i]];
+        size_t bytes = plan->places[plan->order[i]].bytes;
+        TESS_TRY(tess_buffer_append(out, ",", 1));
+        TESS_TRY(append_string(out, t->name));
+        TESS_TRY(tess_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", t->dtype_text));
+        for (int d = 0; d < t->n_dims; d++)
+            TESS_TRY(tess_buffer_printf(out, "%s%lld", d > 0 ? "," : "", (long long)t->dim[d]));
+        TESS_TRY(tess_buffer_printf(out, "],\"data_offsets\":[%zu,%zu]}", at, at + bytes));
+        at += bytes;
+    }
+    TESS_TRY(tess_buffer_append(out, "}", 1));
+    TESS_TRY(tess_buffer_append(out, blank, (8 - (out->size - begin) % 8) % 8));
+    uint64_t n = out->size - begin - 8;
+    TESS_CHECK(n <= TESS_ST_MAX_HEADER, TESS_E_INVALID,
+               "%s: a header of %llu bytes is more than safetensors allows: use smaller shards", f->name,
+               (unsigned long long)n);
+    for (int i = 0; i < 8; i++)
+        out->data[begin + (size_t)i] = (char)(n >> 8 * i);
+    return TESS_OK;
+}
+
+/* huggingface_hub's form: two spaces, sorted keys, a newline at the end. */
+tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors, tess_buffer *out)
+{
+    sort_item *items;
+    size_t n = (size_t)plan->n_entries;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "index of shards", (void **)&items));
+    for (int i = 0; i < plan->n_entries; i++)
+        items[i] = (sort_item){.name = tensors[i].name, .entry = i};
+    if (n > 1)
+        qsort(items, n, sizeof(items[0]), compare_items);
+    tess_status status =
+        tess_buffer_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
+                           (unsigned long long)plan->bytes);
+    for (size_t i = 0; i < n && status == TESS_OK; i++) {
+        status = tess_buffer_printf(out, "%s\n    ", i > 0 ? "," : "");
+        if (status == TESS_OK)
+            status = append_string(out, items[i].name);
+        if (status == TESS_OK)
+            status = tess_buffer_printf(out, ": \"%s\"", plan->files[plan->places[items[i].entry].file].name);
+    }
+    if (status == TESS_OK)
+        status = tess_buffer_printf(out, "\n  }\n}\n");
+    tess_mem_free(mem, items);
+    return status;
+}
+
+/* Offsets follow from the size of each file's header. */
+static tess_status place_files(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, tess_st_plan *plan)
+{
+    int next = 0;
+    for (int file = 0; file < plan->n_files; file++) {
+        tess_st_file *f = &plan->files[file];
+        tess_buffer header = {.mem = mem};
+        int n = plan->n_files == 1
+                    ? snprintf(f->name, sizeof(f->name), "%s.safetensors", stem)
+                    : snprintf(f->name, sizeof(f->name), "%s-%05d-of-%05d.safetensors", stem, file + 1, plan->n_files);
+        TESS_CHECK(n > 0 && (size_t)n < sizeof(f->name), TESS_E_INVALID, "file name too long: %s", stem);
+        f->first = next;
+        while (next < plan->n_entries && plan->places[plan->order[next]].file == file)
+            next++;
+        f->n_entries = next - f->first;
+        tess_status status = tess_st_plan_header(plan, tensors, file, &header);
+        f->header_bytes = f->bytes = header.size;
+        tess_buffer_free(&header);
+        TESS_TRY(status);
+        for (int i = f->first; i < next; i++) {
+            tess_st_place *place = &plan->places[plan->order[i]];
+            place->offset = f->bytes;
+            TESS_CHECK(!__builtin_add_overflow(f->bytes, place->bytes, &f->bytes) && f->bytes <= INT64_MAX,
+                       TESS_E_INVALID, "%s would be larger than any file", f->name);
+            plan->bytes += place->bytes;
+        }
+    }
+    return TESS_OK;
+}
+
+static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, size_t shard_bytes,
+                             tess_st_plan *plan)
+{
+    size_t n = (size_t)plan->n_entries;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->places[0]), "layout of tensors",
+                                  (void **)&plan->places));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->order[0]), "layout of tensors",
+                                  (void **)&plan->order));
+    TESS_TRY(check_names(mem, tensors, plan->n_entries));
+    for (int i = 0; i < plan->n_entries; i++)
+        TESS_TRY(measure(&tensors[i], &plan->places[i]));
+    assign_files(plan, shard_bytes == 0 ? default_shard_bytes : shard_bytes);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_files, sizeof(plan->files[0]), "layout of files",
+                                  (void **)&plan->files));
+    TESS_TRY(sort_entries(mem, tensors, plan));
+    return place_files(mem, stem, tensors, plan);
+}
+
+tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
+                                size_t shard_bytes, tess_st_plan **plan)
+{
+    *plan = NULL;
+    TESS_CHECK(n_tensors >= 0, TESS_E_INVALID, "%d tensors to write", n_tensors);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**plan), "layout of tensors", (void **)plan));
+    (*plan)->n_entries = n_tensors;
+    tess_status status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
+    if (status != TESS_OK)
+        tess_st_plan_destroy(mem, plan);
+    return status;
+}
+
+void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan)
+{
+    if (*plan == NULL)
+        return;
+    tess_mem_free(mem, (*plan)->places);
+    tess_mem_free(mem, (*plan)->order);
+    tess_mem_free(mem, (*plan)->files);
+    tess_mem_free(mem, *plan);
+    *plan = NULL;
+}
+
+tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor)
+{
+    int number = tess_st_dtype_from(entry->dtype);
+    TESS_CHECK(number >= 0 && entry->shape.n_dims >= 0 && entry->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
+               "tensor '%s': no such dtype or shape", entry->name);
+    *tensor = (tess_st_tensor){.name = entry->name, .n_dims = entry->shape.n_dims};
+    strcpy(tensor->dtype_text, tess_st_dtype_text(number));
+    for (int d = 0; d < entry->shape.n_dims; d++)
+        tensor->dim[d] = entry->shape.dim[d];
+    return TESS_OK;
+}

@@ -1,0 +1,129 @@
+/* Values of a file to float32 and back. Data may lie at any address: a header need not be a multiple of 8 bytes. The
+ * loops are plain so that the compiler vectorises them; memory is the bound. */
+#include <string.h>
+
+#include "ckpt/safetensors/safetensors_impl.h"
+
+static uint32_t bits_of(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+
+static float float_of(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+static void read_bf16(const uint8_t *src, int64_t n, float *dst)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, src + 2 * i, 2);
+        dst[i] = float_of((uint32_t)h << 16);
+    }
+}
+
+static void read_f16(const uint8_t *src, int64_t n, float *dst)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, src + 2 * i, 2);
+        uint32_t magnitude = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16;
+        uint32_t normal = (magnitude << 13) + (112u << 23);
+        uint32_t special = magnitude << 13 | 0x7f800000u;
+        /* m * 2^-24 as (1 + m / 1024) * 2^-14 - 2^-14: exact, and untouched by flush-to-zero of float32's own
+         * subnormals */
+        uint32_t subnormal = bits_of(float_of((magnitude << 13) + (113u << 23)) - 0x1p-14f);
+        uint32_t u = magnitude >= 0x7c00 ? special : magnitude < 0x400 ? subnormal : normal;
+        dst[i] = float_of(u | sign);
+    }
+}
+
+static void read_f64(const uint8_t *src, int64_t n, float *dst)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x;
+        memcpy(&x, src + 8 * i, 8);
+        dst[i] = (float)x;
+    }
+}
+
+tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst)
+{
+    int number = tess_st_dtype_number(tensor->dtype_text, strlen(tensor->dtype_text));
+    int bits = number < 0 ? 8 : tess_st_dtype_bits(number);
+    int64_t count = bits < 8 ? 0 : (int64_t)(tensor->bytes / ((size_t)bits / 8));
+    const char *text = tensor->dtype_text;
+    bool known =
+        strcmp(text, "F32") == 0 || strcmp(text, "BF16") == 0 || strcmp(text, "F16") == 0 || strcmp(text, "F64") == 0;
+    TESS_CHECK(known, TESS_E_UNSUPPORTED,
+               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", tensor->file,
+               tensor->name, text);
+    TESS_CHECK(first >= 0 && n >= 0 && first <= count && n <= count - first, TESS_E_INVALID,
+               "%s: tensor '%s' has %lld values; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)count,
+               (long long)first, (long long)n);
+    if (n == 0)
+        return TESS_OK;
+    const uint8_t *src = tensor->data + (size_t)first * ((size_t)bits / 8);
+    if (strcmp(text, "F32") == 0)
+        memcpy(dst, src, (size_t)n * 4);
+    else if (strcmp(text, "BF16") == 0)
+        read_bf16(src, n, dst);
+    else if (strcmp(text, "F16") == 0)
+        read_f16(src, n, dst);
+    else
+        read_f64(src, n, dst);
+    return TESS_OK;
+}
+
+tess_status tess_st_read_rows(const tess_st_tensor *tensor, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    int64_t rows = tensor->n_dims > 0 ? tensor->dim[0] : 1, row = 1;
+    TESS_CHECK(row_begin >= 0 && n_rows >= 0 && row_begin <= rows && n_rows <= rows - row_begin, TESS_E_INVALID,
+               "%s: tensor '%s' has %lld rows; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)rows,
+               (long long)row_begin, (long long)n_rows);
+    /* With no rows at all the other extents may be anything, their product included. */
+    for (int d = 1; d < tensor->n_dims && rows > 0; d++)
+        row *= tensor->dim[d];
+    return tess_st_read_values(tensor, row_begin * row, n_rows * row, dst);
+}
+
+/* Round to nearest even; NaN stays NaN (quiet). */
+static uint16_t to_bf16(float x)
+{
+    uint32_t u = bits_of(x);
+    uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded);
+}
+
+static uint16_t to_f16(float x)
+{
+    uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+    /* Values under 2^-14 become subnormal: adding 0.5 leaves them in the last bits, rounded by the FPU to nearest even.
+     */
+    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    uint32_t normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    uint32_t h = magnitude > 0x7f800000u    ? 0x7e00u | (magnitude >> 13 & 0x3ffu)
+                 : magnitude >= 0x47800000u ? 0x7c00u
+                 : magnitude < 0x38800000u  ? subnormal
+                                            : normal;
+    return (uint16_t)(h | sign);
+}
+
+tess_status tess_st_encode(const float *src, int64_t n, tess_dtype dtype, void *dst)
+{
+    uint16_t *out = dst;
+    TESS_CHECK(dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16, TESS_E_UNSUPPORTED,
+               "numbers are written as float32, bfloat16 or float16");
+    if (dtype == TESS_F32 && n > 0)
+        memcpy(dst, src, (size_t)n * 4);
+    for (int64_t i = 0; dtype == TESS_BF16 && i < n; i++)
+        out[i] = to_bf16(src[i]);
+    for (int64_t i = 0; dtype == TESS_F16 && i < n; i++)
+        out[i] = to_f16(src[i]);
+    return TESS_OK;
+}

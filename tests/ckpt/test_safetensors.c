@@ -1,0 +1,587 @@
+/* Reading: every case of the reference reader's own tests, then what a hostile or broken file can say. */
+#include "ckpt/safetensors/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "support/test.h"
+
+/* A file in memory: the length of `json`, `json`, then n zero bytes (or `data`). */
+typedef struct blob {
+    uint8_t bytes[8192];
+    size_t size;
+} blob;
+
+static void make_blob(blob *b, const char *json, const void *data, size_t n)
+{
+    size_t length = strlen(json);
+    memset(b, 0, sizeof(*b));
+    for (int i = 0; i < 8; i++)
+        b->bytes[i] = (uint8_t)(length >> 8 * i);
+    memcpy(b->bytes + 8, json, length);
+    if (data != NULL)
+        memcpy(b->bytes + 8 + length, data, n);
+    b->size = 8 + length + n;
+}
+
+static tess_status open_json(const char *json, size_t n_data, tess_st_reader **reader)
+{
+    static blob b;
+    make_blob(&b, json, NULL, n_data);
+    return tess_st_open_memory(test_mem(), "x.safetensors", b.bytes, b.size, reader);
+}
+
+static void expect_refused(const char *json, size_t n_data, const char *needle)
+{
+    tess_st_reader *reader;
+    EXPECT_FAILS(open_json(json, n_data, &reader), TESS_E_FORMAT, needle);
+    EXPECT(reader == NULL);
+    EXPECT_CONTAINS(tess_error_message(), "x.safetensors");
+}
+
+#define GOOD "{\"test\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}"
+
+static void a_valid_file_is_read(void)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(open_json(GOOD, 16, &reader));
+    EXPECT_INT(tess_st_count(reader), 1);
+    const tess_st_tensor *t = tess_st_find(reader, "test");
+    EXPECT(t != NULL && t == tess_st_tensor_at(reader, 0));
+    EXPECT_TEXT(t->dtype_text, "I32");
+    EXPECT_TEXT(t->file, "x.safetensors");
+    EXPECT_INT(t->n_dims, 2);
+    EXPECT_INT(t->dim[0] * 10 + t->dim[1], 22);
+    EXPECT_INT(t->bytes, 16);
+    EXPECT(tess_st_find(reader, "tes") == NULL && tess_st_find(reader, "test2") == NULL);
+    EXPECT(tess_st_tensor_at(reader, 1) == NULL && tess_st_metadata(reader, "format") == NULL);
+    float out[4];
+    EXPECT_FAILS(tess_st_read_rows(t, 0, 2, out), TESS_E_UNSUPPORTED, "I32");
+    tess_st_close(&reader);
+    EXPECT(reader == NULL);
+}
+
+static void empty_shapes_and_zero_sizes_are_legal(void)
+{
+    tess_st_reader *reader;
+    float out[1] = {7};
+    EXPECT_OK(open_json("{\"test\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, &reader));
+    EXPECT_INT(tess_st_find(reader, "test")->n_dims, 0);
+    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "test"), 0, 1, out));
+    EXPECT(out[0] == 0);
+    tess_st_close(&reader);
+    EXPECT_OK(open_json("{\"test\":{\"dtype\":\"F32\",\"shape\":[2,0],\"data_offsets\":[0, 0]}}", 0, &reader));
+    EXPECT_INT(tess_st_find(reader, "test")->bytes, 0);
+    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "test"), 0, 2, out));
+    tess_st_close(&reader);
+    /* no rows, and the product of the others alone would overflow */
+    EXPECT_OK(open_json("{\"a\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775807,4],\"data_offsets\":[0,0]},"
+                        "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                        "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}",
+                        3, &reader));
+    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "a"), 0, 0, out));
+    EXPECT_FAILS(tess_st_read_rows(tess_st_find(reader, "a"), 0, 1, out), TESS_E_INVALID, "0 rows");
+    tess_st_close(&reader);
+    EXPECT_OK(open_json("{}", 0, &reader));
+    EXPECT_INT(tess_st_count(reader), 0);
+    EXPECT(tess_st_find(reader, "") == NULL);
+    tess_st_close(&reader);
+}
+
+static void white_space_around_the_header_is_legal(void)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(open_json("{}\r \t\n", 0, &reader));
+    tess_st_close(&reader);
+    EXPECT_OK(open_json("\t\n{}\r ", 0, &reader));
+    tess_st_close(&reader);
+    EXPECT_OK(open_json(" { \"a\" : { \"shape\" : [ 1 , 2 ] , \"data_offsets\" : [ 0 , 2 ] , \"dtype\" : \"U8\" } } ",
+                        2, &reader));
+    tess_st_close(&reader);
+    expect_refused("{}x", 0, "InvalidHeaderDeserialization");
+    expect_refused("{}{}", 0, "InvalidHeaderDeserialization");
+}
+
+static void lying_sizes_are_refused(void)
+{
+    blob b;
+    tess_st_reader *reader;
+    make_blob(&b, GOOD, NULL, 16);
+#define OPEN(size) tess_st_open_memory(test_mem(), "x.safetensors", b.bytes, (size), &reader)
+    EXPECT_FAILS(OPEN(0), TESS_E_FORMAT, "HeaderTooSmall");
+    EXPECT_FAILS(OPEN(7), TESS_E_FORMAT, "HeaderTooSmall");
+    EXPECT_FAILS(OPEN(8), TESS_E_FORMAT, "InvalidHeaderLength");
+    EXPECT_FAILS(OPEN(b.size - 16 - 1), TESS_E_FORMAT, "InvalidHeaderLength");
+    EXPECT_FAILS(OPEN(b.size - 2), TESS_E_FORMAT, "only 14 are there");
+    EXPECT_FAILS(OPEN(b.size - 16), TESS_E_FORMAT, "MetadataIncompleteBuffer");
+    EXPECT_FAILS(OPEN(b.size + 34), TESS_E_FORMAT, "34 bytes follow the last tensor");
+    EXPECT_OK(OPEN(b.size));
+    tess_st_close(&reader);
+    memset(b.bytes + 5, 0xff, 3);
+    EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
+    memset(b.bytes, 0xff, 8);
+    EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
+    memcpy(b.bytes, "\x00\xe1\xf5\x05\0\0\0\0", 8); /* 100,000,000: allowed, but not there */
+    EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "InvalidHeaderLength");
+    memcpy(b.bytes, "\x01\xe1\xf5\x05\0\0\0\0", 8);
+    EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
+    memcpy(b.bytes, "\0\0\0\0\0\0\0\0", 8);
+    EXPECT_FAILS(OPEN(8), TESS_E_FORMAT, "InvalidHeaderDeserialization");
+#undef OPEN
+}
+
+static void a_header_that_is_not_utf8_is_refused(void)
+{
+    expect_refused("\xff", 0, "InvalidHeader)");
+    expect_refused("{\"\xc0\xaf\":1}", 0, "InvalidHeader)");             /* overlong */
+    expect_refused("{\"\xed\xa0\x80\":1}", 0, "InvalidHeader)");         /* surrogate */
+    expect_refused("{\"a\":\"\xf4\x90\x80\x80\"}", 0, "InvalidHeader)"); /* beyond U+10FFFF */
+    expect_refused("{\"a\xe2\x82", 0, "InvalidHeader)");                 /* cut */
+}
+
+static void json_errors_are_refused(void)
+{
+    static const char *const bad[] = {
+        "{",
+        "",
+        "[]",
+        "null",
+        "1",
+        "\"a\"",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{,}",
+        "{\"a\":1}",
+        "{\"a\":[]}",
+        "{\"a\":{}}",
+        "{'a':{}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[01],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[+1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1e0],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551616],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":\"1\",\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":null,\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,2]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":{}}}",
+        "{\"a\":{\"dtype\":\"U9\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"u8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\n\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\x41\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\ud800\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\ud800\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\udc00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\u00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\",
+        "{\"\\u",
+        "{\"\\u12",
+        "{\"\\ud800\\",
+        "{\"\\ud800\\u",
+        "{\"a\":{\"x\":tru,\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"x\":1.,\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"x\":-,\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"x\":1e,\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"x\":[1 2],\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"x\":{1:2},\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"__metadata__\":{\"a\":1}}",
+        "{\"__metadata__\":[]}",
+        "{\"__metadata__\":{\"a\":null}}",
+        "{\"__metadata__\":{},\"__metadata__\":{}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_"
+        "offsets\":"
+        "[1,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[0],"
+        "\"data_"
+        "offsets\":[1,1]}}",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect_refused(bad[i], 1, "InvalidHeaderDeserialization");
+    expect_refused("{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "key 'a' of __metadata__ is given twice");
+}
+
+static void unknown_fields_are_skipped_to_a_depth(void)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(open_json(
+        "{\"a\":{\"x\":[1,-2.5e+3,{\"y\":[],\"z\":{}},\"s\\n\",true,false,null],\"dtype\":\"U8\",\"shape\":[1],"
+        "\"data_offsets\":[0,1]}}",
+        1, &reader));
+    tess_st_close(&reader);
+    char deep[1024] = "{\"a\":{\"x\":";
+    for (int i = 0; i < 400; i++)
+        strcat(deep, "[");
+    expect_refused(deep, 0, "nested deeper");
+}
+
+static void names_are_decoded_and_found(void)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(open_json("{\"__metadata__\":{\"format\":\"pt\",\"\\u00e9\\\"\":\"\\ud83d\\ude00\\/\\b\\f\\n\\r\\t\"},"
+                        "\"\xc3\xa9.\\\"q\\\\\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                        "\"\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                        2, &reader));
+    EXPECT_INT(tess_st_find(reader, "\xc3\xa9.\"q\\")->data[0], 0);
+    EXPECT_TEXT(tess_st_find(reader, "")->dtype_text, "BOOL");
+    EXPECT_TEXT(tess_st_metadata(reader, "format"), "pt");
+    EXPECT_TEXT(tess_st_metadata(reader, "\xc3\xa9\""), "\xf0\x9f\x98\x80/\b\f\n\r\t");
+    EXPECT(tess_st_metadata(reader, "dtype") == NULL);
+    tess_st_close(&reader);
+    EXPECT_OK(open_json("{\"__metadata__\":null}", 0, &reader));
+    tess_st_close(&reader);
+}
+
+static void offsets_leave_no_hole_and_no_overlap(void)
+{
+#define TWO(a, b, c, d)                                                         \
+    "{\"p\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" #a "," #b "]}," \
+    "\"q\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" #c "," #d "]}}"
+    tess_st_reader *reader;
+    EXPECT_OK(open_json(TWO(4, 8, 0, 4), 8, &reader)); /* any order in the header */
+    EXPECT_TEXT(tess_st_tensor_at(reader, 0)->name, "q");
+    tess_st_close(&reader);
+    expect_refused(TWO(0, 4, 5, 9), 9, "'q': data_offsets [5, 9] leave a hole");
+    expect_refused(TWO(0, 4, 3, 7), 7, "'q': data_offsets [3, 7] overlap");
+    expect_refused(TWO(0, 4, 0, 4), 4, "InvalidOffset");
+    expect_refused(TWO(1, 5, 5, 9), 9, "'p': data_offsets [1, 5] leave a hole");
+    expect_refused(TWO(0, 4, 4, 3), 8, "end before they begin");
+    expect_refused(TWO(0, 4, 4, 18446744073709551615), 8, "TensorInvalidInfo");
+    char attack[2048] = "{"; /* ten names on the same bytes: a zip bomb of a model */
+    for (int i = 0; i < 10; i++)
+        sprintf(attack + strlen(attack), "%s\"weight_%d\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}",
+                i ? "," : "", i);
+    strcat(attack, "}");
+    expect_refused(attack, 16, "InvalidOffset");
+}
+
+static void shapes_agree_with_their_bytes(void)
+{
+    expect_refused("{\"test\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0, 4]}}", 0,
+                   "'test': shape and dtype I32 need 16 bytes but data_offsets span 4 (TensorInvalidInfo)");
+    expect_refused("{\"test\":{\"dtype\":\"I32\",\"shape\":[2,18446744073709551614],\"data_offsets\":[0,16]}}", 16,
+                   "ValidationOverflow");
+    expect_refused("{\"test\":{\"dtype\":\"I32\",\"shape\":[2,9223372036854775807],\"data_offsets\":[0,16]}}", 16,
+                   "ValidationOverflow");
+    expect_refused("{\"test\":{\"dtype\":\"U8\",\"shape\":[0,18446744073709551614],\"data_offsets\":[0,0]}}", 0,
+                   "ValidationOverflow");
+    expect_refused("{\"test\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "MisalignedSlice");
+    tess_st_reader *reader;
+    EXPECT_FAILS(
+        open_json("{\"t\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, &reader),
+        TESS_E_UNSUPPORTED, "more than 8 dimensions");
+}
+
+static void every_dtype_of_the_format_is_listed(void)
+{
+    static const struct {
+        const char *text;
+        int bits;
+    } dtypes[] = {{"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+                  {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+                  {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+                  {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        char json[256];
+        float out[12];
+        tess_st_reader *reader;
+        int bytes = dtypes[i].bits * 12 / 8;
+        sprintf(json, "{\"t\":{\"dtype\":\"%s\",\"shape\":[3,4],\"data_offsets\":[0,%d]}}", dtypes[i].text, bytes);
+        EXPECT_OK(open_json(json, (size_t)bytes, &reader));
+        EXPECT_TEXT(tess_st_find(reader, "t")->dtype_text, dtypes[i].text);
+        const char *t = dtypes[i].text;
+        bool number = !strcmp(t, "F16") || !strcmp(t, "BF16") || !strcmp(t, "F32") || !strcmp(t, "F64");
+        EXPECT_INT(tess_st_read_rows(tess_st_find(reader, "t"), 0, 3, out), number ? TESS_OK : TESS_E_UNSUPPORTED);
+        tess_st_close(&reader);
+    }
+}
+
+/* Opens one tensor "t" of shape [rows, n / rows] at an odd address and reads rows of it. */
+static void read_as(const char *dtype, const void *data, int n, int element, int rows, int begin, int count, float *out)
+{
+    static blob b;
+    char json[256];
+    tess_st_reader *reader;
+    sprintf(json, "{\"t\":{\"dtype\":\"%s\",\"shape\":[%d,%d],\"data_offsets\":[0,%d]}}", dtype, rows, n / rows,
+            n * element);
+    if (strlen(json) % 2 == 0)
+        strcat(json, " ");
+    make_blob(&b, json, data, (size_t)(n * element));
+    EXPECT_OK(tess_st_open_memory(test_mem(), "x.safetensors", b.bytes, b.size, &reader));
+    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "t"), begin, count, out));
+    EXPECT_FAILS(tess_st_read_rows(tess_st_find(reader, "t"), begin, rows - begin + 1, out), TESS_E_INVALID, "rows");
+    EXPECT_FAILS(tess_st_read_rows(tess_st_find(reader, "t"), -1, 1, out), TESS_E_INVALID, "'t'");
+    tess_st_close(&reader);
+}
+
+static void rows_of_every_float_dtype_are_read(void)
+{
+    float got[21], f32[21];
+    double f64[21];
+    uint16_t bf16[21];
+    for (int i = 0; i < 21; i++) {
+        f32[i] = (float)(i - 10) * 0.3f;
+        f64[i] = (i - 10) * 0.1;
+        bf16[i] = (uint16_t)(0x3f00 + i * 7);
+    }
+    f32[4] = NAN;
+    f32[5] = -INFINITY;
+    read_as("F32", f32, 21, 4, 7, 1, 5, got);
+    EXPECT_SAME(got, f32 + 3, 15);
+    read_as("F64", f64, 21, 8, 7, 2, 4, got);
+    for (int i = 0; i < 12; i++)
+        EXPECT(got[i] == (float)f64[6 + i]);
+    read_as("BF16", bf16, 21, 2, 7, 6, 1, got);
+    for (int i = 0; i < 3; i++) {
+        uint32_t u = (uint32_t)bf16[18 + i] << 16;
+        EXPECT_SAME(&got[i], (float *)&u, 1);
+    }
+}
+
+static double value_of_half(unsigned h)
+{
+    unsigned exponent = h >> 10 & 31, fraction = h & 1023;
+    double magnitude = exponent == 0    ? ldexp(fraction, -24)
+                       : exponent == 31 ? (fraction ? NAN : INFINITY)
+                                        : ldexp(1024 + fraction, (int)exponent - 25);
+    return h & 0x8000 ? -magnitude : magnitude;
+}
+
+static void all_halves_are_read_and_written_exactly(void)
+{
+    static uint16_t halves[1024], back[1024];
+    static float values[1024];
+    for (unsigned block = 0; block < 64; block++) {
+        for (unsigned i = 0; i < 1024; i++)
+            halves[i] = (uint16_t)(block * 1024 + i);
+        read_as("F16", halves, 1024, 2, 4, 0, 4, values);
+        EXPECT_OK(tess_st_encode(values, 1024, TESS_F16, back));
+        for (int i = 0; i < 1024; i++) {
+            double want = value_of_half(halves[i]);
+            if (isnan(want)) {
+                EXPECT(isnan(values[i]) && (back[i] & 0x7c00) == 0x7c00 && (back[i] & 0x3ff) != 0);
+                continue;
+            }
+            if (values[i] != want || !signbit(values[i]) != !signbit(want))
+                test_fail(__FILE__, __LINE__, "half 0x%04x is %g, expected %g", halves[i], values[i], want);
+            EXPECT_INT(back[i], halves[i]);
+        }
+    }
+}
+
+static void encoding_rounds_to_nearest_even(void)
+{
+    static const struct {
+        float x;
+        unsigned f16, bf16;
+    } cases[] = {{1.0f, 0x3c00, 0x3f80},
+                 {1.0f + 0x1p-11f, 0x3c00, 0x3f80},
+                 {1.0f + 0x3p-11f, 0x3c02, 0x3f80},
+                 {1.0f + 0x1.01p-11f, 0x3c01, 0x3f80},
+                 {1.0f + 0x1p-8f, 0x3c04, 0x3f80},
+                 {1.0f + 0x3p-8f, 0x3c0c, 0x3f82},
+                 {65504, 0x7bff, 0x4780},
+                 {65519.996f, 0x7bff, 0x4780},
+                 {65520, 0x7c00, 0x4780},
+                 {1e30f, 0x7c00, 0x714a},
+                 {-INFINITY, 0xfc00, 0xff80},
+                 {0x1p-25f, 0x0000, 0x3300},
+                 {0x1.8p-25f, 0x0001, 0x3340},
+                 {0x1p-24f, 0x0001, 0x3380},
+                 {0x3p-25f, 0x0002, 0x33c0},
+                 {0x1.ffbp-15f, 0x03ff, 0x3880},
+                 {0x1.ffcp-15f, 0x0400, 0x3880},
+                 {-0.0f, 0x8000, 0x8000},
+                 {3.4e38f, 0x7c00, 0x7f80},
+                 {1e-45f, 0x0000, 0x0000}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint16_t out;
+        EXPECT_OK(tess_st_encode(&cases[i].x, 1, TESS_F16, &out));
+        if (out != cases[i].f16)
+            test_fail(__FILE__, __LINE__, "%a as F16 is 0x%04x, expected 0x%04x", cases[i].x, out, cases[i].f16);
+        EXPECT_OK(tess_st_encode(&cases[i].x, 1, TESS_BF16, &out));
+        if (out != cases[i].bf16)
+            test_fail(__FILE__, __LINE__, "%a as BF16 is 0x%04x, expected 0x%04x", cases[i].x, out, cases[i].bf16);
+    }
+    uint32_t nan_bits = 0x7f800001;
+    float nan, f32;
+    uint16_t out;
+    memcpy(&nan, &nan_bits, 4);
+    EXPECT_OK(tess_st_encode(&nan, 1, TESS_BF16, &out));
+    EXPECT((out & 0x7f80) == 0x7f80 && (out & 0x7f) != 0);
+    EXPECT_OK(tess_st_encode(&nan, 1, TESS_F32, &f32));
+    EXPECT_SAME(&f32, &nan, 1);
+    EXPECT_FAILS(tess_st_encode(&nan, 1, TESS_I32, &out), TESS_E_UNSUPPORTED, "float32");
+}
+
+static void many_names_are_found_quickly(void)
+{
+    enum { N = 20000 };
+    size_t capacity = N * 96, size = 0;
+    uint8_t *data = calloc(1, capacity + N);
+    char *json = (char *)data + 8;
+    tess_st_reader *reader;
+    size += (size_t)sprintf(json, "{");
+    for (int i = 0; i < N; i++)
+        size +=
+            (size_t)sprintf(json + size, "%s\"layers.%d.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                            i ? "," : "", i, i, i + 1);
+    size += (size_t)sprintf(json + size, "}");
+    for (int i = 0; i < 8; i++)
+        data[i] = (uint8_t)(size >> 8 * i);
+    for (int i = 0; i < N; i++)
+        json[size + (size_t)i] = (char)(i % 251);
+    EXPECT_OK(tess_st_open_memory(test_mem(), "x", data, 8 + size + N, &reader));
+    for (int i = 0; i < N; i += 7) {
+        char name[32];
+        sprintf(name, "layers.%d.w", i);
+        EXPECT_INT(tess_st_find(reader, name)->data[0], i % 251);
+    }
+    tess_st_close(&reader);
+    /* Every cut of a valid file is refused. */
+    for (size_t cut = 0; cut < 8 + size + N; cut += 9973)
+        EXPECT_FAILS(tess_st_open_memory(test_mem(), "x", data, cut, &reader), TESS_E_FORMAT, NULL);
+    free(data);
+}
+
+/* ---- Files and models
+ * -------------------------------------------------------------------------------------------------- */
+static void put(const char *name, const char *json, const void *data, size_t n)
+{
+    static blob b;
+    char path[512];
+    make_blob(&b, json, data, n);
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, b.bytes, b.size));
+}
+
+static void put_text(const char *name, const char *text)
+{
+    char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+}
+
+static void files_are_mapped_and_missing_ones_named(void)
+{
+    char path[512];
+    tess_st_reader *reader;
+    put("model.safetensors", GOOD, "0123456789abcdef", 16);
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "model.safetensors"));
+    EXPECT_OK(tess_st_open_file(test_mem(), path, &reader));
+    EXPECT_SAME((const char *)tess_st_find(reader, "test")->data, "0123456789abcdef", 16);
+    EXPECT_TEXT(tess_st_find(reader, "test")->file, path);
+    tess_st_close(&reader);
+    EXPECT_OK(tess_st_open_model(test_mem(), test_folder(), &reader));
+    EXPECT_INT(tess_st_count(reader), 1);
+    tess_st_close(&reader);
+    tess_st_close(&reader);
+    strcat(path, "x");
+    EXPECT_FAILS(tess_st_open_file(test_mem(), path, &reader), TESS_E_NOT_FOUND, path);
+    EXPECT_FAILS(tess_st_open_file(test_mem(), test_folder(), &reader), TESS_E_IO, test_folder());
+    EXPECT_FAILS(tess_st_open_model(test_mem(), path, &reader), TESS_E_NOT_FOUND, "no such model folder");
+    put_text("empty.safetensors", "");
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "empty.safetensors"));
+    EXPECT_FAILS(tess_st_open_file(test_mem(), path, &reader), TESS_E_FORMAT, "HeaderTooSmall");
+}
+
+static void a_folder_without_weights_says_what_is_missing(void)
+{
+    tess_st_reader *reader;
+    EXPECT_FAILS(tess_st_open_model(test_mem(), test_folder(), &reader), TESS_E_NOT_FOUND,
+                 "model.safetensors.index.json");
+    put_text("pytorch_model.bin", "x");
+    EXPECT_FAILS(tess_st_open_model(test_mem(), test_folder(), &reader), TESS_E_NOT_FOUND, "save_pretrained");
+}
+
+static void put_shards(void)
+{
+    put("m-1.safetensors",
+        "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+        "\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+        "BbX", 3);
+    put("m-2.safetensors", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "A", 1);
+}
+
+static void sharded_models_are_read_by_their_index(void)
+{
+    tess_st_reader *reader;
+    put_shards();
+    put_text("model.safetensors.index.json",
+             "{\"metadata\":{\"total_size\":3},\"weight_map\":{\"a\":\"m-2.safetensors\","
+             "\"b\":\"m-1.safetensors\"}}");
+    EXPECT_OK(tess_st_open_model(test_mem(), test_folder(), &reader));
+    EXPECT_INT(tess_st_count(reader), 2);
+    EXPECT_TEXT(tess_st_tensor_at(reader, 0)->name, "b");
+    EXPECT_INT(tess_st_find(reader, "a")->data[0], 'A');
+    EXPECT_CONTAINS(tess_st_find(reader, "b")->file, "m-1.safetensors");
+    EXPECT(tess_st_find(reader, "extra") == NULL);
+    EXPECT_TEXT(tess_st_metadata(reader, "format"), "pt");
+    tess_st_close(&reader);
+}
+
+static void bad_indexes_are_refused(void)
+{
+    static const struct {
+        const char *json, *needle;
+        tess_status status;
+    } cases[] = {
+        {"{\"weight_map\":{\"a\":\"../m-2.safetensors\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"sub/m-2.safetensors\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"..\\\\m\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"\"}}", "is refused", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":7}}", "name of a file expected", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"m-3.safetensors\"}}", "m-3.safetensors", TESS_E_NOT_FOUND},
+        {"{\"weight_map\":{\"a\":\"m-1.safetensors\"}}", "'a' should be in m-1.safetensors", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"c\":\"m-1.safetensors\"}}", "'c' should be in", TESS_E_FORMAT},
+        {"{\"weight_map\":[]}", "no object 'weight_map'", TESS_E_FORMAT},
+        {"{}", "no object 'weight_map'", TESS_E_FORMAT},
+        {"[1]", "no object 'weight_map'", TESS_E_FORMAT},
+        {"{\"weight_map\":{\"a\":\"m-2.safetensors\",\"a\":\"m-1.safetensors\"}}", "index.json", TESS_E_FORMAT},
+        {"{", "index.json", TESS_E_FORMAT},
+        {"", "index.json", TESS_E_FORMAT},
+    };
+    put_shards();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tess_st_reader *reader;
+        put_text("model.safetensors.index.json", cases[i].json);
+        EXPECT_FAILS(tess_st_open_model(test_mem(), test_folder(), &reader), cases[i].status, cases[i].needle);
+        EXPECT(reader == NULL);
+    }
+}
+
+static const test_case cases[] = {
+    {"a_valid_file_is_read", a_valid_file_is_read, 0, 0},
+    {"empty_shapes_and_zero_sizes_are_legal", empty_shapes_and_zero_sizes_are_legal, 0, 0},
+    {"white_space_around_the_header_is_legal", white_space_around_the_header_is_legal, 0, 0},
+    {"lying_sizes_are_refused", lying_sizes_are_refused, 0, 0},
+    {"a_header_that_is_not_utf8_is_refused", a_header_that_is_not_utf8_is_refused, 0, 0},
+    {"json_errors_are_refused", json_errors_are_refused, 0, 0},
+    {"unknown_fields_are_skipped_to_a_depth", unknown_fields_are_skipped_to_a_depth, 0, 0},
+    {"names_are_decoded_and_found", names_are_decoded_and_found, 0, 0},
+    {"offsets_leave_no_hole_and_no_overlap", offsets_leave_no_hole_and_no_overlap, 0, 0},
+    {"shapes_agree_with_their_bytes", shapes_agree_with_their_bytes, 0, 0},
+    {"every_dtype_of_the_format_is_listed", every_dtype_of_the_format_is_listed, 0, 0},
+    {"rows_of_every_float_dtype_are_read", rows_of_every_float_dtype_are_read, 0, 0},
+    {"all_halves_are_read_and_written_exactly", all_halves_are_read_and_written_exactly, 0, 0},
+    {"encoding_rounds_to_nearest_even", encoding_rounds_to_nearest_even, 0, 0},
+    {"many_names_are_found_quickly", many_names_are_found_quickly, 0, 0},
+    {"files_are_mapped_and_missing_ones_named", files_are_mapped_and_missing_ones_named, 0, 0},
+    {"a_folder_without_weights_says_what_is_missing", a_folder_without_weights_says_what_is_missing, 0, 0},
+    {"sharded_models_are_read_by_their_index", sharded_models_are_read_by_their_index, 0, 0},
+    {"bad_indexes_are_refused", bad_indexes_are_refused, 0, 0},
+};
+TEST_MAIN(cases)
