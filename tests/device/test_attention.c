@@ -1,0 +1,579 @@
+/* Attention of every kernel level that this CPU has: against a naive float64 reference, against itself in other batches
+ * (bit for bit), and with bad input. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "device/bf16.h"
+#include "device/stream.h"
+
+enum { MAX_SEQS = 6 };
+
+static const char *const levels[] = {"ref", "avx2", "avx512", "amx"};
+enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
+
+typedef struct shape {
+    int64_t H, G, D, window;
+    int n_seqs;
+    int64_t q_len[MAX_SEQS], extra[MAX_SEQS]; /* keys before the first query */
+} shape;
+
+/* Inputs and outputs of one call; rows of k and v of all sequences lie behind each other, with NaN behind each
+ * sequence. */
+typedef struct problem {
+    shape s;
+    tess_dtype dtype;
+    tess_attention a;
+    tess_attention_grad g;
+    tess_attention_seq seqs[MAX_SEQS];
+    int64_t T, K; /* rows of q, of k */
+    size_t size;  /* bytes an element */
+    char *q, *k, *v, *out, *dout, *dq, *dk, *dv;
+    float *lse;
+} problem;
+
+static uint64_t random_state = 1;
+
+static float uniform(void)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)(int32_t)(random_state >> 32) * 0x1p-31f;
+}
+
+static void put(problem *p, char *x, int64_t i, float value)
+{
+    if (p->dtype == TESS_F32)
+        ((float *)x)[i] = value;
+    else
+        ((uint16_t *)x)[i] = tess_float_to_bf16(value);
+}
+
+static double get(const problem *p, const char *x, int64_t i)
+{
+    return p->dtype == TESS_F32 ? ((const float *)x)[i] : tess_bf16_to_float(((const uint16_t *)x)[i]);
+}
+
+static void *take(size_t bytes)
+{
+    void *x = calloc(bytes + 1, 1);
+    EXPECT(x != NULL);
+    return x;
+}
+
+/* rows x width of `fill` times a uniform number; NaN between width and stride. */
+static char *matrix(problem *p, int64_t rows, int64_t width, int64_t stride, float fill)
+{
+    char *x = take((size_t)(rows * stride) * p->size);
+    for (int64_t i = 0; i < rows * stride; i++)
+        put(p, x, i, i % stride < width ? fill * uniform() : NAN);
+    return x;
+}
+
+static problem *problem_create(const shape *s, tess_dtype dtype)
+{
+    problem *p = take(sizeof(*p));
+    p->s = *s;
+    p->dtype = dtype;
+    p->size = dtype == TESS_F32 ? 4 : 2;
+    for (int i = 0; i < s->n_seqs; i++) {
+        p->seqs[i].q_begin = p->T;
+        p->seqs[i].q_len = s->q_len[i];
+        p->seqs[i].k_len = s->q_len[i] + s->extra[i];
+        p->T += s->q_len[i];
+        p->K += p->seqs[i].k_len + 3;
+    }
+    const int64_t q_width = s->H * s->D, kv_width = s->G * s->D;
+    p->a = (tess_attention){.n_seqs = s->n_seqs,
+                            .seqs = p->seqs,
+                            .n_heads = s->H,
+                            .n_kv_heads = s->G,
+                            .head_size = s->D,
+                            .window = s->window,
+                            .scale = 1.0f / sqrtf((float)s->D),
+                            .q_stride = q_width + 5,
+                            .k_stride = kv_width + 3,
+                            .v_stride = kv_width + 7,
+                            .out_stride = q_width + 2,
+                            .dtype = dtype};
+    p->q = matrix(p, p->T, q_width, p->a.q_stride, 3);
+    p->k = matrix(p, p->K, kv_width, p->a.k_stride, 3);
+    p->v = matrix(p, p->K, kv_width, p->a.v_stride, 1);
+    p->out = matrix(p, p->T, q_width, p->a.out_stride, NAN);
+    p->lse = take(sizeof(float) * (size_t)(p->T * s->H));
+    p->g = (tess_attention_grad){
+        .dout_stride = q_width + 1, .dq_stride = q_width + 4, .dk_stride = kv_width + 6, .dv_stride = kv_width + 1};
+    p->dout = matrix(p, p->T, q_width, p->g.dout_stride, 1);
+    p->dq = matrix(p, p->T, q_width, p->g.dq_stride, NAN);
+    p->dk = matrix(p, p->T, kv_width, p->g.dk_stride, NAN);
+    p->dv = matrix(p, p->T, kv_width, p->g.dv_stride, NAN);
+    p->a.q = p->q;
+    p->a.out = p->out;
+    p->a.lse = p->lse;
+    p->g.dout = p->dout;
+    p->g.dq = p->dq;
+    p->g.dk = p->dk;
+    p->g.dv = p->dv;
+    int64_t row = 0;
+    for (int i = 0; i < s->n_seqs; i++) {
+        p->seqs[i].k = p->k + (size_t)(row * p->a.k_stride) * p->size;
+        p->seqs[i].v = p->v + (size_t)(row * p->a.v_stride) * p->size;
+        for (int64_t extra = 0; extra < 3; extra++)
+            for (int64_t c = 0; c < kv_width; c++) {
+                put(p, p->k, (row + p->seqs[i].k_len + extra) * p->a.k_stride + c, NAN);
+                put(p, p->v, (row + p->seqs[i].k_len + extra) * p->a.v_stride + c, NAN);
+            }
+        row += p->seqs[i].k_len + 3;
+    }
+    return p;
+}
+
+static void problem_destroy(problem *p)
+{
+    char *parts[] = {p->q, p->k, p->v, p->out, p->dout, p->dq, p->dk, p->dv, (char *)p->lse};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        free(parts[i]);
+    free(p);
+}
+
+/* NULL when this CPU cannot run the level. */
+static tess_stream *stream_create(const char *level, int n_threads)
+{
+    tess_stream *stream = NULL;
+    tess_status status = tess_stream_create(test_mem(), n_threads, level, &stream);
+    if (status == TESS_E_UNSUPPORTED)
+        return NULL;
+    EXPECT_OK(status);
+    return stream;
+}
+
+static void forward(tess_stream *stream, const tess_attention *a)
+{
+    EXPECT_OK(stream->kernels->attention_forward(stream, a));
+}
+
+static void backward(tess_stream *stream, const problem *p)
+{
+    EXPECT_OK(stream->kernels->attention_backward(stream, &p->a, &p->g));
+}
+
+/* ---- The reference -------------------------------------------------------------------------------------------------
+ */
+typedef struct naive {
+    float *out, *lse, *dq, *dk, *dv; /* dense rows */
+} naive;
+
+/* Everything from the definition, in float64, with the T x T matrix. */
+static naive naive_run(const problem *p)
+{
+    const shape *s = &p->s;
+    const int64_t H = s->H, G = s->G, D = s->D;
+    naive n = {take(sizeof(float) * (size_t)(p->T * H * D)), take(sizeof(float) * (size_t)(p->T * H)),
+               take(sizeof(float) * (size_t)(p->T * H * D)), take(sizeof(float) * (size_t)(p->T * G * D)),
+               take(sizeof(float) * (size_t)(p->T * G * D))};
+    double *dk = take(sizeof(double) * (size_t)(p->T * G * D)), *dv = take(sizeof(double) * (size_t)(p->T * G * D));
+    for (int i = 0; i < s->n_seqs; i++) {
+        const tess_attention_seq *seq = &p->seqs[i];
+        double *score = take(sizeof(double) * (size_t)(seq->k_len + 1));
+        for (int64_t t = 0; t < seq->q_len; t++)
+            for (int64_t h = 0; h < H; h++) {
+                const int64_t row = seq->q_begin + t, at = seq->k_len - seq->q_len + t, kv = h / (H / G);
+                const int64_t lo = s->window > 0 && at + 1 > s->window ? at + 1 - s->window : 0;
+                double top = -INFINITY, sum = 0, delta = 0;
+                for (int64_t j = lo; j <= at; j++) {
+                    score[j] = 0;
+                    for (int64_t d = 0; d < D; d++)
+                        score[j] += get(p, p->q, row * p->a.q_stride + h * D + d) *
+                                    get(p, seq->k, j * p->a.k_stride + kv * D + d);
+                    score[j] *= (double)p->a.scale;
+                    top = fmax(top, score[j]);
+                }
+                for (int64_t j = lo; j <= at; j++)
+                    sum += exp(score[j] - top);
+                n.lse[row * H + h] = (float)(top + log(sum));
+                for (int64_t d = 0; d < D; d++) {
+                    double o = 0;
+                    for (int64_t j = lo; j <= at; j++)
+                        o += exp(score[j] - top) / sum * get(p, seq->v, j * p->a.v_stride + kv * D + d);
+                    n.out[(row * H + h) * D + d] = (float)o;
+                    delta += o * get(p, p->dout, row * p->g.dout_stride + h * D + d);
+                }
+                if (s->extra[i] != 0)
+                    continue;
+                for (int64_t j = lo; j <= at; j++) {
+                    const double prob = exp(score[j] - top) / sum;
+                    double dp = 0;
+                    for (int64_t d = 0; d < D; d++)
+                        dp += get(p, p->dout, row * p->g.dout_stride + h * D + d) *
+                              get(p, seq->v, j * p->a.v_stride + kv * D + d);
+                    const double ds = prob * (dp - delta) * (double)p->a.scale;
+                    for (int64_t d = 0; d < D; d++) {
+                        const int64_t to = ((seq->q_begin + j) * G + kv) * D + d;
+                        dv[to] += prob * get(p, p->dout, row * p->g.dout_stride + h * D + d);
+                        dk[to] += ds * get(p, p->q, row * p->a.q_stride + h * D + d);
+                        n.dq[(row * H + h) * D + d] += (float)(ds * get(p, seq->k, j * p->a.k_stride + kv * D + d));
+                    }
+                }
+            }
+        free(score);
+    }
+    for (int64_t i = 0; i < p->T * G * D; i++) {
+        n.dk[i] = (float)dk[i];
+        n.dv[i] = (float)dv[i];
+    }
+    free(dk);
+    free(dv);
+    return n;
+}
+
+static void naive_free(naive *n)
+{
+    free(n->out);
+    free(n->lse);
+    free(n->dq);
+    free(n->dk);
+    free(n->dv);
+}
+
+/* Compares rows with a stride to dense ones, and sees that nothing was written between the rows. */
+static void expect_rows(const char *what, const problem *p, const char *x, int64_t stride, const float *want,
+                        int64_t width, double rtol)
+{
+    float *dense = take(sizeof(float) * (size_t)(p->T * width));
+    for (int64_t r = 0; r < p->T; r++) {
+        for (int64_t c = 0; c < width; c++)
+            dense[r * width + c] = (float)get(p, x, r * stride + c);
+        for (int64_t c = width; c < stride; c++)
+            EXPECT(isnan(get(p, x, r * stride + c)));
+    }
+    test_expect_close(__FILE__, __LINE__, what, dense, want, (size_t)(p->T * width), rtol, 1e-30);
+    free(dense);
+}
+
+static const shape shapes[] = {
+    {2, 2, 32, 0, 1, {64}, {0}},         {1, 1, 8, 0, 3, {1, 2, 63}, {0}},  {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}},
+    {4, 2, 64, 0, 2, {200, 65}, {0}},    {2, 1, 16, 33, 2, {200, 64}, {0}}, {2, 2, 80, 1, 1, {70}, {0}},
+    {6, 2, 128, 100, 2, {130, 66}, {0}}, {1, 1, 256, 0, 1, {129}, {0}},     {5, 5, 33, 7, 2, {31, 33}, {0}},
+    {2, 1, 64, 0, 2, {64, 128}, {0}},
+};
+enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static const shape cache_shapes[] = {
+    {4, 2, 64, 0, 5, {1, 7, 33, 1, 0}, {200, 100, 31, 0, 12}},
+    {8, 1, 40, 50, 4, {1, 1, 20, 64}, {130, 64, 300, 1}},
+    {3, 3, 128, 0, 2, {5, 1}, {59, 255}},
+};
+enum { N_CACHE_SHAPES = sizeof(cache_shapes) / sizeof(cache_shapes[0]) };
+
+static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
+
+static void expect_forward(const shape *s, tess_dtype dtype, int n_threads)
+{
+    const double rtol = dtype == TESS_F32 ? 1e-5 : 1e-2;
+    problem *p = problem_create(s, dtype);
+    naive n = naive_run(p);
+    for (int l = 0; l < N_LEVELS; l++) {
+        tess_stream *stream = stream_create(levels[l], n_threads);
+        if (stream == NULL)
+            continue;
+        forward(stream, &p->a);
+        expect_rows(levels[l], p, p->out, p->a.out_stride, n.out, s->H * s->D, rtol);
+        test_expect_close(__FILE__, __LINE__, levels[l], p->lse, n.lse, (size_t)(p->T * s->H), 1e-5, 1e-5);
+        tess_stream_destroy(&stream);
+    }
+    naive_free(&n);
+    problem_destroy(p);
+}
+
+static void forward_agrees_with_float64(void)
+{
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int d = 0; d < 2; d++)
+            expect_forward(&shapes[i], dtypes[d], 1 + i % 3);
+    for (int i = 0; i < N_CACHE_SHAPES; i++)
+        for (int d = 0; d < 2; d++)
+            expect_forward(&cache_shapes[i], dtypes[d], 2);
+}
+
+static void expect_backward(const shape *s, tess_dtype dtype, int n_threads)
+{
+    const double rtol = dtype == TESS_F32 ? 1e-5 : 1e-2;
+    problem *p = problem_create(s, dtype);
+    naive n = naive_run(p);
+    for (int l = 0; l < N_LEVELS; l++) {
+        tess_stream *stream = stream_create(levels[l], n_threads);
+        if (stream == NULL)
+            continue;
+        forward(stream, &p->a);
+        backward(stream, p);
+        expect_rows(levels[l], p, p->dq, p->g.dq_stride, n.dq, s->H * s->D, rtol);
+        expect_rows(levels[l], p, p->dk, p->g.dk_stride, n.dk, s->G * s->D, rtol);
+        expect_rows(levels[l], p, p->dv, p->g.dv_stride, n.dv, s->G * s->D, rtol);
+        tess_stream_destroy(&stream);
+    }
+    naive_free(&n);
+    problem_destroy(p);
+}
+
+static void gradients_agree_with_float64(void)
+{
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int d = 0; d < 2; d++)
+            expect_backward(&shapes[i], dtypes[d], 1 + i % 3);
+}
+
+/* d/dx of sum(out * dout), from the naive forward pass in steps of h. */
+static double slope(problem *p, char *x, int64_t i)
+{
+    const float h = 0x1p-5f, x0 = ((float *)x)[i];
+    double sum[2];
+    for (int side = 0; side < 2; side++) {
+        ((float *)x)[i] = side == 0 ? x0 - h : x0 + h;
+        naive n = naive_run(p);
+        sum[side] = 0;
+        for (int64_t r = 0; r < p->T; r++)
+            for (int64_t c = 0; c < p->s.H * p->s.D; c++)
+                sum[side] += (double)n.out[r * p->s.H * p->s.D + c] * get(p, p->dout, r * p->g.dout_stride + c);
+        naive_free(&n);
+    }
+    ((float *)x)[i] = x0;
+    return (sum[1] - sum[0]) / (2 * (double)h);
+}
+
+static void gradients_are_the_slopes_of_the_output(void)
+{
+    const shape s = {4, 2, 8, 5, 2, {9, 4}, {0}};
+    problem *p = problem_create(&s, TESS_F32);
+    for (int l = 0; l < N_LEVELS; l++) {
+        tess_stream *stream = stream_create(levels[l], 1);
+        if (stream == NULL)
+            continue;
+        forward(stream, &p->a);
+        backward(stream, p);
+        for (int64_t t = 0; t < p->T; t++)
+            for (int64_t c = t % 3; c < s.G * s.D; c += 5) {
+                const int64_t key_row = t < s.q_len[0] ? t : t + 3; /* three rows of NaN lie between the sequences */
+                const float got[3] = {((float *)p->dq)[t * p->g.dq_stride + c],
+                                      ((float *)p->dk)[t * p->g.dk_stride + c],
+                                      ((float *)p->dv)[t * p->g.dv_stride + c]};
+                const float want[3] = {(float)slope(p, p->q, t * p->a.q_stride + c),
+                                       (float)slope(p, p->k, key_row * p->a.k_stride + c),
+                                       (float)slope(p, p->v, key_row * p->a.v_stride + c)};
+                test_expect_close(__FILE__, __LINE__, levels[l], got, want, 3, 2e-3, 2e-4);
+            }
+        tess_stream_destroy(&stream);
+    }
+    problem_destroy(p);
+}
+
+/* ---- The same bits -------------------------------------------------------------------------------------------------
+ */
+/* Runs query rows [begin, begin + n) of sequence i alone, their keys being all up to the last of them, and compares. */
+static void expect_same_alone(tess_stream *stream, const problem *p, int i, int64_t begin, int64_t n)
+{
+    const int64_t row_bytes = (int64_t)p->size * p->a.out_stride, H = p->s.H;
+    const tess_attention_seq *whole = &p->seqs[i];
+    tess_attention_seq seq = *whole;
+    seq.q_begin = 0;
+    seq.q_len = n;
+    seq.k_len = whole->k_len - whole->q_len + begin + n;
+    tess_attention a = p->a;
+    a.n_seqs = 1;
+    a.seqs = &seq;
+    a.q = p->q + (size_t)((whole->q_begin + begin) * a.q_stride) * p->size;
+    char *out = take((size_t)(n * row_bytes)), *want = p->out + (whole->q_begin + begin) * row_bytes;
+    float *lse = take(sizeof(float) * (size_t)(n * H));
+    a.out = out;
+    a.lse = lse;
+    forward(stream, &a);
+    for (int64_t r = 0; r < n; r++)
+        EXPECT_SAME((const uint16_t *)(out + r * row_bytes), (const uint16_t *)(want + r * row_bytes),
+                    (size_t)(H * p->s.D) * p->size / 2);
+    EXPECT_SAME(lse, p->lse + (whole->q_begin + begin) * H, (size_t)(n * H));
+    free(out);
+    free(lse);
+}
+
+/* Whole batch at once, then each sequence alone, then cut into pieces of `step` rows. */
+static void expect_pieces(const char *level, const shape *s, tess_dtype dtype, int64_t step)
+{
+    tess_stream *batch_stream = stream_create(level, 2), *stream = stream_create(level, 1);
+    if (stream == NULL)
+        return;
+    problem *p = problem_create(s, dtype);
+    forward(batch_stream, &p->a);
+    for (int i = 0; i < s->n_seqs; i++) {
+        expect_same_alone(stream, p, i, 0, s->q_len[i]);
+        for (int64_t begin = 0; begin < s->q_len[i]; begin += step)
+            expect_same_alone(stream, p, i, begin, step < s->q_len[i] - begin ? step : s->q_len[i] - begin);
+    }
+    problem_destroy(p);
+    tess_stream_destroy(&stream);
+    tess_stream_destroy(&batch_stream);
+}
+
+static void a_row_has_the_same_bits_token_by_token(void)
+{
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++) {
+            for (int i = 0; i < N_SHAPES; i++)
+                expect_pieces(levels[l], &shapes[i], dtypes[d], 1);
+            for (int i = 0; i < N_CACHE_SHAPES; i++)
+                expect_pieces(levels[l], &cache_shapes[i], dtypes[d], 1);
+        }
+}
+
+static void a_row_has_the_same_bits_in_pieces_of_any_length(void)
+{
+    static const int64_t steps[] = {2, 15, 16, 17, 32, 37, 64};
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++)
+            for (int i = 0; i < N_SHAPES; i++)
+                expect_pieces(levels[l], &shapes[i], dtypes[d], steps[i % 7]);
+}
+
+static void expect_same_gradients(const problem *a, const problem *b, int64_t a_row, int64_t b_row, int64_t n)
+{
+    const size_t q_words = (size_t)(a->s.H * a->s.D) * a->size / 2, kv_words = (size_t)(a->s.G * a->s.D) * a->size / 2;
+    const int64_t size = (int64_t)a->size;
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t ra = (a_row + r) * size, rb = (b_row + r) * size;
+        const uint16_t *dq = (const uint16_t *)(a->dq + ra * a->g.dq_stride),
+                       *dq_b = (const uint16_t *)(b->dq + rb * b->g.dq_stride);
+        const uint16_t *dk = (const uint16_t *)(a->dk + ra * a->g.dk_stride),
+                       *dk_b = (const uint16_t *)(b->dk + rb * b->g.dk_stride);
+        const uint16_t *dv = (const uint16_t *)(a->dv + ra * a->g.dv_stride),
+                       *dv_b = (const uint16_t *)(b->dv + rb * b->g.dv_stride);
+        EXPECT_SAME(dq, dq_b, q_words);
+        EXPECT_SAME(dk, dk_b, kv_words);
+        EXPECT_SAME(dv, dv_b, kv_words);
+    }
+}
+
+/* The same problem with other threads (3 make the threads share a unit), and each sequence as a batch of its own. */
+static void gradients_have_the_same_bits_in_any_batch(void)
+{
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++)
+            for (int i = 0; i < N_SHAPES; i++) {
+                tess_stream *one = stream_create(levels[l], 1), *three = stream_create(levels[l], 3);
+                if (one == NULL)
+                    continue;
+                random_state = 7;
+                problem *p = problem_create(&shapes[i], dtypes[d]);
+                random_state = 7;
+                problem *other = problem_create(&shapes[i], dtypes[d]);
+                forward(one, &p->a);
+                backward(one, p);
+                forward(three, &other->a);
+                backward(three, other);
+                expect_same_gradients(p, other, 0, 0, p->T);
+                for (int n = 0; n < shapes[i].n_seqs; n++) {
+                    other->a.n_seqs = 1;
+                    other->a.seqs = &other->seqs[n];
+                    backward(n % 2 == 0 ? three : one, other);
+                    expect_same_gradients(p, other, p->seqs[n].q_begin, p->seqs[n].q_begin, p->seqs[n].q_len);
+                }
+                problem_destroy(p);
+                problem_destroy(other);
+                tess_stream_destroy(&one);
+                tess_stream_destroy(&three);
+            }
+}
+
+/* AMX pairs its bf16 products, so it only shares float32; ref, AVX2 and AVX-512 share both. */
+static void levels_agree_bit_for_bit(void)
+{
+    tess_stream *ref = stream_create("ref", 1);
+    for (int l = 1; l < N_LEVELS; l++)
+        for (int d = 0; d < (strcmp(levels[l], "amx") == 0 ? 1 : 2); d++)
+            for (int i = 0; i < N_SHAPES; i++) {
+                tess_stream *stream = stream_create(levels[l], 1);
+                if (stream == NULL)
+                    continue;
+                random_state = 3;
+                problem *p = problem_create(&shapes[i], dtypes[d]);
+                random_state = 3;
+                problem *other = problem_create(&shapes[i], dtypes[d]);
+                forward(ref, &p->a);
+                backward(ref, p);
+                forward(stream, &other->a);
+                backward(stream, other);
+                EXPECT_SAME(other->lse, p->lse, (size_t)(p->T * p->s.H));
+                expect_same_gradients(p, other, 0, 0, p->T);
+                problem_destroy(p);
+                problem_destroy(other);
+                tess_stream_destroy(&stream);
+            }
+    tess_stream_destroy(&ref);
+}
+
+/* Scores so far apart that all but one probability is 0, and some products underflow. */
+static void extreme_scores_stay_finite(void)
+{
+    const shape s = {2, 1, 32, 0, 1, {130}, {0}};
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++) {
+            tess_stream *stream = stream_create(levels[l], 1);
+            if (stream == NULL)
+                continue;
+            problem *p = problem_create(&s, dtypes[d]);
+            p->a.scale = 300;
+            forward(stream, &p->a);
+            backward(stream, p);
+            for (int64_t r = 0; r < p->T; r++)
+                for (int64_t c = 0; c < s.H * s.D; c++) {
+                    EXPECT(fabs(get(p, p->out, r * p->a.out_stride + c)) <= 1);
+                    EXPECT(isfinite(get(p, p->dq, r * p->g.dq_stride + c)));
+                }
+            EXPECT(get(p, p->out, 0) == get(p, p->v, 0)); /* one key: its value */
+            problem_destroy(p);
+            tess_stream_destroy(&stream);
+        }
+}
+
+static void impossible_arguments_are_refused(void)
+{
+    const shape s = {4, 2, 8, 0, 2, {3, 4}, {0, 2}};
+    for (int l = 0; l < N_LEVELS; l++) {
+        tess_stream *stream = stream_create(levels[l], 1);
+        if (stream == NULL)
+            continue;
+        problem *p = problem_create(&s, TESS_F32);
+        EXPECT_FAILS(stream->kernels->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID, "4 queries and 6 keys");
+        p->a.lse = NULL;
+        EXPECT_FAILS(stream->kernels->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID, "lse");
+        EXPECT_OK(stream->kernels->attention_forward(stream, &p->a));
+        p->a.n_seqs = 0;
+        EXPECT_OK(stream->kernels->attention_forward(stream, &p->a));
+        p->a.n_seqs = 2;
+        p->seqs[1].k_len = 3;
+        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID,
+                     "sequence 1 has 4 queries and 3 keys");
+        p->seqs[1].k_len = 4;
+        p->a.n_kv_heads = 3;
+        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID, "do not share 3");
+        p->a.n_kv_heads = 2;
+        p->a.scale = 0;
+        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID, "scale");
+        p->a.scale = 1;
+        p->a.dtype = TESS_F16;
+        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "float16");
+        problem_destroy(p);
+        tess_stream_destroy(&stream);
+    }
+}
+
+static const test_case cases[] = {
+    {"forward_agrees_with_float64", forward_agrees_with_float64, 0, 0},
+    {"gradients_agree_with_float64", gradients_agree_with_float64, 0, 0},
+    {"gradients_are_the_slopes_of_the_output", gradients_are_the_slopes_of_the_output, 0, 0},
+    {"a_row_has_the_same_bits_token_by_token", a_row_has_the_same_bits_token_by_token, 0, 0},
+    {"a_row_has_the_same_bits_in_pieces_of_any_length", a_row_has_the_same_bits_in_pieces_of_any_length, 0, 0},
+    {"gradients_have_the_same_bits_in_any_batch", gradients_have_the_same_bits_in_any_batch, 0, 0},
+    {"levels_agree_bit_for_bit", levels_agree_bit_for_bit, 0, 0},
+    {"extreme_scores_stay_finite", extreme_scores_stay_finite, 0, 0},
+    {"impossible_arguments_are_refused", impossible_arguments_are_refused, 0, 0},
+};
+
+TEST_MAIN(cases)
