@@ -17,7 +17,8 @@ typedef struct tess_loader_options {
     int64_t seq_len;      /* tokens a row */
     int64_t micro_batch;  /* rows a micro-batch */
     uint64_t seed;
-    bool shuffle;      /* false: file order, once (validation) */
+    bool shuffle;      /* false: file order */
+    bool repeat;       /* start over after the last row (training); false: *end is set (validation) */
     double begin, end; /* part of each file to use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
     int32_t eos_id, bos_id; /* appended / prepended to each jsonl document; -1: none */
 } tess_loader_options;

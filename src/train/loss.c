@@ -1,0 +1,30 @@
+#include "train/trainer_impl.h"
+
+#include <string.h>
+
+#include "tessera/comm.h"
+
+void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (targets[i] >= 0) {
+            tess_exact_add(&sum->nll, -(double)logprobs[i]);
+            sum->n_tokens++;
+        }
+}
+
+tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
+{
+    int64_t words[TESS_EXACT_LIMBS + 3];
+    tess_exact_normalize(&sum->nll);
+    memcpy(words, sum->nll.limb, sizeof(sum->nll.limb));
+    words[TESS_EXACT_LIMBS] = sum->n_tokens;
+    words[TESS_EXACT_LIMBS + 1] = sum->n_bytes;
+    words[TESS_EXACT_LIMBS + 2] = sum->flag;
+    TESS_TRY(tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 3, TESS_I64, TESS_SUM, NULL));
+    memcpy(sum->nll.limb, words, sizeof(sum->nll.limb));
+    sum->n_tokens = words[TESS_EXACT_LIMBS];
+    sum->n_bytes = words[TESS_EXACT_LIMBS + 1];
+    sum->flag = words[TESS_EXACT_LIMBS + 2];
+    return TESS_OK;
+}

@@ -1,0 +1,152 @@
+#include "train/metrics.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "train/tensorboard.h"
+
+struct tess_metrics {
+    tess_mem *mem;
+    int fd;
+    char path[1024];
+    tess_tensorboard *board; /* NULL: off */
+    tess_buffer line;
+};
+
+/* Keeps the lines of steps up to `step`, as they are. */
+static tess_status drop_later_lines(tess_mem *mem, const char *path, int64_t step)
+{
+    tess_mapping file;
+    tess_buffer kept = {.mem = mem};
+    tess_status status = TESS_OK;
+    if (!tess_os_is_file(path))
+        return TESS_OK;
+    TESS_TRY(tess_os_map(path, &file));
+    for (size_t at = 0; at < file.size && status == TESS_OK;) {
+        const uint8_t *newline = memchr(file.data + at, '\n', file.size - at);
+        if (newline == NULL)
+            break; /* a line that a kill cut short */
+        size_t n = (size_t)(newline - file.data) + 1 - at;
+        long long line_step = 0;
+        char head[64] = {0};
+        memcpy(head, file.data + at, n < sizeof(head) - 1 ? n : sizeof(head) - 1);
+        if (sscanf(head, "{\"step\": %lld", &line_step) == 1 && line_step <= step)
+            status = tess_buffer_append(&kept, file.data + at, n);
+        at += n;
+    }
+    tess_os_unmap(&file);
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(path, kept.data != NULL ? kept.data : "", kept.size);
+    tess_buffer_free(&kept);
+    return status;
+}
+
+tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t step, tess_metrics **out)
+{
+    tess_metrics *metrics;
+    char folder[1024];
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*metrics), "metrics", (void **)&metrics));
+    *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}};
+    tess_status status;
+    TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, "metrics.jsonl"), opened);
+    TESS_GOTO(drop_later_lines(mem, metrics->path, step), opened);
+    metrics->fd = open(metrics->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (step == 0 ? O_TRUNC : 0), 0666);
+    if (metrics->fd < 0) {
+        status = tess_os_error("create", metrics->path);
+        goto opened;
+    }
+    if (config->metrics.enable_tensorboard) {
+        TESS_GOTO(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->metrics.tensorboard_folder),
+                  opened);
+        TESS_GOTO(tess_tensorboard_open(mem, folder, &metrics->board), opened);
+    }
+    *out = metrics;
+    return TESS_OK;
+opened:
+    tess_metrics_close(&metrics);
+    return status;
+}
+
+void tess_metrics_close(tess_metrics **handle)
+{
+    tess_metrics *metrics = *handle;
+    if (metrics == NULL)
+        return;
+    if (metrics->fd >= 0)
+        close(metrics->fd);
+    tess_tensorboard_close(&metrics->board);
+    tess_buffer_free(&metrics->line);
+    tess_mem_free(metrics->mem, metrics);
+    *handle = NULL;
+}
+
+static tess_status put_number(tess_buffer *line, const char *key, double value)
+{
+    char text[40];
+    return tess_buffer_printf(line, ", \"%s\": %s", key, tess_format_double(value, text, sizeof(text)));
+}
+
+/* One write(2) a line: a reader never sees half of one. */
+static tess_status write_line(tess_metrics *metrics)
+{
+    TESS_TRY(tess_buffer_append(&metrics->line, "}\n", 2));
+    return tess_os_write_all(metrics->fd, metrics->line.data, metrics->line.size, metrics->path);
+}
+
+tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
+{
+    tess_buffer *line = &metrics->line;
+    line->size = 0;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
+    TESS_TRY(put_number(line, "loss", report->loss));
+    TESS_TRY(put_number(line, "grad_norm", report->grad_norm));
+    TESS_TRY(put_number(line, "lr", report->lr));
+    TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));
+    TESS_TRY(put_number(line, "tps", report->tps));
+    TESS_TRY(put_number(line, "tflops", report->tflops));
+    TESS_TRY(put_number(line, "mfu", report->mfu));
+    TESS_TRY(tess_buffer_printf(line, ", \"peak_bytes\": {"));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        TESS_TRY(tess_buffer_printf(line, "%s\"%s\": %zu", pool > 0 ? ", " : "", tess_pool_name((tess_pool)pool),
+                                    report->peak_bytes[pool]));
+    TESS_TRY(tess_buffer_append(line, "}", 1));
+    TESS_TRY(write_line(metrics));
+    if (metrics->board == NULL || !report->log_line)
+        return TESS_OK;
+    const struct {
+        const char *tag;
+        double value;
+    } scalars[] = {{"loss_metrics/global_avg_loss", report->loss},
+                   {"grad_norm", report->grad_norm},
+                   {"lr", report->lr},
+                   {"throughput(tps)", report->tps},
+                   {"tflops", report->tflops},
+                   {"mfu(%)", 100 * report->mfu},
+                   {"memory/total_peak(GiB)", (double)report->total_peak_bytes / 0x1p30}};
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
+        TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
+    return tess_tensorboard_flush(metrics->board);
+}
+
+tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
+{
+    tess_buffer *line = &metrics->line;
+    line->size = 0;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
+    TESS_TRY(put_number(line, "validation_loss", report->loss));
+    TESS_TRY(put_number(line, "validation_perplexity", report->perplexity));
+    TESS_TRY(put_number(line, "validation_bits_per_byte", report->bits_per_byte));
+    TESS_TRY(tess_buffer_printf(line, ", \"validation_tokens\": %lld", (long long)report->n_tokens));
+    TESS_TRY(write_line(metrics));
+    if (metrics->board == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_tensorboard_scalar(metrics->board, "validation_metrics/loss", report->step, (float)report->loss));
+    TESS_TRY(tess_tensorboard_scalar(metrics->board, "validation_metrics/bits_per_byte", report->step,
+                                     (float)report->bits_per_byte));
+    return tess_tensorboard_flush(metrics->board);
+}

@@ -1,0 +1,138 @@
+/* Where a run's tokenizer comes from: a file, the model's folder, or the training text itself. */
+#include "train/trainer_impl.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "tessera/comm.h"
+
+/* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
+enum { BPE_TEXT_LIMIT = 64 << 20 };
+
+static const char *const end_of_text = "<|endoftext|>";
+
+static bool has_ending(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+/* Appends the documents of jsonl lines; lines that do not parse are the loader's to refuse. */
+static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size, const char *key)
+{
+    for (size_t at = 0; at < size;) {
+        const char *newline = memchr(data + at, '\n', size - at);
+        size_t n = newline != NULL ? (size_t)(newline - data) - at : size - at;
+        json_t *line = json_loadb(data + at, n, 0, NULL);
+        const json_t *value = json_object_get(line, key);
+        tess_status status = TESS_OK;
+        if (json_is_string(value))
+            status = tess_buffer_append(text, json_string_value(value), json_string_length(value));
+        if (status == TESS_OK)
+            status = tess_buffer_append(text, "\n", 1);
+        json_decref(line);
+        TESS_TRY(status);
+        at += n + 1;
+    }
+    return TESS_OK;
+}
+
+/* The text that training will see: never the held-out part. */
+static tess_status collect_text(const tess_config *config, tess_buffer *text)
+{
+    bool held_out = config->validation.enable && config->validation.files.n == 0;
+    double share = held_out ? 1 - config->validation.fraction : 1;
+    for (int i = 0; i < config->data.files.n && text->size < BPE_TEXT_LIMIT; i++) {
+        const char *path = config->data.files.item[i];
+        tess_mapping file;
+        TESS_TRY_CTX(tess_os_map(path, &file), "data.files");
+        size_t size = (size_t)((double)file.size * share);
+        if (size > BPE_TEXT_LIMIT - text->size)
+            size = BPE_TEXT_LIMIT - text->size;
+        tess_status status = TESS_OK;
+        if (size > 0 && has_ending(path, ".jsonl"))
+            status = append_jsonl(text, (const char *)file.data, size, config->data.text_key);
+        else if (size > 0)
+            status = tess_buffer_append(text, file.data, size);
+        tess_os_unmap(&file);
+        TESS_TRY(status);
+    }
+    TESS_CHECK(text->size >= 2, TESS_E_INVALID, "data.files: %zu bytes of text are too few to train a tokenizer on",
+               text->size);
+    return TESS_OK;
+}
+
+static tess_status train_bpe(tess_trainer *t, const char *path)
+{
+    tess_buffer text = {.mem = t->mem}, json = {.mem = t->mem};
+    int64_t vocab = t->config.tokenizer.vocab_size > 0 ? t->config.tokenizer.vocab_size : t->model_config.vocab_size;
+    double begin = tess_os_now_s();
+    tess_status status;
+    TESS_GOTO(collect_text(&t->config, &text), collected);
+    TESS_GOTO(tess_bpe_train(t->mem, text.data, text.size, vocab, &end_of_text, 1, &json), collected);
+    TESS_GOTO(tess_os_make_dirs(t->config.job.dump_folder), collected);
+    TESS_GOTO(tess_os_write_atomic(path, json.data, json.size), collected);
+    char size[32];
+    tess_trainer_note(t, "tokenizer: byte-level BPE of %lld trained on %s of text in %.1f s: %s", (long long)vocab,
+                      tess_format_bytes((double)text.size, size, sizeof(size)), tess_os_now_s() - begin, path);
+collected:
+    tess_buffer_free(&text);
+    tess_buffer_free(&json);
+    return status;
+}
+
+/* Picks the path; *train is set when there is none yet. The same answer on all ranks: it looks at files before any is
+ * written. */
+static tess_status choose(tess_trainer *t, char *path, size_t size, bool *train)
+{
+    const tess_config *config = &t->config;
+    *train = false;
+    if (config->tokenizer.path[0] != '\0')
+        return tess_os_join(path, size, "", config->tokenizer.path);
+    if (config->model.path[0] != '\0') {
+        TESS_TRY(tess_os_join(path, size, config->model.path, "tokenizer.json"));
+        TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file; set tokenizer.path", path);
+        return TESS_OK;
+    }
+    *train = true;
+    return tess_trainer_path(t, "tokenizer.json", path, size);
+}
+
+tess_status tess_trainer_tokenizer(tess_trainer *t)
+{
+    char path[1024], checkpoint[1024];
+    bool train;
+    TESS_TRY(choose(t, path, sizeof(path), &train));
+    if (train) {
+        /* A run that goes on keeps the tokenizer it began with. */
+        TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
+        bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
+        int32_t failed = 0;
+        tess_status status = t->rank == 0 && !keep ? train_bpe(t, path) : TESS_OK;
+        failed = status != TESS_OK;
+        TESS_TRY(tess_all_reduce(t->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
+        TESS_TRY(status);
+        TESS_CHECK(!failed, TESS_E_CANCELLED, "rank 0 could not train the tokenizer");
+    }
+    TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
+    int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
+    TESS_CHECK(
+        vocab <= t->model_config.vocab_size, TESS_E_INVALID,
+        "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
+        path, (long long)vocab, (long long)t->model_config.vocab_size);
+    if (train) {
+        t->model_config.bos_token_id = -1;
+        t->model_config.eos_token_id[0] = tess_tokenizer_id(t->tokenizer, end_of_text);
+        t->model_config.n_eos = t->model_config.eos_token_id[0] >= 0;
+    }
+    return TESS_OK;
+}
+
+int32_t tess_trainer_eos(const tess_trainer *t)
+{
+    bool known = t->model_config.n_eos > 0 && t->model_config.eos_token_id[0] >= 0 &&
+                 t->model_config.eos_token_id[0] < t->model_config.vocab_size;
+    return known ? (int32_t)t->model_config.eos_token_id[0] : -1;
+}

@@ -1,0 +1,48 @@
+/* Training: the composition root. From a configuration to a trained model in a folder.
+ *
+ * Prints nothing: what a person wants to see goes to an observer, on rank 0 alone. */
+#ifndef TESS_TRAIN_TRAIN_H
+#define TESS_TRAIN_TRAIN_H
+
+#include "tessera/runtime.h"
+#include "train/config.h"
+
+/* After every step; values are of the whole job. */
+typedef struct tess_step_report {
+    int64_t step, steps;
+    double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
+    int64_t n_tokens;           /* target tokens trained on so far */
+    double tps, tflops, mfu;    /* since the last log line; mfu against the measured peak of these cores, 0..1 */
+    double eta_s;               /* time left, at the present speed */
+    size_t peak_bytes[TESS_POOL_COUNT]; /* of rank 0 */
+    size_t total_peak_bytes;            /* all pools of all ranks */
+    bool log_line;                      /* log_freq says that this one is worth a line */
+} tess_step_report;
+
+typedef struct tess_validation_report {
+    int64_t step, n_tokens;
+    double loss, perplexity, bits_per_byte; /* bits_per_byte 0 when the text's bytes are unknown */
+    double seconds;
+} tess_validation_report;
+
+/* Any member may be NULL. */
+typedef struct tess_train_observer {
+    void *self;
+    void (*note)(void *self, const char *text); /* a line: what was set up, saved, warned of */
+    void (*step)(void *self, const tess_step_report *report);
+    void (*validation)(void *self, const tess_validation_report *report);
+} tess_train_observer;
+
+typedef struct tess_train_result {
+    int64_t steps;                     /* done in all */
+    bool interrupted;                  /* stopped by a signal, after saving */
+    tess_validation_report last;       /* n_tokens 0: there was none */
+    char model_folder[TESS_TEXT_SIZE]; /* "" when no model was written */
+} tess_train_result;
+
+/* Runs the job that `config` describes, as one rank of `runtime`. Collective. The config is checked here
+ * (tess_config_check). */
+tess_status tess_train(tess_runtime *runtime, const tess_config *config, const tess_train_observer *observer,
+                       tess_train_result *result);
+
+#endif
