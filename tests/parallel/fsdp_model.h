@@ -1,0 +1,316 @@
+/* A synthetic model for the tests of fsdp: awkward parameters, gradients that are a pure function of (micro-batch,
+ * element), and what one process computes from them in plain loops: the canonical sum, the norm, the update. */
+#ifndef TESS_TESTS_FSDP_MODEL_H
+#define TESS_TESTS_FSDP_MODEL_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/core/exact_sum.h"
+#include "base/core/rng.h"
+#include "device/stream.h"
+#include "support/test.h"
+#include "tessera/optim.h"
+
+enum { MODEL_PARAMS = 12, MODEL_UNITS = 6, MODEL_LARGEST = 37 * 5 };
+
+typedef struct model_param {
+    int unit;
+    tess_param_desc desc;
+} model_param;
+
+/* Rows that no world size divides, fewer rows than ranks, a scalar, three dimensions, frozen ones, a frozen unit, units
+ * of like and unlike sizes. */
+static const model_param model_params[MODEL_PARAMS] = {
+    {0, {"embed.weight", {2, {37, 5}}, true, true}},    {1, {"layers.0.weight", {2, {13, 7}}, true, true}},
+    {1, {"layers.0.bias", {1, {13}}, true, false}},     {1, {"layers.0.norm", {1, {3}}, true, false}},
+    {2, {"layers.1.weight", {2, {16, 5}}, true, true}}, {2, {"layers.1.lora_base", {2, {6, 2}}, false, true}},
+    {2, {"layers.1.one", {1, {1}}, true, false}},       {3, {"frozen.weight", {2, {9, 3}}, false, true}},
+    {4, {"layers.2.weight", {2, {11, 8}}, true, true}}, {5, {"head.conv", {3, {2, 3, 4}}, true, true}},
+    {5, {"head.weight", {2, {5, 11}}, true, true}},     {5, {"head.scale", {0, {0}}, true, false}},
+};
+static const char *const model_units[MODEL_UNITS] = {"embed", "layers.0", "layers.1", "frozen", "layers.2", "head"};
+
+static inline int64_t model_count(int param)
+{
+    return tess_shape_count(&model_params[param].desc.shape);
+}
+
+/* Values over twenty binades, so that any other order of summation shows. */
+static inline float model_value(uint64_t stream, uint64_t index)
+{
+    uint64_t bits = tess_rng_u64(7, TESS_RNG_TEST, stream, index);
+    float mantissa = (float)(int32_t)(bits & 0xffffff) / 0x1p24f - 0.5f;
+    return ldexpf(mantissa, (int)(bits >> 40) % 20 - 14);
+}
+
+static inline float model_gradient(int step, int64_t micro, int param, int64_t element)
+{
+    return model_value((uint64_t)(1000 + step * 100000 + micro * 100 + param), (uint64_t)element);
+}
+
+static inline float model_round_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    bits += 0x7fff + (bits >> 16 & 1);
+    bits &= 0xffff0000u;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static inline tess_status model_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    int64_t *n_filled = context;
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        if (strcmp(name, model_params[p].desc.name) != 0)
+            continue;
+        int64_t row = tess_shape_row_count(&model_params[p].desc.shape);
+        for (int64_t i = 0; i < n_rows * row; i++)
+            dst[i] = model_value((uint64_t)p, (uint64_t)(row_begin * row + i));
+        *n_filled += n_rows * row;
+        return TESS_OK;
+    }
+    return TESS_FAIL(TESS_E_NOT_FOUND, "no parameter '%s'", name);
+}
+
+/* ---- What one process computes
+ * --------------------------------------------------------------------------------------- */
+typedef struct model_reference {
+    float weight[MODEL_PARAMS][MODEL_LARGEST], grad[MODEL_PARAMS][MODEL_LARGEST];
+    float m[MODEL_PARAMS][MODEL_LARGEST], v[MODEL_PARAMS][MODEL_LARGEST];
+    double norm;
+} model_reference;
+
+static inline void reference_init(model_reference *ref)
+{
+    memset(ref, 0, sizeof(*ref));
+    for (int p = 0; p < MODEL_PARAMS; p++)
+        for (int64_t i = 0; i < model_count(p); i++)
+            ref->weight[p][i] = model_value((uint64_t)p, (uint64_t)i);
+}
+
+/* Neighbours first, an odd one out is carried up. */
+static inline float reference_tree(const float *x, int n)
+{
+    float level[64];
+    memcpy(level, x, sizeof(float) * (size_t)n);
+    while (n > 1) {
+        int k = 0;
+        for (int i = 0; i < n; i += 2)
+            level[k++] = i + 1 < n ? level[i] + level[i + 1] : level[i];
+        n = k;
+    }
+    return level[0];
+}
+
+/* Groups of `world` micro-batches as trees, their sums by the binary counter. A power of two may say 1. */
+static inline float reference_sum(const float *leaves, int n_micro, int world)
+{
+    float level[32];
+    bool full[32] = {false};
+    for (int s = 0; s < n_micro / world; s++) {
+        float sum = reference_tree(leaves + s * world, world);
+        int k = 0;
+        for (; full[k]; k++) {
+            sum = level[k] + sum;
+            full[k] = false;
+        }
+        level[k] = sum;
+        full[k] = true;
+    }
+    float total = 0;
+    bool first = true;
+    for (int k = 0; k < 32; k++)
+        if (full[k]) {
+            total = first ? level[k] : level[k] + total;
+            first = false;
+        }
+    return total;
+}
+
+static inline double reference_row_sumsq(const float *x, int64_t n)
+{
+    double sums[16] = {0};
+    for (int64_t i = 0; i < n; i++)
+        sums[i % 16] += (double)x[i] * (double)x[i];
+    for (int width = 8; width > 0; width /= 2) {
+        double next[16];
+        for (int i = 0; i < width; i++)
+            next[i] = sums[2 * i] + sums[2 * i + 1];
+        memcpy(sums, next, sizeof(double) * (size_t)width);
+    }
+    return sums[0];
+}
+
+static inline void reference_gradients(model_reference *ref, int step, int n_micro, int world, tess_dtype reduce_dtype)
+{
+    if ((world & (world - 1)) == 0)
+        world = 1; /* law 1: the bits of one rank */
+    tess_exact_sum squares;
+    tess_exact_clear(&squares);
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        if (!model_params[p].desc.trainable)
+            continue;
+        for (int64_t e = 0; e < model_count(p); e++) {
+            float leaves[64];
+            for (int i = 0; i < n_micro; i++) {
+                leaves[i] = model_gradient(step, i, p, e);
+                if (reduce_dtype == TESS_BF16)
+                    leaves[i] = model_round_bf16(leaves[i]);
+            }
+            ref->grad[p][e] = reference_sum(leaves, n_micro, world);
+        }
+        int64_t row = tess_shape_row_count(&model_params[p].desc.shape);
+        for (int64_t r = 0; r < tess_shape_rows(&model_params[p].desc.shape); r++)
+            tess_exact_add(&squares, reference_row_sumsq(ref->grad[p] + r * row, row));
+    }
+    tess_exact_normalize(&squares);
+    ref->norm = sqrt(tess_exact_value(&squares));
+}
+
+static const tess_adamw_options model_adamw = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f};
+static const float model_lr = 3e-3f, model_scale = 1.0f / 24;
+
+static inline void reference_update(model_reference *ref, int step, tess_stream *stream)
+{
+    const tess_adamw_options *o = &model_adamw;
+    for (int p = 0; p < MODEL_PARAMS; p++)
+        if (model_params[p].desc.trainable)
+            EXPECT_OK(stream->kernels->adamw(
+                stream, ref->weight[p], ref->m[p], ref->v[p], ref->grad[p], model_count(p), model_lr, o->beta1,
+                o->beta2, o->eps, model_params[p].desc.decay ? o->weight_decay : 0,
+                (float)(1 - pow((double)o->beta1, step)), (float)(1 - pow((double)o->beta2, step)), model_scale));
+}
+
+/* ---- The same through fsdp
+ * ------------------------------------------------------------------------------------------- */
+typedef struct model {
+    tess_fsdp *fsdp;
+    tess_unit *units[MODEL_UNITS];
+    tess_fsdp_policy policy;
+    int rank, world;  /* canonical data rank */
+    int64_t n_filled; /* elements that this rank was asked to make */
+} model;
+
+static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy policy)
+{
+    *m = (model){.policy = policy};
+    int shard = tess_mesh_axis(mesh, "dp_shard"), replicate = tess_mesh_axis(mesh, "dp_replicate");
+    m->rank = tess_mesh_coordinate(mesh, shard);
+    m->world = tess_mesh_axis_size(mesh, shard);
+    if (replicate >= 0) {
+        m->rank += tess_mesh_coordinate(mesh, replicate) * m->world;
+        m->world *= tess_mesh_axis_size(mesh, replicate);
+    }
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
+    for (int u = 0; u < MODEL_UNITS; u++) {
+        tess_param_desc descs[MODEL_PARAMS];
+        int n = 0;
+        for (int p = 0; p < MODEL_PARAMS; p++)
+            if (model_params[p].unit == u)
+                descs[n++] = model_params[p].desc;
+        EXPECT_OK(tess_fsdp_add_unit(m->fsdp, model_units[u], descs, n, &m->units[u]));
+    }
+    EXPECT_OK(tess_fsdp_materialize(m->fsdp, model_fill, &m->n_filled));
+}
+
+/* Ranks drift apart, so that whoever writes too early is seen. */
+static inline void model_jitter(const model *m, uint64_t salt)
+{
+    uint64_t bits = tess_rng_u64(11, TESS_RNG_TEST, (uint64_t)m->rank, salt);
+    if (m->world > 1 && bits % 5 == 0)
+        usleep((useconds_t)(bits >> 32) % 400);
+}
+
+static inline void model_check_params(const model *m, const model_reference *ref, int unit)
+{
+    for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
+        if (model_params[p].unit != unit)
+            continue;
+        const void *got = tess_unit_param(m->units[unit], index++);
+        EXPECT(got != NULL);
+        for (int64_t i = 0; i < model_count(p); i++) {
+            float want = ref->weight[p][i], value;
+            if (m->policy.param_dtype == TESS_BF16) {
+                uint32_t bits = (uint32_t)((const uint16_t *)got)[i] << 16;
+                memcpy(&value, &bits, 4);
+                want = model_round_bf16(want);
+            } else {
+                value = ((const float *)got)[i];
+            }
+            if (memcmp(&value, &want, 4) != 0)
+                test_fail(__FILE__, __LINE__, "gathered %s[%lld] is %a, expected %a (rank %d of %d)",
+                          model_params[p].desc.name, (long long)i, (double)value, (double)want, m->rank, m->world);
+        }
+    }
+}
+
+static inline void model_write_grads(const model *m, int unit, int step, int64_t micro)
+{
+    for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
+        if (model_params[p].unit != unit)
+            continue;
+        float *grad = tess_unit_grad(m->units[unit], index++);
+        EXPECT((grad != NULL) == model_params[p].desc.trainable);
+        for (int64_t i = 0; grad != NULL && i < model_count(p); i++)
+            grad[i] = model_gradient(step, micro, p, i);
+    }
+}
+
+static inline void model_forward(const model *m, const model_reference *ref, uint64_t salt)
+{
+    for (int u = 0; u < MODEL_UNITS; u++) {
+        EXPECT_OK(tess_unit_pre_forward(m->units[u]));
+        model_jitter(m, salt + (uint64_t)u);
+        model_check_params(m, ref, u);
+        EXPECT_OK(tess_unit_post_forward(m->units[u]));
+    }
+}
+
+/* One step as an engine with tied embeddings makes it: the embedding is gathered again for the logits and stays open in
+ * backward until its second use. */
+static inline void model_step(const model *m, const model_reference *ref, int step, int n_micro)
+{
+    EXPECT_OK(tess_fsdp_step_begin(m->fsdp, n_micro / m->world));
+    for (int s = 0; s < n_micro / m->world; s++) {
+        int64_t micro = (int64_t)s * m->world + m->rank;
+        uint64_t salt = (uint64_t)(step * 1000 + s * 30);
+        EXPECT_OK(tess_fsdp_micro_begin(m->fsdp, s));
+        model_forward(m, ref, salt);
+        EXPECT_OK(tess_unit_pre_forward(m->units[0]));
+        model_check_params(m, ref, 0);
+        EXPECT_OK(tess_unit_pre_backward(m->units[0]));
+        EXPECT_OK(tess_unit_post_forward(m->units[0]));
+        for (int u = MODEL_UNITS - 1; u > 0; u--) {
+            EXPECT_OK(tess_unit_pre_backward(m->units[u]));
+            model_jitter(m, salt + 10 + (uint64_t)u);
+            model_check_params(m, ref, u);
+            model_write_grads(m, u, step, micro);
+            EXPECT_OK(tess_unit_post_backward(m->units[u]));
+        }
+        model_check_params(m, ref, 0);
+        model_write_grads(m, 0, step, micro);
+        EXPECT_OK(tess_unit_post_backward(m->units[0]));
+    }
+    EXPECT_OK(tess_fsdp_step_end(m->fsdp));
+}
+
+/* Every held row of weights (and gradients, when they are there) against the reference, bit for bit. */
+static inline void model_check_shards(const model *m, const model_reference *ref)
+{
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        tess_shard shard;
+        EXPECT_OK(tess_fsdp_shard(m->fsdp, p, &shard));
+        EXPECT_TEXT(shard.name, model_params[p].desc.name);
+        int64_t row = tess_shape_row_count(&shard.shape);
+        EXPECT_SAME(shard.master, ref->weight[p] + shard.row_begin * row, (size_t)(shard.n_rows * row));
+        if (shard.grad != NULL)
+            EXPECT_SAME(shard.grad, ref->grad[p] + shard.row_begin * row, (size_t)(shard.n_rows * row));
+        else
+            EXPECT(!shard.trainable);
+    }
+}
+
+#endif

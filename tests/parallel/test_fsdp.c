@@ -1,0 +1,359 @@
+/* fsdp besides its bits: who owns which rows, memory, misuse, failures that all ranks share. */
+#include "fsdp_model.h"
+
+static tess_runtime *runtime;
+static tess_mesh *mesh;
+
+static void open_mesh(const tess_axis *axes, int n_axes)
+{
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_mesh_create(runtime, axes, n_axes, &mesh));
+}
+
+static void open_flat(void)
+{
+    open_mesh((tess_axis[]){{"dp_shard", -1}}, 1);
+}
+
+static void close_mesh(void)
+{
+    tess_mesh_destroy(&mesh);
+    tess_mem *mem = tess_runtime_mem(runtime);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        if (pool != TESS_POOL_MISC && pool != TESS_POOL_COMM)
+            EXPECT_INT(tess_mem_stats(mem, (tess_pool)pool).bytes, 0);
+    tess_runtime_destroy(&runtime);
+}
+
+static const tess_fsdp_policy full_f32 = {TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1};
+
+static int64_t sum_over_ranks(int64_t value)
+{
+    int64_t sum = 0;
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(runtime), &value, &sum, 1, TESS_I64, TESS_SUM, NULL));
+    return sum;
+}
+
+/* ---- Rows
+ * ------------------------------------------------------------------------------------------------------------ */
+static void count_primary_rows(tess_strategy strategy)
+{
+    model m;
+    model_create(&m, mesh, (tess_fsdp_policy){strategy, TESS_F32, TESS_F32, 1, 0});
+    EXPECT_INT(tess_fsdp_shards(m.fsdp), MODEL_PARAMS);
+    int64_t held = 0;
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        tess_shard shard;
+        EXPECT_OK(tess_fsdp_shard(m.fsdp, p, &shard));
+        EXPECT(tess_shape_equal(&shard.shape, &model_params[p].desc.shape));
+        EXPECT(shard.primary_rows >= 0);
+        if (shard.primary_rows > 0)
+            EXPECT(shard.primary_begin >= shard.row_begin &&
+                   shard.primary_begin + shard.primary_rows <= shard.row_begin + shard.n_rows);
+        int32_t owners[64] = {0};
+        for (int64_t r = 0; r < shard.primary_rows; r++)
+            owners[shard.primary_begin + r]++;
+        EXPECT_OK(tess_all_reduce(tess_runtime_team(runtime), owners, owners, 64, TESS_I32, TESS_SUM, NULL));
+        for (int64_t r = 0; r < 64; r++)
+            EXPECT_INT(owners[r], r < tess_shape_rows(&shard.shape) ? 1 : 0);
+        held += shard.n_rows * tess_shape_row_count(&shard.shape);
+    }
+    EXPECT_INT(m.n_filled, held); /* deferred initialisation: own rows only */
+    tess_fsdp_destroy(&m.fsdp);
+}
+
+static void primary_rows(void)
+{
+    open_flat();
+    count_primary_rows(TESS_STRATEGY_FULL);
+    count_primary_rows(TESS_STRATEGY_NONE);
+    count_primary_rows(TESS_STRATEGY_ZERO1);
+    close_mesh();
+}
+
+static void primary_rows_hybrid(void)
+{
+    open_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2);
+    count_primary_rows(TESS_STRATEGY_HYBRID);
+    count_primary_rows(TESS_STRATEGY_NONE);
+    close_mesh();
+}
+
+/* ---- Memory
+ * ---------------------------------------------------------------------------------------------------------- */
+static void memory_of_all_ranks(void)
+{
+    enum { N_MICRO = 8 };
+    open_flat();
+    tess_mem *mem = tess_runtime_mem(runtime);
+    if (N_MICRO % tess_runtime_world(runtime) != 0) {
+        close_mesh();
+        return;
+    }
+    model m;
+    static model_reference ref;
+    reference_init(&ref);
+    model_create(&m, mesh, full_f32);
+    tess_adamw *adamw = NULL;
+    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    model_step(&m, &ref, 1, N_MICRO);
+
+    int64_t all = 0, trainable = 0;
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        all += model_count(p);
+        trainable += model_params[p].desc.trainable ? model_count(p) : 0;
+    }
+    /* One rank with eight micro-batches: s = 6 finds two sums waiting and brings a third. */
+    const int64_t one_rank = 4 * (all + 3 * trainable + 2 * trainable);
+    int64_t params = sum_over_ranks((int64_t)tess_mem_stats(mem, TESS_POOL_PARAMS).peak_bytes);
+    int64_t grads = sum_over_ranks((int64_t)tess_mem_stats(mem, TESS_POOL_GRADS).peak_bytes);
+    int64_t optimizer = sum_over_ranks((int64_t)tess_mem_stats(mem, TESS_POOL_OPTIMIZER).peak_bytes);
+    EXPECT_INT(params, 4 * all);
+    EXPECT_INT(optimizer, 8 * trainable);
+    if (m.world == 1)
+        EXPECT_INT(params + grads + optimizer, one_rank);
+    if (m.world == 8)
+        EXPECT_INT(grads, 4 * trainable);
+    EXPECT((double)(params + grads + optimizer) <= 1.03 * (double)one_rank);
+    tess_adamw_destroy(&adamw);
+    tess_fsdp_destroy(&m.fsdp);
+    close_mesh();
+}
+
+static tess_status fill_zero(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    (void)context, (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    return TESS_OK;
+}
+
+enum { DEEP = 10, DEEP_ROWS = 64, DEEP_ROW = 32 };
+
+/* Bytes of gathered copies and windows, on all ranks together, after a step of ten equal units. */
+static int64_t deep_comm_bytes(tess_fsdp_policy policy)
+{
+    tess_mem *mem = tess_runtime_mem(runtime);
+    int64_t before = (int64_t)tess_mem_stats(mem, TESS_POOL_COMM).bytes;
+    tess_fsdp *fsdp = NULL;
+    tess_unit *units[DEEP];
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    for (int u = 0; u < DEEP; u++) {
+        char name[16];
+        snprintf(name, sizeof(name), "w%d", u);
+        tess_param_desc desc = {name, {2, {DEEP_ROWS, DEEP_ROW}}, true, true};
+        EXPECT_OK(tess_fsdp_add_unit(fsdp, name, &desc, 1, &units[u]));
+    }
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 2));
+    for (int s = 0; s < 2; s++) {
+        EXPECT_OK(tess_fsdp_micro_begin(fsdp, s));
+        for (int u = 0; u < DEEP; u++) {
+            EXPECT_OK(tess_unit_pre_forward(units[u]));
+            EXPECT_OK(tess_unit_post_forward(units[u]));
+        }
+        for (int u = DEEP - 1; u >= 0; u--) {
+            EXPECT_OK(tess_unit_pre_backward(units[u]));
+            memset(tess_unit_grad(units[u], 0), 0, DEEP_ROWS * DEEP_ROW * sizeof(float));
+            EXPECT_OK(tess_unit_post_backward(units[u]));
+        }
+    }
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+    int64_t after = (int64_t)tess_mem_stats(mem, TESS_POOL_COMM).bytes;
+    tess_fsdp_destroy(&fsdp);
+    return sum_over_ranks(after - before);
+}
+
+static void few_gathered_copies(void)
+{
+    open_flat();
+    int64_t world = tess_runtime_world(runtime), elements = DEEP_ROWS * DEEP_ROW;
+    int64_t windows = world * 2 * elements * 4;
+    tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
+    EXPECT_INT(deep_comm_bytes(policy), 3 * elements * 2 + windows);
+    policy.prefetch = 0;
+    EXPECT_INT(deep_comm_bytes(policy), 2 * elements * 2 + windows);
+    policy.reshard_after_forward = 0;
+    EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + windows);
+    policy.strategy = TESS_STRATEGY_ZERO2;
+    EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + windows);
+    policy.strategy = TESS_STRATEGY_ZERO1;
+    EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + DEEP * world * elements * 4);
+    policy.param_dtype = TESS_F32;
+    policy.strategy = TESS_STRATEGY_NONE;
+    EXPECT_INT(deep_comm_bytes(policy), windows); /* the weights are whole on every rank: no copy */
+    close_mesh();
+}
+
+/* ---- Norm
+ * ------------------------------------------------------------------------------------------------------------ */
+static void norm_not_finite(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc desc = {"w", {2, {5, 3}}, true, true};
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    static const float values[] = {2e19f, INFINITY, NAN, 0};
+    for (int k = 0; k < 4; k++) {
+        EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+        EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+        EXPECT_OK(tess_unit_pre_forward(unit));
+        EXPECT_OK(tess_unit_post_forward(unit));
+        EXPECT_OK(tess_unit_pre_backward(unit));
+        float *grad = tess_unit_grad(unit, 0);
+        memset(grad, 0, 15 * sizeof(float));
+        if (tess_runtime_rank(runtime) == 0)
+            grad[14] = values[k];
+        EXPECT_OK(tess_unit_post_backward(unit));
+        EXPECT_OK(tess_fsdp_step_end(fsdp));
+        double norm = -1;
+        EXPECT_OK(tess_fsdp_grad_norm(fsdp, &norm));
+        if (isfinite(values[k]))
+            EXPECT(norm == (double)values[k]); /* 4e38 squared would overflow a float */
+        else
+            EXPECT(!isfinite(norm));
+    }
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+/* ---- Misuse
+ * ---------------------------------------------------------------------------------------------------------- */
+static void bad_policies(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_fsdp_policy policy = full_f32;
+    policy.param_dtype = TESS_F16;
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "param_dtype is float16");
+    policy = full_f32;
+    policy.reduce_dtype = TESS_I32;
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "reduce_dtype");
+    policy = full_f32;
+    policy.prefetch = -1;
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "prefetch is -1");
+    policy = full_f32;
+    policy.strategy = (tess_strategy)9;
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "strategy");
+    EXPECT(fsdp == NULL);
+    close_mesh();
+    open_mesh((tess_axis[]){{"tp", -1}}, 1);
+    EXPECT_FAILS(tess_fsdp_create(mesh, &full_f32, &fsdp), TESS_E_INVALID, "dp_shard");
+    close_mesh();
+}
+
+static void bad_units(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_zero, NULL), TESS_E_INVALID, "without units");
+    tess_param_desc twice[] = {{"w", {1, {4}}, true, true}, {"w", {1, {4}}, true, true}};
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", twice, 2, &unit), TESS_E_INVALID, "'w' was added twice");
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", twice, 0, &unit), TESS_E_INVALID, "'u' has no parameters");
+    tess_param_desc empty = {"e", {2, {4, 0}}, true, true};
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &empty, 1, &unit), TESS_E_INVALID, "[4, 0]");
+    tess_param_desc huge = {"h", {3, {1 << 30, 1 << 30, 1 << 30}}, true, true};
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &huge, 1, &unit), TESS_E_INVALID, "too many elements");
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", twice, 1, &unit));
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "v", twice, 1, &unit), TESS_E_INVALID, "'w' was added twice");
+    EXPECT_FAILS(tess_fsdp_step_begin(fsdp, 1), TESS_E_INVALID, "before materialize");
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+static void bad_order(void)
+{
+    open_flat();
+    model m;
+    static model_reference ref;
+    reference_init(&ref);
+    model_create(&m, mesh, full_f32);
+    tess_unit *head = m.units[MODEL_UNITS - 1];
+    double norm;
+    EXPECT_FAILS(tess_fsdp_add_unit(m.fsdp, "late", &model_params[0].desc, 1, &head), TESS_E_INVALID, "'late' after");
+    head = m.units[MODEL_UNITS - 1];
+    EXPECT_FAILS(tess_fsdp_materialize(m.fsdp, model_fill, &m.n_filled), TESS_E_INVALID, "twice");
+    EXPECT_FAILS(tess_unit_post_forward(head), TESS_E_INVALID, "'head': post_forward without pre_forward");
+    EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward outside a step");
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 0), TESS_E_INVALID, "micro_begin 0 outside a step");
+    EXPECT_FAILS(tess_fsdp_step_end(m.fsdp), TESS_E_INVALID, "step_end outside a step");
+    EXPECT_FAILS(tess_fsdp_grad_norm(m.fsdp, &norm), TESS_E_INVALID, "step_end first");
+    EXPECT_FAILS(tess_fsdp_step_begin(m.fsdp, 0), TESS_E_INVALID, "0 micro-batches");
+    EXPECT(tess_unit_param(head, 0) == NULL && tess_unit_grad(head, 0) == NULL);
+
+    EXPECT_OK(tess_fsdp_step_begin(m.fsdp, 2));
+    EXPECT_FAILS(tess_unit_pre_forward(head), TESS_E_INVALID, "'head': pre_forward before tess_fsdp_micro_begin");
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "in order");
+    EXPECT_FAILS(tess_fsdp_params_changed(m.fsdp), TESS_E_INVALID, "inside a step");
+    EXPECT_OK(tess_fsdp_micro_begin(m.fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(head));
+    EXPECT(tess_unit_param(head, 0) != NULL && tess_unit_param(head, 99) == NULL && tess_unit_grad(head, 0) == NULL);
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "'head': micro_begin");
+    EXPECT_OK(tess_unit_post_forward(head));
+    EXPECT_FAILS(tess_unit_post_backward(head), TESS_E_INVALID, "'head': post_backward without pre_backward");
+    EXPECT_OK(tess_unit_pre_backward(head));
+    EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward twice");
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "post_backward is missing");
+    model_write_grads(&m, MODEL_UNITS - 1, 1, 0);
+    EXPECT_OK(tess_unit_post_backward(head));
+    EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward after post_backward");
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID,
+                 "'embed': micro_begin, but micro-batch 0 had no backward");
+    EXPECT_FAILS(tess_fsdp_step_end(m.fsdp), TESS_E_INVALID, "1 of 2 micro-batches");
+    tess_fsdp_destroy(&m.fsdp);
+    close_mesh();
+}
+
+static tess_status fill_fails_on_last(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    const int *rank = context;
+    if (*rank == 2)
+        return TESS_FAIL(TESS_E_IO, "the disk is gone");
+    return TESS_OK;
+}
+
+static void one_rank_cannot_fill(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc desc = {"w", {2, {50, 3}}, true, true};
+    int rank = tess_runtime_rank(runtime);
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
+    EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_fails_on_last, &rank), TESS_E_IO,
+                 rank == 2 ? "parameter 'w': the disk is gone" : "rank 2 could not make its rows");
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+static void ranks_describe_other_models(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc desc = {"w", {2, {50, tess_runtime_rank(runtime) == 1 ? 4 : 3}}, true, true};
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
+    EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_zero, NULL), TESS_E_MISMATCH, "rank 1 describes other parameters");
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+static const test_case cases[] = {
+    {"every_row_is_primary_on_exactly_one_rank", primary_rows, -1, 0},
+    {"every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh", primary_rows_hybrid, 8, 0},
+    {"all_ranks_together_hold_the_memory_of_one", memory_of_all_ranks, -1, 0},
+    {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
+    {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
+    {"bad_policies_are_named", bad_policies, 1, 0},
+    {"bad_units_are_named", bad_units, 1, 0},
+    {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
+    {"a_rank_that_cannot_fill_fails_all_ranks", one_rank_cannot_fill, 4, 0},
+    {"ranks_with_other_models_are_named", ranks_describe_other_models, 3, 0},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,145 @@
+/* Law 1 on fsdp: gathered parameters, gradients, norms and weights are the bits of a plain loop in one process,
+ * whatever the world size, the strategy, resharding, prefetching, the mesh and the number of micro-batches. */
+#include "fsdp_model.h"
+
+enum { STEPS = 3 };
+
+static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
+{
+    static model_reference ref;
+    model m;
+    model_create(&m, mesh, policy);
+    reference_init(&ref);
+    tess_adamw *adamw = NULL;
+    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    tess_stream *stream = NULL;
+    EXPECT_OK(tess_stream_create(tess_runtime_mem(tess_fsdp_runtime(m.fsdp)), 1, NULL, &stream));
+    for (int step = 1; step <= STEPS; step++) {
+        /* The last step has fewer micro-batches: accumulators are made anew. */
+        int n = step == STEPS ? m.world : n_micro;
+        model_step(&m, &ref, step, n);
+        reference_gradients(&ref, step, n, m.world, policy.reduce_dtype);
+        model_check_shards(&m, &ref);
+        double norm = 0;
+        EXPECT_OK(tess_fsdp_grad_norm(m.fsdp, &norm));
+        if (memcmp(&norm, &ref.norm, sizeof(norm)) != 0)
+            test_fail(__FILE__, __LINE__, "grad_norm is %a, expected %a (world %d)", norm, ref.norm, m.world);
+        reference_update(&ref, step, stream);
+        EXPECT_OK(tess_adamw_step(adamw, step, model_lr, model_scale));
+        model_check_shards(&m, &ref);
+        model_forward(&m, &ref, (uint64_t)step); /* an evaluation between steps */
+    }
+    tess_stream_destroy(&stream);
+    tess_adamw_destroy(&adamw);
+    tess_fsdp_destroy(&m.fsdp);
+}
+
+static void with_mesh(const tess_axis *axes, int n_axes, void (*body)(tess_mesh *mesh))
+{
+    tess_runtime *runtime = NULL;
+    tess_mesh *mesh = NULL;
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_mesh_create(runtime, axes, n_axes, &mesh));
+    body(mesh);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&runtime);
+}
+
+static int world_of(tess_mesh *mesh)
+{
+    return tess_team_size(tess_mesh_all(mesh));
+}
+
+static void all_policies(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2,
+                                               TESS_STRATEGY_FULL, TESS_STRATEGY_HYBRID};
+    for (int i = 0; i < 5; i++)
+        for (int dtype = TESS_F32; dtype <= TESS_BF16; dtype++)
+            for (int reshard = 0; reshard <= 2; reshard++) {
+                bool sharded = strategies[i] == TESS_STRATEGY_FULL || strategies[i] == TESS_STRATEGY_HYBRID;
+                if (!sharded && reshard != 1)
+                    continue;
+                tess_fsdp_policy policy = {.strategy = strategies[i],
+                                           .param_dtype = (tess_dtype)dtype,
+                                           .reduce_dtype = TESS_F32,
+                                           .reshard_after_forward = reshard,
+                                           .prefetch = 1};
+                train(mesh, policy, 2 * world_of(mesh));
+            }
+}
+
+static void every_strategy(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_policies);
+}
+
+static void some_accumulation(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_FULL};
+    static const int n_locals[] = {1, 3, 4, 5, 7};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 5; k++) {
+            tess_fsdp_policy policy = {strategies[i], TESS_F32, k % 2 ? TESS_BF16 : TESS_F32, 1, 1};
+            train(mesh, policy, n_locals[k] * world_of(mesh));
+        }
+}
+
+static void any_number_of_micro_batches(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, some_accumulation);
+}
+
+static void all_prefetch_depths(tess_mesh *mesh)
+{
+    for (int prefetch = 0; prefetch <= 7; prefetch = prefetch < 3 ? prefetch + 1 : prefetch + 4) {
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, prefetch}, 3 * world_of(mesh));
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_ZERO2, TESS_BF16, TESS_F32, 1, prefetch}, 2 * world_of(mesh));
+    }
+}
+
+static void every_prefetch_depth(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_prefetch_depths);
+}
+
+static void some_hybrids(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_HYBRID, TESS_STRATEGY_FULL, TESS_STRATEGY_ZERO1,
+                                               TESS_STRATEGY_ZERO2, TESS_STRATEGY_NONE};
+    static const int n_locals[] = {4, 3, 2, 1, 5};
+    for (int i = 0; i < 5; i++)
+        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1},
+              n_locals[i] * world_of(mesh));
+}
+
+static void hybrid_2x2(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
+}
+
+static void hybrid_2x4(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2, some_hybrids);
+}
+
+static void hybrid_4x2(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 4}, {"dp_shard", 2}}, 2, some_hybrids);
+}
+
+static void hybrid_2x1(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 1}}, 2, some_hybrids);
+}
+
+static const test_case cases[] = {
+    {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
+    {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
+    {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
+    {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},
+    {"hybrid_2x4_gives_the_bits_of_a_plain_loop", hybrid_2x4, 8, 0},
+    {"hybrid_4x2_gives_the_bits_of_a_plain_loop", hybrid_4x2, 8, 0},
+    {"replicas_of_whole_shards_give_the_bits_of_a_plain_loop", hybrid_2x1, 2, 0},
+};
+TEST_MAIN(cases)
