@@ -1,6 +1,7 @@
 /* Where a run's tokenizer comes from: a file, the model's folder, or the training text itself. */
 #include "train/trainer_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -117,6 +118,7 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
         TESS_CHECK(!failed, TESS_E_CANCELLED, "rank 0 could not train the tokenizer");
     }
     TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
+    snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
     int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
     TESS_CHECK(
         vocab <= t->model_config.vocab_size, TESS_E_INVALID,

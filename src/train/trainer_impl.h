@@ -19,6 +19,7 @@ typedef struct tess_trainer {
     int rank, world;
 
     tess_tokenizer *tokenizer;
+    char tokenizer_path[1024]; /* its tokenizer.json, or the folder of it */
     tess_model_config model_config;
     tess_model *model;
     tess_stream *stream;

@@ -1,0 +1,155 @@
+/* The trained model as a Hugging Face folder: each rank writes the rows that it owns. */
+#include "train/trainer_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "tessera/comm.h"
+
+enum { CHUNK_VALUES = 1 << 20 };
+
+static tess_dtype save_dtype(const tess_trainer *t)
+{
+    return t->config.model.save_dtype == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
+}
+
+static tess_status write_json(const char *folder, const char *name, const json_t *json)
+{
+    char path[1024];
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "%s: no memory", path);
+    tess_status status = tess_os_write_atomic(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* Copies `name` from one folder to the other when it is there. */
+static tess_status copy_file(const char *from_folder, const char *from_name, const char *folder, const char *name,
+                             bool *found)
+{
+    char from[1024], to[1024];
+    tess_mapping file;
+    TESS_TRY(tess_os_join(from, sizeof(from), from_folder, from_name));
+    TESS_TRY(tess_os_join(to, sizeof(to), folder, name));
+    *found = tess_os_is_file(from);
+    if (!*found)
+        return TESS_OK;
+    TESS_TRY(tess_os_map(from, &file));
+    tess_status status = tess_os_write_atomic(to, file.data != NULL ? (const void *)file.data : "", file.size);
+    tess_os_unmap(&file);
+    return status;
+}
+
+static tess_status write_tokenizer_config(const tess_trainer *t, const char *folder)
+{
+    json_t *json =
+        json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
+                  "model_max_length", (json_int_t)t->model_config.max_position);
+    TESS_CHECK(json != NULL, TESS_E_NOMEM, "tokenizer_config.json: no memory");
+    int32_t eos = tess_trainer_eos(t);
+    if (eos >= 0 && tess_tokenizer_id(t->tokenizer, "<|endoftext|>") == eos)
+        json_object_set_new(json, "eos_token", json_string("<|endoftext|>"));
+    tess_status status = write_json(folder, "tokenizer_config.json", json);
+    json_decref(json);
+    return status;
+}
+
+static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
+{
+    char source[1024];
+    const char *name = "tokenizer.json";
+    bool found;
+    snprintf(source, sizeof(source), "%s", t->tokenizer_path);
+    if (!tess_os_is_dir(source)) { /* a file: its folder and name */
+        char *slash = strrchr(source, '/');
+        name = slash != NULL ? t->tokenizer_path + (slash - source) + 1 : t->tokenizer_path;
+        if (slash != NULL)
+            *slash = '\0';
+        else
+            snprintf(source, sizeof(source), ".");
+    }
+    TESS_TRY(copy_file(source, name, folder, "tokenizer.json", &found));
+    TESS_CHECK(found, TESS_E_NOT_FOUND, "%s is gone", t->tokenizer_path);
+    static const char *const companions[] = {"special_tokens_map.json", "vocab.json", "merges.txt",
+                                             "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
+        TESS_TRY(copy_file(source, companions[i], folder, companions[i], &found));
+    TESS_TRY(copy_file(source, "tokenizer_config.json", folder, "tokenizer_config.json", &found));
+    return found ? TESS_OK : write_tokenizer_config(t, folder);
+}
+
+static tess_status write_descriptions(const tess_trainer *t, const char *folder)
+{
+    json_t *json;
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_model_config_to_json(&t->model_config, save_dtype(t), &json));
+    tess_status status = write_json(folder, "config.json", json);
+    json_decref(json);
+    TESS_TRY(status);
+    return write_tokenizer(t, folder);
+}
+
+/* The rows of one parameter that this rank is primary for. */
+static tess_status write_rows(tess_trainer *t, tess_st_writer *writer, int index, const tess_shard *shard,
+                              void *encoded)
+{
+    int64_t row = tess_shape_row_count(&shard->shape), row_bytes = row * (int64_t)tess_dtype_size(save_dtype(t));
+    const float *values = shard->master + (shard->primary_begin - shard->row_begin) * row;
+    for (int64_t done = 0, n = shard->primary_rows * row; done < n;) {
+        int64_t count = n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES;
+        TESS_TRY(tess_st_encode(values + done, count, save_dtype(t), encoded));
+        size_t begin = (size_t)(shard->primary_begin * row_bytes + done * row_bytes / row);
+        TESS_TRY(tess_st_write_bytes(writer, index, begin, (size_t)(count * row_bytes / row), encoded));
+        done += count;
+    }
+    return TESS_OK;
+}
+
+static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
+{
+    int n = tess_fsdp_shards(t->fsdp);
+    tess_shard shard;
+    for (int i = 0; i < n; i++) {
+        TESS_TRY(tess_fsdp_shard(t->fsdp, i, &shard));
+        tess_st_entry entry = {shard.name, save_dtype(t), shard.shape};
+        TESS_TRY(tess_st_describe(&entry, &tensors[i]));
+    }
+    tess_st_writer *writer;
+    TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, &writer));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n && status == TESS_OK; i++) {
+        status = tess_fsdp_shard(t->fsdp, i, &shard);
+        if (status == TESS_OK)
+            status = write_rows(t, writer, i, &shard, encoded);
+    }
+    return tess_st_write_finish(&writer, status);
+}
+
+tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
+{
+    tess_st_tensor *tensors = NULL;
+    void *encoded = NULL;
+    tess_runtime_phase(t->runtime, "export", t->step, -1);
+    TESS_TRY(tess_trainer_path(t, "model", folder, size));
+    tess_status status = t->rank == 0 ? write_descriptions(t, folder) : TESS_OK;
+    int32_t failed = status != TESS_OK;
+    TESS_TRY(tess_all_reduce(t->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
+    TESS_TRY(status);
+    TESS_CHECK(!failed, TESS_E_CANCELLED, "rank 0 could not write %s", folder);
+
+    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->fsdp), sizeof(*tensors),
+                                   "export", (void **)&tensors),
+              allocated);
+    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &encoded), allocated);
+    status = write_weights(t, folder, tensors, encoded);
+    if (status == TESS_OK)
+        tess_trainer_note(t, "model: %s (Hugging Face format, %s)", folder, tess_dtype_name(save_dtype(t)));
+allocated:
+    tess_mem_free(t->mem, encoded);
+    tess_mem_free(t->mem, tensors);
+    return status;
+}

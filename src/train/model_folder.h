@@ -1,0 +1,37 @@
+/* A Hugging Face folder opened for inference in one process: configuration, tokenizer, weights, kernels. */
+#ifndef TESS_TRAIN_MODEL_FOLDER_H
+#define TESS_TRAIN_MODEL_FOLDER_H
+
+#include "data/tokenizer/tokenizer.h"
+#include "infer/generate.h"
+#include "train/weights.h"
+
+typedef struct tess_model_folder {
+    tess_mem *mem;
+    tess_model_config config;
+    tess_model *model;
+    tess_tokenizer *tokenizer;
+    tess_stream *stream;
+    tess_weights *weights;
+    tess_hooks hooks;
+    tess_dtype dtype;
+} tess_model_folder;
+
+/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT takes what the files hold (float32 where they are mixed). n_threads 0:
+ * all cores. */
+tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
+                                   const tess_reporter *reporter, tess_model_folder *opened);
+void tess_model_folder_close(tess_model_folder *opened);
+
+/* Loss of a text file, as training validates: rows of seq_len tokens (0: the model's longest, at most 1024). per_token
+ * may be NULL; it gets the position in the whole text's tokens, the token and its log-probability. */
+typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob);
+typedef struct tess_evaluation {
+    double loss, perplexity, bits_per_byte;
+    int64_t n_tokens, n_bytes;
+} tess_evaluation;
+tess_status tess_evaluate_file(tess_model_folder *opened, const char *path, int64_t seq_len,
+                               tess_eval_token_fn per_token, void (*progress)(void *context, int64_t n_tokens),
+                               void *context, tess_evaluation *result);
+
+#endif

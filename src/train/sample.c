@@ -1,0 +1,63 @@
+/* The sample at the end of a run: rank 0 opens the folder just written, as any user would, and continues the prompt. */
+#include "train/trainer_impl.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+#include "train/model_folder.h"
+
+static tess_status keep_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+{
+    (void)prompt;
+    (void)position;
+    (void)logprob;
+    return generated ? tess_ids_append(context, token) : TESS_OK;
+}
+
+static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_ids *ids)
+{
+    const tess_config *c = &t->config;
+    tess_encoder *encoder = NULL;
+    tess_generator *generator = NULL;
+    tess_status status;
+    TESS_GOTO(tess_encoder_create(t->mem, m->tokenizer, &encoder), opened);
+    TESS_GOTO(tess_encode(encoder, c->sample.prompt, strlen(c->sample.prompt), false, ids), opened);
+    int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
+    int64_t length =
+        prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
+    tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .n_slots = 1};
+    tess_sampling sampling = {c->sample.temperature, c->sample.top_k, c->sample.top_p, (uint64_t)c->debug.seed};
+    TESS_GOTO(tess_generator_create(m->stream, m->model, &m->hooks, &options, &generator), opened);
+    /* The continuation goes behind the prompt in `ids`, which may move: the prompt needs memory of its own. */
+    int32_t *prompt_ids;
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
+        opened);
+    memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
+    tess_prompt prompt = {prompt_ids, prompt_length};
+    status = tess_generate(generator, &prompt, 1, c->sample.max_new_tokens, &sampling, m->config.eos_token_id,
+                           m->config.n_eos, keep_token, ids);
+    tess_mem_free(t->mem, prompt_ids);
+opened:
+    tess_generator_destroy(&generator);
+    tess_encoder_destroy(&encoder);
+    return status;
+}
+
+tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
+{
+    tess_model_folder m;
+    tess_ids ids = {.mem = t->mem};
+    tess_buffer text = {.mem = t->mem};
+    TESS_TRY(
+        tess_model_folder_open(t->mem, folder, TESS_DTYPE_COUNT, tess_threads_count(t->stream->threads), NULL, &m));
+    tess_status status = continue_prompt(t, &m, &ids);
+    if (status == TESS_OK)
+        status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
+    if (status == TESS_OK)
+        tess_trainer_note(t, "sample:\n%s", text.data);
+    tess_buffer_free(&text);
+    tess_ids_free(&ids);
+    tess_model_folder_close(&m);
+    return status;
+}
