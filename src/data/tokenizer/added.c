@@ -1,0 +1,216 @@
+/* Added tokens: found in the text before the model sees it, leftmost first, the longest of those that start together.
+ */
+#include <string.h>
+
+#include "data/grow.h"
+#include "data/tokenizer/tokenizer_impl.h"
+#include "data/tokenizer/unicode.h"
+
+static int32_t *trie_child(tess_trie *trie, int32_t at, unsigned char byte)
+{
+    int32_t *link = &trie->nodes[at].child;
+    while (*link >= 0 && trie->nodes[*link].byte != byte)
+        link = &trie->nodes[*link].sibling;
+    return link;
+}
+
+static tess_status trie_new(tess_mem *mem, tess_trie *trie, unsigned char byte, int32_t *node)
+{
+    void *nodes = trie->nodes;
+    TESS_TRY(tess_grow(mem, &nodes, &trie->capacity, trie->n_nodes + 1, sizeof(tess_trie_node), "added tokens"));
+    trie->nodes = nodes;
+    *node = (int32_t)trie->n_nodes++;
+    trie->nodes[*node] = (tess_trie_node){.child = -1, .sibling = -1, .added = -1, .byte = byte};
+    return TESS_OK;
+}
+
+static tess_status trie_add(tess_mem *mem, tess_trie *trie, const char *text, size_t size, int32_t added)
+{
+    if (size == 0)
+        return TESS_OK;
+    const unsigned char *p = (const unsigned char *)text;
+    int32_t at = trie->root[p[0]] - 1;
+    if (at < 0) {
+        TESS_TRY(trie_new(mem, trie, p[0], &at));
+        trie->root[p[0]] = at + 1;
+    }
+    for (size_t i = 1; i < size; i++) {
+        int32_t next = *trie_child(trie, at, p[i]);
+        if (next < 0) {
+            TESS_TRY(trie_new(mem, trie, p[i], &next));
+            *trie_child(trie, at, p[i]) = next;
+        }
+        at = next;
+    }
+    if (trie->nodes[at].added < 0)
+        trie->nodes[at].added = added;
+    trie->any = true;
+    return TESS_OK;
+}
+
+static tess_status read_flags(const tess_node *node, tess_added *token)
+{
+    const struct {
+        const char *key;
+        bool *value;
+    } flags[] = {{"single_word", &token->single_word},
+                 {"lstrip", &token->lstrip},
+                 {"rstrip", &token->rstrip},
+                 {"normalized", &token->normalized},
+                 {"special", &token->special}};
+    json_t *value = json_object_get(node->json, "special");
+    token->special = json_is_true(value);
+    token->normalized = !token->special;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        value = json_object_get(node->json, flags[i].key);
+        TESS_CHECK(value == NULL || json_is_boolean(value), TESS_E_FORMAT, "%s: '%s' is not true or false", node->what,
+                   flags[i].key);
+        if (value != NULL)
+            *flags[i].value = json_is_true(value);
+    }
+    return TESS_OK;
+}
+
+static tess_status read_token(tess_mem *mem, const tess_node *node, const tess_strings *vocab, tess_added *token)
+{
+    TESS_TRY(tess_node_text(node, "content", &token->content));
+    TESS_CHECK(token->content.size <= TESS_MAX_ADDED_SIZE, TESS_E_UNSUPPORTED, "%s: a token of %zu bytes (at most %d)",
+               node->what, token->content.size, TESS_MAX_ADDED_SIZE);
+    const json_t *id = json_object_get(node->json, "id");
+    TESS_CHECK(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < TESS_MAX_TOKEN_ID,
+               TESS_E_FORMAT, "%s: 'id' is not an integer of 0..%d", node->what, TESS_MAX_TOKEN_ID - 1);
+    token->id = (int32_t)json_integer_value(id);
+    /* A token that the model knows keeps the model's id, as in HF tokenizers. */
+    const tess_string_entry *known = tess_strings_find(vocab, token->content.data, token->content.size);
+    if (known != NULL)
+        token->id = (int32_t)known->value;
+    token->pattern.mem = mem;
+    return read_flags(node, token);
+}
+
+tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
+                            const tess_normalizer *normalizer)
+{
+    if (node->json == NULL || json_is_null(node->json))
+        return TESS_OK;
+    TESS_CHECK(json_is_array(node->json), TESS_E_FORMAT, "%s: expected a list", node->what);
+    tess_norm_scratch scratch = {.mem = set->mem, .text = {{.mem = set->mem}, {.mem = set->mem}}};
+    tess_status status = tess_regex_scratch_create(set->mem, &scratch.regex);
+    for (size_t i = 0; i < json_array_size(node->json) && status == TESS_OK; i++) {
+        tess_node item = {.json = json_array_get(node->json, i)};
+        snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);
+        void *tokens = set->tokens;
+        TESS_GOTO(tess_grow(set->mem, &tokens, &set->capacity, set->n_tokens + 1, sizeof(tess_added), "added tokens"),
+                  done);
+        set->tokens = tokens;
+        tess_added *token = &set->tokens[set->n_tokens++];
+        *token = (tess_added){.content = {.mem = set->mem}, .pattern = {.mem = set->mem}};
+        TESS_GOTO(read_token(set->mem, &item, vocab, token), done);
+        const char *pattern = token->content.data;
+        size_t size = token->content.size;
+        if (token->normalized)
+            TESS_GOTO(tess_normalize(normalizer, &scratch, token->content.data, size, &pattern, &size), done);
+        TESS_GOTO(tess_buffer_append(&token->pattern, pattern, size), done);
+        TESS_GOTO(trie_add(set->mem, token->normalized ? &set->normalized : &set->raw, pattern, size,
+                           (int32_t)set->n_tokens - 1),
+                  done);
+    }
+done:
+    tess_norm_scratch_free(&scratch);
+    return status;
+}
+
+void tess_added_free(tess_added_set *set)
+{
+    for (size_t i = 0; i < set->n_tokens; i++) {
+        tess_buffer_free(&set->tokens[i].content);
+        tess_buffer_free(&set->tokens[i].pattern);
+    }
+    tess_mem_free(set->mem, set->tokens);
+    tess_mem_free(set->mem, set->raw.nodes);
+    tess_mem_free(set->mem, set->normalized.nodes);
+    *set = (tess_added_set){.mem = set->mem};
+}
+
+/* The longest pattern that starts at text[0], -1: none. */
+static int32_t longest(const tess_trie *trie, const char *text, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    int32_t at = trie->root[p[0]] - 1, best = -1;
+    for (size_t i = 1; at >= 0; i++) {
+        if (trie->nodes[at].added >= 0)
+            best = trie->nodes[at].added;
+        if (i >= size)
+            break;
+        at = trie->nodes[at].child;
+        while (at >= 0 && trie->nodes[at].byte != p[i])
+            at = trie->nodes[at].sibling;
+    }
+    return best;
+}
+
+/* The character that ends at text[at). */
+static size_t previous(const char *text, size_t at, uint32_t *c)
+{
+    size_t begin = at - 1;
+    while (begin > 0 && ((unsigned char)text[begin] & 0xc0) == 0x80)
+        begin--;
+    *c = 0;
+    tess_utf8_decode((const uint8_t *)text + begin, at - begin, c);
+    return begin;
+}
+
+static bool stands_alone(const char *text, size_t size, size_t begin, size_t end)
+{
+    uint32_t c = 0;
+    if (begin > 0) {
+        previous(text, begin, &c);
+        if (tess_is_word(c))
+            return false;
+    }
+    if (end < size) {
+        tess_utf8_decode((const uint8_t *)text + end, size - end, &c);
+        if (tess_is_word(c))
+            return false;
+    }
+    return true;
+}
+
+const tess_added *tess_added_find(const tess_added_set *set, const tess_trie *trie, const char *text, size_t size,
+                                  size_t from, size_t floor, size_t *begin, size_t *end, size_t *next)
+{
+    if (!trie->any)
+        return NULL;
+    for (size_t i = from; i < size; i++) {
+        if (trie->root[(unsigned char)text[i]] == 0)
+            continue;
+        int32_t index = longest(trie, text + i, size - i);
+        if (index < 0)
+            continue;
+        const tess_added *token = &set->tokens[index];
+        size_t a = i, b = i + token->pattern.size;
+        if (token->single_word && !stands_alone(text, size, a, b)) {
+            i = b - 1;
+            continue;
+        }
+        /* Matches are looked for right behind the pattern, even in space that it swallows: as HF tokenizers does. */
+        *next = b;
+        uint32_t c = 0;
+        while (token->lstrip && a > floor) {
+            size_t before = previous(text, a, &c);
+            if (before < floor || !tess_is_space(c))
+                break;
+            a = before;
+        }
+        while (token->rstrip && b < size) {
+            int length = tess_utf8_decode((const uint8_t *)text + b, size - b, &c);
+            if (!tess_is_space(c))
+                break;
+            b += (size_t)length;
+        }
+        *begin = a;
+        *end = b;
+        return token;
+    }
+    return NULL;
+}

@@ -1,0 +1,206 @@
+/* From ids to text: a chain of steps over a list of strings, each step in one pass into the other of two lists. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/grow.h"
+#include "data/tokenizer/tokenizer_impl.h"
+#include "data/tokenizer/unicode.h"
+
+/* Strings end to end; string i ends at ends[i]. */
+typedef struct list {
+    tess_buffer bytes;
+    size_t *ends;
+    size_t n, capacity;
+} list;
+
+static tess_status end_string(list *l)
+{
+    void *ends = l->ends;
+    TESS_TRY(tess_grow(l->bytes.mem, &ends, &l->capacity, l->n + 1, sizeof(size_t), "decoder"));
+    l->ends = ends;
+    l->ends[l->n++] = l->bytes.size;
+    return TESS_OK;
+}
+
+static tess_status add_string(list *l, const char *text, size_t size)
+{
+    TESS_TRY(tess_buffer_append(&l->bytes, text, size));
+    return end_string(l);
+}
+
+static const char *string_at(const list *l, size_t i, size_t *size)
+{
+    size_t begin = i > 0 ? l->ends[i - 1] : 0;
+    *size = l->ends[i] - begin;
+    return *size > 0 ? l->bytes.data + begin : "";
+}
+
+static void list_free(list *l)
+{
+    tess_mem_free(l->bytes.mem, l->ends);
+    tess_buffer_free(&l->bytes);
+}
+
+static tess_status byte_level(const list *in, list *out)
+{
+    tess_buffer raw = {.mem = in->bytes.mem};
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < in->n && status == TESS_OK; i++) {
+        size_t size;
+        const char *text = string_at(in, i, &size);
+        bool all;
+        status = tess_bytes_from_alphabet(text, size, &raw, &all);
+        if (status == TESS_OK && !all)
+            status = tess_buffer_append(&raw, text, size);
+    }
+    if (status == TESS_OK)
+        status = tess_utf8_repair(raw.data, raw.size, &out->bytes);
+    tess_buffer_free(&raw);
+    return status == TESS_OK ? end_string(out) : status;
+}
+
+/* "<0x0A>" -> 10, -1: something else. */
+static int fallback_byte(const char *text, size_t size)
+{
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return -1;
+    const char hex[3] = {text[3], text[4], '\0'};
+    char *end;
+    long value = strspn(hex, "0123456789abcdefABCDEF") == 2 ? strtol(hex, &end, 16) : -1;
+    return (int)value;
+}
+
+/* A run of byte tokens: its text when it is UTF-8, else U+FFFD for each. */
+static tess_status end_run(tess_buffer *run, list *out)
+{
+    if (run->size == 0)
+        return TESS_OK;
+    if (tess_utf8_valid(run->data, run->size) == run->size) {
+        TESS_TRY(add_string(out, run->data, run->size));
+    } else {
+        for (size_t i = 0; i < run->size; i++)
+            TESS_TRY(add_string(out, "\xef\xbf\xbd", 3));
+    }
+    run->size = 0;
+    return TESS_OK;
+}
+
+static tess_status byte_fallback(const list *in, list *out)
+{
+    tess_buffer run = {.mem = in->bytes.mem};
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < in->n && status == TESS_OK; i++) {
+        size_t size;
+        const char *text = string_at(in, i, &size);
+        int byte = fallback_byte(text, size);
+        if (byte >= 0) {
+            char b = (char)byte;
+            status = tess_buffer_append(&run, &b, 1);
+            continue;
+        }
+        status = end_run(&run, out);
+        if (status == TESS_OK)
+            status = add_string(out, text, size);
+    }
+    if (status == TESS_OK)
+        status = end_run(&run, out);
+    tess_buffer_free(&run);
+    return status;
+}
+
+static tess_status replace(const char *text, size_t size, const tess_buffer *from, const tess_buffer *to,
+                           tess_buffer *out)
+{
+    for (size_t at = 0; at < size;) {
+        const char *hit = from->size > 0 ? memmem(text + at, size - at, from->data, from->size) : NULL;
+        size_t end = hit != NULL ? (size_t)(hit - text) : size;
+        TESS_TRY(tess_buffer_append(out, text + at, end - at));
+        if (hit != NULL)
+            TESS_TRY(tess_buffer_append(out, to->data, to->size));
+        at = end + (hit != NULL ? from->size : 0);
+    }
+    return TESS_OK;
+}
+
+static void strip(const tess_decode_step *step, const char **text, size_t *size)
+{
+    const tess_buffer *c = &step->from;
+    for (int i = 0; i < step->start && *size >= c->size && memcmp(*text, c->data, c->size) == 0; i++) {
+        *text += c->size;
+        *size -= c->size;
+    }
+    for (int i = 0; i < step->stop && *size >= c->size && memcmp(*text + *size - c->size, c->data, c->size) == 0; i++)
+        *size -= c->size;
+}
+
+static tess_status each(const tess_decode_step *step, const list *in, list *out)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        size_t size;
+        const char *text = string_at(in, i, &size);
+        if (step->kind == TESS_DECODE_STRIP) {
+            strip(step, &text, &size);
+            TESS_TRY(tess_buffer_append(&out->bytes, text, size));
+        } else {
+            const tess_buffer nothing = {0};
+            bool drop = step->kind == TESS_DECODE_METASPACE && step->drop_first && i == 0;
+            TESS_TRY(replace(text, size, &step->from, drop ? &nothing : &step->to, &out->bytes));
+        }
+        TESS_TRY(end_string(out));
+    }
+    return TESS_OK;
+}
+
+static tess_status run_step(const tess_decode_step *step, const list *in, list *out)
+{
+    out->bytes.size = 0;
+    out->n = 0;
+    switch (step->kind) {
+    case TESS_DECODE_BYTE_LEVEL:
+        return byte_level(in, out);
+    case TESS_DECODE_BYTE_FALLBACK:
+        return byte_fallback(in, out);
+    case TESS_DECODE_FUSE:
+        return add_string(out, in->bytes.data, in->bytes.size);
+    case TESS_DECODE_REPLACE:
+    case TESS_DECODE_STRIP:
+    case TESS_DECODE_METASPACE:
+        break;
+    }
+    return each(step, in, out);
+}
+
+static tess_status collect(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, list *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        TESS_CHECK(ids[i] >= 0 && ids[i] < t->n_tokens && t->tokens[ids[i]].text != NULL, TESS_E_INVALID,
+                   "decode: id %d (number %zu) is not in the vocabulary of %lld tokens", ids[i], i,
+                   (long long)t->n_tokens);
+        const tess_token *token = &t->tokens[ids[i]];
+        if (!(skip_special && token->special))
+            TESS_TRY(add_string(out, token->text, token->size));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, tess_buffer *text)
+{
+    list lists[2] = {{.bytes = {.mem = t->mem}}, {.bytes = {.mem = t->mem}}};
+    int turn = 0;
+    tess_status status = collect(t, ids, n, skip_special, &lists[0]);
+    for (int i = 0; i < t->decoder.n_steps && status == TESS_OK; i++, turn = 1 - turn)
+        status = run_step(&t->decoder.steps[i], &lists[turn], &lists[1 - turn]);
+    const list *last = &lists[turn];
+    for (size_t i = 0; i < last->n && status == TESS_OK; i++) {
+        size_t size;
+        const char *string = string_at(last, i, &size);
+        if (i > 0 && !t->decoder.present)
+            status = tess_buffer_append(text, " ", 1);
+        if (status == TESS_OK)
+            status = tess_buffer_append(text, string, size);
+    }
+    list_free(&lists[0]);
+    list_free(&lists[1]);
+    /* An empty text is a text: callers read text->data. */
+    return status == TESS_OK ? tess_buffer_append(text, "", 0) : status;
+}

@@ -1,0 +1,159 @@
+#include <string.h>
+
+#include "data/grow.h"
+#include "data/tokenizer/tokenizer_impl.h"
+#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/word_cache.h"
+
+struct tess_encoder {
+    tess_mem *mem;
+    const tess_tokenizer *tokenizer;
+    tess_word *words; /* (TESS_WORD_SLOTS) */
+    tess_regex_scratch *regex;
+    tess_norm_scratch norm;
+    tess_bpe_scratch bpe;
+    tess_buffer pre[TESS_MAX_STEPS];
+    tess_buffer repaired;
+    tess_ids *ids; /* of the call at work */
+};
+
+tess_status tess_ids_append(tess_ids *ids, int32_t id)
+{
+    if (ids->size == ids->capacity) {
+        void *data = ids->data;
+        TESS_TRY(tess_grow(ids->mem, &data, &ids->capacity, ids->size + 1, sizeof(int32_t), "token ids"));
+        ids->data = data;
+    }
+    ids->data[ids->size++] = id;
+    return TESS_OK;
+}
+
+void tess_ids_free(tess_ids *ids)
+{
+    tess_mem_free(ids->mem, ids->data);
+    *ids = (tess_ids){.mem = ids->mem};
+}
+
+tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)
+{
+    void *block;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_encoder), "encoder", &block));
+    tess_encoder *encoder = block;
+    encoder->mem = mem;
+    encoder->tokenizer = tokenizer;
+    encoder->norm = (tess_norm_scratch){.mem = mem, .text = {{.mem = mem}, {.mem = mem}}};
+    encoder->bpe.mem = mem;
+    encoder->repaired.mem = mem;
+    for (int i = 0; i < TESS_MAX_STEPS; i++)
+        encoder->pre[i].mem = mem;
+    tess_status status =
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_WORD_SLOTS, sizeof(tess_word), "word cache", &block);
+    if (status == TESS_OK) {
+        encoder->words = block;
+        status = tess_regex_scratch_create(mem, &encoder->regex);
+    }
+    if (status == TESS_OK)
+        status = tess_regex_scratch_create(mem, &encoder->norm.regex);
+    if (status != TESS_OK) {
+        tess_encoder_destroy(&encoder);
+        return status;
+    }
+    *out = encoder;
+    return TESS_OK;
+}
+
+void tess_encoder_destroy(tess_encoder **out)
+{
+    tess_encoder *encoder = *out;
+    if (encoder == NULL)
+        return;
+    tess_mem_free(encoder->mem, encoder->words);
+    tess_regex_scratch_destroy(&encoder->regex);
+    tess_norm_scratch_free(&encoder->norm);
+    tess_bpe_scratch_free(&encoder->bpe);
+    for (int i = 0; i < TESS_MAX_STEPS; i++)
+        tess_buffer_free(&encoder->pre[i]);
+    tess_buffer_free(&encoder->repaired);
+    tess_mem_free(encoder->mem, encoder);
+    *out = NULL;
+}
+
+static tess_status encode_piece(void *context, const char *piece, size_t size)
+{
+    tess_encoder *encoder = context;
+    tess_ids *ids = encoder->ids;
+    const tess_bpe *bpe = &encoder->tokenizer->bpe;
+    if (size > TESS_WORD_BYTES)
+        return tess_bpe_encode(bpe, &encoder->bpe, piece, size, ids);
+    uint32_t hash;
+    bool hit;
+    tess_word *slot = tess_word_find(encoder->words, piece, size, &hash, &hit);
+    if (hit) {
+        for (int i = 0; i < slot->n_ids; i++)
+            TESS_TRY(tess_ids_append(ids, slot->ids[i]));
+        return TESS_OK;
+    }
+    size_t before = ids->size;
+    TESS_TRY(tess_bpe_encode(bpe, &encoder->bpe, piece, size, ids));
+    if (ids->size - before <= TESS_WORD_IDS)
+        tess_word_put(slot, piece, size, hash, ids->data + before, ids->size - before);
+    return TESS_OK;
+}
+
+/* Normalized text between added tokens. */
+static tess_status encode_plain(tess_encoder *encoder, const char *text, size_t size, bool at_start)
+{
+    const tess_pre_run run = {.pre = &encoder->tokenizer->pre,
+                              .regex = encoder->regex,
+                              .text = encoder->pre,
+                              .at_start = at_start,
+                              .emit = encode_piece,
+                              .context = encoder};
+    return tess_pre_tokenize(&run, text, size);
+}
+
+/* Raw text between the added tokens that match raw text. */
+static tess_status encode_raw(tess_encoder *encoder, const char *text, size_t size, bool at_start)
+{
+    const tess_tokenizer *t = encoder->tokenizer;
+    TESS_TRY(tess_normalize(&t->normalizer, &encoder->norm, text, size, &text, &size));
+    size_t floor = 0, from = 0, begin, end;
+    const tess_added *token;
+    while ((token = tess_added_find(&t->added, &t->added.normalized, text, size, from, floor, &begin, &end, &from)) !=
+           NULL) {
+        if (floor < begin)
+            TESS_TRY(encode_plain(encoder, text + floor, begin - floor, at_start && floor == 0));
+        TESS_TRY(tess_ids_append(encoder->ids, token->id));
+        floor = end;
+    }
+    return floor < size ? encode_plain(encoder, text + floor, size - floor, at_start && floor == 0) : TESS_OK;
+}
+
+tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bool add_special, tess_ids *ids)
+{
+    const tess_tokenizer *t = encoder->tokenizer;
+    encoder->ids = ids;
+    size_t valid = tess_utf8_valid(text, size);
+    if (valid < size) {
+        encoder->repaired.size = 0;
+        TESS_TRY(tess_buffer_append(&encoder->repaired, text, valid));
+        TESS_TRY(tess_utf8_repair(text + valid, size - valid, &encoder->repaired));
+        text = encoder->repaired.data;
+        size = encoder->repaired.size;
+    }
+    for (int i = 0; add_special && i < t->special.n_before; i++)
+        TESS_TRY(tess_ids_append(ids, t->special.before[i]));
+    size_t floor = 0, from = 0, begin, end;
+    const tess_added *token;
+    while ((token = tess_added_find(&t->added, &t->added.raw, text, size, from, floor, &begin, &end, &from)) != NULL) {
+        if (floor < begin)
+            TESS_TRY(encode_raw(encoder, text + floor, begin - floor, floor == 0));
+        TESS_TRY(tess_ids_append(ids, token->id));
+        floor = end;
+    }
+    if (floor < size)
+        TESS_TRY(encode_raw(encoder, text + floor, size - floor, floor == 0));
+    for (int i = 0; add_special && i < t->special.n_after; i++)
+        TESS_TRY(tess_ids_append(ids, t->special.after[i]));
+    return TESS_OK;
+}

@@ -1,0 +1,192 @@
+#include "data/tokenizer/tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "data/tokenizer/tokenizer_impl.h"
+#include "data/tokenizer/unicode.h"
+
+enum { MAX_FILE = 256 << 20 };
+
+/* Bytes of text that a token of the model stands for. */
+static tess_status count_bytes(const tess_tokenizer *t, tess_token *token, tess_buffer *work)
+{
+    token->n_bytes = token->size;
+    if (t->bpe.byte_level) {
+        bool all;
+        work->size = 0;
+        TESS_TRY(tess_bytes_from_alphabet(token->text, token->size, work, &all));
+        if (all)
+            token->n_bytes = (uint32_t)work->size;
+        return TESS_OK;
+    }
+    if (t->bpe.byte_fallback && token->size == 6 && memcmp(token->text, "<0x", 3) == 0) {
+        token->n_bytes = 1;
+        return TESS_OK;
+    }
+    /* U+2581 stands for a space. */
+    for (const char *p = token->text;
+         (p = memmem(p, token->size - (size_t)(p - token->text), "\xe2\x96\x81", 3)) != NULL; p += 3)
+        token->n_bytes -= 2;
+    return TESS_OK;
+}
+
+static tess_status index_vocab(tess_tokenizer *t, const char *what)
+{
+    const tess_strings *vocab = &t->bpe.vocab;
+    for (size_t i = 0; i < vocab->n_entries; i++) {
+        const tess_string_entry *entry = &vocab->entries[i];
+        tess_token *token = &t->tokens[entry->value];
+        TESS_CHECK(token->text == NULL, TESS_E_FORMAT, "%s: model: vocab: two tokens have the id %lld", what,
+                   (long long)entry->value);
+        *token = (tess_token){.text = tess_strings_key(vocab, entry), .size = entry->size};
+        if (token->size == 0)
+            token->text = "";
+    }
+    return TESS_OK;
+}
+
+/* Fills the table by id: the vocabulary, then the added tokens over it. */
+static tess_status index_tokens(tess_tokenizer *t, const char *what)
+{
+    int64_t highest = -1;
+    for (size_t i = 0; i < t->bpe.vocab.n_entries; i++)
+        highest = t->bpe.vocab.entries[i].value > highest ? t->bpe.vocab.entries[i].value : highest;
+    for (size_t i = 0; i < t->added.n_tokens; i++)
+        highest = t->added.tokens[i].id > highest ? t->added.tokens[i].id : highest;
+    void *block;
+    TESS_TRY(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)highest + 1, sizeof(tess_token), "token table", &block));
+    t->tokens = block;
+    t->n_tokens = highest + 1;
+    TESS_TRY(index_vocab(t, what));
+    for (size_t i = 0; i < t->added.n_tokens; i++) {
+        const tess_added *added = &t->added.tokens[i];
+        tess_token *token = &t->tokens[added->id];
+        TESS_CHECK(token->text == NULL || (token->size == added->content.size &&
+                                           memcmp(token->text, added->content.data, token->size) == 0),
+                   TESS_E_FORMAT, "%s: added_tokens[%zu]: id %d already belongs to '%.64s'", what, i, added->id,
+                   token->text);
+        *token = (tess_token){.text = added->content.data,
+                              .size = (uint32_t)added->content.size,
+                              .n_bytes = added->special ? 0 : (uint32_t)added->content.size,
+                              .special = added->special};
+    }
+    for (int i = 0; i < t->special.n_before + t->special.n_after; i++) {
+        int32_t id = i < t->special.n_before ? t->special.before[i] : t->special.after[i - t->special.n_before];
+        TESS_CHECK(id < t->n_tokens && t->tokens[id].text != NULL, TESS_E_FORMAT,
+                   "%s: post_processor: id %d is not in the vocabulary", what, id);
+    }
+    tess_buffer work = {.mem = t->mem};
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < t->bpe.vocab.n_entries && status == TESS_OK; i++) {
+        tess_token *token = &t->tokens[t->bpe.vocab.entries[i].value];
+        if (!token->special)
+            status = count_bytes(t, token, &work);
+    }
+    tess_buffer_free(&work);
+    return status;
+}
+
+static tess_status read_parts(tess_tokenizer *t, const tess_node *root)
+{
+    TESS_CHECK(json_is_object(root->json), TESS_E_FORMAT, "%s: expected a JSON object", root->what);
+    const json_t *version = json_object_get(root->json, "version");
+    TESS_CHECK(version == NULL || (json_is_string(version) && strcmp(json_string_value(version), "1.0") == 0),
+               TESS_E_UNSUPPORTED, "%s: version: only \"1.0\" is known", root->what);
+    tess_node node = tess_node_member(root, "normalizer");
+    TESS_TRY(tess_normalizer_read(t->mem, &node, &t->normalizer));
+    node = tess_node_member(root, "pre_tokenizer");
+    TESS_TRY(tess_pre_tokenizer_read(t->mem, &node, &t->pre));
+    node = tess_node_member(root, "model");
+    TESS_TRY(tess_bpe_read(&t->bpe, &node, t->pre.byte_level));
+    node = tess_node_member(root, "added_tokens");
+    TESS_TRY(tess_added_read(&t->added, &node, &t->bpe.vocab, &t->normalizer));
+    node = tess_node_member(root, "post_processor");
+    TESS_TRY(tess_template_read(&node, &t->special));
+    node = tess_node_member(root, "decoder");
+    TESS_TRY(tess_decoder_read(t->mem, &node, &t->decoder));
+    return index_tokens(t, root->what);
+}
+
+static tess_status from_json(tess_mem *mem, const json_t *json, const char *what, tess_tokenizer **out)
+{
+    void *block;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_tokenizer), "tokenizer", &block));
+    tess_tokenizer *t = block;
+    t->mem = t->bpe.mem = t->bpe.vocab.mem = t->bpe.words.mem = t->added.mem = mem;
+    tess_node root = {.json = json};
+    snprintf(root.what, sizeof(root.what), "%.200s", what);
+    tess_status status = read_parts(t, &root);
+    if (status != TESS_OK)
+        tess_tokenizer_destroy(&t);
+    *out = t;
+    return status;
+}
+
+tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, const char *what,
+                                 tess_tokenizer **tokenizer)
+{
+    json_t *json;
+    *tokenizer = NULL;
+    TESS_TRY(tess_json_parse(text, size, what, true, &json));
+    tess_status status = from_json(mem, json, what, tokenizer);
+    json_decref(json);
+    return status;
+}
+
+tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer)
+{
+    char file[4096];
+    json_t *json;
+    *tokenizer = NULL;
+    if (tess_os_is_dir(path)) {
+        TESS_TRY(tess_os_join(file, sizeof(file), path, "tokenizer.json"));
+        path = file;
+    }
+    TESS_TRY(tess_json_load(path, MAX_FILE, &json));
+    tess_status status = from_json(mem, json, path, tokenizer);
+    json_decref(json);
+    return status;
+}
+
+void tess_tokenizer_destroy(tess_tokenizer **tokenizer)
+{
+    tess_tokenizer *t = *tokenizer;
+    if (t == NULL)
+        return;
+    tess_normalizer_free(&t->normalizer);
+    tess_pre_tokenizer_free(&t->pre);
+    tess_bpe_free(&t->bpe);
+    tess_added_free(&t->added);
+    tess_decoder_free(&t->decoder);
+    tess_mem_free(t->mem, t->tokens);
+    tess_mem_free(t->mem, t);
+    *tokenizer = NULL;
+}
+
+int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer)
+{
+    return tokenizer->n_tokens;
+}
+
+int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *text)
+{
+    size_t size = strlen(text);
+    const tess_string_entry *entry = tess_strings_find(&tokenizer->bpe.vocab, text, size);
+    if (entry != NULL)
+        return (int32_t)entry->value;
+    for (size_t i = 0; i < tokenizer->added.n_tokens; i++) {
+        const tess_added *added = &tokenizer->added.tokens[i];
+        if (added->content.size == size && memcmp(added->content.data, text, size) == 0)
+            return added->id;
+    }
+    return -1;
+}
+
+int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && id < tokenizer->n_tokens ? tokenizer->tokens[id].n_bytes : 0;
+}

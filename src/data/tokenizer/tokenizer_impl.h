@@ -1,0 +1,269 @@
+/* The parts of a tokenizer, in the order in which text runs through them. Private to this folder.
+ *
+ *   text -> added tokens that match raw text -> normalizer -> added tokens that match normalized text -> pre-tokenizer
+ *        -> BPE of each piece -> post-processor */
+#ifndef TESS_DATA_TOKENIZER_IMPL_H
+#define TESS_DATA_TOKENIZER_IMPL_H
+
+#include <jansson.h>
+
+#include "base/text/text.h"
+#include "data/tokenizer/regex.h"
+#include "data/tokenizer/strings.h"
+#include "data/tokenizer/tokenizer.h"
+
+enum {
+    TESS_MAX_STEPS = 16, /* of a normalizer, pre-tokenizer or decoder sequence */
+    TESS_MAX_TOKEN_ID = 1 << 22,
+    TESS_MAX_TEMPLATE = 16,    /* special tokens on each side */
+    TESS_MAX_ADDED_SIZE = 4096 /* bytes of an added token */
+};
+
+/* A JSON value in a file, and how messages name it ("tokenizer.json: pre_tokenizer"). */
+typedef struct tess_node {
+    const json_t *json;
+    char what[256];
+} tess_node;
+
+/* ---- Normalizer
+ * ------------------------------------------------------------------------------------------------------ */
+typedef enum tess_norm_kind {
+    TESS_NORM_NFC,
+    TESS_NORM_NFD,
+    TESS_NORM_NFKC,
+    TESS_NORM_NFKD,
+    TESS_NORM_PREPEND,
+    TESS_NORM_REPLACE
+} tess_norm_kind;
+
+typedef struct tess_norm_step {
+    tess_norm_kind kind;
+    tess_buffer text;    /* PREPEND: what; REPLACE: with what */
+    tess_buffer pattern; /* REPLACE: a literal ... */
+    tess_regex *regex;   /* ... or a regex */
+} tess_norm_step;
+
+typedef struct tess_normalizer {
+    tess_norm_step steps[TESS_MAX_STEPS];
+    int n_steps;
+} tess_normalizer;
+
+/* Two buffers that steps write in turn, and code points. */
+typedef struct tess_norm_scratch {
+    tess_buffer text[2];
+    tess_mem *mem;
+    int32_t *points;
+    size_t points_capacity;
+    tess_regex_scratch *regex;
+} tess_norm_scratch;
+
+tess_status tess_normalizer_read(tess_mem *mem, const tess_node *node, tess_normalizer *normalizer);
+void tess_normalizer_free(tess_normalizer *normalizer);
+/* *out points to `text` when nothing changes, else into the scratch until the next call. */
+tess_status tess_normalize(const tess_normalizer *normalizer, tess_norm_scratch *scratch, const char *text, size_t size,
+                           const char **out, size_t *out_size);
+void tess_norm_scratch_free(tess_norm_scratch *scratch);
+
+/* normal_form.c: appends the normal form of `kind`. */
+tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
+                             tess_buffer *out);
+/* Bytes at the start of `text` that the form leaves alone, whatever follows. */
+size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size);
+
+/* ---- Added tokens
+ * ---------------------------------------------------------------------------------------------------- */
+typedef struct tess_added {
+    int32_t id;
+    tess_buffer content, pattern; /* pattern: what is looked for (the content, normalized when `normalized`) */
+    bool single_word, lstrip, rstrip, normalized, special;
+} tess_added;
+
+/* A trie over patterns: leftmost-longest matches. */
+typedef struct tess_trie_node {
+    int32_t child, sibling; /* -1: none */
+    int32_t added;          /* index of the token that ends here, -1 */
+    unsigned char byte;
+} tess_trie_node;
+
+typedef struct tess_trie {
+    int32_t root[256]; /* node + 1; 0: none */
+    tess_trie_node *nodes;
+    size_t n_nodes, capacity;
+    bool any;
+} tess_trie;
+
+typedef struct tess_added_set {
+    tess_mem *mem;
+    tess_added *tokens;
+    size_t n_tokens, capacity;
+    tess_trie raw, normalized;
+} tess_added_set;
+
+/* The tokens, from the list at the top of the file. `vocab`: the model's. */
+tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
+                            const tess_normalizer *normalizer);
+void tess_added_free(tess_added_set *set);
+/* The first match at or after `from` (*begin..*end with the space it swallows; `floor`: where the last one ended).
+ * *next: where to look on. NULL: none. */
+const tess_added *tess_added_find(const tess_added_set *set, const tess_trie *trie, const char *text, size_t size,
+                                  size_t from, size_t floor, size_t *begin, size_t *end, size_t *next);
+
+/* ---- Pre-tokenizer
+ * --------------------------------------------------------------------------------------------------- */
+typedef enum tess_pre_kind {
+    TESS_PRE_PREFIX,    /* `text` in front, unless the piece starts with it */
+    TESS_PRE_METASPACE, /* ' ' -> `text`, then `text` in front as `prepend` says */
+    TESS_PRE_SPLIT
+} tess_pre_kind;
+
+typedef enum tess_split_behavior {
+    TESS_SPLIT_ISOLATED,
+    TESS_SPLIT_REMOVED,
+    TESS_SPLIT_MERGED_WITH_PREVIOUS,
+    TESS_SPLIT_MERGED_WITH_NEXT,
+    TESS_SPLIT_CONTIGUOUS
+} tess_split_behavior;
+
+typedef enum tess_prepend { TESS_PREPEND_ALWAYS, TESS_PREPEND_FIRST, TESS_PREPEND_NEVER } tess_prepend;
+
+typedef struct tess_pre_step {
+    tess_pre_kind kind;
+    tess_buffer text; /* SPLIT: the literal to split at, when there is no regex */
+    tess_regex *regex;
+    tess_split_behavior behavior;
+    tess_prepend prepend;
+    bool invert;
+} tess_pre_step;
+
+typedef struct tess_pre_tokenizer {
+    tess_pre_step steps[TESS_MAX_STEPS];
+    int n_steps;
+    bool byte_level; /* pieces reach the model as characters of GPT-2's alphabet */
+} tess_pre_tokenizer;
+
+typedef tess_status (*tess_piece_fn)(void *context, const char *piece, size_t size);
+
+typedef struct tess_pre_run {
+    const tess_pre_tokenizer *pre;
+    tess_regex_scratch *regex;
+    tess_buffer *text; /* (TESS_MAX_STEPS) scratch of each step */
+    bool at_start;     /* the text is the beginning of the input */
+    tess_piece_fn emit;
+    void *context;
+} tess_pre_run;
+
+extern const char tess_gpt2_regex[];
+
+tess_status tess_pre_tokenizer_read(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre);
+void tess_pre_tokenizer_free(tess_pre_tokenizer *pre);
+tess_status tess_pre_tokenize(const tess_pre_run *run, const char *text, size_t size);
+
+/* ---- Model
+ * ----------------------------------------------------------------------------------------------------------- */
+typedef struct tess_merge {
+    uint64_t pair; /* left << 32 | right; ~0: free */
+    uint32_t rank;
+    int32_t id;
+} tess_merge;
+
+typedef struct tess_bpe {
+    tess_mem *mem;
+    tess_strings vocab; /* text as in the file -> id */
+    tess_strings words; /* ignore_merges, byte level: raw bytes -> id */
+    tess_merge *merges;
+    uint64_t merge_mask;
+    bool byte_level, byte_fallback, fuse_unk, ignore_merges;
+    int32_t unk_id;
+    int32_t symbols[256]; /* byte level: of each byte; else of ASCII characters. -1: none */
+    int32_t bytes[256];   /* byte_fallback: of "<0xNN>" */
+} tess_bpe;
+
+typedef struct tess_symbol {
+    int32_t id, prev, next; /* neighbours by index, -1: none; id -1: merged away */
+} tess_symbol;
+
+typedef struct tess_candidate {
+    uint32_t rank;
+    int32_t at, id;
+} tess_candidate;
+
+typedef struct tess_bpe_scratch {
+    tess_mem *mem;
+    tess_symbol *symbols;
+    size_t n_symbols, symbols_capacity;
+    tess_candidate *heap;
+    size_t n_heap, heap_capacity;
+} tess_bpe_scratch;
+
+tess_status tess_bpe_read(tess_bpe *bpe, const tess_node *node, bool byte_level);
+void tess_bpe_free(tess_bpe *bpe);
+/* Appends the ids of one piece. */
+tess_status tess_bpe_encode(const tess_bpe *bpe, tess_bpe_scratch *scratch, const char *piece, size_t size,
+                            tess_ids *ids);
+void tess_bpe_scratch_free(tess_bpe_scratch *scratch);
+
+/* ---- Decoder
+ * --------------------------------------------------------------------------------------------------------- */
+typedef enum tess_decode_kind {
+    TESS_DECODE_BYTE_LEVEL,
+    TESS_DECODE_BYTE_FALLBACK,
+    TESS_DECODE_FUSE,
+    TESS_DECODE_REPLACE,
+    TESS_DECODE_STRIP,
+    TESS_DECODE_METASPACE
+} tess_decode_kind;
+
+typedef struct tess_decode_step {
+    tess_decode_kind kind;
+    tess_buffer from, to; /* REPLACE, METASPACE; STRIP: the character is `from` */
+    int start, stop;      /* STRIP: how many at most */
+    bool drop_first;      /* METASPACE: the first token's prefix */
+} tess_decode_step;
+
+typedef struct tess_decoder {
+    tess_decode_step steps[TESS_MAX_STEPS];
+    int n_steps;
+    bool present; /* without a decoder tokens are joined by spaces */
+} tess_decoder;
+
+tess_status tess_decoder_read(tess_mem *mem, const tess_node *node, tess_decoder *decoder);
+void tess_decoder_free(tess_decoder *decoder);
+
+/* ---- The whole
+ * ------------------------------------------------------------------------------------------------------- */
+typedef struct tess_token {
+    const char *text; /* NULL: no such id; owned by the vocabulary or the added tokens */
+    uint32_t size;
+    uint32_t n_bytes; /* of the text it stands for; 0 for special tokens */
+    bool special;
+} tess_token;
+
+typedef struct tess_template {
+    int32_t before[TESS_MAX_TEMPLATE], after[TESS_MAX_TEMPLATE];
+    int n_before, n_after;
+} tess_template;
+
+struct tess_tokenizer {
+    tess_mem *mem;
+    tess_normalizer normalizer;
+    tess_pre_tokenizer pre;
+    tess_bpe bpe;
+    tess_added_set added;
+    tess_template special;
+    tess_decoder decoder;
+    tess_token *tokens; /* (n_tokens) by id */
+    int64_t n_tokens;
+};
+
+tess_status tess_template_read(const tess_node *node, tess_template *special);
+
+/* Helpers of the readers: the "type" of a step (TESS_E_FORMAT when there is none); a member as a node; a string
+ * member's bytes. */
+tess_status tess_node_type(const tess_node *node, const char **type);
+tess_node tess_node_member(const tess_node *node, const char *key);
+tess_node tess_node_item(const tess_node *node, const char *list, size_t index);
+tess_status tess_node_text(const tess_node *node, const char *key, tess_buffer *text);
+/* {"String": ...} into `literal` or {"Regex": ...} into *regex; both only when both are asked for. */
+tess_status tess_node_pattern(tess_mem *mem, const tess_node *node, tess_buffer *literal, tess_regex **regex);
+
+#endif

@@ -1,0 +1,42 @@
+/* Ids of words seen lately: most words of a text are few, so most never reach the merges. Fixed size; a new word takes
+ * its slot from an old one. */
+#ifndef TESS_DATA_WORD_CACHE_H
+#define TESS_DATA_WORD_CACHE_H
+
+#include <string.h>
+
+#include "data/tokenizer/strings.h"
+
+enum { TESS_WORD_BYTES = 26, TESS_WORD_IDS = 8, TESS_WORD_SLOTS = 1 << 15 };
+
+/* One cache line. */
+typedef struct tess_word {
+    uint32_t hash;
+    uint8_t size; /* 0: free */
+    uint8_t n_ids;
+    char bytes[TESS_WORD_BYTES];
+    int32_t ids[TESS_WORD_IDS];
+} tess_word;
+
+_Static_assert(sizeof(tess_word) == 64, "a word is a cache line");
+
+/* The slot of a word of 1..TESS_WORD_BYTES bytes; *hit: it holds that word. */
+static inline tess_word *tess_word_find(tess_word *words, const char *word, size_t size, uint32_t *hash, bool *hit)
+{
+    *hash = (uint32_t)tess_strings_hash(word, size);
+    tess_word *slot = &words[*hash & (TESS_WORD_SLOTS - 1)];
+    *hit = slot->hash == *hash && slot->size == size && memcmp(slot->bytes, word, size) == 0;
+    return slot;
+}
+
+static inline void tess_word_put(tess_word *slot, const char *word, size_t size, uint32_t hash, const int32_t *ids,
+                                 size_t n_ids)
+{
+    slot->hash = hash;
+    slot->size = (uint8_t)size;
+    slot->n_ids = (uint8_t)n_ids;
+    memcpy(slot->bytes, word, size);
+    memcpy(slot->ids, ids, n_ids * sizeof(*ids));
+}
+
+#endif
