@@ -135,12 +135,9 @@ static inline double reference_row_sumsq(const float *x, int64_t n)
     double sums[16] = {0};
     for (int64_t i = 0; i < n; i++)
         sums[i % 16] += (double)x[i] * (double)x[i];
-    for (int width = 8; width > 0; width /= 2) {
-        double next[16];
+    for (int width = 8; width > 0; width /= 2)
         for (int i = 0; i < width; i++)
-            next[i] = sums[2 * i] + sums[2 * i + 1];
-        memcpy(sums, next, sizeof(double) * (size_t)width);
-    }
+            sums[i] += sums[i + width];
     return sums[0];
 }
 

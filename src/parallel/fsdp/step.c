@@ -23,8 +23,7 @@ tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
     return TESS_OK;
 }
 
-/* Closes the micro-batch under way: every hook was called, deferred gradients leave. */
-static tess_status end_micro(tess_fsdp *fsdp, const char *call)
+static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
@@ -34,10 +33,18 @@ static tess_status end_micro(tess_fsdp *fsdp, const char *call)
         TESS_CHECK(!unit->in_backward, TESS_E_INVALID,
                    "unit '%s': %s while the backward of micro-batch %d is open; post_backward is missing", unit->name,
                    call, fsdp->micro);
-        TESS_CHECK(unit->backward_done || unit->n_trainable == 0, TESS_E_INVALID,
-                   "unit '%s': %s, but micro-batch %d had no backward; a unit without use still owes a zero gradient",
-                   unit->name, call, fsdp->micro);
     }
+    for (int u = 0; u < fsdp->n_units; u++)
+        TESS_CHECK(fsdp->units[u]->backward_done || fsdp->units[u]->n_trainable == 0, TESS_E_INVALID,
+                   "unit '%s': %s, but micro-batch %d had no backward; a unit without use still owes a zero gradient",
+                   fsdp->units[u]->name, call, fsdp->micro);
+    return TESS_OK;
+}
+
+/* Closes the micro-batch under way: every hook was called, deferred gradients leave. */
+static tess_status end_micro(tess_fsdp *fsdp, const char *call)
+{
+    TESS_TRY(check_hooks(fsdp, call));
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
         tess_unit *unit = fsdp->units[u];
         if (unit->kept) {
