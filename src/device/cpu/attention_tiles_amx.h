@@ -1,0 +1,196 @@
+/* Operands of bf16 attention on AMX tiles (16 rows of 64 bytes): packing, and products of 2 x 2 tiles.
+ *
+ * TDPBF16PS adds to each float of C the 32 products of a row of A and a column of B: those of even and of odd k apart,
+ * then both. An element of C knows nothing of its neighbours, and swapping the operands swaps factors only: so scores
+ * may be computed as K Q^T, whose left operand is K as it lies in memory, and come out with a query a lane.
+ *
+ *   A tile: 16 rows of 32 bf16.   B tile: 16 pairs of k, each 16 columns of (even, odd).   C tile: 16 rows of 16
+ * floats. */
+#ifndef TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
+#define TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
+
+#include "device/cpu/vmath_avx512.h"
+
+#include "device/cpu/attention_impl.h"
+#include "device/cpu/transpose_avx512_impl.h"
+
+enum {
+    TILE_ROWS = 16,
+    TILE_K = 32,
+    TILE_BF16 = 512,  /* elements of an A or B tile */
+    TILE_FLOATS = 256 /* of a C tile */
+};
+
+typedef struct __attribute__((packed)) tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+static const tile_config full_tiles = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS},
+};
+
+static void tiles_enter(void)
+{
+    _tile_loadconfig(&full_tiles);
+}
+
+static void tiles_leave(void)
+{
+    _tile_release();
+}
+
+/* TILELOADD is opaque to gcc: what was stored before must be in memory. */
+static inline void tiles_fence(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Head size up to whole steps of k. */
+static inline int64_t padded_head(const tess_attention *a)
+{
+    return attention_div_up(a->head_size, TILE_K) * TILE_K;
+}
+
+static inline __mmask32 first_bf16(int64_t n)
+{
+    return n >= 32 ? 0xFFFFFFFFu : n <= 0 ? 0 : (1u << n) - 1u;
+}
+
+static inline void store_tile(uint16_t *tile, const __m512i rows[TILE_ROWS])
+{
+    for (int i = 0; i < TILE_ROWS; i++)
+        _mm512_store_si512((void *)(tile + i * TILE_K), rows[i]);
+}
+
+/* Rows of D elements, up to 16 of them, as A tiles side by side: (step of k). Absent rows and elements are 0. */
+static inline void pack_rows(const uint16_t *const *rows, int64_t n, int64_t D, uint16_t *tiles)
+{
+    for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16)
+        for (int64_t r = 0; r < TILE_ROWS; r++)
+            _mm512_store_si512((void *)(tiles + r * TILE_K),
+                               r < n ? _mm512_maskz_loadu_epi16(first_bf16(D - d), rows[r] + d)
+                                     : _mm512_setzero_si512());
+}
+
+/* The same rows as columns of B tiles, (step of k). */
+static inline void pack_rows_turned(const uint16_t *const *rows, int64_t n, int64_t D, uint16_t *tiles)
+{
+    for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16) {
+        __m512i square[TILE_ROWS];
+        for (int64_t r = 0; r < TILE_ROWS; r++)
+            square[r] = r < n ? _mm512_maskz_loadu_epi16(first_bf16(D - d), rows[r] + d) : _mm512_setzero_si512();
+        transpose_16x16_avx512(square);
+        store_tile(tiles, square);
+    }
+}
+
+/* 32 rows as k: pairs of rows interleaved are B tiles of 16 columns d; turned, they are A tiles with rows d. The tile
+ * of columns 16 i starts at tiles + i * step elements, D rounded up to 32. */
+static inline void pack_pairs(const uint16_t *const *rows, int64_t n, int64_t D, bool turned, uint16_t *tiles,
+                              int64_t step)
+{
+    static const uint16_t interleave[2][32] = {{0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                                8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+                                               {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+                                                24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+    const __m512i low = _mm512_loadu_si512(interleave[0]), high = _mm512_loadu_si512(interleave[1]);
+    for (int64_t d = 0; d < D; d += TILE_K, tiles += 2 * step) {
+        const __mmask32 mask = first_bf16(D - d);
+        __m512i left[TILE_ROWS], right[TILE_ROWS];
+        for (int64_t r = 0; r < TILE_ROWS; r++) {
+            const __m512i even = 2 * r < n ? _mm512_maskz_loadu_epi16(mask, rows[2 * r] + d) : _mm512_setzero_si512();
+            const __m512i odd =
+                2 * r + 1 < n ? _mm512_maskz_loadu_epi16(mask, rows[2 * r + 1] + d) : _mm512_setzero_si512();
+            left[r] = _mm512_permutex2var_epi16(even, low, odd);
+            right[r] = _mm512_permutex2var_epi16(even, high, odd);
+        }
+        if (turned) {
+            transpose_16x16_avx512(left);
+            transpose_16x16_avx512(right);
+        }
+        store_tile(tiles, left);
+        store_tile(tiles + step, right);
+    }
+}
+
+/* Four sums, tiles 0..3: (0 1; 2 3). */
+static inline void sums_zero(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+static inline void sums_load(const float *c00, const float *c01, const float *c10, const float *c11)
+{
+    _tile_loadd(0, c00, 64);
+    _tile_loadd(1, c01, 64);
+    _tile_loadd(2, c10, 64);
+    _tile_loadd(3, c11, 64);
+}
+
+static inline void sums_store(float *c00, float *c01, float *c10, float *c11)
+{
+    _tile_stored(0, c00, 64);
+    _tile_stored(1, c01, 64);
+    _tile_stored(2, c10, 64);
+    _tile_stored(3, c11, 64);
+}
+
+/* One step of k: two A tiles by two B tiles. */
+static inline void sums_add(const uint16_t *a0, const uint16_t *a1, int64_t a_row_bytes, const uint16_t *b0,
+                            const uint16_t *b1)
+{
+    _tile_loadd(4, a0, a_row_bytes);
+    _tile_loadd(6, b0, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b1, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, a1, a_row_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+/* 2^x to 3e-6 relative for x <= 0 (probabilities become bf16 anyway), exactly 1 for 0 and 0 for -inf. */
+static inline __m512 exp2_bf16(__m512 x)
+{
+    const __m512 f = _mm512_reduce_ps(x, 0x09); /* x - floor(x); 0 for -inf */
+    __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(0x1.b7f732p-7f), _mm512_set1_ps(0x1.abf868p-5f));
+    p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.ee2450p-3f));
+    p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.62d6c6p-1f));
+    p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(p, x); /* p 2^floor(x) */
+}
+
+/* Rounded to bf16: low in words 0..15, high in words 16..31. */
+static inline __m512i round_pair(__m512 low, __m512 high)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+/* Lane by lane (low, high), as a row of a B tile. */
+static inline __m512i interleave_pair(__m512i rounded)
+{
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, rounded);
+}
+
+/* Lanes of a C tile's row that may see key `base + j`: first[lane] <= base + j <= last[lane]. */
+typedef struct lane_keys {
+    __m512i first, last;
+} lane_keys;
+
+static inline __m512 hide(__m512 scores, const lane_keys *keys, int64_t position)
+{
+    const __m512i key = _mm512_set1_epi32((int32_t)position);
+    const __mmask16 seen = _mm512_cmple_epi32_mask(keys->first, key) & _mm512_cmple_epi32_mask(key, keys->last);
+    return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-__builtin_inff()), scores);
+}
+
+#endif
