@@ -16,10 +16,21 @@ static inline vec v_clamp(vec x, float limit)
     return v_min(v_set(limit), v_max(v_set(-limit), x));
 }
 
-static inline vec v_gelu_sigmoid(vec x)
+/* 2u */
+static inline vec v_gelu_argument(vec x)
 {
     vec cubic = v_fma(v_mul(x, x), v_set(TESS_GELU_CUBIC), v_set(1.0f));
-    return v_sigmoid(v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), cubic));
+    return v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), cubic);
+}
+
+/* s + z s (1 - s) for s = sigmoid(x), where 1 - s keeps its digits when s is near 1. */
+static inline vec v_sigmoid_slope(vec x, vec z)
+{
+    const vec one = v_set(1.0f);
+    vec e = v_exp(v_sub(v_set(0.0f), x));
+    vec s = v_div(one, v_add(one, e));
+    vec rest = v_select(v_less(e, one), v_mul(e, s), v_sub(one, s));
+    return v_mul(s, v_fma(z, rest, one));
 }
 
 static inline vec v_activate(vec x, tess_activation act)
@@ -27,7 +38,7 @@ static inline vec v_activate(vec x, tess_activation act)
     if (act == TESS_ACT_SILU)
         return v_mul(x, v_sigmoid(x));
     if (act == TESS_ACT_GELU_TANH)
-        return v_mul(x, v_gelu_sigmoid(x));
+        return v_mul(x, v_sigmoid(v_gelu_argument(x)));
     vec erf = v_erf(v_mul(x, v_set(0x1.6a09e6p-1f))); /* 1/sqrt(2) */
     return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), erf));
 }
@@ -35,17 +46,14 @@ static inline vec v_activate(vec x, tess_activation act)
 static inline vec v_activate_grad(vec x, tess_activation act)
 {
     const vec one = v_set(1.0f);
-    if (act == TESS_ACT_SILU) { /* s + x s (1 - s) */
+    if (act == TESS_ACT_SILU) {
         x = v_clamp(x, 128.0f);
-        vec s = v_sigmoid(x);
-        return v_mul(s, v_fma(x, v_sub(one, s), one));
+        return v_sigmoid_slope(x, x);
     }
     x = v_clamp(x, 16.0f);
-    if (act == TESS_ACT_GELU_TANH) { /* s + x s (1 - s) (2u)' */
-        vec s = v_gelu_sigmoid(x);
+    if (act == TESS_ACT_GELU_TANH) { /* z = x (2u)' */
         vec slope = v_fma(v_mul(x, x), v_set(3 * TESS_GELU_CUBIC), one);
-        slope = v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), slope);
-        return v_mul(s, v_fma(slope, v_sub(one, s), one));
+        return v_sigmoid_slope(v_gelu_argument(x), v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), slope));
     }
     vec cdf = v_mul(v_set(0.5f), v_add(one, v_erf(v_mul(x, v_set(0x1.6a09e6p-1f)))));
     vec density = v_mul(v_set(0x1.988454p-2f), v_exp(v_mul(v_mul(x, x), v_set(-0.5f)))); /* 1/sqrt(2 pi) */

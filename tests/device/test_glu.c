@@ -1,0 +1,195 @@
+#include "elementwise_test.h"
+
+static const tess_activation activations[] = {TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF};
+
+typedef struct shape {
+    int64_t T, F, stride;
+} shape;
+
+static const shape shapes[] = {{0, 5, 10},  {1, 1, 2},   {3, 15, 30},   {2, 16, 40},    {5, 17, 34},
+                               {4, 31, 70}, {3, 33, 66}, {7, 100, 201}, {101, 257, 514}};
+
+static double activate(double x, tess_activation act)
+{
+    if (act == TESS_ACT_SILU)
+        return x / (1 + exp(-x));
+    if (act == TESS_ACT_GELU_TANH)
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return 0.5 * x * erfc(-x / M_SQRT2);
+}
+
+/* A central difference in float64: good to about 1e-9. */
+static double slope(double x, tess_activation act)
+{
+    const double step = 1e-5;
+    return (activate(x + step, act) - activate(x - step, act)) / (2 * step);
+}
+
+static void activates_everywhere(void)
+{
+    const int64_t n = 40001;
+    float *x = new_array(n, sizeof(*x)), *one = new_array(n, sizeof(*one));
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = (float)(i - n / 2) * 1e-3f;
+        one[i] = 1;
+    }
+    for (size_t a = 0; a < COUNT(activations); a++) {
+        float *want_y = NULL, *want_dx = NULL;
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            float *y = blank_array(n, TESS_F32), *dx = blank_array(n, TESS_F32);
+            EXPECT_OK(s->kernels->act_forward(s, x, y, n, activations[a], TESS_F32));
+            EXPECT_OK(s->kernels->act_backward(s, x, one, dx, n, activations[a], TESS_F32));
+            for (int64_t i = 0; i < n && v == 0; i++) {
+                double f = activate(x[i], activations[a]), g = slope(x[i], activations[a]);
+                expect_near("act", i, y[i], f, 4e-7 * fabs(f) + 6e-8 * fabs(x[i]));
+                expect_near("act'", i, dx[i], g, 1e-6);
+            }
+            if (v == 0) {
+                want_y = y;
+                want_dx = dx;
+                tess_stream_destroy(&s);
+                continue;
+            }
+            expect_bits("act", v, y, want_y, n, TESS_F32);
+            expect_bits("act'", v, dx, want_dx, n, TESS_F32);
+            free(y);
+            free(dx);
+            tess_stream_destroy(&s);
+        }
+        free(want_y);
+        free(want_dx);
+    }
+    free(x);
+    free(one);
+}
+
+/* What overflows inside must not show outside: 0 and 1 are the limits, and only NaN gives NaN. */
+static void extremes(void)
+{
+    const float x[] = {1e30f, -1e30f, 3e38f, -3e38f, 200, -200, 1e-30f, 0, NAN, INFINITY, -INFINITY};
+    const float slope_want[] = {1, 0, 1, 0, 1, 0, 0.5f, 0.5f, NAN, 1, 0};
+    enum { N = sizeof(x) / sizeof(x[0]) };
+    float ones[N], y[N], dx[N];
+    for (int i = 0; i < N; i++)
+        ones[i] = 1;
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        for (size_t a = 0; s != NULL && a < COUNT(activations); a++) {
+            EXPECT_OK(s->kernels->act_forward(s, x, y, N, activations[a], TESS_F32));
+            EXPECT_OK(s->kernels->act_backward(s, x, ones, dx, N, activations[a], TESS_F32));
+            for (int i = 0; i < N; i++) {
+                EXPECT(isnan(slope_want[i]) ? isnan(dx[i]) : fabsf(dx[i] - slope_want[i]) < 1e-6f);
+                if (isfinite(x[i]))
+                    EXPECT(y[i] == (x[i] > 1 ? x[i] : x[i] < -1 ? 0 : x[i] / 2));
+            }
+            EXPECT(isnan(y[8]) && y[9] == INFINITY);
+        }
+        tess_stream_destroy(&s);
+    }
+}
+
+typedef struct answer {
+    void *y, *dgate, *dup;
+} answer;
+
+static answer solve(tess_stream *s, const shape *p, const void *gate_up, const void *dy, tess_activation act,
+                    tess_dtype dtype)
+{
+    answer a = {blank_array(p->T * p->F, dtype), blank_array(p->T * p->stride, dtype), NULL};
+    const void *up = row_at(gate_up, p->stride - p->F, dtype);
+    a.dup = (void *)row_at(a.dgate, p->stride - p->F, dtype);
+    EXPECT_OK(s->kernels->glu_forward(s, gate_up, up, p->stride, a.y, p->T, p->F, act, dtype));
+    EXPECT_OK(
+        s->kernels->glu_backward(s, gate_up, up, p->stride, dy, a.dgate, a.dup, p->stride, p->T, p->F, act, dtype));
+    return a;
+}
+
+static void expect_float64(const shape *p, const void *gate_up, const void *dy, const answer *a, tess_activation act,
+                           tess_dtype dtype)
+{
+    for (int64_t i = 0; i < p->T * p->F; i++) {
+        int64_t at = i / p->F * p->stride + i % p->F, up_at = at + p->stride - p->F;
+        double g = value_at(gate_up, at, dtype), u = value_at(gate_up, up_at, dtype), d = value_at(dy, i, dtype);
+        double y = activate(g, act) * u, dgate = d * u * slope(g, act), dup = d * activate(g, act);
+        expect_near("y", i, value_at(a->y, i, dtype), y, allowed(y, dtype));
+        expect_near("dgate", i, value_at(a->dgate, at, dtype), dgate, allowed(dgate, dtype) + 1e-6 * fabs(d * u));
+        expect_near("dup", i, value_at(a->dgate, up_at, dtype), dup, allowed(dup, dtype));
+    }
+}
+
+static void gates(void)
+{
+    for (size_t i = 0; i < COUNT(shapes) * 6; i++) {
+        const shape *p = &shapes[i / 6];
+        tess_dtype dtype = both_dtypes[i % 2];
+        tess_activation act = activations[i % 6 / 2];
+        int64_t n = p->T * p->stride;
+        void *gate_up = random_array(1, n, 0, 1.5, dtype), *dy = random_array(2, p->T * p->F, 0, 1, dtype);
+        tess_stream *s = open_variant(0);
+        answer want = solve(s, p, gate_up, dy, act, dtype);
+        tess_stream_destroy(&s);
+        expect_float64(p, gate_up, dy, &want, act, dtype);
+        for (size_t v = 1; v < COUNT(variants); v++) {
+            if ((s = open_variant(v)) == NULL)
+                continue;
+            answer a = solve(s, p, gate_up, dy, act, dtype);
+            expect_bits("y", v, a.y, want.y, p->T * p->F, dtype);
+            expect_bits("dgate, dup and what lies between", v, a.dgate, want.dgate, n, dtype);
+            /* Over the inputs. */
+            void *over = copy_array(gate_up, n, dtype), *up = (void *)row_at(over, p->stride - p->F, dtype);
+            EXPECT_OK(
+                s->kernels->glu_backward(s, over, up, p->stride, dy, over, up, p->stride, p->T, p->F, act, dtype));
+            for (int64_t t = 0; t < p->T; t++) {
+                expect_bits("dgate in place", v, row_at(over, t * p->stride, dtype),
+                            row_at(want.dgate, t * p->stride, dtype), p->F, dtype);
+                expect_bits("dup in place", v, row_at(up, t * p->stride, dtype), row_at(want.dup, t * p->stride, dtype),
+                            p->F, dtype);
+            }
+            free(over);
+            free(a.y);
+            free(a.dgate);
+            tess_stream_destroy(&s);
+        }
+        free(want.y);
+        free(want.dgate);
+        free(gate_up);
+        free(dy);
+    }
+}
+
+/* Where an element stands in its vector does not matter: the plain activation of any tail, in place. */
+static void tails(void)
+{
+    for (int64_t n = 0; n <= 35; n++) {
+        for (size_t d = 0; d < COUNT(both_dtypes); d++) {
+            tess_dtype dtype = both_dtypes[d];
+            void *x = random_array(1, 35, 0, 2, dtype), *want = copy_array(x, 35, dtype);
+            tess_stream *s = open_variant(0);
+            EXPECT_OK(s->kernels->act_forward(s, want, want, 35, TESS_ACT_GELU_TANH, dtype));
+            tess_stream_destroy(&s);
+            for (size_t v = 0; v < COUNT(variants); v++) {
+                if ((s = open_variant(v)) == NULL)
+                    continue;
+                void *y = copy_array(row_at(x, 35 - n, dtype), n, dtype);
+                EXPECT_OK(s->kernels->act_forward(s, y, y, n, TESS_ACT_GELU_TANH, dtype));
+                expect_bits("tail", v, y, row_at(want, 35 - n, dtype), n, dtype);
+                free(y);
+                tess_stream_destroy(&s);
+            }
+            free(x);
+            free(want);
+        }
+    }
+}
+
+static const test_case cases[] = {
+    {"activations_agree_with_float64_from_minus_20_to_20", activates_everywhere, 0, 0},
+    {"huge_and_infinite_inputs_have_the_limits", extremes, 0, 0},
+    {"gated_units_agree_with_float64_and_bit_for_bit_across_levels", gates, 0, 0},
+    {"an_element_has_the_same_bits_at_any_place_in_a_vector", tails, 0, 0},
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,152 @@
+#include "elementwise_test.h"
+
+static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 40009};
+
+static void adds(void)
+{
+    for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
+        tess_dtype dtype = both_dtypes[i % 2];
+        int64_t n = sizes[i / 2];
+        void *a = random_array(1, n, 0, 1, dtype), *b = random_array(2, n, 0, 1, dtype);
+        void *want = new_array(n, tess_dtype_size(dtype));
+        for (int64_t k = 0; k < n; k++)
+            put_value(want, k, value_at(a, k, dtype) + value_at(b, k, dtype), dtype);
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            void *y = copy_array(a, n, dtype);
+            EXPECT_OK(s->kernels->add(s, y, b, y, n, dtype));
+            expect_bits("a + b over a", v, y, want, n, dtype);
+            free(y);
+            tess_stream_destroy(&s);
+        }
+        free(a);
+        free(b);
+        free(want);
+    }
+}
+
+/* The order that the table states, spelled out once more here: blocks of 32 tokens, ascending. */
+static void sums_columns(void)
+{
+    const int64_t shapes[][2] = {{0, 9}, {1, 1}, {31, 15}, {32, 16}, {33, 17}, {65, 33}, {100, 100}, {67, 2501}};
+    for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
+        tess_dtype dtype = both_dtypes[i % 2];
+        int64_t T = shapes[i / 2][0], C = shapes[i / 2][1], stride = C + 6;
+        void *dy = random_array(1, T * stride, 0, 1, dtype);
+        float *want = new_array(C, 4), *block = new_array(C, 4);
+        for (int64_t c = 0; c < C; c++) {
+            want[c] = block[c] = 0;
+            for (int64_t t = 0; t < T; t++) {
+                block[c] += (float)value_at(dy, t * stride + c, dtype);
+                if (t % 32 == 31 || t == T - 1) {
+                    want[c] += block[c];
+                    block[c] = 0;
+                }
+            }
+        }
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            float *db = blank_array(C, TESS_F32);
+            EXPECT_OK(s->kernels->column_sum(s, dy, stride, db, T, C, dtype));
+            expect_bits("column sums", v, db, want, C, TESS_F32);
+            free(db);
+            tess_stream_destroy(&s);
+        }
+        free(dy);
+        free(want);
+        free(block);
+    }
+}
+
+/* Level by level: neighbours are added, an odd one out is carried up. */
+static float tree_by_levels(const void *const *x, int n, int64_t i, tess_dtype dtype)
+{
+    float value[16];
+    for (int r = 0; r < n; r++)
+        value[r] = (float)value_at(x[r], i, dtype);
+    for (; n > 1; n = (n + 1) / 2)
+        for (int r = 0; r < (n + 1) / 2; r++)
+            value[r] = 2 * r + 1 < n ? value[2 * r] + value[2 * r + 1] : value[2 * r];
+    return n == 1 ? value[0] : 0;
+}
+
+static void reduces(void)
+{
+    for (int n_inputs = 0; n_inputs <= 16; n_inputs++) {
+        for (size_t i = 0; i < COUNT(sizes) * 4; i++) {
+            tess_dtype dtype = both_dtypes[i % 2];
+            bool accumulate = i % 4 >= 2;
+            int64_t n = sizes[i / 4] < 1000 || n_inputs == 8 ? sizes[i / 4] : 1000;
+            const void *x[16];
+            for (int r = 0; r < n_inputs; r++)
+                x[r] = random_array((uint64_t)r, n, 0, 1, dtype);
+            float *start = random_array(99, n, 0, 1, TESS_F32), *want = new_array(n, 4);
+            for (int64_t k = 0; k < n; k++) {
+                float sum = tree_by_levels(x, n_inputs, k, dtype);
+                want[k] = accumulate ? sum + start[k] : sum;
+            }
+            for (size_t v = 0; v < COUNT(variants); v++) {
+                tess_stream *s = open_variant(v);
+                if (s == NULL)
+                    continue;
+                float *y = copy_array(start, n, TESS_F32);
+                EXPECT_OK(s->kernels->reduce_tree(s, x, n_inputs, dtype, y, n, accumulate));
+                expect_bits("tree", v, y, want, n, TESS_F32);
+                free(y);
+                tess_stream_destroy(&s);
+            }
+            for (int r = 0; r < n_inputs; r++)
+                free((void *)x[r]);
+            free(start);
+            free(want);
+        }
+    }
+}
+
+static void sums_squares(void)
+{
+    const int64_t shapes[][2] = {{0, 5}, {3, 0}, {1, 1}, {2, 15}, {3, 16}, {4, 17}, {2, 33}, {5, 100}, {90, 1009}};
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        int64_t rows = shapes[i][0], C = shapes[i][1];
+        float *x = random_array(1, rows * C, 0, 3, TESS_F32);
+        double *want = new_array(rows, 8), *got = new_array(rows, 8);
+        for (int64_t r = 0; r < rows; r++) {
+            double lane[16] = {0};
+            long double exact = 0;
+            for (int64_t k = 0; k < C; k++) {
+                double square = (double)x[r * C + k] * (double)x[r * C + k];
+                lane[k % 16] += square;
+                exact += square;
+            }
+            for (int width = 8; width > 0; width /= 2)
+                for (int k = 0; k < width; k++)
+                    lane[k] += lane[k + width];
+            want[r] = lane[0];
+            expect_near("sum of squares", r, want[r], (double)exact, 1e-14 * (double)exact);
+        }
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            EXPECT_OK(s->kernels->row_sumsq(s, x, got, rows, C));
+            EXPECT_SAME(got, want, (size_t)rows);
+            tess_stream_destroy(&s);
+        }
+        free(x);
+        free(want);
+        free(got);
+    }
+}
+
+static const test_case cases[] = {
+    {"add_rounds_once_and_works_in_place", adds, 0, 0},
+    {"column_sums_run_in_blocks_of_32_tokens", sums_columns, 0, 0},
+    {"reduce_tree_adds_neighbours_first_for_any_number_of_inputs", reduces, 0, 0},
+    {"row_sums_of_squares_have_16_partial_sums", sums_squares, 0, 0},
+};
+
+TEST_MAIN(cases)
