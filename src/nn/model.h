@@ -44,17 +44,14 @@ double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
 /* Initial values of rows [row_begin, +n_rows): a pure function of (seed, name, element). */
 void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* ---- Where ranks may meet -------------------------------------------------------------------------------------------
- */
-/* A micro-batch of training calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:
- * pre_backward, post_backward. The head's backward follows its forward at once: a unit L+1 that stays gathered saves a
- gather.
+/* ---- Where ranks may meet ---------------------------------------------------------------------------------------- */
+/* Training a micro-batch calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:
+ * pre_backward, post_backward. The head's backward follows its forward at once: keeping unit L+1 saves a gather.
  * Tied weights: unit 0's pre_backward comes right after that of unit L+1 (the head writes the gradient, the embedding
- adds to
- * it) and its post_backward last of all; without backward, pre_forward(0) and post_forward(0) stand inside those of
- unit L+1.
+ * adds to it) and its post_backward last of all; without backward, pre_forward(0) and post_forward(0) stand inside
+ * those of unit L+1.
  *
- w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to
+ * w: the unit's parameters in compute dtype, in order; dw: float32 gradient buffers, NULL entries for frozen ones, to
  * be overwritten. Valid until the matching post call. */
 typedef struct tess_hooks {
     void *self;
@@ -64,8 +61,7 @@ typedef struct tess_hooks {
     tess_status (*post_backward)(void *self, int unit);
 } tess_hooks;
 
-/* ---- A batch
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- A batch ---------------------------------------------------------------------------------------------------- */
 /* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
  * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
 typedef struct tess_kv_cache {

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Makes tests/nn/fixtures: tiny random models of every family with what transformers computes for them.
+
+Per model: config.json as transformers saves it, case.json (a packed batch, loss, greedy tokens, where values lie) and
+expected.bin (float32: logits of all rows, then the gradient of every parameter, of the SUM of -log p over the targets).
+Weights are not stored: both sides make them from the parameter's name (weights() here, fixture_weight() in tests/nn/fixture.h).
+
+Values come from a float64 run (norms and softmax without their float32 casts); the plain float32 run is checked against it.
+Needs torch and transformers. Usage: make_model_fixtures.py OUT_FOLDER
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+MASK = (1 << 64) - 1
+
+
+def weights(name, shape):
+    h = 0xCBF29CE484222325
+    for byte in name.encode():
+        h = ((h ^ byte) * 0x100000001B3) & MASK
+    n = int(np.prod(shape))
+    with np.errstate(over="ignore"):
+        z = np.uint64(h) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    u = (z >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24) - np.float32(0.5)
+    if len(shape) == 2:
+        return u.reshape(shape)
+    u = u * np.float32(0.5)
+    return u + np.float32(1) if name.endswith(".weight") else u
+
+
+def llama(cls="Llama", **kw):
+    base = dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+                num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
+    base.update(kw)
+    config = getattr(transformers, cls + "Config")(**base)
+    return config, getattr(transformers, cls + "ForCausalLM")
+
+
+def rope(kind, **kw):
+    return dict(rope_type=kind, rope_theta=kw.pop("theta", 10000.0), **kw)
+
+
+def gpt2():
+    config = transformers.GPT2Config(vocab_size=97, n_embd=20, n_layer=2, n_head=5, n_positions=48, resid_pdrop=0.0,
+                                     embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)
+    return config, transformers.GPT2LMHeadModel
+
+
+PACKED = [13, 1, 22]
+CASES = {
+    "llama": (*llama(), PACKED),
+    "llama_biases": (*llama(num_attention_heads=4, num_key_value_heads=2, head_dim=10, attention_bias=True, mlp_bias=True,
+                            tie_word_embeddings=True, rope_parameters=rope("linear", factor=2.5)), PACKED),
+    "llama3": (*llama(hidden_size=28, num_attention_heads=2, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True,
+                      num_hidden_layers=3, intermediate_size=29,
+                      rope_parameters=rope("llama3", theta=5000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                           original_max_position_embeddings=32)), PACKED),
+    "llama_dynamic": (*llama(max_position_embeddings=16, rope_parameters=rope("dynamic", factor=2.0)), [29]),
+    "mistral": (*llama("Mistral", sliding_window=5, head_dim=12, num_attention_heads=4, num_key_value_heads=2), PACKED),
+    "qwen2": (*llama("Qwen2", num_hidden_layers=3, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+                     tie_word_embeddings=True, num_attention_heads=4, num_key_value_heads=2, intermediate_size=31,
+                     rope_parameters=rope("yarn", theta=1000.0, factor=4.0, original_max_position_embeddings=16)), PACKED),
+    "qwen3": (*llama("Qwen3", head_dim=14, num_attention_heads=4, num_key_value_heads=2,
+                     rope_parameters=rope("yarn", factor=2.0, original_max_position_embeddings=32, beta_fast=16.0,
+                                          beta_slow=2.0, truncate=False, mscale=1.2, mscale_all_dim=0.7)), PACKED),
+    "gpt2": (*gpt2(), PACKED),
+}
+
+
+def exact_norms(model):
+    """RMSNorm without the cast to float32."""
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = forward.__get__(module)
+
+
+def build(config, cls, dtype, attention):
+    config = type(config).from_dict(config.to_dict())
+    config._attn_implementation = attention
+    model = cls(config).eval()
+    for name, p in model.named_parameters():
+        p.data = torch.from_numpy(weights(name, tuple(p.shape)))
+    model.tie_weights()
+    if dtype == torch.float64:
+        exact_norms(model)
+    return model.to(dtype)
+
+
+def run(model, sequences, targets):
+    model.zero_grad()
+    logits, loss = [], torch.zeros((), dtype=torch.float64)
+    for ids, target in zip(sequences, targets):
+        out = model(torch.tensor([ids]), use_cache=False).logits[0]
+        loss = loss + torch.nn.functional.cross_entropy(out, torch.tensor(target), ignore_index=-1, reduction="sum")
+        logits.append(out.detach().double().numpy())
+    loss.backward()
+    grads = {name: p.grad.double().numpy() for name, p in model.named_parameters()}
+    return np.concatenate(logits), loss.item(), grads
+
+
+def far(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+def greedy(model, prompt, n):
+    ids = list(prompt)
+    for _ in range(n):
+        with torch.no_grad():
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    return ids[len(prompt):]
+
+
+def make(folder, name, config, cls, lengths):
+    rng = np.random.default_rng(7)
+    sequences = [rng.integers(0, config.vocab_size, n).tolist() for n in lengths]
+    targets = [s[1:] + [int(rng.integers(0, config.vocab_size))] for s in sequences]
+    targets[0][2] = targets[-1][0] = targets[-1][9] = -1
+    logits, loss, grads = run(build(config, cls, torch.float64, "sdpa"), sequences, targets)
+    model = build(config, cls, torch.float32, "eager")
+    logits32, loss32, grads32 = run(model, sequences, targets)
+    worst = max(far(logits32, logits), abs(loss32 - loss) / loss, max(far(grads32[n], grads[n]) for n in grads))
+    assert worst < 2e-5, f"{name}: float32 is {worst:.2g} from float64"
+
+    out = folder / name
+    out.mkdir(parents=True, exist_ok=True)
+    model.config.save_pretrained(out)
+    case = {
+        "ids": sum(sequences, []), "targets": sum(targets, []),
+        "cu_seqlens": np.cumsum([0] + lengths).tolist(), "max_position": max(lengths + [40 if len(lengths) > 1 else 0]),
+        "loss": loss,
+        "prompt": 5, "greedy": greedy(model, sequences[0][:5], 12) if len(lengths) > 1 else [],
+        "grads": [{"name": n, "shape": list(g.shape)} for n, g in grads.items()],
+    }
+    (out / "case.json").write_text(json.dumps(case) + "\n")
+    blob = np.concatenate([logits.ravel()] + [g.ravel() for g in grads.values()]).astype("<f4").tobytes()
+    (out / "expected.bin").write_bytes(blob)
+    print(f"{name}: {len(blob)} bytes, float32 within {worst:.2g}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    torch.manual_seed(0)
+    for name, (config, cls, lengths) in CASES.items():
+        make(pathlib.Path(sys.argv[1]), name, config, cls, lengths)
