@@ -1,0 +1,47 @@
+/* The command line: one file per subcommand, its flags in a table, no logic of its own.
+ * Exit codes: 0 done, 1 failed, 2 bad input (nothing was written), 130 interrupted, 128+n killed by signal n. */
+#ifndef TESS_CLI_CLI_H
+#define TESS_CLI_CLI_H
+
+#include "tessera/memory.h"
+#include "train/weights.h"
+
+typedef struct cli_flag {
+    const char *name;  /* "--prompt", or "-n" */
+    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch */
+    const char *help;
+    const char **text; /* where the value goes (switch: "" when given) */
+} cli_flag;
+
+typedef struct cli_command {
+    const char *name, *arguments, *help;
+    int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
+} cli_command;
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_BAD_INPUT = 2, CLI_INTERRUPTED = 130 };
+
+/* Sorts argv[1..] into flags and positionals (which are moved to the front of argv + 1; their number is returned). On
+ * -h or --help prints the usage and returns -1; on a bad flag prints why and returns -2. */
+int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags);
+
+/* Prints the chain of the newest failure as "tessera: ..." and returns the exit code for `status`. */
+int cli_fail(tess_status status);
+/* Prints "tessera: <message>" with the usage of `command`; returns CLI_BAD_INPUT. */
+int cli_misuse(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* NULL text leaves *value alone. TESS_E_INVALID names the flag and the range. */
+tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value);
+tess_status cli_number(const char *flag, const char *text, double min, double max, double *value);
+/* "bfloat16" or "float32"; NULL: TESS_DTYPE_COUNT. */
+tess_status cli_dtype(const char *flag, const char *text, tess_dtype *dtype);
+
+/* Prints warnings of the library to stderr. */
+tess_reporter cli_reporter(void);
+
+/* A line on a terminal that is written over, nothing elsewhere: "what: 42%  1.2 M tokens". */
+void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_status_clear(void);
+
+extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_info;
+
+#endif

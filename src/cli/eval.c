@@ -1,0 +1,76 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "train/model_folder.h"
+
+static tess_status print_token(void *context, int64_t position, int32_t token, float logprob)
+{
+    char number[40];
+    (void)context;
+    printf("{\"position\": %lld, \"token\": %d, \"logprob\": %s}\n", (long long)position, token,
+           tess_format_float(logprob, number, sizeof(number)));
+    return TESS_OK;
+}
+
+static void show_progress(void *context, int64_t n_tokens)
+{
+    char text[32];
+    (void)context;
+    cli_status_line("evaluated %s tokens", tess_format_count((double)n_tokens, text, sizeof(text)));
+}
+
+static int run(int argc, char **argv)
+{
+    const char *data = NULL, *per_token = NULL, *seq_text = NULL, *dtype_text = NULL, *threads_text = NULL,
+               *json = NULL;
+    const cli_flag flags[] = {
+        {"--data", "FILE", "text, or .jsonl with one document a line", &data},
+        {"--per-token", NULL, "JSON lines: position, token id, log-probability", &per_token},
+        {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", &seq_text},
+        {"--json", NULL, "the result as one JSON line", &json},
+        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
+        {"--threads", "N", "default: all cores", &threads_text},
+    };
+    int n = cli_parse(argc, argv, &cli_eval, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n != 1 || data == NULL)
+        return cli_misuse(&cli_eval, n != 1 ? "name one model folder" : "--data FILE is missing");
+
+    tess_mem *mem = NULL;
+    tess_model_folder m = {0};
+    tess_evaluation result;
+    tess_dtype dtype;
+    int64_t seq_len = 0, threads = 0;
+    tess_reporter reporter = cli_reporter();
+    tess_status status;
+    TESS_GOTO(cli_int("--seq-len", seq_text, 2, 1 << 24, &seq_len), parsed);
+    TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
+    TESS_GOTO(cli_dtype("--dtype", dtype_text, &dtype), parsed);
+    TESS_GOTO(tess_mem_create(&mem), parsed);
+    TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, (int)threads, &reporter, &m), parsed);
+    status =
+        tess_evaluate_file(&m, data, seq_len, per_token != NULL ? print_token : NULL, show_progress, NULL, &result);
+    tess_model_folder_close(&m);
+    cli_status_clear();
+    if (status == TESS_OK && json != NULL) {
+        char loss[40], bits[40];
+        printf("{\"loss\": %s, \"perplexity\": %.6g, \"bits_per_byte\": %s, \"n_tokens\": %lld, \"n_bytes\": %lld}\n",
+               tess_format_double(result.loss, loss, sizeof(loss)), result.perplexity,
+               tess_format_double(result.bits_per_byte, bits, sizeof(bits)), (long long)result.n_tokens,
+               (long long)result.n_bytes);
+    } else if (status == TESS_OK) {
+        fprintf(per_token != NULL ? stderr : stdout,
+                "loss %.4f  perplexity %.2f  bits per byte %.4f  (%lld tokens, %lld bytes)\n", result.loss,
+                result.perplexity, result.bits_per_byte, (long long)result.n_tokens, (long long)result.n_bytes);
+    }
+parsed:
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? CLI_OK : cli_fail(status);
+}
+
+const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]", "loss, perplexity and bits per byte of a text",
+                              run};

@@ -1,0 +1,195 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "train/model_folder.h"
+
+enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
+
+/* What a generation keeps per prompt, and how it is shown. */
+typedef struct session {
+    tess_model_folder m;
+    tess_mem *mem;
+    const char *logprobs; /* given: JSON lines instead of text */
+    int n_prompts;
+    tess_ids prompts[MOST_PROMPTS], texts[MOST_PROMPTS];
+    size_t shown; /* bytes of the only prompt's text already printed */
+} session;
+
+static tess_status show_new_text(session *s, bool last)
+{
+    tess_buffer text = {.mem = s->mem};
+    tess_status status = tess_decode(s->m.tokenizer, s->texts[0].data, s->texts[0].size, true, &text);
+    /* A character may still be incomplete: U+FFFD at the end waits for its other bytes. */
+    size_t end = text.size;
+    if (status == TESS_OK && !last && end >= 3 && memcmp(text.data + end - 3, "\xef\xbf\xbd", 3) == 0)
+        end -= 3;
+    if (status == TESS_OK && end > s->shown) {
+        fwrite(text.data + s->shown, 1, end - s->shown, stdout);
+        fflush(stdout);
+        s->shown = end;
+    }
+    tess_buffer_free(&text);
+    return status;
+}
+
+static tess_status on_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+{
+    session *s = context;
+    char number[40];
+    if (s->logprobs != NULL) {
+        printf("{\"prompt\": %d, \"position\": %lld, \"token\": %d, \"logprob\": %s, \"generated\": %s}\n", prompt,
+               (long long)position, token, tess_format_float(logprob, number, sizeof(number)),
+               generated ? "true" : "false");
+        return TESS_OK;
+    }
+    if (!generated)
+        return TESS_OK;
+    TESS_TRY(tess_ids_append(&s->texts[prompt], token));
+    return s->n_prompts == 1 ? show_new_text(s, false) : TESS_OK;
+}
+
+static tess_status add_prompt(session *s, tess_encoder *encoder, const char *text, size_t size)
+{
+    TESS_CHECK(s->n_prompts < MOST_PROMPTS, TESS_E_INVALID, "more than %d prompts", MOST_PROMPTS);
+    int i = s->n_prompts++;
+    s->prompts[i].mem = s->texts[i].mem = s->mem;
+    TESS_TRY(tess_encode(encoder, text, size, true, &s->prompts[i]));
+    TESS_CHECK(s->prompts[i].size > 0, TESS_E_INVALID, "prompt %d is empty: a model continues text", i);
+    for (size_t k = 0; k < s->prompts[i].size; k++)
+        TESS_TRY(tess_ids_append(&s->texts[i], s->prompts[i].data[k]));
+    return TESS_OK;
+}
+
+/* One prompt a line. */
+static tess_status add_file(session *s, tess_encoder *encoder, const char *path)
+{
+    char *text;
+    size_t size;
+    TESS_TRY_CTX(tess_os_read(s->mem, path, FILE_LIMIT, &text, &size), "--prompts");
+    tess_status status = TESS_OK;
+    for (size_t at = 0; at < size && status == TESS_OK;) {
+        const char *newline = memchr(text + at, '\n', size - at);
+        size_t n = newline != NULL ? (size_t)(newline - text) - at : size - at;
+        if (n > 0)
+            status = add_prompt(s, encoder, text + at, n);
+        at += n + 1;
+    }
+    tess_mem_free(s->mem, text);
+    TESS_TRY(status);
+    TESS_CHECK(s->n_prompts > 0, TESS_E_INVALID, "%s holds no prompt: one a line", path);
+    return TESS_OK;
+}
+
+static tess_status generate(session *s, int64_t max_new_tokens, const tess_sampling *sampling, int64_t batch)
+{
+    tess_prompt prompts[MOST_PROMPTS];
+    int64_t longest = 0, limit = tess_model_config_max_length(&s->m.config);
+    for (int i = 0; i < s->n_prompts; i++) {
+        prompts[i] = (tess_prompt){s->prompts[i].data, (int64_t)s->prompts[i].size};
+        longest = prompts[i].n > longest ? prompts[i].n : longest;
+    }
+    TESS_CHECK(longest < limit, TESS_E_INVALID,
+               "a prompt has %lld tokens; the model takes %lld and needs room for new ones", (long long)longest,
+               (long long)limit);
+    int64_t length = longest + max_new_tokens < limit ? longest + max_new_tokens : limit;
+    tess_generator_options options = {.dtype = s->m.dtype,
+                                      .max_length = length > longest + 1 ? length : longest + 1,
+                                      .n_slots = batch < s->n_prompts ? batch : s->n_prompts};
+    tess_generator *generator;
+    TESS_TRY(tess_generator_create(s->m.stream, s->m.model, &s->m.hooks, &options, &generator));
+    if (s->n_prompts == 1 && s->logprobs == NULL)
+        TESS_TRY(show_new_text(s, false));
+    tess_status status = tess_generate(generator, prompts, s->n_prompts, max_new_tokens, sampling,
+                                       s->m.config.eos_token_id, s->m.config.n_eos, on_token, s);
+    tess_generator_destroy(&generator);
+    return status;
+}
+
+static tess_status show_results(session *s)
+{
+    if (s->logprobs != NULL)
+        return TESS_OK;
+    if (s->n_prompts == 1) {
+        TESS_TRY(show_new_text(s, true));
+        putchar('\n');
+        return TESS_OK;
+    }
+    for (int i = 0; i < s->n_prompts; i++) {
+        tess_buffer text = {.mem = s->mem};
+        tess_status status = tess_decode(s->m.tokenizer, s->texts[i].data, s->texts[i].size, true, &text);
+        if (status == TESS_OK)
+            printf("--- prompt %d\n%s\n", i, text.data);
+        tess_buffer_free(&text);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *prompt = NULL, *file = NULL, *max_new = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL,
+               *seed = NULL, *dtype_text = NULL, *threads_text = NULL, *logprobs = NULL, *batch_text = NULL;
+    const cli_flag flags[] = {
+        {"--prompt", "TEXT", "text to continue", &prompt},
+        {"--prompts", "FILE", "one prompt a line, generated together", &file},
+        {"--max-new-tokens", "N", "(128)", &max_new},
+        {"--temperature", "T", "0 is greedy (0.8)", &temperature},
+        {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", &top_k},
+        {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", &top_p},
+        {"--seed", "N", "(0)", &seed},
+        {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", &logprobs},
+        {"--batch", "N", "prompts that run at once (8)", &batch_text},
+        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
+        {"--threads", "N", "default: all cores", &threads_text},
+    };
+    int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n != 1 || (prompt == NULL) == (file == NULL))
+        return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
+
+    static session s;
+    int64_t max_new_tokens = 128, top_k_value = 0, seed_value = 0, threads = 0, batch = 8;
+    tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
+    tess_dtype dtype;
+    tess_reporter reporter = cli_reporter();
+    tess_encoder *encoder = NULL;
+    tess_status status;
+    TESS_GOTO(cli_int("--max-new-tokens", max_new, 0, 1 << 24, &max_new_tokens), parsed);
+    TESS_GOTO(cli_number("--temperature", temperature, 0, 100, &sampling.temperature), parsed);
+    TESS_GOTO(cli_int("--top-k", top_k, 0, 1 << 30, &top_k_value), parsed);
+    TESS_GOTO(cli_number("--top-p", top_p, 0, 1, &sampling.top_p), parsed);
+    TESS_GOTO(cli_int("--seed", seed, 0, INT64_MAX, &seed_value), parsed);
+    TESS_GOTO(cli_int("--batch", batch_text, 1, 4096, &batch), parsed);
+    TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
+    TESS_GOTO(cli_dtype("--dtype", dtype_text, &dtype), parsed);
+    sampling.top_k = top_k_value;
+    sampling.seed = (uint64_t)seed_value;
+    s.logprobs = logprobs;
+    TESS_GOTO(tess_mem_create(&s.mem), parsed);
+    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, (int)threads, &reporter, &s.m), parsed);
+    TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
+    status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);
+    if (status == TESS_OK)
+        status = generate(&s, max_new_tokens, &sampling, batch);
+    if (status == TESS_OK)
+        status = show_results(&s);
+opened:
+    for (int i = 0; i < s.n_prompts; i++) {
+        tess_ids_free(&s.prompts[i]);
+        tess_ids_free(&s.texts[i]);
+    }
+    tess_encoder_destroy(&encoder);
+    tess_model_folder_close(&s.m);
+parsed:
+    tess_mem_destroy(&s.mem);
+    return status == TESS_OK ? CLI_OK : cli_fail(status);
+}
+
+const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT [options]", "continue text with a trained model",
+                                  run};

@@ -1,0 +1,118 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "device/kernels.h"
+#include "nn/model.h"
+#include "train/config.h"
+
+static tess_status print_machine(void)
+{
+    char features[512];
+    const tess_kernels *kernels;
+    TESS_TRY(tess_kernels_select(NULL, &kernels));
+    printf("tessera %s\n", TESS_VERSION);
+    printf("cpu:     %d cores; %s\n", tess_os_cores(), tess_cpu_features(features, sizeof(features)));
+    printf("kernels: %s (TESSERA_CPU=ref|avx2|avx512|amx overrides)\n", kernels->name);
+    return TESS_OK;
+}
+
+/* Every option with its value; where it is not the default, the default too. */
+static tess_status print_options(const tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++) {
+        printf("\n%s: %s\n", tables[t].section, tables[t].help);
+        for (int i = 0; i < tables[t].n_rows; i++) {
+            const tess_option *row = &tables[t].rows[i];
+            char value[2048], setting[2560];
+            TESS_TRY(tess_options_format(row, config, value, sizeof(value)));
+            snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
+            printf("  %-34s %s", setting, row->help);
+            if (row->choices != NULL)
+                printf(" (%s)", row->choices);
+            if (strcmp(value, row->fallback) != 0)
+                printf(" [default %s]", row->fallback[0] != '\0' ? row->fallback : "empty");
+            putchar('\n');
+        }
+    }
+    return TESS_OK;
+}
+
+static tess_status print_model(tess_mem *mem, const char *path)
+{
+    tess_model_config config;
+    tess_model *model;
+    char text[128];
+    TESS_TRY(tess_model_config_load(path, &config));
+    TESS_TRY(tess_model_create(mem, &config, &model));
+    int64_t total = tess_model_count(model);
+    printf("\n%s: %s, %s parameters in %d tensors\n", path, tess_family_name(config.family),
+           tess_format_count((double)total, text, sizeof(text)), tess_model_n_params(model));
+    printf(
+        "  hidden %lld, feed-forward %lld, %lld layers, %lld heads (%lld key/value) of %lld, vocabulary %lld%s, %lld "
+        "positions\n",
+        (long long)config.hidden_size, (long long)config.intermediate_size, (long long)config.n_layers,
+        (long long)config.n_heads, (long long)config.n_kv_heads, (long long)config.head_size,
+        (long long)config.vocab_size, config.tied ? " (tied head)" : "", (long long)config.max_position);
+    char size16[32], size32[32];
+    printf("  weights %s in bfloat16; training state (master, gradient, two moments) %s over all ranks\n",
+           tess_format_bytes(2.0 * (double)total, size16, sizeof(size16)),
+           tess_format_bytes(16.0 * (double)total, size32, sizeof(size32)));
+    for (int unit = 0; unit < tess_model_n_units(model); unit++) {
+        int first, n;
+        tess_model_unit_params(model, unit, &first, &n);
+        printf("  unit %s\n", tess_model_unit_name(model, unit));
+        for (int i = first; i < first + n; i++) {
+            const tess_param *param = tess_model_param(model, i);
+            printf("    %-56s %-18s %12lld\n", param->name, tess_shape_format(&param->shape, text, sizeof(text)),
+                   (long long)tess_shape_count(&param->shape));
+        }
+    }
+    tess_model_destroy(&model);
+    return TESS_OK;
+}
+
+/* What `target` is decides what there is to say: nothing, a model's folder or config.json, or a run's configuration. */
+static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides)
+{
+    static tess_config config;
+    char path[1024];
+    TESS_TRY(print_machine());
+    if (target != NULL && tess_os_is_dir(target)) {
+        TESS_TRY(tess_os_join(path, sizeof(path), target, "config.json"));
+        return print_model(mem, path);
+    }
+    size_t n = target != NULL ? strlen(target) : 0;
+    if (n > 5 && strcmp(target + n - 5, ".json") == 0)
+        return print_model(mem, target);
+    TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
+    TESS_TRY(print_options(&config));
+    if (config.model.config[0] != '\0')
+        return print_model(mem, config.model.config);
+    if (config.model.path[0] != '\0') {
+        TESS_TRY(tess_os_join(path, sizeof(path), config.model.path, "config.json"));
+        return print_model(mem, path);
+    }
+    return TESS_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    tess_mem *mem = NULL;
+    int n = cli_parse(argc, argv, &cli_info, NULL, 0);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = print_about(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0);
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? CLI_OK : cli_fail(status);
+}
+
+const cli_command cli_info = {"info", "[CONFIG.yaml [section.key=value ...] | MODEL_DIR | config.json]",
+                              "this machine, every option with its value, a model's parameters", run};

@@ -1,0 +1,47 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/options.h"
+#include "cli/cli.h"
+
+static const cli_command *const commands[] = {&cli_train,   &cli_eval, &cli_generate, &cli_tokenize,
+                                              &cli_convert, &cli_run,  &cli_info};
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out)
+{
+    fputs("Tessera " TESS_VERSION ": train language models across processes, fully sharded.\n\n", out);
+    for (int i = 0; i < N_COMMANDS; i++) {
+        const char *end = strchrnul(commands[i]->help, '\n');
+        fprintf(out, "  tessera %-9s %.*s\n", commands[i]->name, (int)(end - commands[i]->help), commands[i]->help);
+    }
+    fputs("\ntessera COMMAND --help says more.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    const char *names[N_COMMANDS];
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_BAD_INPUT;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("tessera " TESS_VERSION);
+        return CLI_OK;
+    }
+    for (int i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(argv[1], names[i]) == 0)
+            return commands[i]->run(argc - 1, argv + 1);
+    }
+    const char *nearest = tess_options_nearest(argv[1], names, N_COMMANDS);
+    if (nearest != NULL)
+        fprintf(stderr, "tessera: no command '%s': did you mean '%s'?\n", argv[1], nearest);
+    else
+        fprintf(stderr, "tessera: no command '%s': `tessera help` lists them\n", argv[1]);
+    return CLI_BAD_INPUT;
+}

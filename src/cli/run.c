@@ -1,0 +1,38 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+#include "comm/launch.h"
+
+enum { MOST_RANKS = 1024 };
+
+static int run(int argc, char **argv)
+{
+    const char *ranks = NULL, *grace = NULL;
+    int64_t n_ranks = 1;
+    double grace_s = 5;
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "processes to start (1)", &ranks},
+        {"--grace", "SECONDS", "time that the others get to end once a rank is lost (5)", &grace}};
+    int n = cli_parse(argc, argv, &cli_run, flags, 2);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n == 0)
+        return cli_misuse(&cli_run, "name the program to run");
+    tess_status status = cli_int("-n", ranks, 1, MOST_RANKS, &n_ranks);
+    if (status == TESS_OK)
+        status = cli_number("--grace", grace, 0, 1e6, &grace_s);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    argv[n + 1] = NULL;
+    tess_launch_result result;
+    status = tess_launch((int)n_ranks, argv + 1, grace_s, &result);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    if (result.report[0] != '\0')
+        fprintf(stderr, "tessera: %s\n", result.report);
+    return result.exit_code;
+}
+
+const cli_command cli_run = {"run", "[-n RANKS] -- PROGRAM [ARGUMENTS ...]",
+                             "start a program that uses libtessera as N ranks", run};

@@ -1,0 +1,154 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "data/tokenizer/tokenizer.h"
+
+/* A whole file, or standard input for NULL or "-". */
+static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text)
+{
+    char chunk[65536];
+    FILE *file = stdin;
+    text->mem = mem;
+    if (path != NULL && strcmp(path, "-") != 0) {
+        tess_mapping mapping;
+        TESS_TRY(tess_os_map(path, &mapping));
+        tess_status status = tess_buffer_append(text, mapping.data, mapping.size);
+        tess_os_unmap(&mapping);
+        return status;
+    }
+    for (size_t n; (n = fread(chunk, 1, sizeof(chunk), file)) > 0;)
+        TESS_TRY(tess_buffer_append(text, chunk, n));
+    return tess_buffer_append(text, "", 0);
+}
+
+static tess_status train(tess_mem *mem, const char *const *files, int n_files, int64_t vocab, const char *out)
+{
+    tess_buffer text = {.mem = mem}, json = {.mem = mem};
+    static const char *const specials[] = {"<|endoftext|>"};
+    double begin = tess_os_now_s();
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_files && status == TESS_OK; i++)
+        status = read_input(mem, files[i], &text);
+    cli_status_line("training on %zu bytes ...", text.size);
+    if (status == TESS_OK)
+        status = tess_bpe_train(mem, text.data, text.size, vocab, specials, 1, &json);
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(out, json.data, json.size);
+    cli_status_clear();
+    if (status == TESS_OK)
+        printf("%s: %lld tokens from %zu bytes of text in %.1f s\n", out, (long long)vocab, text.size,
+               tess_os_now_s() - begin);
+    tess_buffer_free(&text);
+    tess_buffer_free(&json);
+    return status;
+}
+
+static tess_status encode(tess_mem *mem, const char *tokenizer_path, const char *file, const char *literal,
+                          bool special)
+{
+    tess_tokenizer *tokenizer = NULL;
+    tess_encoder *encoder = NULL;
+    tess_buffer text = {.mem = mem};
+    tess_ids ids = {.mem = mem};
+    tess_status status;
+    TESS_GOTO(tess_tokenizer_load(mem, tokenizer_path, &tokenizer), opened);
+    TESS_GOTO(tess_encoder_create(mem, tokenizer, &encoder), opened);
+    status = literal != NULL ? tess_buffer_append(&text, literal, strlen(literal)) : read_input(mem, file, &text);
+    if (status == TESS_OK)
+        status = tess_encode(encoder, text.data, text.size, special, &ids);
+    for (size_t i = 0; status == TESS_OK && i < ids.size; i++)
+        printf("%d%c", ids.data[i], i + 1 < ids.size ? ' ' : '\n');
+opened:
+    tess_ids_free(&ids);
+    tess_buffer_free(&text);
+    tess_encoder_destroy(&encoder);
+    tess_tokenizer_destroy(&tokenizer);
+    return status;
+}
+
+static tess_status parse_ids(const tess_buffer *text, tess_ids *ids)
+{
+    char *at = text->data;
+    for (;;) {
+        at += strspn(at, " \t\r\n,[]");
+        if (*at == '\0')
+            return TESS_OK;
+        char *end;
+        long id = strtol(at, &end, 10);
+        TESS_CHECK(end != at && id >= 0 && id <= INT32_MAX, TESS_E_INVALID, "'%.20s' is not a token id", at);
+        TESS_TRY(tess_ids_append(ids, (int32_t)id));
+        at = end;
+    }
+}
+
+static tess_status decode(tess_mem *mem, const char *tokenizer_path, const char *file, const char *literal,
+                          bool skip_special)
+{
+    tess_tokenizer *tokenizer = NULL;
+    tess_buffer input = {.mem = mem}, text = {.mem = mem};
+    tess_ids ids = {.mem = mem};
+    tess_status status;
+    TESS_GOTO(tess_tokenizer_load(mem, tokenizer_path, &tokenizer), opened);
+    status = literal != NULL ? tess_buffer_append(&input, literal, strlen(literal)) : read_input(mem, file, &input);
+    if (status == TESS_OK)
+        status = parse_ids(&input, &ids);
+    if (status == TESS_OK)
+        status = tess_decode(tokenizer, ids.data, ids.size, skip_special, &text);
+    if (status == TESS_OK && text.size > 0)
+        fwrite(text.data, 1, text.size, stdout);
+opened:
+    tess_ids_free(&ids);
+    tess_buffer_free(&text);
+    tess_buffer_free(&input);
+    tess_tokenizer_destroy(&tokenizer);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *vocab_text = NULL, *out = NULL, *literal = NULL, *special = NULL;
+    int64_t vocab = 4096;
+    tess_mem *mem = NULL;
+    const cli_flag flags[] = {
+        {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", &vocab_text},
+        {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", &out},
+        {"--text", "TEXT", "encode, decode: this instead of a file", &literal},
+        {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", &special},
+    };
+    int n = cli_parse(argc, argv, &cli_tokenize, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n < 2)
+        return cli_misuse(&cli_tokenize, "say what to do, and with which file");
+    tess_status status = cli_int("--vocab-size", vocab_text, 257, 1000000, &vocab);
+    if (status == TESS_OK)
+        status = tess_mem_create(&mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    const char *file = n > 2 ? argv[3] : NULL;
+    if (strcmp(argv[1], "train") == 0)
+        status = train(mem, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
+    else if (strcmp(argv[1], "encode") == 0)
+        status = encode(mem, argv[2], file, literal, special != NULL);
+    else if (strcmp(argv[1], "decode") == 0)
+        status = decode(mem, argv[2], file, literal, special == NULL);
+    else {
+        tess_mem_destroy(&mem);
+        return cli_misuse(&cli_tokenize, "'%s' is neither train, encode nor decode", argv[1]);
+    }
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? CLI_OK : cli_fail(status);
+}
+
+const cli_command cli_tokenize = {
+    "tokenize", "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE]",
+    "train a byte-level BPE, or turn text into ids and back\n"
+    "TOKENIZER is a tokenizer.json or a folder that holds one; without FILE, standard input is "
+    "read.",
+    run};

@@ -1,0 +1,162 @@
+#include "cli/train_view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "cli/cli.h"
+
+/* "1,234,567" */
+static const char *with_commas(double value, char *text, size_t size)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof(digits), "%.0f", value);
+    size_t used = 0;
+    for (int i = 0; i < n && used + 2 < size; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static const char *format_duration(double seconds, char *text, size_t size)
+{
+    long s = lround(seconds > 0 ? seconds : 0);
+    if (s >= 3600)
+        snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+    else
+        snprintf(text, size, "%ld:%02ld", s / 60, s % 60);
+    return text;
+}
+
+static void draw_bar(const tess_step_report *r)
+{
+    enum { CELLS = 24 };
+    char bar[3 * CELLS + 1] = "", tps[32], eta[32];
+    double share = (double)r->step / (double)r->steps;
+    for (int i = 0; i < CELLS; i++)
+        strcat(bar, (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91"); /* full and light block */
+    cli_status_line("%s %3.0f%%  step %lld/%lld  loss %.4f  %s tok/s  mfu %.1f%%  ETA %s", bar, 100 * share,
+                    (long long)r->step, (long long)r->steps, r->loss, with_commas(r->tps, tps, sizeof(tps)),
+                    100 * r->mfu, format_duration(r->eta_s, eta, sizeof(eta)));
+}
+
+static void keep_loss(cli_train_view *view, const tess_step_report *r)
+{
+    if (view->n_points == 0 && view->n_in_point == 0)
+        view->first_step = r->step;
+    view->last_step = r->step;
+    double *point = &view->losses[view->n_points];
+    *point = view->n_in_point == 0 ? r->loss : *point + r->loss;
+    if (++view->n_in_point < view->per_point)
+        return;
+    *point /= (double)view->per_point;
+    view->n_in_point = 0;
+    if (++view->n_points < CLI_CURVE_POINTS)
+        return;
+    for (int i = 0; i < CLI_CURVE_POINTS / 2; i++)
+        view->losses[i] = (view->losses[2 * i] + view->losses[2 * i + 1]) / 2;
+    view->n_points = CLI_CURVE_POINTS / 2;
+    view->per_point *= 2;
+}
+
+static void on_step(void *self, const tess_step_report *r)
+{
+    keep_loss(self, r);
+    if (r->log_line) {
+        char tps[32];
+        cli_status_clear();
+        printf("step: %5lld  loss: %8.4f  grad_norm: %8.4f  memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n",
+               (long long)r->step, r->loss, r->grad_norm, (double)r->total_peak_bytes / 0x1p30,
+               with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
+        fflush(stdout);
+    }
+    draw_bar(r);
+}
+
+static void on_note(void *self, const char *text)
+{
+    (void)self;
+    cli_status_clear();
+    printf("%s\n", text);
+    fflush(stdout);
+}
+
+static void on_validation(void *self, const tess_validation_report *r)
+{
+    (void)self;
+    char tokens[32];
+    cli_status_clear();
+    printf("validation: step: %5lld  loss: %8.4f  perplexity: %.2f  bits_per_byte: %.4f  (%s tokens, %.1f s)\n",
+           (long long)r->step, r->loss, r->perplexity, r->bits_per_byte,
+           tess_format_count((double)r->n_tokens, tokens, sizeof(tokens)), r->seconds);
+    fflush(stdout);
+}
+
+void cli_train_view_open(cli_train_view *view, const tess_config *config)
+{
+    *view = (cli_train_view){.per_point = 1, .begin_s = tess_os_now_s()};
+    view->observer = (tess_train_observer){view, on_note, on_step, on_validation};
+    if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
+        printf("%s\n", config->job.description);
+}
+
+/* Loss over steps, ten lines high, two dots of Braille across and four down a character. */
+static void draw_curve(const cli_train_view *view)
+{
+    enum { WIDTH = 60, HEIGHT = 10 };
+    uint8_t cells[HEIGHT][WIDTH] = {{0}};
+    double low = INFINITY, high = -INFINITY;
+    int n = view->n_points;
+    if (n < 8)
+        return;
+    for (int i = 0; i < n; i++) {
+        low = fmin(low, view->losses[i]);
+        high = fmax(high, view->losses[i]);
+    }
+    if (!(high > low))
+        return;
+    static const uint8_t dots[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    for (int x = 0; x < 2 * WIDTH; x++) {
+        int i = (int)((double)x * (n - 1) / (2 * WIDTH - 1) + 0.5);
+        int y = (int)((high - view->losses[i]) / (high - low) * (4 * HEIGHT - 1) + 0.5);
+        cells[y / 4][x / 2] |= dots[y % 4][x % 2];
+    }
+    printf("\nloss over steps %lld to %lld\n", (long long)view->first_step, (long long)view->last_step);
+    for (int row = 0; row < HEIGHT; row++) {
+        if (row == 0 || row == HEIGHT - 1)
+            printf("%8.3f ", row == 0 ? high : low);
+        else
+            printf("%8s ", "");
+        printf("\xe2\x94\x82"); /* the axis */
+        for (int x = 0; x < WIDTH; x++) {
+            uint8_t utf8[4];
+            fwrite(utf8, 1, (size_t)tess_utf8_encode(0x2800u + cells[row][x], utf8), stdout);
+        }
+        putchar('\n');
+    }
+}
+
+void cli_train_view_close(cli_train_view *view, tess_status status, const tess_train_result *result)
+{
+    char time[32];
+    cli_status_clear();
+    if (status != TESS_OK)
+        return;
+    draw_curve(view);
+    format_duration(tess_os_now_s() - view->begin_s, time, sizeof(time));
+    if (result->interrupted) {
+        printf("\ninterrupted after step %lld (%s): saved; the same command goes on from there\n",
+               (long long)result->steps, time);
+        return;
+    }
+    printf("\n%lld steps in %s", (long long)result->steps, time);
+    if (result->last.n_tokens > 0)
+        printf(", validation loss %.4f, %.4f bits per byte", result->last.loss, result->last.bits_per_byte);
+    printf("\n%s\n", result->model_folder);
+}

@@ -1,0 +1,22 @@
+/* How a training run looks: a progress bar on a terminal, torchtitan's log lines, the curve at the end. */
+#ifndef TESS_CLI_TRAIN_VIEW_H
+#define TESS_CLI_TRAIN_VIEW_H
+
+#include "train/train.h"
+
+enum { CLI_CURVE_POINTS = 256 };
+
+typedef struct cli_train_view {
+    tess_train_observer observer;
+    double begin_s;
+    /* Losses for the curve: pairs are merged when it is full, so each point stands for `per_point` steps. */
+    double losses[CLI_CURVE_POINTS];
+    int n_points, n_in_point;
+    int64_t per_point, first_step, last_step;
+} cli_train_view;
+
+void cli_train_view_open(cli_train_view *view, const tess_config *config);
+/* The curve and what became of the run. */
+void cli_train_view_close(cli_train_view *view, tess_status status, const tess_train_result *result);
+
+#endif
