@@ -1,0 +1,35 @@
+# The front door. `make` builds build/tessera and installs nothing; `make run` and `make test` set up all that they need.
+BUILD ?= build
+TEST_BUILD ?= build/test
+JOBS ?= $(shell nproc)
+TEXT = out/kjv.txt
+
+.PHONY: all run test install clean
+
+all: $(BUILD)/build.ninja
+	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
+
+$(BUILD)/build.ninja:
+	@command -v ninja >/dev/null || { echo "cmake, ninja or libraries are missing: run tools/deps first"; exit 1; }
+	@cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTESS_TESTS=OFF >/dev/null
+
+# Trains a model on the King James Bible with two ranks and prints a sample: about three minutes.
+run:
+	@tools/deps run
+	@$(MAKE) --no-print-directory all
+	@mkdir -p out
+	@test -s $(TEXT) || bible -f gen1:1-rev22:21 > $(TEXT)
+	@$(BUILD)/tessera train examples/kjv.yaml -n 2
+
+test:
+	@tools/deps test
+	@cmake -G Ninja -S . -B $(TEST_BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null
+	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
+	@ctest --test-dir $(TEST_BUILD) --output-on-failure --no-tests=error
+
+install: all
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cmake --install $(BUILD)
+
+clean:
+	@rm -rf $(BUILD)
