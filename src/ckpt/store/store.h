@@ -1,0 +1,52 @@
+/* Training checkpoints: `<dir>/step-%08d/` with
+ *
+ *     model.safetensors      master weights, float32, by the model's own names
+ *     optimizer.safetensors  moments: "<name>.exp_avg", "<name>.exp_avg_sq"
+ *     meta.json              format, step, files with their sizes, a checksum of every tensor, and the caller's own
+ * object
+ *
+ * Everything is by global name and row, so any number of ranks reads what any number wrote. A checkpoint is complete or
+ * it does not exist: it is written as `step-%08d.tmp`, synced, and renamed last. There is no "latest" file to go stale:
+ * the newest is found by looking. A tensor's checksum is the sum (mod 2^64) over its rows of XXH3-64(row bytes, seed =
+ * row number): every rank adds its own rows, in any cut. */
+#ifndef TESS_CKPT_STORE_H
+#define TESS_CKPT_STORE_H
+
+#include <jansson.h>
+
+#include "tessera/comm.h"
+
+typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ } tess_ckpt_kind;
+
+typedef struct tess_ckpt_tensor {
+    const char *name; /* of the parameter */
+    tess_ckpt_kind kind;
+    tess_shape shape;                    /* global */
+    int64_t row_begin, n_rows;           /* rows of dimension 0 that `data` holds on this rank */
+    int64_t primary_begin, primary_rows; /* of those, the ones that this rank writes: each row is primary on one rank */
+    float *data;                         /* (n_rows, ...) */
+} tess_ckpt_tensor;
+
+/* Writes a checkpoint; one of the same step is replaced at the end, in one step. Collective: all ranks pass the same
+ * names, kinds and shapes in the same order. `meta` (borrowed; the first rank's counts) is kept as it is. `team` NULL:
+ * alone. TESS_E_NO_SPACE, TESS_E_IO, ... on every rank alike: older checkpoints are untouched and nothing of this one
+ * stays. */
+tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
+                           const tess_ckpt_tensor *tensors, int n_tensors);
+
+/* Fills every tensor's `data` with its rows. Collective; any world size. When the ranks' primary rows cover a tensor
+ * its checksum is verified (with no primary rows anywhere it is not). *meta (may be NULL) becomes a new reference to
+ * the caller's object. TESS_E_NOT_FOUND: no such complete checkpoint; TESS_E_FORMAT: damaged, or of another model
+ * (names the tensor); TESS_E_UNSUPPORTED: written by a newer format. */
+tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int64_t step,
+                           const tess_ckpt_tensor *tensors, int n_tensors, json_t **meta);
+
+/* The highest complete step; TESS_E_NOT_FOUND when there is none (or no such folder). Incomplete ones are passed over.
+ */
+tess_status tess_ckpt_latest(const char *dir, int64_t *step);
+
+/* Keeps the newest `keep_latest_k` complete checkpoints (0: all), removes the older ones and what killed saves left
+ * behind. For one rank, while no save is running. */
+tess_status tess_ckpt_prune(const char *dir, int keep_latest_k);
+
+#endif

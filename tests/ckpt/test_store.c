@@ -1,0 +1,364 @@
+/* Checkpoints: any world size reads what any other wrote, and nothing half-written is ever seen. */
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "base/core/rng.h"
+#include "ckpt/file.h"
+#include "ckpt/store/store.h"
+#include "files.h"
+#include "ranks.h"
+
+/* A model with awkward sizes: fewer rows than ranks, rows that no world size divides, none at all, a scalar. */
+static const struct {
+    const char *name;
+    tess_shape shape;
+} params[] = {
+    {"embed.weight", {2, {13, 5}}}, {"layers.0.norm", {1, {7}}},    {"layers.0.w", {2, {3, 8}}},
+    {"layers.0.none", {2, {0, 4}}}, {"layers.0.t", {3, {5, 2, 3}}}, {"temperature", {0, {0}}},
+};
+enum { PARAMS = sizeof(params) / sizeof(params[0]), N = 3 * PARAMS, LARGEST = 65 };
+
+typedef struct state {
+    tess_ckpt_tensor tensors[N];
+    float data[N][LARGEST];
+} state;
+
+static float value_at(int tensor, int64_t i, int64_t step)
+{
+    return tess_rng_uniform((uint64_t)step, TESS_RNG_TEST, (uint64_t)tensor, (uint64_t)i) - 0.5f;
+}
+
+/* The shards of `rank` of `world`, by torch.chunk's rows; whole: every rank holds all rows but owns its chunk (as DDP
+ * does). */
+static void make_state(state *s, int world, int rank, bool whole, int64_t step)
+{
+    for (int i = 0; i < N; i++) {
+        tess_ckpt_tensor *t = &s->tensors[i];
+        *t = (tess_ckpt_tensor){
+            .name = params[i / 3].name, .kind = (tess_ckpt_kind)(i % 3), .shape = params[i / 3].shape};
+        int64_t rows = tess_shape_rows(&t->shape), row = tess_shape_row_count(&t->shape);
+        tess_shard_rows(rows, world, rank, &t->primary_begin, &t->primary_rows);
+        t->row_begin = whole ? 0 : t->primary_begin;
+        t->n_rows = whole ? rows : t->primary_rows;
+        t->data = s->data[i];
+        for (int64_t k = 0; k < LARGEST; k++)
+            t->data[k] = k < t->n_rows * row ? value_at(i, t->row_begin * row + k, step) : -77;
+    }
+}
+
+static void expect_state(const state *got, int world, int rank, bool whole, int64_t step)
+{
+    static state want;
+    make_state(&want, world, rank, whole, step);
+    for (int i = 0; i < N; i++)
+        EXPECT_SAME(got->data[i], want.data[i], LARGEST);
+}
+
+static void blank(state *s)
+{
+    for (int i = 0; i < N; i++) {
+        int64_t n = s->tensors[i].n_rows * tess_shape_row_count(&s->tensors[i].shape);
+        for (int64_t k = 0; k < n; k++)
+            s->data[i][k] = 1e9f;
+    }
+}
+
+static json_t *some_meta(void)
+{
+    return json_pack("{s:I, s:s, s:{s:i}}", "seed", (json_int_t)42, "config", "a: 1\n", "data", "cursor", 7);
+}
+
+static void save_alone(const char *dir, int64_t step)
+{
+    static state s;
+    json_t *meta = some_meta();
+    make_state(&s, 1, 0, false, step);
+    EXPECT_OK(tess_ckpt_save(test_mem(), NULL, dir, step, meta, s.tensors, N));
+    json_decref(meta);
+}
+
+static tess_status load_alone(const char *dir, int64_t step)
+{
+    static state s;
+    make_state(&s, 1, 0, false, step);
+    blank(&s);
+    TESS_TRY(tess_ckpt_load(test_mem(), NULL, dir, step, s.tensors, N, NULL));
+    expect_state(&s, 1, 0, false, step);
+    return TESS_OK;
+}
+
+static void what_is_saved_is_loaded(void)
+{
+    static state s;
+    json_t *meta = some_meta(), *back;
+    int64_t step = -1;
+    const char *dir = path_in(test_folder(), "runs/checkpoint");
+    save_alone(dir, 12);
+    EXPECT_TEXT(names_in(dir), "step-00000012");
+    EXPECT_TEXT(names_in(path_in(dir, "step-00000012")), "meta.json model.safetensors optimizer.safetensors");
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 12);
+    make_state(&s, 1, 0, false, 12);
+    blank(&s);
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, s.tensors, N, &back));
+    expect_state(&s, 1, 0, false, 12);
+    EXPECT(json_equal(meta, back));
+    json_decref(meta);
+    json_decref(back);
+    /* a part, for evaluation: weights only, two rows, nothing owned */
+    tess_ckpt_tensor part = s.tensors[0];
+    part.row_begin = 4, part.n_rows = 2, part.primary_begin = part.primary_rows = 0;
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, &part, 1, NULL));
+    for (int k = 0; k < 10; k++)
+        EXPECT(part.data[k] == value_at(0, 20 + k, 12));
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, NULL, 0, NULL));
+}
+
+static void the_newest_complete_one_is_found(void)
+{
+    int64_t step;
+    const char *dir = test_folder();
+    EXPECT_FAILS(tess_ckpt_latest(path_in(dir, "none"), &step), TESS_E_NOT_FOUND, "none");
+    EXPECT_FAILS(tess_ckpt_latest(dir, &step), TESS_E_NOT_FOUND, "no complete checkpoint");
+    save_alone(dir, 9);
+    save_alone(dir, 100);
+    save_alone(dir, 123456789);
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 123456789);
+    /* what looks like one but is not */
+    static const char *const others[] = {
+        "step-", "step-00000x", "step-999", "step-00999999999", "step-00000999.bak", "other", "step-00000500.tmp"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        EXPECT_OK(tess_file_make_dir(path_in(dir, others[i])));
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 123456789);
+    EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-123456789/optimizer.safetensors")));
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 100);
+    put_file(path_in(dir, "step-00000100/model.safetensors"), "short", 5);
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 9);
+    EXPECT_FAILS(load_alone(dir, 100), TESS_E_FORMAT, "has 5 bytes");
+    put_file(path_in(dir, "step-00000009/meta.json"), "{\"format\":1,\"step\":8,\"files\":{}}", 32);
+    EXPECT_FAILS(tess_ckpt_latest(dir, &step), TESS_E_NOT_FOUND, NULL);
+    put_file(path_in(dir, "step-00000009/meta.json"), "{\"format\":2,\"step\":9}", 21);
+    EXPECT_FAILS(tess_ckpt_latest(dir, &step), TESS_E_UNSUPPORTED, "newer than this version");
+    put_file(path_in(dir, "step-00000009/meta.json"), "{", 1);
+    EXPECT_FAILS(load_alone(dir, 9), TESS_E_FORMAT, "meta.json");
+    EXPECT_FAILS(load_alone(dir, 10), TESS_E_NOT_FOUND, "step-00000010");
+    EXPECT_FAILS(load_alone(dir, -1), TESS_E_INVALID, "-1");
+}
+
+static void a_killed_save_is_never_seen(void)
+{
+    int64_t step;
+    const char *dir = test_folder(), *leftover = path_in(dir, "step-00000020.tmp");
+    save_alone(dir, 10);
+    save_alone(dir, 20);
+    EXPECT_OK(tess_file_rename(path_in(dir, "step-00000020"), leftover)); /* all written, not yet renamed */
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 10);
+    EXPECT_FAILS(load_alone(dir, 20), TESS_E_NOT_FOUND, "step-00000020");
+    EXPECT_OK(load_alone(dir, 10));
+    save_alone(dir, 20); /* over the leftover */
+    EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
+    EXPECT_OK(tess_file_make_dir(leftover));
+    put_file(path_in(leftover, "model.safetensors.tmp"), "x", 1);
+    EXPECT_OK(tess_ckpt_prune(dir, 0));
+    EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
+}
+
+static void the_same_step_is_replaced(void)
+{
+    static state s;
+    const char *dir = test_folder();
+    save_alone(dir, 5);
+    make_state(&s, 1, 0, false, 6); /* other values */
+    EXPECT_OK(tess_ckpt_save(test_mem(), NULL, dir, 5, NULL, s.tensors, N));
+    EXPECT_TEXT(names_in(dir), "step-00000005");
+    blank(&s);
+    json_t *meta = NULL;
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 5, s.tensors, N, &meta));
+    EXPECT(meta == NULL || json_is_null(meta));
+    expect_state(&s, 1, 0, false, 6);
+}
+
+static void pruning_keeps_the_newest(void)
+{
+    const char *dir = test_folder();
+    for (int64_t step = 10; step <= 50; step += 10)
+        save_alone(dir, step);
+    put_file(path_in(dir, "step-00000050/model.safetensors"), "short",
+             5); /* the newest is damaged: it does not count */
+    EXPECT_OK(tess_ckpt_prune(dir, 0));
+    EXPECT_OK(tess_ckpt_prune(dir, 3));
+    EXPECT_TEXT(names_in(dir), "step-00000020 step-00000030 step-00000040 step-00000050");
+    EXPECT_OK(tess_ckpt_prune(dir, 1));
+    EXPECT_TEXT(names_in(dir), "step-00000040 step-00000050");
+    EXPECT_OK(load_alone(dir, 40));
+    EXPECT_FAILS(tess_ckpt_prune(dir, -1), TESS_E_INVALID, "-1");
+    EXPECT_FAILS(tess_ckpt_prune(path_in(dir, "none"), 1), TESS_E_NOT_FOUND, "none");
+}
+
+static void damage_is_found_by_checksum(void)
+{
+    const char *dir = test_folder();
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
+    for (int f = 0; f < 2; f++) {
+        char *data;
+        size_t size;
+        save_alone(dir, 3);
+        const char *path = path_in(path_in(dir, "step-00000003"), files[f]);
+        EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
+        for (size_t back = 1; back < 400; back += 57) { /* a bit of the data */
+            data[size - back] ^= 4;
+            put_file(path, data, size);
+            EXPECT_FAILS(load_alone(dir, 3), TESS_E_FORMAT, "does not have the checksum");
+            data[size - back] ^= 4;
+        }
+        data[20] ^= 4; /* a bit of the header */
+        put_file(path, data, size);
+        EXPECT_FAILS(load_alone(dir, 3), TESS_E_FORMAT, files[f]);
+        data[20] ^= 4;
+        put_file(path, data, size);
+        EXPECT_OK(load_alone(dir, 3));
+        tess_mem_free(test_mem(), data);
+    }
+}
+
+static void another_model_is_refused(void)
+{
+    static state s;
+    const char *dir = test_folder();
+    save_alone(dir, 3);
+    make_state(&s, 1, 0, false, 3);
+    s.tensors[0].shape.dim[1] = 4;
+    EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 3, s.tensors, N, NULL), TESS_E_FORMAT,
+                 "'embed.weight' has shape [13, 5] but this model's is [13, 4]");
+    make_state(&s, 1, 0, false, 3);
+    s.tensors[1].name = "nobody";
+    EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 3, s.tensors, N, NULL), TESS_E_FORMAT,
+                 "no tensor 'nobody.exp_avg'");
+    make_state(&s, 1, 0, false, 3);
+    s.tensors[0].primary_rows--;
+    EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 3, s.tensors, N, NULL), TESS_E_INVALID, "12 of the 13 rows");
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 4, NULL, s.tensors, N), TESS_E_INVALID,
+                 "some rows were left out");
+    s.tensors[0].primary_rows = 14;
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 4, NULL, s.tensors, N), TESS_E_INVALID, "embed.weight");
+    EXPECT_TEXT(names_in(dir), "step-00000003");
+}
+
+static void limit_file_size(size_t bytes)
+{
+    struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void a_full_disk_leaves_the_old_checkpoint(void)
+{
+    static state s;
+    const char *dir = test_folder();
+    int64_t step;
+    uint64_t size;
+    save_alone(dir, 10);
+    EXPECT_OK(tess_file_size(path_in(dir, "step-00000010/optimizer.safetensors"), &size));
+    make_state(&s, 1, 0, false, 20);
+    for (size_t limit = size - 1; limit > 10; limit = limit * 4 / 5) { /* in the optimizer's file, the model's, a header */
+        limit_file_size(limit);
+        EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 20, NULL, s.tensors, N), TESS_E_NO_SPACE,
+                     "step-00000020.tmp");
+        EXPECT_TEXT(names_in(dir), "step-00000010");
+    }
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 10);
+    EXPECT_OK(load_alone(dir, 10));
+    limit_file_size(RLIM_INFINITY);
+    save_alone(dir, 20);
+    EXPECT_OK(load_alone(dir, 20));
+}
+
+/* ---- Ranks
+ * -------------------------------------------------------------------------------------------------------------- */
+static void any_world_size_writes_the_same_files_and_reads_them(void)
+{
+    static state s;
+    tess_team *team = join_job();
+    const char *dir = common_folder(team), *alone = path_in(dir, "alone"), *many = path_in(dir, "many");
+    int world = tess_team_size(team), rank = tess_team_rank(team);
+    if (rank == 0)
+        save_alone(alone, 8);
+    EXPECT_OK(tess_barrier(team, NULL));
+    for (int whole = 0; whole < 2; whole++) {
+        json_t *meta = some_meta(), *back;
+        make_state(&s, world, rank, whole, 8);
+        blank(&s);
+        EXPECT_OK(tess_ckpt_load(test_mem(), team, alone, 8, s.tensors, N, &back)); /* 1 -> world */
+        expect_state(&s, world, rank, whole, 8);
+        EXPECT(json_equal(meta, back));
+        json_decref(back);
+        EXPECT_OK(tess_ckpt_save(test_mem(), team, many, 8 + whole, rank == 0 ? meta : NULL, s.tensors, N));
+        json_decref(meta);
+        EXPECT_OK(load_alone(many, 8)); /* world -> 1, by each */
+        const char *folder = path_in(many, whole ? "step-00000009" : "step-00000008");
+        expect_same_file(path_in(folder, "model.safetensors"), path_in(alone, "step-00000008/model.safetensors"));
+        expect_same_file(path_in(folder, "optimizer.safetensors"),
+                         path_in(alone, "step-00000008/optimizer.safetensors"));
+    }
+    leave_job();
+}
+
+static void a_rank_without_space_spoils_the_save_for_all(void)
+{
+    static state s;
+    tess_team *team = join_job();
+    const char *dir = common_folder(team);
+    int world = tess_team_size(team), rank = tess_team_rank(team);
+    int64_t step;
+    make_state(&s, world, rank, false, 8);
+    EXPECT_OK(tess_ckpt_save(test_mem(), team, dir, 8, NULL, s.tensors, N));
+    if (rank == world - 1)
+        limit_file_size(64);
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), team, dir, 9, NULL, s.tensors, N), TESS_E_NO_SPACE,
+                 "save checkpoint of step 9");
+    if (rank != world - 1)
+        EXPECT_CONTAINS(tess_error_message(), "rank ");
+    EXPECT_OK(tess_barrier(team, NULL));
+    EXPECT_TEXT(names_in(dir), "step-00000008");
+    EXPECT_OK(tess_ckpt_latest(dir, &step));
+    EXPECT_INT(step, 8);
+    EXPECT_OK(tess_ckpt_load(test_mem(), team, dir, 8, s.tensors, N, NULL));
+    leave_job();
+}
+
+static void ranks_of_different_models_are_told(void)
+{
+    static state s;
+    tess_team *team = join_job();
+    const char *dir = common_folder(team);
+    int rank = tess_team_rank(team);
+    make_state(&s, tess_team_size(team), rank, false, 8);
+    if (rank == 1)
+        s.tensors[4].name = "layers.0.other";
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), team, dir, 8, NULL, s.tensors, N), TESS_E_MISMATCH, "different names");
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), team, dir, rank == 1 ? -8 : 8, NULL, s.tensors, N), TESS_E_INVALID, "-8");
+    EXPECT_FAILS(tess_ckpt_load(test_mem(), team, dir, 8, s.tensors, N, NULL), TESS_E_NOT_FOUND, "step-00000008");
+    leave_job();
+}
+
+static const test_case cases[] = {
+    {"what_is_saved_is_loaded", what_is_saved_is_loaded, 0, 0},
+    {"the_newest_complete_one_is_found", the_newest_complete_one_is_found, 0, 0},
+    {"a_killed_save_is_never_seen", a_killed_save_is_never_seen, 0, 0},
+    {"the_same_step_is_replaced", the_same_step_is_replaced, 0, 0},
+    {"pruning_keeps_the_newest", pruning_keeps_the_newest, 0, 0},
+    {"damage_is_found_by_checksum", damage_is_found_by_checksum, 0, 0},
+    {"another_model_is_refused", another_model_is_refused, 0, 0},
+    {"a_full_disk_leaves_the_old_checkpoint", a_full_disk_leaves_the_old_checkpoint, 0, 0},
+    {"any_world_size_writes_the_same_files_and_reads_them", any_world_size_writes_the_same_files_and_reads_them, -1, 0},
+    {"a_rank_without_space_spoils_the_save_for_all", a_rank_without_space_spoils_the_save_for_all, -1, 0},
+    {"ranks_of_different_models_are_told", ranks_of_different_models_are_told, 2, 0},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,394 @@
+/* Writing: the reference writer's bytes, shards and their index, many ranks, and disks that are full. */
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "ckpt/file.h"
+#include "ckpt/safetensors/safetensors.h"
+#include "files.h"
+#include "ranks.h"
+
+/* Element i of tensor t: something that no other place has. */
+static float value_at(int t, int64_t i)
+{
+    return (float)(t * 1000 + i) * 0.37f - 5.0f;
+}
+
+static const tess_st_entry entries[] = {
+    {"model.norm.weight", TESS_BF16, {1, {7}}},
+    {"model.layers.1.w", TESS_F32, {2, {5, 3}}},
+    {"model.layers.0.w", TESS_F32, {2, {11, 2}}},
+    {"empty", TESS_F16, {2, {0, 4}}},
+    {"lm_head.weight", TESS_F16, {3, {13, 2, 2}}},
+    {"scalar", TESS_F32, {0, {0}}},
+    {"few", TESS_BF16, {2, {2, 9}}},
+};
+enum { N = sizeof(entries) / sizeof(entries[0]) };
+
+static tess_status source(void *context, int e, int64_t row_begin, int64_t n_rows, void *dst)
+{
+    float row[64];
+    int64_t count = tess_shape_row_count(&entries[e].shape);
+    int *calls = context;
+    for (int64_t r = 0; r < n_rows; r++) {
+        for (int64_t i = 0; i < count; i++)
+            row[i] = value_at(e, (row_begin + r) * count + i);
+        TESS_TRY(tess_st_encode(row, count, entries[e].dtype,
+                                (char *)dst + (size_t)(r * count) * tess_dtype_size(entries[e].dtype)));
+    }
+    TESS_CHECK(calls == NULL || --*calls != 0, TESS_E_CANCELLED, "the source gave up");
+    return TESS_OK;
+}
+
+static void expect_values(const char *folder)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(tess_st_open_model(test_mem(), folder, &reader));
+    EXPECT_INT(tess_st_count(reader), N);
+    EXPECT_TEXT(tess_st_metadata(reader, "format"), "pt");
+    for (int e = 0; e < N; e++) {
+        const tess_st_tensor *t = tess_st_find(reader, entries[e].name);
+        EXPECT(t != NULL);
+        EXPECT_INT(t->n_dims, entries[e].shape.n_dims);
+        EXPECT(((uintptr_t)t->data) % 4 == 0 || t->dtype_text[0] != 'F' || t->dtype_text[1] != '3');
+        int64_t rows = tess_shape_rows(&entries[e].shape), count = tess_shape_row_count(&entries[e].shape);
+        for (int64_t r = 0; r < rows; r++) {
+            float got[64], want[64], exact[64];
+            uint16_t half[64];
+            EXPECT_OK(tess_st_read_rows(t, r, 1, got));
+            for (int64_t i = 0; i < count; i++)
+                exact[i] = value_at(e, r * count + i);
+            EXPECT_CLOSE(got, exact, (size_t)count, 1.0 / 256, 0);
+            memcpy(want, exact, sizeof(want));
+            if (entries[e].dtype != TESS_F32) { /* coding what was read gives what was written */
+                uint16_t again[64];
+                EXPECT_OK(tess_st_encode(exact, count, entries[e].dtype, half));
+                EXPECT_OK(tess_st_encode(got, count, entries[e].dtype, again));
+                EXPECT_SAME(again, half, (size_t)count);
+            } else {
+                EXPECT_SAME(got, want, (size_t)count);
+            }
+        }
+    }
+    tess_st_close(&reader);
+}
+
+static tess_status six_floats(void *context, int e, int64_t row_begin, int64_t n_rows, void *dst)
+{
+    (void)context, (void)e, (void)row_begin, (void)n_rows;
+    memcpy(dst, (float[]){0, 1, 2, 3, 4, 5}, 24);
+    return TESS_OK;
+}
+
+/* What safetensors.torch.save_file writes for the same tensor with metadata {"format": "pt"}. */
+static void a_file_has_the_reference_writers_bytes(void)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"attn\\\"0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],"
+        "\"data_offsets\":[0,24]}}";
+    static const float floats[] = {0, 1, 2, 3, 4, 5};
+    uint8_t want[256] = {0};
+    size_t length = (strlen(header) + 7) / 8 * 8;
+    want[0] = (uint8_t)length;
+    memset(want + 8, ' ', length);
+    memcpy(want + 8, header, strlen(header));
+    memcpy(want + 8 + length, floats, 24);
+    tess_st_entry entry = {"attn\"0", TESS_F32, {4, {1, 1, 2, 3}}};
+    EXPECT_OK(tess_st_write_model(test_mem(), test_folder(), &entry, 1, 0, six_floats, NULL));
+    EXPECT_TEXT(names_in(test_folder()), "model.safetensors");
+    char *data;
+    size_t size;
+    EXPECT_OK(tess_os_read(test_mem(), path_in(test_folder(), "model.safetensors"), 4096, &data, &size));
+    EXPECT_INT(size, 8 + length + 24);
+    EXPECT_SAME((uint8_t *)data, want, size);
+    tess_mem_free(test_mem(), data);
+}
+
+static void a_model_without_tensors_is_a_header(void)
+{
+    tess_st_reader *reader;
+    EXPECT_OK(tess_st_write_model(test_mem(), test_folder(), NULL, 0, 0, source, NULL));
+    EXPECT_OK(tess_st_open_model(test_mem(), test_folder(), &reader));
+    EXPECT_INT(tess_st_count(reader), 0);
+    tess_st_close(&reader);
+}
+
+static void tensors_are_ordered_by_dtype_then_name(void)
+{
+    static const char *const want[] = {
+        "model.layers.0.w", "model.layers.1.w", "scalar", "few", "model.norm.weight", "empty", "lm_head.weight"};
+    tess_st_reader *reader;
+    EXPECT_OK(tess_st_write_model(test_mem(), test_folder(), entries, N, 0, source, NULL));
+    EXPECT_OK(tess_st_open_model(test_mem(), test_folder(), &reader));
+    size_t at[N];
+    for (int i = 0; i < N; i++) {
+        const tess_st_tensor *t = tess_st_tensor_at(reader, i);
+        at[i] = (size_t)t->data;
+        if (t->bytes > 0)
+            EXPECT_TEXT(t->name, want[i]);
+        EXPECT(i == 0 || at[i] >= at[i - 1]);
+    }
+    tess_st_close(&reader);
+    expect_values(test_folder());
+}
+
+static void shards_are_cut_as_told_and_indexed(void)
+{
+    static const char want[] = "{\n  \"metadata\": {\n    \"total_size\": 306\n  },\n  \"weight_map\": {\n"
+                               "    \"empty\": \"model-00002-of-00004.safetensors\",\n"
+                               "    \"few\": \"model-00004-of-00004.safetensors\",\n"
+                               "    \"lm_head.weight\": \"model-00003-of-00004.safetensors\",\n"
+                               "    \"model.layers.0.w\": \"model-00002-of-00004.safetensors\",\n"
+                               "    \"model.layers.1.w\": \"model-00001-of-00004.safetensors\",\n"
+                               "    \"model.norm.weight\": \"model-00001-of-00004.safetensors\",\n"
+                               "    \"scalar\": \"model-00004-of-00004.safetensors\"\n  }\n}\n";
+    char *text;
+    size_t size;
+    EXPECT_OK(tess_st_write_model(test_mem(), test_folder(), entries, N, 100, source, NULL));
+    EXPECT_TEXT(names_in(test_folder()),
+                "model-00001-of-00004.safetensors model-00002-of-00004.safetensors model-00003-of-00004.safetensors "
+                "model-00004-of-00004.safetensors model.safetensors.index.json");
+    EXPECT_OK(tess_os_read(test_mem(), path_in(test_folder(), "model.safetensors.index.json"), 4096, &text, &size));
+    EXPECT_TEXT(text, want);
+    tess_mem_free(test_mem(), text);
+    expect_values(test_folder());
+}
+
+static void a_new_cut_replaces_the_old_files(void)
+{
+    const char *folder = test_folder();
+    put_file(path_in(folder, "model-notes.safetensors"), "mine", 4);
+    put_file(path_in(folder, "config.json"), "{}", 2);
+    EXPECT_OK(tess_st_write_model(test_mem(), folder, entries, N, 1, source, NULL));
+    EXPECT_OK(tess_st_write_model(test_mem(), folder, entries, N, 150, source, NULL));
+    EXPECT_TEXT(names_in(folder),
+                "config.json model-00001-of-00003.safetensors model-00002-of-00003.safetensors "
+                "model-00003-of-00003.safetensors model-notes.safetensors model.safetensors.index.json");
+    expect_values(folder);
+    EXPECT_OK(tess_st_write_model(test_mem(), folder, entries, N, 0, source, NULL));
+    EXPECT_TEXT(names_in(folder), "config.json model-notes.safetensors model.safetensors");
+    expect_values(folder);
+    EXPECT_OK(tess_st_write_model(test_mem(), folder, entries, N, 1, source, NULL));
+    expect_values(folder);
+}
+
+static tess_status copy_source(void *context, int e, int64_t row_begin, int64_t n_rows, void *dst)
+{
+    const tess_st_tensor *t = tess_st_find(context, entries[e].name);
+    size_t row = t->bytes / (size_t)tess_shape_rows(&entries[e].shape);
+    memcpy(dst, t->data + (size_t)row_begin * row, (size_t)n_rows * row);
+    return TESS_OK;
+}
+
+static void reading_and_writing_again_gives_the_same_files(void)
+{
+    tess_st_reader *reader;
+    const char *a = path_in(test_folder(), "a"), *b = path_in(test_folder(), "b/deep");
+    EXPECT_OK(tess_st_write_model(test_mem(), a, entries, N, 100, source, NULL));
+    EXPECT_OK(tess_st_open_model(test_mem(), a, &reader));
+    EXPECT_OK(tess_st_write_model(test_mem(), b, entries, N, 100, copy_source, reader));
+    tess_st_close(&reader);
+    EXPECT_TEXT(names_in(b), strdup(names_in(a)));
+    for (int i = 1; i <= 4; i++) {
+        char name[64];
+        sprintf(name, "model-%05d-of-00004.safetensors", i);
+        expect_same_file(path_in(a, name), path_in(b, name));
+    }
+    expect_same_file(path_in(a, "model.safetensors.index.json"), path_in(b, "model.safetensors.index.json"));
+}
+
+static void bad_names_and_shapes_are_refused(void)
+{
+    static const struct {
+        tess_st_entry e[2];
+        const char *needle;
+    } bad[] = {
+        {{{"a", TESS_F32, {1, {1}}}, {"a", TESS_F32, {1, {1}}}}, "named 'a'"},
+        {{{"a", TESS_F32, {1, {1}}}, {"", TESS_F32, {1, {1}}}}, "cannot be the name"},
+        {{{"a", TESS_F32, {1, {1}}}, {"__metadata__", TESS_F32, {1, {1}}}}, "cannot be the name"},
+        {{{"a", TESS_F32, {1, {1}}}, {"\xff", TESS_F32, {1, {1}}}}, "not UTF-8"},
+        {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {1, {-1}}}}, "negative size -1"},
+        {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {2, {1ll << 40, 1ll << 40}}}}, "too large"},
+        {{{"a", TESS_F32, {1, {1}}}, {"b", (tess_dtype)77, {1, {1}}}}, "no such dtype"},
+        {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {5, {1}}}}, "shape"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT_FAILS(tess_st_write_model(test_mem(), path_in(test_folder(), "m"), bad[i].e, 2, 0, six_floats, NULL),
+                     TESS_E_INVALID, bad[i].needle);
+    EXPECT_TEXT(names_in(test_folder()), "");
+}
+
+static void a_failure_leaves_nothing_and_keeps_the_old_model(void)
+{
+    const char *old = path_in(test_folder(), "old"), *new = path_in(test_folder(), "new");
+    int calls = 4;
+    EXPECT_FAILS(tess_st_write_model(test_mem(), new, entries, N, 100, source, &calls), TESS_E_CANCELLED, "gave up");
+    EXPECT_TEXT(names_in(new), "-");
+    EXPECT_OK(tess_st_write_model(test_mem(), old, entries, N, 100, source, NULL));
+    char before[4096];
+    strcpy(before, names_in(old));
+    calls = 4;
+    EXPECT_FAILS(tess_st_write_model(test_mem(), old, entries, N, 0, source, &calls), TESS_E_CANCELLED, "gave up");
+    EXPECT_TEXT(names_in(old), before);
+    expect_values(old);
+    put_file(path_in(test_folder(), "file"), "x", 1);
+    EXPECT_FAILS(tess_st_write_model(test_mem(), path_in(test_folder(), "file"), entries, N, 0, source, NULL),
+                 TESS_E_IO, "file");
+    EXPECT_FAILS(tess_st_write_model(test_mem(), path_in(test_folder(), "file/x"), entries, N, 0, source, NULL),
+                 TESS_E_NOT_FOUND, "file/x");
+}
+
+/* The largest file allowed: what a full disk looks like to one that writes. */
+static void limit_file_size(size_t bytes)
+{
+    struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void a_full_disk_leaves_nothing(void)
+{
+    const char *m = path_in(test_folder(), "m"), *fits = path_in(test_folder(), "fits");
+    uint64_t size;
+    EXPECT_OK(tess_st_write_model(test_mem(), fits, entries, N, 0, source, NULL));
+    EXPECT_OK(tess_file_size(path_in(fits, "model.safetensors"), &size));
+    EXPECT_OK(tess_os_remove_tree(fits));
+    for (size_t limit = size - 1; limit > 0; limit /= 3) {
+        limit_file_size(limit);
+        EXPECT_FAILS(tess_st_write_model(test_mem(), m, entries, N, 0, source, NULL), TESS_E_NO_SPACE,
+                     "model.safetensors");
+        EXPECT_TEXT(names_in(m), "-");
+    }
+    limit_file_size(300); /* first shard fits, second does not */
+    EXPECT_FAILS(tess_st_write_model(test_mem(), m, entries, N, 100, source, NULL), TESS_E_NO_SPACE, "File too large");
+    EXPECT_TEXT(names_in(test_folder()), "");
+    int fd;
+    EXPECT_OK(tess_file_open("/dev/full", &fd));
+    EXPECT_FAILS(tess_file_write_at(fd, "/dev/full", 0, "x", 1), TESS_E_NO_SPACE, "/dev/full");
+    tess_file_close(&fd);
+}
+
+static void rows_left_out_are_noticed(void)
+{
+    tess_st_tensor tensors[N];
+    tess_st_writer *writer;
+    const char *m = path_in(test_folder(), "m");
+    float zeros[64] = {0};
+    for (int e = 0; e < N; e++)
+        EXPECT_OK(tess_st_describe(&entries[e], &tensors[e]));
+    EXPECT_OK(tess_st_write_begin(test_mem(), NULL, m, "model", tensors, N, 0, &writer));
+    EXPECT_OK(tess_st_write_rows(writer, 1, 0, 4, zeros));
+    EXPECT_FAILS(tess_st_write_rows(writer, 1, 4, 2, zeros), TESS_E_INVALID, "'model.layers.1.w' has 5 rows");
+    EXPECT_FAILS(tess_st_write_rows(writer, 1, -1, 1, zeros), TESS_E_INVALID, "'model.layers.1.w'");
+    EXPECT_FAILS(tess_st_write_rows(writer, N, 0, 1, zeros), TESS_E_INVALID, "no tensor");
+    EXPECT_FAILS(tess_st_write_bytes(writer, 1, 56, 8, zeros), TESS_E_INVALID, "60 bytes");
+    EXPECT_OK(tess_st_write_rows(writer, 3, 0, 0, NULL));
+    EXPECT_FAILS(tess_st_write_finish(&writer, TESS_OK), TESS_E_INVALID, "48 of 306 bytes");
+    EXPECT(writer == NULL);
+    EXPECT_TEXT(names_in(test_folder()), "");
+}
+
+/* ---- Ranks
+ * -------------------------------------------------------------------------------------------------------------- */
+static void describe_all(tess_st_tensor tensors[N])
+{
+    for (int e = 0; e < N; e++)
+        EXPECT_OK(tess_st_describe(&entries[e], &tensors[e]));
+}
+
+static tess_status write_shards(tess_team *team, tess_st_writer *writer)
+{
+    for (int e = 0; e < N; e++) {
+        char rows[512];
+        int64_t begin, count;
+        tess_shard_rows(tess_shape_rows(&entries[e].shape), tess_team_size(team), tess_team_rank(team), &begin, &count);
+        TESS_TRY(source(NULL, e, begin, count, rows));
+        TESS_TRY(tess_st_write_rows(writer, e, begin, count, rows));
+    }
+    return TESS_OK;
+}
+
+static void ranks_write_the_bytes_of_one_process(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    tess_st_tensor tensors[N];
+    describe_all(tensors);
+    for (int cut = 0; cut < 2; cut++) {
+        size_t shard_bytes = cut == 0 ? 0 : 100;
+        char together[300], alone[300];
+        tess_st_writer *writer;
+        sprintf(together, "%s/together%d", folder, cut);
+        sprintf(alone, "%s/alone%d", folder, cut);
+        EXPECT_OK(tess_st_write_begin(test_mem(), team, together, "model", tensors, N, shard_bytes, &writer));
+        EXPECT_OK(tess_st_write_finish(&writer, write_shards(team, writer)));
+        expect_values(together); /* visible to every rank as soon as finish returns */
+        if (tess_team_rank(team) == 0) {
+            char names[4096];
+            EXPECT_OK(tess_st_write_model(test_mem(), alone, entries, N, shard_bytes, source, NULL));
+            strcpy(names, names_in(alone));
+            EXPECT_TEXT(names_in(together), names);
+            for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " "))
+                expect_same_file(path_in(together, name), path_in(alone, name));
+        }
+    }
+    leave_job();
+}
+
+static void one_rank_without_space_fails_all(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    int last = tess_team_size(team) - 1;
+    tess_st_tensor tensors[N];
+    tess_st_writer *writer;
+    char m[300];
+    sprintf(m, "%s/m", folder);
+    describe_all(tensors);
+    EXPECT_OK(tess_st_write_begin(test_mem(), team, m, "model", tensors, N, 0, &writer));
+    if (tess_team_rank(team) == last)
+        limit_file_size(16);
+    tess_status mine = write_shards(team, writer);
+    EXPECT_INT(mine, tess_team_rank(team) == last ? TESS_E_NO_SPACE : TESS_OK);
+    EXPECT_FAILS(tess_st_write_finish(&writer, mine), TESS_E_NO_SPACE, "File too large");
+    if (tess_team_rank(team) != last)
+        EXPECT_CONTAINS(tess_error_message(), "rank ");
+    EXPECT_OK(tess_barrier(team, NULL));
+    if (tess_team_rank(team) == 0)
+        EXPECT_TEXT(names_in(folder), "");
+    leave_job();
+}
+
+static void ranks_that_disagree_are_told(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    tess_st_tensor tensors[N];
+    tess_st_writer *writer;
+    describe_all(tensors);
+    tensors[2].dim[0] += tess_team_rank(team) == 1;
+    EXPECT_FAILS(tess_st_write_begin(test_mem(), team, folder, "model", tensors, N, 0, &writer), TESS_E_MISMATCH,
+                 "shapes");
+    describe_all(tensors);
+    tensors[2].name = tess_team_rank(team) == 1 ? "few" : tensors[2].name;
+    EXPECT_FAILS(tess_st_write_begin(test_mem(), team, folder, "model", tensors, N, 0, &writer), TESS_E_INVALID,
+                 "named 'few'");
+    leave_job();
+}
+
+static const test_case cases[] = {
+    {"a_file_has_the_reference_writers_bytes", a_file_has_the_reference_writers_bytes, 0, 0},
+    {"a_model_without_tensors_is_a_header", a_model_without_tensors_is_a_header, 0, 0},
+    {"tensors_are_ordered_by_dtype_then_name", tensors_are_ordered_by_dtype_then_name, 0, 0},
+    {"shards_are_cut_as_told_and_indexed", shards_are_cut_as_told_and_indexed, 0, 0},
+    {"a_new_cut_replaces_the_old_files", a_new_cut_replaces_the_old_files, 0, 0},
+    {"reading_and_writing_again_gives_the_same_files", reading_and_writing_again_gives_the_same_files, 0, 0},
+    {"bad_names_and_shapes_are_refused", bad_names_and_shapes_are_refused, 0, 0},
+    {"a_failure_leaves_nothing_and_keeps_the_old_model", a_failure_leaves_nothing_and_keeps_the_old_model, 0, 0},
+    {"a_full_disk_leaves_nothing", a_full_disk_leaves_nothing, 0, 0},
+    {"rows_left_out_are_noticed", rows_left_out_are_noticed, 0, 0},
+    {"ranks_write_the_bytes_of_one_process", ranks_write_the_bytes_of_one_process, -1, 0},
+    {"one_rank_without_space_fails_all", one_rank_without_space_fails_all, -1, 0},
+    {"ranks_that_disagree_are_told", ranks_that_disagree_are_told, 3, 0},
+};
+TEST_MAIN(cases)
