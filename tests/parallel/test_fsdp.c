@@ -241,6 +241,9 @@ static void bad_policies(void)
     open_mesh((tess_axis[]){{"tp", -1}}, 1);
     EXPECT_FAILS(tess_fsdp_create(mesh, &full_f32, &fsdp), TESS_E_INVALID, "dp_shard");
     close_mesh();
+    open_mesh((tess_axis[]){{"dp_shard", -1}, {"dp_replicate", 1}}, 2);
+    EXPECT_FAILS(tess_fsdp_create(mesh, &full_f32, &fsdp), TESS_E_INVALID, "put it before");
+    close_mesh();
 }
 
 static void bad_units(void)

@@ -113,6 +113,13 @@ static void some_hybrids(tess_mesh *mesh)
               n_locals[i] * world_of(mesh));
 }
 
+/* Ranks that differ in another axis only do the same work and never meet. */
+static void some_columns(tess_mesh *mesh)
+{
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1}, 6);
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1}, 4);
+}
+
 static void hybrid_2x2(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
@@ -133,6 +140,11 @@ static void hybrid_2x1(void)
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 1}}, 2, some_hybrids);
 }
 
+static void beside_another_axis(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", 2}, {"tp", 2}}, 2, some_columns);
+}
+
 static const test_case cases[] = {
     {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
@@ -141,5 +153,6 @@ static const test_case cases[] = {
     {"hybrid_2x4_gives_the_bits_of_a_plain_loop", hybrid_2x4, 8, 0},
     {"hybrid_4x2_gives_the_bits_of_a_plain_loop", hybrid_4x2, 8, 0},
     {"replicas_of_whole_shards_give_the_bits_of_a_plain_loop", hybrid_2x1, 2, 0},
+    {"another_axis_of_the_mesh_is_left_alone", beside_another_axis, 4, 0},
 };
 TEST_MAIN(cases)
