@@ -1,0 +1,451 @@
+/* The executor: rows are independent, recomputation and threads change no bit, frozen parameters cost nothing, hooks
+ * come in order, gradients are derivatives. */
+#include <math.h>
+
+#include "base/core/rng.h"
+#include "fixture.h"
+
+enum { MAX_T = FIXTURE_TOKENS };
+
+static tess_executor_options training(const fixture *f)
+{
+    return (tess_executor_options){.max_tokens = MAX_T, .max_position = f->max_position, .train = true};
+}
+
+static tess_executor_options inference(const fixture *f)
+{
+    return (tess_executor_options){.max_tokens = MAX_T, .max_position = f->max_position};
+}
+
+/* ---- Recomputation --------------------------------------------------------------------------------------------------
+ */
+
+static void train_once(const fixture *f, rig *r, tess_executor_options options, float *logprob)
+{
+    tess_executor *executor = rig_executor(r, options);
+    EXPECT_OK(tess_executor_train(executor, &f->batch, logprob));
+    EXPECT_OK(tess_executor_train(executor, &f->batch, logprob)); /* buffers are reused */
+    tess_executor_destroy(&executor);
+}
+
+static void expect_same_gradients(const rig *a, const rig *b)
+{
+    for (int i = 0; i < a->n_params; i++)
+        test_expect_same(__FILE__, __LINE__, tess_model_param(a->model, i)->name, a->dw[i], b->dw[i],
+                         (size_t)tess_shape_count(&tess_model_param(a->model, i)->shape), sizeof(float));
+}
+
+static void recompute_changes_no_bit(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        for (int d = 0; d < 2; d++) {
+            tess_dtype dtype = d == 0 ? TESS_F32 : TESS_BF16;
+            float expected[MAX_T], got[MAX_T];
+            rig plain, again;
+            rig_open(&plain, &f.config, dtype, NULL, 1);
+            train_once(&f, &plain, training(&f), expected);
+            rig_open(&again, &f.config, dtype, NULL, 2);
+            for (int every = 0; every <= 3; every++) {
+                tess_executor_options options = training(&f);
+                options.recompute = every == 0 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_EVERY_N;
+                options.recompute_every = every;
+                train_once(&f, &again, options, got);
+                EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
+                expect_same_gradients(&again, &plain);
+            }
+            rig_close(&again);
+            rig_close(&plain);
+        }
+        fixture_close(&f);
+    }
+}
+
+static void memory_is_planned(void)
+{
+    fixture f;
+    fixture_open(&f, "llama3");
+    rig r;
+    rig_open(&r, &f.config, TESS_BF16, NULL, 1);
+    size_t bytes[4];
+    for (int i = 0; i < 4; i++) {
+        tess_executor_options options = i == 0 ? inference(&f) : training(&f);
+        options.dtype = TESS_BF16;
+        options.recompute = i == 1 ? TESS_RECOMPUTE_FULL : i == 2 ? TESS_RECOMPUTE_EVERY_N : TESS_RECOMPUTE_NONE;
+        options.recompute_every = 2;
+        size_t before = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes;
+        tess_executor *executor = rig_executor(&r, options);
+        bytes[i] = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes - before;
+        EXPECT_INT(bytes[i], tess_executor_bytes(r.model, &options));
+        tess_executor_destroy(&executor);
+    }
+    EXPECT(bytes[0] < bytes[1] && bytes[1] < bytes[2] && bytes[2] < bytes[3]);
+    rig_close(&r);
+    fixture_close(&f);
+}
+
+/* ---- Frozen parameters ----------------------------------------------------------------------------------------------
+ */
+
+static bool is_frozen(const tess_param *param, int way)
+{
+    switch (way) {
+    case 0: /* every second one */
+        return param->unit % 2 == 0 ? strstr(param->name, "o_proj") != NULL : strstr(param->name, "mlp") != NULL;
+    case 1: /* matrices */
+        return param->shape.n_dims == 2;
+    default: /* norms and biases */
+        return param->shape.n_dims == 1;
+    }
+}
+
+static void frozen_parameters_change_no_other_gradient(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        float expected[MAX_T], got[MAX_T];
+        rig all;
+        rig_open(&all, &f.config, TESS_F32, NULL, 1);
+        train_once(&f, &all, training(&f), expected);
+        for (int way = 0; way < 3; way++) {
+            rig some;
+            rig_open(&some, &f.config, TESS_F32, NULL, 1);
+            for (int p = 0; p < some.n_params; p++)
+                if (is_frozen(tess_model_param(some.model, p), way)) {
+                    test_free(some.dw[p]);
+                    some.dw[p] = NULL;
+                }
+            train_once(&f, &some, training(&f), got);
+            EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
+            for (int p = 0; p < some.n_params; p++)
+                if (some.dw[p] != NULL)
+                    EXPECT_SAME(some.dw[p], all.dw[p],
+                                (size_t)tess_shape_count(&tess_model_param(some.model, p)->shape));
+            rig_close(&some);
+        }
+        rig_close(&all);
+        fixture_close(&f);
+    }
+}
+
+static void lower_units_may_be_frozen(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        float expected[MAX_T], got[MAX_T];
+        rig all;
+        rig_open(&all, &f.config, TESS_F32, NULL, 1);
+        train_once(&f, &all, training(&f), expected);
+        for (int first = 1; first < tess_model_n_units(all.model); first++) {
+            rig some;
+            rig_open(&some, &f.config, TESS_F32, NULL, 1);
+            tess_executor_options options = training(&f);
+            options.first_trainable_unit = first;
+            for (int p = 0; p < some.n_params; p++)
+                if (tess_model_param(some.model, p)->unit < first) {
+                    test_free(some.dw[p]);
+                    some.dw[p] = NULL;
+                }
+            train_once(&f, &some, options, got);
+            EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
+            for (int p = 0; p < some.n_params; p++)
+                if (some.dw[p] != NULL)
+                    EXPECT_SAME(some.dw[p], all.dw[p],
+                                (size_t)tess_shape_count(&tess_model_param(some.model, p)->shape));
+            rig_close(&some);
+        }
+        rig_close(&all);
+        fixture_close(&f);
+    }
+}
+
+/* ---- Hooks ----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct recorder {
+    tess_hooks inner;
+    char text[4096];
+    size_t size;
+    int fail_at; /* unit whose pre_backward fails; -1: none */
+} recorder;
+
+static void note(recorder *rec, const char *what, int unit)
+{
+    rec->size += (size_t)snprintf(rec->text + rec->size, sizeof(rec->text) - rec->size, "%s%s%d",
+                                  rec->size > 0 ? " " : "", what, unit);
+}
+
+static tess_status note_pre_forward(void *self, int unit, const void *const **w)
+{
+    recorder *rec = self;
+    note(rec, "f", unit);
+    return rec->inner.pre_forward(rec->inner.self, unit, w);
+}
+
+static tess_status note_post_forward(void *self, int unit)
+{
+    note(self, "/f", unit);
+    return TESS_OK;
+}
+
+static tess_status note_pre_backward(void *self, int unit, const void *const **w, float *const **dw)
+{
+    recorder *rec = self;
+    note(rec, "b", unit);
+    if (unit == rec->fail_at)
+        return TESS_FAIL(TESS_E_PEER_LOST, "rank 3 was lost");
+    return rec->inner.pre_backward(rec->inner.self, unit, w, dw);
+}
+
+static tess_status note_post_backward(void *self, int unit)
+{
+    note(self, "/b", unit);
+    return TESS_OK;
+}
+
+static void hooks_come_in_order(void)
+{
+    static const char *const expected[] = {
+        "f0 /f0 f1 /f1 f2 /f2 f3 /f3 b3 /b3 b2 /b2 b1 /b1 b0 /b0 f0 /f0 f1 /f1 f2 /f2 f3 /f3",
+        "f0 /f0 f1 /f1 f2 /f2 f3 /f3 b3 b0 /b3 b2 /b2 b1 /b1 /b0 f0 /f0 f1 /f1 f2 /f2 f3 f0 /f0 /f3",
+    };
+    for (int tied = 0; tied < 2; tied++) {
+        fixture f;
+        fixture_open(&f, tied ? "llama_biases" : "llama");
+        rig r;
+        rig_open(&r, &f.config, TESS_F32, NULL, 1);
+        recorder rec = {.inner = r.hooks, .fail_at = -1};
+        tess_hooks hooks = {&rec, note_pre_forward, note_post_forward, note_pre_backward, note_post_backward};
+        tess_executor_options options = training(&f);
+        tess_executor *executor;
+        EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
+        float logprob[MAX_T];
+        EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
+        EXPECT_OK(tess_executor_logprobs(executor, &f.batch, logprob, NULL));
+        EXPECT_TEXT(rec.text, expected[tied]);
+        rec.fail_at = 1;
+        EXPECT_FAILS(tess_executor_train(executor, &f.batch, logprob), TESS_E_PEER_LOST,
+                     "model.layers.0: backward: rank 3 was lost");
+        tess_executor_destroy(&executor);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
+/* ---- Gradients are derivatives --------------------------------------------------------------------------------------
+ */
+
+static double total(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* Along a random direction in all parameters: (loss(w + h d) - loss(w - h d)) / 2h against the gradient's projection,
+ * with Richardson's second step so that a large h keeps float32's rounding of the loss small. */
+static double loss_along(const fixture *f, rig *r, tess_executor *executor, float **at, float **direction, double h)
+{
+    for (int i = 0; i < r->n_params; i++) {
+        int64_t n = tess_shape_count(&tess_model_param(r->model, i)->shape);
+        for (int64_t k = 0; k < n; k++)
+            r->w32[i][k] = (float)(at[i][k] + h * direction[i][k]);
+    }
+    rig_refresh(r);
+    float logprob[MAX_T];
+    EXPECT_OK(tess_executor_logprobs(executor, &f->batch, logprob, NULL));
+    return -total(logprob, f->batch.n_tokens);
+}
+
+static void gradient_is_the_derivative(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        rig r;
+        rig_open(&r, &f.config, TESS_F32, "ref", 1);
+        tess_executor *executor = rig_executor(&r, training(&f));
+        float logprob[MAX_T];
+        EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
+        float **at = test_alloc((size_t)r.n_params * sizeof(float *));
+        float **direction = test_alloc((size_t)r.n_params * sizeof(float *));
+        double slope = 0, size = 0;
+        for (int p = 0; p < r.n_params; p++) {
+            int64_t n = tess_shape_count(&tess_model_param(r.model, p)->shape);
+            at[p] = test_alloc((size_t)n * sizeof(float));
+            direction[p] = test_alloc((size_t)n * sizeof(float));
+            memcpy(at[p], r.w32[p], (size_t)n * sizeof(float));
+            tess_rng_fill_normal(5, TESS_RNG_TEST, (uint64_t)p, 0, n, 0, 1, direction[p]);
+            for (int64_t k = 0; k < n; k++) {
+                slope += (double)direction[p][k] * r.dw[p][k];
+                size += (double)r.dw[p][k] * r.dw[p][k];
+            }
+        }
+        double h = 1e-3;
+        double wide =
+            loss_along(&f, &r, executor, at, direction, 2 * h) - loss_along(&f, &r, executor, at, direction, -2 * h);
+        double narrow =
+            loss_along(&f, &r, executor, at, direction, h) - loss_along(&f, &r, executor, at, direction, -h);
+        double measured = (8 * narrow - wide) / (12 * h);
+        if (!(fabs(measured - slope) <= 2e-3 * sqrt(size)))
+            test_fail(__FILE__, __LINE__, "%s: finite difference %.9g, gradient %.9g (norm %.3g)", fixture_names[i],
+                      measured, slope, sqrt(size));
+        for (int p = 0; p < r.n_params; p++) {
+            test_free(at[p]);
+            test_free(direction[p]);
+        }
+        test_free(at);
+        test_free(direction);
+        tess_executor_destroy(&executor);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
+/* ---- Edges ----------------------------------------------------------------------------------------------------------
+ */
+
+/* A vocabulary larger than a chunk is rows' business: more rows than a chunk give the gradients of one chunk's code
+ * path. */
+static void head_sums_over_chunks(void)
+{
+    fixture f;
+    fixture_open(&f, "llama");
+    enum { T = 2500 };
+    int32_t *ids = test_alloc(T * sizeof(int32_t)), *pos = test_alloc(T * sizeof(int32_t));
+    int32_t *targets = test_alloc(T * sizeof(int32_t)), *cu_seqlens = test_alloc((T / 25 + 1) * sizeof(int32_t));
+    for (int32_t t = 0; t < T; t++) {
+        ids[t] = (int32_t)(tess_rng_u64(1, TESS_RNG_TEST, 0, (uint64_t)t) % 97);
+        targets[t] = t % 6 == 0 ? -1 : (int32_t)(tess_rng_u64(1, TESS_RNG_TEST, 1, (uint64_t)t) % 97);
+        pos[t] = t % 25;
+    }
+    for (int32_t i = 0; i <= T / 25; i++)
+        cu_seqlens[i] = 25 * i;
+    for (int d = 0; d < 2; d++) {
+        rig whole, part;
+        rig_open(&whole, &f.config, d == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+        rig_open(&part, &f.config, d == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+        tess_executor_options options = {.max_tokens = T, .max_position = 25, .train = true};
+        tess_executor *all = rig_executor(&whole, options);
+        tess_executor *one = rig_executor(&part, options);
+        float *logprob = test_alloc(T * sizeof(float)), *again = test_alloc(T * sizeof(float));
+        tess_batch batch = {
+            .n_tokens = T, .n_seqs = T / 25, .ids = ids, .pos = pos, .targets = targets, .cu_seqlens = cu_seqlens};
+        EXPECT_OK(tess_executor_train(all, &batch, logprob));
+        int head = whole.n_params - 1;
+        EXPECT_TEXT(tess_model_param(whole.model, head)->name, "lm_head.weight");
+        size_t n = (size_t)tess_shape_count(&tess_model_param(whole.model, head)->shape);
+        float *sum = test_alloc(n * sizeof(float));
+        for (int32_t begin = 0; begin < T; begin += 25) {
+            int32_t bounds[] = {0, 25};
+            tess_batch sequence = {.n_tokens = 25,
+                                   .n_seqs = 1,
+                                   .ids = ids + begin,
+                                   .pos = pos + begin,
+                                   .targets = targets + begin,
+                                   .cu_seqlens = bounds};
+            EXPECT_OK(tess_executor_train(one, &sequence, again + begin));
+            for (size_t k = 0; k < n; k++)
+                sum[k] += part.dw[head][k];
+        }
+        EXPECT_SAME(logprob, again, T);
+        EXPECT_CLOSE(whole.dw[head], sum, n, 1e-5, 0);
+        for (int32_t t = 0; t < T; t++)
+            EXPECT((logprob[t] == 0) == (targets[t] < 0));
+        test_free(sum);
+        test_free(logprob);
+        test_free(again);
+        tess_executor_destroy(&all);
+        tess_executor_destroy(&one);
+        rig_close(&whole);
+        rig_close(&part);
+    }
+    test_free(ids);
+    test_free(pos);
+    test_free(targets);
+    test_free(cu_seqlens);
+    fixture_close(&f);
+}
+
+static void empty_batch_gives_zero_gradients(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        rig r;
+        rig_open(&r, &f.config, TESS_BF16, NULL, 1);
+        tess_executor *executor = rig_executor(&r, training(&f));
+        tess_batch batch = f.batch;
+        batch.n_tokens = batch.n_seqs = 0;
+        float logprob[1];
+        EXPECT_OK(tess_executor_train(executor, &batch, logprob));
+        for (int p = 0; p < r.n_params; p++) {
+            int64_t n = tess_shape_count(&tess_model_param(r.model, p)->shape);
+            for (int64_t k = 0; k < n; k++)
+                if (r.dw[p][k] != 0)
+                    test_fail(__FILE__, __LINE__, "%s[%lld] is %g", tess_model_param(r.model, p)->name, (long long)k,
+                              r.dw[p][k]);
+        }
+        tess_executor_destroy(&executor);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
+static void bad_batches_are_refused(void)
+{
+    fixture f;
+    fixture_open(&f, "llama");
+    rig r;
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    tess_executor *executor = rig_executor(&r, inference(&f));
+    float out[MAX_T];
+    EXPECT_FAILS(tess_executor_train(executor, &f.batch, out), TESS_E_INVALID, "train is false");
+    tess_batch batch = f.batch;
+    batch.targets = NULL;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, out, NULL), TESS_E_INVALID, "need targets");
+    batch = f.batch;
+    batch.n_tokens = MAX_T + 1;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, out, NULL), TESS_E_INVALID, "65 tokens");
+    f.ids[4] = 97;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "token 4 is id 97");
+    f.ids[4] = 1;
+    f.targets[5] = -2;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "target of token 5 is id -2");
+    f.targets[5] = -1;
+    f.pos[6] = 40;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "token 6 is at position 40");
+    f.pos[6] = 6;
+    f.cu_seqlens[1] = 50;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "sequence 0 spans");
+    f.cu_seqlens[1] = 13;
+    f.cu_seqlens[3] = 35;
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "cover 36 tokens");
+    tess_executor_destroy(&executor);
+
+    tess_executor_options options = {.dtype = TESS_F16, .max_tokens = 8, .max_position = 8};
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_UNSUPPORTED, "float16");
+    options.dtype = TESS_F32;
+    options.max_position = 65;
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_INVALID,
+                 "sequences of 65 tokens, but the model allows 1 to 64");
+    rig_close(&r);
+    fixture_close(&f);
+}
+
+static const test_case cases[] = {
+    {"recomputing_layers_changes_no_bit", recompute_changes_no_bit, 0, 0},
+    {"activation_bytes_are_what_the_plan_says", memory_is_planned, 0, 0},
+    {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
+    {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
+    {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},
+    {"gradient_is_the_derivative_of_the_loss", gradient_is_the_derivative, 0, 0},
+    {"head_sums_gradients_over_chunks_of_rows", head_sums_over_chunks, 0, 0},
+    {"an_empty_batch_gives_zero_gradients", empty_batch_gives_zero_gradients, 0, 0},
+    {"bad_batches_and_options_are_refused", bad_batches_are_refused, 0, 0},
+};
+TEST_MAIN(cases)
