@@ -80,8 +80,8 @@ static tess_status read_merges(tess_bpe *bpe, const tess_node *node)
         const json_t *merge = json_array_get(merges, i);
         if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
             continue;
-        const char *left, *right;
-        size_t n_left, n_right;
+        const char *left = NULL, *right = NULL;
+        size_t n_left = 0, n_right = 0;
         TESS_GOTO(read_merge(merge, node, i, &left, &n_left, &right, &n_right), done);
         joined.size = 0;
         TESS_GOTO(tess_buffer_append(&joined, left, n_left), done);

@@ -51,7 +51,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
 
 static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_decoder *decoder)
 {
-    const char *type;
+    const char *type = NULL;
     TESS_TRY(tess_node_type(node, &type));
     if (strcmp(type, "Sequence") != 0) {
         TESS_CHECK(decoder->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,
@@ -140,7 +140,7 @@ static tess_status wrap(const tess_node *node, const tess_template *outer, tess_
 
 static tess_status read_post(const tess_node *node, int depth, tess_template *special)
 {
-    const char *type;
+    const char *type = NULL;
     TESS_TRY(tess_node_type(node, &type));
     if (strcmp(type, "ByteLevel") == 0)
         return TESS_OK; /* moves offsets, never ids */

@@ -9,7 +9,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, tess_norm_ste
         tess_norm_kind kind;
     } kinds[] = {{"NFC", TESS_NORM_NFC},   {"NFD", TESS_NORM_NFD},         {"NFKC", TESS_NORM_NFKC},
                  {"NFKD", TESS_NORM_NFKD}, {"Prepend", TESS_NORM_PREPEND}, {"Replace", TESS_NORM_REPLACE}};
-    const char *type;
+    const char *type = NULL;
     TESS_TRY(tess_node_type(node, &type));
     size_t k = 0;
     while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(type, kinds[k].name) != 0)
@@ -29,7 +29,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, tess_norm_ste
 
 static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_normalizer *normalizer)
 {
-    const char *type;
+    const char *type = NULL;
     TESS_TRY(tess_node_type(node, &type));
     if (strcmp(type, "Sequence") != 0) {
         TESS_CHECK(normalizer->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,

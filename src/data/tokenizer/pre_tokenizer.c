@@ -18,7 +18,7 @@ static tess_status add_step(const tess_node *node, tess_mem *mem, tess_pre_kind 
 static tess_status add_split(const tess_node *node, tess_mem *mem, const char *regex, tess_split_behavior behavior,
                              tess_pre_tokenizer *pre)
 {
-    tess_pre_step *step;
+    tess_pre_step *step = NULL;
     TESS_TRY(add_step(node, mem, TESS_PRE_SPLIT, pre, &step));
     step->behavior = behavior;
     return tess_regex_create(mem, regex, strlen(regex), node->what, &step->regex);
@@ -53,7 +53,7 @@ static tess_status read_flag(const tess_node *node, const char *key, bool *value
 
 static tess_status read_split(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre)
 {
-    tess_pre_step *step;
+    tess_pre_step *step = NULL;
     TESS_TRY(add_step(node, mem, TESS_PRE_SPLIT, pre, &step));
     TESS_TRY(read_behavior(node, TESS_SPLIT_ISOLATED, &step->behavior));
     TESS_TRY(read_flag(node, "invert", &step->invert));
@@ -66,7 +66,7 @@ static tess_status read_byte_level(tess_mem *mem, const tess_node *node, tess_pr
     TESS_TRY(read_flag(node, "add_prefix_space", &prefix));
     TESS_TRY(read_flag(node, "use_regex", &regex));
     if (prefix) {
-        tess_pre_step *step;
+        tess_pre_step *step = NULL;
         TESS_TRY(add_step(node, mem, TESS_PRE_PREFIX, pre, &step));
         TESS_TRY(tess_buffer_append(&step->text, " ", 1));
     }
@@ -76,7 +76,7 @@ static tess_status read_byte_level(tess_mem *mem, const tess_node *node, tess_pr
 
 static tess_status read_metaspace(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre)
 {
-    tess_pre_step *step;
+    tess_pre_step *step = NULL;
     TESS_TRY(add_step(node, mem, TESS_PRE_METASPACE, pre, &step));
     TESS_TRY(tess_node_text(node, "replacement", &step->text));
     TESS_CHECK(step->text.size > 0, TESS_E_FORMAT, "%s: an empty replacement", node->what);
@@ -139,7 +139,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
 
 static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_pre_tokenizer *pre)
 {
-    const char *type;
+    const char *type = NULL;
     TESS_TRY(tess_node_type(node, &type));
     /* Later steps would see GPT-2's alphabet instead of the text. */
     TESS_CHECK(!pre->byte_level, TESS_E_UNSUPPORTED, "%s: '%s' after ByteLevel is not supported", node->what, type);

@@ -81,7 +81,7 @@ static tess_status find_pair(trainer *t, uint64_t pair, train_pair **found)
 /* Adds `change` occurrences of the pair in `word`; gains are remembered for the pair's next entry. */
 static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t word, int64_t change)
 {
-    train_pair *pair;
+    train_pair *pair = NULL;
     TESS_TRY(find_pair(t, pair_of(left, right), &pair));
     pair->count += change;
     if (change <= 0 || (pair->last >= 0 && t->nodes[pair->last].word == word))

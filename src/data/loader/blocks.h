@@ -1,0 +1,37 @@
+/* Files cut into blocks of about 256 KiB that end where a line ends. Nothing about a file is kept but its size: a
+ * block's ends are found by looking at the file around their nominal places. Private to this folder. */
+#ifndef TESS_DATA_BLOCKS_H
+#define TESS_DATA_BLOCKS_H
+
+#include "base/text/text.h"
+#include "data/loader/loader.h"
+
+typedef struct tess_block_file {
+    char *path;
+    bool jsonl;
+    uint64_t size;       /* when it was opened first: a file that changes later is an error */
+    uint64_t begin, end; /* the part in use, ends of lines */
+    uint64_t n_blocks;
+} tess_block_file;
+
+typedef struct tess_blocks {
+    tess_mem *mem;
+    tess_block_file *files;
+    int n_files;
+    uint64_t n_blocks;
+} tess_blocks;
+
+enum { TESS_BLOCK_BYTES = 256 << 10, TESS_LINE_BYTES = 64 << 20 };
+
+/* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO. */
+tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *options);
+void tess_blocks_close(tess_blocks *blocks);
+
+/* Text of a block (perhaps empty, when one line spans several) in place of `text`'s. */
+tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, const tess_block_file **file,
+                             uint64_t *offset);
+
+/* Number (from 1) of the line that holds byte `offset`; 0 when the file cannot be read. For messages. */
+uint64_t tess_blocks_line(const tess_block_file *file, uint64_t offset);
+
+#endif

@@ -1,0 +1,121 @@
+#include "data/loader/window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/text/json.h"
+#include "data/grow.h"
+
+uint64_t tess_window_count(const tess_blocks *blocks)
+{
+    return (blocks->n_blocks + TESS_WINDOW_BLOCKS - 1) / TESS_WINDOW_BLOCKS;
+}
+
+static tess_status end_document(tess_window *window)
+{
+    void *starts = window->starts;
+    TESS_TRY(tess_grow(window->mem, &starts, &window->starts_capacity, window->n_documents + 2, sizeof(int64_t),
+                       "documents"));
+    window->starts = starts;
+    window->starts[0] = 0;
+    window->starts[++window->n_documents] = (int64_t)window->tokens.size;
+    return TESS_OK;
+}
+
+static tess_status add_document(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
+                                const json_t *document, const char *what)
+{
+    const char *key = options->text_key != NULL ? options->text_key : "text";
+    const json_t *text = json_object_get(document, key);
+    TESS_CHECK(json_is_string(text), TESS_E_FORMAT, "%s: expected an object with a string '%s'", what, key);
+    if (options->bos_id >= 0)
+        TESS_TRY(tess_ids_append(&window->tokens, options->bos_id));
+    TESS_TRY(tess_encode(encoder, json_string_value(text), json_string_length(text), false, &window->tokens));
+    if (options->eos_id >= 0)
+        TESS_TRY(tess_ids_append(&window->tokens, options->eos_id));
+    return end_document(window);
+}
+
+static bool is_blank(const char *line, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (strchr(" \t\r", line[i]) == NULL || line[i] == '\0')
+            return false;
+    }
+    return true;
+}
+
+static tess_status add_lines(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
+                             const tess_block_file *file, uint64_t offset, const tess_buffer *text)
+{
+    for (size_t at = 0; at < text->size;) {
+        const char *line = text->data + at, *end = memchr(line, '\n', text->size - at);
+        size_t size = end != NULL ? (size_t)(end - line) : text->size - at;
+        if (!is_blank(line, size)) {
+            json_t *document = NULL;
+            tess_status status = tess_json_parse(line, size, "the line", false, &document);
+            if (status == TESS_OK)
+                status = add_document(window, options, encoder, document, "the line");
+            json_decref(document);
+            if (status != TESS_OK)
+                return tess_fail_context(status, "%s: line %llu", file->path,
+                                         (unsigned long long)tess_blocks_line(file, offset + at));
+        }
+        at += size + 1;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
+                             tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index)
+{
+    window->filled = false;
+    window->tokens.size = 0;
+    window->n_documents = 0;
+    uint64_t first = index * TESS_WINDOW_BLOCKS;
+    for (uint64_t i = first; i < first + TESS_WINDOW_BLOCKS && i < blocks->n_blocks; i++) {
+        uint64_t block =
+            options->shuffle ? tess_rng_permute(options->seed, TESS_RNG_SHUFFLE, epoch, blocks->n_blocks, i) : i;
+        const tess_block_file *file;
+        uint64_t offset;
+        TESS_TRY(tess_blocks_read(blocks, block, text, &file, &offset));
+        if (file->jsonl) {
+            TESS_TRY(add_lines(window, options, encoder, file, offset, text));
+        } else {
+            TESS_TRY(tess_encode(encoder, text->data != NULL ? text->data : "", text->size, false, &window->tokens));
+            TESS_TRY(end_document(window));
+        }
+    }
+    if (window->n_documents == 0) /* lines that are all blank */
+        TESS_TRY(end_document(window));
+    void *pairs = window->pairs;
+    TESS_TRY(
+        tess_grow(window->mem, &pairs, &window->pairs_capacity, window->n_documents + 1, sizeof(int64_t), "documents"));
+    window->pairs = pairs;
+    tess_pack_count(window->starts, (int64_t)window->n_documents, window->pairs);
+    const tess_documents documents = tess_window_documents(window);
+    const uint64_t name[2] = {epoch, index};
+    window->n_rows = tess_pack_rows(&documents, options->seq_len);
+    window->order = tess_hash_bytes(name, sizeof(name), TESS_RNG_SHUFFLE);
+    window->epoch = epoch;
+    window->index = index;
+    window->filled = true;
+    return TESS_OK;
+}
+
+tess_documents tess_window_documents(const tess_window *window)
+{
+    return (tess_documents){.tokens = window->tokens.data,
+                            .starts = window->starts,
+                            .pairs = window->pairs,
+                            .n = (int64_t)window->n_documents};
+}
+
+void tess_window_free(tess_window *window)
+{
+    tess_ids_free(&window->tokens);
+    tess_mem_free(window->mem, window->starts);
+    tess_mem_free(window->mem, window->pairs);
+    *window = (tess_window){.mem = window->mem};
+}

@@ -1,0 +1,31 @@
+/* A window: the tokens of up to 64 blocks, packed into rows. A pure function of the data, the options, the epoch and
+ * the window's number. Private to this folder. */
+#ifndef TESS_DATA_WINDOW_H
+#define TESS_DATA_WINDOW_H
+
+#include "data/loader/blocks.h"
+#include "data/packing/packing.h"
+
+enum { TESS_WINDOW_BLOCKS = 64 };
+
+typedef struct tess_window {
+    tess_mem *mem;
+    bool filled;
+    uint64_t epoch, index;
+    tess_ids tokens;
+    int64_t *starts, *pairs; /* of documents: see tess_documents */
+    size_t n_documents, starts_capacity, pairs_capacity;
+    int64_t n_rows;
+    uint64_t order; /* stream of the permutation of its rows */
+} tess_window;
+
+/* Windows of an epoch. */
+uint64_t tess_window_count(const tess_blocks *blocks);
+
+/* Reads and tokenizes. `text` is scratch. */
+tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
+                             tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
+tess_documents tess_window_documents(const tess_window *window);
+void tess_window_free(tess_window *window);
+
+#endif
