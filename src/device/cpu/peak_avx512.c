@@ -1,4 +1,4 @@
-#include "device/cpu/peak_impl.h"
+#include "device/cpu/peak.h"
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* Loops that keep one core's arithmetic busy from registers; each returns the floating-point operations that it did. */
-#ifndef TESS_DEVICE_CPU_PEAK_IMPL_H
-#define TESS_DEVICE_CPU_PEAK_IMPL_H
+#ifndef TESS_DEVICE_CPU_PEAK_H
+#define TESS_DEVICE_CPU_PEAK_H
 
 #include <stdint.h>
 
