@@ -1,0 +1,78 @@
+# For golden tests of the command: $tessera is the binary, $work a folder of our own that goes when the test ends.
+# A check prints what it expected; the script's exit code is 1 when any failed.
+tessera=$(realpath "$1")
+project=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+n_failed=0
+n_passed=0
+
+pass() { n_passed=$((n_passed + 1)); echo "ok     $1"; }
+fail() { n_failed=$((n_failed + 1)); echo "FAILED $1"; }
+finish() { echo "$n_passed passed, $n_failed failed"; [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]; exit $?; }
+
+# expect NAME EXIT_CODE TEXT COMMAND...: runs it; its exit code and a text in what it printed.
+expect() {
+    local name=$1 code=$2 text=$3 got=0
+    shift 3
+    "$@" >output 2>&1 </dev/null || got=$?
+    if [ "$got" != "$code" ]; then
+        fail "$name: exit code $got, expected $code"
+        sed 's/^/    /' output | tail -n 12
+    elif ! grep -qF -- "$text" output; then
+        fail "$name: expected \"$text\" in"
+        sed 's/^/    /' output | tail -n 12
+    else
+        pass "$name"
+    fi
+}
+
+# A text of $1 lines, the same everywhere.
+make_text() {
+    awk -v n="$1" 'BEGIN {
+        split("the ship sailed over a calm dark sea while stars wrote slow letters on its wake and nobody read them", w, " ")
+        x = 12345
+        for (i = 0; i < n; i++) {
+            line = ""
+            for (k = 0; k < 9; k++) { x = (x * 1103515245 + 12345) % 2147483648; line = line w[1 + int(x / 65536) % 19] " " }
+            print line (i * 7919) % 1009 "."
+        }
+    }'
+}
+
+# A Llama with awkward sizes: 3 heads over 1 key/value head, rows that no world size divides.
+make_model() {
+    cat >"$1" <<JSON
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 301, "hidden_size": 42,
+ "intermediate_size": 53, "num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14,
+ "hidden_act": "silu", "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+ "tie_word_embeddings": ${2:-false}}
+JSON
+}
+
+# $1: file; the rest: extra sections.
+make_config() {
+    cat >"$1" <<YAML
+model:
+  config: model.json
+data:
+  files: [text.txt]
+training:
+  steps: 30
+  local_batch_size: 2
+  global_batch_size: 16
+  seq_len: 19
+optimizer:
+  lr: 3e-3
+lr_scheduler:
+  warmup_steps: 5
+metrics:
+  log_freq: 10
+  enable_tensorboard: false
+validation:
+  interval: 15
+checkpoint:
+  interval: 15
+YAML
+}

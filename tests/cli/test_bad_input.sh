@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Every mistake gets a message that names it, exit code 2, and leaves nothing behind.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+bad() { # NAME TEXT OVERRIDES...
+    local name=$1 text=$2
+    shift 2
+    expect "$name" 2 "$text" "$tessera" train run.yaml job.dump_folder=out "$@"
+    [ ! -e out ] || fail "$name: wrote $(find out | head -n 3)"
+    rm -rf out
+}
+
+expect "no command" 2 "tessera train" "$tessera"
+expect "a command misspelt" 2 "did you mean 'train'" "$tessera" trian
+expect "help" 0 "tessera generate" "$tessera" --help
+expect "no configuration" 2 "name a configuration file" "$tessera" train
+expect "configuration missing" 2 "nowhere.yaml" "$tessera" train nowhere.yaml
+bad "unknown key" "did you mean 'training.steps'" training.stepps=3
+bad "key of another section" "did you mean 'training.seq_len'" data.seq_len=3
+bad "no override" "section.key=value" training
+bad "value out of range" "outside" training.steps=0
+bad "value of the wrong type" "not an integer" training.steps=3.5
+bad "unknown choice" "none|zero1|zero2|full|hybrid" parallelism.shard_strategy=zero4
+bad "no ranks" "outside 1" -n 0
+bad "more ranks than rows" "cannot share evenly" -n 16
+bad "ranks that do not divide" "use fewer ranks" -n 3
+bad "degrees that do not multiply" "set data_parallel_shard_degree=2" -n 4 parallelism.data_parallel_replicate_degree=2 \
+    parallelism.data_parallel_shard_degree=4
+bad "batch no multiple" "not a multiple" training.global_batch_size=15
+bad "data file missing" "gone.txt" data.files=gone.txt
+bad "rows longer than the model allows" "max_position_embeddings" training.seq_len=65
+bad "model missing" "gone.json" model.config=gone.json
+: >empty.txt
+bad "empty data file" "empty.txt" data.files=empty.txt
+printf x >byte.txt
+bad "data file of one byte" "byte" data.files=byte.txt
+echo '{"model_type": "llama", "vocab_size": "many"}' >bad.json
+bad "bad config.json" "vocab_size" model.config=bad.json
+echo '{"model_type": "mamba"}' >other.json
+bad "unknown architecture" "mamba" model.config=other.json
+echo '{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}' >tok.json
+bad "corrupt tokenizer" "tok.json" tokenizer.path=tok.json
+echo 'not json' >tok2.json
+bad "tokenizer that is no JSON" "tok2.json" tokenizer.path=tok2.json
+printf 'training:\n  steps: 3\n  nested:\n    deeper: 1\n' >nested.yaml
+expect "YAML too deep" 2 "nested.yaml:4" "$tessera" train nested.yaml
+printf 'training: [1\n' >broken.yaml
+expect "broken YAML" 2 "broken.yaml:" "$tessera" train broken.yaml
+expect "every option is listed" 0 "local_batch_size=" "$tessera" info
+expect "generate without a prompt" 2 "either --prompt or --prompts" "$tessera" generate .
+expect "generate from nowhere" 2 "no such folder" "$tessera" generate gone --prompt x
+expect "option misspelt" 2 "did you mean '--prompt" "$tessera" generate . --promt x
+finish
