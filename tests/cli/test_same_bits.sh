@@ -58,7 +58,7 @@ resume() {
     rm -rf out/checkpoint/step-00000030 out/model
     if ! "$tessera" train run.yaml -n "$then" job.dump_folder=out $base >log 2>&1; then
         fail "$name: $(tail -n 3 log)"
-    elif ! grep -q 'step 15' log; then
+    elif ! grep -q 'resumed from step 15' log; then
         fail "$name: did not resume: $(head -n 8 log)"
     elif cmp -s <(columns out) <(columns ref_bfloat16) &&
         cmp -s out/model/model.safetensors ref_bfloat16/model/model.safetensors; then
