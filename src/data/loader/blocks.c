@@ -131,7 +131,7 @@ static tess_status read_block(FILE *stream, const tess_block_file *file, uint64_
                               uint64_t *offset)
 {
     char chunk[CHUNK];
-    uint64_t size, ends[2];
+    uint64_t size = 0, ends[2];
     TESS_TRY(size_of(stream, file->path, &size));
     TESS_CHECK(size == file->size, TESS_E_IO, "%s: the file changed while in use: %llu bytes, it had %llu", file->path,
                (unsigned long long)size, (unsigned long long)file->size);
