@@ -1,0 +1,172 @@
+/* Inside of comm: runtime, team, work and the table of functions that a backend fills. */
+#ifndef TESS_COMM_COMM_IMPL_H
+#define TESS_COMM_COMM_IMPL_H
+
+#include "tessera/comm.h"
+
+#include "comm/job/job.h"
+#include "comm/shm/control.h"
+
+typedef struct comm_backend comm_backend;
+
+enum { COMM_ERROR_BYTES = 1024 };
+
+/* What lies in the job's memory and where it came from. */
+typedef struct comm_region {
+    struct comm_region *next;
+    uint64_t offset; /* of the whole allocation */
+    size_t bytes;    /* of the whole allocation */
+    uint8_t *local;  /* what the caller got */
+    size_t counted;  /* bytes that this rank counts */
+    tess_pool pool;
+    bool shared; /* one copy for all, as opposed to a window per rank */
+} comm_region;
+
+struct tess_runtime {
+    int rank, world, n_threads;
+    int n_spins;   /* looks before a waiting rank goes to sleep */
+    bool launched; /* by a launcher: the job's memory is not ours */
+    double timeout_s;
+    const char *kernels;
+    tess_mem *mem;
+    tess_job job;
+    tess_job_row *row;
+    tess_trace_ring *ring;
+    tess_program program;
+    tess_team *team;
+
+    atomic_flag list_lock; /* guards teams and regions */
+    tess_team *teams;
+    comm_region *regions;
+};
+
+struct tess_team {
+    tess_team *next; /* in the runtime's list */
+    tess_runtime *runtime;
+    const comm_backend *backend;
+    char name[JOB_TEXT_BYTES];
+    int rank, size;
+    int *ranks; /* the job's number of each member */
+    uint64_t hash;
+    uint64_t control_offset;
+    tess_control *control;
+    double timeout_s;
+    uint64_t sequence; /* of the next collective */
+    uint64_t n_splits;
+
+    atomic_flag lock; /* held by whoever works on the team: its user, or a waiter of another team that helps */
+    tess_status broken;
+    char error[COMM_ERROR_BYTES];
+
+    tess_work *head, *tail; /* collectives in flight, oldest first */
+    int n_in_flight;
+    tess_work *messages; /* sends and receives in flight, oldest first */
+    uint64_t n_messages; /* sent, ever: keeps the order of a channel */
+    tess_work *spare;    /* handles to use again */
+
+    uint64_t slot_base[CONTROL_SLOTS]; /* arrivals in the slot before the operation that uses it now */
+    uint64_t n_stages;                 /* stages shown so far, ever: equal on all ranks */
+};
+
+typedef struct comm_counts {
+    const size_t *in_counts, *in_offsets, *out_counts, *out_offsets;
+} comm_counts;
+
+typedef struct comm_pieces {
+    const tess_piece *pieces;
+    size_t n;
+} comm_pieces;
+
+struct tess_work {
+    tess_work *next;
+    tess_team *team;
+    tess_fingerprint fp;
+    tess_status status;
+    bool done;
+
+    const uint8_t *in; /* what this rank shows, NULL: nothing */
+    uint8_t *out;
+    size_t in_bytes, out_bytes; /* extents of the two */
+    size_t n;                   /* elements of one block */
+    tess_dtype dtype, in_dtype;
+    tess_op op;
+    int root; /* or the peer */
+    bool accumulate;
+    comm_counts counts;
+    comm_pieces pieces;
+
+    /* Progress (the backend's). */
+    const struct shm_collective *collective;
+    uint64_t phase;      /* phases that this rank arrived in */
+    int step;            /* what is done when the phase is over */
+    int path;            /* how peers read the data */
+    size_t first, count; /* elements of the round at hand */
+    size_t per_round;    /* elements of a full round */
+    int area;            /* stage of the round */
+    void *message;       /* sends and receives: the channel's slot */
+    uint64_t moved;      /* bytes */
+};
+
+/* A backend: how the ranks of one team meet. */
+struct comm_backend {
+    const char *name;
+    /* Shows what was asked; must not wait. */
+    void (*start)(tess_work *work);
+    /* Goes on as far as possible without waiting. True: complete, or failed (work->status; the error is recorded). */
+    bool (*advance)(tess_work *work);
+    /* Team ranks that an incomplete work waits for; returns how many. */
+    int (*missing)(const tess_work *work, int *ranks);
+};
+
+extern const comm_backend tess_backend_self, tess_backend_shm;
+
+/* ---- team.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* Makes the handle for a control area that all members know. Takes `ranks` over (from the MISC pool). */
+tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
+                             uint64_t control_offset, tess_team **team);
+void tess_team_lock(tess_team *team);
+bool tess_team_try_lock(tess_team *team);
+void tess_team_unlock(tess_team *team);
+/* Records the calling thread's error as the team's; returns the status. */
+tess_status tess_team_break(tess_team *team, tess_status status, int blames);
+
+/* ---- work.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit or tess_work_abandon. Fails
+ * when the team is broken. */
+tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
+/* Starts it and gives the handle, or waits when `handle` is NULL. */
+tess_status tess_work_submit(tess_work *work, tess_work **handle);
+/* Progress of everything in flight, on the locked team. */
+void tess_team_progress(tess_team *team);
+
+/* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each
+ * ------------------- */
+tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
+                               const void *mine, void *all, size_t bytes);
+
+/* ---- memory.c
+ * ------------------------------------------------------------------------------------------------------------ */
+/* Offset of memory that all ranks can read, or CONTROL_PRIVATE. */
+static inline uint64_t tess_offset_of(const tess_runtime *runtime, const void *memory, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)memory, base = (uintptr_t)runtime->job.base;
+    if (memory == NULL || at < base || bytes > runtime->job.bytes || at - base > runtime->job.bytes - bytes)
+        return CONTROL_PRIVATE;
+    return at - base;
+}
+/* True when `memory` lies in an allocation of tess_shared_alloc. */
+bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t bytes);
+
+/* ---- messages
+ * ------------------------------------------------------------------------------------------------------------ */
+/* Goes on with a send or receive as far as possible without waiting; true: complete or failed. */
+bool tess_message_advance(tess_work *work);
+/* Frees the channels of a team that nobody uses any more. */
+void tess_message_free_channels(tess_team *team);
+
+/* Puts an event into the ring and the board. */
+void tess_work_record(tess_work *work, tess_trace_state state);
+
+#endif

@@ -1,0 +1,43 @@
+/* The fingerprint of a collective: what a rank asked for, compared when ranks meet (law 3: no silent collective). */
+#ifndef TESS_COMM_GUARD_FINGERPRINT_H
+#define TESS_COMM_GUARD_FINGERPRINT_H
+
+#include "tessera/comm.h"
+#include "trace/ring.h"
+
+/* 64 bytes, travels through shared memory. Two are equal when all but the call site are. */
+typedef struct tess_fingerprint {
+    uint64_t team;     /* hash */
+    uint64_t sequence; /* number inside the team, from 0 */
+    uint64_t count;    /* elements that the caller named (n, or all elements of the pieces) */
+    uint64_t tag;      /* of a message; hash of the pieces */
+    uint64_t call_site;
+    int32_t root; /* or the peer; -1: none */
+    uint8_t kind; /* tess_trace_op */
+    uint8_t dtype;
+    uint8_t in_dtype; /* of the coalesced forms; else as dtype */
+    uint8_t op;       /* tess_op */
+    uint8_t flags;    /* bit 0: accumulate */
+    uint8_t spare[15];
+} tess_fingerprint;
+
+bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);
+
+/* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; returns text. */
+const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size);
+
+/* Compares what `n` ranks of a team asked (rank r's fingerprint at posts + r * stride bytes). TESS_OK when all agree;
+ * otherwise TESS_E_MISMATCH: the message lists every variant with its ranks and names the minority, or says that it
+ * is a tie. `ranks` gives the job's number of each; *guilty (job's number) is -1 without a single odd one out. */
+tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
+                                     int *guilty);
+
+/* Where the program's own code lies, so that a call site can be told as an offset that every rank (and addr2line)
+ * reads. */
+typedef struct tess_program {
+    uintptr_t begin, end;
+} tess_program;
+tess_program tess_program_find(void);
+uint64_t tess_call_site(const tess_program *program, const void *address);
+
+#endif

@@ -1,0 +1,158 @@
+#include "comm/job/job.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "comm/shm/control.h"
+
+static const char magic[8] = "TESSJOB";
+
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Eight times the machine's memory: windows come and go, so holes must not run out before the memory does. */
+static uint64_t heap_bytes(uint64_t *limit)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    *limit = memory;
+    return round_up(memory * 8, JOB_HUGE_PAGE);
+}
+
+static void attach(tess_job *job, void *base, size_t bytes, int fd)
+{
+    job->base = base;
+    job->bytes = bytes;
+    job->header = base;
+    job->fd = fd;
+    madvise(base, bytes, MADV_DONTDUMP); /* a core file of this would be the size of the machine */
+}
+
+tess_status tess_job_create(int world, tess_job *job)
+{
+    TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID,
+               "a job of %d ranks: 1 to %d are possible on one host", world, JOB_MAX_RANKS);
+    uint64_t limit;
+    uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
+    uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
+    uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
+    uint64_t world_team = round_up(rings + (uint64_t)world * ring_bytes, JOB_PAGE);
+    uint64_t heap = round_up(world_team + tess_control_bytes(world), JOB_HUGE_PAGE);
+    uint64_t heap_size = heap_bytes(&limit);
+    uint64_t bytes = heap + heap_size;
+
+    int fd;
+    void *base;
+    TESS_TRY(tess_os_memfd("tessera", bytes, &fd));
+    fcntl(fd, F_SETFD, FD_CLOEXEC); /* ranks get it back, other children do not */
+    tess_status status = tess_os_map_shared(fd, 0, bytes, &base);
+    if (status != TESS_OK) {
+        close(fd);
+        return tess_fail_context(status, "shared memory of %d ranks", world);
+    }
+    attach(job, base, bytes, fd);
+    tess_job_header *h = job->header;
+    h->version = JOB_VERSION;
+    h->world = (uint32_t)world;
+    h->bytes = bytes;
+    h->rows = rows;
+    h->rings = rings;
+    h->ring_bytes = ring_bytes;
+    h->world_team = world_team;
+    h->heap = heap;
+    h->heap_limit = limit;
+    h->n_holes = 1;
+    h->holes[0] = (tess_job_hole){.offset = heap, .bytes = heap_size};
+    atomic_store(&h->first_lost, -1);
+    job->rows = (tess_job_row *)(job->base + rows);
+    for (int r = 0; r < world; r++) {
+        tess_trace_ring *ring;
+        status = tess_trace_init(job->base + rings + (uint64_t)r * ring_bytes, JOB_RING_EVENTS, r, world, &ring);
+        if (status != TESS_OK) {
+            tess_job_close(job, true);
+            return status;
+        }
+    }
+    memcpy(h->magic, magic, sizeof(magic));
+    return TESS_OK;
+}
+
+tess_status tess_job_open(int fd, int world, tess_job *job)
+{
+    struct stat info;
+    TESS_CHECK(fstat(fd, &info) == 0 && info.st_size >= (off_t)sizeof(tess_job_header), TESS_E_INVALID,
+               "TESSERA_SHM_FD=%d is not a job's shared memory: start the program with `tessera run -n N -- PROGRAM`",
+               fd);
+    void *base;
+    TESS_TRY(tess_os_map_shared(fd, 0, (size_t)info.st_size, &base));
+    attach(job, base, (size_t)info.st_size, fd);
+    const tess_job_header *h = job->header;
+    if (memcmp(h->magic, magic, sizeof(magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
+        h->world != (uint32_t)world) {
+        uint32_t version = h->version, ranks = h->world;
+        bool ours = memcmp(h->magic, magic, sizeof(magic)) == 0;
+        tess_job_close(job, false);
+        if (!ours)
+            return TESS_FAIL(TESS_E_INVALID, "TESSERA_SHM_FD=%d is not a job's shared memory", fd);
+        return TESS_FAIL(
+            TESS_E_INVALID,
+            "the launcher's shared memory has layout %u for %u ranks, this program expects layout %d for %d: "
+            "use a launcher and a library of the same version",
+            version, ranks, JOB_VERSION, world);
+    }
+    job->rows = (tess_job_row *)(job->base + h->rows);
+    return TESS_OK;
+}
+
+void tess_job_close(tess_job *job, bool close_fd)
+{
+    if (job->base != NULL)
+        tess_os_unmap_shared(job->base, job->bytes);
+    if (close_fd && job->fd >= 0)
+        close(job->fd);
+    *job = (tess_job){.fd = -1};
+}
+
+tess_trace_ring *tess_job_ring(const tess_job *job, int rank)
+{
+    return (tess_trace_ring *)(job->base + job->header->rings + (uint64_t)rank * job->header->ring_bytes);
+}
+
+void tess_job_wake(const tess_job *job, int rank)
+{
+    tess_job_row *row = &job->rows[rank];
+    /* The change and this load, the sleeper's count and its look at the change: one of the two sees the other, because
+     * all four are sequentially consistent. */
+    if (atomic_load(&row->n_sleeping) == 0)
+        return;
+    atomic_fetch_add(&row->doorbell, 1);
+    tess_os_futex_wake((const uint32_t *)(const void *)&row->doorbell, INT32_MAX);
+}
+
+void tess_job_wake_all(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        tess_job_wake(job, r);
+}
+
+uint32_t tess_job_sleep_begin(const tess_job *job, int rank)
+{
+    tess_job_row *row = &job->rows[rank];
+    atomic_fetch_add(&row->n_sleeping, 1);
+    return atomic_load(&row->doorbell);
+}
+
+void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns)
+{
+    tess_os_futex_wait((const uint32_t *)(const void *)&job->rows[rank].doorbell, ticket, timeout_ns);
+}
+
+void tess_job_sleep_end(const tess_job *job, int rank)
+{
+    atomic_fetch_sub(&job->rows[rank].n_sleeping, 1);
+}

@@ -1,0 +1,123 @@
+/* A job's shared memory: one sparse memfd that the launcher makes and every rank maps whole.
+ *
+ *     header | board (a row a rank) | event rings | control of team 'world' | heap: windows, shared memory, teams
+ *
+ * Addresses differ from process to process, so everything in here refers to other things by their offset from the
+ * beginning. The layout is read from outside (launcher, doctor): a change raises JOB_VERSION. */
+#ifndef TESS_COMM_JOB_JOB_H
+#define TESS_COMM_JOB_JOB_H
+
+#include <stdatomic.h>
+
+#include "comm/guard/fingerprint.h"
+
+enum {
+    JOB_VERSION = 1,
+    JOB_MAX_RANKS = 128,
+    JOB_PAGE = 4096,
+    JOB_HUGE_PAGE = 2 << 20,
+    JOB_TEXT_BYTES = 32,
+    JOB_ERROR_BYTES = 512,
+    JOB_RING_EVENTS = 4096,
+    JOB_HEAP_HOLES = 8192
+};
+
+typedef enum tess_rank_state {
+    JOB_RANK_ABSENT, /* not joined yet */
+    JOB_RANK_JOINED,
+    JOB_RANK_LEFT, /* tess_runtime_destroy */
+    JOB_RANK_GONE, /* exited with code 0 without leaving: an error only for those who wait for it */
+    JOB_RANK_LOST  /* died, or exited with another code */
+} tess_rank_state;
+
+/* One rank's row of the board. Its rank writes it, everybody reads; only the launcher writes how it ended. */
+typedef struct tess_job_row {
+    _Alignas(64) _Atomic uint32_t doorbell; /* what this rank sleeps on */
+    _Atomic uint32_t n_sleeping;            /* its threads that may be asleep */
+
+    _Alignas(64) _Atomic uint32_t state; /* tess_rank_state */
+    _Atomic int32_t pid;
+    _Atomic int32_t signal, exit_code; /* how it ended: valid once LOST or GONE */
+    _Atomic int32_t blames;            /* 1 + the rank that this one's error names, 0: none */
+    _Atomic uint64_t heartbeat_ns;
+    uint64_t config_hash, version_hash;
+
+    _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
+    _Atomic int64_t step, detail;
+
+    _Alignas(64) _Atomic uint32_t op_version; /* odd: being written */
+    _Atomic uint32_t op_state;                /* tess_trace_state of the newest operation */
+    _Atomic uint64_t op[sizeof(tess_fingerprint) / 8];
+    _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* text */
+
+    _Alignas(64) char error[JOB_ERROR_BYTES]; /* the comm error that it returned, if any */
+} tess_job_row;
+
+typedef struct tess_job_hole {
+    uint64_t offset, bytes;
+} tess_job_hole;
+
+typedef struct tess_job_header {
+    char magic[8]; /* "TESSJOB\0" */
+    uint32_t version, world;
+    uint64_t bytes;                                     /* of all of this */
+    uint64_t rows, rings, ring_bytes, world_team, heap; /* offsets */
+    int32_t launcher_pid;                               /* 0: none (a job of one) */
+    _Atomic int32_t first_lost;                         /* rank, -1: none */
+    _Atomic uint32_t stop;                              /* 1: asked to stop */
+    _Alignas(64) _Atomic uint32_t heap_lock;            /* 1 + rank of the holder */
+    uint32_t n_holes;
+    uint64_t heap_used, heap_limit;
+    tess_job_hole holes[JOB_HEAP_HOLES]; /* free space, ascending */
+} tess_job_header;
+
+typedef struct tess_job {
+    tess_job_header *header; /* the mapping begins here */
+    tess_job_row *rows;
+    uint8_t *base;
+    size_t bytes;
+    int fd;
+} tess_job;
+
+/* Makes the memory of a job of `world` ranks (TESS_E_INVALID: not 1 .. JOB_MAX_RANKS). */
+tess_status tess_job_create(int world, tess_job *job);
+/* Maps the one behind `fd`; TESS_E_INVALID when it is not a job of `world` ranks of this version. */
+tess_status tess_job_open(int fd, int world, tess_job *job);
+/* Unmaps; closes the descriptor too when asked. */
+void tess_job_close(tess_job *job, bool close_fd);
+
+/* A ring of the rank's events. */
+tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
+
+/* ---- Doorbells: sleep until somebody changed something that concerns this rank
+ * ------------------------------------------ */
+/* Wakes the sleepers of `rank`, after the change was made. */
+void tess_job_wake(const tess_job *job, int rank);
+void tess_job_wake_all(const tess_job *job);
+/* begin; look at what is waited for; sleep only when it has not come; end. */
+uint32_t tess_job_sleep_begin(const tess_job *job, int rank);
+void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns);
+void tess_job_sleep_end(const tess_job *job, int rank);
+
+/* ---- The board
+ * ---------------------------------------------------------------------------------------------------------- */
+void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail);
+void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, tess_trace_state state);
+/* The newest operation's state changed; nothing happens when `fp` is no longer the newest. */
+void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
+/* The rank's error, for the launcher's report. `blames`: job's rank or -1. */
+void tess_board_error(tess_job_row *row, const char *message, int blames);
+/* "in phase 'backward' step 12 (3), in all_gather #6 of team 'world': ..., last seen 0.3 s ago"; returns text. */
+const char *tess_board_describe(const tess_job_row *row, char *text, size_t size);
+/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ..."; returns text. */
+const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
+
+/* ---- The heap: one allocator for all ranks, under a lock in the memory itself
+ * ------------------------------------------ */
+/* Zeroed bytes at *offset, aligned to `align` (a power of two from JOB_PAGE). TESS_E_NOMEM: more than the machine has,
+ * or the address space is used up; TESS_E_PEER_LOST: a rank died inside the heap. */
+tess_status tess_job_alloc(const tess_job *job, int rank, size_t bytes, size_t align, uint64_t *offset);
+/* Gives the pages back. `bytes` as it was asked for. */
+void tess_job_free(const tess_job *job, int rank, uint64_t offset, size_t bytes);
+
+#endif

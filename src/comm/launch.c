@@ -1,0 +1,314 @@
+#include "comm/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "comm/job/job.h"
+
+static const double kill_after_s = 2; /* from SIGTERM to SIGKILL */
+
+typedef struct launcher {
+    tess_job job;
+    int n_ranks, n_running;
+    pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
+    double grace_s;
+    sigset_t old_mask;
+    struct sigaction old_child;
+    int stop_signal; /* SIGINT or SIGTERM once it came */
+    bool killed;     /* SIGKILL was sent to all */
+    bool timed_out;
+    double failed_s; /* when the root cause was seen, 0: not yet */
+    bool terminated; /* SIGTERM was sent after it */
+    tess_launch_result *result;
+} launcher;
+
+/* What a child runs: a program, or a function of this one. */
+typedef struct payload {
+    char *const *argv;
+    int (*fn)(void *context);
+    void *context;
+    int report_fd; /* errno of a failed exec is written here */
+} payload;
+
+/* ---- In the child
+ * ---------------------------------------------------------------------------------------------------------- */
+static void set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    setenv(name, text, 1);
+}
+
+static void run_rank(const launcher *l, int rank, pid_t parent, const payload *what)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks never outlive the launcher */
+    if (getppid() != parent)
+        _exit(1);
+    sigaction(SIGCHLD, &l->old_child, NULL);
+    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+    set_number("TESSERA_RANK", rank);
+    set_number("TESSERA_WORLD", l->n_ranks);
+    set_number("TESSERA_SHM_FD", l->job.fd);
+    if (what->fn != NULL) {
+        tess_job job = l->job;
+        tess_job_close(&job, false);
+        exit(what->fn(what->context));
+    }
+    fcntl(l->job.fd, F_SETFD, 0); /* to be inherited */
+    execvp(what->argv[0], what->argv);
+    int reason = errno;
+    (void)!write(what->report_fd, &reason, sizeof(reason));
+    _exit(127);
+}
+
+/* ---- What became of a rank
+ * ------------------------------------------------------------------------------------------------- */
+static void set_root_cause(launcher *l, int rank, int exit_code)
+{
+    char end[640];
+    const tess_job_row *row = &l->job.rows[rank];
+    l->failed_s = tess_os_now_s();
+    l->result->failed_rank = rank;
+    l->result->exit_code = exit_code;
+    snprintf(l->result->report, sizeof(l->result->report), "%s%s%.*s",
+             tess_board_describe_end(&l->job, rank, end, sizeof(end)), row->error[0] != '\0' ? ": " : "",
+             JOB_ERROR_BYTES, row->error);
+}
+
+/* A failed rank may have failed because of another that left without a word: that one is the cause. */
+static int find_cause(const launcher *l, int rank)
+{
+    int blamed = atomic_load(&l->job.rows[rank].blames) - 1;
+    if (blamed < 0 || blamed >= l->n_ranks)
+        return rank;
+    uint32_t state = atomic_load(&l->job.rows[blamed].state);
+    return state == JOB_RANK_GONE || state == JOB_RANK_LEFT ? blamed : rank;
+}
+
+static void note_end(launcher *l, int rank, int state)
+{
+    tess_job_row *row = &l->job.rows[rank];
+    l->pids[rank] = 0;
+    l->n_running--;
+    int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    int code = signal != 0 ? 128 + signal : WEXITSTATUS(state);
+    bool orderly = code == 0 || (l->stop_signal != 0 && code == 128 + l->stop_signal);
+    if (orderly) {
+        if (atomic_load(&row->state) != JOB_RANK_LEFT)
+            atomic_store(&row->state, JOB_RANK_GONE);
+        tess_job_wake_all(&l->job);
+        return;
+    }
+    atomic_store(&row->signal, signal);
+    atomic_store(&row->exit_code, code);
+    atomic_store(&row->state, JOB_RANK_LOST);
+    int32_t nobody = -1;
+    atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, rank);
+    tess_job_wake_all(&l->job);
+    if (l->failed_s == 0 && !l->killed)
+        set_root_cause(l, find_cause(l, rank), code);
+}
+
+static void reap(launcher *l)
+{
+    for (int r = 0; r < l->n_ranks; r++) {
+        int state;
+        if (l->pids[r] != 0 && waitpid(l->pids[r], &state, WNOHANG) == l->pids[r])
+            note_end(l, r, state);
+    }
+}
+
+/* ---- Signals and deadlines
+ * ------------------------------------------------------------------------------------------------- */
+static void signal_all(const launcher *l, int signal, bool only_absent)
+{
+    for (int r = 0; r < l->n_ranks; r++)
+        if (l->pids[r] != 0 && (!only_absent || atomic_load(&l->job.rows[r].state) == JOB_RANK_ABSENT))
+            kill(l->pids[r], signal);
+}
+
+static void kill_all(launcher *l)
+{
+    l->killed = true;
+    signal_all(l, SIGKILL, false);
+}
+
+static void take_signal(launcher *l, int signal)
+{
+    if (signal == SIGUSR1) {
+        signal_all(l, SIGUSR1, false);
+    } else if (signal == SIGINT || signal == SIGTERM) {
+        if (l->stop_signal != 0) {
+            kill_all(l);
+            return;
+        }
+        /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
+        l->stop_signal = signal;
+        atomic_store(&l->job.header->stop, 1);
+        signal_all(l, signal, true);
+    }
+}
+
+static void report_timeout(launcher *l, double timeout_s)
+{
+    char *text = l->result->report;
+    size_t size = sizeof(l->result->report), at = 0;
+    int written = snprintf(text, size, "the job took longer than %.3g s", timeout_s);
+    at += (size_t)written;
+    for (int r = 0; r < l->n_ranks && at + 120 < size; r++) {
+        char state[256];
+        if (l->pids[r] == 0)
+            continue;
+        written = snprintf(text + at, size - at, "; rank %d %s", r,
+                           tess_board_describe(&l->job.rows[r], state, sizeof(state)));
+        at += (size_t)written < size - at ? (size_t)written : size - at - 1;
+    }
+    l->result->exit_code = 124; /* as timeout(1) has it */
+}
+
+static void check_deadlines(launcher *l, double begin_s, double timeout_s)
+{
+    double now_s = tess_os_now_s();
+    if (l->failed_s != 0 && !l->killed) {
+        if (!l->terminated && now_s - l->failed_s >= l->grace_s) {
+            l->terminated = true;
+            signal_all(l, SIGTERM, false);
+        } else if (l->terminated && now_s - l->failed_s >= l->grace_s + kill_after_s) {
+            kill_all(l);
+        }
+    }
+    if (timeout_s > 0 && !l->killed && now_s - begin_s >= timeout_s) {
+        if (l->failed_s == 0)
+            report_timeout(l, timeout_s);
+        l->timed_out = true;
+        kill_all(l);
+    }
+}
+
+static void watch(launcher *l, double timeout_s)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    double begin_s = tess_os_now_s();
+    reap(l);
+    while (l->n_running > 0) {
+        /* The timeout is for the deadlines below, and for a child whose signal was merged with another's. */
+        struct timespec pause = {.tv_nsec = 50000000};
+        int signal = sigtimedwait(&signals, NULL, &pause);
+        if (signal > 0)
+            take_signal(l, signal);
+        reap(l);
+        check_deadlines(l, begin_s, timeout_s);
+    }
+}
+
+/* ---- Start
+ * ------------------------------------------------------------------------------------------------------------------ */
+static void block_signals(launcher *l)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigemptyset(&plain.sa_mask);
+    sigaction(SIGCHLD, &plain, &l->old_child); /* if it were ignored there would be nothing to wait for */
+    pthread_sigmask(SIG_BLOCK, &signals, &l->old_mask);
+}
+
+static void restore_signals(const launcher *l)
+{
+    pthread_sigmask(SIG_SETMASK, &l->old_mask, NULL);
+    sigaction(SIGCHLD, &l->old_child, NULL);
+}
+
+static tess_status start_ranks(launcher *l, const payload *what)
+{
+    pid_t parent = getpid();
+    fflush(NULL); /* or forked children would write our buffers again */
+    for (int r = 0; r < l->n_ranks; r++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            run_rank(l, r, parent, what);
+        if (pid < 0) {
+            int reason = errno;
+            kill_all(l);
+            watch(l, 0);
+            return TESS_FAIL(TESS_E_NOMEM, "start rank %d of %d: fork: %s", r, l->n_ranks, strerror(reason));
+        }
+        l->pids[r] = pid;
+        l->n_running++;
+    }
+    return TESS_OK;
+}
+
+static tess_status run_job(int n_ranks, payload *what, double grace_s, double timeout_s, tess_launch_result *result)
+{
+    launcher l = {.n_ranks = n_ranks, .grace_s = grace_s, .result = result, .job = {.fd = -1}};
+    *result = (tess_launch_result){.failed_rank = -1};
+    TESS_TRY(tess_job_create(n_ranks, &l.job));
+    l.job.header->launcher_pid = (int32_t)getpid();
+    int report[2] = {-1, -1};
+    if (what->argv != NULL && pipe2(report, O_CLOEXEC) != 0) {
+        tess_job_close(&l.job, true);
+        return tess_os_error("pipe", "for the ranks");
+    }
+    what->report_fd = report[1];
+    block_signals(&l);
+    tess_status status = start_ranks(&l, what);
+    if (status == TESS_OK && what->argv != NULL) {
+        /* The pipe closes by itself in a rank whose program was started. */
+        close(report[1]);
+        report[1] = -1;
+        int reason = 0;
+        ssize_t got = read(report[0], &reason, sizeof(reason));
+        if (got == (ssize_t)sizeof(reason)) {
+            kill_all(&l);
+            status = TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", what->argv[0],
+                               strerror(reason));
+        }
+    }
+    watch(&l, timeout_s);
+    restore_signals(&l);
+    if (report[0] >= 0)
+        close(report[0]);
+    if (report[1] >= 0)
+        close(report[1]);
+    if (l.stop_signal != 0 && result->failed_rank < 0 && !l.timed_out) {
+        result->exit_code = 128 + l.stop_signal;
+        if (l.killed)
+            snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+    }
+    tess_job_close(&l.job, true);
+    return status;
+}
+
+tess_status tess_launch(int n_ranks, char *const *argv, double grace_s, tess_launch_result *result)
+{
+    TESS_CHECK(argv != NULL && argv[0] != NULL && result != NULL, TESS_E_INVALID, "tess_launch: there is no program");
+    payload what = {.argv = argv};
+    return run_job(n_ranks, &what, grace_s, 0, result);
+}
+
+tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
+                                 tess_launch_result *result)
+{
+    TESS_CHECK(fn != NULL && result != NULL, TESS_E_INVALID, "tess_launch_function: there is no function");
+    payload what = {.fn = fn, .context = context};
+    return run_job(n_ranks, &what, grace_s, timeout_s, result);
+}

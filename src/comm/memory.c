@@ -1,0 +1,151 @@
+/* Windows and shared memory: collective allocations in the job's heap. */
+#include "comm/comm_impl.h"
+
+#include <sched.h>
+
+/* From here on pieces begin at huge pages, so that the kernel may use them. */
+static const size_t large_bytes = 4 << 20;
+
+typedef struct place {
+    uint64_t offset;
+    int32_t status;
+    int32_t spare;
+} place;
+
+static void lock_list(tess_runtime *rt)
+{
+    while (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void unlock_list(tess_runtime *rt)
+{
+    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+}
+
+/* The team's first rank allocates `total` bytes; all learn where. */
+static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t bytes, size_t total, size_t align,
+                                  const char *what, const void *site, uint64_t *offset)
+{
+    tess_runtime *rt = team->runtime;
+    place mine = {0}, all[JOB_MAX_RANKS];
+    if (team->rank == 0)
+        mine.status = tess_job_alloc(&rt->job, rt->rank, total, align, &mine.offset);
+    bool allocated = team->rank == 0 && mine.status == TESS_OK;
+    tess_status reason = (tess_status)mine.status;
+    tess_status status = tess_team_exchange(team, kind, bytes, 0, site, &mine, all, sizeof(mine));
+    if (status != TESS_OK) {
+        if (allocated)
+            tess_job_free(&rt->job, rt->rank, mine.offset, total);
+        return tess_fail_context(status, "allocate '%s'", what);
+    }
+    if (all[0].status != TESS_OK) {
+        if (team->rank == 0)
+            return tess_fail_context(reason, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
+        return TESS_FAIL((tess_status)all[0].status,
+                         "allocate '%s' for %d ranks of team '%s': rank %d could not get %zu bytes", what, team->size,
+                         team->name, team->ranks[0], total);
+    }
+    *offset = all[0].offset;
+    return TESS_OK;
+}
+
+static tess_status add_region(tess_runtime *rt, comm_region region, const char *what)
+{
+    void *memory;
+    TESS_TRY_CTX(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(comm_region), "region of shared memory", &memory),
+                 "'%s'", what);
+    comm_region *r = memory;
+    *r = region;
+    lock_list(rt);
+    r->next = rt->regions;
+    rt->regions = r;
+    unlock_list(rt);
+    tess_mem_count(rt->mem, r->pool, (int64_t)r->counted);
+    return TESS_OK;
+}
+
+static void free_region(tess_team *team, void *memory, bool shared, const void *site)
+{
+    if (memory == NULL)
+        return;
+    tess_runtime *rt = team->runtime;
+    lock_list(rt);
+    comm_region **at = &rt->regions;
+    while (*at != NULL && ((*at)->local != memory || (*at)->shared != shared))
+        at = &(*at)->next;
+    comm_region *region = *at;
+    if (region != NULL)
+        *at = region->next;
+    unlock_list(rt);
+    if (region == NULL)
+        return;
+    tess_mem_count(rt->mem, region->pool, -(int64_t)region->counted);
+    /* Nobody may still read it. When a rank was lost the memory stays until the job ends. */
+    tess_trace_op kind = shared ? TESS_TRACE_SHARED_FREE : TESS_TRACE_WINDOW_FREE;
+    if (tess_team_exchange(team, kind, region->bytes, 0, site, NULL, NULL, 0) == TESS_OK && team->rank == 0)
+        tess_job_free(&rt->job, rt->rank, region->offset, region->bytes);
+    tess_mem_free(rt->mem, region);
+}
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    TESS_CHECK(team != NULL && out != NULL && (int)pool >= 0 && pool < TESS_POOL_COUNT, TESS_E_INVALID,
+               "tess_window_alloc: a bad argument");
+    TESS_CHECK(bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what, bytes);
+    tess_runtime *rt = team->runtime;
+    size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
+    size_t stride = round_up(bytes > 0 ? bytes : 1, align), total = stride * (size_t)team->size;
+    uint64_t offset;
+    TESS_TRY(
+        agree_on_place(team, TESS_TRACE_WINDOW_ALLOC, bytes, total, align, what, __builtin_return_address(0), &offset));
+    *out = rt->job.base + offset + (size_t)team->rank * stride;
+    return add_region(
+        rt, (comm_region){.offset = offset, .bytes = total, .local = *out, .counted = bytes, .pool = pool}, what);
+}
+
+void tess_window_free(tess_team *team, void *window)
+{
+    free_region(team, window, false, __builtin_return_address(0));
+}
+
+tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    TESS_CHECK(team != NULL && out != NULL && (int)pool >= 0 && pool < TESS_POOL_COUNT, TESS_E_INVALID,
+               "tess_shared_alloc: a bad argument");
+    tess_runtime *rt = team->runtime;
+    size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
+    uint64_t offset;
+    TESS_TRY(
+        agree_on_place(team, TESS_TRACE_SHARED_ALLOC, bytes, bytes, align, what, __builtin_return_address(0), &offset));
+    *out = rt->job.base + offset;
+    return add_region(rt,
+                      (comm_region){.offset = offset,
+                                    .bytes = bytes,
+                                    .local = *out,
+                                    .counted = team->rank == 0 ? bytes : 0,
+                                    .pool = pool,
+                                    .shared = true},
+                      what);
+}
+
+void tess_shared_free(tess_team *team, void *shared)
+{
+    free_region(team, shared, true, __builtin_return_address(0));
+}
+
+bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)
+{
+    const uint8_t *at = memory;
+    bool found = false;
+    lock_list(rt);
+    for (const comm_region *r = rt->regions; r != NULL && !found; r = r->next)
+        found = r->shared && at >= r->local && at + bytes <= r->local + r->bytes;
+    unlock_list(rt);
+    return found;
+}

@@ -1,0 +1,244 @@
+/* Messages from rank to rank: a channel per direction with a few slots, each with its own buffer, so that a receiver
+ * may take tags in any order. Small messages are copied into the slot and the sender goes on; larger ones are read from
+ * the sender's window, or flow through the slot's buffer when its memory is private. */
+#include <string.h>
+
+#include "comm/comm_impl.h"
+
+enum {
+    CHANNEL_SLOTS = 32, /* messages of one direction that nobody has taken yet; further ones wait at the sender */
+    CHANNEL_INLINE = 2048,
+    CHANNEL_BUFFER = 256 << 10
+};
+
+typedef enum slot_state { SLOT_FREE, SLOT_POSTED, SLOT_MATCHED, SLOT_TAKEN, SLOT_MISMATCH } slot_state;
+
+typedef struct message_slot {
+    _Alignas(64) tess_fingerprint fingerprint;
+    uint64_t bytes;
+    uint64_t offset;         /* of the sender's buffer, or CONTROL_PRIVATE */
+    tess_fingerprint wanted; /* of the receiver, when it does not fit */
+    _Alignas(64) _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint64_t written;
+    _Alignas(64) _Atomic uint64_t read;
+    uint8_t content[CHANNEL_INLINE];
+} message_slot;
+
+typedef struct channel {
+    message_slot slots[CHANNEL_SLOTS];
+    _Alignas(4096) uint8_t buffers[CHANNEL_SLOTS][CHANNEL_BUFFER];
+} channel;
+
+/* NULL: not made yet. */
+static channel *find_channel(const tess_team *team, int from, int to)
+{
+    uint64_t offset = atomic_load(tess_control_channel(team->control, team->size, from, to));
+    return offset == 0 ? NULL : (channel *)(team->runtime->job.base + offset);
+}
+
+static tess_status make_channel(tess_team *team, int to, channel **out)
+{
+    *out = find_channel(team, team->rank, to);
+    if (*out != NULL)
+        return TESS_OK;
+    uint64_t offset;
+    TESS_TRY(tess_job_alloc(&team->runtime->job, team->runtime->rank, sizeof(channel), JOB_PAGE, &offset));
+    atomic_store(tess_control_channel(team->control, team->size, team->rank, to), offset);
+    *out = (channel *)(team->runtime->job.base + offset);
+    return TESS_OK;
+}
+
+void tess_message_free_channels(tess_team *team)
+{
+    for (int from = 0; from < team->size; from++) {
+        for (int to = 0; to < team->size; to++) {
+            _Atomic uint64_t *place = tess_control_channel(team->control, team->size, from, to);
+            uint64_t offset = atomic_exchange(place, 0);
+            if (offset != 0)
+                tess_job_free(&team->runtime->job, team->runtime->rank, offset, sizeof(channel));
+        }
+    }
+}
+
+static uint8_t *buffer_of(const tess_work *work, bool sending)
+{
+    const tess_team *team = work->team;
+    channel *c = sending ? find_channel(team, team->rank, work->root) : find_channel(team, work->root, team->rank);
+    return c->buffers[(message_slot *)work->message - c->slots];
+}
+
+static void wake(const tess_work *work)
+{
+    tess_job_wake(&work->team->runtime->job, work->team->ranks[work->root]);
+}
+
+static bool fail(tess_work *work, tess_status status)
+{
+    work->status = status;
+    return true;
+}
+
+static bool fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted)
+{
+    const tess_team *team = work->team;
+    int sender = sent == &work->fp ? team->rank : work->root, receiver = sent == &work->fp ? work->root : team->rank;
+    char a[256], b[256];
+    return fail(work,
+                TESS_FAIL(TESS_E_MISMATCH, "team '%s': two ranks disagree: rank %d called %s; rank %d called %s",
+                          team->name, team->ranks[sender], tess_fingerprint_format(sent, team->name, a, sizeof(a)),
+                          team->ranks[receiver], tess_fingerprint_format(wanted, team->name, b, sizeof(b))));
+}
+
+/* An older send to the same rank, or receive of the same tag, that has no slot yet goes first. */
+static bool must_queue(const tess_work *work)
+{
+    for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next)
+        if (other->message == NULL && other->fp.kind == work->fp.kind && other->root == work->root &&
+            (work->fp.kind == TESS_TRACE_SEND || other->fp.tag == work->fp.tag))
+            return true;
+    return false;
+}
+
+/* ---- Sender
+ * -------------------------------------------------------------------------------------------------------------- */
+static tess_status post(tess_work *work)
+{
+    channel *c;
+    TESS_TRY(make_channel(work->team, work->root, &c));
+    for (int i = 0; i < CHANNEL_SLOTS; i++) {
+        message_slot *slot = &c->slots[i];
+        if (atomic_load(&slot->state) != SLOT_FREE)
+            continue;
+        slot->fingerprint = work->fp;
+        slot->bytes = work->in_bytes;
+        slot->offset = tess_offset_of(work->team->runtime, work->in, work->in_bytes);
+        if (slot->bytes > 0 && slot->bytes <= CHANNEL_INLINE)
+            memcpy(slot->content, work->in, slot->bytes);
+        atomic_store(&slot->written, 0);
+        atomic_store(&slot->read, 0);
+        work->message = slot;
+        atomic_store(&slot->state, SLOT_POSTED);
+        wake(work);
+        return TESS_OK;
+    }
+    return TESS_OK;
+}
+
+static void pump_out(tess_work *work, message_slot *slot)
+{
+    uint64_t written = atomic_load(&slot->written), before = written;
+    for (;;) {
+        uint64_t room = CHANNEL_BUFFER - (written - atomic_load(&slot->read));
+        uint64_t at = written % CHANNEL_BUFFER, n = slot->bytes - written;
+        n = n < room ? n : room;
+        n = n < CHANNEL_BUFFER - at ? n : CHANNEL_BUFFER - at;
+        if (n == 0)
+            break;
+        memcpy(buffer_of(work, true) + at, work->in + written, n);
+        written += n;
+        atomic_store(&slot->written, written);
+    }
+    if (written != before)
+        wake(work);
+}
+
+static bool advance_send(tess_work *work)
+{
+    if (work->message == NULL) {
+        if (must_queue(work))
+            return false;
+        tess_status status = post(work);
+        if (status != TESS_OK)
+            return fail(work, status);
+        if (work->message == NULL)
+            return false;
+    }
+    message_slot *slot = work->message;
+    if (work->in_bytes <= CHANNEL_INLINE)
+        return true; /* the receiver frees the slot; the buffer is ours again */
+    switch (atomic_load(&slot->state)) {
+    case SLOT_MISMATCH: {
+        tess_fingerprint wanted = slot->wanted;
+        atomic_store(&slot->state, SLOT_FREE);
+        return fail_mismatch(work, &work->fp, &wanted);
+    }
+    case SLOT_TAKEN:
+        atomic_store(&slot->state, SLOT_FREE);
+        return true;
+    default:
+        if (slot->offset == CONTROL_PRIVATE)
+            pump_out(work, slot);
+        return false;
+    }
+}
+
+/* ---- Receiver
+ * ------------------------------------------------------------------------------------------------------------ */
+static message_slot *find_message(const tess_work *work)
+{
+    channel *c = find_channel(work->team, work->root, work->team->rank);
+    message_slot *oldest = NULL;
+    for (int i = 0; c != NULL && i < CHANNEL_SLOTS; i++) {
+        message_slot *slot = &c->slots[i];
+        if (atomic_load(&slot->state) == SLOT_POSTED && slot->fingerprint.tag == work->fp.tag &&
+            (oldest == NULL || slot->fingerprint.sequence < oldest->fingerprint.sequence))
+            oldest = slot;
+    }
+    return oldest;
+}
+
+static bool pump_in(tess_work *work, message_slot *slot)
+{
+    uint64_t before = work->moved;
+    for (;;) {
+        uint64_t at = work->moved % CHANNEL_BUFFER, n = atomic_load(&slot->written) - work->moved;
+        n = n < CHANNEL_BUFFER - at ? n : CHANNEL_BUFFER - at;
+        if (n == 0)
+            break;
+        memcpy(work->out + work->moved, buffer_of(work, false) + at, n);
+        work->moved += n;
+        atomic_store(&slot->read, work->moved);
+    }
+    if (work->moved != before)
+        wake(work);
+    return work->moved == slot->bytes;
+}
+
+static bool advance_recv(tess_work *work)
+{
+    message_slot *slot = work->message;
+    if (slot == NULL) {
+        slot = must_queue(work) ? NULL : find_message(work);
+        if (slot == NULL)
+            return false;
+        if (slot->fingerprint.count != work->fp.count || slot->fingerprint.dtype != work->fp.dtype) {
+            tess_fingerprint sent = slot->fingerprint;
+            slot->wanted = work->fp;
+            atomic_store(&slot->state, slot->bytes <= CHANNEL_INLINE ? SLOT_FREE : SLOT_MISMATCH);
+            wake(work);
+            return fail_mismatch(work, &sent, &work->fp);
+        }
+        work->message = slot;
+        tess_work_record(work, TESS_TRACE_STARTED);
+        if (slot->bytes <= CHANNEL_INLINE) {
+            if (slot->bytes > 0)
+                memcpy(work->out, slot->content, slot->bytes);
+            atomic_store(&slot->state, SLOT_FREE);
+            wake(work);
+            return true;
+        }
+        atomic_store(&slot->state, SLOT_MATCHED);
+    }
+    if (slot->offset != CONTROL_PRIVATE)
+        memcpy(work->out, work->team->runtime->job.base + slot->offset, slot->bytes);
+    else if (!pump_in(work, slot))
+        return false;
+    atomic_store(&slot->state, SLOT_TAKEN);
+    wake(work);
+    return true;
+}
+
+bool tess_message_advance(tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_SEND ? advance_send(work) : advance_recv(work);
+}

@@ -1,0 +1,30 @@
+/* Geometry of coalesced pieces: which rows of which piece a rank owns, packed one after the other. */
+#ifndef TESS_COMM_PIECES_H
+#define TESS_COMM_PIECES_H
+
+#include "tessera/comm.h"
+
+/* A run of elements that is contiguous in the full buffer and in the packed rows of its owner. */
+typedef struct tess_run {
+    size_t full;   /* element of the full buffer */
+    size_t packed; /* element of the owner's packed rows */
+    size_t shard;  /* element of the owner's shard (meaningful on the owner) */
+    size_t count;
+} tess_run;
+
+/* Walks the runs of rank `rank` that lie in packed elements [first, first + count). Start with cursor = {0}. */
+typedef struct tess_run_cursor {
+    size_t piece, packed;
+} tess_run_cursor;
+bool tess_pieces_next(const tess_piece *pieces, size_t n_pieces, int size, int rank, size_t first, size_t count,
+                      tess_run_cursor *cursor, tess_run *run);
+
+/* Elements that the rank owns; the most that any rank owns. */
+size_t tess_pieces_owned(const tess_piece *pieces, size_t n_pieces, int size, int rank);
+size_t tess_pieces_most(const tess_piece *pieces, size_t n_pieces, int size);
+/* All elements, and the first element behind the last piece. TESS_E_INVALID when a size overflows. */
+tess_status tess_pieces_extent(const tess_piece *pieces, size_t n_pieces, size_t *elements, size_t *end);
+/* Of what must be equal on all ranks. */
+uint64_t tess_pieces_hash(const tess_piece *pieces, size_t n_pieces);
+
+#endif

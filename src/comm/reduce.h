@@ -1,0 +1,21 @@
+/* Arithmetic of collectives: tree sums, extrema, conversions. Plain loops in cache blocks; the order is fixed, so are
+ * the bits. */
+#ifndef TESS_COMM_REDUCE_H
+#define TESS_COMM_REDUCE_H
+
+#include "tessera/comm.h"
+
+/* out[i] = op over r of x[r][i], n elements of `dtype` each. Sums (and averages: the sum divided once by n_inputs) are
+ * the binary tree over r, neighbours first, an odd one out carried up; 16-bit floats in float32 and rounded once at the
+ * end. Integer sums wrap; integer averages of 32 bits and less are exact before the division, which cuts towards zero.
+ * max and min give NaN when there is one. `out` may be one of the x. */
+void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *out, size_t n);
+
+/* out[i] = tree over r of x[r][i] in float32 (x: F32, BF16 or F16), then + out[i] when `accumulate`. */
+void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate);
+
+/* Any of F32, BF16, F16 to any (nearest even, NaN stays NaN), or a copy when the types are equal. */
+bool tess_convert_possible(tess_dtype from, tess_dtype to);
+void tess_convert(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n);
+
+#endif

@@ -1,0 +1,79 @@
+/* A team of one: every collective is a copy. Checked, numbered and recorded like any other. */
+#include <string.h>
+
+#include "comm/comm_impl.h"
+#include "comm/pieces.h"
+#include "comm/reduce.h"
+
+static void copy(tess_work *work, size_t n)
+{
+    if (n > 0 && work->out != work->in)
+        memmove(work->out, work->in, n * tess_dtype_size(work->dtype));
+}
+
+static void all_gather_pieces(tess_work *work)
+{
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run))
+        tess_convert(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
+                     work->out + run.full * tess_dtype_size(work->dtype), work->dtype, run.count);
+}
+
+static void reduce_scatter_pieces(tess_work *work)
+{
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
+        const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
+        tess_reduce_tree_f32(&rows, 1, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
+                             work->accumulate);
+    }
+}
+
+static void all_to_all_v(tess_work *work)
+{
+    size_t sends = work->counts.in_counts[0], expects = work->counts.out_counts[0],
+           element = tess_dtype_size(work->dtype);
+    if (sends != expects)
+        work->status = TESS_FAIL(TESS_E_MISMATCH, "all_to_all_v: rank %d sends %zu elements to itself, but expects %zu",
+                                 work->team->ranks[0], sends, expects);
+    else if (sends > 0)
+        memmove(work->out + work->counts.out_offsets[0] * element, work->in + work->counts.in_offsets[0] * element,
+                sends * element);
+}
+
+static void start(tess_work *work)
+{
+    switch (work->fp.kind) {
+    case TESS_TRACE_BARRIER:
+    case TESS_TRACE_BROADCAST:
+        break;
+    case TESS_TRACE_ALL_GATHER_PIECES:
+        all_gather_pieces(work);
+        break;
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        reduce_scatter_pieces(work);
+        break;
+    case TESS_TRACE_ALL_TO_ALL_V:
+        all_to_all_v(work);
+        break;
+    default: /* the rest moves one block of n elements; any reduction of one value is that value */
+        copy(work, work->n);
+    }
+}
+
+static bool advance(tess_work *work)
+{
+    (void)work;
+    return true;
+}
+
+static int missing(const tess_work *work, int *ranks)
+{
+    (void)work;
+    ranks[0] = 0;
+    return 1; /* only a message can be waited for, and it comes from ourselves */
+}
+
+const comm_backend tess_backend_self = {.name = "self", .start = start, .advance = advance, .missing = missing};

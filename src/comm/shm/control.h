@@ -1,0 +1,51 @@
+/* A team's control area in the job's shared memory: where its ranks meet. Nothing here is private to one process. */
+#ifndef TESS_COMM_SHM_CONTROL_H
+#define TESS_COMM_SHM_CONTROL_H
+
+#include <stdatomic.h>
+
+#include "comm/guard/fingerprint.h"
+
+enum {
+    CONTROL_SLOTS = 32,        /* operations whose posts exist at once */
+    CONTROL_IN_FLIGHT = 15,    /* at most, per rank: fewer than half of the slots, so that a post is never overwritten
+                                  while a slower rank still has to compare it */
+    CONTROL_INLINE = 4096,     /* bytes that a rank can show with its post */
+    CONTROL_STAGE = 512 << 10, /* bytes a rank shows at once of private memory */
+    CONTROL_AREAS = 3          /* stages of a rank: two taken in turn, one for partial results */
+};
+
+#define CONTROL_PRIVATE UINT64_MAX /* offset of memory that peers cannot read */
+
+/* One rank's part in one operation. */
+typedef struct tess_post {
+    _Alignas(64) tess_fingerprint fingerprint;
+    uint64_t in_offset, out_offset; /* of its buffers in the job's memory, or CONTROL_PRIVATE */
+    _Atomic uint64_t arrivals;      /* of this rank in this slot, ever */
+} tess_post;
+
+/* Ranks pass the phases of an operation together: phase k is over when `arrivals` has grown by k times the team's size.
+ */
+typedef struct tess_slot {
+    _Alignas(64) _Atomic uint64_t arrivals;
+} tess_slot;
+
+typedef struct tess_control {
+    uint64_t bytes;            /* of the whole area */
+    _Atomic uint32_t n_left;   /* ranks that destroyed their handle; the last one frees the area */
+    _Atomic uint32_t given_up; /* 1 + team rank of the first that cancelled */
+    _Alignas(64) tess_slot slots[CONTROL_SLOTS];
+    /* then, each aligned: posts (slots, ranks), inline (slots, ranks), channels (ranks, ranks), stages (ranks, areas)
+     */
+} tess_control;
+
+/* Bytes for a team of `size` ranks. */
+uint64_t tess_control_bytes(int size);
+
+tess_post *tess_control_post(tess_control *control, int size, uint64_t sequence, int rank);
+uint8_t *tess_control_inline(tess_control *control, int size, uint64_t sequence, int rank);
+uint8_t *tess_control_stage(tess_control *control, int size, int rank, int area);
+/* Offset of the channel from one rank to another in the job's memory; 0: not made yet. */
+_Atomic uint64_t *tess_control_channel(tess_control *control, int size, int from, int to);
+
+#endif

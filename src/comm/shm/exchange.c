@@ -1,0 +1,249 @@
+/* How ranks meet. An operation is a row of phases that all ranks of the team pass together:
+ *
+ *     meet     each posts its fingerprint and where its data is; when all have, the fingerprints are compared and the
+ * path is chosen, by everybody from the same posts direct   take from the peers' buffers, then one phase more: they are
+ * free once all have taken staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again
+ * two rounds later, and whoever came to the round between has read it fold     (large all_reduce) between show and take
+ * each rank reduces its part of the round
+ *
+ * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
+#include "comm/shm/shm_impl.h"
+
+enum { STEP_MEET, STEP_FOLD, STEP_TAKE, STEP_LEAVE };
+
+static tess_slot *slot_of(const tess_work *work)
+{
+    return &work->team->control->slots[work->fp.sequence % CONTROL_SLOTS];
+}
+
+static uint64_t base_of(const tess_work *work)
+{
+    return work->team->slot_base[work->fp.sequence % CONTROL_SLOTS];
+}
+
+static void arrive(tess_work *work)
+{
+    tess_team *team = work->team;
+    tess_post *post = shm_post(work, team->rank);
+    work->phase++;
+    atomic_store_explicit(&post->arrivals, base_of(work) / (uint64_t)team->size + work->phase, memory_order_release);
+    uint64_t before = atomic_fetch_add(&slot_of(work)->arrivals, 1);
+    if (before + 1 != base_of(work) + work->phase * (uint64_t)team->size)
+        return;
+    for (int r = 0; r < team->size; r++)
+        if (r != team->rank)
+            tess_job_wake(&team->runtime->job, team->ranks[r]);
+}
+
+static bool phase_over(const tess_work *work)
+{
+    return atomic_load(&slot_of(work)->arrivals) >= base_of(work) + work->phase * (uint64_t)work->team->size;
+}
+
+static bool shows(const tess_work *work, int rank)
+{
+    return !work->collective->root_shows || rank == work->root;
+}
+
+static size_t n_blocks(const tess_work *work)
+{
+    return work->collective->block_per_rank ? (size_t)work->team->size : 1;
+}
+
+static void show_equal_blocks(const tess_work *work, uint8_t *to)
+{
+    size_t element = shm_element(work), blocks = n_blocks(work);
+    for (size_t b = 0; b < blocks; b++)
+        memcpy(to + b * shm_stride(work), work->in + (b * work->n + work->first) * element, work->count * element);
+}
+
+static void show(const tess_work *work, uint8_t *to)
+{
+    if (work->collective->show != NULL)
+        work->collective->show(work, to);
+    else
+        show_equal_blocks(work, to);
+}
+
+static const shm_collective *collective_of(int kind)
+{
+    switch (kind) {
+    case TESS_TRACE_REDUCE_SCATTER:
+        return &shm_reduce_scatter;
+    case TESS_TRACE_ALL_REDUCE:
+        return &shm_all_reduce;
+    case TESS_TRACE_BROADCAST:
+        return &shm_broadcast;
+    case TESS_TRACE_ALL_TO_ALL:
+        return &shm_all_to_all;
+    case TESS_TRACE_ALL_TO_ALL_V:
+        return &shm_all_to_all_v;
+    case TESS_TRACE_GATHER:
+        return &shm_gather;
+    case TESS_TRACE_SCATTER:
+        return &shm_scatter;
+    case TESS_TRACE_BARRIER:
+        return &shm_barrier;
+    case TESS_TRACE_ALL_GATHER_PIECES:
+        return &shm_all_gather_pieces;
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        return &shm_reduce_scatter_pieces;
+    default:
+        return &shm_all_gather; /* and the exchanges of setup, which gather a few bytes */
+    }
+}
+
+static void start(tess_work *work)
+{
+    tess_team *team = work->team;
+    const shm_collective *c = collective_of(work->fp.kind);
+    tess_post *post = shm_post(work, team->rank);
+    work->collective = c;
+    work->step = STEP_MEET;
+    work->path = SHM_STAGED;
+    post->fingerprint = work->fp;
+    post->in_offset = c->never_direct ? CONTROL_PRIVATE : tess_offset_of(team->runtime, work->in, work->in_bytes);
+    post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
+    if (c->post != NULL)
+        c->post(work, post);
+    if (c->may_be_inline && n_blocks(work) * work->n * shm_element(work) <= CONTROL_INLINE) {
+        work->path = SHM_INLINE;
+        work->count = work->n;
+        if (shows(work, team->rank) && work->n > 0)
+            show(work, shm_inline(work, team->rank));
+    }
+    arrive(work);
+}
+
+/* True when the operation's data can be read where it is. */
+static bool all_direct(const tess_work *work)
+{
+    for (int r = 0; r < work->team->size; r++) {
+        const tess_post *post = shm_post(work, r);
+        if (shows(work, r) && post->in_offset == CONTROL_PRIVATE)
+            return false;
+        if (work->collective->fold != NULL && post->out_offset == CONTROL_PRIVATE)
+            return false;
+    }
+    return true;
+}
+
+static void begin_round(tess_work *work)
+{
+    tess_team *team = work->team;
+    size_t left = work->n - work->first;
+    work->count = left < work->per_round ? left : work->per_round;
+    work->area = (int)(team->n_stages++ % 2);
+    if (shows(work, team->rank))
+        show(work, shm_stage(work, team->rank, work->area));
+    work->step = work->collective->fold != NULL ? STEP_FOLD : STEP_TAKE;
+    arrive(work);
+}
+
+static bool complete(tess_work *work)
+{
+    work->team->slot_base[work->fp.sequence % CONTROL_SLOTS] += work->phase * (uint64_t)work->team->size;
+    return true;
+}
+
+static bool fail(tess_work *work, tess_status status)
+{
+    work->status = status;
+    return true;
+}
+
+/* All have posted. True when the operation is over. */
+static bool meet(tess_work *work)
+{
+    tess_team *team = work->team;
+    const shm_collective *c = work->collective;
+    int guilty;
+    tess_status status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size,
+                                                  team->ranks, team->name, &guilty);
+    if (status != TESS_OK) {
+        tess_team_break(team, status, guilty);
+        return fail(work, status);
+    }
+    tess_work_record(work, TESS_TRACE_STARTED);
+    if (c->meet != NULL) {
+        status = c->meet(work);
+        if (status != TESS_OK)
+            return fail(work, status);
+    }
+    if (work->n == 0 || work->path == SHM_NOTHING)
+        return complete(work);
+    if (work->path == SHM_INLINE) {
+        c->take(work);
+        return complete(work);
+    }
+    if (all_direct(work)) {
+        work->path = SHM_DIRECT;
+        work->count = work->n;
+        if (c->fold != NULL) {
+            c->fold(work);
+            work->step = STEP_TAKE;
+        } else {
+            c->take(work);
+            work->step = STEP_LEAVE;
+        }
+        arrive(work);
+        return false;
+    }
+    size_t per_round = CONTROL_STAGE / (n_blocks(work) * shm_element(work));
+    work->per_round = per_round / 64 * 64;
+    begin_round(work);
+    return false;
+}
+
+static bool advance(tess_work *work)
+{
+    while (phase_over(work)) {
+        const shm_collective *c = work->collective;
+        switch (work->step) {
+        case STEP_MEET:
+            if (meet(work))
+                return true;
+            break;
+        case STEP_FOLD:
+            c->fold(work);
+            work->step = STEP_TAKE;
+            arrive(work);
+            break;
+        case STEP_TAKE:
+            c->take(work);
+            if (work->path == SHM_DIRECT) {
+                work->step = STEP_LEAVE;
+                arrive(work);
+                break;
+            }
+            work->first += work->count;
+            if (work->first == work->n)
+                return complete(work);
+            begin_round(work);
+            break;
+        default:
+            return complete(work);
+        }
+    }
+    return false;
+}
+
+static int missing(const tess_work *work, int *ranks)
+{
+    const tess_team *team = work->team;
+    if (work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV) {
+        ranks[0] = work->root;
+        return 1;
+    }
+    /* Ranks that have not come to the phase where this work stands; a work that is not the oldest waits for those that
+     * the oldest waits for. */
+    const tess_work *oldest = team->head != NULL ? team->head : work;
+    uint64_t arrivals = base_of(oldest) / (uint64_t)team->size + oldest->phase;
+    int n = 0;
+    for (int r = 0; r < team->size; r++)
+        if (atomic_load(&shm_post(oldest, r)->arrivals) < arrivals)
+            ranks[n++] = r;
+    return n;
+}
+
+const comm_backend tess_backend_shm = {.name = "shm", .start = start, .advance = advance, .missing = missing};

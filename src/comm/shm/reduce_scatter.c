@@ -1,0 +1,15 @@
+#include "comm/shm/shm_impl.h"
+
+#include "comm/reduce.h"
+
+/* out = tree over r of rank r's block for this rank. */
+static void take(tess_work *work)
+{
+    const void *blocks[JOB_MAX_RANKS];
+    for (int r = 0; r < work->team->size; r++)
+        blocks[r] = shm_peer(work, r, work->team->rank);
+    tess_reduce(blocks, work->team->size, work->dtype, work->op, work->out + work->first * shm_element(work),
+                work->count);
+}
+
+const shm_collective shm_reduce_scatter = {.block_per_rank = true, .may_be_inline = true, .take = take};

@@ -1,0 +1,42 @@
+#include "comm/shm/shm_impl.h"
+
+#include "comm/pieces.h"
+#include "comm/reduce.h"
+
+static tess_status meet(tess_work *work)
+{
+    work->n = tess_pieces_most(work->pieces.pieces, work->pieces.n, work->team->size);
+    return TESS_OK;
+}
+
+/* Block r: the rows that rank r owns, packed. */
+static void show(const tess_work *work, uint8_t *to)
+{
+    size_t element = shm_element(work);
+    for (int r = 0; r < work->team->size; r++) {
+        tess_run_cursor cursor = {0};
+        tess_run run;
+        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
+                                &cursor, &run))
+            memcpy(to + (size_t)r * shm_stride(work) + (run.packed - work->first) * element,
+                   work->in + run.full * element, run.count * element);
+    }
+}
+
+static void take(tess_work *work)
+{
+    size_t element = shm_element(work);
+    int W = work->team->size, me = work->team->rank;
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, work->first, work->count, &cursor, &run)) {
+        const void *rows[JOB_MAX_RANKS];
+        for (int r = 0; r < W; r++)
+            rows[r] = work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
+                                               : shm_peer(work, r, me) + (run.packed - work->first) * element;
+        tess_reduce_tree_f32(rows, W, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
+                             work->accumulate);
+    }
+}
+
+const shm_collective shm_reduce_scatter_pieces = {.block_per_rank = true, .meet = meet, .show = show, .take = take};

@@ -1,0 +1,81 @@
+/* Collectives over shared memory: what one of them has to say for itself; exchange.c does the meeting. */
+#ifndef TESS_COMM_SHM_SHM_IMPL_H
+#define TESS_COMM_SHM_SHM_IMPL_H
+
+#include <string.h>
+
+#include "comm/comm_impl.h"
+
+/* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
+enum {
+    SHM_NOTHING, /* the operation is complete once all have met */
+    SHM_INLINE,  /* few bytes, copied beside the post */
+    SHM_DIRECT,  /* the buffers are in the job's memory */
+    SHM_STAGED   /* private memory, copied round by round */
+};
+
+/* A collective is: every rank (or the root) shows blocks of n elements, and takes what it needs from the blocks of
+ * others. Rounds, phases and paths are the same for all. */
+typedef struct shm_collective {
+    bool block_per_rank; /* a rank shows one block for each rank; else one block for all */
+    bool root_shows;     /* the root alone shows */
+    bool may_be_inline;
+    bool never_direct; /* peers cannot use the buffer as it is */
+    /* Before others can see the post: writes into place what needs no meeting. May be NULL. */
+    void (*post)(tess_work *work, tess_post *post);
+    /* After the meeting: sizes that depend on others' posts; sets `path` SHM_NOTHING when nothing is left. May be NULL.
+     */
+    tess_status (*meet)(tess_work *work);
+    /* Copies the round's elements of all blocks to `to`; NULL: equal blocks one after the other. */
+    void (*show)(const tess_work *work, uint8_t *to);
+    /* Large payloads: computes this rank's part of the round, which `take` then reads from everybody. May be NULL. */
+    void (*fold)(tess_work *work);
+    void (*take)(tess_work *work);
+} shm_collective;
+
+extern const shm_collective shm_all_gather, shm_reduce_scatter, shm_all_reduce, shm_broadcast, shm_all_to_all,
+    shm_all_to_all_v, shm_gather, shm_scatter, shm_barrier, shm_all_gather_pieces, shm_reduce_scatter_pieces;
+
+static inline tess_post *shm_post(const tess_work *work, int rank)
+{
+    return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank);
+}
+
+static inline uint8_t *shm_inline(const tess_work *work, int rank)
+{
+    return tess_control_inline(work->team->control, work->team->size, work->fp.sequence, rank);
+}
+
+/* Bytes of an element as it is shown. */
+static inline size_t shm_element(const tess_work *work)
+{
+    return tess_dtype_size(work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ? work->in_dtype : work->dtype);
+}
+
+/* Bytes from one block to the next where they were copied to. */
+static inline size_t shm_stride(const tess_work *work)
+{
+    return (work->path == SHM_INLINE ? work->n : work->per_round) * shm_element(work);
+}
+
+/* The whole buffer of a peer (SHM_DIRECT). */
+static inline const uint8_t *shm_in(const tess_work *work, int rank)
+{
+    return work->team->runtime->job.base + shm_post(work, rank)->in_offset;
+}
+
+static inline uint8_t *shm_stage(const tess_work *work, int rank, int area)
+{
+    return tess_control_stage(work->team->control, work->team->size, rank, area);
+}
+
+/* The round's first element of a rank's block, where blocks are equal. */
+static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block)
+{
+    if (work->path == SHM_DIRECT)
+        return shm_in(work, rank) + ((size_t)block * work->n + work->first) * shm_element(work);
+    const uint8_t *base = work->path == SHM_INLINE ? shm_inline(work, rank) : shm_stage(work, rank, work->area);
+    return base + (size_t)block * shm_stride(work);
+}
+
+#endif

@@ -1,0 +1,213 @@
+#include "comm/comm_impl.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+
+bool tess_team_try_lock(tess_team *team)
+{
+    return !atomic_flag_test_and_set_explicit(&team->lock, memory_order_acquire);
+}
+
+void tess_team_lock(tess_team *team)
+{
+    while (!tess_team_try_lock(team))
+        sched_yield();
+}
+
+void tess_team_unlock(tess_team *team)
+{
+    atomic_flag_clear_explicit(&team->lock, memory_order_release);
+}
+
+static void lock_list(tess_runtime *rt)
+{
+    while (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void unlock_list(tess_runtime *rt)
+{
+    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+}
+
+int tess_team_rank(const tess_team *team)
+{
+    return team->rank;
+}
+
+int tess_team_size(const tess_team *team)
+{
+    return team->size;
+}
+
+int tess_team_global_rank(const tess_team *team, int team_rank)
+{
+    return team_rank >= 0 && team_rank < team->size ? team->ranks[team_rank] : -1;
+}
+
+const char *tess_team_name(const tess_team *team)
+{
+    return team->name;
+}
+
+tess_runtime *tess_team_runtime(const tess_team *team)
+{
+    return team->runtime;
+}
+
+void tess_team_set_timeout(tess_team *team, double seconds)
+{
+    team->timeout_s = seconds > 0 ? seconds : team->runtime->timeout_s;
+}
+
+tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int size, int rank, uint64_t hash,
+                             uint64_t control_offset, tess_team **out)
+{
+    void *memory;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(tess_team), "team", &memory));
+    tess_team *team = memory;
+    team->runtime = rt;
+    team->backend = size == 1 ? &tess_backend_self : &tess_backend_shm;
+    snprintf(team->name, sizeof(team->name), "%s", name);
+    team->rank = rank;
+    team->size = size;
+    team->ranks = ranks;
+    team->hash = hash;
+    team->control_offset = control_offset;
+    team->control = (tess_control *)(rt->job.base + control_offset);
+    team->timeout_s = rt->timeout_s;
+    atomic_flag_clear(&team->lock);
+    lock_list(rt);
+    team->next = rt->teams;
+    rt->teams = team;
+    unlock_list(rt);
+    *out = team;
+    return TESS_OK;
+}
+
+tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
+                               const void *mine, void *all, size_t bytes)
+{
+    tess_work *work;
+    TESS_TRY(tess_work_begin(team, kind, call_site, &work));
+    work->fp.count = count;
+    work->fp.tag = tag;
+    work->in = mine;
+    work->out = all;
+    work->n = bytes;
+    work->in_bytes = bytes;
+    work->out_bytes = bytes * (size_t)team->size;
+    work->dtype = TESS_U8;
+    work->in_dtype = TESS_U8;
+    return tess_work_submit(work, NULL);
+}
+
+typedef struct split_row {
+    int32_t color, key;
+} split_row;
+
+typedef struct split_area {
+    uint64_t offset;
+    int32_t status;
+    int32_t spare;
+} split_area;
+
+/* Fills ranks (parent's numbers) of my color, ordered by key and parent rank. */
+static int pick_members(const split_row *rows, int n, int color, int *members)
+{
+    int size = 0;
+    for (int r = 0; r < n; r++) {
+        if (rows[r].color != color)
+            continue;
+        int at = size++;
+        while (at > 0 && rows[members[at - 1]].key > rows[r].key) {
+            members[at] = members[at - 1];
+            at--;
+        }
+        members[at] = r;
+    }
+    return size;
+}
+
+tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **out)
+{
+    TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
+    *out = NULL;
+    tess_runtime *rt = parent->runtime;
+    const void *site = __builtin_return_address(0);
+    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
+    split_area area = {0}, areas[JOB_MAX_RANKS];
+    int members[JOB_MAX_RANKS], size = 0;
+
+    TESS_TRY_CTX(
+        tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(name), site, &mine, rows, sizeof(mine)),
+        "split team '%s' into '%s'", parent->name, name);
+    if (color >= 0)
+        size = pick_members(rows, parent->size, color, members);
+
+    /* The first member makes the control area and tells the others where it is. */
+    if (size > 0 && members[0] == parent->rank) {
+        area.status = tess_job_alloc(&rt->job, rt->rank, tess_control_bytes(size), JOB_PAGE, &area.offset);
+        if (area.status == TESS_OK)
+            ((tess_control *)(rt->job.base + area.offset))->bytes = tess_control_bytes(size);
+    }
+    TESS_TRY_CTX(
+        tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 1, tess_hash_text(name), site, &area, areas, sizeof(area)),
+        "split team '%s' into '%s'", parent->name, name);
+    uint64_t number = parent->n_splits++;
+    for (int r = 0; r < parent->size; r++)
+        TESS_CHECK(areas[r].status == TESS_OK, (tess_status)areas[r].status,
+                   "split team '%s' into '%s': rank %d could not get shared memory for its part", parent->name, name,
+                   parent->ranks[r]);
+    if (size == 0)
+        return TESS_OK;
+
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)size, sizeof(int), "ranks of a team", &memory));
+    int *ranks = memory, rank = 0;
+    for (int i = 0; i < size; i++) {
+        ranks[i] = parent->ranks[members[i]];
+        if (members[i] == parent->rank)
+            rank = i;
+    }
+    const uint64_t words[3] = {parent->hash, number, (uint64_t)color};
+    uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));
+    tess_status status = tess_team_attach(rt, name, ranks, size, rank, hash, areas[members[0]].offset, out);
+    if (status != TESS_OK)
+        tess_mem_free(rt->mem, ranks);
+    return status;
+}
+
+void tess_team_destroy(tess_team **handle)
+{
+    if (handle == NULL || *handle == NULL)
+        return;
+    tess_team *team = *handle;
+    tess_runtime *rt = team->runtime;
+    *handle = NULL;
+    lock_list(rt);
+    tess_team **at = &rt->teams;
+    while (*at != NULL && *at != team)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = team->next;
+    unlock_list(rt);
+
+    /* Whoever is last gives the area back. A broken team's area stays: a peer may still look at it. */
+    bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->size;
+    if (last && team->broken == TESS_OK) {
+        tess_message_free_channels(team);
+        if (team->control_offset != rt->job.header->world_team)
+            tess_job_free(&rt->job, rt->rank, team->control_offset, tess_control_bytes(team->size));
+    }
+    while (team->spare != NULL) {
+        tess_work *work = team->spare;
+        team->spare = work->next;
+        tess_mem_free(rt->mem, work);
+    }
+    tess_mem_free(rt->mem, team->ranks);
+    tess_mem_free(rt->mem, team);
+}

@@ -1,0 +1,365 @@
+/* Work handles: start, progress, waiting and what can go wrong while one waits. No thread works behind the caller's
+ * back: operations move on inside start, wait and done, of this team or, while a rank waits, of all its teams. */
+#include "comm/comm_impl.h"
+
+#include <immintrin.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+
+static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
+
+static bool is_message(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
+}
+
+void tess_work_record(tess_work *work, tess_trace_state state)
+{
+    tess_runtime *rt = work->team->runtime;
+    const tess_fingerprint *fp = &work->fp;
+    tess_trace_event event = {.team = fp->team,
+                              .sequence = fp->sequence,
+                              .count = fp->count,
+                              .tag = fp->tag,
+                              .call_site = fp->call_site,
+                              .step = atomic_load_explicit(&rt->row->step, memory_order_relaxed),
+                              .detail = atomic_load_explicit(&rt->row->detail, memory_order_relaxed),
+                              .root = fp->root,
+                              .op = fp->kind,
+                              .state = (uint8_t)state,
+                              .dtype = fp->dtype,
+                              .reduce_op = fp->op};
+    for (int i = 0; i < TESS_TRACE_PHASE_BYTES / 8; i++) {
+        uint64_t word = atomic_load_explicit(&rt->row->phase[i], memory_order_relaxed);
+        memcpy(event.phase + i * 8, &word, 8);
+    }
+    event.phase[TESS_TRACE_PHASE_BYTES - 1] = '\0';
+    tess_trace_emit(rt->ring, &event);
+    if (state == TESS_TRACE_ENQUEUED)
+        tess_board_op(rt->row, fp, work->team->name, state);
+    else
+        tess_board_op_state(rt->row, fp, state);
+}
+
+static void finish(tess_work *work)
+{
+    work->done = true;
+    tess_work_record(work, work->status == TESS_OK ? TESS_TRACE_COMPLETED : TESS_TRACE_FAILED);
+}
+
+tess_status tess_team_break(tess_team *team, tess_status status, int blames)
+{
+    if (team->broken != TESS_OK)
+        return team->broken;
+    team->broken = status;
+    snprintf(team->error, sizeof(team->error), "%s", tess_error_message());
+    tess_board_error(team->runtime->row, team->error, blames);
+    while (team->head != NULL) {
+        tess_work *work = team->head;
+        team->head = work->next;
+        work->status = status;
+        finish(work);
+    }
+    team->tail = NULL;
+    team->n_in_flight = 0;
+    while (team->messages != NULL) {
+        tess_work *work = team->messages;
+        team->messages = work->next;
+        work->status = status;
+        finish(work);
+    }
+    return status;
+}
+
+void tess_team_progress(tess_team *team)
+{
+    while (team->head != NULL) {
+        tess_work *work = team->head;
+        if (!team->backend->advance(work))
+            break;
+        if (work->status != TESS_OK) {
+            tess_team_break(team, work->status, -1);
+            return;
+        }
+        team->head = work->next;
+        if (team->head == NULL)
+            team->tail = NULL;
+        team->n_in_flight--;
+        finish(work);
+    }
+    for (tess_work **at = &team->messages; *at != NULL;) {
+        tess_work *work = *at;
+        if (!tess_message_advance(work)) {
+            at = &work->next;
+            continue;
+        }
+        if (work->status != TESS_OK) {
+            tess_team_break(team, work->status, -1);
+            return;
+        }
+        *at = work->next;
+        finish(work);
+    }
+}
+
+/* A peer may wait for our part in an operation of another team: no order between teams is asked of the caller. */
+static void help_other_teams(tess_runtime *rt, tess_team *mine)
+{
+    if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+        return;
+    for (tess_team *team = rt->teams; team != NULL; team = team->next) {
+        if (team == mine || !tess_team_try_lock(team))
+            continue;
+        tess_team_progress(team);
+        tess_team_unlock(team);
+    }
+    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+}
+
+/* ---- What can go wrong
+ * -------------------------------------------------------------------------------------------------- */
+static const char *format_work(const tess_work *work, char *text, size_t size)
+{
+    return tess_fingerprint_format(&work->fp, work->team->name, text, size);
+}
+
+/* A member that has ended can never come: true when one of those that `work` waits for has. */
+static bool find_ended(const tess_work *work, int *ended)
+{
+    const tess_team *team = work->team;
+    int ranks[JOB_MAX_RANKS];
+    int n = is_message(work) || team->size > 1 ? team->backend->missing(work, ranks) : 0;
+    for (int i = 0; i < n; i++) {
+        int rank = team->ranks[ranks[i]];
+        uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
+        if (rank != team->runtime->rank && state != JOB_RANK_JOINED) {
+            *ended = rank;
+            return true;
+        }
+    }
+    return false;
+}
+
+static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
+{
+    char end[640], what[256];
+    TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was waiting in %s",
+              tess_board_describe_end(&team->runtime->job, lost, end, sizeof(end)), team->runtime->rank,
+              format_work(work, what, sizeof(what)));
+    return tess_team_break(team, TESS_E_PEER_LOST, lost);
+}
+
+static tess_status fail_timeout(tess_team *team, const tess_work *work, double timeout_s)
+{
+    const tess_job *job = &team->runtime->job;
+    char what[256], text[700];
+    int ranks[JOB_MAX_RANKS];
+    int n = team->backend->missing(work, ranks), first = n > 0 ? team->ranks[ranks[0]] : -1;
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
+        char state[400];
+        int rank = team->ranks[ranks[i]];
+        int written = snprintf(text + at, sizeof(text) - at, "; rank %d %s", rank,
+                               tess_board_describe(&job->rows[rank], state, sizeof(state)));
+        at += (size_t)written < sizeof(text) - at ? (size_t)written : sizeof(text) - at - 1;
+    }
+    TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", format_work(work, what, sizeof(what)),
+              n, team->size, timeout_s, text);
+    return tess_team_break(team, TESS_E_TIMEOUT, first);
+}
+
+/* Called when nothing moves. Breaks the team when something is wrong. */
+static void look_for_trouble(tess_team *team, tess_work *work, double begin_s, double timeout_s)
+{
+    tess_runtime *rt = team->runtime;
+    int lost = atomic_load(&rt->job.header->first_lost), again = -1;
+    uint32_t given_up = atomic_load(&team->control->given_up);
+    /* What they did before they ended still counts, and is visible by now. */
+    bool trouble = lost >= 0 || given_up != 0 || find_ended(work, &again);
+    if (trouble) {
+        tess_team_progress(team);
+        if (work->done)
+            return;
+        if (lost >= 0) {
+            fail_lost(team, work, lost);
+        } else if (find_ended(work, &lost)) {
+            fail_lost(team, work, lost);
+        } else if (given_up != 0) {
+            char what[256];
+            TESS_FAIL(TESS_E_CANCELLED,
+                      "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s",
+                      team->ranks[given_up - 1], team->name, format_work(work, what, sizeof(what)));
+            tess_team_break(team, TESS_E_CANCELLED, team->ranks[given_up - 1]);
+        }
+    } else if (tess_os_now_s() - begin_s >= timeout_s) {
+        fail_timeout(team, work, timeout_s);
+    }
+}
+
+/* The team is locked. Afterwards the work is done, well or not. */
+static void wait_for(tess_work *work, double timeout_s)
+{
+    tess_team *team = work->team;
+    tess_runtime *rt = team->runtime;
+    if (timeout_s <= 0)
+        timeout_s = team->timeout_s;
+    double begin_s = 0;
+    while (!work->done) {
+        for (int i = 0; i < rt->n_spins; i++) {
+            tess_team_progress(team);
+            if (work->done)
+                return;
+            _mm_pause();
+        }
+        double now_s = tess_os_now_s();
+        if (begin_s == 0)
+            begin_s = now_s;
+        atomic_store_explicit(&rt->row->heartbeat_ns, tess_os_now_ns(), memory_order_relaxed);
+        uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
+        help_other_teams(rt, team);
+        tess_team_progress(team);
+        if (!work->done)
+            look_for_trouble(team, work, begin_s, timeout_s);
+        if (!work->done) {
+            double left_ns = (begin_s + timeout_s - now_s) * 1e9;
+            uint64_t sleep_ns =
+                left_ns < (double)longest_sleep_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : longest_sleep_ns;
+            tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);
+        }
+        tess_job_sleep_end(&rt->job, rt->rank);
+    }
+}
+
+/* ---- Handles
+ * -------------------------------------------------------------------------------------------------------------- */
+static tess_status repeat_error(const tess_team *team)
+{
+    return TESS_FAIL(team->broken, "%s", team->error);
+}
+
+static void release(tess_work *work)
+{
+    work->next = work->team->spare;
+    work->team->spare = work;
+}
+
+tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **out)
+{
+    bool message = kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV;
+    tess_team_lock(team);
+    while (team->broken == TESS_OK && !message && team->n_in_flight >= CONTROL_IN_FLIGHT)
+        wait_for(team->head, 0);
+    if (team->broken != TESS_OK) {
+        tess_team_unlock(team);
+        return repeat_error(team);
+    }
+    tess_work *work = team->spare;
+    if (work != NULL) {
+        team->spare = work->next;
+    } else {
+        void *memory;
+        tess_status status = tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*work), "work handle", &memory);
+        if (status != TESS_OK) {
+            tess_team_unlock(team);
+            return status;
+        }
+        work = memory;
+    }
+    memset(work, 0, sizeof(*work));
+    work->team = team;
+    work->root = -1;
+    work->fp = (tess_fingerprint){.team = team->hash,
+                                  .kind = (uint8_t)kind,
+                                  .root = -1,
+                                  .dtype = TESS_U8,
+                                  .in_dtype = TESS_U8,
+                                  .call_site = tess_call_site(&team->runtime->program, call_site)};
+    *out = work;
+    return TESS_OK;
+}
+
+tess_status tess_work_submit(tess_work *work, tess_work **handle)
+{
+    tess_team *team = work->team;
+    if (is_message(work)) {
+        work->fp.sequence = team->n_messages++;
+        tess_work_record(work, TESS_TRACE_ENQUEUED);
+        tess_work **at = &team->messages;
+        while (*at != NULL)
+            at = &(*at)->next;
+        *at = work;
+    } else {
+        work->fp.sequence = team->sequence++;
+        tess_work_record(work, TESS_TRACE_ENQUEUED);
+        if (team->tail != NULL)
+            team->tail->next = work;
+        else
+            team->head = work;
+        team->tail = work;
+        team->n_in_flight++;
+        team->backend->start(work);
+    }
+    tess_team_progress(team);
+    if (handle != NULL) {
+        *handle = work;
+        tess_team_unlock(team);
+        return TESS_OK;
+    }
+    return tess_team_unlock(team), tess_work_wait(&work, 0);
+}
+
+tess_status tess_work_wait(tess_work **handle, double timeout_s)
+{
+    TESS_CHECK(handle != NULL && *handle != NULL, TESS_E_INVALID, "tess_work_wait: there is no work");
+    tess_work *work = *handle;
+    tess_team *team = work->team;
+    *handle = NULL;
+    tess_team_lock(team);
+    if (!work->done)
+        wait_for(work, timeout_s);
+    tess_status status = work->status;
+    if (status != TESS_OK)
+        repeat_error(team);
+    release(work);
+    tess_team_unlock(team);
+    return status;
+}
+
+bool tess_work_done(tess_work *work)
+{
+    if (work == NULL)
+        return true;
+    tess_team *team = work->team;
+    tess_team_lock(team);
+    if (!work->done)
+        tess_team_progress(team);
+    bool done = work->done;
+    tess_team_unlock(team);
+    return done;
+}
+
+void tess_work_cancel(tess_work **handle)
+{
+    if (handle == NULL || *handle == NULL)
+        return;
+    tess_work *work = *handle;
+    tess_team *team = work->team;
+    *handle = NULL;
+    tess_team_lock(team);
+    if (team->broken == TESS_OK) {
+        char what[256];
+        TESS_FAIL(TESS_E_CANCELLED, "this rank (%d) gave up %s", team->runtime->rank,
+                  format_work(work, what, sizeof(what)));
+        tess_team_break(team, TESS_E_CANCELLED, -1);
+        uint32_t nobody = 0;
+        atomic_compare_exchange_strong(&team->control->given_up, &nobody, (uint32_t)team->rank + 1);
+        for (int r = 0; r < team->size; r++)
+            tess_job_wake(&team->runtime->job, team->ranks[r]);
+    }
+    release(work);
+    tess_team_unlock(team);
+}

@@ -1,0 +1,105 @@
+#include "trace/ring.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+
+_Static_assert(sizeof(tess_trace_event) == TESS_TRACE_EVENT_BYTES, "the event's size is on disk");
+_Static_assert(sizeof(tess_trace_ring) <= TESS_TRACE_HEADER_BYTES, "the header has its place");
+
+static const char magic[8] = {'T', 'E', 'S', 'S', 'R', 'I', 'N', 'G'};
+
+static tess_trace_event *event_at(const tess_trace_ring *ring, uint64_t number)
+{
+    return (tess_trace_event *)((uintptr_t)ring + TESS_TRACE_HEADER_BYTES) + (number & (ring->capacity - 1));
+}
+
+size_t tess_trace_bytes(uint64_t capacity)
+{
+    return TESS_TRACE_HEADER_BYTES + capacity * TESS_TRACE_EVENT_BYTES;
+}
+
+tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world, tess_trace_ring **ring)
+{
+    TESS_CHECK(capacity > 0 && (capacity & (capacity - 1)) == 0 && capacity <= 1u << 24, TESS_E_INVALID,
+               "an event ring of %llu events: the number must be a power of two up to 2^24",
+               (unsigned long long)capacity);
+    tess_trace_ring *r = memory;
+    r->version = TESS_TRACE_VERSION;
+    r->event_bytes = TESS_TRACE_EVENT_BYTES;
+    r->rank = (uint32_t)rank;
+    r->world = (uint32_t)world;
+    r->capacity = capacity;
+    atomic_store_explicit(&r->n_events, 0, memory_order_relaxed);
+    memcpy(r->magic, magic, sizeof(magic));
+    *ring = r;
+    return TESS_OK;
+}
+
+tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring)
+{
+    const tess_trace_ring *r = memory;
+    TESS_CHECK(bytes >= TESS_TRACE_HEADER_BYTES, TESS_E_FORMAT, "event ring: %zu bytes, its header alone has %d", bytes,
+               TESS_TRACE_HEADER_BYTES);
+    TESS_CHECK(memcmp(r->magic, magic, sizeof(magic)) == 0, TESS_E_FORMAT,
+               "event ring: it does not begin with TESSRING");
+    TESS_CHECK(r->version == TESS_TRACE_VERSION && r->event_bytes == TESS_TRACE_EVENT_BYTES, TESS_E_FORMAT,
+               "event ring: version %u with events of %u bytes; this program reads version %d with %d", r->version,
+               r->event_bytes, TESS_TRACE_VERSION, TESS_TRACE_EVENT_BYTES);
+    TESS_CHECK(r->capacity > 0 && (r->capacity & (r->capacity - 1)) == 0 && r->capacity <= 1u << 24, TESS_E_FORMAT,
+               "event ring: a capacity of %llu is no power of two up to 2^24", (unsigned long long)r->capacity);
+    TESS_CHECK(bytes >= tess_trace_bytes(r->capacity), TESS_E_FORMAT,
+               "event ring: %zu bytes, but %llu events need %zu; it is truncated", bytes,
+               (unsigned long long)r->capacity, tess_trace_bytes(r->capacity));
+    *ring = r;
+    return TESS_OK;
+}
+
+void tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event)
+{
+    uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed);
+    tess_trace_event *to = event_at(ring, number);
+    const size_t rest = offsetof(tess_trace_event, time_ns) + sizeof(event->time_ns);
+    atomic_store_explicit(&to->stamp, 0, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    to->time_ns = tess_os_now_ns();
+    memcpy((char *)to + rest, (const char *)event + rest, sizeof(*event) - rest);
+    atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
+}
+
+size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max)
+{
+    uint64_t end = atomic_load_explicit(&ring->n_events, memory_order_acquire);
+    uint64_t most = max < ring->capacity ? max : ring->capacity;
+    size_t n = 0;
+    for (uint64_t i = end > most ? end - most : 0; i < end; i++) {
+        const tess_trace_event *from = event_at(ring, i);
+        uint64_t stamp = atomic_load_explicit(&from->stamp, memory_order_acquire);
+        memcpy((void *)&events[n], from, sizeof(*from));
+        atomic_signal_fence(memory_order_seq_cst); /* loads stay in order on x86; the stamps bracket the copy */
+        if (stamp == i + 1 && atomic_load_explicit(&from->stamp, memory_order_relaxed) == stamp)
+            n++;
+    }
+    return n;
+}
+
+tess_status tess_trace_save(const tess_trace_ring *ring, const char *path)
+{
+    return tess_os_write_atomic(path, ring, tess_trace_bytes(ring->capacity));
+}
+
+const char *tess_trace_op_name(int op)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [name] = text,
+        TESS_TRACE_OP_LIST(X)
+#undef X
+    };
+    return op >= 0 && op < TESS_TRACE_OP_COUNT ? names[op] : "unknown";
+}
+
+const char *tess_trace_state_name(int state)
+{
+    static const char *const names[] = {"enqueued", "started", "completed", "failed"};
+    return state >= 0 && state < 4 ? names[state] : "unknown";
+}

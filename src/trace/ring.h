@@ -1,0 +1,107 @@
+/* The event ring: what a rank did, newest last, in memory that outlives it.
+ *
+ * One ring a rank, in shared memory or a file: the same bytes in both (little-endian, header of 4096 bytes, then the
+ * events). It only emits: who reads and what it means is the doctor's business. Writing takes no lock, no system call
+ * but the clock's and no allocation; any thread of the rank may write. A reader in another process, or after the rank's
+ * death, takes an event for whole when its `stamp` is the one that its place must have. */
+#ifndef TESS_TRACE_RING_H
+#define TESS_TRACE_RING_H
+
+#include <stdatomic.h>
+
+#include "tessera/types.h"
+
+/* Numbers are stable: they are on disk. */
+#define TESS_TRACE_OP_LIST(X)                                        \
+    X(TESS_TRACE_NONE, 0, "none")                                    \
+    X(TESS_TRACE_ALL_GATHER, 1, "all_gather")                        \
+    X(TESS_TRACE_REDUCE_SCATTER, 2, "reduce_scatter")                \
+    X(TESS_TRACE_ALL_REDUCE, 3, "all_reduce")                        \
+    X(TESS_TRACE_BROADCAST, 4, "broadcast")                          \
+    X(TESS_TRACE_ALL_TO_ALL, 5, "all_to_all")                        \
+    X(TESS_TRACE_ALL_TO_ALL_V, 6, "all_to_all_v")                    \
+    X(TESS_TRACE_GATHER, 7, "gather")                                \
+    X(TESS_TRACE_SCATTER, 8, "scatter")                              \
+    X(TESS_TRACE_SEND, 9, "send")                                    \
+    X(TESS_TRACE_RECV, 10, "recv")                                   \
+    X(TESS_TRACE_BARRIER, 11, "barrier")                             \
+    X(TESS_TRACE_ALL_GATHER_PIECES, 12, "all_gather_pieces")         \
+    X(TESS_TRACE_REDUCE_SCATTER_PIECES, 13, "reduce_scatter_pieces") \
+    X(TESS_TRACE_TEAM_SPLIT, 14, "team_split")                       \
+    X(TESS_TRACE_WINDOW_ALLOC, 15, "window_alloc")                   \
+    X(TESS_TRACE_WINDOW_FREE, 16, "window_free")                     \
+    X(TESS_TRACE_SHARED_ALLOC, 17, "shared_alloc")                   \
+    X(TESS_TRACE_SHARED_FREE, 18, "shared_free")                     \
+    X(TESS_TRACE_PHASE, 19, "phase")
+
+typedef enum tess_trace_op {
+#define X(name, number, text) name = number,
+    TESS_TRACE_OP_LIST(X)
+#undef X
+        TESS_TRACE_OP_COUNT
+} tess_trace_op;
+
+typedef enum tess_trace_state {
+    TESS_TRACE_ENQUEUED = 0,  /* this rank asked for it */
+    TESS_TRACE_STARTED = 1,   /* all ranks had asked for the same */
+    TESS_TRACE_COMPLETED = 2, /* the buffers are the caller's again */
+    TESS_TRACE_FAILED = 3
+} tess_trace_state;
+
+enum {
+    TESS_TRACE_VERSION = 1,
+    TESS_TRACE_HEADER_BYTES = 4096,
+    TESS_TRACE_EVENT_BYTES = 128,
+    TESS_TRACE_PHASE_BYTES = 24
+};
+
+typedef struct tess_trace_event {
+    _Atomic uint64_t stamp; /* 1 + the event's number, 0 while it is written */
+    uint64_t time_ns;       /* monotonic */
+    uint64_t team;          /* hash */
+    uint64_t sequence;      /* of the operation inside its team */
+    uint64_t count;         /* elements */
+    uint64_t tag;
+    uint64_t call_site; /* offset in the program; bit 63 set: an address elsewhere in the process */
+    int64_t step, detail;
+    int32_t root; /* or peer; -1: none */
+    uint8_t op;   /* tess_trace_op */
+    uint8_t state;
+    uint8_t dtype;
+    uint8_t reduce_op;
+    uint8_t spare[24];
+    char phase[TESS_TRACE_PHASE_BYTES];
+} tess_trace_event;
+
+typedef struct tess_trace_ring {
+    char magic[8]; /* "TESSRING" */
+    uint32_t version, event_bytes;
+    uint32_t rank, world;
+    uint64_t capacity;         /* events, a power of two */
+    _Atomic uint64_t n_events; /* ever emitted; event i lies at i % capacity */
+} tess_trace_ring;
+
+/* Bytes of a ring of `capacity` events. */
+size_t tess_trace_bytes(uint64_t capacity);
+
+/* Makes an empty ring in zeroed memory of tess_trace_bytes(capacity), aligned to 64. TESS_E_INVALID: capacity is no
+ * power of two. */
+tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
+
+/* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
+tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);
+
+/* Adds one event; stamp and time are filled in here. */
+void tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event);
+
+/* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */
+size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);
+
+/* Writes the ring as it is to `path`, atomically. */
+tess_status tess_trace_save(const tess_trace_ring *ring, const char *path);
+
+/* "all_gather"; "enqueued". Never NULL. */
+const char *tess_trace_op_name(int op);
+const char *tess_trace_state_name(int state);
+
+#endif
