@@ -2,11 +2,12 @@
  * overridden row by row for the machine at hand (device/cpu); never holds NULL.
  *
  * Laws for every row: an output row depends on its own inputs alone, in an order of operations that neither the number
- * of rows nor the threads change; sums run in the order stated here; FMA only where stated. Matrices are row-major,
- * `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both operands alike),
- * rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V
- * vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch, TESS_E_UNSUPPORTED for a
- * dtype. */
+ * of rows nor the threads change; sums run in the order stated here (along a row: device/elementwise.h); FMA only where
+ * stated, in row sums and in activations. Every row but gemm and attention gives the same bits on every table. Matrices
+ * are row-major, `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both
+ * operands alike), rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value
+ * heads, D head size, V vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch,
+ * TESS_E_UNSUPPORTED for a dtype. */
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
@@ -133,13 +134,14 @@ typedef struct tess_kernels {
 
     /* Rows of float logits (n, V), row stride ld: logprob[i] = logits[i,target] - logsumexp(logits[i]) (0 where target
      * < 0). When dlogits is not NULL: dlogits[i,v] = softmax - [v == target] (0 where target < 0), of `dtype`, row
-     * stride ldd; may be the logits' own memory when dtype is F32. entropy (n) or NULL. */
+     * stride ldd; may be the logits' own memory when dtype is F32. entropy (n) or NULL; 0 where target < 0. */
     tess_status (*cross_entropy)(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
                                  float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
                                  tess_dtype dtype);
 
     /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
-     * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. */
+     * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. The same
+     * bits on every table: device/adamw.h has the order of operations. */
     tess_status (*adamw)(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
                          float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale);
 
@@ -152,7 +154,7 @@ typedef struct tess_kernels {
                                int64_t n, bool accumulate);
 
     /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
-     * ascending), then a pairwise tree of the 16. */
+     * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
 } tess_kernels;
 
@@ -170,6 +172,7 @@ void tess_kernels_ref_gemm(tess_kernels *k);
 void tess_kernels_ref_attention(tess_kernels *k);
 void tess_kernels_avx2(tess_kernels *k);
 void tess_kernels_avx2_gemm(tess_kernels *k);
+void tess_kernels_avx2_attention(tess_kernels *k);
 void tess_kernels_avx512(tess_kernels *k);
 void tess_kernels_avx512_gemm(tess_kernels *k);
 void tess_kernels_avx512_attention(tess_kernels *k);

@@ -88,7 +88,6 @@ static void cross_entropy_row(const cross_entropy_rows *a, int64_t row, float *l
 {
     int32_t target = a->targets[row];
     softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype};
-    r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
     r.largest = largest_of_row(r.x, a->V);
     double sum = sum_chunks(exp_term, &r, a->V);
     float log_sum = log_of((float)sum), at_target = r.x[target] - r.largest;
@@ -98,6 +97,7 @@ static void cross_entropy_row(const cross_entropy_rows *a, int64_t row, float *l
         *entropy = log_sum - (float)(sum_chunks(exp_x_term, &r, a->V) / sum);
     if (a->dlogits == NULL)
         return;
+    r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
     float target_gradient = exp_of(at_target) * r.scale - 1.0f;
     if (a->dtype == TESS_F32) {
         row_each(gradient_part, &(softmax_row){r.x, r.largest, r.scale, r.gradient, TESS_F32}, 0, a->V);

@@ -34,12 +34,13 @@ TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
 {
     const glu_row *r = context;
     vec gate = v_get(r->glu->gate, r->in + i, n, r->dtype), d = v_get(r->glu->dy, r->contiguous + i, n, r->dtype);
-    vec dgate = d;
+    vec slope, activated = v_activate_with_slope(gate, r->act, &slope);
     if (r->glu->up != NULL) {
-        dgate = v_mul(d, v_get(r->glu->up, r->in + i, n, r->dtype));
-        v_put(r->glu->dup, r->out + i, v_mul(d, v_activate(gate, r->act)), n, r->dtype);
+        vec up = v_get(r->glu->up, r->in + i, n, r->dtype);
+        v_put(r->glu->dup, r->out + i, v_mul(d, activated), n, r->dtype);
+        d = v_mul(d, up);
     }
-    v_put(r->glu->dgate, r->out + i, v_mul(dgate, v_activate_grad(gate, r->act)), n, r->dtype);
+    v_put(r->glu->dgate, r->out + i, v_mul(d, slope), n, r->dtype);
 }
 
 TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)

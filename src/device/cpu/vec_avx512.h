@@ -184,14 +184,16 @@ static inline vec v_load_bf16(const uint16_t *p, int64_t n)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_load_u16(p, n)), 16));
 }
 
-/* Rounded to bf16, still 16 floats. (The instruction of AVX512_BF16 flushes subnormals, so it is not used.) */
+/* Rounded to bf16 in the upper half of each lane. (The instruction of AVX512_BF16 flushes subnormals, so it is not
+ * used.) */
 static inline ivec v_bf16_bits(vec a)
 {
     ivec u = _mm512_castps_si512(a);
-    ivec odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-    ivec rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    vmask nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-    return _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+    vmask odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+    ivec rounded = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
+    rounded = _mm512_mask_add_epi32(rounded, odd, u, _mm512_set1_epi32(0x8000));
+    /* Where a is a NaN (classes 0 and 1), response 2: its quiet self. */
+    return _mm512_castps_si512(_mm512_fixupimm_ps(_mm512_castsi512_ps(rounded), a, _mm512_set1_epi32(0x22), 0));
 }
 
 static inline vec v_round_bf16(vec a)

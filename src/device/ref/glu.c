@@ -26,8 +26,9 @@ static tess_status glu_backward(tess_stream *s, const void *gate, const void *up
         for (int64_t i = 0; i < F; i++) {
             float g = ref_get(gate, t * stride + i, dtype), u = ref_get(up, t * stride + i, dtype);
             float d = ref_get(dy, t * F + i, dtype);
-            ref_put(dgate, t * dstride + i, d * u * v_activate_grad(g, act), dtype);
-            ref_put(dup, t * dstride + i, d * v_activate(g, act), dtype);
+            float slope, activated = v_activate_with_slope(g, act, &slope);
+            ref_put(dgate, t * dstride + i, d * u * slope, dtype);
+            ref_put(dup, t * dstride + i, d * activated, dtype);
         }
     return TESS_OK;
 }
@@ -46,8 +47,11 @@ static tess_status act_backward(tess_stream *s, const void *x, const void *dy, v
 {
     (void)s;
     TESS_TRY(tess_check_dtype("activation backward", dtype));
-    for (int64_t i = 0; i < n; i++)
-        ref_put(dx, i, ref_get(dy, i, dtype) * v_activate_grad(ref_get(x, i, dtype), act), dtype);
+    for (int64_t i = 0; i < n; i++) {
+        float slope;
+        v_activate_with_slope(ref_get(x, i, dtype), act, &slope);
+        ref_put(dx, i, ref_get(dy, i, dtype) * slope, dtype);
+    }
     return TESS_OK;
 }
 
