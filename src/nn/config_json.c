@@ -26,22 +26,23 @@ static tess_status parse_eos(const json_t *json, const char *what, tess_model_co
     const json_t *eos = json_object_get(json, "eos_token_id");
     if (eos == NULL)
         return TESS_OK;
+    int64_t id = -1;
+    memset(config->eos_token_id, 0, sizeof(config->eos_token_id));
     config->n_eos = 0;
-    if (json_is_null(eos))
-        return TESS_OK;
     if (!json_is_array(eos)) {
-        TESS_TRY(tess_json_get_int(json, "eos_token_id", what, &config->eos_token_id[0]));
-        config->n_eos = config->eos_token_id[0] != -1;
+        TESS_TRY(tess_json_get_int(json, "eos_token_id", what, &id));
+        if (id != -1)
+            config->eos_token_id[config->n_eos++] = id;
         return TESS_OK;
     }
     size_t n = json_array_size(eos);
     TESS_CHECK(n <= 8, TESS_E_FORMAT, "%s: eos_token_id lists %zu tokens; at most 8", what, n);
     for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(eos, i);
-        TESS_CHECK(json_is_integer(id), TESS_E_FORMAT, "%s: eos_token_id[%zu] is not an integer", what, i);
-        config->eos_token_id[i] = json_integer_value(id);
+        const json_t *item = json_array_get(eos, i);
+        TESS_CHECK(json_is_integer(item) && json_integer_value(item) >= 0, TESS_E_FORMAT,
+                   "%s: eos_token_id[%zu] is not a token", what, i);
+        config->eos_token_id[config->n_eos++] = json_integer_value(item);
     }
-    config->n_eos = (int)n;
     return TESS_OK;
 }
 

@@ -33,7 +33,7 @@ static tess_status parse_layer_types(const json_t *types, const char *what, tess
     }
     TESS_CHECK(n_sliding == 0 || config->sliding_window > 0, TESS_E_FORMAT,
                "%s: layer_types has sliding_attention but there is no sliding_window in use", what);
-    config->full_layers = n_full;
+    config->full_layers = config->sliding_window > 0 ? n_full : 0;
     return TESS_OK;
 }
 

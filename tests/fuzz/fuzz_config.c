@@ -1,0 +1,58 @@
+/* config.json: whatever is accepted must describe a model that can be built, planned and written back the same. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "nn/layers/layers.h"
+#include "nn/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void use(const tess_model_config *config)
+{
+    tess_mem *mem;
+    tess_model *model;
+    must(tess_mem_create(&mem) == TESS_OK);
+    must(tess_model_create(mem, config, &model) == TESS_OK);
+    must(tess_model_count(model) > 0);
+    must(tess_model_flops_per_token(model, 1 << 20) > 0);
+    int64_t longest = tess_model_config_max_length(config);
+    must(longest >= 1);
+    const tess_executor_options options = {
+        .dtype = TESS_BF16, .max_tokens = INT32_MAX, .max_position = longest, .train = true};
+    must(tess_executor_bytes(model, &options) > 0);
+    if (config->family != TESS_FAMILY_GPT2) {
+        float inv_freq[512]; /* head_dim is at most 1024 */
+        double scale = tess_rope_frequencies(&config->rope, config->head_size, longest, inv_freq);
+        must(!isnan(scale));
+        for (int64_t i = 0; i < config->head_size / 2; i++)
+            must(!isnan(inv_freq[i]));
+    }
+    tess_model_destroy(&model);
+    must(tess_mem_destroy(&mem) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    json_t *json;
+    if (tess_json_parse((const char *)data, size, "fuzz", true, &json) != TESS_OK)
+        return 0;
+    tess_model_config config, again;
+    tess_status status = tess_model_config_parse(json, "fuzz", &config);
+    json_decref(json);
+    if (status != TESS_OK)
+        return 0;
+    use(&config);
+    must(tess_model_config_to_json(&config, TESS_F32, &json) == TESS_OK);
+    must(tess_model_config_parse(json, "again", &again) == TESS_OK);
+    json_decref(json);
+    must(memcmp(&config, &again, sizeof(config)) == 0);
+    return 0;
+}

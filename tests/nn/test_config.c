@@ -1,0 +1,252 @@
+/* config.json in, config.json out, and what is refused. */
+#include "base/text/json.h"
+#include "nn/model.h"
+#include "support/test.h"
+
+static tess_status parse(const char *text, tess_model_config *config)
+{
+    json_t *json = NULL;
+    EXPECT_OK(tess_json_parse(text, strlen(text), "config.json", true, &json));
+    tess_status status = tess_model_config_parse(json, "config.json", config);
+    json_decref(json);
+    return status;
+}
+
+static int64_t count(const tess_model_config *config)
+{
+    tess_model *model;
+    EXPECT_OK(tess_model_create(test_mem(), config, &model));
+    int64_t n = tess_model_count(model);
+    tess_model_destroy(&model);
+    return n;
+}
+
+static const char llama2[] =
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"bos_token_id\":1,\"eos_token_id\":2,\"hidden_act\":\"silu\","
+    "\"hidden_size\":4096,\"initializer_range\":0.02,\"intermediate_size\":11008,\"max_position_embeddings\":4096,"
+    "\"model_type\":\"llama\",\"num_attention_heads\":32,\"num_hidden_layers\":32,\"num_key_value_heads\":32,"
+    "\"pretraining_tp\":1,\"rms_norm_eps\":1e-05,\"rope_scaling\":null,\"tie_word_embeddings\":false,"
+    "\"torch_dtype\":\"float16\",\"vocab_size\":32000}";
+
+static const char llama31[] =
+    "{\"attention_bias\":false,\"bos_token_id\":128000,\"eos_token_id\":[128001,128008,128009],\"hidden_act\":\"silu\","
+    "\"hidden_size\":4096,\"intermediate_size\":14336,\"max_position_embeddings\":131072,\"mlp_bias\":false,"
+    "\"model_type\":\"llama\",\"num_attention_heads\":32,\"num_hidden_layers\":32,\"num_key_value_heads\":8,"
+    "\"rms_norm_eps\":1e-05,\"rope_scaling\":{\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+    "\"original_max_position_embeddings\":8192,\"rope_type\":\"llama3\"},\"rope_theta\":500000.0,"
+    "\"tie_word_embeddings\":false,\"vocab_size\":128256}";
+
+static const char mistral[] =
+    "{\"model_type\":\"mistral\",\"bos_token_id\":1,\"eos_token_id\":2,\"hidden_act\":\"silu\",\"hidden_size\":4096,"
+    "\"intermediate_size\":14336,\"max_position_embeddings\":32768,\"num_attention_heads\":32,\"num_hidden_layers\":32,"
+    "\"num_key_value_heads\":8,\"rms_norm_eps\":1e-05,\"rope_theta\":10000.0,\"sliding_window\":4096,\"vocab_size\":"
+    "32000}";
+
+static const char qwen25[] =
+    "{\"model_type\":\"qwen2\",\"bos_token_id\":151643,\"eos_token_id\":151645,\"hidden_act\":\"silu\","
+    "\"hidden_size\":3584,\"intermediate_size\":18944,\"max_position_embeddings\":32768,\"max_window_layers\":28,"
+    "\"num_attention_heads\":28,\"num_hidden_layers\":28,\"num_key_value_heads\":4,\"rms_norm_eps\":1e-06,"
+    "\"rope_theta\":1000000.0,\"sliding_window\":131072,\"tie_word_embeddings\":false,\"use_sliding_window\":false,"
+    "\"vocab_size\":152064}";
+
+static const char qwen3[] =
+    "{\"model_type\":\"qwen3\",\"attention_bias\":false,\"bos_token_id\":151643,\"eos_token_id\":151645,\"head_dim\":"
+    "128,"
+    "\"hidden_act\":\"silu\",\"hidden_size\":4096,\"intermediate_size\":12288,\"max_position_embeddings\":40960,"
+    "\"max_window_layers\":36,\"num_attention_heads\":32,\"num_hidden_layers\":36,\"num_key_value_heads\":8,"
+    "\"rms_norm_eps\":1e-06,\"rope_scaling\":null,\"rope_theta\":1000000,\"sliding_window\":null,"
+    "\"tie_word_embeddings\":false,\"use_sliding_window\":false,\"vocab_size\":151936}";
+
+static const char gpt2[] =
+    "{\"activation_function\":\"gelu_new\",\"architectures\":[\"GPT2LMHeadModel\"],"
+    "\"attn_pdrop\":0.1,\"bos_token_id\":50256,\"embd_pdrop\":0.1,\"eos_token_id\":50256,"
+    "\"initializer_range\":0.02,\"layer_norm_epsilon\":1e-05,\"model_type\":\"gpt2\",\"n_ctx\":1024,"
+    "\"n_embd\":768,\"n_head\":12,\"n_layer\":12,\"n_positions\":1024,\"resid_pdrop\":0.1,"
+    "\"vocab_size\":50257}";
+
+static void published_configs_have_their_parameters(void)
+{
+    tess_model_config c;
+    EXPECT_OK(parse(llama2, &c));
+    EXPECT_INT(count(&c), 6738415616);
+    EXPECT(c.head_size == 128 && c.norm_eps == 1e-5 && c.rope.kind == TESS_ROPE_DEFAULT && c.rope.theta == 10000);
+    EXPECT_OK(parse(llama31, &c));
+    EXPECT_INT(count(&c), 8030261248);
+    EXPECT(c.rope.kind == TESS_ROPE_LLAMA3 && c.rope.theta == 500000 && c.rope.factor == 8);
+    EXPECT_INT(c.rope.original_max_position, 8192);
+    EXPECT_INT(c.n_eos, 3);
+    EXPECT_INT(c.eos_token_id[2], 128009);
+    EXPECT_OK(parse(mistral, &c));
+    EXPECT_INT(count(&c), 7241732096);
+    EXPECT_INT(c.sliding_window, 4096);
+    EXPECT_OK(parse(qwen25, &c));
+    EXPECT_INT(count(&c), 7615616512);
+    EXPECT(c.sliding_window == 0 && c.qkv_bias && !c.o_bias);
+    EXPECT_OK(parse(qwen3, &c));
+    EXPECT_INT(count(&c), 8190735360);
+    EXPECT(c.qk_norm && !c.qkv_bias && c.head_size == 128);
+    EXPECT_OK(parse(gpt2, &c));
+    EXPECT_INT(count(&c), 124439808);
+    EXPECT(c.tied && c.intermediate_size == 3072);
+}
+
+#define SMALL \
+    "\"vocab_size\":97,\"hidden_size\":24,\"intermediate_size\":40,\"num_hidden_layers\":3,\"num_attention_heads\":4"
+
+static void absent_keys_mean_what_transformers_assumes(void)
+{
+    tess_model_config c;
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL "}", &c));
+    EXPECT(c.n_kv_heads == 4 && c.head_size == 6 && c.max_position == 2048 && !c.tied && c.norm_eps == 1e-6);
+    EXPECT(c.bos_token_id == 1 && c.n_eos == 1 && c.eos_token_id[0] == 2 && c.pad_token_id == -1);
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL ",\"eos_token_id\":null,\"bos_token_id\":null}", &c));
+    EXPECT(c.bos_token_id == -1 && c.n_eos == 0);
+    EXPECT_OK(parse("{\"model_type\":\"mistral\"," SMALL ",\"num_key_value_heads\":2}", &c));
+    EXPECT(c.sliding_window == 4096 && c.max_position == 131072);
+    EXPECT_OK(parse("{\"model_type\":\"mistral\"," SMALL ",\"num_key_value_heads\":2,\"sliding_window\":null}", &c));
+    EXPECT_INT(c.sliding_window, 0);
+    EXPECT_OK(parse("{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":null}", &c));
+    EXPECT(c.head_size == 128 && c.n_kv_heads == 4 && c.max_position == 32768 && c.sliding_window == 0);
+    EXPECT_OK(parse("{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":2,\"use_sliding_window\":true}", &c));
+    EXPECT(c.sliding_window == 4096 && c.full_layers == 28);
+    EXPECT_OK(parse("{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":2,\"use_sliding_window\":true,"
+                    "\"sliding_window\":8,\"max_window_layers\":0,"
+                    "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
+                    &c));
+    EXPECT(c.sliding_window == 8 && c.full_layers == 2);
+    EXPECT_OK(parse("{\"model_type\":\"gpt2\"}", &c));
+    EXPECT_INT(count(&c), 124439808);
+}
+
+static void old_and_new_rope_keys_mean_the_same(void)
+{
+    tess_model_config old, new;
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL
+                    ",\"rope_theta\":5e5,\"max_position_embeddings\":64,\"rope_scaling\":"
+                    "{\"type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":16,\"mscale\":0.7}}",
+                    &old));
+    EXPECT_OK(parse(
+        "{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":64,\"rope_parameters\":{\"rope_type\":"
+        "\"yarn\",\"rope_theta\":500000.0,\"factor\":4.0,\"original_max_position_embeddings\":16,\"mscale\":0.7}}",
+        &new));
+    EXPECT_SAME(&old, &new, 1);
+    EXPECT(old.rope.kind == TESS_ROPE_YARN && old.rope.beta_fast == 32 && old.rope.truncate && old.rope.mscale == 0.7);
+    EXPECT_INT(tess_model_config_max_length(&old), 64);
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":64,\"rope_scaling\":"
+                    "{\"type\":\"linear\",\"factor\":2.5}}",
+                    &old));
+    EXPECT_INT(tess_model_config_max_length(&old), 160);
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":64}", &old));
+    EXPECT_INT(tess_model_config_max_length(&old), 64);
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":64,"
+                    "\"original_max_position_embeddings\":8,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":null}}",
+                    &old));
+    EXPECT(old.rope.factor == 8 && old.rope.original_max_position == 8);
+}
+
+static void written_configs_read_back_the_same(void)
+{
+    static const char *const texts[] = {
+        llama2,
+        llama31,
+        mistral,
+        qwen25,
+        qwen3,
+        gpt2,
+        "{\"model_type\":\"llama\"," SMALL
+        ",\"attention_bias\":true,\"mlp_bias\":true,\"head_dim\":10,\"pad_token_id\":5,"
+        "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.25},\"tie_word_embeddings\":true,\"eos_token_id\":[]}",
+        "{\"model_type\":\"qwen2\"," SMALL
+        ",\"num_key_value_heads\":1,\"use_sliding_window\":true,\"sliding_window\":3,"
+        "\"max_window_layers\":2,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":3.3,\"attention_factor\":0.9,"
+        "\"original_max_position_embeddings\":100,\"mscale\":0.5,\"mscale_all_dim\":0.25,\"truncate\":false}}",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        tess_model_config config, again;
+        json_t *json;
+        EXPECT_OK(parse(texts[i], &config));
+        EXPECT_OK(tess_model_config_to_json(&config, TESS_BF16, &json));
+        EXPECT_TEXT(json_string_value(json_object_get(json, "torch_dtype")), "bfloat16");
+        EXPECT_TEXT(json_string_value(json_object_get(json, "model_type")), tess_family_name(config.family));
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        EXPECT_SAME(&again, &config, 1);
+    }
+}
+
+static void bad_settings_are_named(void)
+{
+    static const struct {
+        const char *text;
+        tess_status status;
+        const char *needle;
+    } bad[] = {
+        {"[]", TESS_E_FORMAT, "expected a JSON object"},
+        {"{}", TESS_E_FORMAT, "no 'model_type'"},
+        {"{\"model_type\":7}", TESS_E_FORMAT, "model_type"},
+        {"{\"model_type\":\"mixtral\"}", TESS_E_UNSUPPORTED,
+         "'mixtral'; supported: llama, mistral, qwen2, qwen3, gpt2"},
+        {"{\"model_type\":\"llama\",\"hidden_size\":24}", TESS_E_FORMAT, "'vocab_size' is missing"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"hidden_act\":\"gelu\"}", TESS_E_UNSUPPORTED, "hidden_act is 'gelu'"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"head_dim\":5}", TESS_E_INVALID, "head_dim 5 is odd"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":3}", TESS_E_INVALID,
+         "not a multiple of num_key_value"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":0}", TESS_E_INVALID, "num_key_value_heads is 0"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":0}", TESS_E_INVALID,
+         "max_position_embeddings"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rms_norm_eps\":\"small\"}", TESS_E_FORMAT, "rms_norm_eps"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"partial_rotary_factor\":0.5}", TESS_E_UNSUPPORTED,
+         "partial_rotary_factor"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"num_local_experts\":8}", TESS_E_UNSUPPORTED, "mixtures of experts"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"quantization_config\":{}}", TESS_E_UNSUPPORTED, "quantization_config"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_theta\":0}", TESS_E_FORMAT, "rope_theta"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_scaling\":3}", TESS_E_FORMAT, "'rope_scaling' must be an object"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\"}}", TESS_E_UNSUPPORTED,
+         "rope_scaling.rope_type is 'longrope'"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_scaling\":{\"type\":\"linear\"}}", TESS_E_FORMAT,
+         "needs 'factor'"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}}", TESS_E_FORMAT,
+         "needs 'low_freq_factor'"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"rope_parameters\":{\"full_attention\":{}}}", TESS_E_UNSUPPORTED,
+         "by layer type"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"eos_token_id\":[1,2,3,4,5,6,7,8,9]}", TESS_E_FORMAT, "at most 8"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"eos_token_id\":-5}", TESS_E_INVALID, "eos_token_id is -5"},
+        {"{\"model_type\":\"mistral\"," SMALL ",\"num_key_value_heads\":1,\"sliding_window\":0}", TESS_E_FORMAT,
+         "sliding_window is 0"},
+        {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"layer_types\":[\"full_attention\"]}",
+         TESS_E_FORMAT, "each of the 3 layers"},
+        {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"use_sliding_window\":true,\"layer_types\":"
+         "[\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
+         TESS_E_UNSUPPORTED, "layer_types[1]"},
+        {"{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", TESS_E_UNSUPPORTED,
+         "activation_function is 'relu'"},
+        {"{\"model_type\":\"gpt2\",\"scale_attn_weights\":false}", TESS_E_UNSUPPORTED, "scale_attn_weights is false"},
+        {"{\"model_type\":\"gpt2\",\"scale_attn_by_inverse_layer_idx\":true}", TESS_E_UNSUPPORTED,
+         "inverse_layer_idx is true"},
+        {"{\"model_type\":\"gpt2\",\"n_head\":7}", TESS_E_INVALID, "n_embd 768 is not a multiple of n_head 7"},
+        {"{\"model_type\":\"gpt2\",\"n_layer\":9223372036854775807}", TESS_E_INVALID, "num_hidden_layers"},
+        {"{\"model_type\":\"gpt2\",\"n_embd\":9223372036854775807}", TESS_E_INVALID, "n_embd"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        tess_model_config config;
+        test_expect_status(__FILE__, __LINE__, bad[i].text, parse(bad[i].text, &config), bad[i].status, bad[i].needle);
+    }
+}
+
+static void missing_file_is_named(void)
+{
+    tess_model_config config;
+    tess_status status = tess_model_config_load("/nonexistent/config.json", &config);
+    EXPECT(status == TESS_E_NOT_FOUND || status == TESS_E_IO);
+    EXPECT_CONTAINS(tess_error_message(), "/nonexistent/config.json");
+}
+
+static const test_case cases[] = {
+    {"published_configs_have_their_parameters", published_configs_have_their_parameters, 0, 0},
+    {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
+    {"old_and_new_rope_keys_mean_the_same", old_and_new_rope_keys_mean_the_same, 0, 0},
+    {"written_configs_read_back_the_same", written_configs_read_back_the_same, 0, 0},
+    {"bad_settings_are_named", bad_settings_are_named, 0, 0},
+    {"a_missing_file_is_named", missing_file_is_named, 0, 0},
+};
+TEST_MAIN(cases)

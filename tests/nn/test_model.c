@@ -1,0 +1,133 @@
+/* The parameter table: names, shapes, units, initial values, operations. */
+#include <math.h>
+
+#include "fixture.h"
+
+static int find(const tess_model *model, const char *name)
+{
+    for (int i = 0; i < tess_model_n_params(model); i++)
+        if (strcmp(tess_model_param(model, i)->name, name) == 0)
+            return i;
+    test_fail(__FILE__, __LINE__, "no parameter '%s'", name);
+}
+
+static void units_hold_their_parameters(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        tess_model *model;
+        EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+        EXPECT_INT(tess_model_n_units(model), f.config.n_layers + 2);
+        int next = 0;
+        int64_t total = 0;
+        for (int unit = 0; unit < tess_model_n_units(model); unit++) {
+            int first, n;
+            tess_model_unit_params(model, unit, &first, &n);
+            EXPECT_INT(first, next);
+            EXPECT(n > 0);
+            for (int p = first; p < first + n; p++) {
+                const tess_param *param = tess_model_param(model, p);
+                EXPECT_INT(param->unit, unit);
+                EXPECT(param->decay == (param->shape.n_dims == 2));
+                total += tess_shape_count(&param->shape);
+            }
+            next = first + n;
+        }
+        EXPECT_INT(next, tess_model_n_params(model));
+        EXPECT_INT(total, tess_model_count(model));
+        tess_model_destroy(&model);
+        fixture_close(&f);
+    }
+}
+
+static void layers_are_named_as_in_files(void)
+{
+    fixture f;
+    tess_model *model;
+    fixture_open(&f, "gpt2");
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+    EXPECT_TEXT(tess_model_unit_name(model, 0), "embedding");
+    EXPECT_TEXT(tess_model_unit_name(model, 2), "transformer.h.1");
+    EXPECT_TEXT(tess_model_unit_name(model, 3), "head");
+    const tess_param *attn = tess_model_param(model, find(model, "transformer.h.1.attn.c_attn.weight"));
+    EXPECT(attn->shape.dim[0] == 20 && attn->shape.dim[1] == 60); /* Conv1D: (in, out) */
+    tess_model_destroy(&model);
+    fixture_close(&f);
+    fixture_open(&f, "mistral");
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+    EXPECT_TEXT(tess_model_unit_name(model, 2), "model.layers.1");
+    const tess_param *k = tess_model_param(model, find(model, "model.layers.1.self_attn.k_proj.weight"));
+    EXPECT(k->shape.dim[0] == 24 && k->shape.dim[1] == 24);
+    const tess_param *o = tess_model_param(model, find(model, "model.layers.0.self_attn.o_proj.weight"));
+    EXPECT(o->shape.dim[0] == 24 && o->shape.dim[1] == 48);
+    tess_model_destroy(&model);
+    fixture_close(&f);
+}
+
+static void initial_values_do_not_depend_on_the_shard(void)
+{
+    fixture f;
+    fixture_open(&f, "gpt2");
+    tess_model *model;
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+    for (int i = 0; i < tess_model_n_params(model); i++) {
+        const tess_param *param = tess_model_param(model, i);
+        int64_t rows = tess_shape_rows(&param->shape), row = tess_shape_row_count(&param->shape), n = rows * row;
+        float *whole = test_alloc((size_t)n * sizeof(float)), *parts = test_alloc((size_t)n * sizeof(float));
+        tess_param_fill(param, 42, 0, rows, whole);
+        for (int64_t begin = 0; begin < rows; begin += 7)
+            tess_param_fill(param, 42, begin, rows - begin < 7 ? rows - begin : 7, parts + begin * row);
+        EXPECT_SAME(parts, whole, (size_t)n);
+        double mean = 0, square = 0;
+        for (int64_t k = 0; k < n; k++) {
+            mean += whole[k] / (double)n;
+            square += (double)whole[k] * whole[k] / (double)n;
+        }
+        bool matrix = param->shape.n_dims == 2, residual = strstr(param->name, "c_proj.weight") != NULL;
+        if (!matrix) {
+            float expected = strstr(param->name, "weight") != NULL ? 1 : 0;
+            for (int64_t k = 0; k < n; k++)
+                EXPECT(whole[k] == expected);
+        } else { /* 400 values and more: four standard errors of a standard deviation are 15% */
+            double std = residual ? 0.02 / sqrt(2.0 * 2) : 0.02;
+            EXPECT(fabs(mean) < 4 * std / sqrt((double)n));
+            EXPECT(fabs(sqrt(square) / std - 1) < 4 / sqrt(2.0 * (double)n));
+        }
+        tess_param_fill(param, 43, 0, rows, parts);
+        EXPECT((memcmp(parts, whole, (size_t)n * sizeof(float)) != 0) == matrix);
+        test_free(whole);
+        test_free(parts);
+    }
+    tess_model_destroy(&model);
+    fixture_close(&f);
+}
+
+static void operations_are_counted(void)
+{
+    tess_model_config config;
+    json_t *json = json_pack("{ss}", "model_type", "gpt2");
+    EXPECT_OK(tess_model_config_parse(json, "gpt2", &config));
+    json_decref(json);
+    tess_model *model;
+    EXPECT_OK(tess_model_create(test_mem(), &config, &model));
+    /* 6 * (50257 * 768 + 12 * 12 * 768^2) + 12 * 12 * 768 * 1024 */
+    EXPECT(tess_model_flops_per_token(model, 1024) == 854438400.0);
+    tess_model_destroy(&model);
+
+    fixture f;
+    fixture_open(&f, "qwen2"); /* 3 layers, the last two with a window of 4; 4 heads of 6 */
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+    double layer = 24 * 24 * 2 + 24 * 12 * 2 + 3 * 24 * 31;
+    EXPECT(tess_model_flops_per_token(model, 10) == 6 * (97 * 24 + 3 * layer) + 12 * 24 * (10 + 4 + 4));
+    tess_model_destroy(&model);
+    fixture_close(&f);
+}
+
+static const test_case cases[] = {
+    {"units_hold_their_parameters_in_order", units_hold_their_parameters, 0, 0},
+    {"layers_are_named_and_shaped_as_in_files", layers_are_named_as_in_files, 0, 0},
+    {"initial_values_do_not_depend_on_the_shard", initial_values_do_not_depend_on_the_shard, 0, 0},
+    {"operations_per_token_are_counted", operations_are_counted, 0, 0},
+};
+TEST_MAIN(cases)
