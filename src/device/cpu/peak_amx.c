@@ -8,14 +8,14 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
+/* Static: gcc's _tile_loadconfig tells the compiler of its first eight bytes only, so a local's other stores may
+ * vanish. */
+static const tile_config whole_tiles = {
+    .palette = 1, .bytes_per_row = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
 double tess_peak_loop_amx(int64_t rounds)
 {
-    tile_config config = {.palette = 1};
-    for (int tile = 0; tile < 8; tile++) {
-        config.bytes_per_row[tile] = 64;
-        config.rows[tile] = 16;
-    }
-    _tile_loadconfig(&config);
+    _tile_loadconfig(&whole_tiles);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
