@@ -52,7 +52,7 @@ static void *read_ahead(void *argument)
             break;
         pthread_mutex_unlock(&r->mutex);
         tess_status status =
-            tess_window_fill(r->window, &loader->blocks, &loader->options, r->encoder, &r->text, r->epoch, r->index);
+            tess_rows_window_fill(r->window, &loader->blocks, &loader->options, r->encoder, &r->text, r->epoch, r->index);
         pthread_mutex_lock(&r->mutex);
         r->status = status;
         snprintf(r->error, sizeof(r->error), "%s", status != TESS_OK ? tess_error_message() : "");
@@ -224,7 +224,7 @@ static tess_status create(tess_loader *loader, const tess_loader_options *option
         loader->options.text_key = loader->text_key;
     }
     TESS_TRY(tess_blocks_open(&loader->blocks, options));
-    loader->n_windows = tess_window_count(&loader->blocks);
+    loader->n_windows = tess_rows_window_count(&loader->blocks);
     TESS_TRY(create_batch(loader));
     TESS_TRY(start_reader(loader));
     TESS_TRY(settle(loader));
@@ -257,8 +257,8 @@ void tess_loader_destroy(tess_loader **out)
     if (loader == NULL)
         return;
     stop_reader(&loader->reader);
-    tess_window_free(&loader->windows[0]);
-    tess_window_free(&loader->windows[1]);
+    tess_rows_window_free(&loader->windows[0]);
+    tess_rows_window_free(&loader->windows[1]);
     tess_blocks_close(&loader->blocks);
     void *arrays[] = {loader->ids, loader->pos, loader->targets, loader->cu_seqlens};
     for (int i = 0; i < 4; i++)
@@ -280,7 +280,7 @@ static tess_status write_row(tess_loader *loader, int64_t j, tess_micro_batch *b
                           .ends = loader->cu_seqlens + 1 + batch->n_seqs,
                           .base = (int32_t)(j * o->seq_len)};
     const tess_window *window = current(loader);
-    const tess_documents documents = tess_window_documents(window);
+    const tess_documents documents = tess_rows_window_documents(window);
     uint64_t index = (uint64_t)window->n_rows;
     if (!at_end(loader)) {
         index = loader->cursor.row++;

@@ -7,7 +7,7 @@
 #include "base/text/json.h"
 #include "data/grow.h"
 
-uint64_t tess_window_count(const tess_blocks *blocks)
+uint64_t tess_rows_window_count(const tess_blocks *blocks)
 {
     return (blocks->n_blocks + TESS_WINDOW_BLOCKS - 1) / TESS_WINDOW_BLOCKS;
 }
@@ -67,7 +67,7 @@ static tess_status add_lines(tess_window *window, const tess_loader_options *opt
     return TESS_OK;
 }
 
-tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
+tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                              tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index)
 {
     window->filled = false;
@@ -94,7 +94,7 @@ tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, con
         tess_grow(window->mem, &pairs, &window->pairs_capacity, window->n_documents + 1, sizeof(int64_t), "documents"));
     window->pairs = pairs;
     tess_pack_count(window->starts, (int64_t)window->n_documents, window->pairs);
-    const tess_documents documents = tess_window_documents(window);
+    const tess_documents documents = tess_rows_window_documents(window);
     const uint64_t name[2] = {epoch, index};
     window->n_rows = tess_pack_rows(&documents, options->seq_len);
     window->order = tess_hash_bytes(name, sizeof(name), TESS_RNG_SHUFFLE);
@@ -104,7 +104,7 @@ tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, con
     return TESS_OK;
 }
 
-tess_documents tess_window_documents(const tess_window *window)
+tess_documents tess_rows_window_documents(const tess_window *window)
 {
     return (tess_documents){.tokens = window->tokens.data,
                             .starts = window->starts,
@@ -112,7 +112,7 @@ tess_documents tess_window_documents(const tess_window *window)
                             .n = (int64_t)window->n_documents};
 }
 
-void tess_window_free(tess_window *window)
+void tess_rows_window_free(tess_window *window)
 {
     tess_ids_free(&window->tokens);
     tess_mem_free(window->mem, window->starts);

@@ -20,12 +20,12 @@ typedef struct tess_window {
 } tess_window;
 
 /* Windows of an epoch. */
-uint64_t tess_window_count(const tess_blocks *blocks);
+uint64_t tess_rows_window_count(const tess_blocks *blocks);
 
 /* Reads and tokenizes. `text` is scratch. */
-tess_status tess_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
+tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                              tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
-tess_documents tess_window_documents(const tess_window *window);
-void tess_window_free(tess_window *window);
+tess_documents tess_rows_window_documents(const tess_window *window);
+void tess_rows_window_free(tess_window *window);
 
 #endif

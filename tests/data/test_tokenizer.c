@@ -1,0 +1,287 @@
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/unicode.h"
+#include "support/test.h"
+
+static const char *const styles[] = {"gpt2", "llama3", "qwen2", "llama2"};
+
+static void read_fixture(const char *name, const char *ending, char **data, size_t *size)
+{
+    char relative[128];
+    snprintf(relative, sizeof(relative), "data/fixtures/%s%s", name, ending);
+    EXPECT_OK(tess_os_read(test_mem(), test_path(relative), 1 << 20, data, size));
+}
+
+static void load_fixture(const char *name, tess_tokenizer **tokenizer)
+{
+    char relative[128];
+    snprintf(relative, sizeof(relative), "data/fixtures/%s.json", name);
+    EXPECT_OK(tess_tokenizer_load(test_mem(), test_path(relative), tokenizer));
+}
+
+static void encode(const tess_tokenizer *tokenizer, const char *text, size_t size, bool special, tess_ids *ids)
+{
+    tess_encoder *encoder;
+    EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
+    EXPECT_OK(tess_encode(encoder, text, size, special, ids));
+    tess_encoder_destroy(&encoder);
+}
+
+static void expect_ids(const char *what, const tess_ids *ids, const int32_t *want, size_t n)
+{
+    for (size_t i = 0; i < ids->size && i < n; i++) {
+        if (ids->data[i] != want[i])
+            test_fail(__FILE__, __LINE__, "%s: id %zu of %zu is %d, expected %d", what, i, n, ids->data[i], want[i]);
+    }
+    if (ids->size != n)
+        test_fail(__FILE__, __LINE__, "%s: %zu ids, expected %zu", what, ids->size, n);
+}
+
+static void torture_gives_the_ids_and_text_of_hf_tokenizers(void)
+{
+    for (int s = 0; s < 4; s++) {
+        char *text, *listed, *decoded;
+        size_t size, listed_size, decoded_size;
+        tess_tokenizer *tokenizer;
+        tess_ids want = {.mem = test_mem()}, ids = {.mem = test_mem()};
+        read_fixture("torture", ".txt", &text, &size);
+        read_fixture(styles[s], ".ids", &listed, &listed_size);
+        read_fixture(styles[s], ".decoded", &decoded, &decoded_size);
+        load_fixture(styles[s], &tokenizer);
+        for (char *at = listed, *end; (void)strtol(at, &end, 10), end != at; at = end)
+            EXPECT_OK(tess_ids_append(&want, (int32_t)strtol(at, NULL, 10)));
+        EXPECT(want.size > 5000);
+        encode(tokenizer, text, size, true, &ids);
+        expect_ids(styles[s], &ids, want.data, want.size);
+        tess_buffer back = {.mem = test_mem()};
+        EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, false, &back));
+        EXPECT_INT(back.size, decoded_size);
+        EXPECT_SAME(back.data, decoded, decoded_size);
+        tess_buffer_free(&back);
+        tess_ids_free(&want);
+        tess_ids_free(&ids);
+        tess_tokenizer_destroy(&tokenizer);
+        tess_mem_free(test_mem(), text);
+        tess_mem_free(test_mem(), listed);
+        tess_mem_free(test_mem(), decoded);
+    }
+}
+
+static void each_step_alone_gives_the_ids_of_hf_tokenizers(void)
+{
+    json_error_t error;
+    json_t *all = json_load_file(test_path("data/fixtures/cases.json"), 0, &error),
+           *cases = json_object_get(all, "cases"), *c;
+    EXPECT(json_array_size(cases) > 60);
+    size_t i;
+    json_array_foreach (cases, i, c) {
+        const char *name = json_string_value(json_object_get(c, "name"));
+        json_t *json = json_object_get(c, "tokenizer"), *model = json_object_get(json, "model");
+        json_object_set(model, "vocab", json_object_get(all, "vocab"));
+        json_object_set(model, "merges", json_object_get(all, "merges"));
+        char *dumped = json_dumps(json, 0);
+        tess_tokenizer *tokenizer;
+        EXPECT_OK(tess_tokenizer_parse(test_mem(), dumped, strlen(dumped), name, &tokenizer));
+        free(dumped);
+        tess_ids ids = {.mem = test_mem()}, want = {.mem = test_mem()};
+        const json_t *text = json_object_get(c, "text"), *list = json_object_get(c, "ids");
+        encode(tokenizer, json_string_value(text), json_string_length(text), true, &ids);
+        for (size_t k = 0; k < json_array_size(list); k++)
+            EXPECT_OK(tess_ids_append(&want, (int32_t)json_integer_value(json_array_get(list, k))));
+        expect_ids(name, &ids, want.data, want.size);
+        tess_buffer back = {.mem = test_mem()};
+        EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, true, &back));
+        EXPECT_TEXT(back.data, json_string_value(json_object_get(c, "decoded")));
+        tess_buffer_free(&back);
+        tess_ids_free(&ids);
+        tess_ids_free(&want);
+        tess_tokenizer_destroy(&tokenizer);
+    }
+    json_decref(all);
+}
+
+static void invalid_utf8_is_replaced_per_maximal_subpart(void)
+{
+    char *bad, *good;
+    size_t bad_size, good_size;
+    read_fixture("invalid", ".bin", &bad, &bad_size);
+    read_fixture("invalid", ".txt", &good, &good_size);
+    tess_buffer repaired = {.mem = test_mem()};
+    EXPECT_OK(tess_utf8_repair(bad, bad_size, &repaired));
+    EXPECT_INT(repaired.size, good_size);
+    EXPECT_SAME(repaired.data, good, good_size);
+    tess_tokenizer *tokenizer;
+    load_fixture("gpt2", &tokenizer);
+    tess_ids a = {.mem = test_mem()}, b = {.mem = test_mem()};
+    encode(tokenizer, bad, bad_size, false, &a);
+    encode(tokenizer, good, good_size, false, &b);
+    expect_ids("invalid", &a, b.data, b.size);
+    tess_ids_free(&a);
+    tess_ids_free(&b);
+    tess_tokenizer_destroy(&tokenizer);
+    tess_buffer_free(&repaired);
+    tess_mem_free(test_mem(), bad);
+    tess_mem_free(test_mem(), good);
+}
+
+static void an_encoder_gives_the_same_ids_every_time(void)
+{
+    tess_tokenizer *tokenizer;
+    tess_encoder *encoder;
+    char *text;
+    size_t size;
+    load_fixture("qwen2", &tokenizer);
+    read_fixture("torture", ".txt", &text, &size);
+    EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
+    tess_ids first = {.mem = test_mem()}, again = {.mem = test_mem()};
+    EXPECT_OK(tess_encode(encoder, text, size, false, &first));
+    EXPECT_OK(tess_encode(encoder, text, size, false, &again));
+    expect_ids("again", &again, first.data, first.size);
+    EXPECT_OK(tess_encode(encoder, "", 0, false, &again));
+    EXPECT_INT(again.size, first.size);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < first.size; i++)
+        bytes += tess_tokenizer_bytes(tokenizer, first.data[i]);
+    EXPECT(bytes > (int64_t)size - 400 && bytes <= (int64_t)size); /* less special tokens and what NFC joins */
+    tess_ids_free(&first);
+    tess_ids_free(&again);
+    tess_encoder_destroy(&encoder);
+    tess_tokenizer_destroy(&tokenizer);
+    tess_mem_free(test_mem(), text);
+}
+
+/* Runs of every length around the switch from array to heap: ids of a run are those of the run before it, grown by
+ * merges. */
+static void long_pieces_take_as_many_bytes_as_they_have(void)
+{
+    tess_tokenizer *tokenizer;
+    load_fixture("gpt2", &tokenizer);
+    enum { LONGEST = 1 << 20 };
+    char *run = malloc(LONGEST);
+    memset(run, 'a', LONGEST);
+    for (size_t n = 1; n <= LONGEST; n = n < 70 ? n + 1 : n * 8) {
+        tess_ids ids = {.mem = test_mem()};
+        tess_buffer back = {.mem = test_mem()};
+        encode(tokenizer, run, n, false, &ids);
+        EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, false, &back));
+        EXPECT_INT(back.size, n);
+        EXPECT_SAME(back.data, run, n);
+        tess_buffer_free(&back);
+        tess_ids_free(&ids);
+    }
+    free(run);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void ids_and_texts_are_found(void)
+{
+    tess_tokenizer *tokenizer;
+    load_fixture("llama3", &tokenizer);
+    int32_t eot = tess_tokenizer_id(tokenizer, "<|endoftext|>");
+    EXPECT(eot >= 800 && eot < tess_tokenizer_vocab_size(tokenizer));
+    EXPECT_INT(tess_tokenizer_id(tokenizer, "no such token"), -1);
+    EXPECT_INT(tess_tokenizer_bytes(tokenizer, eot), 0);
+    EXPECT_INT(tess_tokenizer_bytes(tokenizer, tess_tokenizer_id(tokenizer, "\xc4\xa0")), 1); /* U+0120, a space */
+    EXPECT_INT(tess_tokenizer_bytes(tokenizer, -5), 0);
+    tess_buffer text = {.mem = test_mem()};
+    const int32_t ids[] = {eot, 0, eot}, wrong[] = {0, 1 << 20};
+    EXPECT_OK(tess_decode(tokenizer, ids, 3, true, &text));
+    EXPECT_TEXT(text.data, "!");
+    EXPECT_FAILS(tess_decode(tokenizer, wrong, 2, true, &text), TESS_E_INVALID, "1048576");
+    text.size = 0;
+    EXPECT_OK(tess_decode(tokenizer, ids, 0, true, &text));
+    EXPECT_TEXT(text.data, "");
+    tess_buffer_free(&text);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+#define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
+
+static void what_cannot_be_read_is_named(void)
+{
+    static const struct {
+        const char *json;
+        tess_status status;
+        const char *needle;
+    } files[] = {
+        {"", TESS_E_FORMAT, "t.json"},
+        {"[]", TESS_E_FORMAT, "object"},
+        {"{}", TESS_E_FORMAT, "model"},
+        {"{\"version\":\"2.0\"," MODEL "}", TESS_E_UNSUPPORTED, "version"},
+        {"{\"model\":{\"type\":\"WordPiece\"}}", TESS_E_UNSUPPORTED, "WordPiece"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", TESS_E_FORMAT, "vocab"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", TESS_E_FORMAT, "'a'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4194304},\"merges\":[]}}", TESS_E_FORMAT, "'a'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", TESS_E_FORMAT, "two tokens"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", TESS_E_FORMAT, "merges[0]: 'b'"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}}", TESS_E_FORMAT, "merges[0]"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", TESS_E_FORMAT, "merges[0]"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}}", TESS_E_UNSUPPORTED,
+         "dropout"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"u\"}}", TESS_E_FORMAT,
+         "unk_token"},
+        {"{\"normalizer\":{\"type\":\"Lowercase\"}," MODEL "}", TESS_E_UNSUPPORTED, "'Lowercase'"},
+        {"{\"normalizer\":{}," MODEL "}", TESS_E_FORMAT, "normalizer"},
+        {"{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL "}", TESS_E_UNSUPPORTED, "'UnicodeScripts'"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"}}," MODEL "}", TESS_E_FORMAT,
+         "bad regex"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"}}," MODEL "}", TESS_E_UNSUPPORTED,
+         "nested"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{}}," MODEL "}", TESS_E_FORMAT, "pattern"},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}"
+         "," MODEL "}",
+         TESS_E_UNSUPPORTED, "'Digits' after ByteLevel"},
+        {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", TESS_E_UNSUPPORTED, "'CTC'"},
+        {"{\"post_processor\":{\"type\":\"Nope\"}," MODEL "}", TESS_E_UNSUPPORTED, "'Nope'"},
+        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
+         "}",
+         TESS_E_FORMAT, "'x'"},
+        {"{\"added_tokens\":[{\"id\":1,\"content\":\"c\"}]," MODEL "}", TESS_E_FORMAT, "added_tokens[0]"},
+        {"{\"added_tokens\":[{\"content\":\"c\"}]," MODEL "}", TESS_E_FORMAT, "'id'"},
+        {"{\"added_tokens\":3," MODEL "}", TESS_E_FORMAT, "list"},
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        tess_tokenizer *tokenizer;
+        test_expect_status(__FILE__, __LINE__, files[i].json,
+                           tess_tokenizer_parse(test_mem(), files[i].json, strlen(files[i].json), "t.json", &tokenizer),
+                           files[i].status, files[i].needle);
+        EXPECT(tokenizer == NULL);
+    }
+    tess_tokenizer *tokenizer;
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), "no/such/tokenizer.json", &tokenizer), TESS_E_NOT_FOUND, "no/such");
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), test_folder(), &tokenizer), TESS_E_NOT_FOUND, "tokenizer.json");
+}
+
+static void a_regex_that_explodes_is_an_error(void)
+{
+    const char *json = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a|a)*(a|a)*(a|a)*b\"},"
+                       "\"behavior\":\"Isolated\",\"invert\":false}," MODEL "}";
+    tess_tokenizer *tokenizer;
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), json, strlen(json), "t.json", &tokenizer));
+    tess_encoder *encoder;
+    EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
+    char text[64];
+    memset(text, 'a', sizeof(text));
+    memcpy(text + sizeof(text) - 2, "cb", 2);
+    tess_ids ids = {.mem = test_mem()};
+    EXPECT_FAILS(tess_encode(encoder, text, sizeof(text), false, &ids), TESS_E_INVALID, "gives up");
+    tess_ids_free(&ids);
+    tess_encoder_destroy(&encoder);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static const test_case cases[] = {
+    {"torture_gives_the_ids_and_text_of_hf_tokenizers", torture_gives_the_ids_and_text_of_hf_tokenizers, 0, 0},
+    {"each_step_alone_gives_the_ids_of_hf_tokenizers", each_step_alone_gives_the_ids_of_hf_tokenizers, 0, 0},
+    {"invalid_utf8_is_replaced_per_maximal_subpart", invalid_utf8_is_replaced_per_maximal_subpart, 0, 0},
+    {"an_encoder_gives_the_same_ids_every_time", an_encoder_gives_the_same_ids_every_time, 0, 0},
+    {"long_pieces_take_as_many_bytes_as_they_have", long_pieces_take_as_many_bytes_as_they_have, 0, 0},
+    {"ids_and_texts_are_found", ids_and_texts_are_found, 0, 0},
+    {"what_cannot_be_read_is_named", what_cannot_be_read_is_named, 0, 0},
+    {"a_regex_that_explodes_is_an_error", a_regex_that_explodes_is_an_error, 0, 0},
+};
+TEST_MAIN(cases)
