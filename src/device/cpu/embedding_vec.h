@@ -70,7 +70,7 @@ static tess_status embedding_backward(tess_stream *s, const int32_t *ids, const 
     embedding e = {.ids = ids, .dout = dout, .dtable = dtable, .T = T, .C = C, .dtype = dtype};
     if (!accumulate)
         tess_threads_run(s->threads, zero_loop, dtable, rows * C, tess_loop_grain(0));
-    tess_threads_run(s->threads, embedding_backward_loop, &e, C, 64);
+    tess_threads_run(s->threads, embedding_backward_loop, &e, C, 64 * tess_loop_grain(64 * T));
     return TESS_OK;
 }
 
