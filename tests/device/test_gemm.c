@@ -227,7 +227,7 @@ static void awkward_sizes_are_right(void)
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++)
             for (int l = 0; l < N; l++)
-                check_with_every_option(streams, sizes[i], sizes[j], sizes[l], 24);
+                check_with_every_option(streams, sizes[i], sizes[j], sizes[l], 32);
     close_all(streams);
 }
 
@@ -310,8 +310,8 @@ static void threads_do_not_change_bits(void)
 {
     static const int sizes[][3] = {{1, 900, 600}, {40, 300, 600}, {600, 90, 600}, {1000, 20, 64}, {300, 310, 520}};
     for (int t = 0; t < N_TABLES; t++) {
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            for (int bits = 0; bits < (t == 0 ? 2 : 8); bits++) {
+        for (size_t i = 0; i < (t == 0 ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
+            for (int bits = 0; bits < 8; bits++) {
                 tess_stream *one = open_stream(t, 1);
                 if (one == NULL)
                     break;

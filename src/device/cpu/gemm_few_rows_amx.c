@@ -79,7 +79,7 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
         int64_t columns = g->n - j < GROUP ? g->n - j : GROUP, k = 0;
         if (g->accumulate) {
             memset(sum, 0, sizeof(sum));
-            tess_gemm_load_avx512(g, 0, j, g->m, columns, sum);
+            tess_gemm_engine_amx.load(g, 0, j, g->m, columns, sum);
             turn_sums(sum, turned);
             tess_amx_fence();
             _tile_loadd(0, turned, SUM_BYTES);
@@ -105,7 +105,7 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
         _tile_stored(2, turned + TILE * GROUP, SUM_BYTES);
         _tile_stored(3, turned + TILE * GROUP + TILE, SUM_BYTES);
         turn_sums(turned, sum);
-        tess_gemm_store_avx512(g, 0, j, g->m, columns, sum);
+        tess_gemm_engine_amx.store(g, 0, j, g->m, columns, sum);
     }
     tess_gemm_engine_amx.end();
 }
