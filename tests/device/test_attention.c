@@ -163,66 +163,97 @@ typedef struct naive {
     float *out, *lse, *dq, *dk, *dv; /* dense rows */
 } naive;
 
-/* Everything from the definition, in float64, with the T x T matrix. */
+/* rows x width, dense. */
+static double *dense(const problem *p, const void *x, int64_t rows, int64_t width, int64_t stride)
+{
+    double *y = take(sizeof(double) * (size_t)(rows * width));
+    for (int64_t i = 0; i < rows * width; i++)
+        y[i] = get(p, x, i / width * stride + i % width);
+    return y;
+}
+
+static double dot(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+static void add_scaled(double *y, double factor, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] += factor * x[i];
+}
+
+/* A sequence's inputs and gradients, from its first row on. */
+typedef struct naive_seq {
+    double *q, *k, *v, *dout, *dq, *dk, *dv, *out;
+} naive_seq;
+
+/* One query of one head at position `at`; prob (keys) is work space. Gradients where `grad`. Returns lse. */
+static double naive_row(const problem *p, const naive_seq *s, int64_t t, int64_t h, int64_t at, bool grad, double *prob)
+{
+    const int64_t H = p->s.H, G = p->s.G, D = p->s.D, kv = h / (H / G), q_at = (t * H + h) * D;
+    const int64_t lo = p->s.window > 0 && at + 1 > p->s.window ? at + 1 - p->s.window : 0;
+    const double scale = (double)p->a.scale;
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = lo; j <= at; j++) {
+        prob[j] = scale * dot(s->q + q_at, s->k + (j * G + kv) * D, D);
+        top = fmax(top, prob[j]);
+    }
+    for (int64_t j = lo; j <= at; j++)
+        sum += prob[j] = exp(prob[j] - top);
+    for (int64_t j = lo; j <= at; j++)
+        add_scaled(s->out + q_at, prob[j] /= sum, s->v + (j * G + kv) * D, D);
+    const double delta = dot(s->out + q_at, s->dout + q_at, D);
+    for (int64_t j = lo; grad && j <= at; j++) {
+        const int64_t kv_at = (j * G + kv) * D;
+        const double ds = scale * prob[j] * (dot(s->dout + q_at, s->v + kv_at, D) - delta);
+        add_scaled(s->dv + kv_at, prob[j], s->dout + q_at, D);
+        add_scaled(s->dk + kv_at, ds, s->q + q_at, D);
+        add_scaled(s->dq + q_at, ds, s->k + kv_at, D);
+    }
+    return top + log(sum);
+}
+
+static float *narrow(const double *x, int64_t n)
+{
+    float *y = take(sizeof(float) * (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)x[i];
+    return y;
+}
+
+/* Everything from the definition, in float64. */
 static naive naive_run(const problem *p)
 {
-    const shape *s = &p->s;
-    const int64_t H = s->H, G = s->G, D = s->D;
-    naive n = {take(sizeof(float) * (size_t)(p->T * H * D)), take(sizeof(float) * (size_t)(p->T * H)),
-               take(sizeof(float) * (size_t)(p->T * H * D)), take(sizeof(float) * (size_t)(p->T * G * D)),
-               take(sizeof(float) * (size_t)(p->T * G * D))};
-    double *dk = take(sizeof(double) * (size_t)(p->T * G * D)), *dv = take(sizeof(double) * (size_t)(p->T * G * D));
-    for (int i = 0; i < s->n_seqs; i++) {
+    const int64_t H = p->s.H, G = p->s.G, D = p->s.D, q_n = p->T * H * D, kv_n = p->T * G * D;
+    naive_seq all = {dense(p, p->q, p->T, H * D, p->a.q_stride), dense(p, p->k, p->K, G * D, p->a.k_stride),
+                     dense(p, p->v, p->K, G * D, p->a.v_stride), dense(p, p->dout, p->T, H * D, p->g.dout_stride),
+                     take(sizeof(double) * (size_t)q_n),         take(sizeof(double) * (size_t)kv_n),
+                     take(sizeof(double) * (size_t)kv_n),        take(sizeof(double) * (size_t)q_n)};
+    naive n = {.lse = take(sizeof(float) * (size_t)(p->T * H))};
+    double *prob = take(sizeof(double) * (size_t)p->K);
+    int64_t key_row = 0;
+    for (int i = 0; i < p->s.n_seqs; i++) {
         const tess_attention_seq *seq = &p->seqs[i];
-        double *score = take(sizeof(double) * (size_t)(seq->k_len + 1));
+        const int64_t q_at = seq->q_begin * H * D, k_at = key_row * G * D, dk_at = seq->q_begin * G * D;
+        const naive_seq s = {all.q + q_at,  all.k + k_at,   all.v + k_at,   all.dout + q_at,
+                             all.dq + q_at, all.dk + dk_at, all.dv + dk_at, all.out + q_at};
         for (int64_t t = 0; t < seq->q_len; t++)
-            for (int64_t h = 0; h < H; h++) {
-                const int64_t row = seq->q_begin + t, at = seq->k_len - seq->q_len + t, kv = h / (H / G);
-                const int64_t lo = s->window > 0 && at + 1 > s->window ? at + 1 - s->window : 0;
-                double top = -INFINITY, sum = 0, delta = 0;
-                for (int64_t j = lo; j <= at; j++) {
-                    score[j] = 0;
-                    for (int64_t d = 0; d < D; d++)
-                        score[j] += get(p, p->q, row * p->a.q_stride + h * D + d) *
-                                    get(p, seq->k, j * p->a.k_stride + kv * D + d);
-                    score[j] *= (double)p->a.scale;
-                    top = fmax(top, score[j]);
-                }
-                for (int64_t j = lo; j <= at; j++)
-                    sum += exp(score[j] - top);
-                n.lse[row * H + h] = (float)(top + log(sum));
-                for (int64_t d = 0; d < D; d++) {
-                    double o = 0;
-                    for (int64_t j = lo; j <= at; j++)
-                        o += exp(score[j] - top) / sum * get(p, seq->v, j * p->a.v_stride + kv * D + d);
-                    n.out[(row * H + h) * D + d] = (float)o;
-                    delta += o * get(p, p->dout, row * p->g.dout_stride + h * D + d);
-                }
-                if (s->extra[i] != 0)
-                    continue;
-                for (int64_t j = lo; j <= at; j++) {
-                    const double prob = exp(score[j] - top) / sum;
-                    double dp = 0;
-                    for (int64_t d = 0; d < D; d++)
-                        dp += get(p, p->dout, row * p->g.dout_stride + h * D + d) *
-                              get(p, seq->v, j * p->a.v_stride + kv * D + d);
-                    const double ds = prob * (dp - delta) * (double)p->a.scale;
-                    for (int64_t d = 0; d < D; d++) {
-                        const int64_t to = ((seq->q_begin + j) * G + kv) * D + d;
-                        dv[to] += prob * get(p, p->dout, row * p->g.dout_stride + h * D + d);
-                        dk[to] += ds * get(p, p->q, row * p->a.q_stride + h * D + d);
-                        n.dq[(row * H + h) * D + d] += (float)(ds * get(p, seq->k, j * p->a.k_stride + kv * D + d));
-                    }
-                }
-            }
-        free(score);
+            for (int64_t h = 0; h < H; h++)
+                n.lse[(seq->q_begin + t) * H + h] =
+                    (float)naive_row(p, &s, t, h, seq->k_len - seq->q_len + t, seq->k_len == seq->q_len, prob);
+        key_row += seq->k_len + 3;
     }
-    for (int64_t i = 0; i < p->T * G * D; i++) {
-        n.dk[i] = (float)dk[i];
-        n.dv[i] = (float)dv[i];
-    }
-    free(dk);
-    free(dv);
+    n.out = narrow(all.out, q_n);
+    n.dq = narrow(all.dq, q_n);
+    n.dk = narrow(all.dk, kv_n);
+    n.dv = narrow(all.dv, kv_n);
+    double *parts[] = {all.q, all.k, all.v, all.dout, all.dq, all.dk, all.dv, all.out, prob};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        free(parts[i]);
     return n;
 }
 
@@ -239,21 +270,21 @@ static void naive_free(naive *n)
 static void expect_rows(const char *what, const problem *p, const char *x, int64_t stride, const float *want,
                         int64_t width, double rtol)
 {
-    float *dense = take(sizeof(float) * (size_t)(p->T * width));
+    float *packed = take(sizeof(float) * (size_t)(p->T * width));
     for (int64_t r = 0; r < p->T; r++) {
         for (int64_t c = 0; c < width; c++)
-            dense[r * width + c] = (float)get(p, x, r * stride + c);
+            packed[r * width + c] = (float)get(p, x, r * stride + c);
         for (int64_t c = width; c < stride; c++)
             EXPECT(isnan(get(p, x, r * stride + c)));
     }
-    test_expect_close(__FILE__, __LINE__, what, dense, want, (size_t)(p->T * width), rtol, 1e-6);
-    free(dense);
+    test_expect_close(__FILE__, __LINE__, what, packed, want, (size_t)(p->T * width), rtol, 1e-6);
+    free(packed);
 }
 
 static const shape shapes[] = {
-    {2, 2, 32, 0, 1, {64}, {0}},         {1, 1, 8, 0, 3, {1, 2, 63}, {0}},  {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}},
-    {4, 2, 64, 0, 2, {200, 65}, {0}},    {2, 1, 16, 33, 2, {200, 64}, {0}}, {2, 2, 80, 1, 1, {70}, {0}},
-    {6, 2, 128, 100, 2, {130, 66}, {0}}, {1, 1, 256, 0, 1, {129}, {0}},     {5, 5, 33, 7, 2, {31, 33}, {0}},
+    {2, 2, 32, 0, 1, {64}, {0}},       {1, 1, 8, 0, 3, {1, 2, 63}, {0}},  {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}},
+    {4, 2, 64, 0, 2, {130, 65}, {0}},  {2, 1, 16, 33, 2, {200, 64}, {0}}, {2, 2, 80, 1, 1, {70}, {0}},
+    {6, 2, 128, 60, 2, {97, 66}, {0}}, {1, 1, 256, 0, 1, {129}, {0}},     {5, 5, 33, 7, 2, {31, 33}, {0}},
     {2, 1, 64, 0, 2, {64, 128}, {0}},
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
@@ -485,26 +516,29 @@ static void gradients_have_the_same_bits_in_any_batch(void)
 static void levels_agree_bit_for_bit(void)
 {
     tess_stream *ref = stream_create("ref", 1);
-    for (int l = 1; l < N_LEVELS; l++)
-        for (int d = 0; d < (strcmp(levels[l], "amx") == 0 ? 1 : 2); d++)
-            for (int i = 0; i < N_SHAPES; i++) {
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < N_SHAPES; i++) {
+            random_state = 3;
+            problem *p = problem_create(&shapes[i], dtypes[d]);
+            forward(ref, &p->a);
+            backward(ref, p);
+            for (int l = 1; l < N_LEVELS; l++) {
                 tess_stream *stream = stream_create(levels[l], 1);
-                if (stream == NULL)
+                if (stream == NULL || (dtypes[d] == TESS_BF16 && strcmp(levels[l], "amx") == 0)) {
+                    tess_stream_destroy(&stream);
                     continue;
-                random_state = 3;
-                problem *p = problem_create(&shapes[i], dtypes[d]);
+                }
                 random_state = 3;
                 problem *other = problem_create(&shapes[i], dtypes[d]);
-                forward(ref, &p->a);
-                backward(ref, p);
                 forward(stream, &other->a);
                 backward(stream, other);
                 EXPECT_SAME(other->lse, p->lse, (size_t)(p->T * p->s.H));
                 expect_same_gradients(p, other, 0, 0, p->T);
-                problem_destroy(p);
                 problem_destroy(other);
                 tess_stream_destroy(&stream);
             }
+            problem_destroy(p);
+        }
     tess_stream_destroy(&ref);
 }
 
