@@ -54,9 +54,9 @@ static tess_status add_lines(tess_window *window, const tess_loader_options *opt
         size_t size = end != NULL ? (size_t)(end - line) : text->size - at;
         if (!is_blank(line, size)) {
             json_t *document = NULL;
-            tess_status status = tess_json_parse(line, size, "the line", false, &document);
+            tess_status status = tess_json_parse(line, size, "document", false, &document);
             if (status == TESS_OK)
-                status = add_document(window, options, encoder, document, "the line");
+                status = add_document(window, options, encoder, document, "document");
             json_decref(document);
             if (status != TESS_OK)
                 return tess_fail_context(status, "%s: line %llu", file->path,

@@ -1,0 +1,480 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "data/loader/loader.h"
+#include "support/test.h"
+
+enum { MAX_FILES = 160 };
+
+static tess_tokenizer *the_tokenizer(void)
+{
+    tess_tokenizer *tokenizer;
+    EXPECT_OK(tess_tokenizer_load(test_mem(), test_path("data/fixtures/gpt2.json"), &tokenizer));
+    return tokenizer;
+}
+
+static const char *write_file(const char *name, const char *text, size_t size)
+{
+    static char paths[MAX_FILES][512];
+    static int n;
+    char *path = paths[n++];
+    EXPECT_OK(tess_os_join(path, sizeof(paths[0]), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, text, size));
+    return path;
+}
+
+/* Lines of different words, each with its number. */
+static void make_lines(tess_buffer *text, uint64_t seed, int n_lines)
+{
+    static const char *const words[] = {"stone",  "river", "and", "the",   "seven",
+                                        "lights", "of",    "a",   "house", "\xc3\xa9t\xc3\xa9"};
+    text->mem = test_mem();
+    for (int i = 0; i < n_lines; i++) {
+        uint64_t r = tess_rng_u64(seed, TESS_RNG_TEST, 0, (uint64_t)i);
+        EXPECT_OK(tess_buffer_printf(text, "%d.%06d", (int)seed, i));
+        for (int k = 0; k < 3 + (int)(r % 9); k++)
+            EXPECT_OK(tess_buffer_printf(text, " %s", words[(r >> (4 * k + 4)) % 10]));
+        EXPECT_OK(tess_buffer_printf(text, ".\n"));
+    }
+}
+
+static tess_loader_options options_for(const char *const *files, int n_files)
+{
+    return (tess_loader_options){.files = files,
+                                 .n_files = n_files,
+                                 .seq_len = 31,
+                                 .micro_batch = 3,
+                                 .seed = 11,
+                                 .shuffle = true,
+                                 .end = 1,
+                                 .eos_id = -1,
+                                 .bos_id = -1};
+}
+
+static void check_batch(const tess_micro_batch *b, int64_t vocab_size)
+{
+    int64_t n_targets = 0;
+    EXPECT_INT(b->cu_seqlens[0], 0);
+    EXPECT_INT(b->cu_seqlens[b->n_seqs], b->n_tokens);
+    for (int64_t s = 0; s < b->n_seqs; s++) {
+        EXPECT(b->cu_seqlens[s] < b->cu_seqlens[s + 1]);
+        for (int32_t i = b->cu_seqlens[s]; i < b->cu_seqlens[s + 1]; i++) {
+            EXPECT_INT(b->pos[i], i - b->cu_seqlens[s]);
+            EXPECT(b->ids[i] >= 0 && b->ids[i] < vocab_size && b->targets[i] >= -1 && b->targets[i] < vocab_size);
+            EXPECT(i + 1 == b->cu_seqlens[s + 1] || b->targets[i] < 0 || b->targets[i] == b->ids[i + 1]);
+            n_targets += b->targets[i] >= 0;
+        }
+    }
+    EXPECT_INT(b->n_targets, n_targets);
+}
+
+static uint64_t hash_batch(const tess_micro_batch *b)
+{
+    size_t size = (size_t)b->n_tokens * sizeof(int32_t);
+    uint64_t h = tess_hash_bytes(b->ids, size, b->epoch);
+    h = tess_hash_bytes(b->targets, size, h);
+    h = tess_hash_bytes(b->pos, size, h);
+    return tess_hash_bytes(b->cu_seqlens, (size_t)(b->n_seqs + 1) * sizeof(int32_t), h);
+}
+
+/* The sum of a hash of (token, next token): the same for any order of the pairs. */
+static uint64_t pair_hash(int32_t id, int32_t next)
+{
+    const int32_t pair[2] = {id, next};
+    return tess_hash_bytes(pair, sizeof(pair), 5);
+}
+
+static uint64_t batch_pairs(const tess_micro_batch *b)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < b->n_tokens; i++)
+        sum += b->targets[i] >= 0 ? pair_hash(b->ids[i], b->targets[i]) : 0;
+    return sum;
+}
+
+static void an_epoch_has_every_pair_of_tokens_once(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    uint64_t want = 0, got[3] = {0}, want_pairs = 0, got_pairs[3] = {0};
+    tess_encoder *encoder;
+    EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
+    for (int f = 0; f < 70; f++) { /* two windows: 64 blocks and 6 */
+        tess_buffer text = {0};
+        char name[32];
+        snprintf(name, sizeof(name), "f%d.txt", f);
+        make_lines(&text, (uint64_t)f, 1 + f % 7);
+        files[f] = write_file(name, text.data, text.size);
+        tess_ids ids = {.mem = test_mem()};
+        EXPECT_OK(tess_encode(encoder, text.data, text.size, false, &ids));
+        for (size_t i = 1; i < ids.size; i++)
+            want += pair_hash(ids.data[i - 1], ids.data[i]);
+        want_pairs += ids.size - 1;
+        tess_ids_free(&ids);
+        tess_buffer_free(&text);
+    }
+    tess_encoder_destroy(&encoder);
+    tess_loader *loader;
+    tess_loader_options options = options_for(files, 70);
+    options.micro_batch = 1;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+    tess_micro_batch batch = {0};
+    uint64_t first[2] = {0};
+    for (bool end = false;;) {
+        EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+        EXPECT(!end);
+        if (batch.epoch == 3)
+            break;
+        check_batch(&batch, tess_tokenizer_vocab_size(tokenizer));
+        if (got_pairs[batch.epoch] == 0 && batch.epoch < 2)
+            first[batch.epoch] = hash_batch(&batch);
+        got[batch.epoch] += batch_pairs(&batch);
+        got_pairs[batch.epoch] += (uint64_t)batch.n_targets;
+    }
+    for (int e = 0; e < 3; e++) {
+        EXPECT_INT(got_pairs[e], want_pairs);
+        EXPECT(got[e] == want);
+    }
+    EXPECT(first[0] != first[1]); /* another order */
+    tess_loader_destroy(&loader);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+enum { N_BATCHES = 60 };
+
+static void canonical(const tess_tokenizer *tokenizer, const tess_loader_options *options, uint64_t *hashes)
+{
+    tess_loader *loader;
+    bool end;
+    tess_micro_batch batch;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, options, &loader));
+    for (int i = 0; i < N_BATCHES; i++) {
+        EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+        hashes[i] = hash_batch(&batch);
+    }
+    tess_loader_destroy(&loader);
+}
+
+static int make_mixed(const char **files)
+{
+    tess_buffer text = {0}, json = {.mem = test_mem()};
+    make_lines(&text, 1, 300);
+    files[0] = write_file("a.txt", text.data, text.size);
+    for (int i = 0; i < 90; i++)
+        EXPECT_OK(
+            tess_buffer_printf(&json, "{\"id\": %d, \"text\": \"%.*s\\n\"}\n", i, 1 + i * 7 % 90,
+                               "document of words and words"
+                               " until it ends somewhere in the middle of what was a sentence, as it seems to me"));
+    files[1] = write_file("b.jsonl", json.data, json.size);
+    for (int f = 2; f < 68; f++) {
+        char name[32];
+        snprintf(name, sizeof(name), "c%d.txt", f);
+        files[f] = write_file(name, text.data + 40 * f, 40);
+    }
+    tess_buffer_free(&text);
+    tess_buffer_free(&json);
+    return 68;
+}
+
+static void ranks_share_one_sequence_whatever_their_number(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    tess_loader_options options = options_for(files, make_mixed(files));
+    uint64_t want[N_BATCHES], epochs = 0;
+    options.eos_id = 0;
+    options.seq_len = 61;
+    options.micro_batch = 5;
+    canonical(tokenizer, &options, want);
+    for (int world = 2; world <= 8; world += 3) {
+        for (int rank = 0; rank < world; rank++) {
+            tess_loader *loader;
+            bool end;
+            tess_micro_batch batch;
+            EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+            for (int g = rank; g < N_BATCHES; g += world) {
+                EXPECT_OK(tess_loader_next(loader, g == rank ? rank : world - 1, &batch, &end));
+                EXPECT(hash_batch(&batch) == want[g]);
+                epochs = batch.epoch > epochs ? batch.epoch : epochs;
+            }
+            tess_loader_destroy(&loader);
+        }
+    }
+    EXPECT(epochs >= 1); /* windows and epochs were crossed */
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void seek_to_a_cursor_goes_on_with_the_next_batch(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    uint64_t want[N_BATCHES];
+    tess_loader *first, *second;
+    bool end;
+    tess_micro_batch batch;
+    for (int shape = 0; shape < 2; shape++) { /* one window an epoch, and two */
+        tess_loader_options options = options_for(files, shape == 0 ? (make_mixed(files), 1) : 68);
+        canonical(tokenizer, &options, want);
+        EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &first));
+        EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &second));
+        for (int i = 0; i < N_BATCHES; i++) {
+            tess_data_cursor cursor;
+            tess_loader_cursor(first, &cursor);
+            EXPECT_OK(tess_loader_next(first, 0, &batch, &end));
+            EXPECT(hash_batch(&batch) == want[i]);
+            if (i % 5 != 0)
+                continue;
+            EXPECT_OK(tess_loader_seek(second, &cursor));
+            for (int k = i; k < i + 3 && k < N_BATCHES; k++) {
+                EXPECT_OK(tess_loader_next(second, 0, &batch, &end));
+                EXPECT(hash_batch(&batch) == want[k]);
+            }
+        }
+        EXPECT_OK(tess_loader_seek(second, &(tess_data_cursor){0}));
+        EXPECT_OK(tess_loader_next(second, N_BATCHES - 1, &batch, &end)); /* one long skip */
+        EXPECT(hash_batch(&batch) == want[N_BATCHES - 1]);
+        EXPECT_FAILS(tess_loader_seek(second, &(tess_data_cursor){.window = 2}), TESS_E_INVALID, "windows");
+        EXPECT_FAILS(tess_loader_next(second, -1, &batch, &end), TESS_E_INVALID, "skip");
+        tess_loader_destroy(&first);
+        tess_loader_destroy(&second);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void the_seed_decides_the_order(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    uint64_t one[N_BATCHES], again[N_BATCHES], other[N_BATCHES];
+    tess_loader_options options = options_for(files, make_mixed(files));
+    canonical(tokenizer, &options, one);
+    canonical(tokenizer, &options, again);
+    options.seed++;
+    canonical(tokenizer, &options, other);
+    EXPECT_SAME(again, one, N_BATCHES);
+    EXPECT(memcmp(one, other, sizeof(one)) != 0);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+/* Text of a pass without shuffle: every sequence that does not go on from the row before starts with its first input.
+ */
+static void read_back(const tess_tokenizer *tokenizer, const tess_loader_options *options, tess_buffer *text,
+                      uint64_t *n_bytes, int64_t *n_targets)
+{
+    tess_loader *loader;
+    tess_micro_batch batch;
+    tess_ids ids = {.mem = test_mem()};
+    bool end = false;
+    int32_t last = -1;
+    *n_bytes = 0;
+    *n_targets = 0;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, options, &loader));
+    for (;;) {
+        EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+        if (end)
+            break;
+        check_batch(&batch, tess_tokenizer_vocab_size(tokenizer));
+        EXPECT_INT(batch.epoch, 0);
+        *n_bytes += batch.n_bytes;
+        *n_targets += batch.n_targets;
+        for (int64_t s = 0; s < batch.n_seqs; s++) {
+            int32_t at = batch.cu_seqlens[s];
+            if (batch.targets[at] < 0)
+                continue;
+            if (at % options->seq_len != 0 || batch.ids[at] != last)
+                EXPECT_OK(tess_ids_append(&ids, batch.ids[at]));
+            for (; at < batch.cu_seqlens[s + 1]; at++)
+                EXPECT_OK(tess_ids_append(&ids, last = batch.targets[at]));
+        }
+    }
+    EXPECT_OK(tess_loader_next(loader, 5, &batch, &end)); /* the end stays the end */
+    EXPECT(end);
+    EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, false, text));
+    tess_ids_free(&ids);
+    tess_loader_destroy(&loader);
+}
+
+static void training_and_validation_share_no_line_and_leave_none_out(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer text = {0}, train = {.mem = test_mem()}, valid = {.mem = test_mem()};
+    uint64_t n_bytes;
+    int64_t n_targets;
+    make_lines(&text, 3, 12000); /* about 600 KB: three blocks */
+    EXPECT(text.size > 2 * 256 * 1024);
+    const char *file = write_file("text.txt", text.data, text.size);
+    tess_loader_options options = options_for(&file, 1);
+    options.shuffle = false;
+    options.seq_len = 1000;
+    options.end = 0.9;
+    read_back(tokenizer, &options, &train, &n_bytes, &n_targets);
+    options.begin = 0.9;
+    options.end = 1;
+    read_back(tokenizer, &options, &valid, &n_bytes, &n_targets);
+    EXPECT(n_bytes < valid.size && n_bytes + 20 > valid.size); /* all but the first token */
+    EXPECT(train.data[train.size - 1] == '\n' && valid.size > text.size / 11);
+    EXPECT_OK(tess_buffer_append(&train, valid.data, valid.size));
+    EXPECT_INT(train.size, text.size);
+    EXPECT_SAME(train.data, text.data, text.size);
+    tess_buffer_free(&train);
+    tess_buffer_free(&valid);
+    tess_buffer_free(&text);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void text_without_line_ends_still_comes_in_blocks(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer text = {.mem = test_mem()}, back = {.mem = test_mem()};
+    uint64_t n_bytes;
+    int64_t n_targets;
+    while (text.size < 900000)
+        EXPECT_OK(tess_buffer_printf(&text, "\xe6\x97\xa5\xe6\x9c\xac %zu", text.size));
+    const char *file = write_file("one-line.txt", text.data, text.size);
+    tess_loader_options options = options_for(&file, 1);
+    options.shuffle = false;
+    options.seq_len = 4096;
+    read_back(tokenizer, &options, &back, &n_bytes, &n_targets);
+    EXPECT_INT(back.size, text.size);
+    EXPECT_SAME(back.data, text.data, text.size);
+    tess_buffer_free(&text);
+    tess_buffer_free(&back);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void documents_of_jsonl_get_bos_and_eos(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char text[] = "{\"body\": \"one\"}\r\n\n  \n{\"body\": \"\"}\n{\"body\": \"two \\u00e9\", \"x\": [1]}";
+    const char *file = write_file("d.jsonl", text, sizeof(text) - 1);
+    tess_loader_options options = options_for(&file, 1);
+    options.text_key = "body";
+    options.shuffle = false;
+    options.seq_len = 40;
+    options.micro_batch = 1;
+    options.bos_id = 1; /* "!" */
+    options.eos_id = 2; /* "\"" */
+    tess_loader *loader;
+    tess_micro_batch batch;
+    bool end;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+    EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+    EXPECT_INT(batch.n_seqs, 4); /* three documents, one of them empty, and padding */
+    EXPECT_INT(batch.cu_seqlens[2] - batch.cu_seqlens[1], 1);
+    for (int d = 0; d < 3; d++) {
+        EXPECT_INT(batch.ids[batch.cu_seqlens[d]], 1);
+        EXPECT_INT(batch.targets[batch.cu_seqlens[d + 1] - 1], 2);
+    }
+    EXPECT_INT(batch.ids[39], 2);
+    EXPECT_INT(batch.targets[39], -1);
+    EXPECT_INT(batch.n_bytes, 3 + 6 + 3); /* "one", "two é", and three marks: they are ordinary characters here */
+    tess_loader_destroy(&loader);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void bad_lines_are_named_with_their_file(void)
+{
+    static const struct {
+        const char *text, *needle;
+    } files[] = {
+        {"{\"text\": \"a b c\"}\n{\"text\": \"a b\"\n", "line 2"},
+        {"{\"text\": \"a b c\"}\n\n\n{\"txet\": \"a b\"}\n", "line 4"},
+        {"{\"text\": 5}\n", "'text'"},
+        {"[1, 2]\n", "line 1"},
+        {"\n\n\n\xff\xfe\n", "line 4"},
+        {"{\"text\": \"\\ud800\"}\n", "line 1"},
+    };
+    tess_tokenizer *tokenizer = the_tokenizer();
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "bad%zu.jsonl", i);
+        const char *file = write_file(name, files[i].text, strlen(files[i].text));
+        tess_loader_options options = options_for(&file, 1);
+        tess_loader *loader;
+        EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &options, &loader), TESS_E_FORMAT, files[i].needle);
+        EXPECT_CONTAINS(tess_error_message(), name);
+        EXPECT(loader == NULL);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void data_that_cannot_be_used_are_refused(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_loader *loader;
+    const char *file = write_file("ok.txt", "some words\nand more\n", 20);
+    tess_loader_options options = options_for(&file, 1), other = options;
+    other.n_files = 0;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "no data files");
+    other = options;
+    other.begin = 0.99;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "no whole line");
+    other.end = 0.5;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "inside 0..1");
+    other = options;
+    other.seq_len = 0;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "rows of 0");
+    other = options;
+    other.micro_batch = INT64_MAX / 2;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "at most");
+    other = options;
+    other.eos_id = 1 << 20;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &other, &loader), TESS_E_INVALID, "eos id");
+    static const struct {
+        const char *name, *text, *needle;
+        size_t size;
+    } files[] = {{"empty.txt", "", "empty", 0},
+                 {"byte.txt", "x", "one byte", 1},
+                 {"token.txt", "  ", "no pair", 2},
+                 {"blank.jsonl", "\n\n\n", "no pair", 3}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        file = write_file(files[i].name, files[i].text, files[i].size);
+        EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &options, &loader), TESS_E_INVALID, files[i].needle);
+        EXPECT_CONTAINS(tess_error_message(), files[i].name);
+    }
+    file = "no/such/file.txt";
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &options, &loader), TESS_E_NOT_FOUND, "no/such/file.txt");
+    file = test_folder();
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &options, &loader), TESS_E_INVALID, "folder");
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void a_file_cut_short_while_in_use_is_an_error(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer text = {0};
+    make_lines(&text, 9, 100);
+    const char *file = write_file("shrinks.txt", text.data, text.size);
+    tess_loader_options options = options_for(&file, 1);
+    tess_loader *loader;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+    EXPECT_INT(truncate(file, 100), 0);
+    tess_status status = TESS_OK;
+    tess_micro_batch batch;
+    bool end;
+    for (int i = 0; i < 200 && status == TESS_OK; i++)
+        status = tess_loader_next(loader, 0, &batch, &end);
+    EXPECT_INT(status, TESS_E_IO);
+    EXPECT_CONTAINS(tess_error_message(), "shrinks.txt: the file changed while in use");
+    tess_loader_destroy(&loader);
+    tess_buffer_free(&text);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static const test_case cases[] = {
+    {"an_epoch_has_every_pair_of_tokens_once", an_epoch_has_every_pair_of_tokens_once, 0, 0},
+    {"ranks_share_one_sequence_whatever_their_number", ranks_share_one_sequence_whatever_their_number, 0, 0},
+    {"seek_to_a_cursor_goes_on_with_the_next_batch", seek_to_a_cursor_goes_on_with_the_next_batch, 0, 0},
+    {"the_seed_decides_the_order", the_seed_decides_the_order, 0, 0},
+    {"training_and_validation_share_no_line_and_leave_none_out",
+     training_and_validation_share_no_line_and_leave_none_out, 0, 0},
+    {"text_without_line_ends_still_comes_in_blocks", text_without_line_ends_still_comes_in_blocks, 0, 0},
+    {"documents_of_jsonl_get_bos_and_eos", documents_of_jsonl_get_bos_and_eos, 0, 0},
+    {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
+    {"data_that_cannot_be_used_are_refused", data_that_cannot_be_used_are_refused, 0, 0},
+    {"a_file_cut_short_while_in_use_is_an_error", a_file_cut_short_while_in_use_is_an_error, 0, 0},
+};
+TEST_MAIN(cases)
