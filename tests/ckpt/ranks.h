@@ -29,4 +29,14 @@ static inline const char *common_folder(tess_team *team)
     return path;
 }
 
+/* The last rank that owns any of `rows`. */
+static inline int last_owner(int64_t rows, int world)
+{
+    int64_t begin, count = 0;
+    int rank = world;
+    while (count == 0)
+        tess_shard_rows(rows, world, --rank, &begin, &count);
+    return rank;
+}
+
 #endif
