@@ -98,7 +98,7 @@ bool tess_convert_possible(tess_dtype from, tess_dtype to)
     return from == to || (is_float(from) && is_float(to));
 }
 
-void tess_convert(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n)
+void tess_convert_values(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n)
 {
     if (from == to) {
         if (x != y)

@@ -16,6 +16,6 @@ void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, 
 
 /* Any of F32, BF16, F16 to any (nearest even, NaN stays NaN), or a copy when the types are equal. */
 bool tess_convert_possible(tess_dtype from, tess_dtype to);
-void tess_convert(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n);
+void tess_convert_values(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n);
 
 #endif

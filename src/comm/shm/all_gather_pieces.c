@@ -12,7 +12,7 @@ static void convert_own(const tess_work *work, size_t first, size_t count, uint8
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
                             &cursor, &run)) {
         uint8_t *at = to != NULL ? to + (run.packed - first) * element : work->out + run.full * element;
-        tess_convert(work->in + run.shard * in_element, work->in_dtype, at, work->dtype, run.count);
+        tess_convert_values(work->in + run.shard * in_element, work->in_dtype, at, work->dtype, run.count);
     }
 }
 

@@ -1,0 +1,321 @@
+/* Every collective against a serial computation, for every dtype and reduction, at sizes around the inline limit and
+ * the stage, in private memory and in windows. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "comm/reduce.h"
+#include "support/test.h"
+#include "tessera/comm.h"
+
+/* The last does not fit in one stage of 512 KiB where a rank shows a block for each of several ranks, or in 8 bytes
+ * each. */
+static const size_t sizes[] = {0, 1, 7, 509, 4099, 70001};
+enum { N_SIZES = 6, LARGE = 70001 };
+
+static tess_runtime *join(void)
+{
+    tess_runtime *rt = NULL;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    return rt;
+}
+
+static uint64_t mix(uint64_t x) /* splitmix64: every rank computes all ranks' inputs, so it must be quick */
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* Elements [first, first + n) of rank r's input: small, so that sums of integers and of bf16 differ visibly when a rank
+ * is left out. */
+static void fill(void *memory, tess_dtype dtype, size_t first, size_t n, int rank, uint64_t stream)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = mix(stream * 1000003 + (uint64_t)rank * 97 + ((first + i) << 20));
+        float x = (float)((double)(int64_t)bits * 0x1p-60);
+        switch (dtype) {
+        case TESS_F32:
+            ((float *)memory)[i] = x;
+            break;
+        case TESS_BF16:
+        case TESS_F16:
+            tess_convert_values(&x, TESS_F32, (uint16_t *)memory + i, dtype, 1);
+            break;
+        case TESS_I32:
+            ((int32_t *)memory)[i] = (int32_t)(bits % 100001) - 50000;
+            break;
+        case TESS_I64:
+            ((int64_t *)memory)[i] = (int64_t)bits >> 8;
+            break;
+        default:
+            ((uint8_t *)memory)[i] = (uint8_t)bits;
+        }
+    }
+}
+
+static void *take(tess_team *team, bool window, size_t bytes)
+{
+    void *memory;
+    if (window)
+        EXPECT_OK(tess_window_alloc(team, TESS_POOL_COMM, bytes, "test", &memory));
+    else
+        EXPECT_OK(tess_mem_alloc(tess_runtime_mem(tess_team_runtime(team)), TESS_POOL_COMM, bytes, "test", &memory));
+    return memory;
+}
+
+static void give(tess_team *team, bool window, void *memory)
+{
+    if (window)
+        tess_window_free(team, memory);
+    else
+        tess_mem_free(tess_runtime_mem(tess_team_runtime(team)), memory);
+}
+
+/* The definition, scalar: level by level, neighbours first, an odd one carried up. */
+static float serial_tree(float *x, int n)
+{
+    while (n > 1) {
+        int m = 0;
+        for (int i = 0; i < n; i += 2)
+            x[m++] = i + 1 < n ? x[i] + x[i + 1] : x[i];
+        n = m;
+    }
+    return x[0];
+}
+
+static void serial_reduce(const uint8_t *all, size_t stride, int W, tess_dtype dtype, tess_op op, size_t i, void *out)
+{
+    size_t size = tess_dtype_size(dtype);
+    if (dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16) {
+        float x[16], y;
+        for (int r = 0; r < W; r++)
+            tess_convert_values(all + (size_t)r * stride + i * size, dtype, &x[r], TESS_F32, 1);
+        y = x[0];
+        if (op == TESS_SUM || op == TESS_AVG)
+            y = serial_tree(x, W);
+        if (op == TESS_AVG)
+            y = y / (float)W;
+        for (int r = 1; r < W && op == TESS_MAX; r++)
+            y = fmaxf(y, x[r]);
+        for (int r = 1; r < W && op == TESS_MIN; r++)
+            y = fminf(y, x[r]);
+        tess_convert_values(&y, TESS_F32, out, dtype, 1);
+        return;
+    }
+    int64_t y = 0;
+    for (int r = 0; r < W; r++) {
+        int64_t x = 0;
+        const uint8_t *at = all + (size_t)r * stride + i * size;
+        if (dtype == TESS_I32) {
+            int32_t v;
+            memcpy(&v, at, 4);
+            x = v;
+        } else if (dtype == TESS_I64) {
+            memcpy(&x, at, 8);
+        } else {
+            x = *at;
+        }
+        if (r == 0)
+            y = x;
+        else if (op == TESS_MAX)
+            y = x > y ? x : y;
+        else if (op == TESS_MIN)
+            y = x < y ? x : y;
+        else
+            y = (int64_t)((uint64_t)y + (uint64_t)x);
+    }
+    if (op == TESS_AVG)
+        y /= W;
+    memcpy(out, &y, size); /* little-endian: the low bytes wrap as they should */
+}
+
+static void check_reductions(tess_team *team, tess_dtype dtype, tess_op op, size_t n, bool window, bool in_place)
+{
+    int W = tess_team_size(team), me = tess_team_rank(team);
+    size_t size = tess_dtype_size(dtype), block = n * size;
+    uint8_t *blocks = malloc(block * (size_t)W + 8), *want = malloc(block + 8);
+    uint8_t *in = take(team, window, block * (size_t)W), *out = take(team, window, block);
+    fill(in, dtype, 0, n * (size_t)W, me, n);
+    EXPECT_OK(tess_reduce_scatter(team, in, out, n, dtype, op, NULL));
+    for (int r = 0; r < W; r++)
+        fill(blocks + block * (size_t)r, dtype, (size_t)me * n, n, r, n);
+    for (size_t i = 0; i < n; i++)
+        serial_reduce(blocks, block, W, dtype, op, i, want + i * size);
+    test_expect_same(__FILE__, __LINE__, "reduce_scatter", out, want, n, size);
+
+    const uint8_t *from = in;
+    if (in_place) {
+        memcpy(out, in, block);
+        from = out;
+    }
+    EXPECT_OK(tess_all_reduce(team, from, out, n, dtype, op, NULL));
+    for (int r = 0; r < W; r++)
+        fill(blocks + block * (size_t)r, dtype, 0, n, r, n);
+    for (size_t i = 0; i < n; i++)
+        serial_reduce(blocks, block, W, dtype, op, i, want + i * size);
+    test_expect_same(__FILE__, __LINE__, "all_reduce", out, want, n, size);
+    give(team, window, in);
+    give(team, window, out);
+    free(blocks);
+    free(want);
+}
+
+static void reductions_are_the_serial_tree(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    for (int dtype = 0; dtype < TESS_DTYPE_COUNT; dtype++)
+        for (int op = 0; op < 4; op++)
+            for (int s = 0; s < N_SIZES - 1; s++)
+                check_reductions(team, (tess_dtype)dtype, (tess_op)op, sizes[s], s % 2 == 0, (dtype + s) % 2 == 0);
+    for (int window = 0; window < 2; window++) {
+        check_reductions(team, TESS_F32, TESS_SUM, LARGE, window, window);
+        check_reductions(team, TESS_BF16, TESS_SUM, LARGE, window, !window);
+    }
+    tess_runtime_destroy(&rt);
+}
+
+static void nan_wins_extrema(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    float x = tess_team_rank(team) == tess_team_size(team) / 2 ? NAN : 1, y;
+    EXPECT_OK(tess_all_reduce(team, &x, &y, 1, TESS_F32, TESS_MAX, NULL));
+    EXPECT(isnan(y));
+    EXPECT_OK(tess_all_reduce(team, &x, &y, 1, TESS_F32, TESS_MIN, NULL));
+    EXPECT(isnan(y));
+    tess_runtime_destroy(&rt);
+}
+
+static void check_moves(tess_team *team, tess_dtype dtype, size_t n, bool window)
+{
+    int W = tess_team_size(team), me = tess_team_rank(team), root = (int)(n % (size_t)W);
+    size_t size = tess_dtype_size(dtype), block = n * size, all_bytes = block * (size_t)W;
+    uint8_t *first = malloc(all_bytes + 8), *mine = malloc(all_bytes + 8); /* block 0, block `me` of every rank */
+    uint8_t *in = take(team, window, all_bytes), *out = take(team, window, all_bytes);
+    fill(in, dtype, 0, n * (size_t)W, me, n + 3);
+    for (int r = 0; r < W; r++) {
+        fill(first + block * (size_t)r, dtype, 0, n, r, n + 3);
+        fill(mine + block * (size_t)r, dtype, (size_t)me * n, n, r, n + 3);
+    }
+
+    EXPECT_OK(tess_all_gather(team, in, out, n, dtype, NULL));
+    test_expect_same(__FILE__, __LINE__, "all_gather", out, first, n * (size_t)W, size);
+
+    memset(out, 0, all_bytes);
+    EXPECT_OK(tess_all_to_all(team, in, out, n, dtype, NULL));
+    test_expect_same(__FILE__, __LINE__, "all_to_all", out, mine, n * (size_t)W, size);
+
+    memset(out, 0, all_bytes);
+    EXPECT_OK(tess_gather(team, in, me == root ? out : NULL, n, dtype, root, NULL));
+    if (me == root)
+        test_expect_same(__FILE__, __LINE__, "gather", out, first, n * (size_t)W, size);
+
+    EXPECT_OK(tess_scatter(team, me == root ? in : NULL, out, n, dtype, root, NULL));
+    test_expect_same(__FILE__, __LINE__, "scatter", out, mine + block * (size_t)root, n, size);
+
+    memcpy(out, in, block);
+    EXPECT_OK(tess_broadcast(team, out, n, dtype, root, NULL));
+    test_expect_same(__FILE__, __LINE__, "broadcast", out, first + block * (size_t)root, n, size);
+    give(team, window, in);
+    give(team, window, out);
+    free(first);
+    free(mine);
+}
+
+static void moves_bring_every_element_home(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    for (int s = 0; s < N_SIZES; s++)
+        for (int dtype = 0; dtype < TESS_DTYPE_COUNT; dtype++)
+            if (sizes[s] < LARGE || dtype == TESS_F16 || dtype == TESS_I64)
+                check_moves(team, (tess_dtype)dtype, sizes[s], (s + dtype) % 2 == 0);
+    tess_runtime_destroy(&rt);
+}
+
+/* Rank r sends (r * 3 + q * unit) % most elements to q, from gaps of its own. */
+static void check_uneven(tess_team *team, size_t unit, size_t most, bool window)
+{
+    int W = tess_team_size(team), me = tess_team_rank(team);
+    size_t in_counts[16], in_offsets[16], out_counts[16], out_offsets[16], in_n = 3, out_n = 1;
+    for (int r = 0; r < W; r++) {
+        in_counts[r] = ((size_t)me * 3 + (size_t)r * unit) % most;
+        out_counts[r] = ((size_t)r * 3 + (size_t)me * unit) % most;
+        in_offsets[r] = in_n;
+        out_offsets[r] = out_n;
+        in_n += in_counts[r] + 2;
+        out_n += out_counts[r];
+    }
+    /* Windows are equal on all ranks; private memory is not. */
+    size_t room = window ? (most + 2) * (size_t)W + 3 : 0;
+    int32_t *in = take(team, window, (window ? room : in_n) * 4),
+            *out = take(team, window, (window ? room : out_n) * 4);
+    for (int r = 0; r < W; r++)
+        for (size_t i = 0; i < in_counts[r]; i++)
+            in[in_offsets[r] + i] = me * 100000000 + r * 10000000 + (int)i;
+    EXPECT_OK(tess_all_to_all_v(team, in, in_counts, in_offsets, out, out_counts, out_offsets, TESS_I32, NULL));
+    for (int r = 0; r < W; r++)
+        for (size_t i = 0; i < out_counts[r]; i++)
+            EXPECT_INT(out[out_offsets[r] + i], r * 100000000 + me * 10000000 + (int)i);
+    EXPECT_INT(out[0], 0);
+    give(team, window, in);
+    give(team, window, out);
+}
+
+static void all_to_all_v_moves_uneven_blocks(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    for (int window = 0; window < 2; window++) {
+        check_uneven(team, 5, 11, window);
+        check_uneven(team, 0, 2, window);
+        check_uneven(team, 37777, 60000, window);
+    }
+    tess_runtime_destroy(&rt);
+}
+
+static void arguments_are_checked_on_the_caller_alone(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    float x[64] = {0};
+    EXPECT_FAILS(tess_all_reduce(team, NULL, x, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "`in` is NULL");
+    EXPECT_FAILS(tess_all_reduce(team, x, x + 1, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "overlap");
+    EXPECT_FAILS(tess_broadcast(team, x, 3, TESS_F32, 99, NULL), TESS_E_INVALID, "rank 99 is not in team 'world'");
+    EXPECT_FAILS(tess_all_gather(team, x, x, SIZE_MAX / 2, TESS_F32, NULL), TESS_E_INVALID, "do not fit");
+    EXPECT_FAILS(tess_all_reduce(team, x, x, 3, TESS_F32, (tess_op)9, NULL), TESS_E_INVALID, "no reduction");
+    EXPECT_OK(tess_barrier(team, NULL)); /* the team is well */
+    tess_runtime_destroy(&rt);
+}
+
+/* More than 4 GiB and more than 2^32 elements; needs 5 GB a rank. */
+static void counts_beyond_32_bits_work(void)
+{
+    if (getenv("TESSERA_BIG_TESTS") == NULL)
+        return;
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    size_t n = ((size_t)1 << 32) + 12345;
+    uint8_t *x = malloc(n);
+    EXPECT(x != NULL);
+    memset(x, tess_team_rank(team) == 1 ? 0xab : 0, n);
+    if (tess_team_rank(team) == 1)
+        x[n - 1] = 0xcd;
+    EXPECT_OK(tess_broadcast(team, x, n, TESS_U8, 1, NULL));
+    EXPECT_INT(x[n - 1], 0xcd);
+    EXPECT_INT(x[(size_t)1 << 32], 0xab);
+    free(x);
+    tess_runtime_destroy(&rt);
+}
+
+static const test_case cases[] = {
+    {"reductions_are_the_serial_tree", reductions_are_the_serial_tree, -1, 0},
+    {"nan_wins_extrema", nan_wins_extrema, -1, 0},
+    {"moves_bring_every_element_home", moves_bring_every_element_home, -1, 0},
+    {"all_to_all_v_moves_uneven_blocks", all_to_all_v_moves_uneven_blocks, -1, 0},
+    {"arguments_are_checked_on_the_caller_alone", arguments_are_checked_on_the_caller_alone, -1, 0},
+    {"counts_beyond_32_bits_work", counts_beyond_32_bits_work, 2, 300},
+};
+TEST_MAIN(cases)
