@@ -237,11 +237,11 @@ static void bad_policies(void)
     policy.strategy = (tess_strategy)9;
     EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "strategy");
     EXPECT(fsdp == NULL);
-    close_mesh();
-    open_mesh((tess_axis[]){{"tp", -1}}, 1);
+    tess_mesh_destroy(&mesh);
+    EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"tp", -1}}, 1, &mesh));
     EXPECT_FAILS(tess_fsdp_create(mesh, &full_f32, &fsdp), TESS_E_INVALID, "dp_shard");
-    close_mesh();
-    open_mesh((tess_axis[]){{"dp_shard", -1}, {"dp_replicate", 1}}, 2);
+    tess_mesh_destroy(&mesh);
+    EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}, {"dp_replicate", 1}}, 2, &mesh));
     EXPECT_FAILS(tess_fsdp_create(mesh, &full_f32, &fsdp), TESS_E_INVALID, "put it before");
     close_mesh();
 }
