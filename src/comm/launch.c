@@ -111,11 +111,12 @@ static void note_end(launcher *l, int rank, int state)
     atomic_store(&row->signal, signal);
     atomic_store(&row->exit_code, code);
     atomic_store(&row->state, JOB_RANK_LOST);
+    int cause = find_cause(l, rank);
     int32_t nobody = -1;
-    atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, rank);
+    atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, cause);
     tess_job_wake_all(&l->job);
     if (l->failed_s == 0 && !l->killed)
-        set_root_cause(l, find_cause(l, rank), code);
+        set_root_cause(l, cause, code);
 }
 
 static void reap(launcher *l)

@@ -1,0 +1,400 @@
+/* What goes wrong is named: ranks that disagree, die, leave, stay away or give up. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "comm/guard/fingerprint.h"
+#include "comm/launch.h"
+#include "support/test.h"
+#include "tessera/comm.h"
+
+static tess_runtime *join(void)
+{
+    tess_runtime *rt = NULL;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    return rt;
+}
+
+/* ---- Disagreement
+ * ---------------------------------------------------------------------------------------------------------- */
+static void the_odd_one_out_is_named(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int32_t x[8] = {0}, before[8] = {0};
+    size_t n = tess_team_rank(team) == 2 ? 7 : 8;
+    EXPECT_OK(tess_barrier(team, NULL));
+    EXPECT_FAILS(tess_all_reduce(team, x, x, n, TESS_I32, TESS_MAX, NULL), TESS_E_MISMATCH, "the odd one out: rank 2");
+    EXPECT_CONTAINS(tess_error_message(), "rank 2 called all_reduce #1 of team 'world': 7 int32, max");
+    EXPECT_CONTAINS(tess_error_message(), "ranks 0 1 3 called all_reduce #1 of team 'world': 8 int32, max");
+    EXPECT_CONTAINS(tess_error_message(), "called at");
+    EXPECT_SAME(x, before, 8);
+    /* The team stays broken and says why. */
+    EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_MISMATCH, "the odd one out: rank 2");
+    tess_runtime_destroy(&rt);
+}
+
+static void equal_camps_are_a_tie(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    float x = 0;
+    if (tess_team_rank(team) % 2 == 0)
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_MISMATCH, "a tie");
+    else
+        EXPECT_FAILS(tess_broadcast(team, &x, 1, TESS_F32, 0, NULL), TESS_E_MISMATCH, "a tie");
+    EXPECT_CONTAINS(tess_error_message(), "broadcast #0 of team 'world': 1 float32, root 0");
+    tess_runtime_destroy(&rt);
+}
+
+static void every_part_of_a_fingerprint_counts(void)
+{
+    tess_fingerprint posts[3], *odd = &posts[1];
+    const int ranks[3] = {4, 5, 6};
+    int guilty;
+    for (int field = 0; field < 8; field++) {
+        for (int i = 0; i < 3; i++)
+            posts[i] = (tess_fingerprint){.team = 1,
+                                          .sequence = 2,
+                                          .count = 3,
+                                          .kind = TESS_TRACE_REDUCE_SCATTER_PIECES,
+                                          .root = -1,
+                                          .call_site = (uint64_t)i + 1};
+        EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", &guilty));
+        uint8_t *bytes[] = {(uint8_t *)&odd->team,
+                            (uint8_t *)&odd->sequence,
+                            (uint8_t *)&odd->count,
+                            (uint8_t *)&odd->tag,
+                            (uint8_t *)&odd->root,
+                            &odd->dtype,
+                            &odd->op,
+                            &odd->flags};
+        *bytes[field] ^= 1;
+        EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", &guilty), TESS_E_MISMATCH,
+                     "rank 5");
+        EXPECT_INT(guilty, 5);
+    }
+}
+
+static void uneven_counts_must_fit(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int W = tess_team_size(team), me = tess_team_rank(team);
+    size_t sends[8], expects[8], offsets[8];
+    uint8_t in[64] = {0}, out[64];
+    for (int r = 0; r < W; r++) {
+        sends[r] = me == W - 1 && r == 0 ? 3 : 2;
+        expects[r] = 2;
+        offsets[r] = (size_t)r * 4;
+    }
+    char needle[64];
+    snprintf(needle, sizeof(needle), W > 1 ? "rank %d sends 3 elements to rank 0, which expects 2" : "sends 3 elements",
+             W - 1);
+    EXPECT_FAILS(tess_all_to_all_v(team, in, sends, offsets, out, expects, offsets, TESS_U8, NULL), TESS_E_MISMATCH,
+                 needle);
+    tess_runtime_destroy(&rt);
+}
+
+static void configurations_must_agree(void)
+{
+    tess_runtime *rt;
+    const char *rank = getenv("TESSERA_RANK");
+    tess_runtime_options options = {.config_hash = strcmp(rank, "1") == 0 ? 77 : 55};
+    EXPECT_FAILS(tess_runtime_create(&options, &rt), TESS_E_MISMATCH, "configuration: rank 1 (000000000000004d)");
+    EXPECT(rt == NULL);
+}
+
+/* ---- Ranks that do not come
+ * ------------------------------------------------------------------------------------------------ */
+static void a_deadline_names_the_missing_rank(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    tess_barrier(team, NULL);
+    if (tess_team_rank(team) == 1) {
+        tess_runtime_phase(rt, "backward", 12, 3);
+        usleep(700000);
+        EXPECT_OK(tess_barrier(team, NULL)); /* all have come to this one, if late; the others left after it */
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_PEER_LOST, "left the job");
+    } else {
+        tess_team_set_timeout(team, 0.3);
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_TIMEOUT,
+                     "1 of 3 ranks did not come within 0.3 s; rank 1 is after barrier #0");
+        EXPECT_CONTAINS(tess_error_message(), "in phase 'backward' of step 12 (3)");
+    }
+    tess_runtime_destroy(&rt);
+}
+
+static void a_cancelled_work_is_told_to_the_others(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    if (tess_team_rank(team) == 1) {
+        tess_work *work;
+        EXPECT_OK(tess_recv(team, NULL, 0, TESS_U8, 0, 0, &work));
+        tess_work_cancel(&work);
+        EXPECT(work == NULL);
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_CANCELLED, "gave up recv");
+    } else {
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_CANCELLED, "rank 1 gave up");
+    }
+    usleep(300000); /* leave together: or some would see a rank that left */
+    tess_runtime_destroy(&rt);
+}
+
+/* ---- Ranks that end: the launcher's view
+ * ------------------------------------------------------------------------------------ */
+typedef enum ending { BY_SIGNAL, BY_CODE, SILENTLY, ORDERLY } ending;
+
+typedef struct fault {
+    ending how;
+    int victim;
+    bool large; /* end in the middle of a long operation, not before one */
+    const char *needle;
+    const char *path; /* survivors leave how long they waited here */
+} fault;
+
+static int survivor_or_victim(void *context)
+{
+    const fault *f = context;
+    tess_runtime *rt;
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 90;
+    tess_team *team = tess_runtime_team(rt);
+    tess_runtime_phase(rt, "step", 5, -1);
+    static float x[300000];
+    tess_work *work = NULL;
+    if (tess_all_reduce(team, x, x, 3, TESS_F32, TESS_SUM, NULL) != TESS_OK)
+        return 91;
+    if (tess_runtime_rank(rt) == f->victim) {
+        if (f->large)
+            tess_all_reduce(team, x, x, 300000, TESS_F32, TESS_SUM, &work);
+        if (f->how == BY_SIGNAL)
+            raise(SIGKILL);
+        if (f->how == ORDERLY)
+            tess_runtime_destroy(&rt);
+        _exit(f->how == BY_CODE ? 3 : 0);
+    }
+    double begin = tess_os_now_s();
+    tess_status status = tess_all_reduce(team, x, x, 300000, TESS_F32, TESS_SUM, NULL);
+    if (tess_os_now_s() - begin > 1)
+        return 92;
+    if (status != TESS_E_PEER_LOST || strstr(tess_error_message(), f->needle) == NULL) {
+        fprintf(stderr, "    survivor: %s\n", tess_error_message());
+        return 93;
+    }
+    tess_runtime_destroy(&rt);
+    return 7;
+}
+
+static void check_fault(fault f, int code)
+{
+    tess_launch_result result;
+    double begin = tess_os_now_s();
+    EXPECT_OK(tess_launch_function(4, survivor_or_victim, &f, 5, 30, &result));
+    EXPECT_CONTAINS(result.report, f.needle);
+    EXPECT_INT(result.failed_rank, f.victim);
+    EXPECT_INT(result.exit_code, code);
+    EXPECT(tess_os_now_s() - begin < 3);
+}
+
+static void a_killed_rank_is_the_root_cause(void)
+{
+    check_fault(
+        (fault){.how = BY_SIGNAL, .victim = 3, .needle = "rank 3 was killed by signal 9 (SIGKILL) after all_reduce #0"},
+        137);
+    check_fault((fault){.how = BY_SIGNAL, .victim = 0, .large = true, .needle = "(SIGKILL) in all_reduce #1"}, 137);
+}
+
+static void an_exit_code_is_the_root_cause(void)
+{
+    check_fault((fault){.how = BY_CODE, .victim = 1, .needle = "rank 1 exited with code 3 after all_reduce #0"}, 3);
+    check_fault((fault){.how = BY_CODE, .victim = 2, .large = true, .needle = "in phase 'step' of step 5"}, 3);
+}
+
+static void a_rank_that_leaves_early_is_blamed(void)
+{
+    check_fault((fault){.how = SILENTLY, .victim = 2, .needle = "rank 2 exited with code 0 without leaving the job"},
+                7);
+    check_fault((fault){.how = ORDERLY, .victim = 1, .needle = "rank 1 left the job"}, 7);
+}
+
+static int die_before_joining(void *context)
+{
+    (void)context;
+    if (strcmp(getenv("TESSERA_RANK"), "1") == 0)
+        return 4;
+    tess_runtime *rt;
+    tess_status status = tess_runtime_create(NULL, &rt);
+    return status == TESS_E_PEER_LOST && strstr(tess_error_message(), "rank 1 exited with code 4") != NULL ? 6 : 95;
+}
+
+static void a_rank_that_never_joins_is_named(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(3, die_before_joining, NULL, 5, 20, &result));
+    EXPECT_INT(result.exit_code, 4);
+    EXPECT_TEXT(result.report, "rank 1 exited with code 4 before its first operation");
+}
+
+static int hang(void *context)
+{
+    tess_runtime *rt;
+    (void)context;
+    signal(SIGTERM, SIG_IGN);
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 1;
+    tess_runtime_phase(rt, "asleep", -1, -1);
+    if (tess_runtime_rank(rt) == 1)
+        return 5;
+    for (;;)
+        pause();
+}
+
+static void those_who_do_not_go_are_killed(void)
+{
+    tess_launch_result result;
+    double begin = tess_os_now_s();
+    EXPECT_OK(tess_launch_function(3, hang, NULL, 0.1, 0, &result));
+    EXPECT_INT(result.exit_code, 5);
+    EXPECT_INT(result.failed_rank, 1);
+    EXPECT(tess_os_now_s() - begin < 4);
+}
+
+static int sleep_long(void *context)
+{
+    (void)context;
+    tess_runtime *rt;
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 1;
+    tess_runtime_phase(rt, "asleep", -1, -1);
+    sleep(30);
+    return 0;
+}
+
+static void a_job_that_takes_too_long_is_ended(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(2, sleep_long, NULL, 1, 0.3, &result));
+    EXPECT_INT(result.exit_code, 124);
+    EXPECT_CONTAINS(result.report, "longer than 0.3 s; rank 0 is before its first operation, in phase 'asleep'");
+}
+
+/* ---- Signals
+ * ------------------------------------------------------------------------------------------------------------------ */
+static int step_until_stopped(void *context)
+{
+    (void)context;
+    tess_runtime *rt;
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 1;
+    if (tess_runtime_rank(rt) == 0)
+        kill(getppid(), SIGINT);
+    raise(SIGINT); /* as a terminal does to the whole group */
+    int32_t stop = 0;
+    for (int i = 0; i < 5000 && stop == 0; i++) {
+        usleep(1000);
+        stop = tess_runtime_stop_requested(rt);
+        if (tess_all_reduce(tess_runtime_team(rt), &stop, &stop, 1, TESS_I32, TESS_MAX, NULL) != TESS_OK)
+            return 2;
+    }
+    tess_runtime_destroy(&rt);
+    return stop != 0 ? 130 : 3;
+}
+
+static void an_interrupt_lets_ranks_finish(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(3, step_until_stopped, NULL, 5, 20, &result));
+    EXPECT_TEXT(result.report, "");
+    EXPECT_INT(result.exit_code, 130);
+    EXPECT_INT(result.failed_rank, -1);
+}
+
+static int interrupt_twice(void *context)
+{
+    (void)context;
+    tess_runtime *rt;
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 1;
+    if (tess_runtime_rank(rt) == 0) {
+        kill(getppid(), SIGINT);
+        while (!tess_runtime_stop_requested(rt))
+            usleep(1000);
+        kill(getppid(), SIGINT);
+    }
+    for (;;)
+        pause();
+}
+
+static void a_second_interrupt_kills(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(2, interrupt_twice, NULL, 5, 20, &result));
+    EXPECT_INT(result.exit_code, 130);
+    EXPECT_CONTAINS(result.report, "killed");
+}
+
+/* ---- Programs
+ * ---------------------------------------------------------------------------------------------------------------- */
+static void programs_are_started_and_their_code_returned(void)
+{
+    tess_launch_result result;
+    char *shell[] = {"sh", "-c", "test $TESSERA_WORLD = 3 && exit $((TESSERA_RANK == 1 ? 9 : 0))", NULL};
+    EXPECT_OK(tess_launch(3, shell, 1, &result));
+    EXPECT_INT(result.exit_code, 9);
+    EXPECT_TEXT(result.report, "rank 1 exited with code 9 before its first operation");
+    char *fine[] = {"true", NULL};
+    EXPECT_OK(tess_launch(2, fine, 1, &result));
+    EXPECT_INT(result.exit_code, 0);
+    EXPECT_TEXT(result.report, "");
+    char *missing[] = {"/nonexistent/program", NULL};
+    EXPECT_FAILS(tess_launch(2, missing, 1, &result), TESS_E_NOT_FOUND, "/nonexistent/program");
+    EXPECT_FAILS(tess_launch(0, fine, 1, &result), TESS_E_INVALID, "0 ranks");
+    EXPECT(!tess_launch_is_rank());
+}
+
+static void a_contradictory_environment_is_refused(void)
+{
+    tess_runtime *rt;
+    setenv("TESSERA_RANK", "0", 1);
+    EXPECT_FAILS(tess_runtime_create(NULL, &rt), TESS_E_INVALID, "TESSERA_WORLD is missing");
+    setenv("TESSERA_WORLD", "2", 1);
+    setenv("TESSERA_SHM_FD", "0", 1);
+    EXPECT_FAILS(tess_runtime_create(NULL, &rt), TESS_E_INVALID, "TESSERA_SHM_FD=0");
+    setenv("TESSERA_RANK", "2", 1);
+    EXPECT_FAILS(tess_runtime_create(NULL, &rt), TESS_E_INVALID, "TESSERA_RANK is '2', expected a number from 0 to 1");
+}
+
+static void a_rank_joins_once(void)
+{
+    tess_runtime *rt = join(), *again;
+    EXPECT_FAILS(tess_runtime_create(NULL, &again), TESS_E_INVALID, "was already taken");
+    EXPECT_OK(tess_barrier(tess_runtime_team(rt), NULL));
+    tess_runtime_destroy(&rt);
+}
+
+static const test_case cases[] = {
+    {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0},
+    {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0},
+    {"every_part_of_a_fingerprint_counts", every_part_of_a_fingerprint_counts, 0, 0},
+    {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0},
+    {"configurations_must_agree", configurations_must_agree, 3, 0},
+    {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0},
+    {"a_cancelled_work_is_told_to_the_others", a_cancelled_work_is_told_to_the_others, 3, 0},
+    {"a_killed_rank_is_the_root_cause", a_killed_rank_is_the_root_cause, 0, 0},
+    {"an_exit_code_is_the_root_cause", an_exit_code_is_the_root_cause, 0, 0},
+    {"a_rank_that_leaves_early_is_blamed", a_rank_that_leaves_early_is_blamed, 0, 0},
+    {"a_rank_that_never_joins_is_named", a_rank_that_never_joins_is_named, 0, 0},
+    {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
+    {"a_job_that_takes_too_long_is_ended", a_job_that_takes_too_long_is_ended, 0, 0},
+    {"an_interrupt_lets_ranks_finish", an_interrupt_lets_ranks_finish, 0, 0},
+    {"a_second_interrupt_kills", a_second_interrupt_kills, 0, 0},
+    {"programs_are_started_and_their_code_returned", programs_are_started_and_their_code_returned, 0, 0},
+    {"a_contradictory_environment_is_refused", a_contradictory_environment_is_refused, 0, 0},
+    {"a_rank_joins_once", a_rank_joins_once, 2, 0},
+};
+TEST_MAIN(cases)

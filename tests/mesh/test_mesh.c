@@ -1,0 +1,132 @@
+#include "support/test.h"
+#include "tessera/mesh.h"
+
+static tess_runtime *join(void)
+{
+    tess_runtime *rt = NULL;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    return rt;
+}
+
+static int64_t sum_of_ranks(tess_team *team, int me)
+{
+    int64_t sum = me;
+    EXPECT_OK(tess_all_reduce(team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
+    return sum;
+}
+
+static void the_last_axis_varies_fastest(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh;
+    const tess_axis axes[] = {{"pp", 2}, {"dp", -1}, {"tp", 2}};
+    EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
+    int me = tess_runtime_rank(rt), at[3] = {me / 4, me / 2 % 2, me % 2}, back[3];
+    EXPECT_INT(tess_mesh_axes(mesh), 3);
+    EXPECT_INT(tess_mesh_axis_size(mesh, 1), 2);
+    EXPECT_INT(tess_mesh_axis(mesh, "tp"), 2);
+    EXPECT_INT(tess_mesh_axis(mesh, "cp"), -1);
+    EXPECT_TEXT(tess_mesh_axis_name(mesh, 0), "pp");
+    for (int a = 0; a < 3; a++)
+        EXPECT_INT(tess_mesh_coordinate(mesh, a), at[a]);
+    for (int r = 0; r < 8; r++) {
+        EXPECT_OK(tess_mesh_coordinates(mesh, r, back));
+        EXPECT_INT(back[0] * 4 + back[1] * 2 + back[2], r);
+        EXPECT_INT(tess_mesh_rank(mesh, back), r);
+    }
+    EXPECT_FAILS(tess_mesh_coordinates(mesh, 8, back), TESS_E_INVALID, "rank 8 is outside the mesh of 8");
+    EXPECT_INT(tess_mesh_rank(mesh, (int[]){0, 2, 0}), -1);
+
+    static const int strides[3] = {4, 2, 1};
+    for (int a = 0; a < 3; a++) {
+        tess_team *team = tess_mesh_team(mesh, axes[a].name);
+        EXPECT_INT(tess_team_rank(team), at[a]);
+        EXPECT_TEXT(tess_team_name(team), axes[a].name);
+        EXPECT_INT(sum_of_ranks(team, me), 2 * (me - at[a] * strides[a]) + strides[a]);
+    }
+    EXPECT(tess_mesh_team(mesh, "ep") == NULL);
+
+    char text[512];
+    static const char want[] = "mesh 2 x 2 x 2 (pp, dp, tp)\n  pp 0, dp 0: ranks 0 1\n  pp 0, dp 1: ranks 2 3\n"
+                               "  pp 1, dp 0: ranks 4 5\n  pp 1, dp 1: ranks 6 7";
+    EXPECT_INT(tess_mesh_format(mesh, text, sizeof(text)), sizeof(want) - 1);
+    EXPECT_TEXT(text, want);
+    EXPECT_INT(tess_mesh_format(mesh, text, 8), sizeof(want) - 1);
+    EXPECT_TEXT(text, "mesh 2 ");
+    tess_mesh_destroy(&mesh);
+    EXPECT(mesh == NULL);
+    tess_runtime_destroy(&rt);
+}
+
+static void slices_keep_the_meshs_order(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh, *slice, *line;
+    const tess_axis axes[] = {{"pp", 2}, {"dp", 2}, {"tp", 2}};
+    int me = tess_runtime_rank(rt);
+    EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
+    EXPECT_OK(tess_mesh_slice(mesh, (const char *[]){"tp", "pp"}, 2, &slice));
+    EXPECT_INT(tess_mesh_axes(slice), 2);
+    EXPECT_TEXT(tess_mesh_axis_name(slice, 0), "pp");
+    tess_team *all = tess_mesh_all(slice);
+    EXPECT_TEXT(tess_team_name(all), "pp+tp");
+    EXPECT_INT(tess_team_size(all), 4);
+    EXPECT_INT(tess_team_rank(all), me / 4 * 2 + me % 2);
+    EXPECT_INT(sum_of_ranks(all, me), 10 + me / 2 % 2 * 8); /* 0 1 4 5 or 2 3 6 7 */
+    EXPECT_INT(sum_of_ranks(tess_mesh_team(slice, "pp"), me), me % 4 * 2 + 4);
+    char text[256];
+    tess_mesh_format(slice, text, sizeof(text));
+    EXPECT_TEXT(text, me / 2 % 2 == 0 ? "mesh 2 x 2 (pp, tp)\n  pp 0: ranks 0 1\n  pp 1: ranks 4 5"
+                                      : "mesh 2 x 2 (pp, tp)\n  pp 0: ranks 2 3\n  pp 1: ranks 6 7");
+    EXPECT_OK(tess_mesh_slice(slice, (const char *[]){"tp"}, 1, &line));
+    EXPECT_INT(sum_of_ranks(tess_mesh_all(line), me), me / 2 * 4 + 1);
+    EXPECT_FAILS(tess_mesh_slice(mesh, (const char *[]){"cp"}, 1, &line), TESS_E_INVALID,
+                 "no axis 'cp'; the mesh has pp dp tp");
+    EXPECT_FAILS(tess_mesh_slice(mesh, (const char *[]){"tp", "tp"}, 2, &line), TESS_E_INVALID, "named twice");
+    tess_mesh_destroy(&slice);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
+static void one_axis_takes_any_world(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh;
+    EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
+    int W = tess_runtime_world(rt);
+    EXPECT_INT(tess_mesh_axis_size(mesh, 0), W);
+    EXPECT_INT(sum_of_ranks(tess_mesh_team(mesh, "dp_shard"), tess_runtime_rank(rt)), W * (W - 1) / 2);
+    char text[128];
+    tess_mesh_format(mesh, text, sizeof(text));
+    EXPECT_CONTAINS(text, "(dp_shard)\n  ranks 0");
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
+static void bad_shapes_show_the_arithmetic(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh;
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 2}, {"b", 1}}, 2, &mesh), TESS_E_INVALID,
+                 "2 x 1 = 2, but the job has 3 ranks");
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 2}, {"b", -1}}, 2, &mesh), TESS_E_INVALID,
+                 "3 ranks do not divide by 2");
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", -1}, {"b", -1}}, 2, &mesh), TESS_E_INVALID,
+                 "2 axes have size -1");
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 3}, {"a", 1}}, 2, &mesh), TESS_E_INVALID,
+                 "'a' is there twice");
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 0}}, 1, &mesh), TESS_E_INVALID, "size 0");
+    EXPECT_FAILS(
+        tess_mesh_create(rt, (const tess_axis[]){{"a", 70000}, {"b", 70000}, {"c", 70000}, {"d", 70000}}, 4, &mesh),
+        TESS_E_INVALID, "more than the 3 ranks");
+    EXPECT_FAILS(tess_mesh_create(rt, NULL, 7, &mesh), TESS_E_INVALID, "7 axes");
+    tess_runtime_destroy(&rt);
+}
+
+static const test_case cases[] = {
+    {"the_last_axis_varies_fastest", the_last_axis_varies_fastest, 8, 0},
+    {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
+    {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
+    {"bad_shapes_show_the_arithmetic", bad_shapes_show_the_arithmetic, 3, 0},
+};
+TEST_MAIN(cases)
