@@ -60,18 +60,41 @@ static void philox_gives_the_published_words(void)
 
 static void normal_fill_does_not_depend_on_the_cut(void)
 {
-    float whole[101], parts[101];
-    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 101, 0.5f, 2, whole);
-    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 33, 0.5f, 2, parts);
-    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 33, 68, 0.5f, 2, parts + 33);
-    EXPECT_SAME(parts, whole, 101);
-    double sum = 0, squares = 0;
-    for (uint64_t i = 0; i < 100000; i++) {
-        double x = tess_rng_normal(1, TESS_RNG_TEST, 0, i);
-        sum += x;
-        squares += x * x;
+    float whole[501], parts[501], one[501];
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 501, 0.5f, 2, whole);
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 0, 133, 0.5f, 2, parts);
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, 133, 368, 0.5f, 2, parts + 133);
+    EXPECT_SAME(parts, whole, 501);
+    for (uint64_t i = 0; i < 501; i++) /* the scalar way, where the fill may take another */
+        one[i] = 0.5f + 2 * tess_rng_normal(7, TESS_RNG_TEST, 3, i);
+    EXPECT_SAME(one, whole, 501);
+}
+
+static double uniform_of(uint32_t word)
+{
+    return ((double)(word >> 8) + 0.5) * 0x1p-24;
+}
+
+static void normals_are_box_muller_of_philox(void)
+{
+    double moments[5] = {0}, largest = 0;
+    enum { N = 200000 };
+    for (uint64_t c = 0; c < N / 4; c++) {
+        uint32_t w[4];
+        tess_philox(1, TESS_RNG_TEST, 9, c, w);
+        for (uint64_t k = 0; k < 4; k++) {
+            double radius = sqrt(-2 * log(uniform_of(w[k & 2]))), angle = 2 * M_PI * (double)w[(k & 2) + 1] * 0x1p-32;
+            double want = radius * (k & 1 ? sin(angle) : cos(angle));
+            double got = tess_rng_normal(1, TESS_RNG_TEST, 9, 4 * c + k), power = 1;
+            largest = fmax(largest, fabs(got - want));
+            for (int m = 0; m < 5; m++, power *= got)
+                moments[m] += power / N;
+        }
     }
-    EXPECT(fabs(sum / 1e5) < 0.02 && fabs(squares / 1e5 - 1) < 0.02);
+    if (largest >= 4e-6)
+        test_fail(__FILE__, __LINE__, "largest error %g", largest);
+    EXPECT(fabs(moments[1]) < 0.01 && fabs(moments[2] - 1) < 0.01 && fabs(moments[3]) < 0.03 &&
+           fabs(moments[4] - 3) < 0.1);
 }
 
 static void permute_is_a_permutation(void)
@@ -180,6 +203,7 @@ static const test_case cases[] = {
     {"pools_count_exactly", pools_count_exactly, 0, 0},
     {"philox_gives_the_published_words", philox_gives_the_published_words, 0, 0},
     {"normal_fill_does_not_depend_on_the_cut", normal_fill_does_not_depend_on_the_cut, 0, 0},
+    {"normals_are_box_muller_of_philox", normals_are_box_muller_of_philox, 0, 0},
     {"permute_is_a_permutation", permute_is_a_permutation, 0, 0},
     {"exact_sums_ignore_the_order", exact_sums_ignore_the_order, 0, 0},
     {"exact_sums_agree_with_long_sums", exact_sums_agree_with_long_sums, 0, 0},

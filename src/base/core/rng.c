@@ -1,6 +1,5 @@
 #include "base/core/rng.h"
 
-#include <math.h>
 #include <string.h>
 
 void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index, uint32_t out[4])
@@ -38,38 +37,6 @@ float tess_rng_uniform(uint64_t seed, tess_purpose purpose, uint64_t stream, uin
     uint32_t words[4];
     tess_philox(seed, purpose, stream, index, words);
     return (float)(words[0] >> 8) * 0x1p-24f;
-}
-
-/* Both Box-Muller results of one counter: elements 2i and 2i+1. */
-static void normal_pair(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t pair, float out[2])
-{
-    uint32_t words[4];
-    tess_philox(seed, purpose, stream, pair, words);
-    uint64_t a = (uint64_t)words[1] << 32 | words[0], b = (uint64_t)words[3] << 32 | words[2];
-    double u = ((double)(a >> 11) + 1) * 0x1p-53; /* (0, 1] */
-    double angle = 2 * M_PI * ((double)(b >> 11) * 0x1p-53);
-    double radius = sqrt(-2 * log(u));
-    out[0] = (float)(radius * cos(angle));
-    out[1] = (float)(radius * sin(angle));
-}
-
-float tess_rng_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index)
-{
-    float pair[2];
-    normal_pair(seed, purpose, stream, index / 2, pair);
-    return pair[index % 2];
-}
-
-void tess_rng_fill_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t first, int64_t n, float mean,
-                          float std, float *out)
-{
-    for (int64_t i = 0; i < n;) {
-        uint64_t index = first + (uint64_t)i;
-        float pair[2];
-        normal_pair(seed, purpose, stream, index / 2, pair);
-        for (uint64_t k = index % 2; k < 2 && i < n; k++, i++)
-            out[i] = mean + std * pair[k];
-    }
 }
 
 uint64_t tess_rng_permute(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t n, uint64_t index)
