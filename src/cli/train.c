@@ -21,14 +21,20 @@ static void on_signal(int number)
     signal(number, SIG_DFL); /* a second one kills */
 }
 
-/* An input error is the same on every rank: one message is enough. What befell a peer is the launcher's to tell. */
-static bool is_mine_to_report(tess_status status, int rank)
+/* Refusals are the same on every rank: rank 0 tells, the others end with the same code. */
+static bool same_everywhere(tess_status status)
+{
+    return status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
+           status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
+}
+
+static int end_with(tess_status status, int rank)
 {
     if (status == TESS_E_PEER_LOST || status == TESS_E_CANCELLED)
-        return false;
-    bool same_everywhere = status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
-                           status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
-    return rank == 0 || !same_everywhere;
+        return CLI_FAILED; /* what befell the peer is the launcher's to tell */
+    if (rank != 0 && same_everywhere(status))
+        return status == TESS_E_NO_SPACE ? CLI_FAILED : CLI_BAD_INPUT;
+    return cli_fail(status);
 }
 
 static int run_rank(const tess_config *config)
@@ -51,10 +57,8 @@ static int run_rank(const tess_config *config)
     if (rank == 0)
         cli_train_view_close(&view, status, &result);
     int code = result.interrupted ? CLI_INTERRUPTED : CLI_OK;
-    if (status != TESS_OK && is_mine_to_report(status, rank))
-        code = cli_fail(status);
-    else if (status != TESS_OK)
-        code = CLI_FAILED;
+    if (status != TESS_OK)
+        code = end_with(status, rank);
     alone = NULL;
     tess_runtime_destroy(&runtime);
     return code;
@@ -66,7 +70,7 @@ static int launch(int n_ranks, char **argv)
     tess_status status = tess_launch(n_ranks, argv, 5, &result);
     if (status != TESS_OK)
         return cli_fail(status);
-    /* Input errors and interruptions were told by rank 0. */
+    /* Refusals and interruptions were told by rank 0. */
     if (result.report[0] != '\0' && result.exit_code != CLI_BAD_INPUT && result.exit_code != CLI_INTERRUPTED)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;

@@ -62,7 +62,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const char *path, int64_t s
     TESS_CHECK(seq_len >= 2 && seq_len <= longest, TESS_E_INVALID, "rows of %lld tokens: the model takes 2 to %lld",
                (long long)seq_len, (long long)longest);
     int64_t rows = seq_len >= 4096 ? 1 : 4096 / seq_len;
-    bool has_eos = m->config.n_eos > 0 && m->config.eos_token_id[0] < m->config.vocab_size;
+    bool has_eos = m->config.n_eos > 0 && m->config.eos_token_id[0] < tess_tokenizer_vocab_size(m->tokenizer);
     tess_loader_options data = {.files = &path,
                                 .n_files = 1,
                                 .seq_len = seq_len,

@@ -49,6 +49,7 @@ static tess_status collect_text(const tess_config *config, tess_buffer *text)
         const char *path = config->data.files.item[i];
         tess_mapping file;
         TESS_TRY_CTX(tess_os_map(path, &file), "data.files");
+        TESS_CHECK(file.size > 0, TESS_E_INVALID, "data.files: %s is empty", path);
         size_t size = (size_t)((double)file.size * share);
         if (size > BPE_TEXT_LIMIT - text->size)
             size = BPE_TEXT_LIMIT - text->size;
@@ -135,6 +136,6 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
 int32_t tess_trainer_eos(const tess_trainer *t)
 {
     bool known = t->model_config.n_eos > 0 && t->model_config.eos_token_id[0] >= 0 &&
-                 t->model_config.eos_token_id[0] < t->model_config.vocab_size;
+                 t->model_config.eos_token_id[0] < tess_tokenizer_vocab_size(t->tokenizer);
     return known ? (int32_t)t->model_config.eos_token_id[0] : -1;
 }
