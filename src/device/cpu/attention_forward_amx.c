@@ -17,11 +17,6 @@ enum {
     KEY_STEPS = ATTENTION_KEYS / TILE_K
 };
 
-typedef struct softmax_state {
-    __m512 m[GROUPS], l[GROUPS]; /* maximum in units of log 2 (-inf: none yet), sum */
-    __m512 correction[GROUPS];
-} softmax_state;
-
 /* Packed keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS) of one block: as many elements each. */
 static int64_t block_elements(const tess_attention *a)
 {
@@ -65,7 +60,7 @@ static void scores_of(const uint16_t *keys, const uint16_t *q, int64_t ld, int64
     }
 }
 
-static void mask_scores(float *s, int64_t n, int64_t base, const lane_keys keys[GROUPS])
+static void mask_scores(float *s, int64_t n, int64_t base, const lane_keys *keys)
 {
     for (int64_t j = 0; j < n; j++)
         for (int g = 0; g < GROUPS; g++) {
@@ -74,40 +69,8 @@ static void mask_scores(float *s, int64_t n, int64_t base, const lane_keys keys[
         }
 }
 
-/* Probabilities of n keys as B tiles (KEY_STEPS, GROUPS). A lane that sees none of the keys stays exactly as it was. */
-static void softmax_block(const float *scores, int64_t n, float scale_log2, softmax_state *state, uint16_t *p)
-{
-    const __m512 scale = _mm512_set1_ps(scale_log2), hidden = _mm512_set1_ps(-__builtin_inff());
-    for (int g = 0; g < GROUPS; g++) {
-        const float *s = scores + g * TILE_FLOATS;
-        __m512 top[4] = {hidden, hidden, hidden, hidden};
-        for (int64_t t = 0; t < n / TILE_ROWS; t++)
-            for (int i = 0; i < TILE_ROWS; i++)
-                top[i % 4] = _mm512_max_ps(top[i % 4], _mm512_load_ps(s + t * GROUPS * TILE_FLOATS + i * 16));
-        const __m512 most = _mm512_max_ps(_mm512_max_ps(top[0], top[1]), _mm512_max_ps(top[2], top[3]));
-        const __m512 m = _mm512_max_ps(state->m[g], _mm512_mul_ps(most, scale));
-        const __m512 base = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(m, hidden, _CMP_EQ_OQ), m, _mm512_setzero_ps());
-        state->correction[g] = exp2_bf16(_mm512_sub_ps(state->m[g], base));
-        state->m[g] = m;
-        __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-        for (int64_t t = 0; t < n / TILE_ROWS; t++) {
-            uint16_t *rows = p + (t / 2 * GROUPS + g) * TILE_BF16 + t % 2 * (TILE_BF16 / 2);
-            for (int i = 0; i < TILE_ROWS; i += 2) {
-                const float *at = s + t * GROUPS * TILE_FLOATS + i * 16;
-                const __m512 even = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at), scale, base));
-                const __m512 odd = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at + 16), scale, base));
-                sum[i % 4] = _mm512_add_ps(sum[i % 4], even);
-                sum[i % 4 + 1] = _mm512_add_ps(sum[i % 4 + 1], odd);
-                _mm512_store_si512((void *)(rows + i / 2 * TILE_K), interleave_pair(round_pair(even, odd)));
-            }
-        }
-        const __m512 total = _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
-        state->l[g] = _mm512_fmadd_ps(state->l[g], state->correction[g], total);
-    }
-}
-
 /* out (D / 16, GROUPS) tiles = out * correction + V^T P^T; `sums`: four tiles. */
-static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, int64_t n, const softmax_state *state,
+static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, int64_t n, const softmax_lanes *state,
                        float *out, float *sums)
 {
     for (int64_t d = 0; d < ld; d += TILE_K, values += 2 * KEY_STEPS * TILE_BF16, out += 2 * GROUPS * TILE_FLOATS) {
@@ -121,7 +84,7 @@ static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, in
         for (int t = 0; t < 2 * GROUPS; t++)
             for (int i = 0; i < TILE_FLOATS; i += 16) {
                 float *o = out + t * TILE_FLOATS + i;
-                _mm512_store_ps(o, _mm512_fmadd_ps(_mm512_load_ps(o), state->correction[t % GROUPS],
+                _mm512_store_ps(o, _mm512_fmadd_ps(_mm512_load_ps(o), state[t % GROUPS].correction,
                                                    _mm512_load_ps(sums + t * TILE_FLOATS + i)));
             }
     }
@@ -129,52 +92,32 @@ static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, in
 
 typedef struct forward_memory {
     float scores[KEY_TILES * GROUPS * TILE_FLOATS];
-    float sums[2][4 * TILE_FLOATS];
+    float sums[4 * TILE_FLOATS];
     uint16_t p[KEY_STEPS * GROUPS * TILE_BF16];
     char rest[]; /* out, q, one packed block */
 } forward_memory;
 
 static size_t worker_bytes(const tess_attention *a)
 {
-    const size_t ld = (size_t)padded_head(a);
-    return sizeof(forward_memory) + ATTENTION_ROWS * ld * (sizeof(float) + sizeof(uint16_t)) +
-           sizeof(uint16_t) * (size_t)block_elements(a);
+    const size_t ld = (size_t)padded_head(a), few = tess_attention_few_rows_bytes(a);
+    const size_t bytes = sizeof(forward_memory) + ATTENTION_ROWS * ld * (sizeof(float) + sizeof(uint16_t)) +
+                         sizeof(uint16_t) * (size_t)block_elements(a);
+    return bytes > few ? bytes : few;
 }
 
 static void pack_tile_queries(const tess_attention *a, const attention_tile *t, uint16_t *q)
 {
-    const uint16_t *rows[TILE_ROWS];
-    for (int64_t r = 0; r < ATTENTION_ROWS; r += TILE_ROWS) {
-        const int64_t n = attention_max(0, attention_min(TILE_ROWS, t->n_rows - r));
-        for (int64_t i = 0; i < n; i++) {
-            int64_t token, head;
-            attention_row(t, r + i, &token, &head);
-            rows[i] = (const uint16_t *)a->q + token * a->q_stride + head * a->head_size;
-        }
-        pack_rows_turned(rows, n, a->head_size, q + r * padded_head(a));
-    }
+    for (int64_t r = 0; r < ATTENTION_ROWS; r += TILE_ROWS)
+        pack_query_rows(a, t, r, q + r * padded_head(a));
 }
 
-static void tile_lane_keys(const tess_attention *a, const attention_tile *t, lane_keys keys[GROUPS])
-{
-    int32_t first[ATTENTION_ROWS], last[ATTENTION_ROWS];
-    for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
-        const int64_t p = attention_position(t, attention_min(r, t->n_rows - 1));
-        first[r] = (int32_t)attention_first_key(a, p);
-        last[r] = (int32_t)p;
-    }
-    for (int g = 0; g < GROUPS; g++)
-        keys[g] = (lane_keys){_mm512_loadu_si512(first + g * 16), _mm512_loadu_si512(last + g * 16)};
-}
-
-static void write_tile(const tess_attention *a, const attention_tile *t, const softmax_state *state, const float *out)
+static void write_tile(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
 {
     const int64_t D = a->head_size;
     float lse[ATTENTION_ROWS];
     for (int g = 0; g < GROUPS && g * TILE_ROWS < t->n_rows; g++) {
-        const __m512 factor = _mm512_div_ps(_mm512_set1_ps(1), state->l[g]);
-        _mm512_storeu_ps(lse + g * 16,
-                         _mm512_fmadd_ps(state->m[g], _mm512_set1_ps(0x1.62e430p-1f), v_log(state->l[g])));
+        const __m512 factor = _mm512_div_ps(_mm512_set1_ps(1), state[g].l);
+        _mm512_storeu_ps(lse + g * 16, softmax_lse(&state[g]));
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
             __m512i square[TILE_ROWS];
             /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be beside other rows. */
@@ -210,21 +153,21 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     const packed_keys *packed = job->context;
     const int64_t ld = padded_head(a), first = packed->first[t->seq_index];
     const int64_t n_blocks = attention_div_up(t->seq->k_len, ATTENTION_KEYS);
+    if (first < 0 && t->n_rows <= TILE_ROWS) {
+        tess_attention_few_rows_amx(a, t, memory);
+        return;
+    }
     forward_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + ATTENTION_ROWS * ld), *own = q + ATTENTION_ROWS * ld;
     lane_keys keys[GROUPS];
-    softmax_state state;
+    softmax_lanes state[GROUPS];
     pack_tile_queries(a, t, q);
-    tile_lane_keys(a, t, keys);
     memset(out, 0, sizeof(float) * (size_t)(ATTENTION_ROWS * ld));
     for (int g = 0; g < GROUPS; g++) {
-        state.m[g] = _mm512_set1_ps(-__builtin_inff());
-        state.l[g] = _mm512_setzero_ps();
+        keys[g] = lane_keys_of(a, t, g * TILE_ROWS);
+        state[g] = softmax_begin();
     }
-    /* Of its rows, the first sees the least at the end and the last at the begin. */
-    const int64_t all_from = attention_first_key(a, attention_position(t, t->n_rows - 1)),
-                  all_to = attention_position(t, 0);
     for (int64_t block = t->key_begin / ATTENTION_KEYS; block * ATTENTION_KEYS < t->key_end; block++) {
         const int64_t base = block * ATTENTION_KEYS, n = attention_min(ATTENTION_KEYS, t->key_end - base);
         const int64_t whole = attention_div_up(n, TILE_K) * TILE_K;
@@ -234,12 +177,14 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
         else
             kv = packed->blocks + (first + t->kv_head * n_blocks + block) * block_elements(a);
         scores_of(kv, q, ld, whole, m->scores);
-        if (base < all_from || base + whole - 1 > all_to)
+        if (some_hidden(a, t, base, whole))
             mask_scores(m->scores, whole, base, keys);
-        softmax_block(m->scores, whole, a->scale * 0x1.715476p+0f, &state, m->p);
-        add_values(kv + ATTENTION_KEYS * ld, m->p, ld, whole, &state, out, m->sums[0]);
+        for (int g = 0; g < GROUPS; g++)
+            softmax_block(m->scores + g * TILE_FLOATS, GROUPS * TILE_FLOATS, whole, a->scale * 0x1.715476p+0f,
+                          &state[g], m->p + g * TILE_BF16, GROUPS * TILE_BF16);
+        add_values(kv + ATTENTION_KEYS * ld, m->p, ld, whole, state, out, m->sums);
     }
-    write_tile(a, t, &state, out);
+    write_tile(a, t, state, out);
 }
 
 typedef struct pack_job {

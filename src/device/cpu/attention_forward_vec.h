@@ -13,10 +13,10 @@ typedef struct softmax_state {
 
 /* Raw scores (n, 32) become probabilities relative to the new maximum; n a multiple of 4. A lane that sees none of them
  * is left exactly as it was: its correction is 1 (or multiplies zeros) and its probabilities are 0. */
-static void softmax_block(float *scores, int64_t n, float scale, bool round_bf16, softmax_state *state)
+static void softmax_block(float *scores, int64_t n, int groups, float scale, bool round_bf16, softmax_state *state)
 {
     const vec hidden = v_set(-INFINITY), factor = v_set(scale);
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; g < groups; g++) {
         float *s = scores + g * LANES;
         vec top = hidden;
         for (int64_t j = 0; j < n; j++)
@@ -87,7 +87,7 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
 {
     const int64_t D = a->head_size;
     float lse[ATTENTION_ROWS];
-    for (int g = 0; g < GROUPS; g++)
+    for (int g = 0; g < GROUPS && g * LANES < t->n_rows; g++)
         v_store(lse + g * LANES, v_add(state->m[g], v_log(state->l[g])), LANES);
     for (int64_t d = 0; d < D; d += LANES)
         for (int g = 0; g < GROUPS && g * LANES < t->n_rows; g++) {
@@ -116,6 +116,7 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     const tess_attention *a = job->a;
     const forward_memory m = lay_out_forward(a, memory);
     const int64_t D = a->head_size;
+    const int groups = t->n_rows > LANES ? GROUPS : 1, lanes = groups * LANES;
     visible keys;
     begin_tile(a, t, &m, &keys);
     softmax_state state;
@@ -127,14 +128,13 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
         const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base), n4 = attention_div_up(n, 4) * 4;
         const matrix k =
             widen_rows(t->seq->k, base * a->k_stride + t->kv_head * D, a->k_stride, n, D, a->dtype, m.keys);
-        product(n, ATTENTION_ROWS, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
+        product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
         if (n < n4 || !sees_all(&keys, base, n))
             mask_scores(m.scores, n4, base, &keys);
-        softmax_block(m.scores, n4, a->scale, a->dtype == TESS_BF16, &state);
+        softmax_block(m.scores, n4, groups, a->scale, a->dtype == TESS_BF16, &state);
         const matrix v =
             widen_rows(t->seq->v, base * a->v_stride + t->kv_head * D, a->v_stride, n, D, a->dtype, m.keys);
-        product(D, ATTENTION_ROWS, n, transposed(v), m.scores, ATTENTION_ROWS, m.out, ATTENTION_ROWS, true,
-                state.correction);
+        product(D, lanes, n, transposed(v), m.scores, ATTENTION_ROWS, m.out, ATTENTION_ROWS, true, state.correction);
     }
     end_tile(a, t, &m, &state);
 }

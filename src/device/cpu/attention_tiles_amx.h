@@ -33,12 +33,12 @@ static const tile_config full_tiles = {
     .rows = {TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS},
 };
 
-static void tiles_enter(void)
+static inline void tiles_enter(void)
 {
     _tile_loadconfig(&full_tiles);
 }
 
-static void tiles_leave(void)
+static inline void tiles_leave(void)
 {
     _tile_release();
 }
@@ -192,5 +192,89 @@ static inline __m512 hide(__m512 scores, const lane_keys *keys, int64_t position
     const __mmask16 seen = _mm512_cmple_epi32_mask(keys->first, key) & _mm512_cmple_epi32_mask(key, keys->last);
     return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-__builtin_inff()), scores);
 }
+
+/* Of 16 query rows, one a lane. */
+typedef struct softmax_lanes {
+    __m512 m, l;       /* maximum in units of log 2 (-inf: none yet), sum of exponentials */
+    __m512 correction; /* of what was summed before the newest block */
+} softmax_lanes;
+
+static inline softmax_lanes softmax_begin(void)
+{
+    return (softmax_lanes){_mm512_set1_ps(-__builtin_inff()), _mm512_setzero_ps(), _mm512_setzero_ps()};
+}
+
+static inline __m512 softmax_lse(const softmax_lanes *x)
+{
+    return _mm512_fmadd_ps(x->m, _mm512_set1_ps(0x1.62e430p-1f), v_log(x->l));
+}
+
+/* Raw scores of n keys (32 or 64; C tiles score_step floats apart) become probabilities relative to the new maximum, as
+ * B tiles p_step elements apart. A lane that sees none of the keys stays exactly as it was. */
+static inline void softmax_block(const float *scores, int64_t score_step, int64_t n, float scale_log2, softmax_lanes *x,
+                                 uint16_t *p, int64_t p_step)
+{
+    const __m512 scale = _mm512_set1_ps(scale_log2), hidden = _mm512_set1_ps(-__builtin_inff());
+    __m512 top[4] = {hidden, hidden, hidden, hidden};
+    for (int64_t t = 0; t < n / TILE_ROWS; t++)
+        for (int i = 0; i < TILE_ROWS; i++)
+            top[i % 4] = _mm512_max_ps(top[i % 4], _mm512_load_ps(scores + t * score_step + i * 16));
+    const __m512 most = _mm512_max_ps(_mm512_max_ps(top[0], top[1]), _mm512_max_ps(top[2], top[3]));
+    const __m512 m = _mm512_max_ps(x->m, _mm512_mul_ps(most, scale));
+    const __m512 base = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(m, hidden, _CMP_EQ_OQ), m, _mm512_setzero_ps());
+    x->correction = exp2_bf16(_mm512_sub_ps(x->m, base));
+    x->m = m;
+    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (int64_t t = 0; t < n / TILE_ROWS; t++) {
+        uint16_t *rows = p + t / 2 * p_step + t % 2 * (TILE_BF16 / 2);
+        for (int i = 0; i < TILE_ROWS; i += 2) {
+            const float *at = scores + t * score_step + i * 16;
+            const __m512 even = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at), scale, base));
+            const __m512 odd = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at + 16), scale, base));
+            sum[i % 4] = _mm512_add_ps(sum[i % 4], even);
+            sum[i % 4 + 1] = _mm512_add_ps(sum[i % 4 + 1], odd);
+            _mm512_store_si512((void *)(rows + i / 2 * TILE_K), interleave_pair(round_pair(even, odd)));
+        }
+    }
+    const __m512 total = _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
+    x->l = _mm512_fmadd_ps(x->l, x->correction, total);
+}
+
+/* Up to 16 query rows from row r of the tile, as B tiles (step of k). */
+static inline void pack_query_rows(const tess_attention *a, const attention_tile *t, int64_t r, uint16_t *q)
+{
+    const uint16_t *rows[TILE_ROWS];
+    const int64_t n = attention_max(0, attention_min(TILE_ROWS, t->n_rows - r));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t token, head;
+        attention_row(t, r + i, &token, &head);
+        rows[i] = (const uint16_t *)a->q + token * a->q_stride + head * a->head_size;
+    }
+    pack_rows_turned(rows, n, a->head_size, q);
+}
+
+/* Of 16 lanes from row r; lanes without a row repeat the last one. */
+static inline lane_keys lane_keys_of(const tess_attention *a, const attention_tile *t, int64_t r)
+{
+    int32_t first[16], last[16];
+    for (int64_t i = 0; i < 16; i++) {
+        const int64_t p = attention_position(t, attention_min(r + i, t->n_rows - 1));
+        first[i] = (int32_t)attention_first_key(a, p);
+        last[i] = (int32_t)p;
+    }
+    return (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
+}
+
+/* Keys base .. base + n that not every row of the tile sees. */
+static inline bool some_hidden(const tess_attention *a, const attention_tile *t, int64_t base, int64_t n)
+{
+    return base < attention_first_key(a, attention_position(t, t->n_rows - 1)) ||
+           base + n - 1 > attention_position(t, 0);
+}
+
+/* A tile of at most 16 rows with keys that no other tile shares (generation): the bits of the tiled path, nothing
+ * packed. */
+size_t tess_attention_few_rows_bytes(const tess_attention *a);
+void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *tile, void *memory);
 
 #endif

@@ -1,0 +1,149 @@
+/* Generation: at most 16 query rows (the query heads of one key head, a few tokens) over a long cache. Every key and
+ * value is read once, so nothing is worth packing for others: K tiles are loaded from where the rows lie, and O = P V
+ * takes V in pairs of rows, two instructions a register, instead of turning it. Factors swap sides, sums stay: the bits
+ * of attention_forward_amx.c. Floor: the bytes of the cache. */
+#include "device/cpu/attention_tiles_amx.h"
+
+#include <string.h>
+
+enum { KEY_TILES = ATTENTION_KEYS / TILE_ROWS, KEY_STEPS = ATTENTION_KEYS / TILE_K };
+
+typedef struct few_memory {
+    float scores[KEY_TILES * TILE_FLOATS];
+    float sums[TILE_ROWS * 2 * 16];           /* (rows, 32) */
+    uint16_t p_turned[KEY_STEPS * TILE_BF16]; /* B tiles, as softmax leaves them */
+    uint16_t p[KEY_STEPS * TILE_BF16];        /* A tiles */
+    char rest[];                              /* out (rows, ld), q, one pair of key tiles, v */
+} few_memory;
+
+size_t tess_attention_few_rows_bytes(const tess_attention *a)
+{
+    const size_t ld = (size_t)padded_head(a);
+    return sizeof(few_memory) +
+           ld * (TILE_ROWS * sizeof(float) + (TILE_ROWS + TILE_K + ATTENTION_KEYS) * sizeof(uint16_t));
+}
+
+/* 32 keys: two C tiles of scores. `k`: where the rows of A tiles lie, row_bytes apart, and tiles of the next step of D.
+ */
+static void score_pair(const uint16_t *k0, const uint16_t *k1, int64_t row_bytes, int64_t step, const uint16_t *q,
+                       int64_t steps, float *scores)
+{
+    tiles_fence();
+    _tile_zero(0);
+    _tile_zero(1);
+    for (int64_t i = 0; i < steps; i++) {
+        _tile_loadd(6, q + i * TILE_BF16, 64);
+        _tile_loadd(4, k0 + i * step, row_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(5, k1 + i * step, row_bytes);
+        _tile_dpbf16ps(1, 5, 6);
+    }
+    _tile_stored(0, scores, 64);
+    _tile_stored(1, scores + TILE_FLOATS, 64);
+}
+
+/* Scores of 32 keys from k, of which n are there. */
+static void score_keys(const tess_attention *a, const uint16_t *k, int64_t n, const uint16_t *q, uint16_t *buffer,
+                       float *scores)
+{
+    const int64_t ld = padded_head(a), steps = ld / TILE_K;
+    if (n >= TILE_K && a->head_size == ld) {
+        score_pair(k, k + TILE_ROWS * a->k_stride, a->k_stride * (int64_t)sizeof(*k), TILE_K, q, steps, scores);
+        return;
+    }
+    const uint16_t *rows[TILE_K];
+    for (int64_t i = 0; i < attention_min(TILE_K, n); i++)
+        rows[i] = k + i * a->k_stride;
+    pack_rows(rows, n, a->head_size, buffer);
+    pack_rows(rows + TILE_ROWS, n - TILE_ROWS, a->head_size, buffer + TILE_ROWS * ld);
+    score_pair(buffer, buffer + TILE_ROWS * ld, 64, TILE_BF16, q, steps, scores);
+}
+
+/* out (rows, ld) = out * correction + P V over n keys (32 or 64). */
+static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t n, const float *correction,
+                       int64_t n_rows, float *sums, float *out)
+{
+    const int64_t columns = ld / 16;
+    for (int64_t d = 0; d < columns; d += 2) {
+        tiles_fence();
+        _tile_zero(0);
+        _tile_zero(1);
+        for (int64_t step = 0; step < n / TILE_K; step++) {
+            const uint16_t *b = v + (step * columns + d) * TILE_BF16;
+            _tile_loadd(4, p + step * TILE_BF16, 64);
+            _tile_loadd(6, b, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + TILE_BF16, 64);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        _tile_stored(0, sums, 128);
+        _tile_stored(1, sums + 16, 128);
+        for (int64_t r = 0; r < n_rows; r++)
+            for (int64_t i = 0; i < 32; i += 16) {
+                float *o = out + r * ld + d * 16 + i;
+                _mm512_store_ps(o, _mm512_fmadd_ps(_mm512_load_ps(o), _mm512_set1_ps(correction[r]),
+                                                   _mm512_load_ps(sums + r * 32 + i)));
+            }
+    }
+}
+
+static void write_rows(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
+{
+    const int64_t D = a->head_size, ld = padded_head(a);
+    float factor[16], lse[16];
+    _mm512_storeu_ps(factor, _mm512_div_ps(_mm512_set1_ps(1), state->l));
+    _mm512_storeu_ps(lse, softmax_lse(state));
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        int64_t token, head;
+        attention_row(t, r, &token, &head);
+        for (int64_t d = 0; d < D; d += 16) {
+            const __m512 o = _mm512_mul_ps(_mm512_load_ps(out + r * ld + d), _mm512_set1_ps(factor[r]));
+            v_store_bf16((uint16_t *)a->out + token * a->out_stride + head * D + d,
+                         _mm512_add_ps(o, _mm512_setzero_ps()), attention_min(16, D - d));
+        }
+        if (a->lse != NULL)
+            a->lse[token * a->n_heads + head] = lse[r];
+    }
+}
+
+static void turn_tile(const uint16_t *from, uint16_t *to)
+{
+    __m512i square[TILE_ROWS];
+    for (int i = 0; i < TILE_ROWS; i++)
+        square[i] = _mm512_load_si512((const void *)(from + i * TILE_K));
+    transpose_16x16_avx512(square);
+    store_tile(to, square);
+}
+
+void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *t, void *memory)
+{
+    const int64_t D = a->head_size, ld = padded_head(a);
+    few_memory *m = memory;
+    float *out = (float *)m->rest;
+    uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
+    const lane_keys keys = lane_keys_of(a, t, 0);
+    softmax_lanes state = softmax_begin();
+    pack_query_rows(a, t, 0, q);
+    memset(out, 0, sizeof(float) * (size_t)(t->n_rows * ld));
+    for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
+        const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base),
+                      whole = attention_div_up(n, TILE_K) * TILE_K;
+        float correction[16];
+        for (int64_t j = 0; j < whole; j += TILE_K) {
+            const uint16_t *rows[TILE_K];
+            score_keys(a, (const uint16_t *)t->seq->k + (base + j) * a->k_stride + t->kv_head * D, n - j, q, k_buffer,
+                       m->scores + j / TILE_ROWS * TILE_FLOATS);
+            for (int64_t i = 0; i < attention_min(TILE_K, n - j); i++)
+                rows[i] = (const uint16_t *)t->seq->v + (base + j + i) * a->v_stride + t->kv_head * D;
+            pack_pairs(rows, n - j, D, false, v + j * ld, TILE_BF16);
+        }
+        for (int64_t j = 0; j < whole && some_hidden(a, t, base, whole); j++)
+            _mm512_store_ps(m->scores + j * 16, hide(_mm512_load_ps(m->scores + j * 16), &keys, base + j));
+        softmax_block(m->scores, TILE_FLOATS, whole, a->scale * 0x1.715476p+0f, &state, m->p_turned, TILE_BF16);
+        for (int64_t step = 0; step < whole / TILE_K; step++)
+            turn_tile(m->p_turned + step * TILE_BF16, m->p + step * TILE_BF16);
+        _mm512_storeu_ps(correction, state.correction);
+        add_values(m->p, v, ld, whole, correction, t->n_rows, m->sums, out);
+    }
+    write_rows(a, t, &state, out);
+}
