@@ -123,10 +123,10 @@ int main(void)
         TRY(tess_fsdp_step_begin(fsdp, n_local));
         for (int s = 0; s < n_local; s++) {
             int micro = s * world + rank; /* of MICRO_BATCHES, whatever the number of ranks */
-            for (int n = 0; n < BATCH * WIDTH; n++) {
+            for (int n = 0; n < BATCH * WIDTH; n++)
                 x[n] = noise(1000 + (unsigned)micro, (unsigned)n);
+            for (int n = 0; n < BATCH * WIDTH; n++)
                 target[n] = sinf(3 * x[n / WIDTH * WIDTH + (n * 7) % WIDTH]);
-            }
             TRY(tess_fsdp_micro_begin(fsdp, s));
             if (forward_backward(up, down, x, target, &local[s]) != 0)
                 return 1;
