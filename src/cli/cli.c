@@ -104,6 +104,7 @@ int cli_fail(tess_status status)
     case TESS_E_NOT_FOUND:
     case TESS_E_FORMAT:
     case TESS_E_UNSUPPORTED:
+    case TESS_E_NO_SPACE:
         return CLI_BAD_INPUT;
     case TESS_E_INTERRUPTED:
         return CLI_INTERRUPTED;

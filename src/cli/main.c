@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
     const char *names[N_COMMANDS];
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {
         print_help(stderr);
         return CLI_BAD_INPUT;

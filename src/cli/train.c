@@ -33,7 +33,7 @@ static int end_with(tess_status status, int rank)
     if (status == TESS_E_PEER_LOST || status == TESS_E_CANCELLED)
         return CLI_FAILED; /* what befell the peer is the launcher's to tell */
     if (rank != 0 && same_everywhere(status))
-        return status == TESS_E_NO_SPACE ? CLI_FAILED : CLI_BAD_INPUT;
+        return CLI_BAD_INPUT;
     return cli_fail(status);
 }
 

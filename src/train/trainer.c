@@ -249,6 +249,24 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
     return TESS_OK;
 }
 
+/* The counters of all ranks together, as a line for people. */
+static tess_status describe_memory(const tess_trainer *t)
+{
+    int64_t peaks[TESS_POOL_COUNT];
+    char line[512], bytes[32];
+    int used = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+    TESS_TRY(tess_all_reduce(t->team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        if (peaks[pool] > 0)
+            used +=
+                snprintf(line + used, sizeof(line) - (size_t)used, "%s%s %s", used > 0 ? ", " : "",
+                         tess_pool_name((tess_pool)pool), tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
+    tess_trainer_note(t, "memory of all ranks at the peak: %s", line);
+    return TESS_OK;
+}
+
 static tess_status run_step(tess_trainer *t, speedometer *meter)
 {
     tess_step_report report = {.steps = t->config.training.steps};
@@ -293,6 +311,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     result->interrupted = t->stopping && t->step < c->training.steps;
     if (result->interrupted)
         return TESS_OK;
+    TESS_TRY(describe_memory(t));
     TESS_TRY_CTX(tess_trainer_export(t, result->model_folder, sizeof(result->model_folder)), "write the model");
     if (c->sample.prompt[0] != '\0' && t->rank == 0)
         TESS_TRY_CTX(tess_trainer_sample(t, result->model_folder), "sample");

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What happens to a run that is interrupted, loses a rank or runs out of disk: it says so, and nothing is lost.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+long="training.steps=100000 validation.enable=false checkpoint.interval=100000"
+
+# start RANKS: a long run in the background, returned once it has done a few steps.
+# Shells start background jobs with SIGINT ignored: the trap takes that back.
+start() {
+    rm -rf out log
+    setsid bash -c 'trap - INT; exec "$@"' _ "$tessera" train run.yaml -n "$1" job.dump_folder=out $long \
+        >log 2>&1 &
+    launcher=$!
+    for _ in $(seq 300); do
+        [ "$(cat out/metrics.jsonl 2>/dev/null | wc -l)" -ge 3 ] && return 0
+        sleep 0.1
+    done
+    fail "a run of $1 ranks starts: $(tail -n 3 log)"
+    return 1
+}
+await() { # EXIT_CODE NAME
+    local got=0
+    wait "$launcher" || got=$?
+    if [ "$got" = "$1" ]; then pass "$2"; else fail "$2: exit code $got, expected $1: $(tail -n 4 log)"; fi
+}
+says() { if grep -qE -- "$1" log; then pass "$2"; else fail "$2: expected /$1/ in: $(tail -n 6 log)"; fi; }
+
+for n in 1 4; do
+    start $n && {
+        kill -INT "$launcher"
+        await 130 "$n ranks: ctrl-C ends with 130"
+        says "interrupted after step" "$n ranks: ctrl-C says where it stopped"
+        if ls out/checkpoint/step-*/meta.json >/dev/null 2>&1; then pass "$n ranks: ctrl-C saved"; else fail "$n ranks: ctrl-C saved"; fi
+        done_steps=$(wc -l <out/metrics.jsonl)
+        expect "$n ranks: and goes on from there" 0 "resumed from step $done_steps" "$tessera" train run.yaml -n 2 \
+            job.dump_folder=out training.steps=$((done_steps + 2)) validation.enable=false
+    }
+done
+
+start 4 && {
+    victim=$(pgrep -P "$launcher" | sed -n 3p)
+    kill -KILL "$victim"
+    begin=$(date +%s%N)
+    await 137 "a killed rank ends the job with 128 + 9"
+    [ $((($(date +%s%N) - begin) / 1000000)) -lt 8000 ] || fail "it took longer than 8 s"
+    says "rank [0-3] was killed by signal 9" "the killed rank is named"
+    [ "$(grep -c 'was killed by signal 9' log)" = 1 ] && pass "and named once" || fail "named more than once: $(cat log)"
+    sleep 0.3
+    if pgrep -g "$launcher" >/dev/null; then fail "processes were left behind"; else pass "no process is left behind"; fi
+}
+
+# A limit on file sizes stands for a full disk (one rank: shared memory counts as a file too).
+"$tessera" train run.yaml job.dump_folder=disk training.steps=15 >log 2>&1 || fail "15 steps: $(tail -n 2 log)"
+before=$(find disk/checkpoint -type f | sort | xargs cksum)
+expect "a full disk is named" 2 "checkpoint of step 30" bash -c \
+    "ulimit -f 64; exec '$tessera' train run.yaml job.dump_folder=disk"
+if [ "$before" = "$(find disk/checkpoint -type f | sort | xargs cksum)" ]; then
+    pass "the old checkpoint is untouched and nothing else is left"
+else
+    fail "the checkpoint folder changed: $(find disk/checkpoint)"
+fi
+expect "and the run goes on when there is room" 0 "resumed from step 15" "$tessera" train run.yaml -n 2 job.dump_folder=disk
+
+expect "run starts a program as ranks" 0 "rank" "$tessera" run -n 3 -- sh -c 'echo "rank $TESSERA_RANK of $TESSERA_WORLD"'
+expect "run gives the exit code of the rank that failed" 7 "exited with code 7" "$tessera" run -n 3 -- \
+    sh -c '[ "$TESSERA_RANK" = 1 ] && exit 7; exec sleep 20'
+finish
