@@ -79,6 +79,16 @@ static int compare_offsets(const void *a, const void *b)
     return x->name < y->name ? -1 : x->name > y->name; /* equal only when both are empty: the header's order */
 }
 
+/* Writers put tensors in this order already. */
+static void sort_by_offset(tess_st_header *h)
+{
+    size_t sorted = 1;
+    while (sorted < h->n_raws && compare_offsets(&h->raws[sorted - 1], &h->raws[sorted]) <= 0)
+        sorted++;
+    if (sorted < h->n_raws)
+        qsort(h->raws, h->n_raws, sizeof(h->raws[0]), compare_offsets);
+}
+
 /* Bytes that shape and dtype ask for. */
 static tess_status tensor_bytes(const char *path, const char *name, const tess_st_raw *raw, uint64_t *bytes)
 {
@@ -164,8 +174,7 @@ static tess_status read_header(tess_st_reader *r, const uint8_t *data, size_t si
                "(InvalidHeaderLength)",
                r->path, (unsigned long long)n, size - 8);
     TESS_TRY(tess_st_header_parse(r->mem, r->path, data + 8, n, &r->header));
-    if (r->header.n_raws > 1)
-        qsort(r->header.raws, r->header.n_raws, sizeof(r->header.raws[0]), compare_offsets);
+    sort_by_offset(&r->header);
     TESS_TRY(check_tensors(r, &end));
     uint64_t present = size - 8 - n;
     TESS_CHECK(end <= present, TESS_E_FORMAT,

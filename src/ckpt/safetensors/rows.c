@@ -18,6 +18,13 @@ static float float_of(uint32_t u)
     return x;
 }
 
+/* `yes` where the condition holds, without a branch: compilers do not vectorise floating-point work behind one. */
+static uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    uint32_t mask = 0u - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
 static void read_bf16(const uint8_t *src, int64_t n, float *dst)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -33,13 +40,11 @@ static void read_f16(const uint8_t *src, int64_t n, float *dst)
         uint16_t h;
         memcpy(&h, src + 2 * i, 2);
         uint32_t magnitude = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16;
-        uint32_t normal = (magnitude << 13) + (112u << 23);
-        uint32_t special = magnitude << 13 | 0x7f800000u;
-        /* m * 2^-24 as (1 + m / 1024) * 2^-14 - 2^-14: exact, and untouched by flush-to-zero of float32's own
-         * subnormals */
+        /* m * 2^-24 as (1 + m / 1024) * 2^-14 - 2^-14: exact, and no float32 subnormal comes in or out. */
         uint32_t subnormal = bits_of(float_of((magnitude << 13) + (113u << 23)) - 0x1p-14f);
-        uint32_t u = magnitude >= 0x7c00 ? special : magnitude < 0x400 ? subnormal : normal;
-        dst[i] = float_of(u | sign);
+        uint32_t normal = (magnitude << 13) + (112u << 23);
+        uint32_t u = choose(magnitude < 0x400, subnormal, normal);
+        dst[i] = float_of(u | sign | choose(magnitude >= 0x7c00, 0x7f800000u, 0));
     }
 }
 
@@ -105,12 +110,10 @@ static uint16_t to_f16(float x)
     uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
     /* Values under 2^-14 become subnormal: adding 0.5 leaves them in the last bits, rounded by the FPU to nearest even.
      */
-    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    uint32_t subnormal = bits_of(float_of(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - bits_of(0.5f);
     uint32_t normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    uint32_t h = magnitude > 0x7f800000u    ? 0x7e00u | (magnitude >> 13 & 0x3ffu)
-                 : magnitude >= 0x47800000u ? 0x7c00u
-                 : magnitude < 0x38800000u  ? subnormal
-                                            : normal;
+    uint32_t special = choose(magnitude > 0x7f800000u, 0x7e00u | (magnitude >> 13 & 0x3ffu), 0x7c00u);
+    uint32_t h = choose(magnitude >= 0x47800000u, special, choose(magnitude < 0x38800000u, subnormal, normal));
     return (uint16_t)(h | sign);
 }
 
