@@ -15,15 +15,23 @@ static const char tokenizer_json[] = "{\"pre_tokenizer\":{\"type\":\"WhitespaceS
 
 static tess_mem *mem;
 static tess_tokenizer *tokenizer;
-static char path[] = "/tmp/fuzz-json-XXXXXX.jsonl";
+static char path[512];
+
+static void finish(void)
+{
+    unlink(path);
+}
 
 static void start(void)
 {
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%s/fuzz-json-XXXXXX.jsonl", folder != NULL ? folder : P_tmpdir);
     int fd = mkstemps(path, 6);
     if (fd < 0 || tess_mem_create(&mem) != TESS_OK ||
         tess_tokenizer_parse(mem, tokenizer_json, strlen(tokenizer_json), "fuzz", &tokenizer) != TESS_OK)
         abort();
     close(fd);
+    atexit(finish);
 }
 
 static void load(const uint8_t *data, size_t size)
@@ -39,6 +47,7 @@ static void load(const uint8_t *data, size_t size)
                                    .micro_batch = 2,
                                    .end = 1,
                                    .shuffle = size % 2 == 0,
+                                   .repeat = size % 4 < 2,
                                    .bos_id = size % 3 == 0 ? 0 : -1,
                                    .eos_id = -1};
     tess_loader *loader;

@@ -1,0 +1,88 @@
+#include "support/test.h"
+
+#include "train/config.h"
+
+static tess_config config;
+
+static tess_status parse(const char *text)
+{
+    return tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config);
+}
+
+static void defaults_parse_and_stay_in_range(void)
+{
+    EXPECT_OK(parse(""));
+    EXPECT_INT(config.training.steps, 1000);
+    EXPECT_INT(config.parallelism.data_parallel_shard_degree, -1);
+    EXPECT(config.validation.fraction == 0.05);
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n_rows; i++) {
+            const tess_option *row = &tables[t].rows[i];
+            char value[2048];
+            size_t n = strlen(tables[t].section);
+            EXPECT(strncmp(row->key, tables[t].section, n) == 0 && row->key[n] == '.');
+            /* What is shown can be given back. */
+            EXPECT_OK(tess_options_format(row, &config, value, sizeof(value)));
+            EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
+        }
+}
+
+static void values_of_every_type_are_read(void)
+{
+    EXPECT_OK(parse("training:\n  steps: 12_000\n  max_norm: 0.5\n  mixed_precision_param: float32\n"
+                    "data:\n  files: [a.txt, \"b c.jsonl\"]\n  shuffle: off\njob: {dump_folder: 'x y'}\noptimizer:\n"));
+    EXPECT_INT(config.training.steps, 12000);
+    EXPECT(config.training.max_norm == 0.5);
+    EXPECT_INT(config.training.mixed_precision_param, TESS_PRECISION_F32);
+    EXPECT_INT(config.data.files.n, 2);
+    EXPECT_TEXT(config.data.files.item[1], "b c.jsonl");
+    EXPECT(!config.data.shuffle);
+    EXPECT_TEXT(config.job.dump_folder, "x y");
+    EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
+    EXPECT_TEXT(config.data.files.item[1], "two");
+}
+
+static void mistakes_name_the_line_and_the_fix(void)
+{
+    EXPECT_FAILS(parse("training:\n  stepps: 3\n"), TESS_E_INVALID,
+                 "c.yaml:2: unknown key 'training.stepps': did you mean "
+                 "'training.steps'?");
+    EXPECT_FAILS(parse("optimiser:\n  lr: 3\n"), TESS_E_INVALID, "did you mean 'optimizer.lr'?");
+    EXPECT_FAILS(parse("training:\n  steps: many\n"), TESS_E_INVALID,
+                 "c.yaml:2: training.steps: 'many' is not a number");
+    EXPECT_FAILS(parse("training:\n  steps: 0\n"), TESS_E_INVALID, "0 is outside 1 .. 1000000000000");
+    EXPECT_FAILS(parse("training:\n  steps: nan\n"), TESS_E_INVALID, "not a number");
+    EXPECT_FAILS(parse("training: 3\n"), TESS_E_FORMAT, "'training' is a section");
+    EXPECT_FAILS(parse("- a\n"), TESS_E_FORMAT, "expected sections");
+    EXPECT_FAILS(parse("a: {b: {c: 1}}\n"), TESS_E_FORMAT, "expected a value");
+    EXPECT_FAILS(parse("training:\n  steps: [1\n"), TESS_E_FORMAT, "not valid YAML");
+    EXPECT_FAILS(parse("parallelism:\n  shard_strategy: zero3\n"), TESS_E_INVALID, "none|zero1|zero2|full|hybrid");
+    EXPECT_FAILS(tess_config_override(&config, "steps"), TESS_E_INVALID, "section.key=value");
+}
+
+static void relations_are_checked_for_the_world_size(void)
+{
+    const char *text =
+        "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 2, global_batch_size: 12}\n";
+    EXPECT_OK(parse(text));
+    EXPECT_OK(tess_config_check(&config, 6));
+    EXPECT_INT(config.parallelism.data_parallel_shard_degree, 6);
+    EXPECT_OK(parse(text));
+    EXPECT_FAILS(tess_config_check(&config, 4), TESS_E_INVALID, "6 micro-batches of training.local_batch_size=2");
+    EXPECT_OK(tess_config_override(&config, "parallelism.data_parallel_replicate_degree=4"));
+    EXPECT_FAILS(tess_config_check(&config, 6), TESS_E_INVALID, "4 replicas do not divide 6 ranks");
+    EXPECT_OK(parse("model: {config: m.json}\n"));
+    EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "data.files");
+    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
+    EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "keep one");
+}
+
+static const test_case cases[] = {
+    {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
+    {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
+    {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
+    {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,108 @@
+#include "support/test.h"
+
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "train/metrics.h"
+#include "train/tensorboard.h"
+
+static void masked_crc_gives_the_published_values(void)
+{
+    EXPECT_INT(tess_masked_crc32c("\x1a\x11"
+                                  "CRC test, one two",
+                                  19),
+               0x5794d08a);
+}
+
+static tess_step_report report_of(int64_t step)
+{
+    return (tess_step_report){.step = step,
+                              .steps = 9,
+                              .loss = 1.0 / (double)(step + 2),
+                              .grad_norm = 0.1,
+                              .lr = 1e-3,
+                              .n_tokens = 100 * step,
+                              .tps = 12.5,
+                              .log_line = true};
+}
+
+/* Lines of a run that stopped after step 2 and goes on: those of step 3 went with the crash. */
+static void resumed_runs_drop_the_lines_that_run_again(void)
+{
+    static tess_config config;
+    tess_metrics *metrics;
+    tess_mapping file;
+    char path[512];
+    snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
+    EXPECT_OK(tess_metrics_open(test_mem(), &config, 0, &metrics));
+    for (int64_t step = 1; step <= 3; step++) {
+        tess_step_report report = report_of(step);
+        EXPECT_OK(tess_metrics_step(metrics, &report));
+    }
+    tess_metrics_close(&metrics);
+    EXPECT_OK(tess_metrics_open(test_mem(), &config, 2, &metrics));
+    tess_step_report report = report_of(4);
+    EXPECT_OK(tess_metrics_step(metrics, &report));
+    tess_metrics_close(&metrics);
+
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "metrics.jsonl"));
+    EXPECT_OK(tess_os_map(path, &file));
+    static const int64_t expected[] = {1, 2, 4};
+    const char *at = (const char *)file.data;
+    for (int i = 0; i < 3; i++) {
+        const char *end = memchr(at, '\n', file.size);
+        json_t *line;
+        EXPECT_OK(tess_json_parse(at, (size_t)(end - at), "line", true, &line));
+        EXPECT_INT(json_integer_value(json_object_get(line, "step")), expected[i]);
+        /* The digits read back to the same bits. */
+        EXPECT(json_real_value(json_object_get(line, "loss")) == 1.0 / (double)(expected[i] + 2));
+        json_decref(line);
+        at = end + 1;
+    }
+    EXPECT_INT(at - (const char *)file.data, file.size);
+    tess_os_unmap(&file);
+}
+
+static void event_files_hold_framed_records(void)
+{
+    tess_tensorboard *board;
+    char command[600];
+    EXPECT_OK(tess_tensorboard_open(test_mem(), test_folder(), &board));
+    EXPECT_OK(tess_tensorboard_scalar(board, "loss", 300, 2.5f));
+    EXPECT_OK(tess_tensorboard_flush(board));
+    tess_tensorboard_close(&board);
+    snprintf(command, sizeof(command), "cat %s/events.out.tfevents.* > %s/all", test_folder(), test_folder());
+    EXPECT_INT(system(command), 0);
+    tess_mapping file;
+    snprintf(command, sizeof(command), "%s/all", test_folder());
+    EXPECT_OK(tess_os_map(command, &file));
+    size_t at = 0;
+    int n_records = 0;
+    while (at < file.size) {
+        uint64_t size;
+        uint32_t size_crc, crc;
+        EXPECT(at + 12 <= file.size);
+        memcpy(&size, file.data + at, 8);
+        memcpy(&size_crc, file.data + at + 8, 4);
+        EXPECT_INT(size_crc, tess_masked_crc32c(&size, 8));
+        EXPECT(at + 16 + size <= file.size);
+        memcpy(&crc, file.data + at + 12 + size, 4);
+        EXPECT_INT(crc, tess_masked_crc32c(file.data + at + 12, size));
+        if (n_records == 1) { /* wall time, step 300, then the summary of ten bytes and more */
+            const uint8_t *event = file.data + at + 12;
+            EXPECT(event[0] == 0x09 && event[9] == 0x10 && event[10] == 0xac && event[11] == 0x02 && event[12] == 0x2a);
+        }
+        at += 16 + size;
+        n_records++;
+    }
+    EXPECT_INT(n_records, 2);
+    tess_os_unmap(&file);
+}
+
+static const test_case cases[] = {
+    {"masked_crc_gives_the_published_values", masked_crc_gives_the_published_values, 0, 0},
+    {"resumed_runs_drop_the_lines_that_run_again", resumed_runs_drop_the_lines_that_run_again, 0, 0},
+    {"event_files_hold_framed_records", event_files_hold_framed_records, 0, 0},
+};
+TEST_MAIN(cases)
