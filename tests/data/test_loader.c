@@ -49,6 +49,7 @@ static tess_loader_options options_for(const char *const *files, int n_files)
                                  .micro_batch = 3,
                                  .seed = 11,
                                  .shuffle = true,
+                                 .repeat = true,
                                  .end = 1,
                                  .eos_id = -1,
                                  .bos_id = -1};
@@ -244,6 +245,36 @@ static void seek_to_a_cursor_goes_on_with_the_next_batch(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void shuffle_and_repeat_are_independent(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    tess_loader_options options = options_for(files, make_mixed(files));
+    uint64_t n_targets[4], pairs[4];
+    for (int k = 0; k < 4; k++) {
+        tess_loader *loader;
+        tess_micro_batch batch;
+        n_targets[k] = pairs[k] = 0;
+        options.shuffle = k & 1;
+        options.repeat = k & 2;
+        options.micro_batch = 1;
+        EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+        for (bool end = false;;) {
+            EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+            EXPECT_INT(end && options.repeat, 0);
+            if (end || batch.epoch > 0)
+                break;
+            n_targets[k] += (uint64_t)batch.n_targets;
+            pairs[k] += batch_pairs(&batch);
+        }
+        EXPECT(batch.epoch == (options.repeat ? 1 : 0));
+        tess_loader_destroy(&loader);
+        EXPECT_INT(n_targets[k], n_targets[0]);
+        EXPECT(pairs[k] == pairs[0]);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void the_seed_decides_the_order(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -307,7 +338,7 @@ static void training_and_validation_share_no_line_and_leave_none_out(void)
     EXPECT(text.size > 2 * 256 * 1024);
     const char *file = write_file("text.txt", text.data, text.size);
     tess_loader_options options = options_for(&file, 1);
-    options.shuffle = false;
+    options.shuffle = options.repeat = false;
     options.seq_len = 1000;
     options.end = 0.9;
     read_back(tokenizer, &options, &train, &n_bytes, &n_targets);
@@ -335,7 +366,7 @@ static void text_without_line_ends_still_comes_in_blocks(void)
         EXPECT_OK(tess_buffer_printf(&text, "\xe6\x97\xa5\xe6\x9c\xac %zu", text.size));
     const char *file = write_file("one-line.txt", text.data, text.size);
     tess_loader_options options = options_for(&file, 1);
-    options.shuffle = false;
+    options.shuffle = options.repeat = false;
     options.seq_len = 4096;
     read_back(tokenizer, &options, &back, &n_bytes, &n_targets);
     EXPECT_INT(back.size, text.size);
@@ -352,7 +383,7 @@ static void documents_of_jsonl_get_bos_and_eos(void)
     const char *file = write_file("d.jsonl", text, sizeof(text) - 1);
     tess_loader_options options = options_for(&file, 1);
     options.text_key = "body";
-    options.shuffle = false;
+    options.shuffle = options.repeat = false;
     options.seq_len = 40;
     options.micro_batch = 1;
     options.bos_id = 1; /* "!" */
@@ -468,6 +499,7 @@ static const test_case cases[] = {
     {"an_epoch_has_every_pair_of_tokens_once", an_epoch_has_every_pair_of_tokens_once, 0, 0},
     {"ranks_share_one_sequence_whatever_their_number", ranks_share_one_sequence_whatever_their_number, 0, 0},
     {"seek_to_a_cursor_goes_on_with_the_next_batch", seek_to_a_cursor_goes_on_with_the_next_batch, 0, 0},
+    {"shuffle_and_repeat_are_independent", shuffle_and_repeat_are_independent, 0, 0},
     {"the_seed_decides_the_order", the_seed_decides_the_order, 0, 0},
     {"training_and_validation_share_no_line_and_leave_none_out",
      training_and_validation_share_no_line_and_leave_none_out, 0, 0},

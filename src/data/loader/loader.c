@@ -133,10 +133,10 @@ static void next_window(const tess_loader *loader, uint64_t *epoch, uint64_t *in
     ++*epoch;
 }
 
-/* No rows are left: without shuffle the data are visited once. */
+/* No rows are left. */
 static bool at_end(const tess_loader *loader)
 {
-    return !loader->options.shuffle && loader->cursor.epoch > 0;
+    return !loader->options.repeat && loader->cursor.epoch > 0;
 }
 
 /* Makes the cursor's window current, and has the one behind it read ahead. */
@@ -156,7 +156,7 @@ static tess_status need_window(tess_loader *loader)
     }
     loader->current = 1 - loader->current;
     next_window(loader, &epoch, &index);
-    if (loader->options.shuffle || epoch == 0)
+    if (loader->options.repeat || epoch == 0)
         ask(r, &loader->windows[1 - loader->current], epoch, index);
     return TESS_OK;
 }
@@ -179,7 +179,7 @@ static tess_status settle(tess_loader *loader)
                    loader->blocks.files[0].path);
         loader->cursor.row -= n_rows;
         /* An epoch of one window has the same documents, so as many rows, every time. */
-        if (loader->n_windows == 1 && loader->options.shuffle) {
+        if (loader->n_windows == 1 && loader->options.repeat) {
             loader->cursor.epoch += loader->cursor.row / n_rows;
             loader->cursor.row %= n_rows;
         }

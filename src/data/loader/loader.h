@@ -1,10 +1,22 @@
 /* The canonical batch: micro-batches as a function of the data and the config alone.
  *
- * Files are cut into blocks of about 256 KiB at document ends (jsonl) or line ends (plain text); an epoch visits the
- * blocks in a permuted order, 64 at a time (a window); a window's documents are tokenized, packed into rows of seq_len
- * tokens, and its rows visited in a permuted order. All orders come from tess_rng_permute(seed, epoch): no index array.
- * A thread reads and tokenizes one window ahead. Rank and world arrive as integers: rank r of W takes micro-batches g
- * with g % W == r. */
+ * Files are cut into blocks of about 256 KiB at document ends (jsonl) or line ends (plain text; without a line end for
+ * 256 KiB, at a character). An epoch visits the blocks in a permuted order, 64 at a time: a window. A window's
+ * documents (a line of jsonl; a block of plain text) are tokenized and packed (packing/packing.h) into rows of seq_len
+ * tokens, the last of them padded with eos (or 0) without targets, and its rows are visited in a permuted order.
+ * Micro-batch g takes rows g * micro_batch and on, across windows and epochs. So every token of an epoch is a target
+ * once, except the first of each document, and no sequence crosses documents.
+ *
+ * All orders come from tess_rng_permute(seed, epoch): no index array. A window is a pure function of (data, options,
+ * epoch, number), so any row can be found again from a cursor; only one window and the next are in memory (tokens of 16
+ * MiB of text each). A thread reads and tokenizes the next one. Rank and world arrive as integers: rank r of W takes
+ * micro-batches g with g % W == r.
+ *
+ * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
+ * filled up with rows without targets. Text is taken as tess_encode takes it (invalid UTF-8 is U+FFFD; specials such as
+ * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; else each must be an object with a string
+ * text_key, of at most 64 MiB.
+ */
 #ifndef TESS_DATA_LOADER_H
 #define TESS_DATA_LOADER_H
 
@@ -40,14 +52,20 @@ typedef struct tess_micro_batch {
 
 typedef struct tess_loader tess_loader;
 
-/* TESS_E_INVALID: no files, an empty file, a file too short for one row of two tokens. Tokenizer borrowed. */
+/* Reads the first window. TESS_E_INVALID: no files, an empty file, a file of one byte, a part begin..end without a
+ * whole line in any file, text without a pair of tokens. TESS_E_NOT_FOUND, TESS_E_IO: the file is named. TESS_E_FORMAT:
+ * a bad line of jsonl, by file and line. Tokenizer borrowed, the rest copied. */
 tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
                                tess_loader **loader);
 void tess_loader_destroy(tess_loader **loader);
 
-/* Skips `skip` micro-batches (those of other ranks), then returns the next one. Without shuffle: *end is set after the
+/* Later windows can fail as the first can; a file whose size changed since is TESS_E_IO.
+ *
+ * Skips `skip` micro-batches (those of other ranks), then returns the next one. Without repeat: *end is set after the
  * last. The batch's text is the same whatever was skipped. */
 tess_status tess_loader_next(tess_loader *loader, int64_t skip, tess_micro_batch *batch, bool *end);
+/* Where the next call would read: seek to it, in this process or another with the same data and options, and the same
+ * micro-batches follow. TESS_E_INVALID: a window that the data do not have. */
 void tess_loader_cursor(const tess_loader *loader, tess_data_cursor *cursor);
 tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor);
 
