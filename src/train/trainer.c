@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "device/peak.h"
+#include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_internal.h"
 #include "tessera/comm.h"
 
@@ -135,7 +136,9 @@ static tess_status build_sharding(tess_trainer *t)
     tess_fsdp_set_stream(t->fsdp, t->stream);
     TESS_TRY(add_units(t));
     TESS_TRY_CTX(fill_weights(t), "weights");
-    return tess_adamw_create(t->fsdp, &adamw, &t->adamw);
+    TESS_TRY(tess_adamw_create(t->fsdp, &adamw, &t->adamw));
+    tess_adamw_set_stream(t->adamw, t->stream);
+    return TESS_OK;
 }
 
 static tess_status build_executor(tess_trainer *t)
