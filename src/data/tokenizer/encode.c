@@ -95,8 +95,9 @@ static tess_status encode_piece(void *context, const char *piece, size_t size)
     }
     size_t before = ids->size;
     TESS_TRY(tess_bpe_encode(bpe, &encoder->bpe, piece, size, ids));
-    if (ids->size - before <= TESS_WORD_IDS)
-        tess_word_put(slot, piece, size, hash, ids->data + before, ids->size - before);
+    size_t n = ids->size - before;
+    if (n > 0 && n <= TESS_WORD_IDS)
+        tess_word_put(slot, piece, size, hash, ids->data + before, n);
     return TESS_OK;
 }
 
