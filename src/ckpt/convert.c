@@ -169,7 +169,7 @@ static tess_status describe(convert *c)
             tess_st_tensor as;
             tess_st_entry entry = {.name = c->tensors[i].name, .dtype = *c->options->dtype};
             TESS_TRY(tess_st_describe(&entry, &as));
-            strcpy(c->tensors[i].dtype_text, as.dtype_text);
+            memcpy(c->tensors[i].dtype_text, as.dtype_text, sizeof(as.dtype_text));
         } else if (c->tensors[i].dtype_text[0] == 'F' || c->tensors[i].dtype_text[0] == 'C') {
             tess_convert_report(c->options, "tensor '%s' stays %s", c->tensors[i].name, c->tensors[i].dtype_text);
         }

@@ -256,7 +256,7 @@ tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor)
     TESS_CHECK(number >= 0 && entry->shape.n_dims >= 0 && entry->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
                "tensor '%s': no such dtype or shape", entry->name);
     *tensor = (tess_st_tensor){.name = entry->name, .n_dims = entry->shape.n_dims};
-    strcpy(tensor->dtype_text, tess_st_dtype_text(number));
+    snprintf(tensor->dtype_text, sizeof(tensor->dtype_text), "%s", tess_st_dtype_text(number));
     for (int d = 0; d < entry->shape.n_dims; d++)
         tensor->dim[d] = entry->shape.dim[d];
     return TESS_OK;

@@ -1,4 +1,5 @@
 /* One safetensors file: the reference reader's rules in its order, then lookup by name. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,7 +151,7 @@ static tess_status fill_tensors(tess_st_reader *r, const uint8_t *data)
                               .data = data + raw->begin,
                               .bytes = raw->end - raw->begin,
                               .file = r->path};
-        strcpy(t->dtype_text, tess_st_dtype_text(raw->dtype));
+        snprintf(t->dtype_text, sizeof(t->dtype_text), "%s", tess_st_dtype_text(raw->dtype));
         for (int d = 0; d < raw->n_dims; d++)
             t->dim[d] = (int64_t)raw->dim[d];
     }
