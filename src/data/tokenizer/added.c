@@ -176,40 +176,56 @@ static bool stands_alone(const char *text, size_t size, size_t begin, size_t end
     return true;
 }
 
-const tess_added *tess_added_find(const tess_added_set *set, const tess_trie *trie, const char *text, size_t size,
-                                  size_t from, size_t floor, size_t *begin, size_t *end, size_t *next)
+/* End of the space at text[from...); spaces are looked at once, however many matches lie in them. */
+static size_t skip_space(tess_added_scan *scan, size_t from)
 {
-    if (!trie->any)
-        return NULL;
-    for (size_t i = from; i < size; i++) {
-        if (trie->root[(unsigned char)text[i]] == 0)
+    if (from >= scan->space_begin && from < scan->space_end)
+        return scan->space_end;
+    size_t at = from;
+    while (at < scan->size) {
+        uint32_t c = 0;
+        int length = tess_utf8_decode((const uint8_t *)scan->text + at, scan->size - at, &c);
+        if (!tess_is_space(c))
+            break;
+        at += (size_t)length;
+    }
+    scan->space_begin = from;
+    scan->space_end = at;
+    return at;
+}
+
+/* Where the space in front of text[at] starts, but not before the end of the last match. */
+static size_t skip_space_back(const tess_added_scan *scan, size_t at)
+{
+    while (at > scan->floor) {
+        uint32_t c;
+        size_t begin = previous(scan->text, at, &c);
+        if (begin < scan->floor || !tess_is_space(c))
+            break;
+        at = begin;
+    }
+    return at;
+}
+
+const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end)
+{
+    for (size_t i = scan->from; scan->trie->any && i < scan->size; i++) {
+        if (scan->trie->root[(unsigned char)scan->text[i]] == 0)
             continue;
-        int32_t index = longest(trie, text + i, size - i);
+        int32_t index = longest(scan->trie, scan->text + i, scan->size - i);
         if (index < 0)
             continue;
-        const tess_added *token = &set->tokens[index];
-        size_t a = i, b = i + token->pattern.size;
-        if (token->single_word && !stands_alone(text, size, a, b)) {
-            i = b - 1;
+        const tess_added *token = &scan->set->tokens[index];
+        size_t after = i + token->pattern.size;
+        if (token->single_word && !stands_alone(scan->text, scan->size, i, after)) {
+            i = after - 1;
             continue;
         }
-        /* Matches are looked for right behind the pattern, even in space that it swallows: as HF tokenizers does. */
-        *next = b;
-        uint32_t c = 0;
-        while (token->lstrip && a > floor) {
-            size_t before = previous(text, a, &c);
-            if (before < floor || !tess_is_space(c))
-                break;
-            a = before;
-        }
-        while (token->rstrip && b < size) {
-            int length = tess_utf8_decode((const uint8_t *)text + b, size - b, &c);
-            if (!tess_is_space(c))
-                break;
-            b += (size_t)length;
-        }
-        *begin = a;
-        *end = b;
+        /* The next match is looked for right behind the pattern, even in space that it swallows: as HF tokenizers does.
+         */
+        scan->from = after;
+        *begin = token->lstrip ? skip_space_back(scan, i) : i;
+        *end = scan->floor = token->rstrip ? skip_space(scan, after) : after;
         return token;
     }
     return NULL;

@@ -118,16 +118,14 @@ static tess_status encode_raw(tess_encoder *encoder, const char *text, size_t si
 {
     const tess_tokenizer *t = encoder->tokenizer;
     TESS_TRY(tess_normalize(&t->normalizer, &encoder->norm, text, size, &text, &size));
-    size_t floor = 0, from = 0, begin, end;
-    const tess_added *token;
-    while ((token = tess_added_find(&t->added, &t->added.normalized, text, size, from, floor, &begin, &end, &from)) !=
-           NULL) {
-        if (floor < begin)
-            TESS_TRY(encode_plain(encoder, text + floor, begin - floor, at_start && floor == 0));
+    tess_added_scan scan = {.set = &t->added, .trie = &t->added.normalized, .text = text, .size = size};
+    size_t done = 0, begin, end;
+    for (const tess_added *token; (token = tess_added_next(&scan, &begin, &end)) != NULL; done = end) {
+        if (done < begin)
+            TESS_TRY(encode_plain(encoder, text + done, begin - done, at_start && done == 0));
         TESS_TRY(tess_ids_append(encoder->ids, token->id));
-        floor = end;
     }
-    return floor < size ? encode_plain(encoder, text + floor, size - floor, at_start && floor == 0) : TESS_OK;
+    return done < size ? encode_plain(encoder, text + done, size - done, at_start && done == 0) : TESS_OK;
 }
 
 tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bool add_special, tess_ids *ids)
@@ -144,16 +142,15 @@ tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bo
     }
     for (int i = 0; add_special && i < t->special.n_before; i++)
         TESS_TRY(tess_ids_append(ids, t->special.before[i]));
-    size_t floor = 0, from = 0, begin, end;
-    const tess_added *token;
-    while ((token = tess_added_find(&t->added, &t->added.raw, text, size, from, floor, &begin, &end, &from)) != NULL) {
-        if (floor < begin)
-            TESS_TRY(encode_raw(encoder, text + floor, begin - floor, floor == 0));
+    tess_added_scan scan = {.set = &t->added, .trie = &t->added.raw, .text = text, .size = size};
+    size_t done = 0, begin, end;
+    for (const tess_added *token; (token = tess_added_next(&scan, &begin, &end)) != NULL; done = end) {
+        if (done < begin)
+            TESS_TRY(encode_raw(encoder, text + done, begin - done, done == 0));
         TESS_TRY(tess_ids_append(ids, token->id));
-        floor = end;
     }
-    if (floor < size)
-        TESS_TRY(encode_raw(encoder, text + floor, size - floor, floor == 0));
+    if (done < size)
+        TESS_TRY(encode_raw(encoder, text + done, size - done, done == 0));
     for (int i = 0; add_special && i < t->special.n_after; i++)
         TESS_TRY(tess_ids_append(ids, t->special.after[i]));
     return TESS_OK;

@@ -103,10 +103,20 @@ typedef struct tess_added_set {
 tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
                             const tess_normalizer *normalizer);
 void tess_added_free(tess_added_set *set);
-/* The first match at or after `from` (*begin..*end with the space it swallows; `floor`: where the last one ended).
- * *next: where to look on. NULL: none. */
-const tess_added *tess_added_find(const tess_added_set *set, const tess_trie *trie, const char *text, size_t size,
-                                  size_t from, size_t floor, size_t *begin, size_t *end, size_t *next);
+
+/* Going through a text for the patterns of a trie. */
+typedef struct tess_added_scan {
+    const tess_added_set *set;
+    const tess_trie *trie;
+    const char *text;
+    size_t size;
+    size_t from;                   /* where to look next */
+    size_t floor;                  /* end of the last match */
+    size_t space_begin, space_end; /* a run of space seen last */
+} tess_added_scan;
+
+/* The next match, *begin..*end with the space that it swallows; NULL: none. */
+const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end);
 
 /* ---- Pre-tokenizer
  * --------------------------------------------------------------------------------------------------- */
