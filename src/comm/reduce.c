@@ -1,11 +1,12 @@
 #include "comm/reduce.h"
+#include "comm/reduce_loops.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    BLOCK = 1024, /* elements at a time: a tree over 128 ranks works in 32 KiB, which the first-level cache holds */
-    MAX_DEPTH = 8
+    BLOCK = 1024,  /* elements at a time: what is at work at once stays in the first-level cache */
+    MAX_DEPTH = 14 /* blocks: a tree over 128 ranks has six levels above its pairs, two blocks each, and the result */
 };
 
 /* ---- 16-bit floats
@@ -58,14 +59,50 @@ static inline uint16_t f16_of(float x)
     return (uint16_t)(sign | ((u - 0x38000000 + 0xfff + ((u >> 13) & 1)) >> 13));
 }
 
+static void widen_bf16(const uint16_t *x, float *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = float_of((uint32_t)x[i] << 16);
+}
+
+static void narrow_bf16(const float *x, uint16_t *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = bf16_of(x[i]);
+}
+
+static void add_f32(const float *a, const float *b, float *y, size_t n, bool accumulate)
+{
+    if (accumulate)
+        for (size_t i = 0; i < n; i++)
+            y[i] = (a[i] + b[i]) + y[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = a[i] + b[i];
+}
+
+static void add_bf16(const uint16_t *a, const uint16_t *b, float *y, size_t n, bool accumulate)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = float_of((uint32_t)a[i] << 16) + float_of((uint32_t)b[i] << 16);
+        y[i] = accumulate ? sum + y[i] : sum;
+    }
+}
+
+static const tess_reduce_loops plain_loops = {widen_bf16, narrow_bf16, add_f32, add_bf16};
+
+static const tess_reduce_loops *loops(void)
+{
+    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    return wide ? &tess_reduce_loops_avx512 : &plain_loops;
+}
+
 static void load_f32(const void *x, tess_dtype dtype, float *restrict y, size_t n)
 {
     if (dtype == TESS_F32) {
         memcpy(y, x, n * sizeof(float));
     } else if (dtype == TESS_BF16) {
-        const uint16_t *h = x;
-        for (size_t i = 0; i < n; i++)
-            y[i] = float_of((uint32_t)h[i] << 16);
+        loops()->widen_bf16(x, y, n);
     } else {
         const uint16_t *h = x;
         for (size_t i = 0; i < n; i++)
@@ -78,9 +115,7 @@ static void store_f32(const float *x, void *y, tess_dtype dtype, size_t n)
     if (dtype == TESS_F32) {
         memcpy(y, x, n * sizeof(float));
     } else if (dtype == TESS_BF16) {
-        uint16_t *h = y;
-        for (size_t i = 0; i < n; i++)
-            h[i] = bf16_of(x[i]);
+        loops()->narrow_bf16(x, y, n);
     } else {
         uint16_t *h = y;
         for (size_t i = 0; i < n; i++)
@@ -132,42 +167,41 @@ static const void *element(const void *x, tess_dtype dtype, size_t i)
     return (const uint8_t *)x + i * tess_dtype_size(dtype);
 }
 
-/* Sum of two leaves, converted on the way. */
-static void add_leaves(const void *a, const void *b, tess_dtype dtype, float *y, size_t n)
+/* y = sum of two leaves, converted on the way (+ y). */
+static void add_leaves(const void *a, const void *b, tess_dtype dtype, float *y, size_t n, bool accumulate)
 {
     if (dtype == TESS_F32) {
-        const float *p = a, *q = b;
-        for (size_t i = 0; i < n; i++)
-            y[i] = p[i] + q[i];
+        loops()->add_f32(a, b, y, n, accumulate);
     } else if (dtype == TESS_BF16) {
-        const uint16_t *p = a, *q = b;
-        for (size_t i = 0; i < n; i++)
-            y[i] = float_of((uint32_t)p[i] << 16) + float_of((uint32_t)q[i] << 16);
+        loops()->add_bf16(a, b, y, n, accumulate);
     } else {
         const uint16_t *p = a, *q = b;
-        for (size_t i = 0; i < n; i++)
-            y[i] = float_of_f16(p[i]) + float_of_f16(q[i]);
+        for (size_t i = 0; i < n; i++) {
+            float sum = float_of_f16(p[i]) + float_of_f16(q[i]);
+            y[i] = accumulate ? sum + y[i] : sum;
+        }
     }
 }
 
-/* scratch[0] gets the tree over x[0 .. n_inputs), elements from `at` on. Deeper levels use the blocks behind it. */
-static void tree_block(const void *const *x, int n_inputs, tess_dtype dtype, size_t at, size_t n,
-                       float (*scratch)[BLOCK])
+/* y gets the tree over x[0 .. n_inputs), elements from `at` on (+ y). The levels below work in the blocks of scratch.
+ */
+static void tree_block(const void *const *x, int n_inputs, tess_dtype dtype, size_t at, size_t n, float *y,
+                       float (*scratch)[BLOCK], bool accumulate)
 {
-    if (n_inputs == 1) {
-        load_f32(element(x[0], dtype, at), dtype, scratch[0], n);
-        return;
-    }
     if (n_inputs == 2) {
-        add_leaves(element(x[0], dtype, at), element(x[1], dtype, at), dtype, scratch[0], n);
-        return;
+        add_leaves(element(x[0], dtype, at), element(x[1], dtype, at), dtype, y, n, accumulate);
+    } else if (n_inputs > 2) {
+        int half = largest_power_below(n_inputs);
+        tree_block(x, half, dtype, at, n, scratch[0], scratch + 1, false);
+        tree_block(x + half, n_inputs - half, dtype, at, n, scratch[1], scratch + 2, false);
+        loops()->add_f32(scratch[0], scratch[1], y, n, accumulate);
+    } else if (!accumulate) {
+        load_f32(element(x[0], dtype, at), dtype, y, n);
+    } else {
+        load_f32(element(x[0], dtype, at), dtype, scratch[0], n);
+        for (size_t i = 0; i < n; i++)
+            y[i] = scratch[0][i] + y[i];
     }
-    int half = largest_power_below(n_inputs);
-    tree_block(x, half, dtype, at, n, scratch);
-    tree_block(x + half, n_inputs - half, dtype, at, n, scratch + 1);
-    const float *b = scratch[1];
-    for (size_t i = 0; i < n; i++)
-        scratch[0][i] += b[i];
 }
 
 void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate)
@@ -175,13 +209,7 @@ void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, 
     _Alignas(64) float scratch[MAX_DEPTH][BLOCK];
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t count = n - at < BLOCK ? n - at : BLOCK;
-        tree_block(x, n_inputs, dtype, at, count, scratch);
-        float *y = out + at;
-        if (accumulate)
-            for (size_t i = 0; i < count; i++)
-                y[i] = scratch[0][i] + y[i];
-        else
-            memcpy(y, scratch[0], count * sizeof(float));
+        tree_block(x, n_inputs, dtype, at, count, out + at, scratch, accumulate);
     }
 }
 
@@ -190,7 +218,7 @@ static void reduce_floats(const void *const *x, int n_inputs, tess_dtype dtype, 
     _Alignas(64) float scratch[MAX_DEPTH][BLOCK];
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t count = n - at < BLOCK ? n - at : BLOCK;
-        tree_block(x, n_inputs, dtype, at, count, scratch);
+        tree_block(x, n_inputs, dtype, at, count, scratch[0], scratch + 1, false);
         if (average)
             for (size_t i = 0; i < count; i++)
                 scratch[0][i] /= (float)n_inputs;

@@ -310,7 +310,80 @@ static void counts_beyond_32_bits_work(void)
     tess_runtime_destroy(&rt);
 }
 
+/* ---- The arithmetic itself ------------------------------------------------------------------------------------------
+ */
+static void trees_of_any_width_are_the_serial_tree(void)
+{
+    enum { N = 1500, MOST = 128 };
+    static float x[MOST][N], out[N], leaves[MOST];
+    static uint16_t h[MOST][N];
+    const void *rows[MOST], *halves[MOST];
+    for (int r = 0; r < MOST; r++) {
+        fill(x[r], TESS_F32, 0, N, r, 5);
+        tess_convert_values(x[r], TESS_F32, h[r], TESS_BF16, N);
+        rows[r] = x[r];
+        halves[r] = h[r];
+    }
+    for (int W = 1; W <= MOST; W++) {
+        for (int i = 0; i < N; i++)
+            out[i] = 3;
+        tess_reduce_tree_f32(rows, W, TESS_F32, out, N, W % 2 == 0);
+        for (int i = 0; i < N; i += 37) {
+            for (int r = 0; r < W; r++)
+                leaves[r] = x[r][i];
+            float want = serial_tree(leaves, W);
+            want = W % 2 == 0 ? want + 3 : want;
+            EXPECT_SAME(&out[i], &want, 1);
+        }
+        tess_reduce_tree_f32(halves, W, TESS_BF16, out, N, false);
+        for (int i = 0; i < N; i += 37) {
+            for (int r = 0; r < W; r++)
+                tess_convert_values(&h[r][i], TESS_BF16, &leaves[r], TESS_F32, 1);
+            float want = serial_tree(leaves, W);
+            EXPECT_SAME(&out[i], &want, 1);
+        }
+    }
+}
+
+/* Every 16-bit value survives; between two neighbours the nearer one is taken, in the middle the even one. */
+static void check_rounding(tess_dtype dtype, uint32_t infinity)
+{
+    for (uint32_t bits = 0; bits < infinity; bits++) {
+        uint16_t pair[2] = {(uint16_t)bits, (uint16_t)(bits + 1)}, got[8];
+        float exact[2], x[8];
+        tess_convert_values(pair, dtype, exact, TESS_F32, 2);
+        if (bits + 1 == infinity) /* the step beyond the largest number is as long as the one before it */
+            exact[1] = dtype == TESS_BF16 ? INFINITY : 65536;
+        float middle = dtype == TESS_BF16 && bits + 1 == infinity ? 0x1.ffp127f : exact[0] + (exact[1] - exact[0]) / 2;
+        x[0] = exact[0];
+        x[1] = nextafterf(middle, -INFINITY);
+        x[2] = middle;
+        x[3] = nextafterf(middle, INFINITY);
+        for (int i = 0; i < 4; i++)
+            x[4 + i] = -x[i];
+        tess_convert_values(x, TESS_F32, got, dtype, 8);
+        uint16_t want[4] = {pair[0], pair[0], bits % 2 == 0 ? pair[0] : pair[1], pair[1]};
+        for (int i = 0; i < 8; i++)
+            if (got[i] != (uint16_t)(want[i % 4] | (i >= 4 ? 0x8000 : 0)))
+                test_fail(__FILE__, __LINE__, "%s of %a is %04x, expected %04x", tess_dtype_name(dtype), (double)x[i],
+                          got[i], want[i % 4] | (i >= 4 ? 0x8000 : 0));
+    }
+    float nan[2] = {NAN, -NAN}, back[2];
+    uint16_t kept[2];
+    tess_convert_values(nan, TESS_F32, kept, dtype, 2);
+    tess_convert_values(kept, dtype, back, TESS_F32, 2);
+    EXPECT(isnan(back[0]) && isnan(back[1]));
+}
+
+static void halves_round_to_nearest_even(void)
+{
+    check_rounding(TESS_BF16, 0x7f80);
+    check_rounding(TESS_F16, 0x7c00);
+}
+
 static const test_case cases[] = {
+    {"trees_of_any_width_are_the_serial_tree", trees_of_any_width_are_the_serial_tree, 0, 0},
+    {"halves_round_to_nearest_even", halves_round_to_nearest_even, 0, 0},
     {"reductions_are_the_serial_tree", reductions_are_the_serial_tree, -1, 0},
     {"nan_wins_extrema", nan_wins_extrema, -1, 0},
     {"moves_bring_every_element_home", moves_bring_every_element_home, -1, 0},

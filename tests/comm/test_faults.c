@@ -249,7 +249,7 @@ static int hang(void *context)
         return 1;
     tess_runtime_phase(rt, "asleep", -1, -1);
     if (tess_runtime_rank(rt) == 1)
-        return 5;
+        _exit(5);
     for (;;)
         pause();
 }
@@ -272,7 +272,7 @@ static int sleep_long(void *context)
         return 1;
     tess_runtime_phase(rt, "asleep", -1, -1);
     sleep(30);
-    return 0;
+    _exit(0);
 }
 
 static void a_job_that_takes_too_long_is_ended(void)

@@ -80,6 +80,7 @@ static void slices_keep_the_meshs_order(void)
                                       : "mesh 2 x 2 (pp, tp)\n  pp 0: ranks 2 3\n  pp 1: ranks 6 7");
     EXPECT_OK(tess_mesh_slice(slice, (const char *[]){"tp"}, 1, &line));
     EXPECT_INT(sum_of_ranks(tess_mesh_all(line), me), me / 2 * 4 + 1);
+    tess_mesh_destroy(&line);
     EXPECT_FAILS(tess_mesh_slice(mesh, (const char *[]){"cp"}, 1, &line), TESS_E_INVALID,
                  "no axis 'cp'; the mesh has pp dp tp");
     EXPECT_FAILS(tess_mesh_slice(mesh, (const char *[]){"tp", "tp"}, 2, &line), TESS_E_INVALID, "named twice");

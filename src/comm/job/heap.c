@@ -39,7 +39,8 @@ static bool replace(tess_job_header *h, uint32_t index, const tess_job_hole *wit
     if (h->n_holes - 1 + n > JOB_HEAP_HOLES)
         return false;
     memmove(&h->holes[index + n], &h->holes[index + 1], (h->n_holes - index - 1) * sizeof(h->holes[0]));
-    memcpy(&h->holes[index], with, n * sizeof(h->holes[0]));
+    for (uint32_t i = 0; i < n; i++)
+        h->holes[index + i] = with[i];
     h->n_holes += n - 1;
     return true;
 }
