@@ -68,6 +68,18 @@ static void pack_rows(const plan *p, int64_t row, int64_t rows, int64_t k_begin,
                       to + (size_t)(i * k_rows + q * e->tile_rows) * e->packed_size);
 }
 
+/* Asks for what the next tiles need while this one is summed: its part of C, and part `index` of `n` of the panel of B
+ * that follows. */
+static void prefetch(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, const char *next_b, size_t bytes,
+                     int64_t index, int64_t n)
+{
+    size_t size = tess_dtype_size(g->c_dtype);
+    for (int64_t r = 0; r < rows; r++)
+        __builtin_prefetch((char *)g->c + (size_t)((i + r) * g->ldc + j) * size, 1);
+    for (size_t at = bytes * (size_t)index / (size_t)n; at < bytes * (size_t)(index + 1) / (size_t)n; at += 64)
+        __builtin_prefetch(next_b + at, 0, 2);
+}
+
 /* Tiles of one block of rows and panels [begin, end) of the slab. `a_packed` says that A's only block of k is there. */
 static void multiply_run(const plan *p, int64_t block, int64_t begin, int64_t end, bool a_packed, char *work)
 {
@@ -79,6 +91,7 @@ static void multiply_run(const plan *p, int64_t block, int64_t begin, int64_t en
     for (int64_t kb = 0; kb < p->n_k_blocks; kb++) {
         int64_t k_begin = kb * e->k_block, k = min64(e->k_block, g->k - k_begin);
         int64_t k_padded = divide_up(k, e->k_step) * e->k_step;
+        size_t b_bytes = (size_t)(k_padded * e->tile_columns) * e->packed_size;
         bool last = kb == p->n_k_blocks - 1, add = kb > 0 || g->accumulate;
         if (!a_packed)
             pack_rows(p, row, rows, k_begin, k, a);
@@ -95,6 +108,9 @@ static void multiply_run(const plan *p, int64_t block, int64_t begin, int64_t en
                 float *sum = sums + tile * e->tile_rows * e->tile_columns;
                 if (kb == 0 && g->accumulate)
                     e->load(g, row + i, j, tile_rows, columns, sum);
+                if (last)
+                    prefetch(g, row + i, j, tile_rows, b + p->k_padded * e->tile_columns * e->packed_size,
+                             p->shared && panel + 1 < end ? b_bytes : 0, t, divide_up(rows, e->tile_rows));
                 e->multiply(a + (size_t)(i * k_padded) * e->packed_size, b, k_padded, tile_rows, columns, add, sum);
                 if (last)
                     e->store(g, row + i, j, tile_rows, columns, sum);
