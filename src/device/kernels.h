@@ -43,14 +43,15 @@ typedef struct tess_attention_seq {
 /* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]: online softmax over key blocks of TESS_ATTENTION_BLOCK
  * keys counted from the sequence's first key, so a row's bits depend on its own keys only, not on how many queries run
  * with it. With window > 0 a query at position p sees keys p-window+1 .. p. No T x T matrix exists. lse[t,h] = log sum
- * exp (float). */
+ * exp (float). BF16: probabilities (backward: dS too) are rounded to bf16 before they meet another matrix. Keys and
+ * values are finite: a NaN in a later row of a sequence may reach earlier ones. */
 enum { TESS_ATTENTION_BLOCK = 64 };
 typedef struct tess_attention {
     int64_t n_seqs;
     const tess_attention_seq *seqs;
     int64_t n_heads, n_kv_heads, head_size; /* head_size: any, fast when a multiple of 32 up to 256 */
     int64_t window;                         /* 0: none */
-    float scale;
+    float scale; /* > 0 */
     const void *q;
     void *out;
     int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
