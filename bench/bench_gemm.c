@@ -44,7 +44,7 @@ static const shape shapes[] = {
     {"decode", 1, 4096, 4096, false, true, TESS_F32, TESS_F32},
 };
 
-static void fail(void)
+static _Noreturn void fail(void)
 {
     fprintf(stderr, "bench_gemm: %s\n", tess_error_message());
     exit(1);
