@@ -51,7 +51,7 @@ typedef struct tess_attention {
     const tess_attention_seq *seqs;
     int64_t n_heads, n_kv_heads, head_size; /* head_size: any, fast when a multiple of 32 up to 256 */
     int64_t window;                         /* 0: none */
-    float scale; /* > 0 */
+    float scale;                            /* > 0 */
     const void *q;
     void *out;
     int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
