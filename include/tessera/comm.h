@@ -9,8 +9,10 @@
  *
  * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called
  * different things; the message names who and what), TESS_E_PEER_LOST (a rank died; names rank, signal or exit code and
- * its last operation), TESS_E_TIMEOUT (names the ranks that did not come). After the last three the team is broken:
- * further calls return the same error. Not thread-safe per team; distinct teams may be used from distinct threads. */
+ * its last operation, or that it left the job), TESS_E_TIMEOUT (names the ranks that did not come), TESS_E_CANCELLED (a
+ * rank gave an operation up; names it). After the last four the team is broken: further calls return the same error. A
+ * rank has at most 15 collectives of a team in flight: the next call first waits for the oldest.
+ * Not thread-safe per team; distinct teams may be used from distinct threads. */
 #ifndef TESSERA_COMM_H
 #define TESSERA_COMM_H
 
@@ -87,8 +89,9 @@ typedef struct tess_piece {
 } tess_piece;
 
 /* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.
- * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied. The
- * pieces are borrowed until the work completes. */
+ * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied; this
+ * call itself writes them, so when a rank makes it no rank may still read the old content. The pieces are borrowed until
+ * the work completes. */
 TESS_API tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtype in_dtype, void *full,
                                             tess_dtype out_dtype, const tess_piece *pieces, size_t n_pieces,
                                             tess_work **work);
