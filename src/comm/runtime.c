@@ -175,7 +175,7 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
     rt->n_threads = n_threads > 0 ? n_threads : cores / rt->world > 1 ? cores / rt->world : 1;
     /* With a core for each rank a short look is worth more than a sleep; without, it takes the core from the one that
      * is waited for. */
-    rt->n_spins = rt->world <= cores ? 2000 : 20;
+    rt->n_spins = rt->world <= cores ? 300 : 20;
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
     rt->kernels = options->kernels;
     rt->program = tess_program_find();
