@@ -174,7 +174,9 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
     int cores = tess_os_cores(), n_threads = options->n_threads;
     rt->n_threads = n_threads > 0 ? n_threads : cores / rt->world > 1 ? cores / rt->world : 1;
     /* With a core for each rank a short look is worth more than a sleep; without, it takes the core from the one that
-     * is waited for. */
+     * is waited for. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside
+     * other work 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to
+     * themselves 1.0 us with any of them. 300 keeps some of the look for ranks that come a little apart. */
     rt->n_spins = rt->world <= cores ? 300 : 20;
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
     rt->kernels = options->kernels;
