@@ -89,9 +89,9 @@ typedef struct tess_piece {
 } tess_piece;
 
 /* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.
- * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied; this
- * call itself writes them, so when a rank makes it no rank may still read the old content. The pieces are borrowed until
- * the work completes. */
+ * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied;
+ * this call itself writes them, so when a rank makes it no rank may still read the old content. The pieces are borrowed
+ * until the work completes. */
 TESS_API tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtype in_dtype, void *full,
                                             tess_dtype out_dtype, const tess_piece *pieces, size_t n_pieces,
                                             tess_work **work);

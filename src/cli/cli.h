@@ -1,5 +1,6 @@
 /* The command line: one file per subcommand, its flags in a table, no logic of its own.
- * Exit codes: 0 done, 1 failed, 2 bad input (nothing was written) or a full disk (nothing was lost), 130 interrupted, 128+n killed by signal n. */
+ * Exit codes: 0 done, 1 failed, 2 bad input (nothing was written) or a full disk (nothing was lost), 130 interrupted,
+ * 128+n killed by signal n. */
 #ifndef TESS_CLI_CLI_H
 #define TESS_CLI_CLI_H
 

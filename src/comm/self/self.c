@@ -17,7 +17,7 @@ static void all_gather_pieces(tess_work *work)
     tess_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run))
         tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
-                     work->out + run.full * tess_dtype_size(work->dtype), work->dtype, run.count);
+                            work->out + run.full * tess_dtype_size(work->dtype), work->dtype, run.count);
 }
 
 static void reduce_scatter_pieces(tess_work *work)

@@ -51,8 +51,8 @@ static void *read_ahead(void *argument)
         if (r->quit)
             break;
         pthread_mutex_unlock(&r->mutex);
-        tess_status status =
-            tess_rows_window_fill(r->window, &loader->blocks, &loader->options, r->encoder, &r->text, r->epoch, r->index);
+        tess_status status = tess_rows_window_fill(r->window, &loader->blocks, &loader->options, r->encoder, &r->text,
+                                                   r->epoch, r->index);
         pthread_mutex_lock(&r->mutex);
         r->status = status;
         snprintf(r->error, sizeof(r->error), "%s", status != TESS_OK ? tess_error_message() : "");

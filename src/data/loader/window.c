@@ -68,7 +68,7 @@ static tess_status add_lines(tess_window *window, const tess_loader_options *opt
 }
 
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
-                             tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index)
+                                  tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index)
 {
     window->filled = false;
     window->tokens.size = 0;

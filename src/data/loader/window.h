@@ -24,7 +24,7 @@ uint64_t tess_rows_window_count(const tess_blocks *blocks);
 
 /* Reads and tokenizes. `text` is scratch. */
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
-                             tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
+                                  tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
 tess_documents tess_rows_window_documents(const tess_window *window);
 void tess_rows_window_free(tess_window *window);
 
