@@ -100,7 +100,8 @@ static void multiply_run(const plan *p, int64_t block, int64_t begin, int64_t en
             char *b = p->slab + (size_t)((panel * p->k_padded + k_begin) * e->tile_columns) * e->packed_size;
             if (!p->shared) {
                 b = own_b;
-                e->pack_b(g, j, columns, k_begin, k, b);
+                if (k > 0)
+                    e->pack_b(g, j, columns, k_begin, k, b);
             }
             for (int64_t t = 0; t < p->block_panels && t * e->tile_rows < rows; t++) {
                 int64_t i = t * e->tile_rows, tile_rows = min64(e->tile_rows, rows - i);
