@@ -174,17 +174,26 @@ static bool advance_send(tess_work *work)
 
 /* ---- Receiver
  * ------------------------------------------------------------------------------------------------------------ */
-static message_slot *find_message(const tess_work *work)
+static message_slot *oldest_posted(channel *c, uint64_t tag)
 {
-    channel *c = find_channel(work->team, work->root, work->team->rank);
     message_slot *oldest = NULL;
-    for (int i = 0; c != NULL && i < CHANNEL_SLOTS; i++) {
+    for (int i = 0; i < CHANNEL_SLOTS; i++) {
         message_slot *slot = &c->slots[i];
-        if (atomic_load(&slot->state) == SLOT_POSTED && slot->fingerprint.tag == work->fp.tag &&
+        if (atomic_load(&slot->state) == SLOT_POSTED && slot->fingerprint.tag == tag &&
             (oldest == NULL || slot->fingerprint.sequence < oldest->fingerprint.sequence))
             oldest = slot;
     }
     return oldest;
+}
+
+static message_slot *find_message(const tess_work *work)
+{
+    channel *c = find_channel(work->team, work->root, work->team->rank);
+    if (c == NULL || oldest_posted(c, work->fp.tag) == NULL)
+        return NULL;
+    /* The sender may have posted two while we looked, the first behind our back and the second before our eyes. Whoever
+     * has seen the second sees the first, so looking again finds it. */
+    return oldest_posted(c, work->fp.tag);
 }
 
 static bool pump_in(tess_work *work, message_slot *slot)
