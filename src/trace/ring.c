@@ -55,15 +55,24 @@ tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_r
     return TESS_OK;
 }
 
+enum { EVENT_WORDS = TESS_TRACE_EVENT_BYTES / 8 };
+
+/* An event goes into the ring and out of it by words, each store behind the ones before it and each load before the
+ * ones after it: a copy between two looks at the same stamp is whole. The first word is the stamp. */
+static _Atomic uint64_t *words_of(tess_trace_event *event)
+{
+    return (_Atomic uint64_t *)(void *)event;
+}
+
 void tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event)
 {
-    uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed);
+    uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed), words[EVENT_WORDS];
     tess_trace_event *to = event_at(ring, number);
-    const size_t rest = offsetof(tess_trace_event, time_ns) + sizeof(event->time_ns);
+    memcpy(words, (const void *)event, sizeof(words));
+    words[offsetof(tess_trace_event, time_ns) / 8] = tess_os_now_ns();
     atomic_store_explicit(&to->stamp, 0, memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst);
-    to->time_ns = tess_os_now_ns();
-    memcpy((char *)to + rest, (const char *)event + rest, sizeof(*event) - rest);
+    for (int i = 1; i < EVENT_WORDS; i++)
+        atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
     atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
 }
 
@@ -73,12 +82,14 @@ size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, si
     uint64_t most = max < ring->capacity ? max : ring->capacity;
     size_t n = 0;
     for (uint64_t i = end > most ? end - most : 0; i < end; i++) {
-        const tess_trace_event *from = event_at(ring, i);
-        uint64_t stamp = atomic_load_explicit(&from->stamp, memory_order_acquire);
-        memcpy((void *)&events[n], from, sizeof(*from));
-        atomic_signal_fence(memory_order_seq_cst); /* loads stay in order on x86; the stamps bracket the copy */
-        if (stamp == i + 1 && atomic_load_explicit(&from->stamp, memory_order_relaxed) == stamp)
-            n++;
+        tess_trace_event *from = event_at(ring, i);
+        uint64_t words[EVENT_WORDS];
+        for (int k = 0; k < EVENT_WORDS; k++)
+            words[k] = atomic_load_explicit(&words_of(from)[k], memory_order_acquire);
+        if (words[0] != i + 1 || atomic_load_explicit(&from->stamp, memory_order_relaxed) != words[0])
+            continue;
+        memcpy((void *)&events[n], words, sizeof(words));
+        n++;
     }
     return n;
 }

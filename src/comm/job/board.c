@@ -8,20 +8,21 @@
 
 _Static_assert(sizeof(tess_fingerprint) % 8 == 0, "the board copies it by words");
 
-/* Words, so that a reader never sees half of one and no thread checker sees a race. */
+/* Words, so that a reader never sees half of one and no thread checker sees a race. Each store stays behind what was
+ * stored before it and each load before what is loaded after it, so that a version around them tells a torn copy. */
 static void store_words(_Atomic uint64_t *to, const void *from, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++) {
         uint64_t word;
         memcpy(&word, (const char *)from + i * 8, 8);
-        atomic_store_explicit(&to[i], word, memory_order_relaxed);
+        atomic_store_explicit(&to[i], word, memory_order_release);
     }
 }
 
 static void load_words(void *to, const _Atomic uint64_t *from, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++) {
-        uint64_t word = atomic_load_explicit(&from[i], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(&from[i], memory_order_acquire);
         memcpy((char *)to + i * 8, &word, 8);
     }
 }
@@ -87,8 +88,14 @@ static size_t describe_op(const tess_job_row *row, char *text, size_t size)
 {
     tess_fingerprint fp;
     char team[JOB_TEXT_BYTES], what[256];
-    load_words(&fp, row->op, sizeof(fp) / 8);
-    load_text(team, row->op_team);
+    uint32_t version;
+    int n_looks = 0; /* a rank that died while it wrote leaves a torn row for good */
+    do {
+        version = atomic_load_explicit(&row->op_version, memory_order_acquire);
+        load_words(&fp, row->op, sizeof(fp) / 8);
+        load_text(team, row->op_team);
+    } while ((version % 2 == 1 || atomic_load_explicit(&row->op_version, memory_order_relaxed) != version) &&
+             ++n_looks < 1000);
     if (fp.kind == TESS_TRACE_NONE)
         return clamp(snprintf(text, size, "before its first operation"), size);
     uint32_t state = atomic_load_explicit(&row->op_state, memory_order_relaxed);
