@@ -43,6 +43,10 @@ TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks
  * step and the micro-batch or layer (-1: none). A few stores, no lock. */
 TESS_API void tess_runtime_phase(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);
 
+/* Leaves word of why this rank is about to end with a failure: the launcher tells it when it names the root cause. The
+ * first word stays; errors of collectives leave theirs by themselves. */
+TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
+
 /* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
  * agree on it (an all_reduce with max) before acting on it. */
 TESS_API bool tess_runtime_stop_requested(const tess_runtime *runtime);

@@ -21,19 +21,22 @@ static void on_signal(int number)
     signal(number, SIG_DFL); /* a second one kills */
 }
 
-/* Refusals are the same on every rank: rank 0 tells, the others end with the same code. */
+/* Refusals are the same on every rank as a rule: rank 0 tells, the others leave word with the launcher, which tells it
+ * when rank 0 had nothing to refuse. */
 static bool same_everywhere(tess_status status)
 {
     return status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
            status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
 }
 
-static int end_with(tess_status status, int rank)
+static int end_with(tess_status status, tess_runtime *runtime)
 {
     if (status == TESS_E_PEER_LOST || status == TESS_E_CANCELLED)
         return CLI_FAILED; /* what befell the peer is the launcher's to tell */
-    if (rank != 0 && same_everywhere(status))
+    if (tess_runtime_rank(runtime) != 0 && same_everywhere(status)) {
+        tess_runtime_report(runtime, tess_error_message());
         return CLI_BAD_INPUT;
+    }
     return cli_fail(status);
 }
 
@@ -44,6 +47,8 @@ static int run_rank(const tess_config *config)
     cli_train_view view;
     tess_runtime_options options = {.comm_timeout_s = config->comm.timeout_s, .config_hash = tess_config_hash(config)};
     tess_status status = tess_runtime_create(&options, &runtime);
+    if (status == TESS_E_PEER_LOST)
+        return CLI_FAILED;
     if (status != TESS_OK)
         return cli_fail(status);
     int rank = tess_runtime_rank(runtime);
@@ -58,7 +63,7 @@ static int run_rank(const tess_config *config)
         cli_train_view_close(&view, status, &result);
     int code = result.interrupted ? CLI_INTERRUPTED : CLI_OK;
     if (status != TESS_OK)
-        code = end_with(status, rank);
+        code = end_with(status, runtime);
     alone = NULL;
     tess_runtime_destroy(&runtime);
     return code;
@@ -70,8 +75,9 @@ static int launch(int n_ranks, char **argv)
     tess_status status = tess_launch(n_ranks, argv, 5, &result);
     if (status != TESS_OK)
         return cli_fail(status);
-    /* Refusals and interruptions were told by rank 0. */
-    if (result.report[0] != '\0' && result.exit_code != CLI_BAD_INPUT && result.exit_code != CLI_INTERRUPTED)
+    bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
+                result.exit_code == CLI_INTERRUPTED;
+    if (result.report[0] != '\0' && !told)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;
 }

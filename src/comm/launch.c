@@ -24,9 +24,12 @@ typedef struct launcher {
     sigset_t old_mask;
     struct sigaction old_child;
     int stop_signal; /* SIGINT or SIGTERM once it came */
+    int stop_code;   /* with which ranks ended after it */
     bool killed;     /* SIGKILL was sent to all */
     bool timed_out;
-    double failed_s; /* when the root cause was seen, 0: not yet */
+    double failed_s; /* when the first rank failed, 0: not yet */
+    int failed_code; /* its exit code */
+    int suspect;     /* the rank that its failure leads to, -1: none, or the root cause is known */
     bool terminated; /* SIGTERM was sent after it */
     tess_launch_result *result;
 } launcher;
@@ -76,7 +79,6 @@ static void set_root_cause(launcher *l, int rank, int exit_code)
 {
     char end[640];
     const tess_job_row *row = &l->job.rows[rank];
-    l->failed_s = tess_os_now_s();
     l->result->failed_rank = rank;
     l->result->exit_code = exit_code;
     snprintf(l->result->report, sizeof(l->result->report), "%s%s%.*s",
@@ -84,14 +86,33 @@ static void set_root_cause(launcher *l, int rank, int exit_code)
              JOB_ERROR_BYTES, row->error);
 }
 
-/* A failed rank may have failed because of another that left without a word: that one is the cause. */
+/* A rank may have failed because of another that ended or left: follow the blame to where it begins. */
 static int find_cause(const launcher *l, int rank)
 {
-    int blamed = atomic_load(&l->job.rows[rank].blames) - 1;
-    if (blamed < 0 || blamed >= l->n_ranks)
-        return rank;
-    uint32_t state = atomic_load(&l->job.rows[blamed].state);
-    return state == JOB_RANK_GONE || state == JOB_RANK_LEFT ? blamed : rank;
+    for (int n = 0; n < l->n_ranks; n++) {
+        int blamed = atomic_load(&l->job.rows[rank].blames) - 1;
+        if (blamed < 0 || blamed >= l->n_ranks)
+            return rank;
+        uint32_t state = atomic_load(&l->job.rows[blamed].state);
+        if (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED)
+            return rank;
+        rank = blamed;
+    }
+    return rank;
+}
+
+/* A suspect that has left the job but still runs may yet say with its exit code what was wrong. */
+static void judge(launcher *l)
+{
+    if (l->suspect < 0)
+        return;
+    l->suspect = find_cause(l, l->suspect);
+    if (l->pids[l->suspect] != 0)
+        return;
+    const tess_job_row *row = &l->job.rows[l->suspect];
+    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->terminated && !l->killed;
+    set_root_cause(l, l->suspect, by_itself ? atomic_load(&row->exit_code) : l->failed_code);
+    l->suspect = -1;
 }
 
 static void note_end(launcher *l, int rank, int state)
@@ -101,34 +122,32 @@ static void note_end(launcher *l, int rank, int state)
     l->n_running--;
     int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
     int code = signal != 0 ? 128 + signal : WEXITSTATUS(state);
-    bool orderly = code == 0 || (l->stop_signal != 0 && code == 128 + l->stop_signal);
-    if (orderly) {
+    if (rank == 0)
+        l->result->rank0_code = code;
+    /* Ranks of ours end with 130 whichever signal asked them to. */
+    bool stopped = l->stop_signal != 0 && (code == 128 + l->stop_signal || code == 128 + SIGINT);
+    if (stopped)
+        l->stop_code = code;
+    if (code == 0 || stopped) {
         if (atomic_load(&row->state) != JOB_RANK_LEFT)
             atomic_store(&row->state, JOB_RANK_GONE);
-        tess_job_wake_all(&l->job);
-        return;
+    } else {
+        atomic_store(&row->signal, signal);
+        atomic_store(&row->exit_code, code);
+        atomic_store(&row->state, JOB_RANK_LOST);
+        int32_t nobody = -1;
+        atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, find_cause(l, rank));
+        if (l->failed_s == 0 && !l->killed) {
+            l->failed_s = tess_os_now_s();
+            l->failed_code = code;
+            l->suspect = rank;
+        }
     }
-    atomic_store(&row->signal, signal);
-    atomic_store(&row->exit_code, code);
-    atomic_store(&row->state, JOB_RANK_LOST);
-    int cause = find_cause(l, rank);
-    int32_t nobody = -1;
-    atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, cause);
     tess_job_wake_all(&l->job);
-    if (l->failed_s == 0 && !l->killed)
-        set_root_cause(l, cause, code);
+    judge(l);
 }
 
-static void reap(launcher *l)
-{
-    for (int r = 0; r < l->n_ranks; r++) {
-        int state;
-        if (l->pids[r] != 0 && waitpid(l->pids[r], &state, WNOHANG) == l->pids[r])
-            note_end(l, r, state);
-    }
-}
-
-/* ---- Signals and deadlines
+/* ---- Signals, ends and deadlines
  * ------------------------------------------------------------------------------------------------- */
 static void signal_all(const launcher *l, int signal, bool only_absent)
 {
@@ -156,6 +175,41 @@ static void take_signal(launcher *l, int signal)
         l->stop_signal = signal;
         atomic_store(&l->job.header->stop, 1);
         signal_all(l, signal, true);
+    }
+}
+
+static sigset_t watched_signals(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    return signals;
+}
+
+/* True when one came. */
+static bool wait_for_signal(launcher *l, long timeout_ns)
+{
+    sigset_t signals = watched_signals();
+    struct timespec pause = {.tv_nsec = timeout_ns};
+    int signal = sigtimedwait(&signals, NULL, &pause);
+    if (signal > 0)
+        take_signal(l, signal);
+    return signal > 0;
+}
+
+static void reap(launcher *l)
+{
+    for (int r = 0; r < l->n_ranks; r++) {
+        int state;
+        if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
+            continue;
+        /* A ctrl-C that killed it is here by now, and must be known before the end is judged. */
+        while (wait_for_signal(l, 0))
+            ;
+        note_end(l, r, state);
     }
 }
 
@@ -197,20 +251,11 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
 
 static void watch(launcher *l, double timeout_s)
 {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
     double begin_s = tess_os_now_s();
     reap(l);
     while (l->n_running > 0) {
         /* The timeout is for the deadlines below, and for a child whose signal was merged with another's. */
-        struct timespec pause = {.tv_nsec = 50000000};
-        int signal = sigtimedwait(&signals, NULL, &pause);
-        if (signal > 0)
-            take_signal(l, signal);
+        wait_for_signal(l, 50000000);
         reap(l);
         check_deadlines(l, begin_s, timeout_s);
     }
@@ -220,12 +265,7 @@ static void watch(launcher *l, double timeout_s)
  * ------------------------------------------------------------------------------------------------------------------ */
 static void block_signals(launcher *l)
 {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
+    sigset_t signals = watched_signals();
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigemptyset(&plain.sa_mask);
     sigaction(SIGCHLD, &plain, &l->old_child); /* if it were ignored there would be nothing to wait for */
@@ -260,7 +300,7 @@ static tess_status start_ranks(launcher *l, const payload *what)
 
 static tess_status run_job(int n_ranks, payload *what, double grace_s, double timeout_s, tess_launch_result *result)
 {
-    launcher l = {.n_ranks = n_ranks, .grace_s = grace_s, .result = result, .job = {.fd = -1}};
+    launcher l = {.n_ranks = n_ranks, .grace_s = grace_s, .result = result, .suspect = -1, .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();
@@ -277,7 +317,10 @@ static tess_status run_job(int n_ranks, payload *what, double grace_s, double ti
         close(report[1]);
         report[1] = -1;
         int reason = 0;
-        ssize_t got = read(report[0], &reason, sizeof(reason));
+        ssize_t got;
+        do
+            got = read(report[0], &reason, sizeof(reason));
+        while (got < 0 && errno == EINTR);
         if (got == (ssize_t)sizeof(reason)) {
             kill_all(&l);
             status = TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", what->argv[0],
@@ -291,7 +334,7 @@ static tess_status run_job(int n_ranks, payload *what, double grace_s, double ti
     if (report[1] >= 0)
         close(report[1]);
     if (l.stop_signal != 0 && result->failed_rank < 0 && !l.timed_out) {
-        result->exit_code = 128 + l.stop_signal;
+        result->exit_code = l.stop_code != 0 ? l.stop_code : 128 + l.stop_signal;
         if (l.killed)
             snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
     }

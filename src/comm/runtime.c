@@ -297,6 +297,11 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     tess_trace_emit(rt->ring, &event);
 }
 
+void tess_runtime_report(tess_runtime *rt, const char *message)
+{
+    tess_board_error(rt->row, message, -1);
+}
+
 bool tess_runtime_stop_requested(const tess_runtime *rt)
 {
     return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) != 0;

@@ -222,6 +222,40 @@ static void a_rank_that_leaves_early_is_blamed(void)
     check_fault((fault){.how = ORDERLY, .victim = 1, .needle = "rank 1 left the job"}, 7);
 }
 
+/* One rank refuses what the others never saw, leaves, and takes its time to exit: its code and its words count, however
+ * the others end before it, even those that only met one who had met it. */
+static int refuse_alone(void *context)
+{
+    (void)context;
+    tess_runtime *rt;
+    if (tess_runtime_create(NULL, &rt) != TESS_OK)
+        return 90;
+    int rank = tess_runtime_rank(rt);
+    if (rank == 1) {
+        tess_runtime_report(rt, "line 301 is not text");
+        tess_runtime_destroy(&rt);
+        usleep(300000);
+        return 2;
+    }
+    uint8_t byte;
+    double begin = tess_os_now_s();
+    tess_status status = tess_recv(tess_runtime_team(rt), &byte, 1, TESS_U8, rank == 0 ? 1 : rank - 1, 0, NULL);
+    if (status != TESS_E_PEER_LOST || tess_os_now_s() - begin > 1)
+        return 91;
+    tess_runtime_destroy(&rt);
+    return 7;
+}
+
+static void a_refusal_of_one_rank_is_told_whoever_ends_first(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(4, refuse_alone, NULL, 5, 20, &result));
+    EXPECT_INT(result.exit_code, 2);
+    EXPECT_INT(result.failed_rank, 1);
+    EXPECT_INT(result.rank0_code, 7);
+    EXPECT_TEXT(result.report, "rank 1 exited with code 2 before its first operation: line 301 is not text");
+}
+
 static int die_before_joining(void *context)
 {
     (void)context;
@@ -388,6 +422,7 @@ static const test_case cases[] = {
     {"a_killed_rank_is_the_root_cause", a_killed_rank_is_the_root_cause, 0, 0},
     {"an_exit_code_is_the_root_cause", an_exit_code_is_the_root_cause, 0, 0},
     {"a_rank_that_leaves_early_is_blamed", a_rank_that_leaves_early_is_blamed, 0, 0},
+    {"a_refusal_of_one_rank_is_told_whoever_ends_first", a_refusal_of_one_rank_is_told_whoever_ends_first, 0, 0},
     {"a_rank_that_never_joins_is_named", a_rank_that_never_joins_is_named, 0, 0},
     {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
     {"a_job_that_takes_too_long_is_ended", a_job_that_takes_too_long_is_ended, 0, 0},
