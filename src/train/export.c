@@ -7,7 +7,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "tessera/comm.h"
+#include "ckpt/agree.h"
 
 enum { CHUNK_VALUES = 1 << 20 };
 
@@ -135,11 +135,8 @@ tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
     void *encoded = NULL;
     tess_runtime_phase(t->runtime, "export", t->step, -1);
     TESS_TRY(tess_trainer_path(t, "model", folder, size));
-    tess_status status = t->rank == 0 ? write_descriptions(t, folder) : TESS_OK;
-    int32_t failed = status != TESS_OK;
-    TESS_TRY(tess_all_reduce(t->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
-    TESS_TRY(status);
-    TESS_CHECK(!failed, TESS_E_CANCELLED, "rank 0 could not write %s", folder);
+    tess_status status;
+    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
 
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->fsdp), sizeof(*tensors),
                                    "export", (void **)&tensors),

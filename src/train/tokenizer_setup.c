@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
-#include "tessera/comm.h"
+#include "ckpt/agree.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
 enum { BPE_TEXT_LIMIT = 64 << 20 };
@@ -111,12 +111,7 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
         /* A run that goes on keeps the tokenizer it began with. */
         TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
         bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
-        int32_t failed = 0;
-        tess_status status = t->rank == 0 && !keep ? train_bpe(t, path) : TESS_OK;
-        failed = status != TESS_OK;
-        TESS_TRY(tess_all_reduce(t->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
-        TESS_TRY(status);
-        TESS_CHECK(!failed, TESS_E_CANCELLED, "rank 0 could not train the tokenizer");
+        TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 && !keep ? train_bpe(t, path) : TESS_OK));
     }
     TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
     snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
