@@ -203,7 +203,7 @@ static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)
 {
     if (g->ab_dtype == TESS_F32)
         return tess_gemm_avx512(s, g);
-    if (g->trans_b && g->m <= GEMM_FEW_ROWS)
+    if (g->trans_b && g->m <= GEMM_FEW_ROWS && g->k > 0)
         return tess_gemm_few_rows_amx(s, g);
     return tess_gemm_blocked(s, g, &tess_gemm_engine_amx);
 }
