@@ -21,9 +21,9 @@ static void on_signal(int number)
     signal(number, SIG_DFL); /* a second one kills */
 }
 
-/* Refusals are the same on every rank as a rule: rank 0 tells, the others leave word with the launcher, which tells it
- * when rank 0 had nothing to refuse. */
-static bool same_everywhere(tess_status status)
+/* As a rule a refusal is the same on every rank, and rank 0 tells it. Everything else that ends a rank of a launcher is
+ * the launcher's to tell, once, for the rank where it began. */
+static bool is_refusal(tess_status status)
 {
     return status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
            status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
@@ -31,13 +31,10 @@ static bool same_everywhere(tess_status status)
 
 static int end_with(tess_status status, tess_runtime *runtime)
 {
-    if (status == TESS_E_PEER_LOST || status == TESS_E_CANCELLED)
-        return CLI_FAILED; /* what befell the peer is the launcher's to tell */
-    if (tess_runtime_rank(runtime) != 0 && same_everywhere(status)) {
-        tess_runtime_report(runtime, tess_error_message());
-        return CLI_BAD_INPUT;
-    }
-    return cli_fail(status);
+    if (!tess_launch_is_rank() || (tess_runtime_rank(runtime) == 0 && is_refusal(status)))
+        return cli_fail(status);
+    tess_runtime_report(runtime, tess_error_message());
+    return is_refusal(status) ? CLI_BAD_INPUT : CLI_FAILED;
 }
 
 static int run_rank(const tess_config *config)
