@@ -94,7 +94,7 @@ tess_status tess_generator_create(tess_stream *stream, const tess_model *model, 
     TESS_TRY(tess_mem_alloc(stream->mem, TESS_POOL_MISC, sizeof(*g), "generator", (void **)&g));
     *g = (tess_generator){.stream = stream, .model = model, .options = *options};
     if (g->options.chunk_tokens == 0)
-        g->options.chunk_tokens = 512;
+        g->options.chunk_tokens = options->max_length < 512 ? options->max_length : 512;
     if (g->options.chunk_tokens < g->options.n_slots)
         g->options.chunk_tokens = g->options.n_slots;
     tess_status status = make(g, hooks);
@@ -256,6 +256,7 @@ tess_status tess_generate(tess_generator *g, const tess_prompt *prompts, int n_p
                           const tess_sampling *sampling, const int64_t *end_tokens, int n_end, tess_token_fn on_token,
                           void *context)
 {
+    TESS_CHECK(max_new_tokens >= 0, TESS_E_INVALID, "%lld new tokens cannot be made", (long long)max_new_tokens);
     for (int i = 0; i < n_prompts; i++)
         TESS_CHECK(prompts[i].n >= 1 && prompts[i].n < g->options.max_length, TESS_E_INVALID,
                    "prompt %d has %lld tokens: it must have 1 to %lld, and room for new ones", i,

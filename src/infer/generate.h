@@ -12,7 +12,7 @@ typedef struct tess_generator_options {
     tess_dtype dtype;     /* of weights and cache */
     int64_t max_length;   /* tokens of a prompt and its continuation, at most */
     int64_t n_slots;      /* prompts that run at once */
-    int64_t chunk_tokens; /* prompt tokens of one forward; 0: 512 */
+    int64_t chunk_tokens; /* prompt tokens of one forward; 0: 512, or max_length when that is less */
 } tess_generator_options;
 
 /* stream, model and what hooks point to are borrowed. The cache is allocated at once (kv-cache pool). */

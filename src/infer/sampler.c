@@ -1,7 +1,6 @@
 #include "infer/sampler.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/core/rng.h"
 
@@ -41,12 +40,50 @@ void tess_sampler_destroy(tess_sampler **handle)
 }
 
 /* Likeliest first, then by id, so that the order is total. */
-static int by_logit(const void *a, const void *b)
+static bool before(const candidate *x, const candidate *y)
 {
-    const candidate *x = a, *y = b;
-    if (x->logit != y->logit)
-        return x->logit > y->logit ? -1 : 1;
-    return x->token < y->token ? -1 : x->token > y->token;
+    return x->logit > y->logit || (x->logit == y->logit && x->token < y->token);
+}
+
+/* Lets heap[at] sink to its place: no child comes before its parent. */
+static void sink(candidate *heap, int64_t n, int64_t at)
+{
+    candidate moved = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(&heap[child + 1], &heap[child]))
+            child++;
+        if (!before(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+/* The candidates in order, as far as they are asked for: those taken out of the heap stand behind it, the first one
+ * last. A draw looks at a few of a large vocabulary; sorting all of it would cost more than the head's product. */
+typedef struct ranking {
+    candidate *candidates;
+    int64_t n, n_heap; /* in all, in the heap */
+} ranking;
+
+static ranking rank_candidates(candidate *candidates, const float *logits, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        candidates[i] = (candidate){logits[i], (int32_t)i};
+    for (int64_t i = n / 2 - 1; i >= 0; i--)
+        sink(candidates, n, i);
+    return (ranking){candidates, n, n};
+}
+
+static const candidate *ranked(ranking *r, int64_t place)
+{
+    while (r->n - r->n_heap <= place) {
+        candidate top = r->candidates[0];
+        r->candidates[0] = r->candidates[--r->n_heap];
+        r->candidates[r->n_heap] = top;
+        sink(r->candidates, r->n_heap, 0);
+    }
+    return &r->candidates[r->n - 1 - place];
 }
 
 static int32_t greedy(const float *logits, int64_t n)
@@ -58,6 +95,38 @@ static int32_t greedy(const float *logits, int64_t n)
     return (int32_t)best;
 }
 
+/* Relative to the likeliest token's, at the temperature of the draw. */
+static double weight(float logit, float top, double temperature)
+{
+    return exp(((double)logit - top) / temperature);
+}
+
+/* The draw: u in [0, 1) falls on one of the places that top_k and top_p leave. */
+static int32_t draw(ranking *r, const tess_sampling *options, double u)
+{
+    bool limited = options->top_k > 0 && options->top_k < r->n;
+    int64_t n = limited ? options->top_k : r->n;
+    float top = ranked(r, 0)->logit;
+    double total = 0;
+    for (int64_t i = 0; i < n; i++)
+        total += weight(limited ? ranked(r, i)->logit : r->candidates[i].logit, top, options->temperature);
+    double kept = total;
+    if (options->top_p < 1) { /* the shortest beginning that reaches top_p, never empty */
+        double enough = options->top_p * total;
+        int64_t i = 1;
+        for (kept = 1; i < n && kept < enough; i++)
+            kept += weight(ranked(r, i)->logit, top, options->temperature);
+        n = i;
+    }
+    double left = kept * u;
+    for (int64_t place = 0;; place++) {
+        const candidate *here = ranked(r, place);
+        left -= weight(here->logit, top, options->temperature);
+        if (left < 0 || place == n - 1)
+            return here->token;
+    }
+}
+
 tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits, uint64_t stream,
                               uint64_t position, int32_t *token)
 {
@@ -65,37 +134,11 @@ tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *option
     for (int64_t i = 0; i < n; i++)
         TESS_CHECK(!isnan(logits[i]) && logits[i] != INFINITY, TESS_E_INVALID,
                    "the logit of token %lld is %g: the model's weights are broken", (long long)i, (double)logits[i]);
-    if (options->temperature <= 0) {
-        *token = greedy(logits, n);
+    *token = greedy(logits, n);
+    TESS_CHECK(logits[*token] != -INFINITY, TESS_E_INVALID, "no token is possible: all logits are -inf");
+    if (options->temperature <= 0)
         return TESS_OK;
-    }
-    candidate *candidates = sampler->candidates;
-    for (int64_t i = 0; i < n; i++)
-        candidates[i] = (candidate){logits[i], (int32_t)i};
-    qsort(candidates, (size_t)n, sizeof(*candidates), by_logit);
-    if (options->top_k > 0 && options->top_k < n)
-        n = options->top_k;
-
-    double top = candidates[0].logit, total = 0;
-    for (int64_t i = 0; i < n; i++)
-        total += exp((candidates[i].logit - top) / options->temperature);
-    double kept = total;
-    if (options->top_p < 1) { /* the shortest prefix that reaches top_p */
-        kept = 0;
-        int64_t i = 0;
-        while (i < n && kept < options->top_p * total)
-            kept += exp((candidates[i++].logit - top) / options->temperature);
-        n = i > 0 ? i : 1;
-        if (i == 0)
-            kept = 1; /* top_p 0: the likeliest, whose weight is exp(0) */
-    }
-    double left = kept * tess_rng_uniform(options->seed, TESS_RNG_SAMPLE, stream, position);
-    int64_t chosen = 0;
-    for (; chosen < n - 1; chosen++) {
-        left -= exp((candidates[chosen].logit - top) / options->temperature);
-        if (left < 0)
-            break;
-    }
-    *token = candidates[chosen].token;
+    ranking r = rank_candidates(sampler->candidates, logits, n);
+    *token = draw(&r, options, tess_rng_uniform(options->seed, TESS_RNG_SAMPLE, stream, position));
     return TESS_OK;
 }

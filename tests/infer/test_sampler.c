@@ -1,0 +1,230 @@
+#include <math.h>
+
+#include "base/core/rng.h"
+#include "infer/sampler.h"
+#include "support/test.h"
+
+static int32_t draw(tess_sampler *sampler, tess_sampling options, const float *logits, uint64_t stream,
+                    uint64_t position)
+{
+    int32_t token = -1;
+    EXPECT_OK(tess_sampler_draw(sampler, &options, logits, stream, position, &token));
+    return token;
+}
+
+static tess_sampler *make_sampler(int64_t vocab_size)
+{
+    tess_sampler *sampler = NULL;
+    EXPECT_OK(tess_sampler_create(test_mem(), vocab_size, &sampler));
+    return sampler;
+}
+
+static void fill_logits(float *logits, int n, uint64_t stream)
+{
+    for (int i = 0; i < n; i++)
+        logits[i] = 4 * tess_rng_normal(11, TESS_RNG_TEST, stream, (uint64_t)i);
+}
+
+static void temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id(void)
+{
+    const float logits[] = {-1, 2, -INFINITY, 2, 1.5f};
+    tess_sampler *sampler = make_sampler(5);
+    EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 1}, logits, 0, 0), 1);
+    EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 0.5, .top_k = 3, .seed = 9}, logits, 7, 3), 1);
+    tess_sampler_destroy(&sampler);
+}
+
+/* A token's share of 20,000 draws against its probability: Pearson's statistic stays under the 99.9% quantile. */
+static void draws_follow_the_probabilities(void)
+{
+    enum { V = 12, DRAWS = 20000 };
+    static const double temperatures[] = {1, 0.6, 2.5};
+    tess_sampler *sampler = make_sampler(V);
+    for (int round = 0; round < 3; round++) {
+        double probability[V], total = 0, chi2 = 0;
+        int count[V] = {0};
+        float logits[V];
+        for (int i = 0; i < V; i++) {
+            logits[i] = 1.5f * tess_rng_normal(5, TESS_RNG_TEST, 0, (uint64_t)i);
+            total += probability[i] = exp(logits[i] / temperatures[round]);
+        }
+        for (int i = 0; i < DRAWS; i++) {
+            tess_sampling options = {.temperature = temperatures[round], .top_p = 1, .seed = 42};
+            count[draw(sampler, options, logits, (uint64_t)round, (uint64_t)i)]++;
+        }
+        for (int i = 0; i < V; i++) {
+            double expected = probability[i] / total * DRAWS;
+            chi2 += (count[i] - expected) * (count[i] - expected) / expected;
+        }
+        if (chi2 > 31.26) /* 11 degrees of freedom */
+            test_fail(__FILE__, __LINE__, "temperature %g: chi-square is %g", temperatures[round], chi2);
+    }
+    tess_sampler_destroy(&sampler);
+}
+
+/* The tokens that 3,000 draws reach. */
+static int reach(tess_sampler *sampler, tess_sampling options, const float *logits, int n, bool *reached)
+{
+    int n_reached = 0;
+    memset(reached, 0, (size_t)n);
+    for (uint64_t i = 0; i < 3000; i++) {
+        int32_t token = draw(sampler, options, logits, 0, i);
+        EXPECT(token >= 0 && token < n);
+        n_reached += !reached[token];
+        reached[token] = true;
+    }
+    return n_reached;
+}
+
+static void top_k_leaves_the_k_likeliest(void)
+{
+    enum { V = 9 };
+    const float logits[V] = {0.1f, 0.3f, -0.2f, 0.25f, 0.3f, -INFINITY, 0, 0.2f, 0.3f};
+    bool reached[V];
+    tess_sampler *sampler = make_sampler(V);
+    tess_sampling options = {.temperature = 1, .top_p = 1, .seed = 3};
+    options.top_k = 1;
+    EXPECT_INT(reach(sampler, options, logits, V, reached), 1);
+    EXPECT(reached[1]);
+    options.top_k = 2; /* 1, 4 and 8 are equal: the lower ids come first */
+    EXPECT_INT(reach(sampler, options, logits, V, reached), 2);
+    EXPECT(reached[1] && reached[4]);
+    options.top_k = 5;
+    EXPECT_INT(reach(sampler, options, logits, V, reached), 5);
+    EXPECT(reached[1] && reached[4] && reached[8] && reached[3] && reached[7]);
+    for (options.top_k = 8; options.top_k < 12; options.top_k += 3) { /* never what is impossible */
+        EXPECT_INT(reach(sampler, options, logits, V, reached), 8);
+        EXPECT(!reached[5]);
+    }
+    options.top_k = 0;
+    EXPECT_INT(reach(sampler, options, logits, V, reached), 8);
+    tess_sampler_destroy(&sampler);
+}
+
+static void top_p_leaves_the_shortest_beginning_that_reaches_it(void)
+{
+    enum { V = 4 };
+    const float logits[V] = {logf(0.2f), logf(0.5f), logf(0.05f), logf(0.25f)};
+    static const struct {
+        double top_p;
+        int n;
+    } cases[] = {{0, 1}, {0.3, 1}, {0.499, 1}, {0.51, 2}, {0.74, 2}, {0.76, 3}, {0.94, 3}, {0.96, 4}, {1, 4}};
+    static const int order[V] = {1, 3, 0, 2};
+    bool reached[V];
+    tess_sampler *sampler = make_sampler(V);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tess_sampling options = {.temperature = 1, .top_p = cases[i].top_p, .seed = 1};
+        EXPECT_INT(reach(sampler, options, logits, V, reached), cases[i].n);
+        for (int k = 0; k < V; k++)
+            EXPECT(reached[order[k]] == (k < cases[i].n));
+    }
+    /* Of the two likeliest, which hold 0.75, half and more is the first. */
+    tess_sampling both = {.temperature = 1, .top_p = 0.6, .top_k = 2, .seed = 1};
+    EXPECT_INT(reach(sampler, both, logits, V, reached), 1);
+    EXPECT(reached[1]);
+    tess_sampler_destroy(&sampler);
+}
+
+/* What the draw is: u walks down the sorted probabilities. Here by brute force, for a vocabulary that is no power of 2.
+ */
+static int32_t draw_by_sorting(const float *logits, int n, const tess_sampling *o, double u)
+{
+    static int32_t order[1500];
+    for (int i = 0; i < n; i++) {
+        int k = i;
+        for (; k > 0 && logits[order[k - 1]] < logits[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    if (o->top_k > 0 && o->top_k < n)
+        n = (int)o->top_k;
+    double total = 0, kept = 0, top = logits[order[0]];
+    for (int i = 0; i < n; i++)
+        total += exp((logits[order[i]] - top) / o->temperature);
+    int left = 0;
+    while (left < n && (left == 0 || kept < o->top_p * total || o->top_p >= 1))
+        kept += exp((logits[order[left++]] - top) / o->temperature);
+    double sum = 0;
+    for (int i = 0; i < left; i++) {
+        sum += exp((logits[order[i]] - top) / o->temperature);
+        if (u * kept < sum)
+            return order[i];
+    }
+    return order[left - 1];
+}
+
+static void draws_are_those_of_a_sorted_vocabulary(void)
+{
+    enum { V = 1499 };
+    static const tess_sampling options[] = {{1, 0, 1, 4},     {0.8, 0, 0.95, 4}, {0.5, 40, 1, 4},
+                                            {3, 100, 0.5, 4}, {2, V, 0.999, 4},  {0.01, 0, 0.9, 4}};
+    static float logits[V];
+    tess_sampler *sampler = make_sampler(V);
+    for (uint64_t i = 0; i < 60; i++) {
+        fill_logits(logits, V, i / 10);
+        for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
+            double u = tess_rng_uniform(options[o].seed, TESS_RNG_SAMPLE, 2, i);
+            EXPECT_INT(draw(sampler, options[o], logits, 2, i), draw_by_sorting(logits, V, &options[o], u));
+        }
+    }
+    tess_sampler_destroy(&sampler);
+}
+
+static void a_draw_is_a_function_of_seed_stream_and_position(void)
+{
+    enum { V = 300 };
+    float logits[V];
+    int n_differ[3] = {0};
+    fill_logits(logits, V, 1);
+    tess_sampler *sampler = make_sampler(V), *other = make_sampler(V);
+    for (uint64_t i = 0; i < 50; i++) {
+        tess_sampling a = {.temperature = 2, .top_p = 1, .seed = 6}, b = {.temperature = 2, .top_p = 1, .seed = 7};
+        int32_t token = draw(sampler, a, logits, 1, i);
+        draw(other, b, logits, 9, 3 * i); /* what was drawn before leaves no trace */
+        EXPECT_INT(draw(other, a, logits, 1, i), token);
+        n_differ[0] += draw(sampler, b, logits, 1, i) != token;
+        n_differ[1] += draw(sampler, a, logits, 2, i) != token;
+        n_differ[2] += draw(sampler, a, logits, 1, i + 50) != token;
+    }
+    for (int i = 0; i < 3; i++)
+        EXPECT(n_differ[i] > 25);
+    tess_sampler_destroy(&other);
+    tess_sampler_destroy(&sampler);
+}
+
+static void broken_logits_are_refused(void)
+{
+    float logits[] = {0, NAN, 1};
+    int32_t token;
+    tess_sampling greedy = {.top_p = 1}, warm = {.temperature = 1, .top_p = 1};
+    tess_sampler *sampler = make_sampler(3);
+    EXPECT_FAILS(tess_sampler_draw(sampler, &greedy, logits, 0, 0, &token), TESS_E_INVALID, "token 1 is nan");
+    logits[1] = INFINITY;
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, 0, 0, &token), TESS_E_INVALID, "token 1 is inf");
+    for (int i = 0; i < 3; i++)
+        logits[i] = -INFINITY;
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, 0, 0, &token), TESS_E_INVALID, "all logits");
+    tess_sampler_destroy(&sampler);
+}
+
+static void a_vocabulary_of_one_token_gives_that_token(void)
+{
+    const float logit = -3;
+    tess_sampler *sampler = make_sampler(1);
+    EXPECT_INT(draw(sampler, (tess_sampling){.temperature = 1, .top_p = 0.5, .top_k = 5}, &logit, 0, 0), 0);
+    EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 1}, &logit, 0, 0), 0);
+    tess_sampler_destroy(&sampler);
+}
+
+static const test_case cases[] = {
+    {"temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id",
+     temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id, 0, 0},
+    {"draws_follow_the_probabilities", draws_follow_the_probabilities, 0, 0},
+    {"top_k_leaves_the_k_likeliest", top_k_leaves_the_k_likeliest, 0, 0},
+    {"top_p_leaves_the_shortest_beginning_that_reaches_it", top_p_leaves_the_shortest_beginning_that_reaches_it, 0, 0},
+    {"draws_are_those_of_a_sorted_vocabulary", draws_are_those_of_a_sorted_vocabulary, 0, 0},
+    {"a_draw_is_a_function_of_seed_stream_and_position", a_draw_is_a_function_of_seed_stream_and_position, 0, 0},
+    {"broken_logits_are_refused", broken_logits_are_refused, 0, 0},
+    {"a_vocabulary_of_one_token_gives_that_token", a_vocabulary_of_one_token_gives_that_token, 0, 0},
+};
+TEST_MAIN(cases)
