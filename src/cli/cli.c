@@ -42,10 +42,12 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
 static int complain(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[64];
+    char name[64]; /* without a value */
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
-    const char *nearest = tess_options_nearest(argument, names, n_flags);
-    cli_misuse(command, "unknown option '%s'%s%s%s", argument, nearest != NULL ? ": did you mean '" : "",
+    const char *nearest = tess_options_nearest(name, names, n_flags);
+    cli_misuse(command, "unknown option '%s'%s%s%s", name, nearest != NULL ? ": did you mean '" : "",
                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
     return -2;
 }
@@ -140,14 +142,14 @@ tess_status cli_number(const char *flag, const char *text, double min, double ma
     return TESS_OK;
 }
 
-tess_status cli_dtype(const char *flag, const char *text, tess_dtype *dtype)
+tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype)
 {
     *dtype = TESS_DTYPE_COUNT;
     if (text == NULL)
         return TESS_OK;
     TESS_TRY_CTX(tess_dtype_parse(text, dtype), "%s", flag);
-    TESS_CHECK(*dtype == TESS_F32 || *dtype == TESS_BF16 || *dtype == TESS_F16, TESS_E_INVALID,
-               "%s: choose float32, bfloat16 or float16", flag);
+    TESS_CHECK(*dtype == TESS_F32 || *dtype == TESS_BF16 || (stored && *dtype == TESS_F16), TESS_E_INVALID,
+               "%s: '%s': choose float32%s", flag, text, stored ? ", bfloat16 or float16" : " or bfloat16");
     return TESS_OK;
 }
 

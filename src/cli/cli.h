@@ -33,8 +33,8 @@ int cli_misuse(const cli_command *command, const char *format, ...) __attribute_
 /* NULL text leaves *value alone. TESS_E_INVALID names the flag and the range. */
 tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value);
 tess_status cli_number(const char *flag, const char *text, double min, double max, double *value);
-/* "bfloat16" or "float32"; NULL: TESS_DTYPE_COUNT. */
-tess_status cli_dtype(const char *flag, const char *text, tess_dtype *dtype);
+/* "float32" or "bfloat16", and for what is only stored "float16"; NULL: TESS_DTYPE_COUNT. */
+tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
 
 /* Prints warnings of the library to stderr. */
 tess_reporter cli_reporter(void);

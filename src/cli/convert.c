@@ -49,7 +49,7 @@ static int run(int argc, char **argv)
     int64_t shard_mb = 0;
     tess_convert_result result;
     tess_convert_options options = {.report = report, .progress = progress};
-    tess_status status = cli_dtype("--dtype", dtype_text, &dtype);
+    tess_status status = cli_dtype("--dtype", dtype_text, true, &dtype);
     if (status == TESS_OK)
         status = cli_int("--shard-size", shard_text, 1, 1 << 30, &shard_mb);
     if (status == TESS_OK)

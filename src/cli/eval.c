@@ -25,10 +25,12 @@ static void show_progress(void *context, int64_t n_tokens)
 static int run(int argc, char **argv)
 {
     const char *data = NULL, *per_token = NULL, *seq_text = NULL, *dtype_text = NULL, *threads_text = NULL,
-               *json = NULL;
+               *json = NULL, *text_key = NULL;
     const cli_flag flags[] = {
         {"--data", "FILE", "text, or .jsonl with one document a line", &data},
-        {"--per-token", NULL, "JSON lines: position, token id, log-probability", &per_token},
+        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", &text_key},
+        {"--per-token", NULL, "JSON lines: number of the token (1: the first one predicted), id, log-probability",
+         &per_token},
         {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", &seq_text},
         {"--json", NULL, "the result as one JSON line", &json},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
@@ -49,11 +51,11 @@ static int run(int argc, char **argv)
     tess_status status;
     TESS_GOTO(cli_int("--seq-len", seq_text, 2, 1 << 24, &seq_len), parsed);
     TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
-    TESS_GOTO(cli_dtype("--dtype", dtype_text, &dtype), parsed);
+    TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(tess_mem_create(&mem), parsed);
     TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, (int)threads, &reporter, &m), parsed);
-    status =
-        tess_evaluate_file(&m, data, seq_len, per_token != NULL ? print_token : NULL, show_progress, NULL, &result);
+    status = tess_evaluate_file(&m, data, text_key, seq_len, per_token != NULL ? print_token : NULL, show_progress,
+                                NULL, &result);
     tess_model_folder_close(&m);
     cli_status_clear();
     if (status == TESS_OK && json != NULL) {

@@ -102,10 +102,10 @@ static tess_status generate(session *s, int64_t max_new_tokens, const tess_sampl
                                       .n_slots = batch < s->n_prompts ? batch : s->n_prompts};
     tess_generator *generator;
     TESS_TRY(tess_generator_create(s->m.stream, s->m.model, &s->m.hooks, &options, &generator));
-    if (s->n_prompts == 1 && s->logprobs == NULL)
-        TESS_TRY(show_new_text(s, false));
-    tess_status status = tess_generate(generator, prompts, s->n_prompts, max_new_tokens, sampling,
-                                       s->m.config.eos_token_id, s->m.config.n_eos, on_token, s);
+    tess_status status = s->n_prompts == 1 && s->logprobs == NULL ? show_new_text(s, false) : TESS_OK;
+    if (status == TESS_OK)
+        status = tess_generate(generator, prompts, s->n_prompts, max_new_tokens, sampling, s->m.config.eos_token_id,
+                               s->m.config.n_eos, on_token, s);
     tess_generator_destroy(&generator);
     return status;
 }
@@ -122,8 +122,11 @@ static tess_status show_results(session *s)
     for (int i = 0; i < s->n_prompts; i++) {
         tess_buffer text = {.mem = s->mem};
         tess_status status = tess_decode(s->m.tokenizer, s->texts[i].data, s->texts[i].size, true, &text);
-        if (status == TESS_OK)
-            printf("--- prompt %d\n%s\n", i, text.data);
+        if (status == TESS_OK) {
+            printf("--- prompt %d\n", i);
+            fwrite(text.data, 1, text.size, stdout); /* may hold zero bytes */
+            putchar('\n');
+        }
         tess_buffer_free(&text);
         TESS_TRY(status);
     }
@@ -136,12 +139,12 @@ static int run(int argc, char **argv)
                *seed = NULL, *dtype_text = NULL, *threads_text = NULL, *logprobs = NULL, *batch_text = NULL;
     const cli_flag flags[] = {
         {"--prompt", "TEXT", "text to continue", &prompt},
-        {"--prompts", "FILE", "one prompt a line, generated together", &file},
-        {"--max-new-tokens", "N", "(128)", &max_new},
+        {"--prompts", "FILE", "one prompt a line (blank lines are passed over), generated together", &file},
+        {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", &max_new},
         {"--temperature", "T", "0 is greedy (0.8)", &temperature},
         {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", &top_k},
         {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", &top_p},
-        {"--seed", "N", "(0)", &seed},
+        {"--seed", "N", "the same seed draws the same text (0)", &seed},
         {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", &logprobs},
         {"--batch", "N", "prompts that run at once (8)", &batch_text},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
@@ -167,7 +170,7 @@ static int run(int argc, char **argv)
     TESS_GOTO(cli_int("--seed", seed, 0, INT64_MAX, &seed_value), parsed);
     TESS_GOTO(cli_int("--batch", batch_text, 1, 4096, &batch), parsed);
     TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
-    TESS_GOTO(cli_dtype("--dtype", dtype_text, &dtype), parsed);
+    TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     sampling.top_k = top_k_value;
     sampling.seed = (uint64_t)seed_value;
     s.logprobs = logprobs;
@@ -191,5 +194,5 @@ parsed:
     return status == TESS_OK ? CLI_OK : cli_fail(status);
 }
 
-const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT [options]", "continue text with a trained model",
-                                  run};
+const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --prompts FILE [options]",
+                                  "continue text with a trained model", run};

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,15 @@ static void print_help(FILE *out)
     fputs("\ntessera COMMAND --help says more.\n", out);
 }
 
+/* What was printed must have arrived: a full disk behind a redirection is a failure. */
+static int close_output(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "tessera: standard output: %s\n", strerror(errno));
+    return code != CLI_OK ? code : CLI_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     const char *names[N_COMMANDS];
@@ -38,7 +48,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
         if (strcmp(argv[1], names[i]) == 0)
-            return commands[i]->run(argc - 1, argv + 1);
+            return close_output(commands[i]->run(argc - 1, argv + 1));
     }
     const char *nearest = tess_options_nearest(argv[1], names, N_COMMANDS);
     if (nearest != NULL)

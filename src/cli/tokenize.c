@@ -13,7 +13,6 @@
 static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text)
 {
     char chunk[65536];
-    FILE *file = stdin;
     text->mem = mem;
     if (path != NULL && strcmp(path, "-") != 0) {
         tess_mapping mapping;
@@ -22,8 +21,10 @@ static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text
         tess_os_unmap(&mapping);
         return status;
     }
-    for (size_t n; (n = fread(chunk, 1, sizeof(chunk), file)) > 0;)
+    for (size_t n; (n = fread(chunk, 1, sizeof(chunk), stdin)) > 0;)
         TESS_TRY(tess_buffer_append(text, chunk, n));
+    if (ferror(stdin))
+        return tess_os_error("read", "standard input");
     return tess_buffer_append(text, "", 0);
 }
 
@@ -77,11 +78,12 @@ static tess_status parse_ids(const tess_buffer *text, tess_ids *ids)
     char *at = text->data;
     for (;;) {
         at += strspn(at, " \t\r\n,[]");
-        if (*at == '\0')
+        if (at == text->data + text->size)
             return TESS_OK;
         char *end;
         long id = strtol(at, &end, 10);
-        TESS_CHECK(end != at && id >= 0 && id <= INT32_MAX, TESS_E_INVALID, "'%.20s' is not a token id", at);
+        TESS_CHECK(end != at && id >= 0 && id <= INT32_MAX, TESS_E_INVALID, "'%.*s' is not a token id",
+                   (int)strcspn(at, " \t\r\n,[]"), at);
         TESS_TRY(tess_ids_append(ids, (int32_t)id));
         at = end;
     }
@@ -132,7 +134,12 @@ static int run(int argc, char **argv)
     if (status != TESS_OK)
         return cli_fail(status);
     const char *file = n > 2 ? argv[3] : NULL;
-    if (strcmp(argv[1], "train") == 0)
+    bool training = strcmp(argv[1], "train") == 0;
+    if (!training && (n > 3 || (file != NULL && literal != NULL))) {
+        tess_mem_destroy(&mem);
+        return cli_misuse(&cli_tokenize, "%s takes one file or --text", argv[1]);
+    }
+    if (training)
         status = train(mem, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
     else if (strcmp(argv[1], "encode") == 0)
         status = encode(mem, argv[2], file, literal, special != NULL);

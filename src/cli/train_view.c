@@ -100,7 +100,10 @@ static void on_validation(void *self, const tess_validation_report *r)
 
 void cli_train_view_open(cli_train_view *view, const tess_config *config)
 {
-    *view = (cli_train_view){.per_point = 1, .begin_s = tess_os_now_s()};
+    *view = (cli_train_view){.per_point = 1,
+                             .begin_s = tess_os_now_s(),
+                             .saves = config->checkpoint.enable,
+                             .resumes = config->checkpoint.resume};
     view->observer = (tess_train_observer){view, on_note, on_step, on_validation};
     if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
         printf("%s\n", config->job.description);
@@ -151,8 +154,9 @@ void cli_train_view_close(cli_train_view *view, tess_status status, const tess_t
     draw_curve(view);
     format_duration(tess_os_now_s() - view->begin_s, time, sizeof(time));
     if (result->interrupted) {
-        printf("\ninterrupted after step %lld (%s): saved; the same command goes on from there\n",
-               (long long)result->steps, time);
+        printf("\ninterrupted after step %lld (%s): %s%s\n", (long long)result->steps, time,
+               view->saves ? "saved" : "nothing was saved (checkpoint.enable=false)",
+               view->saves && view->resumes ? "; the same command goes on from there" : "");
         return;
     }
     printf("\n%lld steps in %s", (long long)result->steps, time);

@@ -9,6 +9,7 @@ enum { CLI_CURVE_POINTS = 256 };
 typedef struct cli_train_view {
     tess_train_observer observer;
     double begin_s;
+    bool saves, resumes;
     /* Losses for the curve: pairs are merged when it is full, so each point stands for `per_point` steps. */
     double losses[CLI_CURVE_POINTS];
     int n_points, n_in_point;

@@ -135,12 +135,14 @@ tess_status tess_trainer_resume(tess_trainer *t)
     if (!t->config.checkpoint.enable || !t->config.checkpoint.resume)
         return TESS_OK;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    if (tess_ckpt_latest(folder, &step) == TESS_E_NOT_FOUND) {
+    tess_status status = tess_ckpt_latest(folder, &step);
+    if (status == TESS_E_NOT_FOUND) {
         tess_error_clear();
         return TESS_OK;
     }
+    TESS_TRY(status);
     TESS_TRY(list_tensors(t, &tensors, &n));
-    tess_status status = tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, &meta);
+    status = tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, &meta);
     tess_mem_free(t->mem, tensors);
     if (status == TESS_OK)
         status = apply_meta(t, meta);

@@ -17,7 +17,7 @@
 
 static const tess_option job[] = {
     TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
-    TEXT("job.description", job.description, "", "a line for people, kept with the metrics"),
+    TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
 };
 
 static const tess_option model[] = {

@@ -52,9 +52,9 @@ static tess_status run_all(evaluation_run *run, tess_loss_sum *sum)
     }
 }
 
-tess_status tess_evaluate_file(tess_model_folder *m, const char *path, int64_t seq_len, tess_eval_token_fn per_token,
-                               void (*progress)(void *context, int64_t n_tokens), void *context,
-                               tess_evaluation *result)
+tess_status tess_evaluate_file(tess_model_folder *m, const char *path, const char *text_key, int64_t seq_len,
+                               tess_eval_token_fn per_token, void (*progress)(void *context, int64_t n_tokens),
+                               void *context, tess_evaluation *result)
 {
     int64_t longest = tess_model_config_max_length(&m->config);
     if (seq_len == 0)
@@ -65,6 +65,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const char *path, int64_t s
     bool has_eos = m->config.n_eos > 0 && m->config.eos_token_id[0] < tess_tokenizer_vocab_size(m->tokenizer);
     tess_loader_options data = {.files = &path,
                                 .n_files = 1,
+                                .text_key = text_key,
                                 .seq_len = seq_len,
                                 .micro_batch = rows,
                                 .end = 1,

@@ -23,14 +23,15 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
                                    const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
-/* Loss of a text file, as training validates: rows of seq_len tokens (0: the model's longest, at most 1024). per_token
- * may be NULL; it gets the position in the whole text's tokens, the token and its log-probability. */
+/* Loss of a text file, as training validates: rows of seq_len tokens (0: the model's longest, at most 1024). text_key
+ * is for jsonl (NULL: "text"). per_token may be NULL; it gets every token that is predicted (all but the first of a
+ * document), numbered from 1, with its log-probability. */
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob);
 typedef struct tess_evaluation {
     double loss, perplexity, bits_per_byte;
     int64_t n_tokens, n_bytes;
 } tess_evaluation;
-tess_status tess_evaluate_file(tess_model_folder *opened, const char *path, int64_t seq_len,
+tess_status tess_evaluate_file(tess_model_folder *opened, const char *path, const char *text_key, int64_t seq_len,
                                tess_eval_token_fn per_token, void (*progress)(void *context, int64_t n_tokens),
                                void *context, tess_evaluation *result);
 

@@ -14,14 +14,37 @@ static tess_status keep_token(void *context, int prompt, int64_t position, int32
     return generated ? tess_ids_append(context, token) : TESS_OK;
 }
 
+static tess_status encode_prompt(tess_mem *mem, const tess_tokenizer *tokenizer, const char *prompt, tess_ids *ids)
+{
+    tess_encoder *encoder;
+    TESS_TRY(tess_encoder_create(mem, tokenizer, &encoder));
+    tess_status status = tess_encode(encoder, prompt, strlen(prompt), false, ids);
+    tess_encoder_destroy(&encoder);
+    return status;
+}
+
+tess_status tess_trainer_check_sample(const tess_trainer *t)
+{
+    tess_ids ids = {.mem = t->mem};
+    int64_t longest = tess_model_config_max_length(&t->model_config);
+    if (t->config.sample.prompt[0] == '\0')
+        return TESS_OK;
+    tess_status status = encode_prompt(t->mem, t->tokenizer, t->config.sample.prompt, &ids);
+    int64_t n = (int64_t)ids.size;
+    tess_ids_free(&ids);
+    TESS_TRY_CTX(status, "sample.prompt");
+    TESS_CHECK(n >= 1 && n < longest, TESS_E_INVALID,
+               "sample.prompt has %lld tokens; this model can continue 1 to %lld", (long long)n,
+               (long long)longest - 1);
+    return TESS_OK;
+}
+
 static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_ids *ids)
 {
     const tess_config *c = &t->config;
-    tess_encoder *encoder = NULL;
     tess_generator *generator = NULL;
     tess_status status;
-    TESS_GOTO(tess_encoder_create(t->mem, m->tokenizer, &encoder), opened);
-    TESS_GOTO(tess_encode(encoder, c->sample.prompt, strlen(c->sample.prompt), false, ids), opened);
+    TESS_TRY(encode_prompt(t->mem, m->tokenizer, c->sample.prompt, ids));
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
@@ -40,7 +63,6 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
     tess_mem_free(t->mem, prompt_ids);
 opened:
     tess_generator_destroy(&generator);
-    tess_encoder_destroy(&encoder);
     return status;
 }
 
@@ -51,11 +73,13 @@ tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
     tess_buffer text = {.mem = t->mem};
     TESS_TRY(
         tess_model_folder_open(t->mem, folder, TESS_DTYPE_COUNT, tess_threads_count(t->stream->threads), NULL, &m));
-    tess_status status = continue_prompt(t, &m, &ids);
+    tess_status status = tess_buffer_printf(&text, "sample:\n");
+    if (status == TESS_OK)
+        status = continue_prompt(t, &m, &ids);
     if (status == TESS_OK)
         status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
-    if (status == TESS_OK)
-        tess_trainer_note(t, "sample:\n%s", text.data);
+    if (status == TESS_OK && t->observer != NULL && t->observer->note != NULL)
+        t->observer->note(t->observer->self, text.data); /* longer than a trainer's note may be */
     tess_buffer_free(&text);
     tess_ids_free(&ids);
     tess_model_folder_close(&m);

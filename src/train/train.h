@@ -35,7 +35,7 @@ typedef struct tess_train_observer {
 
 typedef struct tess_train_result {
     int64_t steps;                     /* done in all */
-    bool interrupted;                  /* stopped by a signal, after saving */
+    bool interrupted;                  /* stopped by a signal, after saving (checkpoint.enable) */
     tess_validation_report last;       /* n_tokens 0: there was none */
     char model_folder[TESS_TEXT_SIZE]; /* "" when no model was written */
 } tess_train_result;

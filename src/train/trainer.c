@@ -115,6 +115,13 @@ static tess_status fill_weights(tess_trainer *t)
     tess_reporter reporter = {report_line, t};
     TESS_TRY(tess_weights_open(t->mem, t->config.model.path, t->model, &reporter, &weights));
     tess_status status = tess_fsdp_materialize(t->fsdp, tess_weights_fill, weights);
+    if (status == TESS_OK) {
+        int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
+        status =
+            tess_all_reduce(t->team, broken, broken, (size_t)tess_model_n_params(t->model), TESS_I32, TESS_MAX, NULL);
+    }
+    if (status == TESS_OK)
+        tess_weights_report_broken(weights);
     tess_weights_close(&weights);
     return status;
 }
@@ -191,6 +198,8 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(load_model_config(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(open_data(t));
+    TESS_TRY(tess_trainer_open_validation(t));
+    TESS_TRY(tess_trainer_check_sample(t));
     TESS_TRY(tess_model_create(t->mem, &t->model_config, &t->model));
     TESS_TRY(tess_stream_create(t->mem, threads, NULL, &t->stream));
     TESS_TRY(build_sharding(t));
@@ -214,6 +223,7 @@ static void destroy(tess_trainer *t)
     tess_mesh_destroy(&t->mesh);
     tess_stream_destroy(&t->stream);
     tess_model_destroy(&t->model);
+    tess_loader_destroy(&t->held_out);
     tess_loader_destroy(&t->loader);
     tess_tokenizer_destroy(&t->tokenizer);
     tess_mem_free(t->mem, t->logprobs);

@@ -31,6 +31,7 @@ typedef struct tess_trainer {
     tess_adamw *adamw;
     tess_executor *executor;
     tess_loader *loader;
+    tess_loader *held_out;   /* the text to validate on, NULL: none */
     int64_t loader_position; /* global micro-batch that the loader would give next */
     float *logprobs;         /* (local_batch_size * seq_len) */
     tess_metrics *metrics;
@@ -58,6 +59,8 @@ tess_hooks tess_trainer_hooks(tess_trainer *t);
 /* One optimizer step. Collective. */
 tess_status tess_trainer_step(tess_trainer *t, double *loss, double *grad_norm, double *lr);
 
+/* Opens the held-out text, where there is any: what is wrong with it is told before the first step. */
+tess_status tess_trainer_open_validation(tess_trainer *t);
 /* Mean loss over the held-out text with the current weights. Collective. */
 tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report);
 /* Whether there is text to validate on. */
@@ -70,6 +73,8 @@ tess_status tess_trainer_resume(tess_trainer *t);
 /* Writes the Hugging Face folder <dump_folder>/model. Collective. */
 tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size);
 
+/* That the model can continue sample.prompt: told before the first step, not after the last. */
+tess_status tess_trainer_check_sample(const tess_trainer *t);
 /* Rank 0 continues sample.prompt with the model just written; a note shows it. */
 tess_status tess_trainer_sample(tess_trainer *t, const char *folder);
 

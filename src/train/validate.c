@@ -12,9 +12,11 @@ bool tess_trainer_can_validate(const tess_trainer *t)
     return t->config.validation.enable && (t->config.validation.files.n > 0 || t->config.validation.fraction > 0);
 }
 
-static tess_status open_text(tess_trainer *t, tess_loader **loader)
+tess_status tess_trainer_open_validation(tess_trainer *t)
 {
     const tess_config *config = &t->config;
+    if (!tess_trainer_can_validate(t))
+        return TESS_OK;
     bool own_files = config->validation.files.n > 0;
     const tess_text_list *list = own_files ? &config->validation.files : &config->data.files;
     const char *files[TESS_LIST_SIZE];
@@ -30,7 +32,7 @@ static tess_status open_text(tess_trainer *t, tess_loader **loader)
                                    .end = 1,
                                    .eos_id = tess_trainer_eos(t),
                                    .bos_id = -1};
-    TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, loader), "validation");
+    TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->held_out), "validation");
     return TESS_OK;
 }
 
@@ -40,12 +42,14 @@ typedef struct idle_batch {
 } idle_batch;
 
 /* One round: every rank its micro-batch. *more is false on all ranks once no rank had one. */
-static tess_status run_round(tess_trainer *t, tess_loader *loader, int64_t round, tess_loss_sum *sum, bool *more)
+static tess_status run_round(tess_trainer *t, int64_t round, tess_loss_sum *sum, bool *more)
 {
     static const idle_batch idle = {0, 0, -1, {0, 1}};
     tess_micro_batch data;
-    bool end = false;
-    TESS_TRY(tess_loader_next(loader, round == 0 ? t->rank : t->world - 1, &data, &end));
+    int64_t limit = t->config.validation.steps; /* micro-batches over all ranks: the same ones for any number of them */
+    bool end = limit > 0 && round * t->world + t->rank >= limit;
+    if (!end)
+        TESS_TRY(tess_loader_next(t->held_out, round == 0 ? t->rank : t->world - 1, &data, &end));
     int32_t any = !end;
     TESS_TRY(tess_all_reduce(t->team, &any, &any, 1, TESS_I32, TESS_MAX, NULL));
     *more = any != 0;
@@ -74,19 +78,14 @@ static tess_status run_round(tess_trainer *t, tess_loader *loader, int64_t round
 
 tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report)
 {
-    tess_loader *loader = NULL;
+    static const tess_data_cursor beginning = {0};
     tess_loss_sum sum = {0};
     double begin = tess_os_now_s();
-    int64_t rounds =
-        t->config.validation.steps > 0 ? (t->config.validation.steps + t->world - 1) / t->world : INT64_MAX;
     bool more = true;
     tess_runtime_phase(t->runtime, "validation", t->step, -1);
-    TESS_TRY(open_text(t, &loader));
-    tess_status status = TESS_OK;
-    for (int64_t round = 0; status == TESS_OK && more && round < rounds; round++)
-        status = run_round(t, loader, round, &sum, &more);
-    tess_loader_destroy(&loader);
-    TESS_TRY_CTX(status, "validation");
+    TESS_TRY_CTX(tess_loader_seek(t->held_out, &beginning), "validation");
+    for (int64_t round = 0; more; round++)
+        TESS_TRY_CTX(run_round(t, round, &sum, &more), "validation");
     TESS_TRY(tess_loss_all_reduce(t->team, &sum));
     TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID,
                "validation: the held-out text has no target tokens: raise "

@@ -11,7 +11,7 @@ struct tess_weights {
     tess_reporter reporter;
     tess_st_reader *reader;
     const tess_st_tensor **tensors; /* (n_params) */
-    bool *reported;                 /* (n_params) */
+    int32_t *broken;                /* (n_params) 1: holds values that are no numbers */
     const void **whole;             /* (n_params), NULL until asked for */
     void **owned;                   /* (n_params), converted copies */
 };
@@ -129,8 +129,7 @@ tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_mode
     tess_status status;
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->tensors), "weights", (void **)&w->tensors),
               opened);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->reported), "weights", (void **)&w->reported),
-              opened);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
     TESS_GOTO(tess_st_open_model(mem, folder, &w->reader), opened);
     TESS_GOTO(match(w), opened);
     report_unused(w);
@@ -150,25 +149,43 @@ void tess_weights_close(tess_weights **handle)
         tess_mem_free(w->mem, w->owned[i]);
     tess_mem_free(w->mem, w->owned);
     tess_mem_free(w->mem, w->whole);
-    tess_mem_free(w->mem, w->reported);
+    tess_mem_free(w->mem, w->broken);
     tess_mem_free(w->mem, w->tensors);
     tess_st_close(&w->reader);
     tess_mem_free(w->mem, w);
     *handle = NULL;
 }
 
-static void report_broken(tess_weights *w, int index, const float *values, int64_t n)
+/* Whether any exponent is all ones. The loops are plain so that the compiler vectorises them. */
+static bool any_broken_f32(const float *values, int64_t n)
 {
-    int64_t n_broken = 0;
+    int broken = 0;
     for (int64_t i = 0; i < n; i++)
-        n_broken += !isfinite(values[i]);
-    if (n_broken == 0 || w->reported[index])
-        return;
-    w->reported[index] = true;
-    if (w->reporter.line != NULL) {
+        broken |= !isfinite(values[i]);
+    return broken != 0;
+}
+
+static bool any_broken_bf16(const uint16_t *values, int64_t n)
+{
+    int broken = 0;
+    for (int64_t i = 0; i < n; i++)
+        broken |= (values[i] & 0x7f80) == 0x7f80;
+    return broken != 0;
+}
+
+int32_t *tess_weights_broken(tess_weights *w)
+{
+    return w->broken;
+}
+
+void tess_weights_report_broken(const tess_weights *w)
+{
+    for (int i = 0; i < tess_model_n_params(w->model) && w->reporter.line != NULL; i++) {
         char text[512];
-        snprintf(text, sizeof(text), "warning: %s: tensor '%s' holds %lld values that are NaN or infinite",
-                 w->tensors[index]->file, w->tensors[index]->name, (long long)n_broken);
+        if (!w->broken[i])
+            continue;
+        snprintf(text, sizeof(text), "warning: %s: tensor '%s' holds NaN or infinite values", w->tensors[i]->file,
+                 w->tensors[i]->name);
         w->reporter.line(w->reporter.self, text);
     }
 }
@@ -179,7 +196,7 @@ tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin
     int index = tess_model_find(w->model, name);
     TESS_CHECK(index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
     TESS_TRY(tess_st_read_rows(w->tensors[index], row_begin, n_rows, dst));
-    report_broken(w, index, dst, n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape));
+    w->broken[index] |= any_broken_f32(dst, n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape));
     return TESS_OK;
 }
 
@@ -197,19 +214,21 @@ static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype d
     int64_t n = tess_shape_count(shape);
     float *wide;
     w->whole[index] = mapped_as(w->tensors[index], dtype);
-    if (w->whole[index] != NULL)
+    if (w->whole[index] != NULL) {
+        w->broken[index] =
+            dtype == TESS_BF16 ? any_broken_bf16(w->whole[index], n) : any_broken_f32(w->whole[index], n);
         return TESS_OK;
+    }
     TESS_TRY(
         tess_mem_alloc_array(w->mem, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights", &w->owned[index]));
     w->whole[index] = w->owned[index];
     if (dtype == TESS_F32)
-        return tess_st_read_rows(w->tensors[index], 0, tess_shape_rows(shape), w->owned[index]);
+        return tess_weights_fill(w, tess_model_param(w->model, index)->name, 0, tess_shape_rows(shape),
+                                 w->owned[index]);
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "weights", (void **)&wide));
-    tess_status status = tess_st_read_rows(w->tensors[index], 0, tess_shape_rows(shape), wide);
-    if (status == TESS_OK) {
-        report_broken(w, index, wide, n);
+    tess_status status = tess_weights_fill(w, tess_model_param(w->model, index)->name, 0, tess_shape_rows(shape), wide);
+    if (status == TESS_OK)
         status = stream->kernels->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
-    }
     tess_mem_free(w->mem, wide);
     return status;
 }
@@ -221,6 +240,7 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->owned));
     for (size_t i = 0; i < n; i++)
         TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->folder);
+    tess_weights_report_broken(w);
     *out = w->whole;
     return TESS_OK;
 }

@@ -20,11 +20,17 @@ tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_mode
                               tess_weights **weights);
 void tess_weights_close(tess_weights **weights);
 
-/* A tess_fill_fn: context is the tess_weights. NaN and infinite values are reported, once a tensor. */
+/* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */
 tess_status tess_weights_fill(void *weights, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
+/* (n_params) 1 where values read so far are NaN or infinite. Ranks that read different rows may merge theirs (max)
+ * before they report. */
+int32_t *tess_weights_broken(tess_weights *weights);
+void tess_weights_report_broken(const tess_weights *weights);
+
 /* All parameters whole in `dtype`, in the model's order, for inference in one process: mapped from the file where the
- * dtype is the same and the data aligned, else converted (params pool). The array belongs to `weights`. */
+ * dtype is the same and the data aligned, else converted (params pool). The array belongs to `weights`. NaN and
+ * infinite values are reported, a line a tensor. */
 tess_status tess_weights_whole(tess_weights *weights, tess_stream *stream, tess_dtype dtype, const void *const **w);
 
 /* The same fill from random initial values. */
