@@ -7,7 +7,6 @@
 
 #include "base/os/os.h"
 #include "ckpt/convert_impl.h"
-#include "ckpt/file.h"
 #include "ckpt/safetensors/safetensors.h"
 
 enum { PATH_SIZE = 4096, STEP = 1 << 20 }; /* values, or bytes, at a time */
@@ -214,10 +213,10 @@ static tess_status not_empty(void *context, const char *name)
 static tess_status check_folders(const char *in, const char *out)
 {
     TESS_CHECK(tess_os_is_dir(in), TESS_E_NOT_FOUND, "%s: no such model folder", in);
-    TESS_CHECK(!tess_file_same(in, out), TESS_E_INVALID, "%s and %s are the same folder: convert into another one", in,
-               out);
+    TESS_CHECK(!tess_os_same_file(in, out), TESS_E_INVALID, "%s and %s are the same folder: convert into another one",
+               in, out);
     TESS_CHECK(!tess_os_is_file(out), TESS_E_INVALID, "%s is a file: name a folder that is new or empty", out);
-    return tess_os_is_dir(out) ? tess_file_list(out, not_empty, (void *)out) : TESS_OK;
+    return tess_os_is_dir(out) ? tess_os_list(out, not_empty, (void *)out) : TESS_OK;
 }
 
 static tess_status build(convert *c, const char *in, const char *temporary, const char *out)
@@ -225,7 +224,7 @@ static tess_status build(convert *c, const char *in, const char *temporary, cons
     char parent[PATH_SIZE];
     TESS_TRY(convert_weights(c, in, temporary));
     TESS_TRY(tess_convert_companions(c->mem, in, temporary, c->options));
-    TESS_TRY(tess_file_rename(temporary, out));
+    TESS_TRY(tess_os_rename(temporary, out));
     TESS_TRY(tess_os_join(parent, sizeof(parent), out, ".."));
     return tess_os_fsync_dir(parent);
 }

@@ -7,7 +7,6 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/convert_impl.h"
-#include "ckpt/file.h"
 
 enum { PATH_SIZE = 4096, MAX_DEPTH = 64 };
 
@@ -171,7 +170,7 @@ tess_status tess_convert_companions(tess_mem *mem, const char *in, const char *o
 {
     char from[PATH_SIZE], to[PATH_SIZE];
     copying c = {.in = in, .out = out, .options = options};
-    TESS_TRY(tess_file_list(in, visit, &c));
+    TESS_TRY(tess_os_list(in, visit, &c));
     TESS_TRY(tess_os_join(from, sizeof(from), in, "config.json"));
     TESS_TRY(tess_os_join(to, sizeof(to), out, "config.json"));
     if (!tess_os_is_file(from)) {

@@ -66,7 +66,7 @@ static void run_rank(const launcher *l, int rank, pid_t parent, const payload *w
         tess_job_close(&job, false);
         exit(what->fn(what->context));
     }
-    fcntl(l->job.fd, F_SETFD, 0); /* to be inherited */
+    tess_os_inherit(l->job.fd);
     execvp(what->argv[0], what->argv);
     int reason = errno;
     (void)!write(what->report_fd, &reason, sizeof(reason));

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "base/core/rng.h"
-#include "ckpt/file.h"
+#include "base/os/os.h"
 #include "ckpt/store/store.h"
 #include "files.h"
 #include "ranks.h"
@@ -130,7 +130,7 @@ static void the_newest_complete_one_is_found(void)
     static const char *const others[] = {
         "step-", "step-00000x", "step-999", "step-00999999999", "step-00000999.bak", "other", "step-00000500.tmp"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        EXPECT_OK(tess_file_make_dir(path_in(dir, others[i])));
+        EXPECT_OK(tess_os_make_dir(path_in(dir, others[i])));
     EXPECT_OK(tess_ckpt_latest(dir, &step));
     EXPECT_INT(step, 123456789);
     EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-123456789/optimizer.safetensors")));
@@ -156,14 +156,14 @@ static void a_killed_save_is_never_seen(void)
     const char *dir = test_folder(), *leftover = path_in(dir, "step-00000020.tmp");
     save_alone(dir, 10);
     save_alone(dir, 20);
-    EXPECT_OK(tess_file_rename(path_in(dir, "step-00000020"), leftover)); /* all written, not yet renamed */
+    EXPECT_OK(tess_os_rename(path_in(dir, "step-00000020"), leftover)); /* all written, not yet renamed */
     EXPECT_OK(tess_ckpt_latest(dir, &step));
     EXPECT_INT(step, 10);
     EXPECT_FAILS(load_alone(dir, 20), TESS_E_NOT_FOUND, "step-00000020");
     EXPECT_OK(load_alone(dir, 10));
     save_alone(dir, 20); /* over the leftover */
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
-    EXPECT_OK(tess_file_make_dir(leftover));
+    EXPECT_OK(tess_os_make_dir(leftover));
     put_file(path_in(leftover, "model.safetensors.tmp"), "x", 1);
     EXPECT_OK(tess_ckpt_prune(dir, 0));
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
@@ -264,7 +264,7 @@ static void a_full_disk_leaves_the_old_checkpoint(void)
     int64_t step;
     uint64_t size;
     save_alone(dir, 10);
-    EXPECT_OK(tess_file_size(path_in(dir, "step-00000010/optimizer.safetensors"), &size));
+    EXPECT_OK(tess_os_file_size(path_in(dir, "step-00000010/optimizer.safetensors"), &size));
     make_state(&s, 1, 0, false, 20);
     for (size_t limit = size - 1; limit > 10;
          limit = limit * 4 / 5) { /* in the optimizer's file, the model's, a header */

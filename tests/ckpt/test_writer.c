@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "ckpt/file.h"
+#include "base/os/os.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
 #include "ranks.h"
@@ -253,7 +253,7 @@ static void a_full_disk_leaves_nothing(void)
     const char *m = path_in(test_folder(), "m"), *fits = path_in(test_folder(), "fits");
     uint64_t size;
     EXPECT_OK(tess_st_write_model(test_mem(), fits, entries, N, 0, source, NULL));
-    EXPECT_OK(tess_file_size(path_in(fits, "model.safetensors"), &size));
+    EXPECT_OK(tess_os_file_size(path_in(fits, "model.safetensors"), &size));
     EXPECT_OK(tess_os_remove_tree(fits));
     for (size_t limit = size - 1; limit > 0; limit /= 3) {
         limit_file_size(limit);
@@ -265,9 +265,9 @@ static void a_full_disk_leaves_nothing(void)
     EXPECT_FAILS(tess_st_write_model(test_mem(), m, entries, N, 100, source, NULL), TESS_E_NO_SPACE, "File too large");
     EXPECT_TEXT(names_in(test_folder()), "");
     int fd;
-    EXPECT_OK(tess_file_open("/dev/full", &fd));
-    EXPECT_FAILS(tess_file_write_at(fd, "/dev/full", 0, "x", 1), TESS_E_NO_SPACE, "/dev/full");
-    tess_file_close(&fd);
+    EXPECT_OK(tess_os_open("/dev/full", &fd));
+    EXPECT_FAILS(tess_os_write_at(fd, 0, "x", 1, "/dev/full"), TESS_E_NO_SPACE, "/dev/full");
+    tess_os_close(&fd);
 }
 
 static void rows_left_out_are_noticed(void)

@@ -1,6 +1,6 @@
+/* What is in files: reading, mapping, writing. paths.c has names and folders. */
 #include "base/os/os.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -95,10 +95,12 @@ tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **d
     return status;
 }
 
-tess_status tess_os_write_all(int fd, const void *data, size_t size, const char *path)
+/* At `offset`, or where the file stands when it is negative. */
+static tess_status write_fully(int fd, const void *data, size_t size, off_t offset, const char *path)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, (const char *)data + done, size - done);
+        const char *from = (const char *)data + done;
+        ssize_t n = offset < 0 ? write(fd, from, size - done) : pwrite(fd, from, size - done, offset + (off_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -108,15 +110,57 @@ tess_status tess_os_write_all(int fd, const void *data, size_t size, const char 
     return TESS_OK;
 }
 
-tess_status tess_os_fsync_dir(const char *path)
+tess_status tess_os_write_all(int fd, const void *data, size_t size, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return write_fully(fd, data, size, -1, path);
+}
+
+tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t size, const char *path)
+{
+    return write_fully(fd, data, size, (off_t)offset, path);
+}
+
+static int reserve(int fd, off_t size)
+{
+    if (size == 0 || fallocate(fd, 0, 0, size) == 0)
+        return 0;
+    return errno == EOPNOTSUPP || errno == ENOSYS ? ftruncate(fd, size) : -1;
+}
+
+tess_status tess_os_create(const char *path, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
-        return tess_os_error("open", path);
-    int failed = fsync(fd);
-    tess_status status = failed ? tess_os_error("fsync", path) : TESS_OK;
+        return tess_os_error("create", path);
+    tess_status status = reserve(fd, (off_t)size) != 0 ? tess_os_error("reserve space for", path) : TESS_OK;
     close(fd);
+    if (status != TESS_OK)
+        unlink(path);
     return status;
+}
+
+tess_status tess_os_open(const char *path, int *fd)
+{
+    *fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd < 0 ? tess_os_error("open", path) : TESS_OK;
+}
+
+tess_status tess_os_sync_close(int *fd, const char *path)
+{
+    if (*fd < 0)
+        return TESS_OK;
+    tess_status status = fsync(*fd) != 0 ? tess_os_error("fsync", path) : TESS_OK;
+    if (close(*fd) != 0 && status == TESS_OK)
+        status = tess_os_error("close", path);
+    *fd = -1;
+    return status;
+}
+
+void tess_os_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
 }
 
 /* The folder that holds `path`. */
@@ -138,10 +182,9 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
     if (fd < 0)
         return tess_os_error("create", temporary);
     tess_status status = tess_os_write_all(fd, data, size, path);
-    if (status == TESS_OK && fsync(fd) != 0)
-        status = tess_os_error("fsync", path);
-    if (close(fd) != 0 && status == TESS_OK)
-        status = tess_os_error("close", path);
+    if (status == TESS_OK)
+        status = tess_os_sync_close(&fd, path);
+    tess_os_close(&fd);
     if (status == TESS_OK && rename(temporary, path) != 0)
         status = tess_os_error("rename", path);
     if (status != TESS_OK) {
@@ -150,77 +193,4 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
     }
     parent_of(path, folder, sizeof(folder));
     return tess_os_fsync_dir(folder);
-}
-
-bool tess_os_is_dir(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool tess_os_is_file(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-tess_status tess_os_make_dirs(const char *path)
-{
-    char partial[4096];
-    size_t n = strlen(path);
-    TESS_CHECK(n > 0 && n < sizeof(partial), TESS_E_INVALID, "folder name is empty or too long: '%.100s'", path);
-    memcpy(partial, path, n + 1);
-    for (char *slash = partial + 1;; slash++) {
-        if (*slash != '/' && *slash != '\0')
-            continue;
-        char kept = *slash;
-        *slash = '\0';
-        if (mkdir(partial, 0777) != 0 && errno != EEXIST)
-            return tess_os_error("make folder", partial);
-        *slash = kept;
-        if (kept == '\0')
-            break;
-    }
-    TESS_CHECK(tess_os_is_dir(path), TESS_E_IO, "make folder %s: there is a file of that name", path);
-    return TESS_OK;
-}
-
-tess_status tess_os_remove_tree(const char *path)
-{
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        if (errno == ENOENT)
-            return TESS_OK;
-        if (errno != ENOTDIR)
-            return tess_os_error("open folder", path);
-        return unlink(path) == 0 ? TESS_OK : tess_os_error("remove", path);
-    }
-    tess_status status = TESS_OK;
-    for (struct dirent *entry; status == TESS_OK && (entry = readdir(folder)) != NULL;) {
-        char inner[4096];
-        struct stat info;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        status = tess_os_join(inner, sizeof(inner), path, entry->d_name);
-        if (status != TESS_OK)
-            break;
-        /* A symbolic link goes itself, never what it points to. */
-        if (lstat(inner, &info) == 0 && S_ISDIR(info.st_mode))
-            status = tess_os_remove_tree(inner);
-        else if (unlink(inner) != 0 && errno != ENOENT)
-            status = tess_os_error("remove", inner);
-    }
-    closedir(folder);
-    if (status == TESS_OK && rmdir(path) != 0 && errno != ENOENT)
-        status = tess_os_error("remove folder", path);
-    return status;
-}
-
-tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name)
-{
-    size_t n = strlen(folder);
-    bool slash = n > 0 && folder[n - 1] == '/';
-    int used = snprintf(out, size, "%s%s%s", folder, slash || n == 0 ? "" : "/", name);
-    TESS_CHECK(used >= 0 && (size_t)used < size, TESS_E_INVALID, "path too long: %.100s.../%.100s", folder, name);
-    return TESS_OK;
 }

@@ -1,4 +1,4 @@
-/* The only place with system calls besides threads.h: clock, files, memory files, futexes, processes' environment. */
+/* Clock, files, memory files, futexes: system calls that are not a module's very purpose live here and in threads.h. */
 #ifndef TESS_BASE_OS_OS_H
 #define TESS_BASE_OS_OS_H
 
@@ -28,12 +28,36 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
 
 /* write(2) until done, with EINTR and short writes handled; errors name `path`. */
 tess_status tess_os_write_all(int fd, const void *data, size_t size, const char *path);
-tess_status tess_os_fsync_dir(const char *path);
 
+/* A file that several ranks write at many places: one of them creates (or empties) it and reserves its bytes where the
+ * file system can, so that a full disk is met here and not halfway; it is left closed. */
+tess_status tess_os_create(const char *path, size_t size);
+tess_status tess_os_open(const char *path, int *fd); /* for writing; must exist */
+tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t size, const char *path);
+/* fsync, then close; *fd becomes -1. -1 is fine. */
+tess_status tess_os_sync_close(int *fd, const char *path);
+void tess_os_close(int *fd);
+
+/* ---- Paths ---------------------------------------------------------------------------------------------------------
+ */
 bool tess_os_is_dir(const char *path);
 bool tess_os_is_file(const char *path);
+tess_status tess_os_file_size(const char *path, uint64_t *size); /* of a regular file */
+bool tess_os_same_file(const char *a, const char *b);            /* the same existing file or folder, by any path */
+
 tess_status tess_os_make_dirs(const char *path); /* mkdir -p */
-tess_status tess_os_remove_tree(const char *path);
+tess_status tess_os_make_dir(const char *path);
+tess_status tess_os_fsync_dir(const char *path);
+
+tess_status tess_os_rename(const char *from, const char *to);
+/* Puts `from` where `to` is; what was there takes the name `from`. One atomic step where the file system can. */
+tess_status tess_os_exchange(const char *from, const char *to);
+void tess_os_remove(const char *path); /* a file, if it is there */
+void tess_os_remove_empty_dir(const char *path);
+tess_status tess_os_remove_tree(const char *path); /* or a file; nothing there is fine */
+
+/* Calls visit(context, name) for every name in the folder but "." and "..", in no order. */
+tess_status tess_os_list(const char *folder, tess_status (*visit)(void *context, const char *name), void *context);
 
 /* "a/b" + "c" -> "a/b/c"; TESS_E_INVALID when it does not fit. */
 tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name);
@@ -44,7 +68,10 @@ tess_status tess_os_error(const char *what, const char *path);
 
 /* ---- Memory shared between processes
  * --------------------------------------------------------------------------------- */
-tess_status tess_os_memfd(const char *name, size_t size, int *fd); /* sparse */
+tess_status tess_os_memfd(const char *name, size_t size, int *fd); /* sparse; closed on exec */
+void tess_os_inherit(int fd);                                      /* no longer closed on exec */
+tess_status tess_os_fd_size(int fd, size_t *size);
+size_t tess_os_memory_bytes(void); /* of the machine */
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address);
 void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */

@@ -6,21 +6,41 @@
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 tess_status tess_os_memfd(const char *name, size_t size, int *fd)
 {
-    *fd = memfd_create(name, 0); /* inherited by the ranks */
+    *fd = memfd_create(name, MFD_CLOEXEC);
     if (*fd < 0)
         return tess_os_error("memfd_create", name);
     if (ftruncate(*fd, (off_t)size) != 0) {
         tess_status status = tess_os_error("size shared memory", name);
-        close(*fd);
+        tess_os_close(fd);
         return status;
     }
     return TESS_OK;
+}
+
+void tess_os_inherit(int fd)
+{
+    fcntl(fd, F_SETFD, 0);
+}
+
+tess_status tess_os_fd_size(int fd, size_t *size)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return tess_os_error("stat", "shared memory");
+    *size = (size_t)info.st_size;
+    return TESS_OK;
+}
+
+size_t tess_os_memory_bytes(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address)
@@ -28,6 +48,7 @@ tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **addres
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)offset);
     if (mapped == MAP_FAILED)
         return tess_os_error("map", "shared memory");
+    madvise(mapped, size, MADV_DONTDUMP); /* a core file of this could be the size of the machine */
     *address = mapped;
     return TESS_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "base/core/rng.h"
 #include "ckpt/agree.h"
-#include "ckpt/file.h"
+#include "base/os/os.h"
 #include "ckpt/safetensors/layout_impl.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
@@ -43,7 +43,7 @@ static void destroy(tess_st_writer **writer)
     *writer = NULL;
     if (w == NULL)
         return;
-    tess_file_close(&w->fd);
+    tess_os_close(&w->fd);
     tess_st_plan_destroy(w->mem, &w->plan);
     tess_mem_free(w->mem, w->tensors);
     tess_mem_free(w->mem, w->names);
@@ -105,10 +105,10 @@ static tess_status create_file(const tess_st_writer *w, const char *name, const 
     char path[PATH_SIZE];
     int fd;
     TESS_TRY(path_of(w, name, ".tmp", path));
-    TESS_TRY(tess_file_create(path, size));
-    TESS_TRY(tess_file_open(path, &fd));
-    tess_status status = tess_file_write_at(fd, path, 0, text->data, text->size);
-    tess_file_close(&fd);
+    TESS_TRY(tess_os_create(path, size));
+    TESS_TRY(tess_os_open(path, &fd));
+    tess_status status = tess_os_write_at(fd, 0, text->data, text->size, path);
+    tess_os_close(&fd);
     return status;
 }
 
@@ -143,11 +143,11 @@ static void remove_files(tess_st_writer *w)
     char path[PATH_SIZE], name[96];
     for (int file = 0; file < w->plan->n_files; file++)
         if (path_of(w, w->plan->files[file].name, ".tmp", path) == TESS_OK)
-            tess_file_remove(path);
+            tess_os_remove(path);
     if (w->plan->n_files > 1 && index_name(w, name) == TESS_OK && path_of(w, name, ".tmp", path) == TESS_OK)
-        tess_file_remove(path);
+        tess_os_remove(path);
     if (w->made_folder)
-        tess_file_remove_empty_dir(w->folder);
+        tess_os_remove_empty_dir(w->folder);
 }
 
 static uint64_t hash_tensors(const tess_st_writer *w)
@@ -195,7 +195,7 @@ static tess_status close_current(tess_st_writer *w)
         return TESS_OK;
     TESS_TRY(path_of(w, w->plan->files[w->file].name, ".tmp", path));
     w->file = -1;
-    return tess_file_sync_close(&w->fd, path);
+    return tess_os_sync_close(&w->fd, path);
 }
 
 tess_status tess_st_write_bytes(tess_st_writer *w, int tensor, size_t begin, size_t bytes, const void *data)
@@ -211,11 +211,11 @@ tess_status tess_st_write_bytes(tess_st_writer *w, int tensor, size_t begin, siz
     if (w->file != place->file) {
         TESS_TRY(close_current(w));
         TESS_TRY(path_of(w, w->plan->files[place->file].name, ".tmp", path));
-        TESS_TRY(tess_file_open(path, &w->fd));
+        TESS_TRY(tess_os_open(path, &w->fd));
         w->file = place->file;
     }
     TESS_TRY(path_of(w, w->plan->files[place->file].name, ".tmp", path));
-    TESS_TRY(tess_file_write_at(w->fd, path, place->offset + begin, data, bytes));
+    TESS_TRY(tess_os_write_at(w->fd, place->offset + begin, data, bytes, path));
     w->written += (int64_t)bytes;
     return TESS_OK;
 }
@@ -249,8 +249,8 @@ static tess_status sync_file(const tess_st_writer *w, const char *name)
     char path[PATH_SIZE];
     int fd;
     TESS_TRY(path_of(w, name, ".tmp", path));
-    TESS_TRY(tess_file_open(path, &fd));
-    return tess_file_sync_close(&fd, path);
+    TESS_TRY(tess_os_open(path, &fd));
+    return tess_os_sync_close(&fd, path);
 }
 
 static tess_status show_file(const tess_st_writer *w, const char *name)
@@ -258,7 +258,7 @@ static tess_status show_file(const tess_st_writer *w, const char *name)
     char from[PATH_SIZE], to[PATH_SIZE];
     TESS_TRY(path_of(w, name, ".tmp", from));
     TESS_TRY(path_of(w, name, "", to));
-    return tess_file_rename(from, to);
+    return tess_os_rename(from, to);
 }
 
 static bool is_shard_of(const char *name, const char *stem)
@@ -286,7 +286,7 @@ static tess_status remove_stale(void *context, const char *name)
     if (strcmp(name, whole) != 0 && strcmp(name, index) != 0 && !is_shard_of(name, w->stem))
         return TESS_OK;
     TESS_TRY(path_of(w, name, "", path));
-    tess_file_remove(path);
+    tess_os_remove(path);
     return TESS_OK;
 }
 
@@ -304,7 +304,7 @@ static tess_status show_files(tess_st_writer *w)
     if (sharded)
         TESS_TRY(show_file(w, index));
     TESS_TRY(tess_os_fsync_dir(w->folder));
-    return tess_file_list(w->folder, remove_stale, w);
+    return tess_os_list(w->folder, remove_stale, w);
 }
 
 tess_status tess_st_write_finish(tess_st_writer **writer, tess_status status)

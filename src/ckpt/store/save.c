@@ -5,7 +5,7 @@
 #include "base/core/rng.h"
 #include "base/text/json.h"
 #include "ckpt/agree.h"
-#include "ckpt/file.h"
+#include "base/os/os.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/store_impl.h"
 
@@ -67,7 +67,7 @@ static tess_status make_temporary(save *s)
 {
     TESS_TRY(tess_os_make_dirs(s->dir));
     TESS_TRY(tess_os_remove_tree(s->temporary)); /* of a save that was killed */
-    return tess_file_make_dir(s->temporary);
+    return tess_os_make_dir(s->temporary);
 }
 
 static tess_status write_own_rows(save *s, tess_st_writer *writer, int n_members)
@@ -102,7 +102,7 @@ static tess_status note_file(const save *s, json_t *files, const char *name)
     char path[TESS_CKPT_PATH];
     uint64_t size;
     TESS_TRY(tess_os_join(path, sizeof(path), s->temporary, name));
-    TESS_TRY(tess_file_size(path, &size));
+    TESS_TRY(tess_os_file_size(path, &size));
     json_object_set_new(files, name, json_pack("{s:I}", "bytes", (json_int_t)size));
     return TESS_OK;
 }
@@ -147,10 +147,10 @@ static tess_status show(const save *s)
 {
     char parent[TESS_CKPT_PATH];
     if (tess_os_is_dir(s->final)) {
-        TESS_TRY(tess_file_exchange(s->temporary, s->final));
+        TESS_TRY(tess_os_exchange(s->temporary, s->final));
         tess_os_remove_tree(s->temporary); /* what stays of it is not a checkpoint, and the next prune removes it */
     } else {
-        TESS_TRY(tess_file_rename(s->temporary, s->final));
+        TESS_TRY(tess_os_rename(s->temporary, s->final));
     }
     TESS_TRY(tess_os_fsync_dir(s->dir));
     TESS_TRY(tess_os_join(parent, sizeof(parent), s->dir, ".."));

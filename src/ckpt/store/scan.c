@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "ckpt/file.h"
+#include "base/os/os.h"
 #include "ckpt/store/store_impl.h"
 
 static const size_t meta_limit = 256 << 20;
@@ -31,7 +31,7 @@ static tess_status check_files(const char *folder, const json_t *meta)
         TESS_CHECK(strchr(name, '/') == NULL, TESS_E_FORMAT, "%s/meta.json: file '%s' lies elsewhere", folder, name);
         TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
         TESS_TRY(tess_json_get_int(file, "bytes", path, &stated));
-        TESS_TRY(tess_file_size(path, &size));
+        TESS_TRY(tess_os_file_size(path, &size));
         TESS_CHECK(stated >= 0 && size == (uint64_t)stated, TESS_E_FORMAT,
                    "%s has %" PRIu64 " bytes, not the %" PRId64 " of its save", path, size, stated);
     }
@@ -119,7 +119,7 @@ static tess_status list_steps(const char *dir, step_list *list)
 {
     *list = (step_list){.dir = dir};
     TESS_CHECK(tess_os_is_dir(dir), TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", dir);
-    tess_status status = tess_file_list(dir, note_step, list);
+    tess_status status = tess_os_list(dir, note_step, list);
     if (status != TESS_OK)
         free(list->steps);
     else if (list->n > 1)
@@ -167,7 +167,7 @@ static tess_status remove_step(const char *dir, int64_t step)
     TESS_TRY(tess_ckpt_folder(dir, step, "", path));
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, aside));
     TESS_TRY(tess_os_remove_tree(aside));
-    TESS_TRY(tess_file_rename(path, aside));
+    TESS_TRY(tess_os_rename(path, aside));
     return tess_os_remove_tree(aside);
 }
 
@@ -188,5 +188,5 @@ tess_status tess_ckpt_prune(const char *dir, int keep_latest_k)
     }
     free(list.steps);
     TESS_TRY(status);
-    return tess_file_list(dir, remove_leftover, (void *)dir);
+    return tess_os_list(dir, remove_leftover, (void *)dir);
 }

@@ -1,10 +1,6 @@
 #include "comm/job/job.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/os/os.h"
 #include "comm/shm/control.h"
@@ -19,9 +15,8 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 /* Eight times the machine's memory: windows come and go, so holes must not run out before the memory does. */
 static uint64_t heap_bytes(uint64_t *limit)
 {
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    *limit = memory;
-    return round_up(memory * 8, JOB_HUGE_PAGE);
+    *limit = tess_os_memory_bytes();
+    return round_up(*limit * 8, JOB_HUGE_PAGE);
 }
 
 static void attach(tess_job *job, void *base, size_t bytes, int fd)
@@ -30,7 +25,6 @@ static void attach(tess_job *job, void *base, size_t bytes, int fd)
     job->bytes = bytes;
     job->header = base;
     job->fd = fd;
-    madvise(base, bytes, MADV_DONTDUMP); /* a core file of this would be the size of the machine */
 }
 
 tess_status tess_job_create(int world, tess_job *job)
@@ -49,10 +43,9 @@ tess_status tess_job_create(int world, tess_job *job)
     int fd;
     void *base;
     TESS_TRY(tess_os_memfd("tessera", bytes, &fd));
-    fcntl(fd, F_SETFD, FD_CLOEXEC); /* ranks get it back, other children do not */
     tess_status status = tess_os_map_shared(fd, 0, bytes, &base);
     if (status != TESS_OK) {
-        close(fd);
+        tess_os_close(&fd);
         return tess_fail_context(status, "shared memory of %d ranks", world);
     }
     attach(job, base, bytes, fd);
@@ -84,13 +77,13 @@ tess_status tess_job_create(int world, tess_job *job)
 
 tess_status tess_job_open(int fd, int world, tess_job *job)
 {
-    struct stat info;
-    TESS_CHECK(fstat(fd, &info) == 0 && info.st_size >= (off_t)sizeof(tess_job_header), TESS_E_INVALID,
+    size_t bytes = 0;
+    TESS_CHECK(tess_os_fd_size(fd, &bytes) == TESS_OK && bytes >= sizeof(tess_job_header), TESS_E_INVALID,
                "TESSERA_SHM_FD=%d is not a job's shared memory: start the program with `tessera run -n N -- PROGRAM`",
                fd);
     void *base;
-    TESS_TRY(tess_os_map_shared(fd, 0, (size_t)info.st_size, &base));
-    attach(job, base, (size_t)info.st_size, fd);
+    TESS_TRY(tess_os_map_shared(fd, 0, bytes, &base));
+    attach(job, base, bytes, fd);
     const tess_job_header *h = job->header;
     if (memcmp(h->magic, magic, sizeof(magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
         h->world != (uint32_t)world) {
@@ -113,8 +106,8 @@ void tess_job_close(tess_job *job, bool close_fd)
 {
     if (job->base != NULL)
         tess_os_unmap_shared(job->base, job->bytes);
-    if (close_fd && job->fd >= 0)
-        close(job->fd);
+    if (close_fd)
+        tess_os_close(&job->fd);
     *job = (tess_job){.fd = -1};
 }
 
