@@ -173,7 +173,7 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
 }
 
 /* Called when nothing moves. Breaks the team when something is wrong. */
-static void look_for_trouble(tess_team *team, tess_work *work, double begin_s, double timeout_s)
+static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, double timeout_s)
 {
     tess_runtime *rt = team->runtime;
     int lost = atomic_load(&rt->job.header->first_lost), again = -1;
@@ -184,9 +184,7 @@ static void look_for_trouble(tess_team *team, tess_work *work, double begin_s, d
         tess_team_progress(team);
         if (work->done)
             return;
-        if (lost >= 0) {
-            fail_lost(team, work, lost);
-        } else if (find_ended(work, &lost)) {
+        if (lost >= 0 || find_ended(work, &lost)) {
             fail_lost(team, work, lost);
         } else if (given_up != 0) {
             char what[256];
@@ -195,7 +193,7 @@ static void look_for_trouble(tess_team *team, tess_work *work, double begin_s, d
                       team->ranks[given_up - 1], team->name, format_work(work, what, sizeof(what)));
             tess_team_break(team, TESS_E_CANCELLED, team->ranks[given_up - 1]);
         }
-    } else if (tess_os_now_s() - begin_s >= timeout_s) {
+    } else if (waited_s >= timeout_s) {
         fail_timeout(team, work, timeout_s);
     }
 }
@@ -207,7 +205,7 @@ static void wait_for(tess_work *work, double timeout_s)
     tess_runtime *rt = team->runtime;
     if (timeout_s <= 0)
         timeout_s = team->timeout_s;
-    double begin_s = 0;
+    double waited_s = 0, last_s = 0;
     while (!work->done) {
         for (int i = 0; i < rt->n_spins; i++) {
             tess_team_progress(team);
@@ -215,17 +213,18 @@ static void wait_for(tess_work *work, double timeout_s)
                 return;
             _mm_pause();
         }
-        double now_s = tess_os_now_s();
-        if (begin_s == 0)
-            begin_s = now_s;
+        /* A job that was stopped with ctrl-Z, or a machine that slept, has not waited: a gap counts as a second. */
+        double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
+        waited_s += gap_s < 1 ? gap_s : 1;
+        last_s = now_s;
         atomic_store_explicit(&rt->row->heartbeat_ns, tess_os_now_ns(), memory_order_relaxed);
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         help_other_teams(rt, team);
         tess_team_progress(team);
         if (!work->done)
-            look_for_trouble(team, work, begin_s, timeout_s);
+            look_for_trouble(team, work, waited_s, timeout_s);
         if (!work->done) {
-            double left_ns = (begin_s + timeout_s - now_s) * 1e9;
+            double left_ns = (timeout_s - waited_s) * 1e9;
             uint64_t sleep_ns =
                 left_ns < (double)longest_sleep_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : longest_sleep_ns;
             tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);

@@ -128,6 +128,24 @@ static void a_deadline_names_the_missing_rank(void)
     tess_runtime_destroy(&rt);
 }
 
+static void time_spent_stopped_does_not_count(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int32_t mine = getpid(), pids[2];
+    EXPECT_OK(tess_all_gather(team, &mine, pids, 1, TESS_I32, NULL));
+    tess_team_set_timeout(team, 1.6);
+    if (tess_team_rank(team) == 1) {
+        usleep(100000);
+        kill(pids[0], SIGSTOP);
+        usleep(1800000);
+        kill(pids[0], SIGCONT);
+        usleep(100000);
+    }
+    EXPECT_OK(tess_barrier(team, NULL));
+    tess_runtime_destroy(&rt);
+}
+
 static void a_cancelled_work_is_told_to_the_others(void)
 {
     tess_runtime *rt = join();
@@ -418,6 +436,7 @@ static const test_case cases[] = {
     {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0},
     {"configurations_must_agree", configurations_must_agree, 3, 0},
     {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0},
+    {"time_spent_stopped_does_not_count", time_spent_stopped_does_not_count, 2, 0},
     {"a_cancelled_work_is_told_to_the_others", a_cancelled_work_is_told_to_the_others, 3, 0},
     {"a_killed_rank_is_the_root_cause", a_killed_rank_is_the_root_cause, 0, 0},
     {"an_exit_code_is_the_root_cause", an_exit_code_is_the_root_cause, 0, 0},
