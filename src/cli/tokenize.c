@@ -31,20 +31,26 @@ static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text
 static tess_status train(tess_mem *mem, const char *const *files, int n_files, int64_t vocab, const char *out)
 {
     tess_buffer text = {.mem = mem}, json = {.mem = mem};
+    tess_tokenizer *trained = NULL;
     static const char *const specials[] = {"<|endoftext|>"};
     double begin = tess_os_now_s();
     tess_status status = TESS_OK;
     for (int i = 0; i < n_files && status == TESS_OK; i++)
         status = read_input(mem, files[i], &text);
     cli_status_line("training on %zu bytes ...", text.size);
+    if (status == TESS_OK && text.size == 0)
+        status = TESS_FAIL(TESS_E_INVALID, "%s: no text to train on", files[0]);
     if (status == TESS_OK)
         status = tess_bpe_train(mem, text.data, text.size, vocab, specials, 1, &json);
+    if (status == TESS_OK)
+        status = tess_tokenizer_parse(mem, json.data, json.size, out, &trained);
     if (status == TESS_OK)
         status = tess_os_write_atomic(out, json.data, json.size);
     cli_status_clear();
     if (status == TESS_OK)
-        printf("%s: %lld tokens from %zu bytes of text in %.1f s\n", out, (long long)vocab, text.size,
-               tess_os_now_s() - begin);
+        printf("%s: %lld tokens from %zu bytes of text in %.1f s\n", out, (long long)tess_tokenizer_vocab_size(trained),
+               text.size, tess_os_now_s() - begin);
+    tess_tokenizer_destroy(&trained);
     tess_buffer_free(&text);
     tess_buffer_free(&json);
     return status;

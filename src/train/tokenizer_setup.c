@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/agree.h"
+#include "tessera/comm.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
 enum { BPE_TEXT_LIMIT = 64 << 20 };
@@ -66,23 +67,50 @@ static tess_status collect_text(const tess_config *config, tess_buffer *text)
     return TESS_OK;
 }
 
-static tess_status train_bpe(tess_trainer *t, const char *path)
+static tess_status train_bpe(tess_trainer *t)
 {
-    tess_buffer text = {.mem = t->mem}, json = {.mem = t->mem};
+    tess_buffer text = {.mem = t->mem};
     int64_t vocab = t->config.tokenizer.vocab_size > 0 ? t->config.tokenizer.vocab_size : t->model_config.vocab_size;
     double begin = tess_os_now_s();
     tess_status status;
     TESS_GOTO(collect_text(&t->config, &text), collected);
-    TESS_GOTO(tess_bpe_train(t->mem, text.data, text.size, vocab, &end_of_text, 1, &json), collected);
-    TESS_GOTO(tess_os_make_dirs(t->config.job.dump_folder), collected);
-    TESS_GOTO(tess_os_write_atomic(path, json.data, json.size), collected);
+    TESS_GOTO(tess_bpe_train(t->mem, text.data, text.size, vocab, &end_of_text, 1, &t->trained_tokenizer), collected);
     char size[32];
-    tess_trainer_note(t, "tokenizer: byte-level BPE of %lld trained on %s of text in %.1f s: %s", (long long)vocab,
-                      tess_format_bytes((double)text.size, size, sizeof(size)), tess_os_now_s() - begin, path);
+    tess_trainer_note(t, "tokenizer: byte-level BPE of at most %lld trained on %s of text in %.1f s", (long long)vocab,
+                      tess_format_bytes((double)text.size, size, sizeof(size)), tess_os_now_s() - begin);
 collected:
     tess_buffer_free(&text);
-    tess_buffer_free(&json);
     return status;
+}
+
+/* Rank 0 trains, all read the result from memory: nothing is written until the whole run is found to be sound. */
+static tess_status train_on_all(tess_trainer *t, const char *path)
+{
+    tess_buffer *json = &t->trained_tokenizer;
+    json->mem = t->mem;
+    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? train_bpe(t) : TESS_OK));
+    int64_t size = (int64_t)json->size, n_words;
+    TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
+    n_words = (size + 7) / 8;
+    int64_t *words;
+    TESS_TRY(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)n_words, sizeof(*words), "tokenizer", (void **)&words));
+    if (t->rank == 0)
+        memcpy(words, json->data, (size_t)size);
+    tess_status status = tess_broadcast(t->team, words, (size_t)n_words, TESS_I64, 0, NULL);
+    if (status == TESS_OK)
+        status = tess_tokenizer_parse(t->mem, (const char *)words, (size_t)size, path, &t->tokenizer);
+    tess_mem_free(t->mem, words);
+    return status;
+}
+
+tess_status tess_trainer_write_tokenizer(tess_trainer *t)
+{
+    tess_buffer *json = &t->trained_tokenizer;
+    tess_status status = json->size > 0 ? tess_os_write_atomic(t->tokenizer_path, json->data, json->size) : TESS_OK;
+    if (json->size > 0)
+        tess_buffer_free(json);
+    return tess_ckpt_agree(t->team, status);
 }
 
 /* Picks the path; *train is set when there is none yet. The same answer on all ranks: it looks at files before any is
@@ -111,9 +139,10 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
         /* A run that goes on keeps the tokenizer it began with. */
         TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
         bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
-        TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 && !keep ? train_bpe(t, path) : TESS_OK));
+        TESS_TRY(keep ? tess_tokenizer_load(t->mem, path, &t->tokenizer) : train_on_all(t, path));
+    } else {
+        TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
     }
-    TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
     snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
     int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
     TESS_CHECK(

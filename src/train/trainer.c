@@ -206,6 +206,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(build_executor(t));
     TESS_TRY(measure_peak(t));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
+    TESS_TRY(tess_trainer_write_tokenizer(t));
     describe(t);
     TESS_TRY(tess_trainer_resume(t));
     t->first_step = t->step;
@@ -226,6 +227,8 @@ static void destroy(tess_trainer *t)
     tess_loader_destroy(&t->held_out);
     tess_loader_destroy(&t->loader);
     tess_tokenizer_destroy(&t->tokenizer);
+    if (t->trained_tokenizer.mem != NULL)
+        tess_buffer_free(&t->trained_tokenizer);
     tess_mem_free(t->mem, t->logprobs);
     tess_mem_free(t->mem, t->dw);
     tess_mem_free(t->mem, t->w);

@@ -3,6 +3,7 @@
 #define TESS_TRAIN_TRAINER_IMPL_H
 
 #include "base/core/exact_sum.h"
+#include "base/text/text.h"
 #include "data/loader/loader.h"
 #include "nn/model.h"
 #include "tessera/optim.h"
@@ -19,7 +20,8 @@ typedef struct tess_trainer {
     int rank, world;
 
     tess_tokenizer *tokenizer;
-    char tokenizer_path[1024]; /* its tokenizer.json, or the folder of it */
+    char tokenizer_path[1024];     /* its tokenizer.json, or the folder of it */
+    tess_buffer trained_tokenizer; /* on rank 0, until it is written there */
     tess_model_config model_config;
     tess_model *model;
     tess_stream *stream;
@@ -47,9 +49,11 @@ void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
-/* Loads the tokenizer, or trains one (rank 0) and loads that; sets the model's vocabulary when it was left open.
+/* Loads the tokenizer, or trains one on rank 0; sets the model's vocabulary when it was left open.
  * Collective. */
 tess_status tess_trainer_tokenizer(tess_trainer *t);
+/* Writes the tokenizer that this run has trained, if any, into job.dump_folder. Collective. */
+tess_status tess_trainer_write_tokenizer(tess_trainer *t);
 /* -1 when there is none. */
 int32_t tess_trainer_eos(const tess_trainer *t);
 
