@@ -82,13 +82,16 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
 {
     static tess_config config;
     char path[1024];
+    size_t n = target != NULL ? strlen(target) : 0;
+    bool folder = target != NULL && tess_os_is_dir(target), json = n > 5 && strcmp(target + n - 5, ".json") == 0;
+    TESS_CHECK(!(folder || json) || n_overrides == 0, TESS_E_INVALID,
+               "'%s': only a run's configuration has options to set", overrides[0]);
     TESS_TRY(print_machine());
-    if (target != NULL && tess_os_is_dir(target)) {
+    if (folder) {
         TESS_TRY(tess_os_join(path, sizeof(path), target, "config.json"));
         return print_model(mem, path);
     }
-    size_t n = target != NULL ? strlen(target) : 0;
-    if (n > 5 && strcmp(target + n - 5, ".json") == 0)
+    if (json)
         return print_model(mem, target);
     TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
     TESS_TRY(print_options(&config));

@@ -129,4 +129,6 @@ static int run(int argc, char **argv)
 }
 
 const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",
-                               "train a model, fully sharded over RANKS processes", run};
+                               "train a model, fully sharded over RANKS processes\n"
+                               "`tessera info` lists every section.key with its default.",
+                               run};

@@ -2,6 +2,7 @@
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
@@ -104,6 +105,19 @@ static tess_status check_same(const char *key, int64_t saved, int64_t now)
     return TESS_OK;
 }
 
+static void warn_of_other_files(const tess_trainer *t, const json_t *saved)
+{
+    const tess_text_list *files = &t->config.data.files;
+    bool same = json_array_size(saved) == (size_t)files->n;
+    for (int i = 0; i < files->n && same; i++) {
+        const char *name = json_string_value(json_array_get(saved, (size_t)i));
+        same = name != NULL && strcmp(name, files->item[i]) == 0;
+    }
+    if (!same)
+        tess_trainer_note(t, "warning: data.files are not those of the checkpoint: the run goes on at its position in "
+                             "the new ones");
+}
+
 static tess_status apply_meta(tess_trainer *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0, words[3] = {0};
@@ -119,6 +133,7 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
     }
     TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
     TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
+    warn_of_other_files(t, json_object_get(meta, "data_files"));
     tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
     TESS_TRY(tess_loader_seek(t->loader, &position));
     t->loader_position = t->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);

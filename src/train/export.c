@@ -90,6 +90,9 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     tess_status status = write_json(folder, "config.json", json);
     json_decref(json);
     TESS_TRY(status);
+    bool found;
+    if (t->config.model.path[0] != '\0') /* chat models keep their end tokens there */
+        TESS_TRY(copy_file(t->config.model.path, "generation_config.json", folder, "generation_config.json", &found));
     return write_tokenizer(t, folder);
 }
 

@@ -110,6 +110,18 @@ expect "a learning rate of 0 changes nothing" 0 "20 steps" "$tessera" train run.
     model.config= model.path=model_float32 model.save_dtype=float32 optimizer.lr=0 training.steps=20
 same "the same weights come out" still/model/model.safetensors model_float32/model.safetensors
 same "and the tokenizer" still/model/tokenizer.json model_float32/tokenizer.json
+cp -r model_float32 chat && echo '{"eos_token_id": [0, 7]}' >chat/generation_config.json
+expect "a chat model" 0 "1 steps" "$tessera" train run.yaml job.dump_folder=chatted model.config= model.path=chat training.steps=1 \
+    lr_scheduler.warmup_steps=0
+same "keeps its generation_config.json" chatted/model/generation_config.json chat/generation_config.json
+cp text.txt moved.txt
+expect "going on with other files is said" 0 "data.files are not those of the checkpoint" "$tessera" train run.yaml \
+    job.dump_folder=chatted model.config= model.path=chat training.steps=2 lr_scheduler.warmup_steps=0 data.files=moved.txt
+for n in 1 2 4; do
+    good "validation on $n ranks" "$tessera" train run.yaml -n $n job.dump_folder=valid_$n validation.steps=3 training.steps=5
+    grep validation valid_$n/metrics.jsonl >valid_$n.txt
+    [ -s valid_$n.txt ] && same "three micro-batches of validation, $n ranks: the same digits" valid_$n.txt valid_1.txt
+done
 awk '{ printf "{\"body\": \"%s\", \"n\": %d}\n", $0, NR } NR % 7 == 0 { print "" }' text.txt >text.jsonl
 expect "tune on jsonl" 0 "10 steps" "$tessera" train run.yaml -n 2 job.dump_folder=tuned model.config= model.path=$out \
     data.files=text.jsonl data.text_key=body training.steps=10 lr_scheduler.warmup_steps=0 validation.fraction=0.2
@@ -166,6 +178,7 @@ expect "neither train, encode nor decode" 2 "neither" "$tessera" tokenize parse 
 expect "info of a configuration" 0 "local_batch_size=2" "$tessera" info run.yaml
 expect "info with overrides" 0 "steps=7 " "$tessera" info run.yaml training.steps=7
 expect "info of a folder" 0 "model.layers.2.mlp.down_proj.weight" "$tessera" info $out
+expect "options of a folder" 2 "only a run's configuration" "$tessera" info $out training.steps=7
 expect "info of a config.json" 0 "59.7 k parameters" "$tessera" info model.json
 
 # ---- Broken folders
