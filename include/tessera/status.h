@@ -57,7 +57,11 @@ TESS_API tess_status tess_fail_at(const char *file, int line, tess_status status
 TESS_API tess_status tess_fail_context(tess_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+#ifdef __clang_analyzer__ /* which cannot see that the call returns the status that it gets */
+#define TESS_FAIL(status, ...) (tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (status))
+#else
 #define TESS_FAIL(status, ...) tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
+#endif
 
 /* Forwards a failure as it is. */
 #define TESS_TRY(call)                         \
@@ -68,11 +72,13 @@ TESS_API tess_status tess_fail_context(tess_status status, const char *format, .
     } while (0)
 
 /* Forwards a failure and says what was being done. */
-#define TESS_TRY_CTX(call, ...)                                      \
-    do {                                                             \
-        tess_status tess_try_status_ = (call);                       \
-        if (tess_try_status_ != TESS_OK)                             \
-            return tess_fail_context(tess_try_status_, __VA_ARGS__); \
+#define TESS_TRY_CTX(call, ...)                               \
+    do {                                                      \
+        tess_status tess_try_status_ = (call);                \
+        if (tess_try_status_ != TESS_OK) {                    \
+            tess_fail_context(tess_try_status_, __VA_ARGS__); \
+            return tess_try_status_;                          \
+        }                                                     \
     } while (0)
 
 /* Forwards a failure through a cleanup label; needs a local `tess_status status`. */

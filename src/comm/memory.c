@@ -32,19 +32,21 @@ static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t by
     if (team->rank == 0)
         mine.status = tess_job_alloc(&rt->job, rt->rank, total, align, &mine.offset);
     bool allocated = team->rank == 0 && mine.status == TESS_OK;
-    tess_status reason = (tess_status)mine.status;
     tess_status status = tess_team_exchange(team, kind, bytes, 0, site, &mine, all, sizeof(mine));
     if (status != TESS_OK) {
         if (allocated)
             tess_job_free(&rt->job, rt->rank, mine.offset, total);
-        return tess_fail_context(status, "allocate '%s'", what);
+        tess_fail_context(status, "allocate '%s'", what);
+        return status;
     }
-    if (all[0].status != TESS_OK) {
+    status = (tess_status)all[0].status;
+    if (status != TESS_OK) {
         if (team->rank == 0)
-            return tess_fail_context(reason, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
-        return TESS_FAIL((tess_status)all[0].status,
-                         "allocate '%s' for %d ranks of team '%s': rank %d could not get %zu bytes", what, team->size,
-                         team->name, team->ranks[0], total);
+            tess_fail_context(status, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
+        else
+            TESS_FAIL(status, "allocate '%s' for %d ranks of team '%s': rank %d could not get %zu bytes", what,
+                      team->size, team->name, team->ranks[0], total);
+        return status;
     }
     *offset = all[0].offset;
     return TESS_OK;

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 uint64_t tess_os_now_ns(void)
@@ -22,10 +23,11 @@ static int quota_cores(void)
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
     if (file == NULL)
         return 1 << 20;
-    long long quota = 0, period = 0;
-    int fields = fscanf(file, "%lld %lld", &quota, &period);
+    char text[64] = "", *end; /* "quota period", or "max period" */
+    bool there = fgets(text, sizeof(text), file) != NULL;
     fclose(file);
-    if (fields != 2 || quota <= 0 || period <= 0)
+    long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
+    if (!there || quota <= 0 || period <= 0)
         return 1 << 20;
     return (int)((quota + period - 1) / period);
 }

@@ -170,6 +170,9 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
     tess_st_writer *w;
     tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, &w);
     status = tess_ckpt_agree(team, status);
+    *writer = NULL;
+    if (w == NULL)
+        return status; /* and so do all */
     if (status == TESS_OK)
         status = tess_ckpt_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
     if (status == TESS_OK) {
