@@ -82,6 +82,8 @@ opened:
 static tess_status parse_ids(const tess_buffer *text, tess_ids *ids)
 {
     char *at = text->data;
+    if (text->size == 0)
+        return TESS_OK;
     for (;;) {
         at += strspn(at, " \t\r\n,[]");
         if (at == text->data + text->size)

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -37,10 +36,10 @@ static const char *format_duration(double seconds, char *text, size_t size)
 static void draw_bar(const tess_step_report *r)
 {
     enum { CELLS = 24 };
-    char bar[3 * CELLS + 1] = "", tps[32], eta[32];
+    char bar[3 * CELLS + 1], tps[32], eta[32];
     double share = (double)r->step / (double)r->steps;
     for (int i = 0; i < CELLS; i++)
-        strcat(bar, (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91"); /* full and light block */
+        snprintf(bar + 3 * i, 4, "%s", (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91"); /* blocks */
     cli_status_line("%s %3.0f%%  step %lld/%lld  loss %.4f  %s tok/s  mfu %.1f%%  ETA %s", bar, 100 * share,
                     (long long)r->step, (long long)r->steps, r->loss, with_commas(r->tps, tps, sizeof(tps)),
                     100 * r->mfu, format_duration(r->eta_s, eta, sizeof(eta)));

@@ -1,7 +1,7 @@
 #include "train/metrics.h"
 
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +18,16 @@ struct tess_metrics {
     tess_buffer line;
 };
 
+/* Of a line of ours; INT64_MAX for any other. */
+static int64_t step_of_line(const uint8_t *line, size_t n)
+{
+    static const char begin[] = "{\"step\": ";
+    char text[64] = {0}, *end = text;
+    memcpy(text, line, n < sizeof(text) - 1 ? n : sizeof(text) - 1);
+    int64_t step = strncmp(text, begin, sizeof(begin) - 1) == 0 ? strtoll(text + sizeof(begin) - 1, &end, 10) : 0;
+    return *end == ',' ? step : INT64_MAX;
+}
+
 /* Keeps the lines of steps up to `step`, as they are. */
 static tess_status drop_later_lines(tess_mem *mem, const char *path, int64_t step)
 {
@@ -32,10 +42,7 @@ static tess_status drop_later_lines(tess_mem *mem, const char *path, int64_t ste
         if (newline == NULL)
             break; /* a line that a kill cut short */
         size_t n = (size_t)(newline - file.data) + 1 - at;
-        long long line_step = 0;
-        char head[64] = {0};
-        memcpy(head, file.data + at, n < sizeof(head) - 1 ? n : sizeof(head) - 1);
-        if (sscanf(head, "{\"step\": %lld", &line_step) == 1 && line_step <= step)
+        if (step_of_line(file.data + at, n) <= step)
             status = tess_buffer_append(&kept, file.data + at, n);
         at += n;
     }
