@@ -108,7 +108,7 @@ static tess_status add_units(tess_trainer *t)
 static tess_status fill_weights(tess_trainer *t)
 {
     if (t->config.model.path[0] == '\0') {
-        tess_random_weights random = {t->model, (uint64_t)t->config.debug.seed};
+        tess_random_weights random = {t->model, (uint64_t)t->config.debug.seed, t->stream->threads};
         return tess_fsdp_materialize(t->fsdp, tess_random_weights_fill, &random);
     }
     tess_weights *weights;

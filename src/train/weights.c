@@ -245,11 +245,27 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     return TESS_OK;
 }
 
+typedef struct random_rows {
+    const tess_param *param;
+    uint64_t seed;
+    int64_t row_begin, row;
+    float *dst;
+} random_rows;
+
+static void fill_random_rows(void *context, int64_t begin, int64_t end, int worker)
+{
+    const random_rows *rows = context;
+    (void)worker;
+    tess_param_fill(rows->param, rows->seed, rows->row_begin + begin, end - begin, rows->dst + begin * rows->row);
+}
+
 tess_status tess_random_weights_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
 {
     const tess_random_weights *random = context;
     int index = tess_model_find(random->model, name);
     TESS_CHECK(index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
-    tess_param_fill(tess_model_param(random->model, index), random->seed, row_begin, n_rows, dst);
+    const tess_param *param = tess_model_param(random->model, index);
+    random_rows rows = {param, random->seed, row_begin, tess_shape_row_count(&param->shape), dst};
+    tess_threads_run(random->threads, fill_random_rows, &rows, n_rows, 64);
     return TESS_OK;
 }

@@ -37,6 +37,7 @@ tess_status tess_weights_whole(tess_weights *weights, tess_stream *stream, tess_
 typedef struct tess_random_weights {
     const tess_model *model;
     uint64_t seed;
+    tess_threads *threads;
 } tess_random_weights;
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
