@@ -34,7 +34,7 @@ static tess_status open_regular(const char *path, int *fd, size_t *size)
     }
     if (!S_ISREG(info.st_mode)) {
         close(*fd);
-        return TESS_FAIL(TESS_E_IO, "open %s: not a regular file", path);
+        return TESS_FAIL(TESS_E_INVALID, "open %s: not a regular file", path);
     }
     *size = (size_t)info.st_size;
     return TESS_OK;
