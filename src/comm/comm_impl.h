@@ -125,6 +125,9 @@ extern const comm_backend tess_backend_self, tess_backend_shm;
 /* Makes the handle for a control area that all members know. Takes `ranks` over (from the MISC pool). */
 tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **team);
+/* Guards the runtime's lists of teams and regions. */
+void tess_runtime_lock(tess_runtime *runtime);
+void tess_runtime_unlock(tess_runtime *runtime);
 void tess_team_lock(tess_team *team);
 bool tess_team_try_lock(tess_team *team);
 void tess_team_unlock(tess_team *team);

@@ -1,8 +1,6 @@
 /* Windows and shared memory: collective allocations in the job's heap. */
 #include "comm/comm_impl.h"
 
-#include <sched.h>
-
 /* From here on pieces begin at huge pages, so that the kernel may use them. */
 static const size_t large_bytes = 4 << 20;
 
@@ -11,17 +9,6 @@ typedef struct place {
     int32_t status;
     int32_t spare;
 } place;
-
-static void lock_list(tess_runtime *rt)
-{
-    while (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
-        sched_yield();
-}
-
-static void unlock_list(tess_runtime *rt)
-{
-    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
-}
 
 /* The team's first rank allocates `total` bytes; all learn where. */
 static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t bytes, size_t total, size_t align,
@@ -59,10 +46,10 @@ static tess_status add_region(tess_runtime *rt, comm_region region, const char *
                  "'%s'", what);
     comm_region *r = memory;
     *r = region;
-    lock_list(rt);
+    tess_runtime_lock(rt);
     r->next = rt->regions;
     rt->regions = r;
-    unlock_list(rt);
+    tess_runtime_unlock(rt);
     tess_mem_count(rt->mem, r->pool, (int64_t)r->counted);
     return TESS_OK;
 }
@@ -72,14 +59,14 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     if (memory == NULL)
         return;
     tess_runtime *rt = team->runtime;
-    lock_list(rt);
+    tess_runtime_lock(rt);
     comm_region **at = &rt->regions;
     while (*at != NULL && ((*at)->local != memory || (*at)->shared != shared))
         at = &(*at)->next;
     comm_region *region = *at;
     if (region != NULL)
         *at = region->next;
-    unlock_list(rt);
+    tess_runtime_unlock(rt);
     if (region == NULL)
         return;
     tess_mem_count(rt->mem, region->pool, -(int64_t)region->counted);
@@ -145,9 +132,9 @@ bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)
 {
     const uint8_t *at = memory;
     bool found = false;
-    lock_list(rt);
+    tess_runtime_lock(rt);
     for (const comm_region *r = rt->regions; r != NULL && !found; r = r->next)
         found = r->shared && at >= r->local && at + bytes <= r->local + r->bytes;
-    unlock_list(rt);
+    tess_runtime_unlock(rt);
     return found;
 }

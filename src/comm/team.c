@@ -22,13 +22,13 @@ void tess_team_unlock(tess_team *team)
     atomic_flag_clear_explicit(&team->lock, memory_order_release);
 }
 
-static void lock_list(tess_runtime *rt)
+void tess_runtime_lock(tess_runtime *rt)
 {
     while (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
         sched_yield();
 }
 
-static void unlock_list(tess_runtime *rt)
+void tess_runtime_unlock(tess_runtime *rt)
 {
     atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
 }
@@ -80,10 +80,10 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     team->control = (tess_control *)(rt->job.base + control_offset);
     team->timeout_s = rt->timeout_s;
     atomic_flag_clear(&team->lock);
-    lock_list(rt);
+    tess_runtime_lock(rt);
     team->next = rt->teams;
     rt->teams = team;
-    unlock_list(rt);
+    tess_runtime_unlock(rt);
     *out = team;
     return TESS_OK;
 }
@@ -188,13 +188,13 @@ void tess_team_destroy(tess_team **handle)
     tess_team *team = *handle;
     tess_runtime *rt = team->runtime;
     *handle = NULL;
-    lock_list(rt);
+    tess_runtime_lock(rt);
     tess_team **at = &rt->teams;
     while (*at != NULL && *at != team)
         at = &(*at)->next;
     if (*at != NULL)
         *at = team->next;
-    unlock_list(rt);
+    tess_runtime_unlock(rt);
 
     /* Whoever is last gives the area back. A broken team's area stays: a peer may still look at it. */
     bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->size;
