@@ -219,7 +219,7 @@ static void probabilities(const attention_unit *u, const query_tile *t, int64_t 
                 continue;
             }
             const int64_t c = (2 * kq * PARTS + 2 * qq) * TILE_FLOATS;
-            tiles_fence();
+            tess_tiles_fence();
             quadrant_product(l.k_rows + kq * TILE_K * ld, t->q_columns + qq * TILE_K * ld, ld, m->s + c);
             quadrant_product(l.v_rows + kq * TILE_K * ld, t->dout_columns + qq * TILE_K * ld, ld, m->dp + c);
             softmax_quadrant(u, t, tile, base, kq, qq, q == QUADRANT_SOME, m);
@@ -230,7 +230,7 @@ static void probabilities(const attention_unit *u, const query_tile *t, int64_t 
 static void add_keys(const uint16_t *left, const uint16_t *pairs, int64_t ld, bool seen[STEPS][STEPS], float *sum)
 {
     const int64_t columns = ld / TILE_ROWS, row = columns * TILE_FLOATS;
-    tiles_fence();
+    tess_tiles_fence();
     for (int kq = 0; kq < STEPS; kq++)
         for (int64_t d = 0; d < columns; d += 2) {
             float *c = sum + 2 * kq * row + d * TILE_FLOATS;
@@ -251,7 +251,7 @@ static void add_dq(const attention_unit *u, const query_tile *t, int64_t block, 
 {
     const uint16_t *keys = unit_layout_of(u, block).k_turned;
     const int64_t rows = padded_head(u->a) / TILE_ROWS, row = PARTS * TILE_FLOATS;
-    tiles_fence();
+    tess_tiles_fence();
     for (int64_t d = 0; d < rows; d += 2)
         for (int qq = 0; qq < STEPS; qq++) {
             float *c = t->dq + d * row + 2 * qq * TILE_FLOATS;
@@ -349,8 +349,8 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
         .tile_rows = QUERIES,
         .worker_bytes = sizeof(backward_memory) + sizeof(float) * (size_t)(2 * ATTENTION_KEYS * padded_head(a)),
         .unit_bytes = unit_bytes,
-        .enter = tiles_enter,
-        .leave = tiles_leave,
+        .enter = tess_tiles_enter,
+        .leave = tess_tiles_leave,
         .pack_keys = pack_keys,
         .pack_queries = pack_queries,
         .key_block = key_block,

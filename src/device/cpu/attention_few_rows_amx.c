@@ -28,7 +28,7 @@ size_t tess_attention_few_rows_bytes(const tess_attention *a)
 static void score_pair(const uint16_t *k0, const uint16_t *k1, int64_t row_bytes, int64_t step, const uint16_t *q,
                        int64_t steps, float *scores)
 {
-    tiles_fence();
+    tess_tiles_fence();
     _tile_zero(0);
     _tile_zero(1);
     for (int64_t i = 0; i < steps; i++) {
@@ -65,7 +65,7 @@ static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t
 {
     const int64_t columns = ld / 16;
     for (int64_t d = 0; d < columns; d += 2) {
-        tiles_fence();
+        tess_tiles_fence();
         _tile_zero(0);
         _tile_zero(1);
         for (int64_t step = 0; step < n / TILE_K; step++) {

@@ -49,7 +49,7 @@ static void pack_block(const tess_attention *a, const tess_attention_seq *s, int
 static void scores_of(const uint16_t *keys, const uint16_t *q, int64_t ld, int64_t n, float *s)
 {
     const int64_t row = ld * TILE_ROWS;
-    tiles_fence();
+    tess_tiles_fence();
     for (int64_t j = 0; j < n / TILE_ROWS; j += 2) {
         const uint16_t *k = keys + j * row;
         float *c = s + j * GROUPS * TILE_FLOATS;
@@ -74,7 +74,7 @@ static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, in
                        float *out, float *sums)
 {
     for (int64_t d = 0; d < ld; d += TILE_K, values += 2 * KEY_STEPS * TILE_BF16, out += 2 * GROUPS * TILE_FLOATS) {
-        tiles_fence();
+        tess_tiles_fence();
         sums_zero();
         for (int64_t step = 0; step < n / TILE_K; step++) {
             const uint16_t *v = values + step * TILE_BF16, *b = p + step * GROUPS * TILE_BF16;
@@ -229,8 +229,8 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     attention_forward_job tiles = {.a = a,
                                    .worker_bytes = worker_bytes(a),
                                    .context = &job.packed,
-                                   .enter = tiles_enter,
-                                   .leave = tiles_leave,
+                                   .enter = tess_tiles_enter,
+                                   .leave = tess_tiles_leave,
                                    .tile = forward_tile};
     void *scratch;
     TESS_TRY(tess_stream_scratch(

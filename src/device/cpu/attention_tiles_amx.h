@@ -12,6 +12,7 @@
 #include "device/cpu/vmath_avx512.h"
 
 #include "device/cpu/attention_impl.h"
+#include "device/cpu/tiles_amx.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
 enum {
@@ -20,34 +21,6 @@ enum {
     TILE_BF16 = 512,  /* elements of an A or B tile */
     TILE_FLOATS = 256 /* of a C tile */
 };
-
-typedef struct __attribute__((packed)) tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-static const tile_config full_tiles = {
-    .palette = 1,
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS},
-};
-
-static inline void tiles_enter(void)
-{
-    _tile_loadconfig(&full_tiles);
-}
-
-static inline void tiles_leave(void)
-{
-    _tile_release();
-}
-
-/* TILELOADD is opaque to gcc: what was stored before must be in memory. */
-static inline void tiles_fence(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
 
 /* Head size up to whole steps of k. */
 static inline int64_t padded_head(const tess_attention *a)

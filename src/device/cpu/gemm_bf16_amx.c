@@ -5,32 +5,10 @@
  * Packed panels: for each step of k, two tiles of 1 KB. A: 16 rows of 32 k. B: 16 pairs of k, each 16 columns of (even,
  * odd). */
 #include "device/cpu/gemm_impl.h"
+#include "device/cpu/tiles_amx.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
 enum { TILE = 16, STEP = 32, TILE_ELEMENTS = TILE * STEP, STEP_ELEMENTS = 2 * TILE_ELEMENTS };
-
-typedef struct __attribute__((packed)) tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-/* Static: the compiler does not know that LDTILECFG reads 64 bytes. */
-static const tile_config config = {
-    .palette = 1,
-    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-    .rows = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE},
-};
-
-static void begin(void)
-{
-    _tile_loadconfig(&config);
-}
-
-static void end(void)
-{
-    _tile_release();
-}
 
 static __mmask32 first_32(int64_t n)
 {
@@ -126,7 +104,7 @@ static void multiply(const void *a_panel, const void *b_panel, int64_t k, int64_
     enum { SUM_BYTES = 2 * TILE * sizeof(float) };
     (void)columns;
     const uint16_t *a = a_panel, *b = b_panel;
-    tess_amx_fence();
+    tess_tiles_fence();
     if (add) {
         _tile_loadd(0, sum, SUM_BYTES);
         _tile_loadd(1, sum + TILE, SUM_BYTES);
@@ -195,8 +173,8 @@ const gemm_engine tess_gemm_engine_amx = {
     .multiply = multiply,
     .load = tess_gemm_load_avx512,
     .store = store,
-    .begin = begin,
-    .end = end,
+    .begin = tess_tiles_enter,
+    .end = tess_tiles_leave,
 };
 
 static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)

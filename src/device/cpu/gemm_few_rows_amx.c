@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "device/cpu/gemm_impl.h"
+#include "device/cpu/tiles_amx.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
 enum { TILE = 16, STEP = 32, TILE_ELEMENTS = TILE * STEP, STEP_ELEMENTS = 2 * TILE_ELEMENTS, GROUP = 2 * TILE };
@@ -55,7 +56,7 @@ static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_
 /* The same from a packed step. */
 static void multiply_packed(const uint16_t *step, const uint16_t *packed)
 {
-    tess_amx_fence();
+    tess_tiles_fence();
     _tile_loadd(4, step, 64);
     _tile_loadd(5, step + TILE_ELEMENTS, 64);
     _tile_loadd(6, packed, 64);
@@ -74,14 +75,14 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
     _Alignas(64) float sum[GROUP * GROUP], turned[GROUP * GROUP];
     _Alignas(64) uint16_t step[STEP_ELEMENTS];
     int64_t k_whole = g->k / STEP * STEP;
-    tess_gemm_engine_amx.begin();
+    tess_tiles_enter();
     for (int64_t j = begin * GROUP; j < end * GROUP && j < g->n; j += GROUP) {
         int64_t columns = g->n - j < GROUP ? g->n - j : GROUP, k = 0;
         if (g->accumulate) {
             memset(sum, 0, sizeof(sum));
             tess_gemm_engine_amx.load(g, 0, j, g->m, columns, sum);
             turn_sums(sum, turned);
-            tess_amx_fence();
+            tess_tiles_fence();
             _tile_loadd(0, turned, SUM_BYTES);
             _tile_loadd(1, turned + TILE, SUM_BYTES);
             _tile_loadd(2, turned + TILE * GROUP, SUM_BYTES);
@@ -107,7 +108,7 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
         turn_sums(turned, sum);
         tess_gemm_engine_amx.store(g, 0, j, g->m, columns, sum);
     }
-    tess_gemm_engine_amx.end();
+    tess_tiles_leave();
 }
 
 tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)

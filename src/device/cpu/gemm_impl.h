@@ -40,13 +40,6 @@ tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g);
 void tess_gemm_load_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum);
 void tess_gemm_store_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum);
 
-/* Puts before a tile load what the compiler must have stored by then: gcc's intrinsic does not say that it reads
- * memory. */
-static inline void tess_amx_fence(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
-
 /* AMX's engine, and its way for few rows (gemm_few_rows_amx.c): m <= GEMM_FEW_ROWS and B stored (n,k). */
 enum { GEMM_FEW_ROWS = 32 };
 extern const gemm_engine tess_gemm_engine_amx;
