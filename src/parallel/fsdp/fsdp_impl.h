@@ -88,6 +88,7 @@ struct tess_unit {
     float **accumulators;           /* (fsdp->n_accumulators) */
     float *level[TESS_FSDP_LEVELS]; /* level k: a sum of 2^k micro-batches, or NULL */
     float *incoming;
+    float *in_place; /* between backward hooks: the accumulator that the engine writes instead of a window, or NULL */
     float *total;    /* after step_end */
     float *gradient; /* whole, where gradients are replicated */
 };
@@ -160,7 +161,12 @@ float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 /* reduce.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
 void tess_fsdp_accumulators_free(tess_unit *unit);
-tess_status tess_fsdp_reduce(tess_unit *unit);        /* issues the reduce-scatter of the unit's window */
+tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
+/* Whether the micro-batch at hand is written straight into an accumulator: there are no peers to read a window, and
+ * nothing to add to. Begin gives the memory, end counts it. */
+bool tess_fsdp_in_place(const tess_unit *unit);
+tess_status tess_fsdp_in_place_begin(tess_unit *unit);
+tess_status tess_fsdp_in_place_end(tess_unit *unit);
 tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
 tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
 

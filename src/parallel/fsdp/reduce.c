@@ -122,6 +122,29 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
     return carry(unit);
 }
 
+bool tess_fsdp_in_place(const tess_unit *unit)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    return fsdp->n_shards == 1 && fsdp->n_replicas == 1 && fsdp->policy.reduce_dtype == TESS_F32 && !fsdp->defer &&
+           fsdp->micro % 2 == 0;
+}
+
+tess_status tess_fsdp_in_place_begin(tess_unit *unit)
+{
+    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* of the micro-batch before */
+    unit->in_place = unused_accumulator(unit);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_in_place_end(tess_unit *unit)
+{
+    unit->reduce_micro = unit->fsdp->micro;
+    unit->reduce_fused = false;
+    unit->incoming = unit->in_place;
+    unit->in_place = NULL;
+    return carry(unit);
+}
+
 tess_status tess_fsdp_reduce_total(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;

@@ -41,7 +41,7 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
                unit->name);
     /* The window first: waiting for it may prove that a slot is free. */
     if (unit->n_trainable > 0)
-        TESS_TRY(tess_fsdp_window_take(unit));
+        TESS_TRY(tess_fsdp_in_place(unit) ? tess_fsdp_in_place_begin(unit) : tess_fsdp_window_take(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
     unit->in_backward = true;
     return TESS_OK;
@@ -75,6 +75,8 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;
+    if (unit->in_place != NULL)
+        return tess_fsdp_in_place_end(unit);
     TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
     if (unit->fsdp->defer) {
         unit->deferred = true;
@@ -97,5 +99,7 @@ float *tess_unit_grad(const tess_unit *unit, int index)
 {
     if (index < 0 || index >= unit->n_params || !unit->in_backward || !unit->params[index].trainable)
         return NULL;
+    if (unit->in_place != NULL)
+        return unit->in_place + unit->params[index].accumulator_offset;
     return tess_fsdp_window_floats(unit->window) + unit->params[index].window_offset;
 }
