@@ -68,6 +68,11 @@ static void normal_fill_does_not_depend_on_the_cut(void)
     for (uint64_t i = 0; i < 501; i++) /* the scalar way, where the fill may take another */
         one[i] = 0.5f + 2 * tess_rng_normal(7, TESS_RNG_TEST, 3, i);
     EXPECT_SAME(one, whole, 501);
+    const uint64_t edge = (UINT64_C(1) << 34) - 128; /* where the counter's low word wraps inside a block */
+    tess_rng_fill_normal(7, TESS_RNG_TEST, 3, edge + 5, 300, 0, 1, whole);
+    for (uint64_t i = 0; i < 300; i++)
+        one[i] = tess_rng_normal(7, TESS_RNG_TEST, 3, edge + 5 + i) + 0.0f;
+    EXPECT_SAME(one, whole, 300);
 }
 
 static double uniform_of(uint32_t word)

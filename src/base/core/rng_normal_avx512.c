@@ -59,12 +59,11 @@ static void multiply(__m512i x, uint32_t factor, __m512i *low, __m512i *high)
 
 static void philox(uint64_t seed, uint64_t high, uint64_t counter, __m512i words[4])
 {
-    uint32_t low_words[16], high_words[16];
-    for (int i = 0; i < 16; i++) {
-        low_words[i] = (uint32_t)(counter + (uint64_t)i);
-        high_words[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
-    }
-    __m512i c0 = _mm512_loadu_si512(low_words), c1 = _mm512_loadu_si512(high_words);
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i base = _mm512_set1_epi32((int)(uint32_t)counter), c0 = _mm512_add_epi32(base, lanes);
+    __mmask16 carried = _mm512_cmplt_epu32_mask(c0, base);
+    __m512i c1 = _mm512_set1_epi32((int)(uint32_t)(counter >> 32));
+    c1 = _mm512_mask_add_epi32(c1, carried, c1, _mm512_set1_epi32(1));
     __m512i c2 = _mm512_set1_epi32((int)(uint32_t)high), c3 = _mm512_set1_epi32((int)(uint32_t)(high >> 32));
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
@@ -84,21 +83,38 @@ static void philox(uint64_t seed, uint64_t high, uint64_t counter, __m512i words
     words[3] = c3;
 }
 
+/* out[4c + k] = planes[k][c]: pairs, then fours within 128 bits, then the 128 bits in order. */
+static void store_interleaved(const __m512 planes[4], float *out)
+{
+    __m512d low0 = _mm512_castps_pd(_mm512_unpacklo_ps(planes[0], planes[1]));
+    __m512d low1 = _mm512_castps_pd(_mm512_unpacklo_ps(planes[2], planes[3]));
+    __m512d high0 = _mm512_castps_pd(_mm512_unpackhi_ps(planes[0], planes[1]));
+    __m512d high1 = _mm512_castps_pd(_mm512_unpackhi_ps(planes[2], planes[3]));
+    /* Counters c = 0, 1, 2, 3 (mod 4), each in steps of four. */
+    __m512 c0 = _mm512_castpd_ps(_mm512_unpacklo_pd(low0, low1)), c1 = _mm512_castpd_ps(_mm512_unpackhi_pd(low0, low1));
+    __m512 c2 = _mm512_castpd_ps(_mm512_unpacklo_pd(high0, high1));
+    __m512 c3 = _mm512_castpd_ps(_mm512_unpackhi_pd(high0, high1));
+    __m512 even01 = _mm512_shuffle_f32x4(c0, c1, 0x88), odd01 = _mm512_shuffle_f32x4(c0, c1, 0xdd);
+    __m512 even23 = _mm512_shuffle_f32x4(c2, c3, 0x88), odd23 = _mm512_shuffle_f32x4(c2, c3, 0xdd);
+    _mm512_storeu_ps(out, _mm512_shuffle_f32x4(even01, even23, 0x88));
+    _mm512_storeu_ps(out + 16, _mm512_shuffle_f32x4(odd01, odd23, 0x88));
+    _mm512_storeu_ps(out + 32, _mm512_shuffle_f32x4(even01, even23, 0xdd));
+    _mm512_storeu_ps(out + 48, _mm512_shuffle_f32x4(odd01, odd23, 0xdd));
+}
+
 void tess_rng_fill_blocks_avx512(uint64_t seed, uint64_t high, uint64_t first_counter, int64_t n_blocks, float mean,
                                  float std, float *out)
 {
-    const __m512i every_fourth = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60);
     for (int64_t block = 0; block < n_blocks; block++, out += TESS_NORMAL_BLOCK) {
         __m512i words[4];
+        __m512 planes[4];
         philox(seed, high, first_counter + 16 * (uint64_t)block, words);
         for (int pair = 0; pair < 4; pair += 2) {
             __m512 sine, cosine, radius = radius_of(words[pair]);
             sin_cos(words[pair + 1], &sine, &cosine);
-            __m512 x = _mm512_mul_ps(radius, cosine), y = _mm512_mul_ps(radius, sine);
-            x = _mm512_add_ps(set(mean), _mm512_mul_ps(set(std), x));
-            y = _mm512_add_ps(set(mean), _mm512_mul_ps(set(std), y));
-            _mm512_i32scatter_ps(out + pair, every_fourth, x, 4);
-            _mm512_i32scatter_ps(out + pair + 1, every_fourth, y, 4);
+            planes[pair] = _mm512_add_ps(set(mean), _mm512_mul_ps(set(std), _mm512_mul_ps(radius, cosine)));
+            planes[pair + 1] = _mm512_add_ps(set(mean), _mm512_mul_ps(set(std), _mm512_mul_ps(radius, sine)));
         }
+        store_interleaved(planes, out);
     }
 }
