@@ -161,13 +161,14 @@ static tess_status build_executor(tess_trainer *t)
     return tess_executor_create(t->stream, t->model, &hooks, &options, &t->executor);
 }
 
-/* What the cores of all ranks together can do, measured while all of them do it. */
+/* What the cores of all ranks together can do: threads beyond the cores take turns, and add nothing. */
 static tess_status measure_peak(tess_trainer *t)
 {
     double flops = tess_peak_flops(t->stream, dtype_of(t->config.training.mixed_precision_param));
     float mine = (float)(flops * 1e-9), all;
     TESS_TRY(tess_all_reduce(t->team, &mine, &all, 1, TESS_F32, TESS_SUM, NULL));
-    t->peak_flops = (double)all * 1e9;
+    double threads = (double)t->world * tess_threads_count(t->stream->threads), cores = tess_os_cores();
+    t->peak_flops = (double)all * 1e9 * (threads > cores ? cores / threads : 1);
     return TESS_OK;
 }
 
