@@ -1,22 +1,6 @@
 #include "train/model_folder.h"
 
-#include <string.h>
-
 #include "base/os/os.h"
-
-/* BF16 when every weight of the model is stored so, else F32. */
-static tess_dtype stored_dtype(const char *folder, tess_mem *mem)
-{
-    tess_st_reader *reader;
-    tess_dtype dtype = TESS_F32;
-    if (tess_st_open_model(mem, folder, &reader) != TESS_OK)
-        return dtype; /* tess_weights_open will say what is wrong */
-    bool all = tess_st_count(reader) > 0;
-    for (int i = 0; i < tess_st_count(reader); i++)
-        all = all && strcmp(tess_st_tensor_at(reader, i)->dtype_text, "BF16") == 0;
-    tess_st_close(&reader);
-    return all ? TESS_BF16 : dtype;
-}
 
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
                                    const tess_reporter *reporter, tess_model_folder *m)
@@ -34,7 +18,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);
     TESS_GOTO(tess_stream_create(mem, n_threads > 0 ? n_threads : tess_os_cores(), NULL, &m->stream), opened);
     TESS_GOTO(tess_weights_open(mem, folder, m->model, reporter, &m->weights), opened);
-    m->dtype = dtype != TESS_DTYPE_COUNT ? dtype : stored_dtype(folder, mem);
+    m->dtype = dtype != TESS_DTYPE_COUNT ? dtype : tess_weights_dtype(m->weights);
     TESS_GOTO(tess_weights_whole(m->weights, m->stream, m->dtype, &w), opened);
     TESS_GOTO(tess_static_hooks(mem, m->model, w, NULL, &m->hooks), opened);
     return TESS_OK;

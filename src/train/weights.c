@@ -200,6 +200,14 @@ tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin
     return TESS_OK;
 }
 
+tess_dtype tess_weights_dtype(const tess_weights *w)
+{
+    for (int i = 0; i < tess_model_n_params(w->model); i++)
+        if (strcmp(w->tensors[i]->dtype_text, "BF16") != 0)
+            return TESS_F32;
+    return TESS_BF16;
+}
+
 /* The file's own bytes when they are what the kernels read. */
 static const void *mapped_as(const tess_st_tensor *tensor, tess_dtype dtype)
 {

@@ -28,6 +28,9 @@ tess_status tess_weights_fill(void *weights, const char *name, int64_t row_begin
 int32_t *tess_weights_broken(tess_weights *weights);
 void tess_weights_report_broken(const tess_weights *weights);
 
+/* BF16 when every weight of the model is stored so, else F32. */
+tess_dtype tess_weights_dtype(const tess_weights *weights);
+
 /* All parameters whole in `dtype`, in the model's order, for inference in one process: mapped from the file where the
  * dtype is the same and the data aligned, else converted (params pool). The array belongs to `weights`. NaN and
  * infinite values are reported, a line a tensor. */
