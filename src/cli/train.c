@@ -42,7 +42,9 @@ static int run_rank(const tess_config *config)
     tess_runtime *runtime = NULL;
     tess_train_result result;
     cli_train_view view;
-    tess_runtime_options options = {.comm_timeout_s = config->comm.timeout_s, .config_hash = tess_config_hash(config)};
+    tess_runtime_options options = {.n_threads = (int)config->training.threads,
+                                    .comm_timeout_s = config->comm.timeout_s,
+                                    .config_hash = tess_config_hash(config)};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status == TESS_E_PEER_LOST)
         return CLI_FAILED;

@@ -193,16 +193,14 @@ static void describe(const tess_trainer *t)
 
 static tess_status build(tess_trainer *t)
 {
-    int threads = (int)t->config.training.threads;
-    if (threads == 0)
-        threads = tess_os_cores() / t->world > 1 ? tess_os_cores() / t->world : 1;
     TESS_TRY(load_model_config(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(open_data(t));
     TESS_TRY(tess_trainer_open_validation(t));
     TESS_TRY(tess_trainer_check_sample(t));
     TESS_TRY(tess_model_create(t->mem, &t->model_config, &t->model));
-    TESS_TRY(tess_stream_create(t->mem, threads, NULL, &t->stream));
+    TESS_TRY(
+        tess_stream_create(t->mem, tess_runtime_threads(t->runtime), tess_runtime_kernels(t->runtime), &t->stream));
     TESS_TRY(build_sharding(t));
     TESS_TRY(build_executor(t));
     TESS_TRY(measure_peak(t));
