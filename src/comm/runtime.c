@@ -81,7 +81,7 @@ static int list_absent(const tess_runtime *rt, char *text, size_t size)
     return n;
 }
 
-/* A rank that ended before it joined, or died since; -1: none. */
+/* A rank that has ended, joined or not; -1: none. */
 static int find_ended(const tess_runtime *rt)
 {
     for (int r = 0; r < rt->world; r++) {
@@ -92,6 +92,16 @@ static int find_ended(const tess_runtime *rt)
     return -1;
 }
 
+/* Every rank has joined at some time: the meeting is over, whoever has ended since. The next operation tells of those.
+ */
+static bool all_have_joined(const tess_runtime *rt)
+{
+    for (int r = 0; r < rt->world; r++)
+        if (atomic_load(&rt->job.rows[r].state) == JOB_RANK_ABSENT || rt->job.rows[r].version_hash == 0)
+            return false;
+    return true;
+}
+
 static tess_status wait_for_all(tess_runtime *rt)
 {
     double begin = tess_os_now_s();
@@ -100,13 +110,13 @@ static tess_status wait_for_all(tess_runtime *rt)
         char text[512];
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         int absent = list_absent(rt, text, sizeof(text)), ended = find_ended(rt);
-        if (ended >= 0) {
+        if (all_have_joined(rt)) {
+            waiting = false;
+        } else if (ended >= 0) {
             char end[640];
             status = TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was joining the job",
                                tess_board_describe_end(&rt->job, ended, end, sizeof(end)), rt->rank);
             tess_board_error(rt->row, tess_error_message(), ended);
-            waiting = false;
-        } else if (absent == 0) {
             waiting = false;
         } else if (tess_os_now_s() - begin > rt->timeout_s) {
             status = TESS_FAIL(TESS_E_TIMEOUT, "%d of %d ranks did not join the job within %.3g s: rank%s%s", absent,
