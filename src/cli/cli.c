@@ -15,8 +15,8 @@ static void print_usage(FILE *out, const cli_command *command, const cli_flag *f
     fprintf(out, "usage: tessera %s %s\n%s\n", command->name, command->arguments, command->help);
     for (int i = 0; i < n_flags; i++) {
         char left[64];
-        snprintf(left, sizeof(left), "%s%s%s", flags[i].name, flags[i].value != NULL ? " " : "",
-                 flags[i].value != NULL ? flags[i].value : "");
+        const char *value = flags[i].value != NULL ? flags[i].value : "";
+        snprintf(left, sizeof(left), "%s%s%s", flags[i].name, value[0] != '\0' && value[0] != '[' ? " " : "", value);
         fprintf(out, "  %-26s %s\n", left, flags[i].help);
     }
 }
@@ -73,7 +73,7 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
         const cli_flag *flag = find_flag(argv[i], flags, n_flags, &value);
         if (flag == NULL)
             return complain(command, argv[i], flags, n_flags);
-        if (flag->value != NULL && value == NULL) {
+        if (flag->value != NULL && flag->value[0] != '[' && value == NULL) {
             if (i + 1 == argc) {
                 cli_misuse(command, "%s needs a value: %s", flag->name, flag->value);
                 return -2;

@@ -9,7 +9,7 @@
 
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */
-    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch */
+    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value */
     const char *help;
     const char **text; /* where the value goes (switch: "" when given) */
 } cli_flag;
@@ -43,6 +43,6 @@ tess_reporter cli_reporter(void);
 void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_status_clear(void);
 
-extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_info;
+extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_info, cli_bench;
 
 #endif

@@ -1,0 +1,9 @@
+#include "bench/bench.h"
+
+static const tess_bench *const benches[] = {&tess_bench_machine};
+
+const tess_bench *const *tess_bench_list(int *n)
+{
+    *n = sizeof(benches) / sizeof(benches[0]);
+    return benches;
+}

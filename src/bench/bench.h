@@ -1,0 +1,25 @@
+/* The benches: one file (or a few of one name) each, entered in the list of bench.c. */
+#ifndef TESS_BENCH_BENCH_H
+#define TESS_BENCH_BENCH_H
+
+#include "bench/options.h"
+#include "bench/report.h"
+
+typedef struct tess_bench {
+    const char *name, *help;
+    /* Measures and fills the report: facts, tables, rows. */
+    tess_status (*run)(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report);
+} tess_bench;
+
+/* All of them, in the order of `tessera bench --help`. */
+const tess_bench *const *tess_bench_list(int *n);
+
+/* Facts that every report starts with: cpu, cores, caches, memory, the kernel table in use. */
+tess_status tess_bench_machine_facts(tess_bench_report *report, const char *kernel_table);
+
+/* Bytes of a data cache as one core sees it (level 1 .. 3); 0 when the system does not say. */
+size_t tess_bench_cache_bytes(int level);
+
+extern const tess_bench tess_bench_machine;
+
+#endif

@@ -1,0 +1,58 @@
+#include "bench/options.h"
+
+#include <string.h>
+
+#define ROW(key_, type_, field_, ...)                                                           \
+    {                                                                                           \
+        .key = key_, .type = type_, .offset = offsetof(tess_bench_options, field_), __VA_ARGS__ \
+    }
+#define TEXT(key_, field_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = "", .help = help_)
+#define SWITCH(key_, field_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = "false", .help = help_)
+#define INT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+
+static const tess_option common[] = {
+    TEXT("--filter", common.filter, "only rows whose name contains this text"),
+    TEXT("--table", common.table, "kernel table: amx, avx512, avx2 or ref; default: the best of this machine"),
+    INT("--threads", common.threads, "0", 0, 1024, "compute threads; default: all cores"),
+    INT("--repeat", common.repeat, "0", 0, 1000, "measurements of a row; default: enough for a stable median"),
+    SWITCH("--quick", common.quick, "a fraction of the time: to see that it works, not to quote"),
+};
+
+#define TABLE(rows)                                       \
+    {                                                     \
+#rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
+    }
+
+static const tess_option_table tables[] = {
+    TABLE(common),
+};
+enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
+
+const tess_option_table *tess_bench_options_table(const char *section)
+{
+    for (int i = 0; i < N_TABLES; i++)
+        if (strcmp(tables[i].section, section) == 0)
+            return &tables[i];
+    return NULL;
+}
+
+tess_status tess_bench_options_defaults(tess_bench_options *options)
+{
+    return tess_options_defaults(tables, N_TABLES, options);
+}
+
+tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag, const char *text)
+{
+    const tess_option_table *table = tess_bench_options_table(section);
+    for (int i = 0; table != NULL && i < table->n_rows; i++)
+        if (strcmp(table->rows[i].key, flag) == 0)
+            return tess_options_set(table, 1, options, flag, table->rows[i].type == TESS_OPTION_BOOL ? "true" : text,
+                                    "tessera bench");
+    return TESS_FAIL(TESS_E_INVALID, "tessera bench: no option '%s' in section '%s'", flag, section);
+}
+
+bool tess_bench_wanted(const tess_bench_options *options, const char *name)
+{
+    return strstr(name, options->common.filter) != NULL;
+}

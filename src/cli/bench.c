@@ -1,0 +1,139 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench/compare.h"
+
+enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
+
+/* A bench's flags as cli_parse wants them: what becomes of the report, then the common rows, then the bench's own. */
+typedef struct flag_set {
+    cli_flag flags[MAX_FLAGS];
+    const char *sections[MAX_FLAGS], *texts[MAX_FLAGS];
+    int n;
+} flag_set;
+
+static const char *value_name(const tess_option *row)
+{
+    static const char *const names[] = {
+        [TESS_OPTION_BOOL] = NULL,   [TESS_OPTION_INT] = "N",         [TESS_OPTION_FLOAT] = "X",
+        [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE", [TESS_OPTION_LIST] = "A,B,...",
+    };
+    return names[row->type];
+}
+
+static void add_section(flag_set *set, const char *section)
+{
+    const tess_option_table *table = tess_bench_options_table(section);
+    for (int i = 0; table != NULL && i < table->n_rows && set->n < MAX_FLAGS; i++) {
+        const tess_option *row = &table->rows[i];
+        set->sections[set->n] = section;
+        set->flags[set->n] = (cli_flag){row->key, value_name(row), row->help, &set->texts[set->n]};
+        set->n++;
+    }
+}
+
+static void collect_flags(flag_set *set, const char *bench)
+{
+    static const cli_flag output[N_OUTPUT_FLAGS] = {
+        {"--json", "[=FILE]", "write the report as JSON to FILE, else to standard output", NULL},
+        {"--compare", "OLD.json", "compare with an older report; exit code 1 when a row is slower", NULL},
+        {"--tolerance", "PERCENT", "how much slower a row may be, default 10", NULL},
+    };
+    for (set->n = 0; set->n < N_OUTPUT_FLAGS; set->n++) {
+        set->flags[set->n] = output[set->n];
+        set->flags[set->n].text = &set->texts[set->n];
+    }
+    add_section(set, "common");
+    add_section(set, bench);
+}
+
+static tess_status set_options(const flag_set *set, tess_bench_options *options)
+{
+    TESS_TRY(tess_bench_options_defaults(options));
+    for (int i = N_OUTPUT_FLAGS; i < set->n; i++)
+        if (set->texts[i] != NULL)
+            TESS_TRY(tess_bench_options_set(options, set->sections[i], set->flags[i].name, set->texts[i]));
+    return TESS_OK;
+}
+
+/* Measures, writes, compares. *slower: a row is, by more than the tolerance. */
+static tess_status measure(tess_mem *mem, const tess_bench *bench, const flag_set *set, const json_t *old, bool *slower)
+{
+    const char *json = set->texts[0];
+    bool json_on_stdout = json != NULL && json[0] == '\0';
+    FILE *table = json_on_stdout ? stderr : stdout;
+    double percent = 10;
+    tess_bench_options options;
+    tess_bench_report *report;
+    tess_bench_comparison comparison = {0};
+    TESS_TRY(cli_number("--tolerance", set->texts[2], 0, 1000, &percent));
+    TESS_TRY(set_options(set, &options));
+    TESS_TRY(tess_bench_report_create(mem, bench->name, table, &report));
+    tess_status status = tess_bench_machine_facts(report, options.common.table);
+    if (status == TESS_OK)
+        status = bench->run(mem, &options, report);
+    if (status == TESS_OK && json != NULL)
+        status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
+    if (status == TESS_OK && old != NULL)
+        status = tess_bench_compare(old, tess_bench_report_json(report), percent / 100, table, &comparison);
+    tess_bench_report_destroy(&report);
+    *slower = comparison.n_slower > 0;
+    return status;
+}
+
+static int run_bench(int argc, char **argv, const tess_bench *bench)
+{
+    char name[64];
+    static flag_set set;
+    json_t *old = NULL;
+    tess_mem *mem = NULL;
+    bool slower = false;
+    snprintf(name, sizeof(name), "bench %s", bench->name);
+    cli_command command = {name, "[OPTIONS]", bench->help, NULL};
+    collect_flags(&set, bench->name);
+    int n = cli_parse(argc, argv, &command, set.flags, set.n);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n > 0)
+        return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK && set.texts[1] != NULL) /* before minutes are spent */
+        status = tess_bench_compare_load(set.texts[1], bench->name, &old);
+    if (status == TESS_OK)
+        status = measure(mem, bench, &set, old, &slower);
+    json_decref(old);
+    tess_mem_destroy(&mem);
+    return status != TESS_OK ? cli_fail(status) : slower ? CLI_FAILED : CLI_OK;
+}
+
+static void print_help(FILE *out)
+{
+    int n;
+    const tess_bench *const *benches = tess_bench_list(&n);
+    fprintf(out, "usage: tessera bench %s\n%s\n", cli_bench.arguments, cli_bench.help);
+    for (int i = 0; i < n; i++)
+        fprintf(out, "  tessera bench %-8s %s\n", benches[i]->name, benches[i]->help);
+    fputs("\ntessera bench NAME --help lists its options.\n", out);
+}
+
+static int run(int argc, char **argv)
+{
+    int n;
+    const tess_bench *const *benches = tess_bench_list(&n);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    for (int i = 0; argc > 1 && i < n; i++)
+        if (strcmp(argv[1], benches[i]->name) == 0)
+            return run_bench(argc - 1, argv + 1, benches[i]);
+    if (argc > 1)
+        fprintf(stderr, "tessera: no bench '%s'\n", argv[1]);
+    print_help(stderr);
+    return CLI_BAD_INPUT;
+}
+
+const cli_command cli_bench = {"bench", "NAME [OPTIONS]", "measure this machine and what Tessera makes of it", run};
