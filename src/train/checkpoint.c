@@ -12,7 +12,7 @@
 /* Weights first, then both moments of the trainable ones. */
 static tess_status list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
-    int n_shards = tess_fsdp_shards(t->fsdp), n = 0;
+    int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
     tess_ckpt_tensor *tensors;
     TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
                                   (void **)&tensors));
@@ -20,7 +20,7 @@ static tess_status list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_
     for (int i = 0; i < n_shards && status == TESS_OK; i++) {
         tess_shard shard;
         float *moments[2];
-        status = tess_fsdp_shard(t->fsdp, i, &shard);
+        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
         if (status != TESS_OK)
             break;
         tess_ckpt_tensor tensor = {.name = shard.name,
@@ -34,7 +34,7 @@ static tess_status list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_
         tensors[n++] = tensor;
         if (!shard.trainable)
             continue;
-        tess_adamw_moments(t->adamw, i, &moments[0], &moments[1]);
+        tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
         for (int k = 0; k < 2; k++) {
             tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
             tensor.data = moments[k];
@@ -66,8 +66,8 @@ static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
     json_t *files = json_array();
     for (int i = 0; i < t->config.data.files.n; i++)
         json_array_append_new(files, json_string(t->config.data.files.item[i]));
-    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i}", "step", (json_int_t)t->step, "n_tokens",
-                     (json_int_t)t->n_tokens, "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1],
+    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i}", "step", (json_int_t)t->engine->step, "n_tokens",
+                     (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1],
                      (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
                      (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world);
 }
@@ -79,19 +79,20 @@ tess_status tess_trainer_save(tess_trainer *t)
     tess_ckpt_tensor *tensors;
     int n;
     double begin = tess_os_now_s();
-    tess_runtime_phase(t->runtime, "checkpoint", t->step, -1);
+    tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
     TESS_TRY(agree_on_cursor(t, cursor));
     TESS_TRY(list_tensors(t, &tensors, &n));
     json_t *meta = describe(t, cursor);
-    tess_status status = meta != NULL ? tess_ckpt_save(t->mem, t->team, folder, t->step, meta, tensors, n)
+    tess_status status = meta != NULL ? tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n)
                                       : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
     json_decref(meta);
     tess_mem_free(t->mem, tensors);
     TESS_TRY(status);
     if (t->rank == 0)
         TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k));
-    tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->step, tess_os_now_s() - begin);
+    tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
+                      tess_os_now_s() - begin);
     return TESS_OK;
 }
 
@@ -122,8 +123,8 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0, words[3] = {0};
     const json_t *cursor = json_object_get(meta, "data_cursor");
-    TESS_TRY(tess_json_get_int(meta, "step", "meta.json", &t->step));
-    TESS_TRY(tess_json_get_int(meta, "n_tokens", "meta.json", &t->n_tokens));
+    TESS_TRY(tess_json_get_int(meta, "step", "meta.json", &t->engine->step));
+    TESS_TRY(tess_json_get_int(meta, "n_tokens", "meta.json", &t->engine->n_tokens));
     TESS_TRY(tess_json_get_int(meta, "seed", "meta.json", &seed));
     TESS_TRY(tess_json_get_int(meta, "seq_len", "meta.json", &seq_len));
     TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT, "meta.json: data_cursor is not a list of three numbers");
@@ -136,7 +137,7 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
     warn_of_other_files(t, json_object_get(meta, "data_files"));
     tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
     TESS_TRY(tess_loader_seek(t->loader, &position));
-    t->loader_position = t->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
+    t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
     return TESS_OK;
 }
 
@@ -163,7 +164,7 @@ tess_status tess_trainer_resume(tess_trainer *t)
         status = apply_meta(t, meta);
     json_decref(meta);
     TESS_TRY_CTX(status, "resume from %s", folder);
-    TESS_TRY(tess_fsdp_params_changed(t->fsdp));
-    tess_trainer_note(t, "resumed from step %lld of %s", (long long)t->step, folder);
+    TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
+    tess_trainer_note(t, "resumed from step %lld of %s", (long long)t->engine->step, folder);
     return TESS_OK;
 }

@@ -101,6 +101,16 @@ static tess_status check_batch(tess_config *config, int world)
     return TESS_OK;
 }
 
+tess_status tess_config_check_step(tess_config *config, int world)
+{
+    TESS_TRY(check_degrees(config, world));
+    TESS_TRY(check_batch(config, world));
+    TESS_CHECK(config->lr_scheduler.warmup_steps <= config->training.steps, TESS_E_INVALID,
+               "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
+               (long long)config->lr_scheduler.warmup_steps, (long long)config->training.steps);
+    return TESS_OK;
+}
+
 tess_status tess_config_check(tess_config *config, int world)
 {
     TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
@@ -108,12 +118,7 @@ tess_status tess_config_check(tess_config *config, int world)
                "model: set model.config (a config.json, random weights) or model.path (a Hugging Face folder)");
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
-    TESS_TRY(check_degrees(config, world));
-    TESS_TRY(check_batch(config, world));
-    TESS_CHECK(config->lr_scheduler.warmup_steps <= config->training.steps, TESS_E_INVALID,
-               "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
-               (long long)config->lr_scheduler.warmup_steps, (long long)config->training.steps);
-    return TESS_OK;
+    return tess_config_check_step(config, world);
 }
 
 uint64_t tess_config_hash(const tess_config *config)

@@ -97,6 +97,8 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
 /* What must hold between values and the world size; sets the derived ones (global_batch_size 0 -> local * world, shard
  * degree -1). */
 tess_status tess_config_check(tess_config *config, int world);
+/* The same for what a step alone needs: no model, no data. */
+tess_status tess_config_check_step(tess_config *config, int world);
 
 /* Of everything that decides the bits of a run or what ranks must agree on. */
 uint64_t tess_config_hash(const tess_config *config);

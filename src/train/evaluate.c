@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "data/loader/loader.h"
-#include "train/trainer_impl.h"
+#include "train/batches.h"
+#include "train/loss.h"
 
 typedef struct evaluation_run {
     tess_model_folder *m;
@@ -19,12 +19,7 @@ typedef struct evaluation_run {
 
 static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, tess_loss_sum *sum)
 {
-    tess_batch batch = {.n_tokens = data->n_tokens,
-                        .n_seqs = data->n_seqs,
-                        .ids = data->ids,
-                        .pos = data->pos,
-                        .targets = data->targets,
-                        .cu_seqlens = data->cu_seqlens};
+    tess_batch batch = tess_batch_of(data);
     TESS_TRY(tess_executor_logprobs(run->executor, &batch, run->logprobs, NULL));
     tess_loss_add(sum, run->logprobs, data->targets, data->n_tokens);
     sum->n_bytes += (int64_t)data->n_bytes;

@@ -114,10 +114,10 @@ static tess_status write_rows(tess_trainer *t, tess_st_writer *writer, int index
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
 {
-    int n = tess_fsdp_shards(t->fsdp);
+    int n = tess_fsdp_shards(t->engine->fsdp);
     tess_shard shard;
     for (int i = 0; i < n; i++) {
-        TESS_TRY(tess_fsdp_shard(t->fsdp, i, &shard));
+        TESS_TRY(tess_fsdp_shard(t->engine->fsdp, i, &shard));
         tess_st_entry entry = {shard.name, save_dtype(t), shard.shape};
         TESS_TRY(tess_st_describe(&entry, &tensors[i]));
     }
@@ -125,7 +125,7 @@ static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_te
     TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, &writer));
     tess_status status = TESS_OK;
     for (int i = 0; i < n && status == TESS_OK; i++) {
-        status = tess_fsdp_shard(t->fsdp, i, &shard);
+        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
         if (status == TESS_OK)
             status = write_rows(t, writer, i, &shard, encoded);
     }
@@ -136,12 +136,12 @@ tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
 {
     tess_st_tensor *tensors = NULL;
     void *encoded = NULL;
-    tess_runtime_phase(t->runtime, "export", t->step, -1);
+    tess_runtime_phase(t->runtime, "export", t->engine->step, -1);
     TESS_TRY(tess_trainer_path(t, "model", folder, size));
     tess_status status;
     TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
 
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->fsdp), sizeof(*tensors),
+    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->engine->fsdp), sizeof(*tensors),
                                    "export", (void **)&tensors),
               allocated);
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &encoded), allocated);

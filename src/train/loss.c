@@ -1,8 +1,6 @@
-#include "train/trainer_impl.h"
+#include "train/loss.h"
 
 #include <string.h>
-
-#include "tessera/comm.h"
 
 void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n)
 {

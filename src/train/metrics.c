@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,6 +106,33 @@ static tess_status write_line(tess_metrics *metrics)
     return tess_os_write_all(metrics->fd, metrics->line.data, metrics->line.size, metrics->path);
 }
 
+/* {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and what was hidden on top of them. */
+static tess_status put_times(tess_buffer *line, const tess_step_times *times)
+{
+    char text[40];
+    TESS_TRY(tess_buffer_printf(line, ", \"time_s\": {\"total\": %s",
+                                tess_format_double(times->total_s, text, sizeof(text))));
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        TESS_TRY(put_number(line, tess_phase_name((tess_phase)phase), times->phase_s[phase]));
+    TESS_TRY(put_number(line, "hidden", times->hidden_s));
+    return tess_buffer_append(line, "}", 1);
+}
+
+/* torchtitan's tags where it has them, the other phases in their manner. */
+static tess_status board_times(tess_metrics *metrics, const tess_step_report *report)
+{
+    const tess_step_times *times = &report->times;
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
+        char tag[64];
+        const char *name = phase == TESS_PHASE_DATA ? "data_loading" : tess_phase_name((tess_phase)phase);
+        snprintf(tag, sizeof(tag), "time_metrics/%s(s)", name);
+        TESS_TRY(tess_tensorboard_scalar(metrics->board, tag, report->step, (float)times->phase_s[phase]));
+    }
+    double data = times->total_s > 0 ? 100 * times->phase_s[TESS_PHASE_DATA] / times->total_s : 0;
+    TESS_TRY(tess_tensorboard_scalar(metrics->board, "time_metrics/data_loading(%)", report->step, (float)data));
+    return tess_tensorboard_scalar(metrics->board, "time_metrics/end_to_end(s)", report->step, (float)times->total_s);
+}
+
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -122,6 +150,7 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
         TESS_TRY(tess_buffer_printf(line, "%s\"%s\": %zu", pool > 0 ? ", " : "", tess_pool_name((tess_pool)pool),
                                     report->peak_bytes[pool]));
     TESS_TRY(tess_buffer_append(line, "}", 1));
+    TESS_TRY(put_times(line, &report->times));
     TESS_TRY(write_line(metrics));
     if (metrics->board == NULL || !report->log_line)
         return TESS_OK;
@@ -137,6 +166,7 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
                    {"memory/total_peak(GiB)", (double)report->total_peak_bytes / 0x1p30}};
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
         TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
+    TESS_TRY(board_times(metrics, report));
     return tess_tensorboard_flush(metrics->board);
 }
 

@@ -1,34 +1,24 @@
 /* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
-#include "train/trainer_impl.h"
+#include "train/engine.h"
 
 #include <math.h>
 
-#include "tessera/comm.h"
+#include "train/loss.h"
 
-static tess_status next_batch(tess_trainer *t, int64_t global_index, tess_micro_batch *batch)
+static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
+                                   tess_loss_sum *sum)
 {
-    bool end = false;
-    tess_runtime_phase(t->runtime, "data", t->step + 1, global_index);
-    TESS_TRY_CTX(tess_loader_next(t->loader, global_index - t->loader_position, batch, &end), "training data");
-    TESS_CHECK(!end, TESS_E_INTERNAL, "the training data ended");
-    t->loader_position = global_index + 1;
-    return TESS_OK;
-}
-
-static tess_status run_micro_batch(tess_trainer *t, int64_t s, int64_t n_micro, tess_loss_sum *sum)
-{
-    tess_micro_batch data;
-    TESS_TRY(next_batch(t, t->step * n_micro + s * t->world + t->rank, &data));
-    tess_batch batch = {.n_tokens = data.n_tokens,
-                        .n_seqs = data.n_seqs,
-                        .ids = data.ids,
-                        .pos = data.pos,
-                        .targets = data.targets,
-                        .cu_seqlens = data.cu_seqlens};
-    tess_runtime_phase(t->runtime, "forward/backward", t->step + 1, s);
-    TESS_TRY(tess_fsdp_micro_begin(t->fsdp, (int)s));
-    TESS_TRY(tess_executor_train(t->executor, &batch, t->logprobs));
-    tess_loss_add(sum, t->logprobs, data.targets, data.n_tokens);
+    tess_batch batch;
+    int64_t index = e->step * n_micro + s * e->world + e->rank;
+    tess_runtime_phase(e->runtime, "data", e->step + 1, index);
+    tess_phase_switch(&e->clock, TESS_PHASE_DATA);
+    TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
+    tess_runtime_phase(e->runtime, "forward/backward", e->step + 1, s);
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
+    TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    tess_loss_add(sum, e->logprobs, batch.targets, batch.n_tokens);
     return TESS_OK;
 }
 
@@ -44,41 +34,70 @@ static tess_schedule schedule_of(const tess_config *config)
         .min_lr_factor = config->lr_scheduler.min_lr_factor,
         .warmup_steps = config->lr_scheduler.warmup_steps,
         .steps = config->training.steps,
-        .decay_steps = (int64_t)llround(config->lr_scheduler.decay_ratio * (double)config->training.steps),
+        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)config->training.steps),
     };
 }
 
-tess_status tess_trainer_step(tess_trainer *t, double *loss, double *grad_norm, double *lr)
+/* Loss and norm of the whole step, on every rank. */
+static tess_status measure(tess_engine *e, tess_loss_sum *sum, tess_engine_report *report)
 {
-    int64_t n_micro = t->config.training.global_batch_size / t->config.training.local_batch_size;
-    int64_t n_local = n_micro / t->world;
-    tess_loss_sum sum = {.flag = tess_runtime_stop_requested(t->runtime)};
-    TESS_TRY(tess_fsdp_step_begin(t->fsdp, (int)n_local));
-    for (int64_t s = 0; s < n_local; s++)
-        TESS_TRY(run_micro_batch(t, s, n_micro, &sum));
-    TESS_TRY(tess_fsdp_step_end(t->fsdp));
-
     double norm_of_sum;
-    tess_runtime_phase(t->runtime, "optimizer", t->step + 1, -1);
-    TESS_TRY(tess_loss_all_reduce(t->team, &sum));
-    TESS_TRY(tess_fsdp_grad_norm(t->fsdp, &norm_of_sum));
-    t->stopping = sum.flag != 0; /* one answer for all ranks */
-    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)t->step + 1);
-    *loss = tess_exact_value(&sum.nll) / (double)sum.n_tokens;
-    *grad_norm = norm_of_sum / (double)sum.n_tokens;
+    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: whatever it takes is for the last rank to come */
+    TESS_TRY(tess_loss_all_reduce(e->team, sum));
+    tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
+    TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
+    TESS_CHECK(sum->n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
+    report->stop = sum->flag != 0;
+    report->n_tokens = sum->n_tokens;
+    report->loss = tess_exact_value(&sum->nll) / (double)sum->n_tokens;
+    report->grad_norm = norm_of_sum / (double)sum->n_tokens;
     TESS_CHECK(
-        isfinite(*loss) && isfinite(*grad_norm), TESS_E_INVALID,
+        isfinite(report->loss) && isfinite(report->grad_norm), TESS_E_INVALID,
         "step %lld: loss %g, gradient norm %g: training has diverged (lower optimizer.lr, or check the weights and "
         "data); the last checkpoint is untouched",
-        (long long)t->step + 1, *loss, *grad_norm);
+        (long long)e->step + 1, report->loss, report->grad_norm);
+    return TESS_OK;
+}
 
-    double scale = 1.0 / (double)sum.n_tokens, max_norm = t->config.training.max_norm;
-    if (max_norm > 0 && *grad_norm > max_norm)
-        scale *= max_norm / (*grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
-    tess_schedule schedule = schedule_of(&t->config);
-    *lr = tess_schedule_lr(&schedule, t->step + 1);
-    TESS_TRY(tess_adamw_step(t->adamw, t->step + 1, (float)*lr, (float)scale));
-    t->step++;
-    t->n_tokens += sum.n_tokens;
+static tess_status update(tess_engine *e, tess_engine_report *report)
+{
+    double scale = 1.0 / (double)report->n_tokens, max_norm = e->config->training.max_norm;
+    if (max_norm > 0 && report->grad_norm > max_norm)
+        scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
+    tess_schedule schedule = schedule_of(e->config);
+    report->lr = tess_schedule_lr(&schedule, e->step + 1);
+    return tess_adamw_step(e->adamw, e->step + 1, (float)report->lr, (float)scale);
+}
+
+static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)
+{
+    tess_fsdp_traffic now = tess_fsdp_get_traffic(e->fsdp);
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    *times = (tess_step_times){.hidden_s = (double)(now.hidden_ns - before->hidden_ns) * 1e-9,
+                               .gathered_bytes = (double)(now.gathered_bytes - before->gathered_bytes),
+                               .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes)};
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
+        times->phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
+        times->total_s += times->phase_s[phase];
+    }
+}
+
+tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
+{
+    const tess_config *c = e->config;
+    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
+    tess_loss_sum sum = {.flag = tess_runtime_stop_requested(e->runtime)};
+    tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
+    tess_phase_start(&e->clock);
+    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
+    for (int64_t s = 0; s < n_local; s++)
+        TESS_TRY(run_micro_batch(e, source, s, n_micro, &sum));
+    TESS_TRY(tess_fsdp_step_end(e->fsdp));
+    tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
+    TESS_TRY(measure(e, &sum, report));
+    TESS_TRY(update(e, report));
+    e->step++;
+    e->n_tokens += report->n_tokens;
+    fill_times(e, &traffic, &report->times);
     return TESS_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "tessera/runtime.h"
 #include "train/config.h"
+#include "train/step_times.h"
 
 /* After every step; values are of the whole job. */
 typedef struct tess_step_report {
@@ -14,6 +15,7 @@ typedef struct tess_step_report {
     int64_t n_tokens;           /* target tokens trained on so far */
     double tps, tflops, mfu;    /* since the last log line; mfu against the measured peak of these cores, 0..1 */
     double eta_s;               /* time left, at the present speed */
+    tess_step_times times;      /* of this step on rank 0 */
     size_t peak_bytes[TESS_POOL_COUNT]; /* of rank 0 */
     size_t total_peak_bytes;            /* all pools of all ranks */
     bool log_line;                      /* log_freq says that this one is worth a line */

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "tessera/comm.h"
+#include "train/batches.h"
+#include "train/loss.h"
 
 bool tess_trainer_can_validate(const tess_trainer *t)
 {
@@ -62,15 +63,10 @@ static tess_status run_round(tess_trainer *t, int64_t round, tess_loss_sum *sum,
                         .targets = &idle.target,
                         .cu_seqlens = idle.cu_seqlens};
     if (!end)
-        batch = (tess_batch){.n_tokens = data.n_tokens,
-                             .n_seqs = data.n_seqs,
-                             .ids = data.ids,
-                             .pos = data.pos,
-                             .targets = data.targets,
-                             .cu_seqlens = data.cu_seqlens};
-    TESS_TRY(tess_executor_logprobs(t->executor, &batch, t->logprobs, NULL));
+        batch = tess_batch_of(&data);
+    TESS_TRY(tess_executor_logprobs(t->engine->executor, &batch, t->engine->logprobs, NULL));
     if (!end) {
-        tess_loss_add(sum, t->logprobs, data.targets, data.n_tokens);
+        tess_loss_add(sum, t->engine->logprobs, data.targets, data.n_tokens);
         sum->n_bytes += (int64_t)data.n_bytes;
     }
     return TESS_OK;
@@ -82,7 +78,7 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
     tess_loss_sum sum = {0};
     double begin = tess_os_now_s();
     bool more = true;
-    tess_runtime_phase(t->runtime, "validation", t->step, -1);
+    tess_runtime_phase(t->runtime, "validation", t->engine->step, -1);
     TESS_TRY_CTX(tess_loader_seek(t->held_out, &beginning), "validation");
     for (int64_t round = 0; more; round++)
         TESS_TRY_CTX(run_round(t, round, &sum, &more), "validation");
@@ -91,7 +87,7 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
                "validation: the held-out text has no target tokens: raise "
                "validation.fraction, or set validation.enable=false");
     double nll = tess_exact_value(&sum.nll);
-    *report = (tess_validation_report){.step = t->step,
+    *report = (tess_validation_report){.step = t->engine->step,
                                        .n_tokens = sum.n_tokens,
                                        .loss = nll / (double)sum.n_tokens,
                                        .perplexity = exp(nll / (double)sum.n_tokens),

@@ -2,9 +2,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/core/exact_sum.h"
 #include "base/core/rng.h"
+#include "base/os/os.h"
+#include "base/os/phase_clock.h"
 #include "base/os/threads.h"
 #include "tessera/types.h"
 
@@ -160,6 +163,45 @@ static void exact_sums_agree_with_long_sums(void)
     EXPECT(tess_exact_value(&sum) == (double)(int64_t)expected);
 }
 
+static double seconds_of(const tess_phase_clock *clock, tess_phase phase)
+{
+    return (double)clock->ns[phase] * 1e-9;
+}
+
+static void phases_add_up_to_the_time_that_passed(void)
+{
+    tess_phase_clock clock;
+    double begin = tess_os_now_s();
+    tess_phase_start(&clock);
+    struct timespec nap = {.tv_nsec = 20000000};
+    nanosleep(&nap, NULL);
+    EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_GATHER), TESS_PHASE_OTHER);
+    nanosleep(&nap, NULL);
+    EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_FORWARD), TESS_PHASE_GATHER);
+    EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_OTHER), TESS_PHASE_FORWARD);
+    double passed = tess_os_now_s() - begin, sum = 0;
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        sum += seconds_of(&clock, (tess_phase)phase);
+    EXPECT(sum <= passed && sum > passed - 0.01);
+    EXPECT(seconds_of(&clock, TESS_PHASE_OTHER) >= 0.02 && seconds_of(&clock, TESS_PHASE_GATHER) >= 0.02);
+    EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
+}
+
+static void credited_time_moves_from_one_phase_to_another(void)
+{
+    tess_phase_clock clock;
+    tess_phase_start(&clock);
+    tess_phase_switch(&clock, TESS_PHASE_REDUCE);
+    struct timespec nap = {.tv_nsec = 10000000};
+    nanosleep(&nap, NULL);
+    tess_phase_credit(&clock, TESS_PHASE_WAIT, 3000000);
+    EXPECT_INT(clock.ns[TESS_PHASE_WAIT], 3000000);
+    EXPECT(clock.ns[TESS_PHASE_REDUCE] >= 7000000);
+    EXPECT_INT(clock.phase, TESS_PHASE_REDUCE);
+    tess_phase_credit(&clock, TESS_PHASE_WAIT, UINT64_C(1) << 60); /* never more than there was */
+    EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
+}
+
 static void loop(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -212,6 +254,8 @@ static const test_case cases[] = {
     {"permute_is_a_permutation", permute_is_a_permutation, 0, 0},
     {"exact_sums_ignore_the_order", exact_sums_ignore_the_order, 0, 0},
     {"exact_sums_agree_with_long_sums", exact_sums_agree_with_long_sums, 0, 0},
+    {"phases_add_up_to_the_time_that_passed", phases_add_up_to_the_time_that_passed, 0, 0},
+    {"credited_time_moves_from_one_phase_to_another", credited_time_moves_from_one_phase_to_another, 0, 0},
     {"loops_cover_the_range_once", loops_cover_the_range_once, 0, 0},
     {"shards_cover_every_row_once", shards_cover_every_row_once, 0, 0},
 };

@@ -24,6 +24,7 @@ static tess_step_report report_of(int64_t step)
                               .lr = 1e-3,
                               .n_tokens = 100 * step,
                               .tps = 12.5,
+                              .times = {.phase_s = {[TESS_PHASE_FORWARD] = 0.25}, .total_s = 0.5},
                               .log_line = true};
 }
 
@@ -57,6 +58,9 @@ static void resumed_runs_drop_the_lines_that_run_again(void)
         EXPECT_INT(json_integer_value(json_object_get(line, "step")), expected[i]);
         /* The digits read back to the same bits. */
         EXPECT(json_real_value(json_object_get(line, "loss")) == 1.0 / (double)(expected[i] + 2));
+        const json_t *times = json_object_get(line, "time_s");
+        EXPECT(json_real_value(json_object_get(times, "total")) == 0.5);
+        EXPECT(json_real_value(json_object_get(times, "forward")) == 0.25);
         json_decref(line);
         at = end + 1;
     }

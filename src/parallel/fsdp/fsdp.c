@@ -53,6 +53,8 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     tess_fsdp *fsdp = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
     *fsdp = (tess_fsdp){.mesh = mesh, .runtime = runtime, .mem = mem, .policy = *policy, .micro = -1};
+    fsdp->clock = &fsdp->own_clock;
+    tess_phase_start(fsdp->clock);
     tess_status status = find_teams(fsdp);
     if (status != TESS_OK) {
         tess_fsdp_destroy(&fsdp);
@@ -95,6 +97,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
             tess_work_wait(&fsdp->units[i]->reduce_work, 0);
     tess_fsdp_slots_free(fsdp);
     tess_fsdp_windows_free(fsdp);
+    tess_fsdp_stamps_free(fsdp);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);
     tess_mem *mem = fsdp->mem;

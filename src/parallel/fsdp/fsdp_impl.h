@@ -5,7 +5,7 @@
  *   gather.c      gathering and prefetching        window.c     memory of gradients on their way
  *   reduce.c      reduce-scatter and the counter   unit.c       the four hooks
  *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
- *   norm.c        the exact gradient norm
+ *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -30,6 +30,8 @@ typedef struct tess_fsdp_param {
     size_t accumulator_offset; /* in an accumulator: own rows */
     size_t gradient_offset;    /* in the finished gradient: held rows */
 } tess_fsdp_param;
+
+typedef struct tess_fsdp_stamp tess_fsdp_stamp;
 
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
 typedef struct tess_fsdp_slot {
@@ -128,6 +130,10 @@ struct tess_fsdp {
     uint64_t n_issued, n_proven; /* shard-team collectives issued, and the newest of them known complete */
     uint64_t n_windows_released;
 
+    tess_phase_clock *clock, own_clock;
+    tess_fsdp_traffic traffic;
+    tess_fsdp_stamp *stamps; /* (n_shards, a ring each) shared; NULL without peers */
+
     /* The order in which units were gathered: of this micro-batch and of the one before. */
     int *order, *last_order;
     int n_order, n_last_order, order_capacity;
@@ -157,6 +163,13 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp);
 tess_status tess_fsdp_window_take(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
+
+/* clock.c */
+tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next */
+void tess_fsdp_stamps_free(tess_fsdp *fsdp);
+void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
+/* Waits for it, and counts the part of it that was for peers to come. */
+tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
 /* reduce.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);

@@ -2,11 +2,24 @@
 #ifndef TESS_PARALLEL_FSDP_INTERNAL_H
 #define TESS_PARALLEL_FSDP_INTERNAL_H
 
+#include "base/os/phase_clock.h"
 #include "device/stream.h"
 #include "tessera/fsdp.h"
 
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
+
+/* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. */
+void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
+
+/* What this rank has moved so far. */
+typedef struct tess_fsdp_traffic {
+    uint64_t gathered_bytes; /* read and written by it to gather parameters */
+    uint64_t reduced_bytes;  /* read and written by it to sum gradients */
+    uint64_t hidden_ns;      /* that peers took to come to a gather or reduction while this rank computed */
+} tess_fsdp_traffic;
+
+tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);
 
 #endif

@@ -1,6 +1,14 @@
 /* Gathering a unit for use, and others ahead of it. */
 #include "parallel/fsdp/fsdp_impl.h"
 
+static uint64_t own_elements(const tess_unit *unit)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < unit->n_params; i++)
+        n += (uint64_t)(unit->params[i].own_rows * unit->params[i].row);
+    return n;
+}
+
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -9,6 +17,8 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     TESS_TRY_CTX(tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
                                         unit->gather_pieces, (size_t)unit->n_params, &slot->work),
                  "gather of unit '%s'", unit->name);
+    tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
+    fsdp->traffic.gathered_bytes += own_elements(unit) * (sizeof(float) + tess_dtype_size(fsdp->policy.param_dtype));
     slot->valid = true;
     return TESS_OK;
 }
@@ -74,6 +84,7 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass)
     tess_fsdp *fsdp = unit->fsdp;
     if (fsdp->direct)
         return TESS_OK;
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, pass));
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
@@ -82,7 +93,9 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass)
     }
     slot->held = true;
     TESS_TRY_CTX(tess_fsdp_slot_wait(fsdp, slot), "gather of unit '%s'", unit->name);
-    return prefetch(fsdp);
+    TESS_TRY(prefetch(fsdp));
+    tess_phase_switch(fsdp->clock, phase);
+    return TESS_OK;
 }
 
 void tess_fsdp_release(tess_unit *unit)

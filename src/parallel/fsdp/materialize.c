@@ -97,6 +97,7 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
+    TESS_TRY(tess_fsdp_stamps_alloc(fsdp));
     TESS_TRY(agree_on_outcome(fsdp, alloc_and_fill(fsdp, fill, context)));
     fsdp->state = TESS_FSDP_IDLE;
     return TESS_OK;

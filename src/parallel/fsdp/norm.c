@@ -35,8 +35,10 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
             TESS_TRY_CTX(add_shard(stream, &shard, &sum), "grad_norm: '%s'", shard.name);
     }
     tess_exact_normalize(&sum);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     TESS_TRY_CTX(tess_all_reduce(fsdp->data_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL),
                  "grad_norm");
+    tess_phase_switch(fsdp->clock, phase);
     tess_exact_normalize(&sum);
     *norm = sqrt(tess_exact_value(&sum));
     return TESS_OK;

@@ -66,6 +66,7 @@ static tess_status add(tess_unit *unit, float *y, const float *x)
 {
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * unit->accumulator_elements;
     return stream->kernels->add(stream, y, x, y, (int64_t)unit->accumulator_elements, TESS_F32);
 }
 
@@ -78,6 +79,10 @@ tess_status tess_fsdp_reduce(tess_unit *unit)
     unit->incoming = unit->reduce_fused ? unit->level[0] : unused_accumulator(unit);
     unit->reduce_number = ++fsdp->n_issued;
     unit->window->reducing = true;
+    tess_fsdp_stamp_now(fsdp, unit->reduce_number);
+    size_t touched =
+        (size_t)fsdp->n_shards * tess_dtype_size(fsdp->policy.reduce_dtype) + (1 + unit->reduce_fused) * sizeof(float);
+    fsdp->traffic.reduced_bytes += unit->accumulator_elements * touched;
     unit->window->released = ++fsdp->n_windows_released;
     TESS_TRY_CTX(tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype,
                                             unit->incoming, unit->reduce_pieces, (size_t)unit->n_trainable,
@@ -107,7 +112,8 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
     tess_fsdp *fsdp = unit->fsdp;
     if (unit->reduce_work == NULL)
         return TESS_OK;
-    TESS_TRY_CTX(tess_work_wait(&unit->reduce_work, 0), "gradients of unit '%s'", unit->name);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
+    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
     if (unit->reduce_number > fsdp->n_proven)
         fsdp->n_proven = unit->reduce_number;
     unit->window->reducing = false;
@@ -119,7 +125,9 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
         TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
                                      TESS_F32, TESS_SUM, NULL),
                      "gradients of unit '%s' over the replicas", unit->name);
-    return carry(unit);
+    TESS_TRY(carry(unit));
+    tess_phase_switch(fsdp->clock, phase);
+    return TESS_OK;
 }
 
 bool tess_fsdp_in_place(const tess_unit *unit)

@@ -18,7 +18,7 @@ tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
 {
     if (slot->work == NULL)
         return TESS_OK;
-    tess_status status = tess_work_wait(&slot->work, 0);
+    tess_status status = tess_fsdp_wait(fsdp, &slot->work, slot->number);
     if (status != TESS_OK) {
         slot->valid = false;
         return status;
@@ -34,7 +34,9 @@ static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
     if (is_safe(fsdp, slot))
         return TESS_OK;
     uint64_t number = ++fsdp->n_issued;
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
+    tess_phase_switch(fsdp->clock, phase);
     fsdp->n_proven = number;
     return TESS_OK;
 }

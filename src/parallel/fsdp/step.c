@@ -76,6 +76,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
     TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: step_end outside a step");
     TESS_CHECK(fsdp->micro == fsdp->n_micro - 1, TESS_E_INVALID, "fsdp: step_end after %d of %d micro-batches",
                fsdp->micro + 1, fsdp->n_micro);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY(end_micro(fsdp, "step_end"));
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
         tess_unit *unit = fsdp->units[u];
@@ -84,6 +85,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
+    tess_phase_switch(fsdp->clock, phase);
     fsdp->state = TESS_FSDP_IDLE;
     fsdp->micro = -1;
     fsdp->gradients_ready = true;

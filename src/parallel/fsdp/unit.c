@@ -64,6 +64,15 @@ static tess_status convert_gradients(tess_unit *unit)
     return TESS_OK;
 }
 
+static tess_status send_gradients(tess_unit *unit)
+{
+    if (unit->in_place != NULL)
+        return tess_fsdp_in_place_end(unit);
+    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
+    unit->deferred = unit->fsdp->defer;
+    return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
+}
+
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(check_open(unit, "post_backward"));
@@ -75,14 +84,10 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;
-    if (unit->in_place != NULL)
-        return tess_fsdp_in_place_end(unit);
-    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
-    if (unit->fsdp->defer) {
-        unit->deferred = true;
-        return TESS_OK;
-    }
-    return tess_fsdp_reduce(unit);
+    tess_phase phase = tess_phase_switch(unit->fsdp->clock, TESS_PHASE_REDUCE);
+    TESS_TRY(send_gradients(unit));
+    tess_phase_switch(unit->fsdp->clock, phase);
+    return TESS_OK;
 }
 
 const void *tess_unit_param(const tess_unit *unit, int index)

@@ -1,0 +1,40 @@
+/* Where the time of a step goes: one clock, switched from phase to phase by the thread that runs the step. Every
+ * nanosecond between start and stop belongs to exactly one phase. A switch reads the clock once (tens of nanoseconds).
+ */
+#ifndef TESS_BASE_OS_PHASE_CLOCK_H
+#define TESS_BASE_OS_PHASE_CLOCK_H
+
+#include <stdint.h>
+
+#define TESS_PHASE_LIST(X)                                                                      \
+    X(TESS_PHASE_OTHER, "other")                                                                \
+    X(TESS_PHASE_DATA, "data")           /* the next micro-batch */                             \
+    X(TESS_PHASE_GATHER, "gather")       /* parameters on their way to the ranks */             \
+    X(TESS_PHASE_FORWARD, "forward")     /* but the head's products, which stand in backward */ \
+    X(TESS_PHASE_BACKWARD, "backward")   /* with what is recomputed */                          \
+    X(TESS_PHASE_REDUCE, "reduce")       /* gradients on their way to their owners */           \
+    X(TESS_PHASE_OPTIMIZER, "optimizer") /* norm, clipping, update */                           \
+    X(TESS_PHASE_WAIT, "wait")           /* for peers that have not come yet */
+
+typedef enum tess_phase {
+#define X(name, text) name,
+    TESS_PHASE_LIST(X)
+#undef X
+        TESS_PHASE_COUNT
+} tess_phase;
+
+typedef struct tess_phase_clock {
+    uint64_t ns[TESS_PHASE_COUNT]; /* of phases that are over */
+    uint64_t since_ns;             /* when the phase under way began */
+    tess_phase phase;              /* under way */
+} tess_phase_clock;
+
+/* All zero from here on, in TESS_PHASE_OTHER. */
+void tess_phase_start(tess_phase_clock *clock);
+/* Ends the phase under way and begins `next`; returns the one that ended, to go back to. */
+tess_phase tess_phase_switch(tess_phase_clock *clock, tess_phase next);
+/* Counts `ns` of what the phase under way has had so far (all of it, when that is less) as `phase`. */
+void tess_phase_credit(tess_phase_clock *clock, tess_phase phase, uint64_t ns);
+const char *tess_phase_name(tess_phase phase);
+
+#endif

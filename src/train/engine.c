@@ -1,0 +1,163 @@
+/* Building the step engine from a configuration. */
+#include "train/engine.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+#include "device/peak.h"
+#include "optim/optim_internal.h"
+#include "tessera/comm.h"
+
+tess_dtype tess_precision_dtype(int precision)
+{
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
+}
+
+static tess_status add_units(tess_engine *e)
+{
+    int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
+    tess_param_desc *descs;
+    TESS_TRY(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*descs), "units", (void **)&descs));
+    tess_status status = TESS_OK;
+    for (int unit = 0; status == TESS_OK && unit < n_units; unit++) {
+        int first, n;
+        tess_model_unit_params(e->model, unit, &first, &n);
+        for (int i = 0; i < n; i++) {
+            const tess_param *param = tess_model_param(e->model, first + i);
+            descs[i] = (tess_param_desc){param->name, param->shape, true, param->decay};
+        }
+        status = tess_fsdp_add_unit(e->fsdp, tess_model_unit_name(e->model, unit), descs, n, &e->units[unit]);
+    }
+    tess_mem_free(e->mem, descs);
+    return status;
+}
+
+static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
+{
+    if (e->config->model.path[0] == '\0') {
+        tess_random_weights random = {e->model, (uint64_t)e->config->debug.seed, e->stream->threads};
+        return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
+    }
+    tess_weights *weights;
+    TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->model, reporter, &weights));
+    tess_status status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
+    if (status == TESS_OK) {
+        int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
+        status =
+            tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->model), TESS_I32, TESS_MAX, NULL);
+    }
+    if (status == TESS_OK)
+        tess_weights_report_broken(weights);
+    tess_weights_close(&weights);
+    return status;
+}
+
+static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
+{
+    const tess_config *c = e->config;
+    const tess_axis axes[] = {{"dp_replicate", (int)c->parallelism.data_parallel_replicate_degree},
+                              {"dp_shard", (int)c->parallelism.data_parallel_shard_degree}};
+    tess_fsdp_policy policy = {.strategy = (tess_strategy)c->parallelism.shard_strategy,
+                               .param_dtype = tess_precision_dtype(c->training.mixed_precision_param),
+                               .reduce_dtype = tess_precision_dtype(c->training.mixed_precision_reduce),
+                               .reshard_after_forward = (int)c->parallelism.fsdp_reshard_after_forward,
+                               .prefetch = (int)c->parallelism.fsdp_prefetch};
+    tess_adamw_options adamw = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
+                                (float)c->optimizer.weight_decay};
+    TESS_TRY(tess_mesh_create(e->runtime, axes, 2, &e->mesh));
+    TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
+    tess_fsdp_set_stream(e->fsdp, e->stream);
+    tess_fsdp_set_clock(e->fsdp, &e->clock);
+    TESS_TRY(add_units(e));
+    TESS_TRY_CTX(fill_weights(e, reporter), "weights");
+    TESS_TRY(tess_adamw_create(e->fsdp, &adamw, &e->adamw));
+    tess_adamw_set_stream(e->adamw, e->stream);
+    return TESS_OK;
+}
+
+static tess_status build_executor(tess_engine *e)
+{
+    const tess_config *c = e->config;
+    tess_hooks hooks = tess_engine_hooks(e);
+    tess_executor_options options = {.dtype = tess_precision_dtype(c->training.mixed_precision_param),
+                                     .recompute = (tess_recompute)c->activation_checkpoint.mode,
+                                     .recompute_every = (int)c->activation_checkpoint.every_n,
+                                     .max_tokens = c->training.local_batch_size * c->training.seq_len,
+                                     .max_position = c->training.seq_len,
+                                     .train = true};
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens, sizeof(float),
+                                  "log-probabilities", (void **)&e->logprobs));
+    return tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor);
+}
+
+/* What the cores of all ranks together can do: threads beyond the cores take turns, and add nothing. */
+static tess_status measure_peak(tess_engine *e)
+{
+    double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
+    float mine = (float)(flops * 1e-9), all;
+    TESS_TRY(tess_all_reduce(e->team, &mine, &all, 1, TESS_F32, TESS_SUM, NULL));
+    double threads = (double)e->world * tess_threads_count(e->stream->threads), cores = tess_os_cores();
+    e->peak_flops = (double)all * 1e9 * (threads > cores ? cores / threads : 1);
+    return TESS_OK;
+}
+
+static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)
+{
+    TESS_TRY(tess_model_create(e->mem, model_config, &e->model));
+    TESS_TRY(
+        tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
+    TESS_TRY(build_sharding(e, reporter));
+    TESS_TRY(build_executor(e));
+    return measure_peak(e);
+}
+
+tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+                               const tess_reporter *reporter, tess_engine **out)
+{
+    tess_engine *e;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
+    *e = (tess_engine){.config = config,
+                       .runtime = runtime,
+                       .team = tess_runtime_team(runtime),
+                       .mem = tess_runtime_mem(runtime),
+                       .rank = tess_runtime_rank(runtime),
+                       .world = tess_runtime_world(runtime)};
+    tess_phase_start(&e->clock);
+    tess_status status = build(e, model_config, reporter);
+    if (status != TESS_OK) {
+        tess_engine_destroy(&e);
+        return status;
+    }
+    *out = e;
+    return TESS_OK;
+}
+
+void tess_engine_destroy(tess_engine **handle)
+{
+    tess_engine *e = *handle;
+    if (e == NULL)
+        return;
+    tess_executor_destroy(&e->executor);
+    tess_adamw_destroy(&e->adamw);
+    tess_fsdp_destroy(&e->fsdp);
+    tess_mesh_destroy(&e->mesh);
+    tess_stream_destroy(&e->stream);
+    tess_model_destroy(&e->model);
+    tess_mem_free(e->mem, e->logprobs);
+    tess_mem_free(e->mem, e->dw);
+    tess_mem_free(e->mem, e->w);
+    tess_mem_free(e->mem, e->units);
+    tess_mem_free(e->mem, e);
+    *handle = NULL;
+}
+
+void tess_engine_peaks(const tess_engine *e, int64_t peak_bytes[TESS_POOL_COUNT])
+{
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peak_bytes[pool] = (int64_t)tess_mem_stats(e->mem, (tess_pool)pool).peak_bytes;
+}

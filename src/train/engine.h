@@ -1,0 +1,70 @@
+/* The step engine: a model, its sharding, optimizer and activations, driven one optimizer step at a time with batches
+ * from anywhere. `tessera train` feeds it from text, `tessera bench step` from numbers. Prints nothing. */
+#ifndef TESS_TRAIN_ENGINE_H
+#define TESS_TRAIN_ENGINE_H
+
+#include "nn/model.h"
+#include "parallel/fsdp/fsdp_internal.h"
+#include "tessera/optim.h"
+#include "train/config.h"
+#include "train/step_times.h"
+#include "train/weights.h"
+
+/* The public members may be read; only the engine's own functions change them, but for `step` and `n_tokens`, which a
+ * resumed run sets. */
+typedef struct tess_engine {
+    const tess_config *config; /* checked; borrowed */
+    tess_runtime *runtime;
+    tess_team *team;
+    tess_mem *mem;
+    int rank, world;
+    tess_model *model;
+    tess_stream *stream;
+    tess_mesh *mesh;
+    tess_fsdp *fsdp;
+    tess_unit **units; /* (n_units) */
+    const void **w;    /* (n_params) gathered parameters, by the hooks */
+    float **dw;        /* (n_params) */
+    tess_adamw *adamw;
+    tess_executor *executor;
+    float *logprobs;   /* (local_batch_size * seq_len) */
+    double peak_flops; /* of all ranks together */
+    tess_phase_clock clock;
+
+    int64_t step;     /* steps done */
+    int64_t n_tokens; /* target tokens so far */
+} tess_engine;
+
+/* Where a step's micro-batches come from. next: the micro-batch of global index `index` (step * n_micro + i); a rank
+ * asks for its own, in ascending order. The arrays live until the next call. */
+typedef struct tess_batch_source {
+    void *self;
+    tess_status (*next)(void *self, int64_t index, tess_batch *batch);
+} tess_batch_source;
+
+typedef struct tess_engine_report {
+    double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
+    int64_t n_tokens;           /* target tokens of the step, over all ranks */
+    bool stop;                  /* some rank was asked to stop: one answer for all */
+    tess_step_times times;      /* of this rank */
+} tess_engine_report;
+
+/* Builds everything and fills the weights: from model.path when it is set (`reporter` hears of what is odd with them;
+ * it may be NULL), else random. Collective. `config` has passed tess_config_check_step; borrowed. */
+tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+                               const tess_reporter *reporter, tess_engine **engine);
+void tess_engine_destroy(tess_engine **engine);
+
+/* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or the loss or gradient is no number (weights as
+ * before the step). */
+tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
+
+/* Hooks that gather and reduce through fsdp's units. */
+tess_hooks tess_engine_hooks(tess_engine *engine);
+
+/* Peak bytes of every pool, of this rank. */
+void tess_engine_peaks(const tess_engine *engine, int64_t peak_bytes[TESS_POOL_COUNT]);
+
+tess_dtype tess_precision_dtype(int precision);
+
+#endif

@@ -1,0 +1,19 @@
+/* The loss of many tokens over all ranks, exact: no order of summation can change a bit. */
+#ifndef TESS_TRAIN_LOSS_H
+#define TESS_TRAIN_LOSS_H
+
+#include "base/core/exact_sum.h"
+#include "tessera/comm.h"
+
+/* With a few counters beside it. */
+typedef struct tess_loss_sum {
+    tess_exact_sum nll;
+    int64_t n_tokens, n_bytes, flag;
+} tess_loss_sum;
+
+/* logprobs, targets (n); tokens with target -1 do not count. */
+void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n);
+/* Collective. */
+tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum);
+
+#endif

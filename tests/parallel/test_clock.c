@@ -1,0 +1,160 @@
+/* The clocks of communication: who waits is told for how long, what was computed meanwhile is told as hidden. */
+#include <time.h>
+
+#include "base/os/os.h"
+#include "parallel/fsdp/fsdp_internal.h"
+#include "support/test.h"
+#include "tessera/comm.h"
+#include "tessera/fsdp.h"
+
+enum { ROWS = 64, ROW = 32, LATE_MS = 40 };
+
+typedef struct job {
+    tess_runtime *runtime;
+    tess_mesh *mesh;
+    tess_fsdp *fsdp;
+    tess_unit *units[2];
+    tess_phase_clock clock;
+    tess_fsdp_traffic before;
+} job;
+
+static tess_status fill_zero(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    (void)context, (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    return TESS_OK;
+}
+
+static void open_job(job *j)
+{
+    tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
+    tess_axis axis = {"dp_shard", -1};
+    *j = (job){NULL};
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &j->runtime));
+    EXPECT_OK(tess_mesh_create(j->runtime, &axis, 1, &j->mesh));
+    EXPECT_OK(tess_fsdp_create(j->mesh, &policy, &j->fsdp));
+    tess_fsdp_set_clock(j->fsdp, &j->clock);
+    for (int u = 0; u < 2; u++) {
+        tess_param_desc desc = {u == 0 ? "first" : "second", {2, {ROWS, ROW}}, true, true};
+        EXPECT_OK(tess_fsdp_add_unit(j->fsdp, desc.name, &desc, 1, &j->units[u]));
+    }
+    EXPECT_OK(tess_fsdp_materialize(j->fsdp, fill_zero, NULL));
+    for (int u = 0; u < 2; u++) { /* makes the memory of gathered copies, which is not to be timed */
+        EXPECT_OK(tess_unit_pre_forward(j->units[u]));
+        EXPECT_OK(tess_unit_post_forward(j->units[u]));
+    }
+    EXPECT_OK(tess_fsdp_params_changed(j->fsdp));
+    j->before = tess_fsdp_get_traffic(j->fsdp);
+    EXPECT_OK(tess_barrier(tess_runtime_team(j->runtime), NULL));
+    tess_phase_start(&j->clock);
+}
+
+static void close_job(job *j)
+{
+    tess_fsdp_destroy(&j->fsdp);
+    tess_mesh_destroy(&j->mesh);
+    tess_runtime_destroy(&j->runtime);
+}
+
+static void nap(int ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL);
+}
+
+static double ms_of(const job *j, tess_phase phase)
+{
+    return (double)j->clock.ns[phase] * 1e-6;
+}
+
+static void backward(job *j, int u)
+{
+    EXPECT_OK(tess_unit_pre_backward(j->units[u]));
+    memset(tess_unit_grad(j->units[u], 0), 0, ROWS * ROW * sizeof(float));
+    EXPECT_OK(tess_unit_post_backward(j->units[u]));
+}
+
+/* Rank 1 comes late to the first gather of a step: rank 0 waits for it, and rank 1 for nobody. */
+static void a_late_peer_is_waited_for(void)
+{
+    job j;
+    open_job(&j);
+    EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(j.fsdp, 0));
+    if (tess_runtime_rank(j.runtime) == 1)
+        nap(LATE_MS);
+    EXPECT_OK(tess_unit_pre_forward(j.units[0]));
+    double waited = ms_of(&j, TESS_PHASE_WAIT), gathered = ms_of(&j, TESS_PHASE_GATHER);
+    if (tess_runtime_rank(j.runtime) == 0)
+        EXPECT(waited > LATE_MS / 2 && gathered < LATE_MS / 2);
+    else
+        EXPECT(waited < LATE_MS / 2);
+    EXPECT_INT(j.clock.phase, TESS_PHASE_OTHER);
+    EXPECT_OK(tess_unit_post_forward(j.units[0]));
+    EXPECT_OK(tess_unit_pre_forward(j.units[1]));
+    EXPECT_OK(tess_unit_post_forward(j.units[1]));
+    backward(&j, 1);
+    backward(&j, 0);
+    EXPECT_OK(tess_fsdp_step_end(j.fsdp));
+    close_job(&j);
+}
+
+/* Rank 1 comes late to the gather that rank 0 has made ahead of time, and rank 0 computes meanwhile. */
+static void a_late_peer_is_hidden_behind_work(void)
+{
+    job j;
+    open_job(&j);
+    EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(j.fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(j.units[0])); /* gathers the second unit, too */
+    EXPECT_OK(tess_unit_post_forward(j.units[0]));
+    EXPECT_OK(tess_unit_pre_forward(j.units[1]));
+    EXPECT_OK(tess_unit_post_forward(j.units[1]));
+    bool late = tess_runtime_rank(j.runtime) == 1;
+    EXPECT_OK(tess_unit_pre_backward(j.units[1]));
+    memset(tess_unit_grad(j.units[1], 0), 0, ROWS * ROW * sizeof(float));
+    if (late)
+        nap(LATE_MS);
+    EXPECT_OK(tess_unit_post_backward(j.units[1])); /* sent; nobody waits yet */
+    if (!late)
+        nap(2 * LATE_MS);
+    double waited = ms_of(&j, TESS_PHASE_WAIT);
+    backward(&j, 0);
+    EXPECT_OK(tess_fsdp_step_end(j.fsdp));
+    tess_fsdp_traffic traffic = tess_fsdp_get_traffic(j.fsdp);
+    if (!late) {
+        EXPECT(ms_of(&j, TESS_PHASE_WAIT) - waited < LATE_MS);
+        EXPECT((double)(traffic.hidden_ns - j.before.hidden_ns) * 1e-6 > LATE_MS / 2.0);
+    }
+    close_job(&j);
+}
+
+static void bytes_are_counted(void)
+{
+    job j;
+    open_job(&j);
+    int64_t world = tess_runtime_world(j.runtime), own = ROWS / world * ROW;
+    EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 2));
+    for (int s = 0; s < 2; s++) {
+        EXPECT_OK(tess_fsdp_micro_begin(j.fsdp, s));
+        for (int u = 0; u < 2; u++) {
+            EXPECT_OK(tess_unit_pre_forward(j.units[u]));
+            EXPECT_OK(tess_unit_post_forward(j.units[u]));
+        }
+        backward(&j, 1);
+        backward(&j, 0);
+    }
+    EXPECT_OK(tess_fsdp_step_end(j.fsdp));
+    tess_fsdp_traffic traffic = tess_fsdp_get_traffic(j.fsdp);
+    /* Two units stay in two slots for the whole step: one gather each. Of two micro-batches the second is added to the
+     * first; alone, a rank writes the first in place. */
+    EXPECT_INT(traffic.gathered_bytes - j.before.gathered_bytes, 2 * own * (4 + 2));
+    EXPECT_INT(traffic.reduced_bytes, 2 * own * ((world > 1 ? 4 * world + 4 : 0) + 4 * world + 8));
+    close_job(&j);
+}
+
+static const test_case cases[] = {
+    {"a_late_peer_is_waited_for", a_late_peer_is_waited_for, 2, 0},
+    {"a_late_peer_is_hidden_behind_work", a_late_peer_is_hidden_behind_work, 2, 0},
+    {"bytes_read_and_written_are_counted", bytes_are_counted, 1, 0},
+    {"bytes_of_two_ranks_are_counted", bytes_are_counted, 2, 0},
+};
+TEST_MAIN(cases)
