@@ -141,10 +141,12 @@ typedef struct tess_kernels {
                                  tess_dtype dtype);
 
     /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
-     * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. The same
-     * bits on every table: device/adamw.h has the order of operations. */
+     * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. copy (n) of
+     * copy_dtype ("x") gets the new p too; NULL: none. The same bits on every table: device/adamw.h has the order of
+     * operations. */
     tess_status (*adamw)(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
-                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale);
+                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
+                         void *copy, tess_dtype copy_dtype);
 
     /* y = (to) x, n elements; any of F32, BF16, F16 each way. */
     tess_status (*convert)(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n);

@@ -113,7 +113,7 @@ tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float gra
         float *m = adamw->m + adamw->offsets[i], *v = adamw->v + adamw->offsets[i];
         TESS_TRY_CTX(stream->kernels->adamw(stream, shard.master, m, v, shard.grad, (int64_t)count_elements(&shard), lr,
                                             o->beta1, o->beta2, o->eps, shard.decay ? o->weight_decay : 0, bias1, bias2,
-                                            grad_scale),
+                                            grad_scale, NULL, TESS_F32),
                      "adamw: '%s'", shard.name);
     }
     return tess_fsdp_params_changed(adamw->fsdp);

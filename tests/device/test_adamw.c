@@ -3,14 +3,17 @@
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 50021};
 
 typedef struct state {
-    float *p, *m, *v, *g;
+    float *p, *m, *v;
+    void *copy; /* of p, of copy_dtype */
+    tess_dtype copy_dtype;
 } state;
 
 static const float lr = 3e-3f, beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f, decay = 0.1f, grad_scale = 0.37f;
 
-static state make_state(int64_t n)
+static state make_state(int64_t n, tess_dtype copy_dtype)
 {
-    return (state){random_array(1, n, 0, 1, TESS_F32), calloc((size_t)n + 1, 4), calloc((size_t)n + 1, 4), NULL};
+    return (state){random_array(1, n, 0, 1, TESS_F32), calloc((size_t)n + 1, 4), calloc((size_t)n + 1, 4),
+                   blank_array(n, copy_dtype), copy_dtype};
 }
 
 static void free_state(state *a)
@@ -18,6 +21,7 @@ static void free_state(state *a)
     free(a->p);
     free(a->m);
     free(a->v);
+    free(a->copy);
 }
 
 static void steps(tess_stream *s, state *a, int64_t n, int count)
@@ -25,7 +29,8 @@ static void steps(tess_stream *s, state *a, int64_t n, int count)
     for (int step = 1; step <= count; step++) {
         float *g = random_array((uint64_t)step + 10, n, 0, 0.5, TESS_F32);
         float bias1 = (float)(1 - pow(beta1, step)), bias2 = (float)(1 - pow(beta2, step));
-        EXPECT_OK(s->kernels->adamw(s, a->p, a->m, a->v, g, n, lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale));
+        EXPECT_OK(s->kernels->adamw(s, a->p, a->m, a->v, g, n, lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale,
+                                    step > 1 ? a->copy : NULL, a->copy_dtype));
         free(g);
     }
 }
@@ -35,7 +40,7 @@ static void agrees(void)
 {
     const int64_t n = 211;
     tess_stream *s = open_variant(0);
-    state a = make_state(n), first = make_state(n);
+    state a = make_state(n, TESS_F32), first = make_state(n, TESS_F32);
     steps(s, &a, n, 5);
     for (int64_t i = 0; i < n; i++) {
         double p = first.p[i], m = 0, v = 0;
@@ -55,21 +60,28 @@ static void agrees(void)
     tess_stream_destroy(&s);
 }
 
+static void expect_same(size_t v, const state *a, const state *want, int64_t n)
+{
+    expect_bits("p", v, a->p, want->p, n, TESS_F32);
+    expect_bits("m", v, a->m, want->m, n, TESS_F32);
+    expect_bits("v", v, a->v, want->v, n, TESS_F32);
+    expect_bits("copy", v, a->copy, want->copy, n, a->copy_dtype);
+}
+
 static void same_bits(void)
 {
-    for (size_t i = 0; i < COUNT(sizes); i++) {
-        state want = make_state(sizes[i]);
+    for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
+        int64_t n = sizes[i / 2];
+        state want = make_state(n, both_dtypes[i % 2]);
         tess_stream *s = open_variant(0);
-        steps(s, &want, sizes[i], 2);
+        steps(s, &want, n, 2);
         tess_stream_destroy(&s);
         for (size_t v = 1; v < COUNT(variants); v++) {
             if ((s = open_variant(v)) == NULL)
                 continue;
-            state a = make_state(sizes[i]);
-            steps(s, &a, sizes[i], 2);
-            expect_bits("p", v, a.p, want.p, sizes[i], TESS_F32);
-            expect_bits("m", v, a.m, want.m, sizes[i], TESS_F32);
-            expect_bits("v", v, a.v, want.v, sizes[i], TESS_F32);
+            state a = make_state(n, both_dtypes[i % 2]);
+            steps(s, &a, n, 2);
+            expect_same(v, &a, &want, n);
             free_state(&a);
             tess_stream_destroy(&s);
         }
@@ -77,9 +89,31 @@ static void same_bits(void)
     }
 }
 
+/* The copy is what a conversion of the new weights gives; without one, nothing is written. */
+static void copies(void)
+{
+    const int64_t n = 1037;
+    for (size_t v = 0; v < 2 * COUNT(variants); v++) {
+        tess_stream *s = open_variant(v / 2);
+        if (s == NULL)
+            continue;
+        state a = make_state(n, both_dtypes[v % 2]);
+        void *converted = blank_array(n, a.copy_dtype);
+        steps(s, &a, n, 1);
+        expect_bits("no copy", v / 2, a.copy, converted, n, a.copy_dtype);
+        steps(s, &a, n, 3);
+        EXPECT_OK(s->kernels->convert(s, a.p, TESS_F32, converted, a.copy_dtype, n));
+        expect_bits("copy", v / 2, a.copy, converted, n, a.copy_dtype);
+        free(converted);
+        free_state(&a);
+        tess_stream_destroy(&s);
+    }
+}
+
 static const test_case cases[] = {
     {"adamw_agrees_with_float64_over_five_steps", agrees, 0, 0},
     {"adamw_is_bit_for_bit_the_same_on_any_level_and_threads", same_bits, 0, 0},
+    {"adamw_copies_the_new_weights_as_a_conversion_would", copies, 0, 0},
 };
 
 TEST_MAIN(cases)

@@ -1,4 +1,5 @@
-/* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element. Compiled once per instruction set, by its table. */
+/* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element, and 2 or 4 more for a copy of p. Memory sets the
+ * pace. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
 #define TESS_DEVICE_CPU_ADAMW_VEC_H
 
@@ -8,12 +9,13 @@
 typedef struct adamw_arrays {
     float *p, *m, *v;
     const float *g;
+    void *copy; /* or NULL */
+    tess_dtype copy_dtype;
     adamw_step step;
 } adamw_arrays;
 
-TESS_INLINE void adamw_part(const void *context, int64_t i, int64_t n)
+TESS_INLINE vec adamw_part(const adamw_arrays *a, int64_t i, int64_t n)
 {
-    const adamw_arrays *a = context;
     const adamw_step *c = &a->step;
     vec g = v_mul(v_load(a->g + i, n), v_set(c->grad_scale));
     vec m = v_load(a->m + i, n), v = v_load(a->v + i, n), p = v_load(a->p + i, n);
@@ -24,19 +26,45 @@ TESS_INLINE void adamw_part(const void *context, int64_t i, int64_t n)
     v_store(a->m + i, m, n);
     v_store(a->v + i, v, n);
     v_store(a->p + i, p, n);
+    return p;
+}
+
+TESS_INLINE void adamw_alone(const void *context, int64_t i, int64_t n)
+{
+    adamw_part(context, i, n);
+}
+
+TESS_INLINE void adamw_with_f32(const void *context, int64_t i, int64_t n)
+{
+    const adamw_arrays *a = context;
+    v_put(a->copy, i, adamw_part(a, i, n), n, TESS_F32);
+}
+
+TESS_INLINE void adamw_with_bf16(const void *context, int64_t i, int64_t n)
+{
+    const adamw_arrays *a = context;
+    v_put(a->copy, i, adamw_part(a, i, n), n, TESS_BF16);
 }
 
 static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const adamw_arrays copy = *(const adamw_arrays *)context; /* on the stack: the stores cannot alias its constants */
     (void)worker;
-    row_each(adamw_part, &copy, begin, end);
+    if (copy.copy == NULL)
+        row_each(adamw_alone, &copy, begin, end);
+    else if (copy.copy_dtype == TESS_F32)
+        row_each(adamw_with_f32, &copy, begin, end);
+    else
+        row_each(adamw_with_bf16, &copy, begin, end);
 }
 
 static tess_status adamw(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
-                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale)
+                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
+                         void *copy, tess_dtype copy_dtype)
 {
-    adamw_arrays a = {p, m, v, g, adamw_step_of(lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale)};
+    TESS_TRY(tess_check_dtype("adamw", copy_dtype));
+    adamw_arrays a = {.p = p, .m = m, .v = v, .g = g, .copy = copy, .copy_dtype = copy_dtype};
+    a.step = adamw_step_of(lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale);
     tess_threads_run(s->threads, adamw_loop, &a, n, tess_loop_grain(0));
     return TESS_OK;
 }
