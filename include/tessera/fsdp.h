@@ -56,6 +56,7 @@ typedef struct tess_param_desc {
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
 TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp); /* frees the units too */
 TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
+TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
 
 /* Adds a unit, in forward order, before materialize. The handle belongs to `fsdp`. */
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
@@ -97,13 +98,22 @@ typedef struct tess_shard {
     float *grad;                         /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
     int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and
                                             writes to disk: every row of a parameter is primary on exactly one rank */
+    void *copy;                          /* (copy_rows, ...) in param dtype, NULL: none. See tess_fsdp_update_begin */
+    int64_t copy_begin, copy_rows;       /* of those rows, the ones (global numbers) that this rank writes for all */
 } tess_shard;
 
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */
 TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard);
 
-/* Must be called after master weights were changed (optimizer step, load): gathered copies are stale. Collective. */
+/* Must be called after master weights were changed (a load, say): gathered copies are stale. Collective. */
 TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
+
+/* An optimizer changes master weights between these two, and writes the same values, rounded to the param dtype, into
+ * tess_shard.copy where there is one: rows of a gathered copy that lasts from step to step, which the next gather then
+ * finds done. Copies are there when the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has
+ * them all, and only for what was gathered before. After begin without end, gathered copies are stale. Collective. */
+TESS_API tess_status tess_fsdp_update_begin(tess_fsdp *fsdp);
+TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
 
 /* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row, added exactly, so no shard
  * boundary can change a bit. Not finite when any gradient is not. */

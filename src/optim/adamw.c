@@ -94,15 +94,38 @@ static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
     return TESS_OK;
 }
 
-tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale)
+/* What all shards of a step share. */
+typedef struct update {
+    tess_stream *stream;
+    const tess_adamw_options *options;
+    float lr, bias1, bias2, grad_scale;
+    tess_dtype param_dtype;
+} update;
+
+/* Rows begin .. end (of those held); `copy` gets them too. */
+static tess_status update_rows(const update *u, const tess_shard *shard, float *m, float *v, int64_t begin, int64_t end,
+                               void *copy)
 {
-    TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
-    const tess_adamw_options *o = &adamw->options;
-    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) exactly as far as floats go. */
-    float bias1 = (float)(1 - pow((double)o->beta1, (double)step));
-    float bias2 = (float)(1 - pow((double)o->beta2, (double)step));
-    tess_stream *stream = NULL;
-    TESS_TRY(find_stream(adamw, &stream));
+    const tess_adamw_options *o = u->options;
+    int64_t row = tess_shape_row_count(&shard->shape), at = begin * row;
+    return u->stream->kernels->adamw(
+        u->stream, shard->master + at, m + at, v + at, shard->grad + at, (end - begin) * row, u->lr, o->beta1, o->beta2,
+        o->eps, shard->decay ? o->weight_decay : 0, u->bias1, u->bias2, u->grad_scale, copy, u->param_dtype);
+}
+
+/* The rows whose copy this rank writes lie in the middle of those that it holds. */
+static tess_status update_shard(const update *u, const tess_shard *shard, float *m, float *v)
+{
+    if (shard->copy == NULL)
+        return update_rows(u, shard, m, v, 0, shard->n_rows, NULL);
+    int64_t begin = shard->copy_begin - shard->row_begin, end = begin + shard->copy_rows;
+    TESS_TRY(update_rows(u, shard, m, v, 0, begin, NULL));
+    TESS_TRY(update_rows(u, shard, m, v, begin, end, shard->copy));
+    return update_rows(u, shard, m, v, end, shard->n_rows, NULL);
+}
+
+static tess_status update_all(tess_adamw *adamw, const update *u)
+{
     for (int i = 0; i < adamw->n_shards; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(adamw->fsdp, i, &shard));
@@ -110,13 +133,27 @@ tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float gra
             continue;
         TESS_CHECK(shard.grad != NULL, TESS_E_INVALID, "adamw: '%s' has no gradient; call tess_fsdp_step_end first",
                    shard.name);
-        float *m = adamw->m + adamw->offsets[i], *v = adamw->v + adamw->offsets[i];
-        TESS_TRY_CTX(stream->kernels->adamw(stream, shard.master, m, v, shard.grad, (int64_t)count_elements(&shard), lr,
-                                            o->beta1, o->beta2, o->eps, shard.decay ? o->weight_decay : 0, bias1, bias2,
-                                            grad_scale, NULL, TESS_F32),
-                     "adamw: '%s'", shard.name);
+        size_t offset = adamw->offsets[i];
+        TESS_TRY_CTX(update_shard(u, &shard, adamw->m + offset, adamw->v + offset), "adamw: '%s'", shard.name);
     }
-    return tess_fsdp_params_changed(adamw->fsdp);
+    return TESS_OK;
+}
+
+tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale)
+{
+    TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
+    const tess_adamw_options *o = &adamw->options;
+    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) exactly as far as floats go. */
+    update u = {.options = o,
+                .lr = lr,
+                .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
+                .bias2 = (float)(1 - pow((double)o->beta2, (double)step)),
+                .grad_scale = grad_scale,
+                .param_dtype = tess_fsdp_param_dtype(adamw->fsdp)};
+    TESS_TRY(find_stream(adamw, &u.stream));
+    TESS_TRY(tess_fsdp_update_begin(adamw->fsdp));
+    TESS_TRY(update_all(adamw, &u));
+    return tess_fsdp_update_end(adamw->fsdp);
 }
 
 void tess_adamw_moments(tess_adamw *adamw, int index, float **m, float **v)

@@ -1,5 +1,6 @@
 /* fsdp besides its bits: who owns which rows, memory, misuse, failures that all ranks share. */
 #include "fsdp_model.h"
+#include "parallel/fsdp/fsdp_internal.h"
 
 static tess_runtime *runtime;
 static tess_mesh *mesh;
@@ -162,21 +163,66 @@ static int64_t deep_comm_bytes(tess_fsdp_policy policy)
     return sum_over_ranks(after - before);
 }
 
+static uint64_t bytes_of_a_forward(const model *m)
+{
+    uint64_t before = tess_fsdp_get_traffic(m->fsdp).gathered_bytes;
+    for (int u = 0; u < MODEL_UNITS; u++) {
+        EXPECT_OK(tess_unit_pre_forward(m->units[u]));
+        EXPECT_OK(tess_unit_post_forward(m->units[u]));
+    }
+    return tess_fsdp_get_traffic(m->fsdp).gathered_bytes - before;
+}
+
+static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
+{
+    static model_reference ref;
+    model m;
+    tess_adamw *adamw = NULL;
+    tess_shard shard;
+    model_create(&m, mesh, policy);
+    reference_init(&ref);
+    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    model_step(&m, &ref, 1, m.world);
+    EXPECT_OK(tess_adamw_step(adamw, 1, model_lr, model_scale));
+    EXPECT_OK(tess_fsdp_shard(m.fsdp, 0, &shard));
+    EXPECT(shard.copy == NULL); /* between steps they are the readers' */
+    EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
+    EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
+    EXPECT_OK(tess_fsdp_params_changed(m.fsdp));
+    EXPECT(bytes_of_a_forward(&m) > 0);
+    EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* and the optimizer failed */
+    EXPECT(bytes_of_a_forward(&m) > 0);
+    tess_adamw_destroy(&adamw);
+    tess_fsdp_destroy(&m.fsdp);
+}
+
+static void update_gathers(void)
+{
+    open_flat();
+    bool alone = tess_runtime_world(runtime) == 1;
+    static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2};
+    for (int i = 0; i < 3; i++)
+        gathers_after_an_update((tess_fsdp_policy){strategies[i], TESS_BF16, TESS_F32, 1, 1}, true);
+    gathers_after_an_update((tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0}, alone);
+    close_mesh();
+}
+
 static void few_gathered_copies(void)
 {
     open_flat();
     int64_t world = tess_runtime_world(runtime), elements = DEEP_ROWS * DEEP_ROW;
-    int64_t windows = world * 2 * elements * 4;
+    bool alone = world == 1; /* all copies last, and one window is enough: nobody reads it later */
+    int64_t windows = alone ? elements * 4 : world * 2 * elements * 4;
     tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
-    EXPECT_INT(deep_comm_bytes(policy), 3 * elements * 2 + windows);
+    EXPECT_INT(deep_comm_bytes(policy), (alone ? DEEP : 3) * elements * 2 + windows);
     policy.prefetch = 0;
-    EXPECT_INT(deep_comm_bytes(policy), 2 * elements * 2 + windows);
+    EXPECT_INT(deep_comm_bytes(policy), (alone ? DEEP : 2) * elements * 2 + windows);
     policy.reshard_after_forward = 0;
     EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + windows);
     policy.strategy = TESS_STRATEGY_ZERO2;
     EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + windows);
     policy.strategy = TESS_STRATEGY_ZERO1;
-    EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + DEEP * world * elements * 4);
+    EXPECT_INT(deep_comm_bytes(policy), DEEP * elements * 2 + (alone ? windows : DEEP * world * elements * 4));
     policy.param_dtype = TESS_F32;
     policy.strategy = TESS_STRATEGY_NONE;
     EXPECT_INT(deep_comm_bytes(policy), windows); /* the weights are whole on every rank: no copy */
@@ -352,6 +398,7 @@ static const test_case cases[] = {
     {"every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh", primary_rows_hybrid, 8, 0},
     {"all_ranks_together_hold_the_memory_of_one", memory_of_all_ranks, -1, 0},
     {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
+    {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
     {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
     {"bad_policies_are_named", bad_policies, 1, 0},
     {"bad_units_are_named", bad_units, 1, 0},

@@ -61,11 +61,12 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
         return status;
     }
     tess_strategy strategy = policy->strategy;
-    fsdp->replicated = strategy == TESS_STRATEGY_NONE;
-    fsdp->persistent = strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID;
+    fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
+    fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
+    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) || fsdp->n_shards == 1;
     fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
     fsdp->keep = policy->reshard_after_forward != 1;
-    fsdp->defer = strategy == TESS_STRATEGY_ZERO1;
+    fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
     *out = fsdp;
     return TESS_OK;
 }
@@ -114,6 +115,11 @@ void tess_fsdp_destroy(tess_fsdp **handle)
 tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp)
 {
     return fsdp->runtime;
+}
+
+tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
+{
+    return fsdp->policy.param_dtype;
 }
 
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)

@@ -42,6 +42,7 @@ typedef struct tess_fsdp_slot {
     tess_unit *unit;   /* whose parameters it holds, or NULL */
     bool valid;        /* they are there, or on their way (work) */
     bool held;         /* between hooks: may not be taken */
+    bool updating;     /* its owners write the new weights, see tess_fsdp_update_begin */
     tess_work *work;   /* the gather under way */
     uint64_t number;   /* of that gather among the shard team's collectives */
     uint64_t released; /* collectives issued when the last reader let go */
@@ -107,7 +108,8 @@ struct tess_fsdp {
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica;
 
-    bool replicated; /* master weights and gradients whole on every rank */
+    bool alone;      /* no peers: gradients are summed where they are */
+    bool replicated; /* master weights and gradients whole on each of several ranks */
     bool persistent; /* every unit keeps a gathered copy of its own */
     bool direct;     /* master weights are the gathered copy */
     bool keep;       /* not freed between forward and backward */
@@ -151,6 +153,8 @@ tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy);
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
+tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens those that last for writing, once nobody reads them */
+tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
 
 /* gather.c */
@@ -161,6 +165,7 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
 /* window.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
+void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 
@@ -176,7 +181,7 @@ tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
 /* Whether the micro-batch at hand is written straight into an accumulator: there are no peers to read a window, and
- * nothing to add to. Begin gives the memory, end counts it. */
+ * nothing waits to be added. Begin gives the memory, end counts it. */
 bool tess_fsdp_in_place(const tess_unit *unit);
 tess_status tess_fsdp_in_place_begin(tess_unit *unit);
 tess_status tess_fsdp_in_place_end(tess_unit *unit);

@@ -70,27 +70,6 @@ static tess_status add(tess_unit *unit, float *y, const float *x)
     return stream->kernels->add(stream, y, x, y, (int64_t)unit->accumulator_elements, TESS_F32);
 }
 
-tess_status tess_fsdp_reduce(tess_unit *unit)
-{
-    tess_fsdp *fsdp = unit->fsdp;
-    unit->deferred = false;
-    unit->reduce_micro = fsdp->micro;
-    unit->reduce_fused = fsdp->n_replicas == 1 && fsdp->micro % 2 == 1;
-    unit->incoming = unit->reduce_fused ? unit->level[0] : unused_accumulator(unit);
-    unit->reduce_number = ++fsdp->n_issued;
-    unit->window->reducing = true;
-    tess_fsdp_stamp_now(fsdp, unit->reduce_number);
-    size_t touched =
-        (size_t)fsdp->n_shards * tess_dtype_size(fsdp->policy.reduce_dtype) + (1 + unit->reduce_fused) * sizeof(float);
-    fsdp->traffic.reduced_bytes += unit->accumulator_elements * touched;
-    unit->window->released = ++fsdp->n_windows_released;
-    TESS_TRY_CTX(tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype,
-                                            unit->incoming, unit->reduce_pieces, (size_t)unit->n_trainable,
-                                            unit->reduce_fused, &unit->reduce_work),
-                 "gradients of unit '%s'", unit->name);
-    return TESS_OK;
-}
-
 static tess_status carry(tess_unit *unit)
 {
     int k = 0;
@@ -107,6 +86,49 @@ static tess_status carry(tess_unit *unit)
     return TESS_OK;
 }
 
+/* Without peers the gradients only have to be added, or widened; on all threads of the stream. */
+static tess_status sum_alone(tess_unit *unit)
+{
+    tess_dtype dtype = unit->fsdp->policy.reduce_dtype;
+    tess_stream *stream = NULL;
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        const void *gradient = (const char *)unit->window->data + p->window_offset * tess_dtype_size(dtype);
+        if (p->trainable)
+            TESS_TRY(stream->kernels->reduce_tree(stream, &gradient, 1, dtype, unit->incoming + p->accumulator_offset,
+                                                  p->rows * p->row, unit->reduce_fused));
+    }
+    tess_fsdp_window_release(unit);
+    return carry(unit);
+}
+
+static tess_status send(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    unit->reduce_number = ++fsdp->n_issued;
+    unit->window->reducing = true;
+    tess_fsdp_stamp_now(fsdp, unit->reduce_number);
+    unit->window->released = ++fsdp->n_windows_released;
+    return tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype, unit->incoming,
+                                      unit->reduce_pieces, (size_t)unit->n_trainable, unit->reduce_fused,
+                                      &unit->reduce_work);
+}
+
+tess_status tess_fsdp_reduce(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    unit->deferred = false;
+    unit->reduce_micro = fsdp->micro;
+    unit->reduce_fused = fsdp->n_replicas == 1 && fsdp->micro % 2 == 1;
+    unit->incoming = unit->reduce_fused ? unit->level[0] : unused_accumulator(unit);
+    size_t touched =
+        (size_t)fsdp->n_shards * tess_dtype_size(fsdp->policy.reduce_dtype) + (1 + unit->reduce_fused) * sizeof(float);
+    fsdp->traffic.reduced_bytes += unit->accumulator_elements * touched;
+    TESS_TRY_CTX(fsdp->alone ? sum_alone(unit) : send(unit), "gradients of unit '%s'", unit->name);
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -116,11 +138,7 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
     TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
     if (unit->reduce_number > fsdp->n_proven)
         fsdp->n_proven = unit->reduce_number;
-    unit->window->reducing = false;
-    if (!fsdp->defer) {
-        unit->window->unit = NULL;
-        unit->window = NULL;
-    }
+    tess_fsdp_window_release(unit);
     if (fsdp->n_replicas > 1)
         TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
                                      TESS_F32, TESS_SUM, NULL),
@@ -133,8 +151,7 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 bool tess_fsdp_in_place(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
-    return fsdp->n_shards == 1 && fsdp->n_replicas == 1 && fsdp->policy.reduce_dtype == TESS_F32 && !fsdp->defer &&
-           fsdp->micro % 2 == 0;
+    return fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && fsdp->micro % 2 == 0;
 }
 
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)

@@ -25,5 +25,11 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .primary_begin = p->primary_begin,
         .primary_rows = p->primary_rows,
     };
+    if (unit->slot != NULL && unit->slot->updating) {
+        size_t own = p->full_offset + (size_t)(p->own_begin * p->row);
+        shard->copy = (char *)unit->slot->data + own * tess_dtype_size(fsdp->policy.param_dtype);
+        shard->copy_begin = p->own_begin;
+        shard->copy_rows = p->own_rows;
+    }
     return TESS_OK;
 }

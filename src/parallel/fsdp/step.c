@@ -92,14 +92,31 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-tess_status tess_fsdp_params_changed(tess_fsdp *fsdp)
+static tess_status check_idle(const tess_fsdp *fsdp, const char *call)
 {
-    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
-               "fsdp: params_changed %s; weights change between steps only",
+    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: %s %s; weights change between steps only", call,
                fsdp->state == TESS_FSDP_STEP ? "inside a step" : "before materialize");
     for (int u = 0; u < fsdp->n_units; u++)
         TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
-                   "unit '%s': params_changed while a forward is open; post_forward is missing", fsdp->units[u]->name);
+                   "unit '%s': %s while a forward is open; post_forward is missing", fsdp->units[u]->name, call);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_params_changed(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "params_changed"));
     tess_fsdp_slots_stale(fsdp);
     return TESS_OK;
+}
+
+tess_status tess_fsdp_update_begin(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "update_begin"));
+    return tess_fsdp_slots_update(fsdp);
+}
+
+tess_status tess_fsdp_update_end(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "update_end"));
+    return tess_fsdp_slots_updated(fsdp);
 }

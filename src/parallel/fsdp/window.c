@@ -78,6 +78,15 @@ tess_status tess_fsdp_window_take(tess_unit *unit)
     return TESS_OK;
 }
 
+void tess_fsdp_window_release(tess_unit *unit)
+{
+    unit->window->reducing = false;
+    if (unit->fsdp->defer)
+        return;
+    unit->window->unit = NULL;
+    unit->window = NULL;
+}
+
 void tess_fsdp_windows_free(tess_fsdp *fsdp)
 {
     while (fsdp->windows != NULL) {
