@@ -3,14 +3,10 @@
  * they go from where they are to the tiles. Floor: the weights' bytes.
  *
  * The bits are those of the other way: each product and each sum of TDPBF16PS has the same operands, exchanged. */
-#include <string.h>
-
-#include "device/cpu/gemm_impl.h"
-#include "device/cpu/tiles_amx.h"
+#include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
-enum { TILE = 16, STEP = 32, TILE_ELEMENTS = TILE * STEP, STEP_ELEMENTS = 2 * TILE_ELEMENTS, GROUP = 2 * TILE };
-enum { SUM_BYTES = GROUP * sizeof(float), PREFETCH_BYTES = 1024 };
+enum { SUM_BYTES = GEMM_SPAN * sizeof(float), PREFETCH_BYTES = 1024 };
 
 typedef struct few_rows {
     const tess_gemm *g;
@@ -21,14 +17,14 @@ typedef struct few_rows {
 /* 32 x 32 sums, turned: the same call both ways. */
 static void turn_sums(const float *from, float *to)
 {
-    for (int i = 0; i < GROUP; i += TILE) {
-        for (int j = 0; j < GROUP; j += TILE) {
-            __m512i block[TILE];
-            for (int r = 0; r < TILE; r++)
-                block[r] = _mm512_load_si512(from + (i + r) * GROUP + j);
+    for (int i = 0; i < GEMM_SPAN; i += GEMM_TILE) {
+        for (int j = 0; j < GEMM_SPAN; j += GEMM_TILE) {
+            __m512i block[GEMM_TILE];
+            for (int r = 0; r < GEMM_TILE; r++)
+                block[r] = _mm512_load_si512(from + (i + r) * GEMM_SPAN + j);
             transpose_16x16_avx512(block);
-            for (int r = 0; r < TILE; r++)
-                _mm512_store_si512(to + (j + r) * GROUP + i, block[r]);
+            for (int r = 0; r < GEMM_TILE; r++)
+                _mm512_store_si512(to + (j + r) * GEMM_SPAN + i, block[r]);
         }
     }
 }
@@ -37,16 +33,16 @@ static void turn_sums(const float *from, float *to)
 static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_t *packed, int64_t k, bool wide)
 {
     size_t stride = (size_t)ld * sizeof(uint16_t);
-    for (int64_t p = 0; p < k; p += STEP, weights += STEP, packed += STEP_ELEMENTS) {
-        for (int r = 0; r < GROUP; r++)
+    for (int64_t p = 0; p < k; p += GEMM_STEP, weights += GEMM_STEP, packed += GEMM_STEP_ELEMENTS) {
+        for (int r = 0; r < GEMM_SPAN; r++)
             _mm_prefetch((const char *)(weights + r * ld) + PREFETCH_BYTES, _MM_HINT_T0);
         _tile_loadd(4, weights, stride);
-        _tile_loadd(5, weights + TILE * ld, stride);
+        _tile_loadd(5, weights + GEMM_TILE * ld, stride);
         _tile_loadd(6, packed, 64);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(2, 5, 6);
         if (wide) {
-            _tile_loadd(7, packed + TILE_ELEMENTS, 64);
+            _tile_loadd(7, packed + GEMM_TILE_ELEMENTS, 64);
             _tile_dpbf16ps(1, 4, 7);
             _tile_dpbf16ps(3, 5, 7);
         }
@@ -58,13 +54,30 @@ static void multiply_packed(const uint16_t *step, const uint16_t *packed)
 {
     tess_tiles_fence();
     _tile_loadd(4, step, 64);
-    _tile_loadd(5, step + TILE_ELEMENTS, 64);
+    _tile_loadd(5, step + GEMM_TILE_ELEMENTS, 64);
     _tile_loadd(6, packed, 64);
-    _tile_loadd(7, packed + TILE_ELEMENTS, 64);
+    _tile_loadd(7, packed + GEMM_TILE_ELEMENTS, 64);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
+}
+
+static void store(const tess_gemm *g, int64_t j, int64_t columns, const float *sum)
+{
+    _Alignas(64) float bias[GEMM_SPAN];
+    size_t size = tess_dtype_size(g->c_dtype);
+    gemm_chores w = {.sums = sum,
+                     .c = (char *)g->c + (size_t)j * size,
+                     .c_stride = g->ldc * (int64_t)size,
+                     .n_rows = g->m,
+                     .columns = tess_gemm_columns(columns),
+                     .end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32};
+    if (g->bias != NULL) {
+        tess_gemm_load_bias_amx(g, j, columns, bias);
+        w.bias = bias;
+    }
+    tess_gemm_finish_amx(&w);
 }
 
 static void multiply_groups(void *context, int64_t begin, int64_t end, int worker)
@@ -72,41 +85,40 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
     (void)worker;
     const few_rows *f = context;
     const tess_gemm *g = f->g;
-    _Alignas(64) float sum[GROUP * GROUP], turned[GROUP * GROUP];
-    _Alignas(64) uint16_t step[STEP_ELEMENTS];
-    int64_t k_whole = g->k / STEP * STEP;
+    _Alignas(64) float sum[GEMM_SPAN * GEMM_SPAN], turned[GEMM_SPAN * GEMM_SPAN];
+    _Alignas(64) uint16_t step[GEMM_STEP_ELEMENTS];
+    int64_t k_whole = g->k / GEMM_STEP * GEMM_STEP;
     tess_tiles_enter();
-    for (int64_t j = begin * GROUP; j < end * GROUP && j < g->n; j += GROUP) {
-        int64_t columns = g->n - j < GROUP ? g->n - j : GROUP, k = 0;
+    for (int64_t j = begin * GEMM_SPAN; j < end * GEMM_SPAN && j < g->n; j += GEMM_SPAN) {
+        int64_t columns = g->n - j < GEMM_SPAN ? g->n - j : GEMM_SPAN, k = 0;
         if (g->accumulate) {
-            memset(sum, 0, sizeof(sum));
-            tess_gemm_engine_amx.load(g, 0, j, g->m, columns, sum);
+            tess_gemm_load_sums_amx(g, 0, j, g->m, columns, sum);
             turn_sums(sum, turned);
             tess_tiles_fence();
             _tile_loadd(0, turned, SUM_BYTES);
-            _tile_loadd(1, turned + TILE, SUM_BYTES);
-            _tile_loadd(2, turned + TILE * GROUP, SUM_BYTES);
-            _tile_loadd(3, turned + TILE * GROUP + TILE, SUM_BYTES);
+            _tile_loadd(1, turned + GEMM_TILE, SUM_BYTES);
+            _tile_loadd(2, turned + GEMM_TILE * GEMM_SPAN, SUM_BYTES);
+            _tile_loadd(3, turned + GEMM_TILE * GEMM_SPAN + GEMM_TILE, SUM_BYTES);
         } else {
             _tile_zero(0);
             _tile_zero(1);
             _tile_zero(2);
             _tile_zero(3);
         }
-        if (columns == GROUP) {
-            multiply_in_place((const uint16_t *)g->b + j * g->ldb, g->ldb, f->packed, k_whole, g->m > TILE);
+        if (columns == GEMM_SPAN) {
+            multiply_in_place((const uint16_t *)g->b + j * g->ldb, g->ldb, f->packed, k_whole, g->m > GEMM_TILE);
             k = k_whole;
         }
-        for (; k < g->k; k += STEP) {
-            tess_gemm_engine_amx.pack_a(&f->turned, j, columns, k, g->k - k < STEP ? g->k - k : STEP, step);
-            multiply_packed(step, f->packed + k * GROUP);
+        for (; k < g->k; k += GEMM_STEP) {
+            tess_gemm_pack_a_amx(&f->turned, j, columns, k, g->k - k < GEMM_STEP ? g->k - k : GEMM_STEP, step);
+            multiply_packed(step, f->packed + k * GEMM_SPAN);
         }
         _tile_stored(0, turned, SUM_BYTES);
-        _tile_stored(1, turned + TILE, SUM_BYTES);
-        _tile_stored(2, turned + TILE * GROUP, SUM_BYTES);
-        _tile_stored(3, turned + TILE * GROUP + TILE, SUM_BYTES);
+        _tile_stored(1, turned + GEMM_TILE, SUM_BYTES);
+        _tile_stored(2, turned + GEMM_TILE * GEMM_SPAN, SUM_BYTES);
+        _tile_stored(3, turned + GEMM_TILE * GEMM_SPAN + GEMM_TILE, SUM_BYTES);
         turn_sums(turned, sum);
-        tess_gemm_engine_amx.store(g, 0, j, g->m, columns, sum);
+        store(g, j, columns, sum);
     }
     tess_tiles_leave();
 }
@@ -117,13 +129,13 @@ tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
     void *packed;
-    size_t bytes = (size_t)((g->k + STEP - 1) / STEP * STEP_ELEMENTS) * sizeof(uint16_t);
+    size_t bytes = (size_t)((g->k + GEMM_STEP - 1) / GEMM_STEP * GEMM_STEP_ELEMENTS) * sizeof(uint16_t);
     TESS_TRY_CTX(tess_stream_scratch(s, bytes, &packed), "gemm");
     few_rows f = {.g = g, .packed = packed};
     f.turned =
         (tess_gemm){.a = g->b, .lda = g->ldb, .trans_a = !g->trans_b, .b = g->a, .ldb = g->lda, .trans_b = !g->trans_a};
-    tess_gemm_engine_amx.pack_b(&f.turned, 0, g->m, 0, g->k, packed);
-    int64_t n_groups = (g->n + GROUP - 1) / GROUP;
+    tess_gemm_pack_b_amx(&f.turned, 0, g->m, 0, g->k, packed);
+    int64_t n_groups = (g->n + GEMM_SPAN - 1) / GEMM_SPAN;
     if (2.0 * (double)g->n * (double)g->k > 1e6)
         tess_threads_run(s->threads, multiply_groups, &f, n_groups, 1);
     else

@@ -40,9 +40,4 @@ tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g);
 void tess_gemm_load_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum);
 void tess_gemm_store_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum);
 
-/* AMX's engine, and its way for few rows (gemm_few_rows_amx.c): m <= GEMM_FEW_ROWS and B stored (n,k). */
-enum { GEMM_FEW_ROWS = 32 };
-extern const gemm_engine tess_gemm_engine_amx;
-tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g);
-
 #endif

@@ -1,0 +1,75 @@
+/* bf16 products on AMX tiles, in three files: packing (gemm_pack_amx.c), one tile of C (gemm_tile_amx.c), the walk over
+ * C (gemm_bf16_amx.c); and the way for few rows (gemm_few_rows_amx.c), which shares the first.
+ *
+ * A tile of C is 32 x 32 sums in four tile registers. K goes in steps of 32 (TDPBF16PS: even and odd elements summed
+ * apart within a step, then together, then to the sum; denormals count as zero). A product of whole steps is the same
+ * whichever of its factors is the left one. Floor: 1024 flops a cycle and core.
+ *
+ * Packed panels: for each step of k, two tiles of 1 KB. A: 16 rows of 32 k. B: 16 pairs of k, each 16 columns of (even,
+ * odd). Rows, columns and k beyond the matrix are zero. */
+#ifndef TESS_DEVICE_CPU_GEMM_AMX_IMPL_H
+#define TESS_DEVICE_CPU_GEMM_AMX_IMPL_H
+
+#include "device/cpu/gemm_impl.h"
+#include "device/cpu/tiles_amx.h"
+
+enum {
+    GEMM_TILE = 16,
+    GEMM_STEP = 32,
+    GEMM_SPAN = 2 * GEMM_TILE, /* rows and columns of a tile of C */
+    GEMM_TILE_ELEMENTS = GEMM_TILE * GEMM_STEP,
+    GEMM_STEP_ELEMENTS = 2 * GEMM_TILE_ELEMENTS,
+    GEMM_SUMS = GEMM_SPAN * GEMM_SPAN,
+    GEMM_FEW_ROWS = 32,
+};
+
+/* GEMM_SPAN rows of op(A) from row i (`rows` exist), k elements from k_begin; the same for columns of op(B) from j. */
+void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, uint16_t *panel);
+void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel);
+
+/* Where a tile of sums rests in memory. */
+typedef struct gemm_sums {
+    float *at;      /* (rows, 32); NULL: zero */
+    int64_t stride; /* elements between rows */
+} gemm_sums;
+
+typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32 } gemm_end;
+
+/* What a core does beside the products, a little at each step, so that tiles need not wait for it: the sums of the tile
+ * before become C, and lines are asked for that the next tile needs. */
+typedef struct gemm_chores {
+    const float *sums; /* (32, 32), contiguous */
+    const float *bias; /* (32); NULL: none */
+    char *c;
+    int64_t c_stride; /* bytes between rows */
+    int64_t n_rows;   /* left to write */
+    uint32_t columns; /* mask of those that exist */
+    gemm_end end;
+    bool streamed; /* past the caches: C is larger than they are; whole aligned lines */
+
+    const char *ahead;      /* the next part of B */
+    int64_t n_ahead;        /* lines left */
+    const char *rows_ahead; /* C of the next tile: two lines a row */
+    int64_t n_rows_ahead, rows_ahead_stride;
+} gemm_chores;
+
+/* to = from + A panel * B panel over `steps` steps of k; of the first 16 rows only when `rows` are no more. The chores
+ * are done on the way; when the call returns no row is left to write, so that `to` may be where their sums were. */
+void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int64_t rows, gemm_sums from, gemm_sums to,
+                        gemm_chores *chores);
+/* The rows that are left. */
+void tess_gemm_finish_amx(gemm_chores *chores);
+
+static inline uint32_t tess_gemm_columns(int64_t columns)
+{
+    return columns >= GEMM_SPAN ? UINT32_MAX : (UINT32_C(1) << columns) - 1;
+}
+
+/* What exists of C's tile at (i, j), of a bias from column j; the rest zero. */
+void tess_gemm_load_sums_amx(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sums);
+void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, float *bias);
+
+/* m <= GEMM_FEW_ROWS and B stored (n,k). */
+tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g);
+
+#endif
