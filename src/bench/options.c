@@ -19,6 +19,14 @@ static const tess_option common[] = {
     SWITCH("--quick", common.quick, "a fraction of the time: to see that it works, not to quote"),
 };
 
+static const tess_option comm[] = {
+    ROW("--ranks", TESS_OPTION_LIST, comm.ranks, .fallback = "2,4,8", .help = "numbers of ranks"),
+    INT("--min-bytes", comm.min_bytes, "256", 64, 1 << 30, "smallest size; that of the larger buffer of a rank"),
+    INT("--max-bytes", comm.max_bytes, "268435456", 64, 1 << 30, "largest size"),
+    INT("--factor", comm.factor, "4", 2, 1 << 20, "from one size to the next"),
+    TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
+};
+
 #define TABLE(rows)                                       \
     {                                                     \
 #rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
@@ -26,6 +34,7 @@ static const tess_option common[] = {
 
 static const tess_option_table tables[] = {
     TABLE(common),
+    TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

@@ -13,6 +13,11 @@ typedef struct tess_bench_options {
         int64_t repeat;              /* 0: as the bench sees fit */
         bool quick;                  /* a fraction of the time and of the confidence */
     } common;
+    struct {
+        tess_text_list ranks;
+        int64_t min_bytes, max_bytes, factor;
+        char mpi[TESS_TEXT_SIZE]; /* path of mpi_collectives; "": beside this program; "none" */
+    } comm;
 } tess_bench_options;
 
 /* The rows of `section` ("common", or a bench's name); NULL: it has none of its own. */

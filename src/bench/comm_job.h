@@ -1,0 +1,38 @@
+/* One job of measuring: ranks that are started, measure one collective at some sizes, and end. */
+#ifndef TESS_BENCH_COMM_JOB_H
+#define TESS_BENCH_COMM_JOB_H
+
+#include "bench/comm_ops.h"
+#include "bench/comm_plan.h"
+
+typedef struct comm_time {
+    double median_us, min_us; /* 0: not measured */
+} comm_time;
+
+typedef struct comm_question {
+    const comm_op *op;
+    tess_dtype dtype;
+    int ranks;
+    int n_sizes;
+    size_t bytes[COMM_PLAN_SIZES];
+} comm_question;
+
+/* Ours, by size: buffers that peers can read (windows), private ones; and what memory gave all ranks together in
+ * between, the better of a copy and a sum of two arrays, both with streaming stores. */
+typedef struct comm_answer {
+    comm_time window[COMM_PLAN_SIZES], private[COMM_PLAN_SIZES];
+    double memory_bytes_per_s;
+} comm_answer;
+
+/* Starts `ranks` processes as `tessera run` does. */
+tess_status comm_job_ours(const comm_question *question, comm_answer *answer);
+
+typedef struct comm_peer {
+    const char *program; /* the path of mpi_collectives */
+    bool yields;         /* waiting ranks give their core away */
+} comm_peer;
+
+/* The same through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. */
+tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, comm_time *times);
+
+#endif

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The collectives' bench: every collective is measured on the ranks asked for; its report can be compared with.
+. "$(dirname "$0")/support.sh"
+bench="$tessera bench comm --quick --ranks 2 --mpi none --max-bytes 1024 --factor 4"
+
+expect "every collective has its row" 0 "barrier, 2 ranks" $bench --json=report.json
+for name in "all_reduce sum float32 256 B, 2 ranks" "reduce_scatter sum bfloat16 1.00 KiB, 2 ranks" \
+    "reduce_scatter_pieces sum float32 1.00 KiB, 2 ranks" "all_gather_pieces bfloat16 256 B, 2 ranks" \
+    "all_to_all float32 256 B, 2 ranks" "broadcast float32 256 B, 2 ranks" "gather float32 256 B, 2 ranks" \
+    "scatter float32 256 B, 2 ranks" "send_recv bfloat16 1.00 KiB, 2 ranks"; do
+    if grep -qF "\"name\": \"$name\"" report.json; then pass "$name"; else fail "$name is in the report"; fi
+done
+expect "a filter keeps the other rows out" 0 "gather_pieces float32 256 B" $bench --filter "pieces float32 256 B"
+if grep -q "1.00 KiB\|all_reduce" output; then fail "a filtered row is there"; else pass "no other rows"; fi
+expect "an older report is compared with" 0 "broadcast float32 256 B, 2 ranks" \
+    $bench --filter broadcast --tolerance 1000 --compare report.json
+expect "one rank has nobody to meet" 2 "2 to 128" $bench --ranks 1
+expect "a peer that does not run is told" 2 "did not run under mpirun" $bench --mpi ./nothing
+finish
