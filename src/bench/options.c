@@ -27,6 +27,22 @@ static const tess_option comm[] = {
     TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
 };
 
+#define CHOICE(key_, field_, fallback_, choices_, help_) \
+    ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
+
+static const tess_option step[] = {
+    ROW("--model", TESS_OPTION_TEXT, step.model, .fallback = "gpt2-124m",
+        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
+    INT("--batch", step.batch, "8", 1, 1 << 20, "rows of a step over all ranks"),
+    INT("--micro", step.micro, "4", 1, 65536, "rows of a micro-batch"),
+    INT("--seq", step.seq, "1024", 2, 1 << 20, "tokens of a row"),
+    INT("-n", step.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),
+    CHOICE("--recompute", step.recompute, "none", "none|full", "full: layers run forward again in backward"),
+    CHOICE("--strategy", step.strategy, "full", "none|zero1|zero2|full", "what is sharded"),
+    INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
+};
+
 #define TABLE(rows)                                       \
     {                                                     \
 #rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
@@ -34,6 +50,7 @@ static const tess_option comm[] = {
 
 static const tess_option_table tables[] = {
     TABLE(common),
+    TABLE(step),
     TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };

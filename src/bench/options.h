@@ -14,6 +14,12 @@ typedef struct tess_bench_options {
         bool quick;                  /* a fraction of the time and of the confidence */
     } common;
     struct {
+        char model[TESS_TEXT_SIZE];
+        int64_t batch, micro, seq; /* rows of a step, of a micro-batch; tokens of a row */
+        int64_t ranks, steps;
+        int precision, recompute, strategy; /* tess_precision, tess_recompute, tess_strategy */
+    } step;
+    struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
         char mpi[TESS_TEXT_SIZE]; /* path of mpi_collectives; "": beside this program; "none" */

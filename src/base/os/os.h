@@ -4,9 +4,10 @@
 
 #include "tessera/memory.h"
 
-double tess_os_now_s(void);    /* monotonic */
-uint64_t tess_os_now_ns(void); /* monotonic */
-int tess_os_cores(void);       /* that this process may run on (affinity and cgroup quota) */
+double tess_os_now_s(void);         /* monotonic */
+uint64_t tess_os_now_ns(void);      /* monotonic */
+double tess_os_process_age_s(void); /* since this process was started, to 10 ms; 0 when the system does not say */
+int tess_os_cores(void);            /* that this process may run on (affinity and cgroup quota) */
 
 /* ---- Files ---------------------------------------------------------------------------------------------------------
  */

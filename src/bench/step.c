@@ -1,0 +1,184 @@
+/* `tessera bench step`: a training step of a named model, by the engine of `tessera train`. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "bench/bench.h"
+#include "bench/samples.h"
+#include "bench/step_job.h"
+#include "bench/step_models.h"
+#include "nn/model.h"
+
+static const char *const strategies[] = {"none", "zero1", "zero2", "full"};
+
+static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, step_plan *plan)
+{
+    bool folder;
+    tess_config *c = &plan->config;
+    TESS_CHECK(options->common.repeat == 0, TESS_E_INVALID, "--repeat: a step's measurements are its --steps");
+    TESS_TRY(tess_config_parse(mem, "", 0, "defaults", c));
+    TESS_TRY(step_model_config(options->step.model, &plan->model, &folder));
+    if (folder)
+        snprintf(c->model.path, sizeof(c->model.path), "%s", options->step.model);
+    plan->ranks = (int)options->step.ranks;
+    plan->threads = (int)options->common.threads;
+    plan->kernels = options->common.table[0] != '\0' ? options->common.table : NULL;
+    plan->n_steps = options->common.quick ? 1 : (int)options->step.steps;
+    plan->n_warm_up = options->common.quick ? 1 : 2;
+    c->training.steps = plan->n_warm_up + plan->n_steps;
+    c->training.global_batch_size = options->step.batch;
+    c->training.local_batch_size = options->step.micro;
+    c->training.seq_len = options->step.seq;
+    c->training.mixed_precision_param = options->step.precision;
+    c->lr_scheduler.warmup_steps = 0;
+    c->lr_scheduler.decay_type = TESS_DECAY_CONSTANT; /* so that losses do not depend on --steps */
+    c->activation_checkpoint.mode = options->step.recompute;
+    c->parallelism.shard_strategy = options->step.strategy;
+    return tess_config_check_step(c, plan->ranks);
+}
+
+static tess_status facts(const tess_bench_options *options, const step_plan *plan, const step_result *r,
+                         tess_bench_report *report)
+{
+    char params[32];
+    const tess_config *c = &plan->config;
+    TESS_TRY(tess_bench_report_fact(report, "model", "%s, %s parameters", options->step.model,
+                                    tess_format_count((double)r->n_params, params, sizeof(params))));
+    TESS_TRY(tess_bench_report_fact(
+        report, "job", "%d rank%s x %d thread%s, sharding %s, %s, kernels %s, recompute %s", plan->ranks,
+        plan->ranks > 1 ? "s" : "", r->threads, r->threads > 1 ? "s" : "", strategies[c->parallelism.shard_strategy],
+        c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", r->kernels,
+        c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? "full" : "none"));
+    TESS_TRY(tess_bench_report_fact(report, "batch", "%lld rows of %lld tokens a step, in micro-batches of %lld",
+                                    (long long)c->training.global_batch_size, (long long)c->training.seq_len,
+                                    (long long)c->training.local_batch_size));
+    TESS_TRY(
+        tess_bench_report_fact(report, "peak", "%.3f TFLOP/s of all ranks, registers only", r->peak_flops * 1e-12));
+    TESS_TRY(
+        tess_bench_report_fact(report, "step 1", "loss %.17g, gradient norm %.17g", r->first_loss, r->first_grad_norm));
+    char last[32];
+    snprintf(last, sizeof(last), "step %d", plan->n_warm_up + plan->n_steps);
+    return tess_bench_report_fact(report, last, "loss %.17g, gradient norm %.17g", r->last_loss, r->last_grad_norm);
+}
+
+/* "gpt2-124m 8x1024/4 bf16 2x1 full": by which runs are compared. */
+static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
+                     size_t size)
+{
+    const tess_config *c = &plan->config;
+    const char *slash = strrchr(options->step.model, '/');
+    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s", slash != NULL ? slash + 1 : options->step.model,
+             (long long)c->training.global_batch_size, (long long)c->training.seq_len,
+             (long long)c->training.local_batch_size,
+             c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
+             strategies[c->parallelism.shard_strategy],
+             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "");
+}
+
+static tess_status speed(const tess_bench_options *options, const step_plan *plan, const step_result *r,
+                         tess_bench_report *report)
+{
+    static const tess_bench_column columns[] = {
+        {"time", "ms", TESS_BENCH_LOWER},       {"tokens", "1/s", TESS_BENCH_HIGHER},
+        {"rate", "TFLOP/s", TESS_BENCH_HIGHER}, {"MFU", "%", TESS_BENCH_HIGHER},
+        {"best", "ms", TESS_BENCH_LOWER},       {"first", "s", TESS_BENCH_LOWER},
+        {"memory", "MiB", TESS_BENCH_LOWER},
+    };
+    char name[256];
+    tess_bench_samples samples = {0};
+    double bytes = 0;
+    for (int i = 0; i < plan->n_steps; i++)
+        tess_bench_samples_add(&samples, r->step_s[i]);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        bytes += (double)r->peak_bytes[pool];
+    double median = tess_bench_samples_median(&samples), rate = (double)r->n_tokens / median;
+    name_row(options, plan, r, name, sizeof(name));
+    TESS_TRY(tess_bench_report_table(report, "step: medians; first: exec to its end", columns, 7));
+    const double values[] = {median * 1e3,
+                             rate,
+                             rate * r->flops_per_token * 1e-12,
+                             100 * rate * r->flops_per_token / r->peak_flops,
+                             tess_bench_samples_min(&samples) * 1e3,
+                             r->first_step_s,
+                             bytes / 0x1p20};
+    return tess_bench_report_row(report, name, values);
+}
+
+/* NAN where nothing was moved. */
+static double per_second(double bytes, double seconds)
+{
+    return bytes > 0 && seconds > 0 ? bytes * 1e-9 / seconds : NAN;
+}
+
+static tess_status phases(const step_result *r, tess_bench_report *report)
+{
+    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER},
+                                                {"share", "%", TESS_BENCH_NEITHER},
+                                                {"bytes", "GB", TESS_BENCH_NEITHER},
+                                                {"rate", "GB/s", TESS_BENCH_NEITHER}};
+    const tess_step_times *t = &r->mean;
+    TESS_TRY(tess_bench_report_table(report, "phases: means; bytes of all ranks", columns, 4));
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
+        double bytes = phase == TESS_PHASE_GATHER   ? t->gathered_bytes
+                       : phase == TESS_PHASE_REDUCE ? t->reduced_bytes
+                                                    : 0;
+        TESS_TRY(
+            tess_bench_report_row(report, tess_phase_name((tess_phase)phase),
+                                  (double[]){t->phase_s[phase] * 1e3, 100 * t->phase_s[phase] / t->total_s,
+                                             bytes > 0 ? bytes * 1e-9 : NAN, per_second(bytes, t->phase_s[phase])}));
+    }
+    return tess_bench_report_row(report, "step", (double[]){t->total_s * 1e3, 100, NAN, NAN});
+}
+
+/* What of the communication the ranks stood still for. */
+static tess_status overlap(const step_result *r, tess_bench_report *report)
+{
+    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER}, {"share", "%", TESS_BENCH_NEITHER}};
+    const tess_step_times *t = &r->mean;
+    double moving = t->phase_s[TESS_PHASE_GATHER] + t->phase_s[TESS_PHASE_REDUCE];
+    double waiting = t->phase_s[TESS_PHASE_WAIT], all = moving + waiting + t->hidden_s;
+    const struct {
+        const char *name;
+        double s;
+    } rows[] = {{"exposed: moving data", moving},
+                {"exposed: waiting for peers", waiting},
+                {"hidden: peers at work while a rank computed", t->hidden_s}};
+    TESS_TRY(tess_bench_report_table(report, "communication", columns, 2));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        TESS_TRY(tess_bench_report_row(report, rows[i].name,
+                                       (double[]){rows[i].s * 1e3, all > 0 ? 100 * rows[i].s / all : NAN}));
+    return TESS_OK;
+}
+
+static tess_status memory(const step_result *r, tess_bench_report *report)
+{
+    static const tess_bench_column columns[] = {{"all ranks", "MiB", TESS_BENCH_NEITHER},
+                                                {"rank 0", "MiB", TESS_BENCH_NEITHER}};
+    TESS_TRY(tess_bench_report_table(report, "memory at the peak", columns, 2));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        char name[64];
+        snprintf(name, sizeof(name), "memory of %s", tess_pool_name((tess_pool)pool));
+        if (r->peak_bytes[pool] > 0)
+            TESS_TRY(tess_bench_report_row(
+                report, name, (double[]){(double)r->peak_bytes[pool] / 0x1p20, (double)r->rank0_bytes[pool] / 0x1p20}));
+    }
+    return TESS_OK;
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    static step_plan plan;
+    static step_result result;
+    plan.begin_s = tess_os_now_s() - tess_os_process_age_s();
+    TESS_TRY(make_plan(mem, options, &plan));
+    TESS_TRY(step_job_run(&plan, &result));
+    TESS_TRY(facts(options, &plan, &result, report));
+    TESS_TRY(speed(options, &plan, &result, report));
+    TESS_TRY(phases(&result, report));
+    TESS_TRY(overlap(&result, report));
+    return memory(&result, report);
+}
+
+const tess_bench tess_bench_step = {"step", "a training step of a named model: speed, phases, memory", run};

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# `tessera bench step`: its report adds up, the same bits come out of any job, bad input is refused.
+. "$(dirname "$0")/support.sh"
+
+make_model model.json true
+small="--model model.json --batch 4 --micro 1 --seq 19 --steps 2"
+# measure NAME ARGUMENTS...: the report of a run in NAME.json
+measure() {
+    local name=$1
+    shift
+    expect "bench step: $name" 0 "phases" "$tessera" bench step $small --json=$name.json "$@"
+}
+fact() { sed -n "s/.*\"$2\": \"\(.*\)\".*/\1/p" "$1.json"; }
+# value NAME ROW KEY: a number of a row; reports have a key and a value a line.
+value() {
+    awk -v row="\"name\": \"$2\"" -v key="\"$3\":" 'index($0, row) { in_row = 1 } in_row && $1 == key { print $2 + 0; exit }
+        in_row && /}/ { exit }' "$1.json"
+}
+
+measure one
+measure two -n 2
+measure four -n 4 --threads 1
+measure again -n 2 --strategy zero2 --recompute full
+for name in two four again; do
+    for step in "step 1" "step 4"; do
+        [ -n "$(fact $name "$step")" ] && [ "$(fact $name "$step")" = "$(fact one "$step")" ] &&
+            pass "$name: $step has the bits of one rank" || fail "$name: $step: $(fact $name "$step"), one rank: $(fact one "$step")"
+    done
+done
+[ "$(fact one "step 1")" != "$(fact one "step 4")" ] && pass "it learns" || fail "the loss stays: $(fact one "step 1")"
+
+for name in one two; do
+    sum=0
+    for phase in other data gather forward backward reduce optimizer wait; do
+        ms=$(value $name $phase time)
+        [ -n "$ms" ] || fail "$name: no phase $phase"
+        sum=$(awk "BEGIN { print $sum + ${ms:-0} }")
+    done
+    step=$(value $name step time)
+    awk "BEGIN { exit !($step > 0 && $sum > 0.999 * $step && $sum < 1.001 * $step) }" &&
+        pass "$name: the phases add up to the step" || fail "$name: phases $sum ms, step $step ms"
+    awk "BEGIN { exit !($(value $name forward time) > 0 && $(value $name backward time) > $(value $name data time)) }" &&
+        pass "$name: forward and backward are there" || fail "$name: forward $(value $name forward time)"
+done
+params() { awk '/"memory of params"/ { in_row = 1 } in_row && /"all ranks"/ { print $3 + 0; exit }' "$1.json"; }
+[ -n "$(params one)" ] && [ "$(params one)" = "$(params four)" ] && pass "four ranks hold the parameters of one" ||
+    fail "params: $(params one) MiB on one rank, $(params four) on four"
+
+expect "a report compares with itself" 0 "0 of 1 rows slower" "$tessera" bench step $small --compare one.json --tolerance 1000
+expect "a preset" 0 "5.87 M parameters" "$tessera" bench step --model llama-5m --batch 1 --micro 1 --seq 8 --quick
+expect "fp32" 0 "fp32" "$tessera" bench step $small --precision fp32 --quick
+expect "no such model" 2 "gpt2-124m, llama-1b, llama-5m" "$tessera" bench step --model gpt3
+expect "ranks that cannot share the batch" 2 "cannot share evenly" "$tessera" bench step $small -n 3
+expect "rows longer than the model" 2 "the model allows 1 to 64" "$tessera" bench step $small --seq 65
+expect "--repeat" 2 "--steps" "$tessera" bench step $small --repeat 3
+finish
