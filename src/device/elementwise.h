@@ -10,8 +10,8 @@
 
 enum { TESS_ROW_LANES = 64 };
 
-/* Softmax sums add exponentials in float within a chunk of this many elements, and the chunks in double: V may be 256k.
- */
+/* A softmax takes exponentials relative to the largest of a chunk of this many elements and adds them in float within
+ * it; the chunks, each times exp(its largest - largest of all), in double: V may be 256k. */
 enum { TESS_SOFTMAX_CHUNK = 2048 };
 
 static inline tess_status tess_check_dtype(const char *kernel, tess_dtype dtype)

@@ -3,12 +3,12 @@
 #ifndef TESS_DEVICE_VMATH_H
 #define TESS_DEVICE_VMATH_H
 
-/* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2. Error about 1 ulp; subnormal results are
- * rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
-static inline vec v_exp(vec x)
+/* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2, for x <= 90 or NaN. Error about 1 ulp;
+ * subnormal results are rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
+static inline vec v_exp_bounded(vec x)
 {
     const vec magic = v_set(12582912.0f); /* 1.5 * 2^23: adding and taking it away rounds to an integer */
-    x = v_min(v_set(90.0f), v_max(v_set(-104.0f), x));
+    x = v_max(v_set(-104.0f), x);
     vec n = v_sub(v_fma(x, v_set(0x1.715476p+0f), magic), magic);
     vec r = v_fnma(n, v_set(0x1.62e400p-1f), x);
     r = v_fnma(n, v_set(0x1.7f7d1cp-20f), r);
@@ -18,6 +18,12 @@ static inline vec v_exp(vec x)
     p = v_fma(p, r, v_set(0.5f));
     p = v_fma(v_mul(r, r), p, r);
     return v_scale2(v_add(p, v_set(1.0f)), n);
+}
+
+/* The same for any x. */
+static inline vec v_exp(vec x)
+{
+    return v_exp_bounded(v_min(v_set(90.0f), x));
 }
 
 /* log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)). Error about 1 ulp; -inf for 0, NaN below 0, inf for inf.

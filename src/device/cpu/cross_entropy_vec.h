@@ -1,5 +1,7 @@
-/* Softmax cross-entropy of rows of logits: one read for the largest, one for the sums, one for the gradient; a row
- * stays in L2 between them. Compiled once per instruction set, by its table. */
+/* Softmax cross-entropy of rows of logits. A row is read once from memory, in chunks that stay in L1 for two looks: the
+ * largest of the chunk, then exponentials relative to it, which are kept (in the gradient's place when that is float32,
+ * else in work space that stays in L2) and scaled when the sum of the row is known: one exponential an element.
+ * Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
 #define TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
 
@@ -13,61 +15,86 @@ typedef struct cross_entropy_rows {
     const int32_t *targets;
     float *logprob, *entropy; /* either may be NULL */
     void *dlogits;            /* or NULL */
-    int64_t ld, ldd, V;
+    int64_t ld, ldd, V, n_chunks;
     tess_dtype dtype;
+    float *work; /* a worker's: (V) exponentials unless dlogits takes them, then (n_chunks) softmax_chunk */
+    int64_t work_chunks, work_stride; /* where a worker's chunks begin, and the next worker's work */
 } cross_entropy_rows;
+
+/* Exponentials of a chunk are relative to its own largest element. */
+typedef struct softmax_chunk {
+    float largest, e, ex; /* sums of e = exp(x - largest) and of e (x - largest) */
+} softmax_chunk;
 
 typedef struct softmax_row {
     const float *x;
     float largest, scale;
+    float *e; /* (V) or NULL */
     void *gradient;
     tess_dtype dtype;
 } softmax_row;
 
-static float largest_of_row(const float *x, int64_t V)
+TESS_INLINE float largest_of(const float *x, int64_t n)
 {
     vec largest[4] = {v_set(-INFINITY), v_set(-INFINITY), v_set(-INFINITY), v_set(-INFINITY)};
     int64_t i = 0;
-    for (; i + 64 <= V; i += 64)
+    for (; i + 64 <= n; i += 64)
         for (int k = 0; k < 4; k++)
             largest[k] = v_max(largest[k], v_load(x + i + 16 * k, 16));
-    for (; i + 16 <= V; i += 16)
+    for (; i + 16 <= n; i += 16)
         largest[0] = v_max(largest[0], v_load(x + i, 16));
     float result = v_largest(v_max(v_max(largest[0], largest[1]), v_max(largest[2], largest[3])));
-    for (; i < V; i++)
+    for (; i < n; i++)
         result = result > x[i] ? result : x[i];
     return result;
 }
 
-TESS_INLINE vec exp_term(const void *context, int64_t i, int64_t n, vec sum)
+TESS_INLINE pair exp_part(const softmax_row *r, int64_t i, int64_t n, pair *distance)
 {
-    const softmax_row *r = context;
-    return v_add(sum, v_keep(v_exp(v_sub(v_load(r->x + i, n), v_set(r->largest))), n));
+    *distance = p_minus(p_get(r->x, i, n, TESS_F32), r->largest);
+    pair e = {v_exp_bounded(distance->a), v_exp_bounded(distance->b)};
+    if (r->e != NULL)
+        p_put(r->e, i, e, n, TESS_F32);
+    return e;
 }
 
-TESS_INLINE vec exp_x_term(const void *context, int64_t i, int64_t n, vec sum)
+TESS_INLINE void exp_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
-    const softmax_row *r = context;
-    vec d = v_sub(v_load(r->x + i, n), v_set(r->largest)), e = v_exp(d), zero = v_set(0);
-    return v_add(sum, v_keep(v_select(v_equal(e, zero), zero, v_mul(e, d)), n));
+    pair distance, e = exp_part(context, i, n, &distance);
+    sums[0] = p_add(sums[0], p_keep(e, n, TESS_F32));
+}
+
+/* 0 where e is 0, so that masked logits (-inf) are fine. */
+TESS_INLINE vec weighted(vec e, vec distance)
+{
+    vec zero = v_set(0);
+    return v_select(v_equal(e, zero), zero, v_mul(e, distance));
+}
+
+TESS_INLINE void exp_and_weighted_terms(const void *context, int64_t i, int64_t n, pair *sums)
+{
+    pair distance, e = exp_part(context, i, n, &distance);
+    pair ex = {weighted(e.a, distance.a), weighted(e.b, distance.b)};
+    sums[0] = p_add(sums[0], p_keep(e, n, TESS_F32));
+    sums[1] = p_add(sums[1], p_keep(ex, n, TESS_F32));
+}
+
+static softmax_chunk sum_chunk(softmax_row r, int64_t begin, int64_t end, bool entropy)
+{
+    float sums[2] = {0, 0};
+    float largest = largest_of(r.x + begin, end - begin);
+    r.largest = largest == -INFINITY ? 0 : largest;
+    if (entropy)
+        row_sums(exp_and_weighted_terms, &r, begin, end, TESS_F32, 2, sums);
+    else
+        row_sums(exp_terms, &r, begin, end, TESS_F32, 1, sums);
+    return (softmax_chunk){largest, sums[0], sums[1]};
 }
 
 TESS_INLINE void gradient_part(const void *context, int64_t i, int64_t n)
 {
     const softmax_row *r = context;
-    vec e = v_exp(v_sub(v_load(r->x + i, n), v_set(r->largest)));
-    v_put(r->gradient, i, v_mul(e, v_set(r->scale)), n, r->dtype);
-}
-
-/* The sum over the row: float within a chunk, double over the chunks. */
-TESS_INLINE double sum_chunks(row_term term, const softmax_row *r, int64_t V)
-{
-    double sum = 0;
-    for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
-        int64_t end = begin + TESS_SOFTMAX_CHUNK;
-        sum += (double)row_sum(term, r, begin, end < V ? end : V);
-    }
-    return sum;
+    v_put(r->gradient, i, v_mul(v_load(r->e + i, n), v_set(r->scale)), n, r->dtype);
 }
 
 static float exp_of(float x)
@@ -84,39 +111,78 @@ static float log_of(float x)
     return lanes[0];
 }
 
-static void cross_entropy_row(const cross_entropy_rows *a, int64_t row, float *logprob, float *entropy)
+/* Sums over the row, in double, relative to the largest element of all. */
+typedef struct softmax_sums {
+    double e, ex;
+    float largest;
+} softmax_sums;
+
+static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n)
 {
-    int32_t target = a->targets[row];
+    softmax_sums sums = {0, 0, -INFINITY};
+    for (int64_t c = 0; c < n; c++)
+        sums.largest = sums.largest > chunks[c].largest ? sums.largest : chunks[c].largest;
+    for (int64_t c = 0; c < n; c++) {
+        float distance = chunks[c].largest - sums.largest;
+        double factor = (double)exp_of(distance);
+        sums.e += factor * (double)chunks[c].e;
+        if (factor > 0)
+            sums.ex += factor * ((double)chunks[c].ex + (double)distance * (double)chunks[c].e);
+    }
+    return sums;
+}
+
+static void write_gradient(softmax_row r, const softmax_chunk *chunks, int64_t V, float largest, float inverse)
+{
+    for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
+        int64_t end = begin + TESS_SOFTMAX_CHUNK < V ? begin + TESS_SOFTMAX_CHUNK : V;
+        r.scale = exp_of(chunks[begin / TESS_SOFTMAX_CHUNK].largest - largest) * inverse;
+        if (r.dtype == TESS_F32)
+            row_each(gradient_part,
+                     &(softmax_row){.e = r.e, .scale = r.scale, .gradient = r.gradient, .dtype = TESS_F32}, begin, end);
+        else
+            row_each(gradient_part,
+                     &(softmax_row){.e = r.e, .scale = r.scale, .gradient = r.gradient, .dtype = TESS_BF16}, begin,
+                     end);
+    }
+}
+
+static void cross_entropy_row(const cross_entropy_rows *a, int64_t row, float *work, float *logprob, float *entropy)
+{
+    softmax_chunk *chunks = (softmax_chunk *)(work + a->work_chunks);
     softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype};
-    r.largest = largest_of_row(r.x, a->V);
-    double sum = sum_chunks(exp_term, &r, a->V);
-    float log_sum = log_of((float)sum), at_target = r.x[target] - r.largest;
-    r.scale = 1.0f / (float)sum;
+    int32_t target = a->targets[row];
+    float x_target = r.x[target];
+    if (a->dlogits != NULL) {
+        r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
+        r.e = a->dtype == TESS_F32 ? r.gradient : work;
+    }
+    for (int64_t c = 0; c < a->n_chunks; c++) {
+        int64_t begin = c * TESS_SOFTMAX_CHUNK, end = begin + TESS_SOFTMAX_CHUNK;
+        chunks[c] = sum_chunk(r, begin, end < a->V ? end : a->V, a->entropy != NULL);
+    }
+    softmax_sums sums = add_chunks(chunks, a->n_chunks);
+    float log_sum = log_of((float)sums.e), at_target = x_target - sums.largest, inverse = 1.0f / (float)sums.e;
     *logprob = at_target - log_sum;
-    if (a->entropy != NULL)
-        *entropy = log_sum - (float)(sum_chunks(exp_x_term, &r, a->V) / sum);
+    *entropy = log_sum - (float)(sums.ex / sums.e);
     if (a->dlogits == NULL)
         return;
-    r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
-    float target_gradient = exp_of(at_target) * r.scale - 1.0f;
-    if (a->dtype == TESS_F32) {
-        row_each(gradient_part, &(softmax_row){r.x, r.largest, r.scale, r.gradient, TESS_F32}, 0, a->V);
+    write_gradient(r, chunks, a->V, sums.largest, inverse);
+    float target_gradient = exp_of(at_target) * inverse - 1.0f;
+    if (a->dtype == TESS_F32)
         ((float *)r.gradient)[target] = target_gradient;
-    } else {
-        row_each(gradient_part, &(softmax_row){r.x, r.largest, r.scale, r.gradient, TESS_BF16}, 0, a->V);
+    else
         ((uint16_t *)r.gradient)[target] = tess_float_to_bf16(target_gradient);
-    }
 }
 
 static void cross_entropy_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const cross_entropy_rows *a = context;
     size_t size = tess_dtype_size(a->dtype);
-    (void)worker;
     for (int64_t row = begin; row < end; row++) {
         float logprob = 0, entropy = 0;
         if (a->targets[row] >= 0)
-            cross_entropy_row(a, row, &logprob, &entropy);
+            cross_entropy_row(a, row, a->work + worker * a->work_stride, &logprob, &entropy);
         else if (a->dlogits != NULL)
             memset((char *)a->dlogits + (size_t)(row * a->ldd) * size, 0, (size_t)a->V * size);
         if (a->logprob != NULL)
@@ -130,8 +196,14 @@ static tess_status cross_entropy(tess_stream *s, const float *logits, int64_t ld
                                  float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
                                  tess_dtype dtype)
 {
+    enum { LINE = 16, CHUNK_FLOATS = sizeof(softmax_chunk) / sizeof(float) };
     TESS_TRY(tess_check_dtype("cross_entropy", dtype));
-    cross_entropy_rows a = {logits, targets, logprob, entropy, dlogits, ld, ldd, V, dtype};
+    cross_entropy_rows a = {logits, targets, logprob, entropy, dlogits, ld, ldd, V, .dtype = dtype};
+    a.n_chunks = (V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
+    a.work_chunks = dlogits != NULL && dtype != TESS_F32 ? (V + LINE - 1) / LINE * LINE : 0;
+    a.work_stride = a.work_chunks + (a.n_chunks * CHUNK_FLOATS + LINE - 1) / LINE * LINE;
+    size_t bytes = (size_t)(tess_threads_count(s->threads) * a.work_stride) * sizeof(float);
+    TESS_TRY(tess_stream_scratch(s, bytes, (void **)&a.work));
     tess_threads_run(s->threads, cross_entropy_loop, &a, n, tess_loop_grain(2 * V));
     return TESS_OK;
 }

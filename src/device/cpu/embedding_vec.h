@@ -15,6 +15,28 @@ typedef struct embedding {
     tess_dtype dtype;
 } embedding;
 
+typedef struct embedding_row {
+    const embedding *embedding;
+    int64_t token, position, out; /* offsets of the row in the two tables and in out */
+} embedding_row;
+
+TESS_INLINE void embedding_sum(const embedding_row *r, int64_t i, int64_t n, tess_dtype dtype)
+{
+    pair sum = p_add(p_get(r->embedding->table, r->token + i, n, dtype),
+                     p_get(r->embedding->positions, r->position + i, n, dtype));
+    p_put(r->embedding->out, r->out + i, sum, n, dtype);
+}
+
+TESS_INLINE void embedding_sum_f32(const void *context, int64_t i, int64_t n)
+{
+    embedding_sum(context, i, n, TESS_F32);
+}
+
+TESS_INLINE void embedding_sum_bf16(const void *context, int64_t i, int64_t n)
+{
+    embedding_sum(context, i, n, TESS_BF16);
+}
+
 static void embedding_forward_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const embedding *e = context;
@@ -26,12 +48,11 @@ static void embedding_forward_loop(void *context, int64_t begin, int64_t end, in
                    row_bytes);
             continue;
         }
-        for (int64_t i = 0; i < e->C; i += 16) {
-            int64_t n = e->C - i < 16 ? e->C - i : 16;
-            vec sum = v_add(v_get(e->table, e->ids[t] * e->C + i, n, e->dtype),
-                            v_get(e->positions, e->pos[t] * e->C + i, n, e->dtype));
-            v_put(e->out, t * e->C + i, sum, n, e->dtype);
-        }
+        embedding_row row = {e, e->ids[t] * e->C, e->pos[t] * e->C, t * e->C};
+        if (e->dtype == TESS_F32)
+            row_pairs(embedding_sum_f32, &row, 0, e->C);
+        else
+            row_pairs(embedding_sum_bf16, &row, 0, e->C);
     }
 }
 

@@ -24,32 +24,36 @@ typedef struct glu_row {
 TESS_INLINE void glu_forward_part(const void *context, int64_t i, int64_t n)
 {
     const glu_row *r = context;
-    vec y = v_activate(v_get(r->glu->gate, r->in + i, n, r->dtype), r->act);
+    pair x = p_get(r->glu->gate, r->in + i, n, r->dtype);
+    pair y = {v_activate(x.a, r->act), v_activate(x.b, r->act)};
     if (r->glu->up != NULL)
-        y = v_mul(y, v_get(r->glu->up, r->in + i, n, r->dtype));
-    v_put(r->glu->y, r->contiguous + i, y, n, r->dtype);
+        y = p_mul(y, p_get(r->glu->up, r->in + i, n, r->dtype));
+    p_put(r->glu->y, r->contiguous + i, y, n, r->dtype);
 }
 
 TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
 {
     const glu_row *r = context;
-    vec gate = v_get(r->glu->gate, r->in + i, n, r->dtype), d = v_get(r->glu->dy, r->contiguous + i, n, r->dtype);
-    vec slope, activated = v_activate_with_slope(gate, r->act, &slope);
+    pair gate = p_get(r->glu->gate, r->in + i, n, r->dtype), d = p_get(r->glu->dy, r->contiguous + i, n, r->dtype);
+    pair slope, activated;
+    activated.a = v_activate_with_slope(gate.a, r->act, &slope.a);
+    activated.b = v_activate_with_slope(gate.b, r->act, &slope.b);
     if (r->glu->up != NULL) {
-        vec up = v_get(r->glu->up, r->in + i, n, r->dtype);
-        v_put(r->glu->dup, r->out + i, v_mul(d, activated), n, r->dtype);
-        d = v_mul(d, up);
+        pair up = p_get(r->glu->up, r->in + i, n, r->dtype);
+        p_put(r->glu->dup, r->out + i, p_mul(d, activated), n, r->dtype);
+        d = p_mul(d, up);
     }
-    v_put(r->glu->dgate, r->out + i, v_mul(d, slope), n, r->dtype);
+    p_put(r->glu->dgate, r->out + i, p_mul(d, slope), n, r->dtype);
 }
 
 TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)
 {
-    glu_row r = {a, t * a->stride, t * a->dstride, t * a->F, act, dtype};
+    const glu copy = *a; /* on the stack: the stores cannot alias its pointers */
+    glu_row r = {&copy, t * a->stride, t * a->dstride, t * a->F, act, dtype};
     if (a->dy != NULL)
-        row_each(glu_backward_part, &r, begin, end);
+        row_pairs(glu_backward_part, &r, begin, end);
     else
-        row_each(glu_forward_part, &r, begin, end);
+        row_pairs(glu_forward_part, &r, begin, end);
 }
 
 /* Elements begin .. end of row t. */

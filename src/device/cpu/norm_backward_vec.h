@@ -9,65 +9,61 @@ typedef struct norm_grad {
     const void *h, *w, *dy, *dresidual;
     const float *mean, *rstd; /* mean NULL: RMSNorm */
     void *dx;
-    float *dw, *db;               /* (C) each or NULL */
-    float *blocks_dw, *blocks_db; /* (blocks, C) or NULL */
-    int64_t T, C, n_blocks;
+    float *dw, *db;                /* (C) each or NULL */
+    float *blocks_dw, *blocks_db;  /* (blocks, width) or NULL; in the lanes of dtype, as in `pair` */
+    int64_t T, C, n_blocks, width; /* C, rounded up to whole pairs */
     tess_dtype dtype;
 } norm_grad;
 
 typedef struct norm_grad_row {
     const norm_grad *grad;
-    float *block_dw, *block_db; /* (C) of the row's block or NULL */
+    float *block_dw, *block_db; /* (width) of the row's block or NULL */
     int64_t offset;
     float mean, rstd, mean_one, mean_xhat;
     tess_dtype dtype;
     bool layer;
 } norm_grad_row;
 
-TESS_INLINE vec norm_dh(const norm_grad_row *r, int64_t i, int64_t n)
+TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
 {
-    return v_mul(v_get(r->grad->dy, r->offset + i, n, r->dtype), v_get(r->grad->w, i, n, r->dtype));
+    pair h = p_get(r->grad->h, r->offset + i, n, r->dtype);
+    return p_scale(r->layer ? p_minus(h, r->mean) : h, r->rstd);
 }
 
-TESS_INLINE vec norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
+/* Sums of dh xhat and, for LayerNorm, of dh = dy w. */
+TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
-    vec h = v_get(r->grad->h, r->offset + i, n, r->dtype);
-    return v_mul(r->layer ? v_sub(h, v_set(r->mean)) : h, v_set(r->rstd));
-}
-
-TESS_INLINE vec norm_xhat_term(const void *context, int64_t i, int64_t n, vec sum)
-{
-    return v_fma(norm_dh(context, i, n), norm_xhat(context, i, n), sum);
-}
-
-TESS_INLINE vec norm_one_term(const void *context, int64_t i, int64_t n, vec sum)
-{
-    return v_add(sum, norm_dh(context, i, n));
+    const norm_grad_row *r = context;
+    pair dh = p_mul(p_get(r->grad->dy, r->offset + i, n, r->dtype), p_get(r->grad->w, i, n, r->dtype));
+    sums[0] = p_fma(dh, norm_xhat(r, i, n), sums[0]);
+    if (r->layer)
+        sums[1] = p_add(sums[1], dh);
 }
 
 TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
 {
     const norm_grad_row *r = context;
-    vec dy = v_get(r->grad->dy, r->offset + i, n, r->dtype), w = v_get(r->grad->w, i, n, r->dtype);
-    vec xhat = norm_xhat(r, i, n), dh = v_mul(dy, w);
+    pair dy = p_get(r->grad->dy, r->offset + i, n, r->dtype), xhat = norm_xhat(r, i, n);
+    pair dh = p_mul(dy, p_get(r->grad->w, i, n, r->dtype));
     if (r->layer)
-        dh = v_sub(dh, v_set(r->mean_one));
-    vec dx = v_mul(v_sub(dh, v_mul(xhat, v_set(r->mean_xhat))), v_set(r->rstd));
+        dh = p_minus(dh, r->mean_one);
+    pair along = p_scale(xhat, r->mean_xhat);
+    pair dx = p_scale((pair){v_sub(dh.a, along.a), v_sub(dh.b, along.b)}, r->rstd);
     if (r->grad->dresidual != NULL)
-        dx = v_add(dx, v_get(r->grad->dresidual, r->offset + i, n, r->dtype));
-    v_put(r->grad->dx, r->offset + i, dx, n, r->dtype);
+        dx = p_add(dx, p_get(r->grad->dresidual, r->offset + i, n, r->dtype));
+    p_put(r->grad->dx, r->offset + i, dx, n, r->dtype);
     if (r->block_dw != NULL)
-        v_store(r->block_dw + i, v_fma(dy, xhat, v_load(r->block_dw + i, n)), n);
+        p_put(r->block_dw, i, p_fma(dy, xhat, p_get(r->block_dw, i, TESS_PAIR, TESS_F32)), TESS_PAIR, TESS_F32);
     if (r->block_db != NULL)
-        v_store(r->block_db + i, v_add(v_load(r->block_db + i, n), dy), n);
+        p_put(r->block_db, i, p_add(p_get(r->block_db, i, TESS_PAIR, TESS_F32), dy), TESS_PAIR, TESS_F32);
 }
 
-TESS_INLINE float *norm_block(float *blocks, int64_t block, int64_t C)
+TESS_INLINE float *norm_block(float *blocks, int64_t block, int64_t width)
 {
     if (blocks == NULL)
         return NULL;
-    memset(blocks + block * C, 0, (size_t)C * sizeof(float));
-    return blocks + block * C;
+    memset(blocks + block * width, 0, (size_t)width * sizeof(float));
+    return blocks + block * width;
 }
 
 TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
@@ -75,16 +71,17 @@ TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end
     for (int64_t block = begin; block < end; block++) {
         int64_t first = block * TESS_NORM_BLOCK, last = first + TESS_NORM_BLOCK;
         norm_grad_row r = {.grad = g, .dtype = dtype, .layer = layer};
-        r.block_dw = norm_block(g->blocks_dw, block, g->C);
-        r.block_db = norm_block(g->blocks_db, block, g->C);
+        r.block_dw = norm_block(g->blocks_dw, block, g->width);
+        r.block_db = norm_block(g->blocks_db, block, g->width);
         for (int64_t t = first; t < last && t < g->T; t++) {
+            float sums[2];
             r.offset = t * g->C;
             r.mean = layer ? g->mean[t] : 0.0f;
             r.rstd = g->rstd[t];
-            r.mean_xhat = row_sum(norm_xhat_term, &r, 0, g->C) / (float)g->C;
-            if (layer)
-                r.mean_one = row_sum(norm_one_term, &r, 0, g->C) / (float)g->C;
-            row_each(norm_dx, &r, 0, g->C);
+            row_sums(norm_grad_terms, &r, 0, g->C, dtype, layer ? 2 : 1, sums);
+            r.mean_xhat = sums[0] / (float)g->C;
+            r.mean_one = layer ? sums[1] / (float)g->C : 0.0f;
+            row_pairs(norm_dx, &r, 0, g->C);
         }
     }
 }
@@ -105,18 +102,18 @@ static void norm_grad_loop(void *context, int64_t begin, int64_t end, int worker
 
 static void norm_add_blocks(const norm_grad *g, const float *blocks, float *out, int64_t i, int64_t n)
 {
-    vec sum = v_set(0);
+    pair sum = {v_set(0), v_set(0)};
     for (int64_t block = 0; block < g->n_blocks; block++)
-        sum = v_add(sum, v_load(blocks + block * g->C + i, n));
-    v_store(out + i, sum, n);
+        sum = p_add(sum, p_get(blocks, block * g->width + i, TESS_PAIR, TESS_F32));
+    p_put_floats(out + i, sum, n, g->dtype);
 }
 
 static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const norm_grad *g = context;
     (void)worker;
-    for (int64_t i = begin; i < end; i += 16) {
-        int64_t n = end - i < 16 ? end - i : 16;
+    for (int64_t i = begin; i < end; i += TESS_PAIR) {
+        int64_t n = end - i < TESS_PAIR ? end - i : TESS_PAIR;
         if (g->dw != NULL)
             norm_add_blocks(g, g->blocks_dw, g->dw, i, n);
         if (g->db != NULL)
@@ -127,7 +124,8 @@ static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int 
 static tess_status norm_backward(tess_stream *s, norm_grad *g)
 {
     g->n_blocks = (g->T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK;
-    size_t block_bytes = (size_t)(g->n_blocks * g->C) * sizeof(float);
+    g->width = (g->C + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
+    size_t block_bytes = (size_t)(g->n_blocks * g->width) * sizeof(float);
     size_t n_sums = (g->dw != NULL) + (g->db != NULL);
     char *scratch = NULL;
     if (n_sums > 0)

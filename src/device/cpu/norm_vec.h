@@ -24,54 +24,66 @@ typedef struct norm_row {
     bool layer;
 } norm_row;
 
-TESS_INLINE void norm_add_residual(const void *context, int64_t i, int64_t n)
+/* The row that is normalized: x, or x + residual, which is written on the way. */
+TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
 {
-    const norm_row *r = context;
+    const norm *a = r->norm;
     int64_t at = r->offset + i;
-    v_put(r->norm->h, at, v_add(v_get(r->norm->x, at, n, r->dtype), v_get(r->norm->residual, at, n, r->dtype)), n,
-          r->dtype);
+    pair h = p_get(a->x, at, n, r->dtype);
+    if (a->residual == NULL)
+        return h;
+    h = p_round(p_add(h, p_get(a->residual, at, n, r->dtype)), r->dtype);
+    p_put(a->h, at, h, n, r->dtype);
+    return h;
 }
 
-TESS_INLINE vec norm_sum_term(const void *context, int64_t i, int64_t n, vec sum)
+TESS_INLINE void norm_sum_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
-    const norm_row *r = context;
-    return v_add(sum, v_get(r->norm->h, r->offset + i, n, r->dtype));
+    sums[0] = p_add(sums[0], norm_input(context, i, n));
 }
 
-TESS_INLINE vec norm_square_term(const void *context, int64_t i, int64_t n, vec sum)
+TESS_INLINE void norm_input_squares(const void *context, int64_t i, int64_t n, pair *sums)
+{
+    pair h = norm_input(context, i, n);
+    sums[0] = p_fma(h, h, sums[0]);
+}
+
+TESS_INLINE void norm_deviation_squares(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_row *r = context;
-    vec d = v_get(r->norm->h, r->offset + i, n, r->dtype);
-    if (r->layer)
-        d = v_keep(v_sub(d, v_set(r->mean)), n);
-    return v_fma(d, d, sum);
+    pair d = p_keep(p_minus(p_get(r->norm->h, r->offset + i, n, r->dtype), r->mean), n, r->dtype);
+    sums[0] = p_fma(d, d, sums[0]);
 }
 
 TESS_INLINE void norm_scale(const void *context, int64_t i, int64_t n)
 {
     const norm_row *r = context;
-    vec h = v_get(r->norm->h, r->offset + i, n, r->dtype), w = v_get(r->norm->w, i, n, r->dtype);
-    vec y;
+    pair h = p_get(r->norm->h, r->offset + i, n, r->dtype), w = p_get(r->norm->w, i, n, r->dtype);
+    pair y;
     if (r->layer) {
-        y = v_mul(v_mul(v_sub(h, v_set(r->mean)), v_set(r->rstd)), w);
+        y = p_mul(p_scale(p_minus(h, r->mean), r->rstd), w);
         if (r->norm->b != NULL)
-            y = v_add(y, v_get(r->norm->b, i, n, r->dtype));
+            y = p_add(y, p_get(r->norm->b, i, n, r->dtype));
     } else {
-        y = v_mul(v_round(v_mul(h, v_set(r->rstd)), r->dtype), w);
+        y = p_mul(p_round(p_scale(h, r->rstd), r->dtype), w);
     }
-    v_put(r->norm->y, r->offset + i, y, n, r->dtype);
+    p_put(r->norm->y, r->offset + i, y, n, r->dtype);
 }
 
 TESS_INLINE void norm_rows(const norm *a, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
 {
     for (int64_t t = begin; t < end; t++) {
         norm_row r = {.norm = a, .offset = t * a->C, .dtype = dtype, .layer = layer};
-        if (a->residual != NULL)
-            row_each(norm_add_residual, &r, 0, a->C);
-        if (layer)
-            r.mean = row_sum(norm_sum_term, &r, 0, a->C) / (float)a->C;
-        r.rstd = 1.0f / sqrtf(row_sum(norm_square_term, &r, 0, a->C) / (float)a->C + a->eps);
-        row_each(norm_scale, &r, 0, a->C);
+        float sum, squares;
+        if (layer) {
+            row_sums(norm_sum_terms, &r, 0, a->C, dtype, 1, &sum);
+            r.mean = sum / (float)a->C;
+            row_sums(norm_deviation_squares, &r, 0, a->C, dtype, 1, &squares);
+        } else {
+            row_sums(norm_input_squares, &r, 0, a->C, dtype, 1, &squares);
+        }
+        r.rstd = 1.0f / sqrtf(squares / (float)a->C + a->eps);
+        row_pairs(norm_scale, &r, 0, a->C);
         if (a->mean_out != NULL)
             a->mean_out[t] = r.mean;
         if (a->rstd_out != NULL)

@@ -14,7 +14,7 @@ typedef struct addition {
 TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 {
     const addition *a = context;
-    v_put(a->y, i, v_add(v_get(a->a, i, n, a->dtype), v_get(a->b, i, n, a->dtype)), n, a->dtype);
+    p_put(a->y, i, p_add(p_get(a->a, i, n, a->dtype), p_get(a->b, i, n, a->dtype)), n, a->dtype);
 }
 
 static void add_loop(void *context, int64_t begin, int64_t end, int worker)
@@ -22,9 +22,9 @@ static void add_loop(void *context, int64_t begin, int64_t end, int worker)
     addition a = *(const addition *)context;
     (void)worker;
     if (a.dtype == TESS_F32)
-        row_each(add_part, &(addition){a.a, a.b, a.y, TESS_F32}, begin, end);
+        row_pairs(add_part, &(addition){a.a, a.b, a.y, TESS_F32}, begin, end);
     else
-        row_each(add_part, &(addition){a.a, a.b, a.y, TESS_BF16}, begin, end);
+        row_pairs(add_part, &(addition){a.a, a.b, a.y, TESS_BF16}, begin, end);
 }
 
 static tess_status add(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
@@ -44,24 +44,31 @@ typedef struct columns {
 
 enum { COLUMN_TILE = 1024 }; /* columns whose block sums stay in L1 while the rows stream by */
 
+/* sum += count elements of x; sum in the lanes of dtype, in whole pairs. */
 TESS_INLINE void add_row(float *sum, const void *x, int64_t at, int64_t count, tess_dtype dtype)
 {
-    for (int64_t i = 0; i < count; i += 16) {
-        int64_t n = count - i < 16 ? count - i : 16;
-        v_store(sum + i, v_add(v_load(sum + i, n), v_get(x, at + i, n, dtype)), n);
-    }
+    int64_t i = 0;
+    for (; i + TESS_PAIR <= count; i += TESS_PAIR)
+        p_put(sum, i, p_add(p_get(sum, i, TESS_PAIR, TESS_F32), p_get(x, at + i, TESS_PAIR, dtype)), TESS_PAIR,
+              TESS_F32);
+    if (i < count)
+        p_put(sum, i, p_add(p_get(sum, i, TESS_PAIR, TESS_F32), p_get(x, at + i, count - i, dtype)), TESS_PAIR,
+              TESS_F32);
 }
 
 TESS_INLINE void column_tile(const columns *c, int64_t first, int64_t count, tess_dtype dtype)
 {
-    float block[COLUMN_TILE];
-    memset(c->db + first, 0, (size_t)count * sizeof(float));
+    float block[COLUMN_TILE], sum[COLUMN_TILE] = {0};
+    int64_t width = (count + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
     for (int64_t begin = 0; begin < c->T; begin += TESS_NORM_BLOCK) {
-        memset(block, 0, (size_t)count * sizeof(float));
+        memset(block, 0, (size_t)width * sizeof(float));
         for (int64_t t = begin; t < c->T && t < begin + TESS_NORM_BLOCK; t++)
             add_row(block, c->dy, t * c->stride + first, count, dtype);
-        add_row(c->db + first, block, 0, count, TESS_F32);
+        add_row(sum, block, 0, width, TESS_F32);
     }
+    for (int64_t i = 0; i < count; i += TESS_PAIR)
+        p_put_floats(c->db + first + i, p_get(sum, i, TESS_PAIR, TESS_F32),
+                     count - i < TESS_PAIR ? count - i : TESS_PAIR, dtype);
 }
 
 static void column_loop(void *context, int64_t begin, int64_t end, int worker)

@@ -230,6 +230,46 @@ static inline void v_store_bf16(uint16_t *p, vec a, int64_t n)
     v_store_u16(p, _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8), n);
 }
 
+static inline void v_load_bf16_split(const uint16_t *p, int64_t n, vec *even, vec *odd)
+{
+    uint16_t part[32] = {0};
+    if (n != 32) {
+        memcpy(part, p, (size_t)n * sizeof(*p));
+        p = part;
+    }
+    __m256i lo = _mm256_loadu_si256((const __m256i *)p), hi = _mm256_loadu_si256((const __m256i *)(p + 16));
+    __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+    *even = (vec){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
+    *odd = (vec){_mm256_castsi256_ps(_mm256_and_si256(lo, high)), _mm256_castsi256_ps(_mm256_and_si256(hi, high))};
+}
+
+static inline __m256i join_bf16_8(__m256 even, __m256 odd)
+{
+    return _mm256_blend_epi16(_mm256_srli_epi32(bf16_bits_8(even), 16), bf16_bits_8(odd), 0xaa);
+}
+
+static inline void v_store_bf16_split(uint16_t *p, vec even, vec odd, int64_t n)
+{
+    uint16_t part[32];
+    uint16_t *to = n == 32 ? p : part;
+    _mm256_storeu_si256((__m256i *)to, join_bf16_8(even.lo, odd.lo));
+    _mm256_storeu_si256((__m256i *)(to + 16), join_bf16_8(even.hi, odd.hi));
+    if (n != 32)
+        memcpy(p, part, (size_t)n * sizeof(*p));
+}
+
+static inline vec join_8(__m256 even, __m256 odd)
+{
+    __m256 a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
+    return (vec){_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)};
+}
+
+static inline void v_join(vec even, vec odd, vec *first, vec *last)
+{
+    *first = join_8(even.lo, odd.lo);
+    *last = join_8(even.hi, odd.hi);
+}
+
 static inline vec v_load_f16(const uint16_t *p, int64_t n)
 {
     __m256i a = v_load_u16(p, n);

@@ -206,6 +206,33 @@ static inline void v_store_bf16(uint16_t *p, vec a, int64_t n)
     v_store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_bits(a), 16)), n);
 }
 
+/* 32 elements, 0 < n <= 32 of them there: those of even index in one vector, of odd index in the other. It takes no
+ * shuffle. */
+static inline void v_load_bf16_split(const uint16_t *p, int64_t n, vec *even, vec *odd)
+{
+    __m512i u = n == 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((UINT64_C(1) << n) - 1), p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(u, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+static inline void v_store_bf16_split(uint16_t *p, vec even, vec odd, int64_t n)
+{
+    __m512i low = _mm512_srli_epi32(v_bf16_bits(even), 16);
+    __m512i u = _mm512_mask_blend_epi16(0xaaaaaaaau, low, v_bf16_bits(odd));
+    if (n == 32)
+        _mm512_storeu_si512(p, u);
+    else
+        _mm512_mask_storeu_epi16(p, (__mmask32)((UINT64_C(1) << n) - 1), u);
+}
+
+/* Elements of even and of odd index, put in order: the first 16 and the last. */
+static inline void v_join(vec even, vec odd, vec *first, vec *last)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *first = _mm512_permutex2var_ps(even, low, odd);
+    *last = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd);
+}
+
 static inline vec v_load_f16(const uint16_t *p, int64_t n)
 {
     return _mm512_cvtph_ps(v_load_u16(p, n));

@@ -1,4 +1,4 @@
-/* Loads and stores of `vec` by dtype, and sums along a row (include a header of vectors first). `dtype` and `n` are
+/* Loads and stores of vectors by dtype, and sums along a row (include a header of vectors first). `dtype` and `n` are
  * meant to be constants after inlining: callers branch on them once, outside their loops. */
 #ifndef TESS_DEVICE_CPU_VEC_TYPED_H
 #define TESS_DEVICE_CPU_VEC_TYPED_H
@@ -29,43 +29,147 @@ TESS_INLINE void v_put(void *x, int64_t i, vec value, int64_t n, tess_dtype dtyp
         v_store_f16((uint16_t *)x + i, value, n);
 }
 
-TESS_INLINE vec v_round(vec value, tess_dtype dtype)
+/* 32 elements in two vectors, for kernels whose arrays are all of one dtype. Which element is in which lane is the
+ * dtype's affair: of float32 a has the first 16, of bfloat16 those of even index, as that needs no shuffle. */
+typedef struct pair {
+    vec a, b;
+} pair;
+
+enum { TESS_PAIR = 32 };
+
+/* How many of n elements, 0 < n <= 32, are in a. */
+TESS_INLINE int64_t p_lanes(int64_t n, tess_dtype dtype)
 {
-    return dtype == TESS_F32 ? value : v_round_bf16(value);
+    return dtype == TESS_F32 ? (n < 16 ? n : 16) : (n + 1) / 2;
 }
 
-/* The first n lanes of a, 0 in the others. */
-TESS_INLINE vec v_keep(vec a, int64_t n)
+/* Elements i .. i+n of x, 0 < n <= 32; absent lanes are 0. */
+TESS_INLINE pair p_get(const void *x, int64_t i, int64_t n, tess_dtype dtype)
+{
+    pair p = {v_set(0), v_set(0)};
+    if (dtype == TESS_F32) {
+        p.a = v_load((const float *)x + i, p_lanes(n, dtype));
+        if (n > 16)
+            p.b = v_load((const float *)x + i + 16, n - 16);
+    } else {
+        v_load_bf16_split((const uint16_t *)x + i, n, &p.a, &p.b);
+    }
+    return p;
+}
+
+TESS_INLINE void p_put(void *x, int64_t i, pair value, int64_t n, tess_dtype dtype)
+{
+    if (dtype == TESS_F32) {
+        v_store((float *)x + i, value.a, p_lanes(n, dtype));
+        if (n > 16)
+            v_store((float *)x + i + 16, value.b, n - 16);
+    } else {
+        v_store_bf16_split((uint16_t *)x + i, value.a, value.b, n);
+    }
+}
+
+/* To float32, in order, from the lanes of `dtype`. */
+TESS_INLINE void p_put_floats(float *x, pair value, int64_t n, tess_dtype dtype)
+{
+    if (dtype != TESS_F32)
+        v_join(value.a, value.b, &value.a, &value.b);
+    p_put(x, 0, value, n, TESS_F32);
+}
+
+TESS_INLINE pair p_add(pair x, pair y)
+{
+    return (pair){v_add(x.a, y.a), v_add(x.b, y.b)};
+}
+
+TESS_INLINE pair p_mul(pair x, pair y)
+{
+    return (pair){v_mul(x.a, y.a), v_mul(x.b, y.b)};
+}
+
+TESS_INLINE pair p_scale(pair x, float factor)
+{
+    return (pair){v_mul(x.a, v_set(factor)), v_mul(x.b, v_set(factor))};
+}
+
+TESS_INLINE pair p_minus(pair x, float amount)
+{
+    return (pair){v_sub(x.a, v_set(amount)), v_sub(x.b, v_set(amount))};
+}
+
+TESS_INLINE pair p_fma(pair x, pair y, pair z)
+{
+    return (pair){v_fma(x.a, y.a, z.a), v_fma(x.b, y.b, z.b)};
+}
+
+TESS_INLINE pair p_round(pair x, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? x : (pair){v_round_bf16(x.a), v_round_bf16(x.b)};
+}
+
+/* The first n lanes of x, 0 in the others. */
+TESS_INLINE vec v_keep(vec x, int64_t n)
 {
     float part[16];
     if (n == 16)
-        return a;
-    v_store(part, a, 16);
+        return x;
+    if (n == 0)
+        return v_set(0);
+    v_store(part, x, 16);
     return v_load(part, n);
 }
 
-/* Adds the terms of elements i .. i+n to the partial sums. */
-typedef vec (*row_term)(const void *context, int64_t i, int64_t n, vec sum);
-
-/* The sum of a row in the order that device/elementwise.h states: four vectors of partial sums. */
-TESS_INLINE float row_sum(row_term term, const void *context, int64_t begin, int64_t end)
+TESS_INLINE pair p_keep(pair x, int64_t n, tess_dtype dtype)
 {
-    vec sum[4] = {v_set(0), v_set(0), v_set(0), v_set(0)};
-    int64_t i = begin;
-    for (; i + TESS_ROW_LANES <= end; i += TESS_ROW_LANES) {
-        sum[0] = term(context, i, 16, sum[0]);
-        sum[1] = term(context, i + 16, 16, sum[1]);
-        sum[2] = term(context, i + 32, 16, sum[2]);
-        sum[3] = term(context, i + 48, 16, sum[3]);
-    }
-    for (int k = 0; i < end; i += 16, k++)
-        sum[k] = i + 16 <= end ? term(context, i, 16, sum[k]) : term(context, i, end - i, sum[k]);
-    return v_sum(v_add(v_add(sum[0], sum[2]), v_add(sum[1], sum[3])));
+    int64_t in_a = p_lanes(n, dtype);
+    return n == TESS_PAIR ? x : (pair){v_keep(x.a, in_a), v_keep(x.b, n - in_a)};
 }
 
-/* body(context, i, n) over the elements begin .. end: whole vectors, then the rest. */
+/* Folds 32 partial sums in halves: i + (i + 16), then 8, 4, 2, 1. The last step of even and odd lanes is even + odd. */
+TESS_INLINE float p_sum(pair x, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? v_sum(v_add(x.a, x.b)) : v_sum(x.a) + v_sum(x.b);
+}
+
+/* Adds the terms of elements i .. i+n of some sums to their partial sums. */
+typedef void (*row_terms)(const void *context, int64_t i, int64_t n, pair *sums);
+
+enum { ROW_MOST_SUMS = 2 };
+
+/* The sums of a row in the order that device/elementwise.h states: two pairs of partial sums each. */
+TESS_INLINE void row_sums(row_terms terms, const void *context, int64_t begin, int64_t end, tess_dtype dtype,
+                          int n_sums, float *out)
+{
+    const pair zero = {v_set(0), v_set(0)};
+    pair low[ROW_MOST_SUMS] = {zero, zero}, high[ROW_MOST_SUMS] = {zero, zero};
+    int64_t i = begin;
+    for (; i + TESS_ROW_LANES <= end; i += TESS_ROW_LANES) {
+        terms(context, i, TESS_PAIR, low);
+        terms(context, i + TESS_PAIR, TESS_PAIR, high);
+    }
+    if (i + TESS_PAIR <= end) {
+        terms(context, i, TESS_PAIR, low);
+        if (i + TESS_PAIR < end)
+            terms(context, i + TESS_PAIR, end - i - TESS_PAIR, high);
+    } else if (i < end) {
+        terms(context, i, end - i, low);
+    }
+    for (int k = 0; k < n_sums; k++)
+        out[k] = p_sum(p_add(low[k], high[k]), dtype);
+}
+
+/* body(context, i, n) over the elements begin .. end: whole pairs, then the rest. */
 typedef void (*row_body)(const void *context, int64_t i, int64_t n);
 
+TESS_INLINE void row_pairs(row_body body, const void *context, int64_t begin, int64_t end)
+{
+    int64_t i = begin;
+    for (; i + TESS_PAIR <= end; i += TESS_PAIR)
+        body(context, i, TESS_PAIR);
+    if (i < end)
+        body(context, i, end - i);
+}
+
+/* The same by single vectors. */
 TESS_INLINE void row_each(row_body body, const void *context, int64_t begin, int64_t end)
 {
     int64_t i = begin;
