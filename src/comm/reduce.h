@@ -5,17 +5,24 @@
 
 #include "tessera/comm.h"
 
-/* out[i] = op over r of x[r][i], n elements of `dtype` each. Sums (and averages: the sum divided once by n_inputs) are
- * the binary tree over r, neighbours first, an odd one out carried up; 16-bit floats in float32 and rounded once at the
- * end. Integer sums wrap; integer averages of 32 bits and less are exact before the division, which cuts towards zero.
- * max and min give NaN when there is one. `out` may be one of the x. */
-void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *out, size_t n);
+/* Each of the `n_outs` outs gets op over r of x[r][i], n elements of `dtype` each. Sums (and averages: the sum divided
+ * once by n_inputs) are the binary tree over r, neighbours first, an odd one out carried up; 16-bit floats in float32
+ * and rounded once at the end. Integer sums wrap; integer averages of 32 bits and less are exact before the division,
+ * which cuts towards zero. max and min give NaN when there is one. An out may be one of the x. `streams`: past the
+ * caches, for results that nobody reads soon (stream.h). */
+void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *const *outs, int n_outs,
+                 size_t n, bool streams);
 
 /* out[i] = tree over r of x[r][i] in float32 (x: F32, BF16 or F16), then + out[i] when `accumulate`. */
-void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate);
+void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
+                          bool streams);
 
 /* Any of F32, BF16, F16 to any (nearest even, NaN stays NaN), or a copy when the types are equal. */
 bool tess_convert_possible(tess_dtype from, tess_dtype to);
 void tess_convert_values(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n);
+
+/* F32, BF16 or F16 into float32 and out of it; x and y do not overlap. */
+void tess_load_f32(const void *x, tess_dtype dtype, float *y, size_t n);
+void tess_store_f32(const float *x, void *y, tess_dtype dtype, size_t n);
 
 #endif

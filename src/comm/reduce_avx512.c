@@ -58,4 +58,24 @@ static void add_bf16(const uint16_t *a, const uint16_t *b, float *y, size_t n, b
     }
 }
 
-const tess_reduce_loops tess_reduce_loops_avx512 = {widen_bf16, narrow_bf16, add_f32, add_bf16};
+static void add4_f32(const float *const *x, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 mask = tail(n - i);
+        __m512 low = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, x[0] + i), _mm512_maskz_loadu_ps(mask, x[1] + i));
+        __m512 high = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, x[2] + i), _mm512_maskz_loadu_ps(mask, x[3] + i));
+        _mm512_mask_storeu_ps(y + i, mask, _mm512_add_ps(low, high));
+    }
+}
+
+static void add4_bf16(const uint16_t *const *x, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 mask = tail(n - i);
+        __m512 low = _mm512_add_ps(load_bf16(mask, x[0] + i), load_bf16(mask, x[1] + i));
+        __m512 high = _mm512_add_ps(load_bf16(mask, x[2] + i), load_bf16(mask, x[3] + i));
+        _mm512_mask_storeu_ps(y + i, mask, _mm512_add_ps(low, high));
+    }
+}
+
+const tess_reduce_loops tess_reduce_loops_avx512 = {widen_bf16, narrow_bf16, add_f32, add_bf16, add4_f32, add4_bf16};

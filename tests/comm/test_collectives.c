@@ -327,7 +327,7 @@ static void trees_of_any_width_are_the_serial_tree(void)
     for (int W = 1; W <= MOST; W++) {
         for (int i = 0; i < N; i++)
             out[i] = 3;
-        tess_reduce_tree_f32(rows, W, TESS_F32, out, N, W % 2 == 0);
+        tess_reduce_tree_f32(rows, W, TESS_F32, out, N, W % 2 == 0, W % 3 == 0);
         for (int i = 0; i < N; i += 37) {
             for (int r = 0; r < W; r++)
                 leaves[r] = x[r][i];
@@ -335,7 +335,7 @@ static void trees_of_any_width_are_the_serial_tree(void)
             want = W % 2 == 0 ? want + 3 : want;
             EXPECT_SAME(&out[i], &want, 1);
         }
-        tess_reduce_tree_f32(halves, W, TESS_BF16, out, N, false);
+        tess_reduce_tree_f32(halves, W, TESS_BF16, out, N, false, W % 2 == 0);
         for (int i = 0; i < N; i += 37) {
             for (int r = 0; r < W; r++)
                 tess_convert_values(&h[r][i], TESS_BF16, &leaves[r], TESS_F32, 1);

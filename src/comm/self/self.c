@@ -4,6 +4,7 @@
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
+#include "comm/stream.h"
 
 static void copy(tess_work *work, size_t n)
 {
@@ -27,7 +28,7 @@ static void reduce_scatter_pieces(tess_work *work)
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
         const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
         tess_reduce_tree_f32(&rows, 1, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
-                             work->accumulate);
+                             work->accumulate, run.count * sizeof(float) >= STREAM_LEAST_BYTES);
     }
 }
 

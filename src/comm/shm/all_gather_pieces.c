@@ -46,7 +46,10 @@ static void show(const tess_work *work, uint8_t *to)
 static void take(tess_work *work)
 {
     size_t element = shm_element(work);
+    convert_own(work, work->first, work->count, NULL);
     for (int r = 0; r < work->team->size; r++) {
+        if (r == work->team->rank)
+            continue;
         const uint8_t *from = shm_peer(work, r, 0);
         tess_run_cursor cursor = {0};
         tess_run run;

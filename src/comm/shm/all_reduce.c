@@ -2,8 +2,9 @@
 
 #include "comm/reduce.h"
 
-/* Small: everybody reduces everything. Large: each rank reduces its part of the round (fold), then all copy the parts
- * (take). The order of summation is the same tree, so are the bits. */
+/* Small: everybody reduces everything. Large: each rank reduces its part, into the buffers of all where they can be
+ * reached, so that every byte is read once and written once; else, round by round, into its stage (fold), from where
+ * all copy the parts (take). The order of summation is the same tree, so are the bits. */
 
 enum { RESULT_AREA = 2 };
 
@@ -15,23 +16,38 @@ static void part_of(const tess_work *work, int rank, size_t *begin, size_t *coun
     *count = work->count - *begin < part ? work->count - *begin : part;
 }
 
-static uint8_t *result_of(const tess_work *work, int rank)
+/* All but this rank's own part, which no peer reads. */
+static void show(const tess_work *work, uint8_t *to)
 {
-    if (work->path == SHM_DIRECT)
-        return work->team->runtime->job.base + shm_post(work, rank)->out_offset;
-    return shm_stage(work, rank, RESULT_AREA);
+    size_t begin, count, element = shm_element(work), end;
+    const uint8_t *from = work->in + work->first * element;
+    if (work->path == SHM_INLINE) {
+        memcpy(to, from, work->count * element);
+        return;
+    }
+    part_of(work, work->team->rank, &begin, &count);
+    end = begin + count;
+    memcpy(to, from, begin * element);
+    memcpy(to + end * element, from + end * element, (work->count - end) * element);
 }
 
-/* In place is fine: of a rank's buffer, part r is read by rank r alone until all are folded. */
+/* In place is fine: of a rank's buffer, part r is read and written by rank r alone. */
 static void fold(tess_work *work)
 {
     const void *parts[JOB_MAX_RANKS];
+    void *results[JOB_MAX_RANKS];
+    int W = work->team->size, n_results = 0;
     size_t begin, count, element = shm_element(work);
     part_of(work, work->team->rank, &begin, &count);
-    for (int r = 0; r < work->team->size; r++)
+    for (int r = 0; r < W; r++)
         parts[r] = shm_peer(work, r, 0) + begin * element;
-    tess_reduce(parts, work->team->size, work->dtype, work->op, result_of(work, work->team->rank) + begin * element,
-                count);
+    if (work->path == SHM_STAGED)
+        results[n_results++] = shm_stage(work, work->team->rank, RESULT_AREA) + begin * element;
+    else
+        for (int r = 0; r < W; r++)
+            results[n_results++] = work->team->runtime->job.base + shm_post(work, r)->out_offset + begin * element;
+    tess_reduce(parts, W, work->dtype, work->op, results, n_results, count,
+                work->path == SHM_DIRECT && shm_streams(work->out_bytes));
 }
 
 static void take(tess_work *work)
@@ -41,17 +57,16 @@ static void take(tess_work *work)
         const void *all[JOB_MAX_RANKS];
         for (int r = 0; r < work->team->size; r++)
             all[r] = shm_peer(work, r, 0);
-        tess_reduce(all, work->team->size, work->dtype, work->op, work->out, work->n);
+        void *to = work->out;
+        tess_reduce(all, work->team->size, work->dtype, work->op, &to, 1, work->n, false);
         return;
     }
     for (int r = 0; r < work->team->size; r++) {
         size_t begin, count;
         part_of(work, r, &begin, &count);
-        uint8_t *to = work->out + (work->first + begin) * element;
-        const uint8_t *from = result_of(work, r) + begin * element;
-        if (to != from)
-            memcpy(to, from, count * element);
+        tess_copy(work->out + (work->first + begin) * element, shm_stage(work, r, RESULT_AREA) + begin * element,
+                  count * element, shm_streams(work->out_bytes));
     }
 }
 
-const shm_collective shm_all_reduce = {.may_be_inline = true, .fold = fold, .take = take};
+const shm_collective shm_all_reduce = {.may_be_inline = true, .show = show, .fold = fold, .take = take};

@@ -4,8 +4,7 @@ static void take(tess_work *work)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++)
-        memcpy(work->out + ((size_t)r * work->n + work->first) * element, shm_peer(work, r, work->team->rank),
-               work->count * element);
+        shm_take_block(work, work->out + ((size_t)r * work->n + work->first) * element, r, work->team->rank);
 }
 
 const shm_collective shm_all_to_all = {.block_per_rank = true, .may_be_inline = true, .take = take};

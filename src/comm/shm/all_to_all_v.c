@@ -53,7 +53,7 @@ static void show(const tess_work *work, uint8_t *to)
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++) {
         size_t count = in_round(work, work->counts.in_counts[r]);
-        if (count > 0)
+        if (count > 0 && r != work->team->rank)
             memcpy(to + (size_t)r * shm_stride(work), work->in + (work->counts.in_offsets[r] + work->first) * element,
                    count * element);
     }
@@ -65,8 +65,9 @@ static void take(tess_work *work)
     int me = work->team->rank;
     for (int r = 0; r < work->team->size; r++) {
         size_t count = in_round(work, work->counts.out_counts[r]);
-        const uint8_t *from = work->path == SHM_DIRECT ? shm_in(work, r) + table_of(work, r)->offsets[me] * element
-                                                       : shm_peer(work, r, me);
+        const uint8_t *from = r == me ? work->in + (work->counts.in_offsets[me] + work->first) * element
+                              : work->path == SHM_DIRECT ? shm_in(work, r) + table_of(work, r)->offsets[me] * element
+                                                         : shm_peer(work, r, me);
         if (count > 0)
             memcpy(work->out + (work->counts.out_offsets[r] + work->first) * element, from, count * element);
     }

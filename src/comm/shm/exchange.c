@@ -1,10 +1,12 @@
 /* How ranks meet. An operation is a row of phases that all ranks of the team pass together:
  *
  *     meet     each posts its fingerprint and where its data is; when all have, the fingerprints are compared and the
- * path is chosen, by everybody from the same posts direct   take from the peers' buffers, then one phase more: they are
- * free once all have taken staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again
- * two rounds later, and whoever came to the round between has read it fold     (large all_reduce) between show and take
- * each rank reduces its part of the round
+ *              path is chosen, by everybody from the same posts
+ *     direct   take from the peers' buffers (all_reduce: fold into them), then one phase more: they are free once all
+ *              have taken
+ *     staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again two rounds later, and
+ *              whoever came to the round between has read it
+ *     fold     (staged all_reduce) between show and take each rank reduces its part of the round
  *
  * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
 #include "comm/shm/shm_impl.h"
@@ -54,7 +56,8 @@ static void show_equal_blocks(const tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work), blocks = n_blocks(work);
     for (size_t b = 0; b < blocks; b++)
-        memcpy(to + b * shm_stride(work), work->in + (b * work->n + work->first) * element, work->count * element);
+        if (blocks == 1 || b != (size_t)work->team->rank) /* who reads its own block reads it where it is */
+            memcpy(to + b * shm_stride(work), work->in + (b * work->n + work->first) * element, work->count * element);
 }
 
 static void show(const tess_work *work, uint8_t *to)
@@ -179,13 +182,11 @@ static bool meet(tess_work *work)
     if (all_direct(work)) {
         work->path = SHM_DIRECT;
         work->count = work->n;
-        if (c->fold != NULL) {
+        if (c->fold != NULL)
             c->fold(work);
-            work->step = STEP_TAKE;
-        } else {
+        else
             c->take(work);
-            work->step = STEP_LEAVE;
-        }
+        work->step = STEP_LEAVE;
         arrive(work);
         return false;
     }
@@ -211,11 +212,6 @@ static bool advance(tess_work *work)
             break;
         case STEP_TAKE:
             c->take(work);
-            if (work->path == SHM_DIRECT) {
-                work->step = STEP_LEAVE;
-                arrive(work);
-                break;
-            }
             work->first += work->count;
             if (work->first == work->n)
                 return complete(work);

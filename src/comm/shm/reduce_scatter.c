@@ -8,8 +8,8 @@ static void take(tess_work *work)
     const void *blocks[JOB_MAX_RANKS];
     for (int r = 0; r < work->team->size; r++)
         blocks[r] = shm_peer(work, r, work->team->rank);
-    tess_reduce(blocks, work->team->size, work->dtype, work->op, work->out + work->first * shm_element(work),
-                work->count);
+    void *to = work->out + work->first * shm_element(work);
+    tess_reduce(blocks, work->team->size, work->dtype, work->op, &to, 1, work->count, shm_streams(work->out_bytes));
 }
 
 const shm_collective shm_reduce_scatter = {.block_per_rank = true, .may_be_inline = true, .take = take};

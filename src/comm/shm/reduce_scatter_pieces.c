@@ -14,6 +14,8 @@ static void show(const tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++) {
+        if (r == work->team->rank)
+            continue; /* our own rows are read where they are */
         tess_run_cursor cursor = {0};
         tess_run run;
         while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
@@ -32,10 +34,11 @@ static void take(tess_work *work)
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, work->first, work->count, &cursor, &run)) {
         const void *rows[JOB_MAX_RANKS];
         for (int r = 0; r < W; r++)
-            rows[r] = work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
-                                               : shm_peer(work, r, me) + (run.packed - work->first) * element;
+            rows[r] = r == me                    ? work->in + run.full * element
+                      : work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
+                                                 : shm_peer(work, r, me) + (run.packed - work->first) * element;
         tess_reduce_tree_f32(rows, W, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
-                             work->accumulate);
+                             work->accumulate, shm_streams(work->n * sizeof(float)));
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/comm_impl.h"
+#include "comm/stream.h"
 
 /* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
 enum {
@@ -69,13 +70,29 @@ static inline uint8_t *shm_stage(const tess_work *work, int rank, int area)
     return tess_control_stage(work->team->control, work->team->size, rank, area);
 }
 
-/* The round's first element of a rank's block, where blocks are equal. */
+/* The round's first element of a rank's block, where blocks are equal. Our own are read where they are. */
 static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block)
 {
+    if (rank == work->team->rank)
+        return work->in + ((size_t)block * work->n + work->first) * shm_element(work);
     if (work->path == SHM_DIRECT)
         return shm_in(work, rank) + ((size_t)block * work->n + work->first) * shm_element(work);
     const uint8_t *base = work->path == SHM_INLINE ? shm_inline(work, rank) : shm_stage(work, rank, work->area);
     return base + (size_t)block * shm_stride(work);
+}
+
+/* True when what this rank writes is too much to be read from a cache afterwards. */
+static inline bool shm_streams(size_t bytes)
+{
+    return bytes >= STREAM_LEAST_BYTES;
+}
+
+/* The round's elements of a block, into place. */
+static inline void shm_take_block(const tess_work *work, uint8_t *to, int rank, int block)
+{
+    const uint8_t *from = shm_peer(work, rank, block);
+    if (to != from)
+        tess_copy(to, from, work->count * shm_element(work), shm_streams(work->out_bytes));
 }
 
 #endif

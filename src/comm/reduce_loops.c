@@ -1,0 +1,64 @@
+/* The plain loops, and which of the two sets this machine runs. */
+#include "comm/reduce_loops.h"
+
+static inline uint16_t bf16_of(float x)
+{
+    uint32_t u = tess_bits_of(x);
+    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    uint32_t quiet = (u >> 16) | 0x40;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+static void widen_bf16(const uint16_t *x, float *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = tess_float_of((uint32_t)x[i] << 16);
+}
+
+static void narrow_bf16(const float *x, uint16_t *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = bf16_of(x[i]);
+}
+
+static void add_f32(const float *a, const float *b, float *y, size_t n, bool accumulate)
+{
+    if (accumulate)
+        for (size_t i = 0; i < n; i++)
+            y[i] = (a[i] + b[i]) + y[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = a[i] + b[i];
+}
+
+static void add_bf16(const uint16_t *a, const uint16_t *b, float *y, size_t n, bool accumulate)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = tess_float_of((uint32_t)a[i] << 16) + tess_float_of((uint32_t)b[i] << 16);
+        y[i] = accumulate ? sum + y[i] : sum;
+    }
+}
+
+static void add4_f32(const float *const *x, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[0][i] + x[1][i]) + (x[2][i] + x[3][i]);
+}
+
+static void add4_bf16(const uint16_t *const *x, float *y, size_t n)
+{
+    float leaf[4];
+    for (size_t i = 0; i < n; i++) {
+        for (int r = 0; r < 4; r++)
+            leaf[r] = tess_float_of((uint32_t)x[r][i] << 16);
+        y[i] = (leaf[0] + leaf[1]) + (leaf[2] + leaf[3]);
+    }
+}
+
+static const tess_reduce_loops plain_loops = {widen_bf16, narrow_bf16, add_f32, add_bf16, add4_f32, add4_bf16};
+
+const tess_reduce_loops *tess_reduce_loops_best(void)
+{
+    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    return wide ? &tess_reduce_loops_avx512 : &plain_loops;
+}
