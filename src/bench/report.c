@@ -111,7 +111,15 @@ tess_status tess_bench_report_table(tess_bench_report *r, const char *title, con
     return TESS_OK;
 }
 
-/* Four significant digits, never an exponent for what fits the column. */
+/* Four significant digits; counts as they are. */
+static int decimals(double value)
+{
+    double size = fabs(value);
+    if (size >= 1000 || (value == floor(value) && size >= 1))
+        return 0;
+    return size >= 100 ? 1 : size >= 10 ? 2 : 3;
+}
+
 static void print_value(FILE *out, double value)
 {
     if (!isfinite(value))
@@ -119,12 +127,7 @@ static void print_value(FILE *out, double value)
     else if (value != 0 && fabs(value) < 0.001)
         fprintf(out, " %*.2e", VALUE_WIDTH, value);
     else
-        fprintf(out, " %*.*f", VALUE_WIDTH,
-                fabs(value) >= 1000  ? 0
-                : fabs(value) >= 100 ? 1
-                : fabs(value) >= 10  ? 2
-                                     : 3,
-                value);
+        fprintf(out, " %*.*f", VALUE_WIDTH, decimals(value), value);
 }
 
 tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const double *values)
