@@ -109,9 +109,9 @@ TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *sha
 TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
 
 /* An optimizer changes master weights between these two, and writes the same values, rounded to the param dtype, into
- * tess_shard.copy where there is one: rows of a gathered copy that lasts from step to step, which the next gather then
- * finds done. Copies are there when the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has
- * them all, and only for what was gathered before. After begin without end, gathered copies are stale. Collective. */
+ * tess_shard.copy where there is one: rows of a gathered copy that is still there, which its next gather then finds
+ * done. All copies last when the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has them all;
+ * else a few. After begin without end, gathered copies are stale. Collective. */
 TESS_API tess_status tess_fsdp_update_begin(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
 

@@ -153,7 +153,7 @@ tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy);
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
-tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens those that last for writing, once nobody reads them */
+tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
 

@@ -8,11 +8,12 @@
  * A slot that nobody holds still remembers whose parameters it has: used again before it is rewritten, they need no
  * gather.
  *
- * Where every unit keeps a slot of its own, the optimizer writes it in the pass that writes the master weights, and no
- * gather follows: 2 bytes a parameter and step (bfloat16) instead of 4 + 2 a micro-batch. Where slots rotate (FULL,
- * HYBRID) the new weights have no place but a bfloat16 shard of their own: 2 bytes a parameter more to hold, written
- * once a step to save 2 of the 4 bytes that each gather reads. With two gathers a micro-batch, and lines read before
- * they are written, that is 4 bytes for 4 at one micro-batch a step: not worth the memory. */
+ * The optimizer writes what slots hold in the pass that writes the master weights, so that no gather follows: 2 bytes a
+ * parameter and step (bfloat16) instead of 4 + 2. Where slots rotate (FULL, HYBRID) those are the units that the next
+ * forward begins with, and those alone in their size class, as the embedding often is. The others would need a bfloat16
+ * shard of their own: 2 bytes a parameter more to hold, written once a step to save 2 of the 4 bytes that each gather
+ * reads. With two gathers a micro-batch, and lines read before they are written, that is 4 bytes for 4 at one
+ * micro-batch a step: not worth the memory. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
@@ -124,11 +125,10 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        if (fsdp->persistent && slot->valid) {
-            TESS_TRY(make_safe(fsdp, slot));
-            slot->updating = true;
-        }
+        slot->updating = slot->valid;
         slot->valid = false;
+        if (slot->updating)
+            TESS_TRY(make_safe(fsdp, slot));
     }
     return TESS_OK;
 }
@@ -136,7 +136,7 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 /* The other ranks have written their rows when they come to the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
-    if (fsdp->persistent && fsdp->n_shards > 1) {
+    if (fsdp->slots != NULL && fsdp->n_shards > 1) {
         uint64_t number = ++fsdp->n_issued;
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
         TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
