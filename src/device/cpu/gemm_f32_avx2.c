@@ -107,61 +107,81 @@ static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_beg
         pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
-/* Always inlined with `rows` a constant, so that the sums live in registers. */
-static inline __attribute__((always_inline)) void multiply_rows(const float *a, const float *b, int64_t k, bool add,
-                                                                float *sum, const int rows)
+static inline __m256 load_sums(const float *c, int64_t n)
 {
+    return n >= LANES ? _mm256_loadu_ps(c) : _mm256_maskload_ps(c, first(n));
+}
+
+static inline void store_sums(float *c, int64_t n, __m256 x)
+{
+    if (n >= LANES)
+        _mm256_storeu_ps(c, x);
+    else
+        _mm256_maskstore_ps(c, first(n), x);
+}
+
+/* Always inlined with `rows` a constant, and its loops unrolled, so that the sums live in
+ * registers. */
+static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
+{
+    const float *a = t->a, *b = t->b;
     __m256 s[ROWS][2];
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        s[r][0] = add ? _mm256_load_ps(sum + r * COLUMNS) : _mm256_setzero_ps();
-        s[r][1] = add ? _mm256_load_ps(sum + r * COLUMNS + LANES) : _mm256_setzero_ps();
+        float *c = t->c + r * t->ldc;
+        s[r][0] = t->add ? load_sums(c, t->columns) : _mm256_setzero_ps();
+        s[r][1] = t->add ? load_sums(c + LANES, t->columns - LANES) : _mm256_setzero_ps();
     }
-    for (int64_t p = 0; p < k; p++, a += ROWS, b += COLUMNS) {
+    for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
+        if (p % GEMM_AHEAD_STEP == 0)
+            _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
         __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + LANES);
+#pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             __m256 x = _mm256_broadcast_ss(a + r);
             s[r][0] = _mm256_fmadd_ps(x, b0, s[r][0]);
             s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
         }
     }
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        _mm256_store_ps(sum + r * COLUMNS, s[r][0]);
-        _mm256_store_ps(sum + r * COLUMNS + LANES, s[r][1]);
+        float *c = t->c + r * t->ldc;
+        store_sums(c, t->columns, s[r][0]);
+        store_sums(c + LANES, t->columns - LANES, s[r][1]);
     }
 }
 
-static void multiply(const void *a, const void *b, int64_t k, int64_t rows, int64_t columns, bool add, float *sum)
+static void multiply(const gemm_tile *t)
 {
-    (void)columns;
-    if (rows > 4)
-        multiply_rows(a, b, k, add, sum, 6);
-    else if (rows > 2)
-        multiply_rows(a, b, k, add, sum, 4);
-    else if (rows > 1)
-        multiply_rows(a, b, k, add, sum, 2);
-    else
-        multiply_rows(a, b, k, add, sum, 1);
+    switch (t->rows) {
+    case 1:
+        return multiply_rows(t, 1);
+    case 2:
+        return multiply_rows(t, 2);
+    case 3:
+        return multiply_rows(t, 3);
+    case 4:
+        return multiply_rows(t, 4);
+    case 5:
+        return multiply_rows(t, 5);
+    default:
+        return multiply_rows(t, 6);
+    }
 }
 
-static void load_c(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += LANES)
-            _mm256_store_ps(sum + r * COLUMNS + c, load(g->c, (i + r) * g->ldc + j + c, columns - c, TESS_F32));
-}
-
-static void store_c(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum)
+static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
+                   int64_t ld)
 {
     for (int64_t c = 0; c < columns; c += LANES) {
         int64_t n = columns - c < LANES ? columns - c : LANES;
         __m256 bias = g->bias != NULL ? load(g->bias, j + c, n, g->ab_dtype) : _mm256_setzero_ps();
         for (int64_t r = 0; r < rows; r++) {
             int64_t at = (i + r) * g->ldc + j + c;
-            __m256 value = _mm256_load_ps(sum + r * COLUMNS + c);
+            __m256 value = load_sums(sum + r * ld + c, n);
             if (g->bias != NULL)
                 value = _mm256_add_ps(value, bias);
             if (g->c_dtype == TESS_F32) {
-                _mm256_maskstore_ps((float *)g->c + at, first(n), value);
+                store_sums((float *)g->c + at, n, value);
             } else {
                 uint16_t part[LANES];
                 _mm_storeu_si128((__m128i *)part, bf16_from_float(value));
@@ -175,20 +195,18 @@ static const gemm_engine engine = {
     .tile_rows = ROWS,
     .tile_columns = COLUMNS,
     .k_step = 1,
-    .k_block = 256,
-    .block_rows = 32 * ROWS,
-    .packed_size = sizeof(float),
+    .k_block = 384,
+    .b_block_bytes = 384 << 10,
     .parallel_flops = 1e6,
     .pack_a = pack_a,
     .pack_b = pack_b,
     .multiply = multiply,
-    .load = load_c,
-    .store = store_c,
+    .finish = finish,
 };
 
 static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
 {
-    return tess_gemm_blocked(s, g, &engine);
+    return tess_gemm_vector(s, g, &engine);
 }
 
 void tess_kernels_avx2_gemm(tess_kernels *k)

@@ -66,63 +66,80 @@ static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_beg
         pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
-/* Always inlined with `rows` a constant, so that the sums live in registers. */
-static inline __attribute__((always_inline)) void multiply_rows(const float *a, const float *b, int64_t k, bool add,
-                                                                float *sum, const int rows)
+/* Always inlined with `rows` a constant, and its loops unrolled, so that the sums live in
+ * registers. */
+static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
+    __mmask16 left = first(t->columns), right = first(t->columns - 16);
+    __mmask16 old_left = t->add ? left : 0, old_right = t->add ? right : 0;
+    const float *a = t->a, *b = t->b;
     __m512 s[ROWS][2];
+#pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
-        s[r][0] = add ? _mm512_load_ps(sum + r * COLUMNS) : _mm512_setzero_ps();
-        s[r][1] = add ? _mm512_load_ps(sum + r * COLUMNS + 16) : _mm512_setzero_ps();
+        s[r][0] = _mm512_maskz_loadu_ps(old_left, t->c + r * t->ldc);
+        s[r][1] = _mm512_maskz_loadu_ps(old_right, t->c + r * t->ldc + 16);
     }
-    for (int64_t p = 0; p < k; p++, a += ROWS, b += COLUMNS) {
+    for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
+        if (p % GEMM_AHEAD_STEP == 0)
+            _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
         __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+#pragma GCC unroll 14
         for (int r = 0; r < rows; r++) {
             __m512 x = _mm512_set1_ps(a[r]);
             s[r][0] = _mm512_fmadd_ps(x, b0, s[r][0]);
             s[r][1] = _mm512_fmadd_ps(x, b1, s[r][1]);
         }
     }
+#pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
-        _mm512_store_ps(sum + r * COLUMNS, s[r][0]);
-        _mm512_store_ps(sum + r * COLUMNS + 16, s[r][1]);
+        _mm512_mask_storeu_ps(t->c + r * t->ldc, left, s[r][0]);
+        _mm512_mask_storeu_ps(t->c + r * t->ldc + 16, right, s[r][1]);
     }
 }
 
-static void multiply(const void *a, const void *b, int64_t k, int64_t rows, int64_t columns, bool add, float *sum)
+static void multiply(const gemm_tile *t)
 {
-    (void)columns;
-    if (rows > 10)
-        multiply_rows(a, b, k, add, sum, 14);
-    else if (rows > 7)
-        multiply_rows(a, b, k, add, sum, 10);
-    else if (rows > 4)
-        multiply_rows(a, b, k, add, sum, 7);
-    else if (rows > 2)
-        multiply_rows(a, b, k, add, sum, 4);
-    else if (rows > 1)
-        multiply_rows(a, b, k, add, sum, 2);
-    else
-        multiply_rows(a, b, k, add, sum, 1);
-}
-
-void tess_gemm_load_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sum)
-{
-    for (int64_t c = 0; c < columns; c += 16) {
-        __mmask16 mask = first(columns - c);
-        for (int64_t r = 0; r < rows; r++)
-            _mm512_store_ps(sum + r * COLUMNS + c, load(g->c, (i + r) * g->ldc + j + c, mask, TESS_F32));
+    switch (t->rows) {
+    case 1:
+        return multiply_rows(t, 1);
+    case 2:
+        return multiply_rows(t, 2);
+    case 3:
+        return multiply_rows(t, 3);
+    case 4:
+        return multiply_rows(t, 4);
+    case 5:
+        return multiply_rows(t, 5);
+    case 6:
+        return multiply_rows(t, 6);
+    case 7:
+        return multiply_rows(t, 7);
+    case 8:
+        return multiply_rows(t, 8);
+    case 9:
+        return multiply_rows(t, 9);
+    case 10:
+        return multiply_rows(t, 10);
+    case 11:
+        return multiply_rows(t, 11);
+    case 12:
+        return multiply_rows(t, 12);
+    case 13:
+        return multiply_rows(t, 13);
+    default:
+        return multiply_rows(t, 14);
     }
 }
 
-void tess_gemm_store_avx512(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum)
+static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
+                   int64_t ld)
 {
     for (int64_t c = 0; c < columns; c += 16) {
         int64_t lanes = columns - c < 16 ? columns - c : 16;
         __m512 bias = g->bias != NULL ? load(g->bias, j + c, first(lanes), g->ab_dtype) : _mm512_setzero_ps();
         for (int64_t r = 0; r < rows; r++) {
             int64_t at = (i + r) * g->ldc + j + c;
-            __m512 value = _mm512_load_ps(sum + r * COLUMNS + c);
+            __m512 value = load(sum, r * ld + c, first(lanes), TESS_F32);
             if (g->bias != NULL)
                 value = _mm512_add_ps(value, bias);
             if (g->c_dtype == TESS_F32)
@@ -137,20 +154,18 @@ static const gemm_engine engine = {
     .tile_rows = ROWS,
     .tile_columns = COLUMNS,
     .k_step = 1,
-    .k_block = 256,
-    .block_rows = 24 * ROWS,
-    .packed_size = sizeof(float),
+    .k_block = 512,
+    .b_block_bytes = 1 << 20,
     .parallel_flops = 1e6,
     .pack_a = pack_a,
     .pack_b = pack_b,
     .multiply = multiply,
-    .load = tess_gemm_load_avx512,
-    .store = tess_gemm_store_avx512,
+    .finish = finish,
 };
 
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
 {
-    return tess_gemm_blocked(s, g, &engine);
+    return tess_gemm_vector(s, g, &engine);
 }
 
 void tess_kernels_avx512_gemm(tess_kernels *k)
