@@ -138,13 +138,14 @@ static tess_status overlap(const step_result *r, tess_bench_report *report)
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER}, {"share", "%", TESS_BENCH_NEITHER}};
     const tess_step_times *t = &r->mean;
     double moving = t->phase_s[TESS_PHASE_GATHER] + t->phase_s[TESS_PHASE_REDUCE];
-    double waiting = t->phase_s[TESS_PHASE_WAIT], all = moving + waiting + t->hidden_s;
+    double waiting = t->phase_s[TESS_PHASE_WAIT], hidden = t->hidden_s > 0 ? t->hidden_s : 0;
+    double all = moving + waiting + hidden;
     const struct {
         const char *name;
         double s;
     } rows[] = {{"exposed: moving data", moving},
                 {"exposed: waiting for peers", waiting},
-                {"hidden: peers at work while a rank computed", t->hidden_s}};
+                {"hidden: waits that lockstep would have had", hidden}};
     TESS_TRY(tess_bench_report_table(report, "communication", columns, 2));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         TESS_TRY(tess_bench_report_row(report, rows[i].name,

@@ -9,7 +9,7 @@
 typedef struct tess_step_times {
     double phase_s[TESS_PHASE_COUNT];
     double total_s;
-    double hidden_s; /* peers' part of gathers and reductions that passed while this rank computed */
+    double hidden_s; /* waits for peers that passed while this rank computed: what ranks in lockstep would have had */
     double gathered_bytes, reduced_bytes; /* read and written by this rank in the two phases */
 } tess_step_times;
 

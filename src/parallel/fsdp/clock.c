@@ -1,7 +1,9 @@
 /* Clocks of communication: the phase under way, how long this rank waited for others, how much it did not have to.
  *
- * Ranks of a host read one monotonic clock. Each writes down, in memory that all read, when it came to a collective; so
- * one that has waited knows how much of it was for the last peer to come. The rest is the data on its way. */
+ * Ranks of a host read one monotonic clock. Each writes down, in memory that all read, when it came to a collective and
+ * how long it had worked until then (waits do not count); so one that has waited knows how much of it was for the last
+ * peer to come, and the rest is the data on its way. Ranks in lockstep would wait at every collective for the one that
+ * worked longest since the collective before; what they really waited is less by what was hidden. */
 #include <stdatomic.h>
 
 #include "base/os/os.h"
@@ -10,7 +12,7 @@
 enum { STAMPS = 64 }; /* a power of two above the collectives that may be in flight */
 
 struct tess_fsdp_stamp {
-    _Atomic uint64_t number, ns; /* of the collective; when this rank came to it */
+    _Atomic uint64_t number, ns, busy_ns; /* of the collective; when this rank came to it; worked until then */
 };
 
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock)
@@ -43,13 +45,29 @@ static tess_fsdp_stamp *stamp_of(const tess_fsdp *fsdp, int shard, uint64_t numb
     return &fsdp->stamps[(uint64_t)shard * STAMPS + number % STAMPS];
 }
 
+/* Of the step so far. */
+static uint64_t busy_ns(tess_phase_clock *clock)
+{
+    uint64_t sum = 0;
+    tess_phase_switch(clock, clock->phase);
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        sum += phase != TESS_PHASE_WAIT ? clock->ns[phase] : 0;
+    return sum;
+}
+
 void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number)
 {
     if (fsdp->stamps == NULL)
         return;
     tess_fsdp_stamp *stamp = stamp_of(fsdp, fsdp->shard, number);
+    atomic_store_explicit(&stamp->busy_ns, busy_ns(fsdp->clock), memory_order_relaxed);
     atomic_store_explicit(&stamp->ns, tess_os_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&stamp->number, number, memory_order_release);
+}
+
+static bool is_of(const tess_fsdp_stamp *stamp, uint64_t number)
+{
+    return atomic_load_explicit(&stamp->number, memory_order_acquire) == number;
 }
 
 /* When the last peer came; `now` for one that came so late that its stamp is not to be seen yet. */
@@ -60,12 +78,34 @@ static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t no
         const tess_fsdp_stamp *stamp = stamp_of(fsdp, r, number);
         if (r == fsdp->shard)
             continue;
-        if (atomic_load_explicit(&stamp->number, memory_order_acquire) != number)
+        if (!is_of(stamp, number))
             return now;
         uint64_t ns = atomic_load_explicit(&stamp->ns, memory_order_relaxed);
         last = ns > last ? ns : last;
     }
     return last < now ? last : now;
+}
+
+/* What a rank worked since the collective before; 0 where that is not known: the first of a step, a stamp not to be
+ * seen yet, a collective without one. */
+static uint64_t worked_before(const tess_fsdp *fsdp, int shard, uint64_t number)
+{
+    const tess_fsdp_stamp *now = stamp_of(fsdp, shard, number), *before = stamp_of(fsdp, shard, number - 1);
+    if (!is_of(now, number) || !is_of(before, number - 1))
+        return 0;
+    uint64_t to = atomic_load_explicit(&now->busy_ns, memory_order_relaxed);
+    uint64_t from = atomic_load_explicit(&before->busy_ns, memory_order_relaxed);
+    return to > from ? to - from : 0;
+}
+
+static uint64_t lockstep_wait(const tess_fsdp *fsdp, uint64_t number)
+{
+    uint64_t mine = worked_before(fsdp, fsdp->shard, number), longest = mine;
+    for (int r = 0; r < fsdp->n_shards && mine > 0; r++) {
+        uint64_t worked = worked_before(fsdp, r, number);
+        longest = worked > longest ? worked : longest;
+    }
+    return longest - mine;
 }
 
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number)
@@ -74,12 +114,8 @@ tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number)
     TESS_TRY(tess_work_wait(work, 0));
     if (fsdp->stamps == NULL)
         return TESS_OK;
-    uint64_t came = last_to_come(fsdp, number, tess_os_now_ns());
-    uint64_t issued = atomic_load_explicit(&stamp_of(fsdp, fsdp->shard, number)->ns, memory_order_relaxed);
-    uint64_t hidden_until = came < begin ? came : begin;
-    if (came > begin)
-        tess_phase_credit(fsdp->clock, TESS_PHASE_WAIT, came - begin);
-    if (hidden_until > issued)
-        fsdp->traffic.hidden_ns += hidden_until - issued;
+    uint64_t came = last_to_come(fsdp, number, tess_os_now_ns()), waited = came > begin ? came - begin : 0;
+    tess_phase_credit(fsdp->clock, TESS_PHASE_WAIT, waited);
+    fsdp->traffic.hidden_ns += (int64_t)lockstep_wait(fsdp, number) - (int64_t)waited;
     return TESS_OK;
 }

@@ -17,7 +17,7 @@ void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */
     uint64_t reduced_bytes;  /* read and written by it to sum gradients */
-    uint64_t hidden_ns;      /* that peers took to come to a gather or reduction while this rank computed */
+    int64_t hidden_ns;       /* that ranks in lockstep would have waited for peers, less what this one did wait */
 } tess_fsdp_traffic;
 
 tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);
