@@ -4,7 +4,7 @@ TEST_BUILD ?= build/test
 JOBS ?= $(shell nproc)
 TEXT = out/kjv.txt
 
-.PHONY: all run test install clean
+.PHONY: all run bench test install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -20,6 +20,13 @@ run:
 	@mkdir -p out
 	@test -s $(TEXT) || bible -f gen1:1-rev22:21 > $(TEXT)
 	@$(BUILD)/tessera train examples/kjv.yaml -n 2
+
+# What this machine can do and what Tessera makes of it, beside oneDNN, OpenBLAS and MPI: some minutes.
+bench:
+	@tools/deps bench
+	@cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTESS_TESTS=OFF >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@for bench in machine kernels comm step; do $(BUILD)/tessera bench $$bench || exit 1; done
 
 test:
 	@tools/deps test

@@ -15,7 +15,8 @@ struct tess_bench_report {
     FILE *out;
     json_t *document, *machine, *tables;
     json_t *names; /* of all rows, as an object: name -> true */
-    json_t *rows;  /* of the newest table; the document owns it */
+    json_t *table; /* the newest, once it has a row; the document owns it */
+    char title[128];
     tess_bench_column columns[TESS_BENCH_MAX_COLUMNS];
     int n_columns;
 };
@@ -79,16 +80,15 @@ static const char *better_text(tess_bench_better better)
     return better == TESS_BENCH_LOWER ? "lower" : better == TESS_BENCH_HIGHER ? "higher" : "neither";
 }
 
-static void print_head(const tess_bench_report *r, const char *title)
+static void print_head(const tess_bench_report *r)
 {
-    fprintf(r->out, "\n%-*s", NAME_WIDTH, title);
+    fprintf(r->out, "\n%-*s", NAME_WIDTH, r->title);
     for (int i = 0; i < r->n_columns; i++)
         fprintf(r->out, " %*s", VALUE_WIDTH, r->columns[i].key);
     fprintf(r->out, "\n%-*s", NAME_WIDTH, "");
     for (int i = 0; i < r->n_columns; i++)
         fprintf(r->out, " %*s", VALUE_WIDTH, r->columns[i].unit);
     fputc('\n', r->out);
-    fflush(r->out);
 }
 
 tess_status tess_bench_report_table(tess_bench_report *r, const char *title, const tess_bench_column *columns,
@@ -96,18 +96,26 @@ tess_status tess_bench_report_table(tess_bench_report *r, const char *title, con
 {
     TESS_CHECK(n_columns >= 1 && n_columns <= TESS_BENCH_MAX_COLUMNS, TESS_E_INTERNAL,
                "bench report: table '%s' has %d columns; at most %d fit", title, n_columns, TESS_BENCH_MAX_COLUMNS);
-    json_t *list = json_array(), *rows = json_array();
-    for (int i = 0; i < n_columns; i++) {
-        r->columns[i] = columns[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", columns[i].key, "unit", columns[i].unit,
-                                              "better", better_text(columns[i].better)));
-    }
+    memcpy(r->columns, columns, sizeof(columns[0]) * (size_t)n_columns);
     r->n_columns = n_columns;
-    r->rows = rows;
-    json_t *table = json_pack("{s:s, s:o, s:o}", "title", title, "columns", list, "rows", rows);
-    if (json_array_append_new(r->tables, table) != 0)
+    snprintf(r->title, sizeof(r->title), "%s", title);
+    r->table = NULL;
+    return TESS_OK;
+}
+
+/* Before the table's first row. */
+static tess_status begin_table(tess_bench_report *r)
+{
+    json_t *columns = json_array();
+    for (int i = 0; i < r->n_columns; i++)
+        json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "key", r->columns[i].key, "unit",
+                                                 r->columns[i].unit, "better", better_text(r->columns[i].better)));
+    r->table = json_pack("{s:s, s:o, s:[]}", "title", r->title, "columns", columns, "rows");
+    if (json_array_append_new(r->tables, r->table) != 0) {
+        r->table = NULL;
         return no_memory();
-    print_head(r, title);
+    }
+    print_head(r);
     return TESS_OK;
 }
 
@@ -135,6 +143,8 @@ tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const 
     TESS_CHECK(r->n_columns > 0, TESS_E_INTERNAL, "bench report: row '%s' comes before any table", name);
     TESS_CHECK(json_object_get(r->names, name) == NULL, TESS_E_INTERNAL, "bench report: two rows are called '%s'",
                name);
+    if (r->table == NULL)
+        TESS_TRY(begin_table(r));
     json_t *row = json_pack("{s:s}", "name", name);
     fprintf(r->out, "%-*s", NAME_WIDTH, name);
     for (int i = 0; i < r->n_columns; i++) {
@@ -143,9 +153,15 @@ tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const 
     }
     fputc('\n', r->out);
     fflush(r->out);
-    if (json_object_set_new(r->names, name, json_true()) != 0 || json_array_append_new(r->rows, row) != 0)
+    if (json_object_set_new(r->names, name, json_true()) != 0 ||
+        json_array_append_new(json_object_get(r->table, "rows"), row) != 0)
         return no_memory();
     return TESS_OK;
+}
+
+int tess_bench_report_rows(const tess_bench_report *r)
+{
+    return (int)json_object_size(r->names);
 }
 
 const json_t *tess_bench_report_json(const tess_bench_report *r)

@@ -30,13 +30,16 @@ void tess_bench_report_destroy(tess_bench_report **report);
 tess_status tess_bench_report_fact(tess_bench_report *report, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Starts a table: rows that follow have these columns. */
+/* Starts a table: rows that follow have these columns. It shows once it has a row. The texts of
+ * `columns` are borrowed until the next table. */
 tess_status tess_bench_report_table(tess_bench_report *report, const char *title, const tess_bench_column *columns,
                                     int n_columns);
 
 /* A row of the newest table: values[i] belongs to column i, NAN where there is none. `name` is unique in the report: it
  * is the key by which runs are compared. */
 tess_status tess_bench_report_row(tess_bench_report *report, const char *name, const double *values);
+
+int tess_bench_report_rows(const tess_bench_report *report); /* of all tables */
 
 /* The document: {"tessera", "bench", "date", "machine": {fact: text}, "tables": [{"title", "columns": [{"key", "unit",
  * "better"}], "rows": [{"name", key: number or null ...}]}]}. Borrowed from the report. */

@@ -75,6 +75,8 @@ static tess_status measure(tess_mem *mem, const tess_bench *bench, const flag_se
     tess_status status = tess_bench_machine_facts(report, options.common.table);
     if (status == TESS_OK)
         status = bench->run(mem, &options, report);
+    if (status == TESS_OK && tess_bench_report_rows(report) == 0)
+        status = TESS_FAIL(TESS_E_INVALID, "--filter '%s': no row's name contains it", options.common.filter);
     if (status == TESS_OK && json != NULL)
         status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
     if (status == TESS_OK && old != NULL)
@@ -119,6 +121,19 @@ static void print_help(FILE *out)
     fputs("\ntessera bench NAME --help lists its options.\n", out);
 }
 
+static void complain(const char *name)
+{
+    enum { MOST = 16 };
+    const char *names[MOST];
+    int n;
+    const tess_bench *const *benches = tess_bench_list(&n);
+    for (int i = 0; i < n && i < MOST; i++)
+        names[i] = benches[i]->name;
+    const char *nearest = tess_options_nearest(name, names, n < MOST ? n : MOST);
+    fprintf(stderr, "tessera: no bench '%.60s'%s%s%s\n", name, nearest != NULL ? ": did you mean '" : "",
+            nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
 static int run(int argc, char **argv)
 {
     int n;
@@ -131,7 +146,7 @@ static int run(int argc, char **argv)
         if (strcmp(argv[1], benches[i]->name) == 0)
             return run_bench(argc - 1, argv + 1, benches[i]);
     if (argc > 1)
-        fprintf(stderr, "tessera: no bench '%s'\n", argv[1]);
+        complain(argv[1]);
     print_help(stderr);
     return CLI_BAD_INPUT;
 }

@@ -1,0 +1,150 @@
+/* Medians, races and limits; the peers compute the product that we compute. */
+#include <math.h>
+#include <time.h>
+
+#include "bench/memory.h"
+#include "bench/peers.h"
+#include "bench/race.h"
+#include "device/bf16.h"
+#include "device/stream.h"
+#include "support/test.h"
+
+static void medians_are_of_the_sorted_samples(void)
+{
+    tess_bench_samples s = {0};
+    EXPECT(isnan(tess_bench_samples_median(&s)) && isnan(tess_bench_samples_min(&s)));
+    tess_bench_samples_add(&s, 5);
+    tess_bench_samples_add(&s, 1);
+    EXPECT(tess_bench_samples_median(&s) == 3);
+    tess_bench_samples_add(&s, 2);
+    EXPECT(tess_bench_samples_median(&s) == 2);
+    EXPECT(tess_bench_samples_min(&s) == 1 && tess_bench_samples_max(&s) == 5);
+}
+
+static tess_status sleep_for(void *self)
+{
+    nanosleep(&(struct timespec){.tv_nsec = *(long *)self}, NULL);
+    return TESS_OK;
+}
+
+static double thousand(void *self)
+{
+    (void)self;
+    return 1000;
+}
+
+static tess_status break_down(void *self)
+{
+    (void)self;
+    return TESS_FAIL(TESS_E_NOMEM, "broken");
+}
+
+static void a_race_gives_ratios_and_the_share_of_the_limit(void)
+{
+    long ours = 3000000, theirs = 9000000;
+    tess_bench_race race = {.n_sides = 2, .limit = thousand, .rounds = 3, .budget_s = 10};
+    race.side[0] = (tess_bench_side){sleep_for, &ours};
+    race.side[1] = (tess_bench_side){sleep_for, &theirs};
+    EXPECT_OK(tess_bench_race_run(&race));
+    EXPECT_INT(race.n_rounds, 3);
+    double ratio = tess_bench_race_ratio(&race, 1), seconds = tess_bench_race_median_s(&race, 0);
+    EXPECT(ratio > 1.2 && ratio < 3.5);
+    EXPECT(seconds >= 0.003 && seconds < 0.1);
+    /* 3 units in 3 ms are at most 1000 a second. */
+    double share = tess_bench_race_share(&race, 3);
+    EXPECT(share <= 1 && share > 0.03);
+}
+
+static void a_race_keeps_to_its_budget_and_reports_failures(void)
+{
+    long ours = 20000000;
+    tess_bench_race race = {.n_sides = 1, .limit = thousand, .rounds = 50, .budget_s = 0.001};
+    race.side[0] = (tess_bench_side){sleep_for, &ours};
+    EXPECT_OK(tess_bench_race_run(&race));
+    EXPECT_INT(race.n_rounds, 1);
+    race.side[0].run = break_down;
+    EXPECT_FAILS(tess_bench_race_run(&race), TESS_E_NOMEM, "broken");
+}
+
+static void every_traffic_has_a_rate_and_moves_its_data(void)
+{
+    tess_bench_arrays *arrays;
+    EXPECT_OK(tess_bench_arrays_create(test_mem(), 2, 1 << 20, &arrays));
+    for (int i = 0; i < TESS_BENCH_TRAFFIC_COUNT; i++)
+        EXPECT(tess_bench_traffic_rate(arrays, (tess_bench_traffic)i) > 1e6);
+    for (int64_t i = 0; i < arrays->n; i++) /* of the last triad: 1 + 3 * 2 */
+        EXPECT(arrays->c[i] == 7);
+    tess_bench_traffic_rate(arrays, TESS_BENCH_COPY);
+    for (int64_t i = 0; i < arrays->n; i++)
+        EXPECT(arrays->c[i] == 1);
+    EXPECT(tess_bench_cache_read_rate(arrays, 1 << 15, 1e-4) > 1e6);
+    EXPECT(tess_bench_touch_rate(arrays->threads, 4 << 20, false) > 1e6);
+    tess_bench_arrays_destroy(&arrays);
+}
+
+enum { M = 19, N = 37, K = 29 };
+
+/* One product by a peer and by the reference; operands are small integers, so that every order gives the same sum.
+ * False when the peer does not offer it. */
+static bool compare_with_peer(tess_stream *stream, const tess_bench_peer *peer, tess_gemm g, const float *a,
+                              const float *b)
+{
+    static float ours[M * N], theirs[M * N];
+    static uint16_t a16[M * K], b16[N * K];
+    for (int i = 0; i < M * K; i++)
+        a16[i] = tess_float_to_bf16(a[i]);
+    for (int i = 0; i < N * K; i++)
+        b16[i] = tess_float_to_bf16(b[i]);
+    g.a = g.ab_dtype == TESS_BF16 ? (const void *)a16 : a;
+    g.b = g.ab_dtype == TESS_BF16 ? (const void *)b16 : b;
+    memset(theirs, 0, sizeof(theirs));
+    g.c = theirs;
+    tess_bench_product *product = peer->prepare(&g);
+    if (product == NULL)
+        return false;
+    EXPECT(peer->run(product));
+    peer->release(product);
+    g.c = ours;
+    EXPECT_OK(stream->kernels->gemm(stream, &g));
+    EXPECT_SAME(theirs, ours, M * N);
+    return true;
+}
+
+static void peers_compute_the_same_products(void)
+{
+    float a[M * K], b[N * K];
+    tess_stream *stream;
+    const tess_bench_peers *peers = tess_bench_peers_open("amx");
+    if (peers == NULL) { /* built where the libraries are */
+        puts("no plug-in");
+        return;
+    }
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < N * K; i++)
+        b[i] = (float)(i % 5 - 2);
+    EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &stream));
+    peers->set_threads(2);
+    for (int i = 0; peers->peers[i] != NULL; i++) {
+        int n_offered = 0;
+        for (int kind = 0; kind < 8; kind++) {
+            tess_gemm g = {
+                .m = M, .n = N, .k = K, .ldc = N, .trans_a = kind & 1, .trans_b = kind & 2, .c_dtype = TESS_F32};
+            g.lda = g.trans_a ? M : K;
+            g.ldb = g.trans_b ? K : N;
+            g.ab_dtype = kind & 4 ? TESS_BF16 : TESS_F32;
+            n_offered += compare_with_peer(stream, peers->peers[i], g, a, b);
+        }
+        EXPECT(n_offered >= 4);
+    }
+    tess_stream_destroy(&stream);
+}
+
+static const test_case cases[] = {
+    {"medians_are_of_the_sorted_samples", medians_are_of_the_sorted_samples, 0, 0},
+    {"a_race_gives_ratios_and_the_share_of_the_limit", a_race_gives_ratios_and_the_share_of_the_limit, 0, 0},
+    {"a_race_keeps_to_its_budget_and_reports_failures", a_race_keeps_to_its_budget_and_reports_failures, 0, 0},
+    {"every_traffic_has_a_rate_and_moves_its_data", every_traffic_has_a_rate_and_moves_its_data, 0, 0},
+    {"peers_compute_the_same_products", peers_compute_the_same_products, 0, 0},
+};
+TEST_MAIN(cases)
