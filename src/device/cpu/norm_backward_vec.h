@@ -47,8 +47,7 @@ TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
     pair dh = p_mul(dy, p_get(r->grad->w, i, n, r->dtype));
     if (r->layer)
         dh = p_minus(dh, r->mean_one);
-    pair along = p_scale(xhat, r->mean_xhat);
-    pair dx = p_scale((pair){v_sub(dh.a, along.a), v_sub(dh.b, along.b)}, r->rstd);
+    pair dx = p_scale(p_sub(dh, p_scale(xhat, r->mean_xhat)), r->rstd);
     if (r->grad->dresidual != NULL)
         dx = p_add(dx, p_get(r->grad->dresidual, r->offset + i, n, r->dtype));
     p_put(r->grad->dx, r->offset + i, dx, n, r->dtype);

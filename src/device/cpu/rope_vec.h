@@ -13,26 +13,27 @@ typedef struct rotation {
     tess_dtype dtype;
 } rotation;
 
-TESS_INLINE void rope_pairs(const rotation *a, int64_t head, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
+/* Elements i .. i+n of both halves of all heads of the row at `row`: an angle is loaded once for all heads. */
+TESS_INLINE void rope_heads(const rotation *a, int64_t row, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
 {
-    vec x = v_get(a->x, head + i, n, dtype), y = v_get(a->x, head + a->half + i, n, dtype);
-    vec c = v_load(a->cos_table + angle + i, n), s = v_load(a->sin_table + angle + i, n);
-    vec xc = v_mul(x, c), ys = v_mul(y, s), yc = v_mul(y, c), xs = v_mul(x, s);
-    v_put(a->x, head + i, a->inverse ? v_add(xc, ys) : v_sub(xc, ys), n, dtype);
-    v_put(a->x, head + a->half + i, a->inverse ? v_sub(yc, xs) : v_add(yc, xs), n, dtype);
+    pair c = p_get_floats(a->cos_table + angle + i, n, dtype), s = p_get_floats(a->sin_table + angle + i, n, dtype);
+    s = p_scale(s, a->inverse ? -1.0f : 1.0f);
+    for (int64_t head = row + i; head < row + a->n_heads * a->D; head += a->D) {
+        pair x = p_get(a->x, head, n, dtype), y = p_get(a->x, head + a->half, n, dtype);
+        p_put(a->x, head, p_sub(p_mul(x, c), p_mul(y, s)), n, dtype);
+        p_put(a->x, head + a->half, p_add(p_mul(y, c), p_mul(x, s)), n, dtype);
+    }
 }
 
-TESS_INLINE void rope_rows(const rotation *a, int64_t begin, int64_t end, tess_dtype dtype)
+TESS_INLINE void rope_rows(const rotation *context, int64_t begin, int64_t end, tess_dtype dtype)
 {
+    const rotation a = *context; /* on the stack: the stores cannot alias it */
     for (int64_t t = begin; t < end; t++) {
-        int64_t angle = a->pos[t] * a->half;
-        for (int64_t head = t * a->stride; head < t * a->stride + a->n_heads * a->D; head += a->D) {
-            int64_t i = 0;
-            for (; i + 16 <= a->half; i += 16)
-                rope_pairs(a, head, angle, i, 16, dtype);
-            if (i < a->half)
-                rope_pairs(a, head, angle, i, a->half - i, dtype);
-        }
+        int64_t row = t * a.stride, angle = a.pos[t] * a.half, i = 0;
+        for (; i + TESS_PAIR <= a.half; i += TESS_PAIR)
+            rope_heads(&a, row, angle, i, TESS_PAIR, dtype);
+        if (i < a.half)
+            rope_heads(&a, row, angle, i, a.half - i, dtype);
     }
 }
 

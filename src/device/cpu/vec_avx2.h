@@ -270,6 +270,20 @@ static inline void v_join(vec even, vec odd, vec *first, vec *last)
     *last = join_8(even.hi, odd.hi);
 }
 
+/* shuffle picks from both halves by 128 bits; 0xd8 puts them in order. */
+static inline __m256 split_8(__m256 picked)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(picked), 0xd8));
+}
+
+static inline void v_split(vec first, vec last, vec *even, vec *odd)
+{
+    *even =
+        (vec){split_8(_mm256_shuffle_ps(first.lo, first.hi, 0x88)), split_8(_mm256_shuffle_ps(last.lo, last.hi, 0x88))};
+    *odd =
+        (vec){split_8(_mm256_shuffle_ps(first.lo, first.hi, 0xdd)), split_8(_mm256_shuffle_ps(last.lo, last.hi, 0xdd))};
+}
+
 static inline vec v_load_f16(const uint16_t *p, int64_t n)
 {
     __m256i a = v_load_u16(p, n);

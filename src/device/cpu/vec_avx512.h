@@ -233,6 +233,14 @@ static inline void v_join(vec even, vec odd, vec *first, vec *last)
     *last = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd);
 }
 
+/* The way back. */
+static inline void v_split(vec first, vec last, vec *even, vec *odd)
+{
+    const __m512i low = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *even = _mm512_permutex2var_ps(first, low, last);
+    *odd = _mm512_permutex2var_ps(first, _mm512_add_epi32(low, _mm512_set1_epi32(1)), last);
+}
+
 static inline vec v_load_f16(const uint16_t *p, int64_t n)
 {
     return _mm512_cvtph_ps(v_load_u16(p, n));

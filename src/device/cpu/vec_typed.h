@@ -68,6 +68,15 @@ TESS_INLINE void p_put(void *x, int64_t i, pair value, int64_t n, tess_dtype dty
     }
 }
 
+/* n floats into the lanes of `dtype`. */
+TESS_INLINE pair p_get_floats(const float *x, int64_t n, tess_dtype dtype)
+{
+    pair p = p_get(x, 0, n, TESS_F32);
+    if (dtype != TESS_F32)
+        v_split(p.a, p.b, &p.a, &p.b);
+    return p;
+}
+
 /* To float32, in order, from the lanes of `dtype`. */
 TESS_INLINE void p_put_floats(float *x, pair value, int64_t n, tess_dtype dtype)
 {
@@ -79,6 +88,11 @@ TESS_INLINE void p_put_floats(float *x, pair value, int64_t n, tess_dtype dtype)
 TESS_INLINE pair p_add(pair x, pair y)
 {
     return (pair){v_add(x.a, y.a), v_add(x.b, y.b)};
+}
+
+TESS_INLINE pair p_sub(pair x, pair y)
+{
+    return (pair){v_sub(x.a, y.a), v_sub(x.b, y.b)};
 }
 
 TESS_INLINE pair p_mul(pair x, pair y)
