@@ -1,39 +1,46 @@
 /* The walk over C. Threads own tiles of C; K runs inside a tile, ascending, in parts that only decide where a tile's
  * float32 sums rest in between, so neither sizes nor threads change a bit.
  *
- *   for each slab of columns (its packed B fits the last-level cache; packed once, by all threads)
- *     for each block of rows, for each run of columns of this thread
- *       for each stretch of K (of A, a block by a stretch is packed and stays in L2)
+ *   for each slab of columns, for each stretch of K
+ *     pack that part of B, all threads together (it fits the last-level cache)
+ *     for each group of rows: when A is stored (k,m), pack that part of A likewise
+ *       for each block of rows (of packed A, a block by a stretch stays in L2)
  *         for each panel of B, for each part of the stretch (L1), for each panel of A: one tile
  *
  * When one block holds all rows nothing of B is met twice: each thread packs a few panels of its own at a time. */
 #include "device/cpu/gemm_amx_impl.h"
 
-enum { LINE = 64, STREAM_BYTES = 1 << 20, SLAB_BYTES = 8 << 20, OWN_BYTES = 512 << 10, REST_BYTES = 1 << 20 };
-enum { BLOCK_BYTES = 1 << 20, MOST_ROWS = 512, STRETCH = 4096, PART_STEPS = 16 };
+enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
+enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 1 << 20 };
+enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2 };
 static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
 
 typedef struct plan {
     const tess_gemm *g;
-    int64_t steps, n_stretches, stretch; /* steps of k: all, of a stretch */
-    int64_t block_panels, n_blocks;      /* panels of A in a block of rows */
-    int64_t slab_begin, slab_panels;     /* panels of B in the present slab */
-    int64_t run_panels;                  /* panels of B a thread takes at a time */
-    bool shared;                         /* B is packed before, for all */
-    bool streamed;                       /* see gemm_chores */
-    uint16_t *slab;                      /* packed B */
-    char *work;                          /* of all workers, each: */
-    size_t a_bytes, b_bytes, work_bytes; /* packed A, packed B when not shared, sums */
+    bool shared;   /* B is packed before, for all */
+    bool streamed; /* see gemm_chores */
+    int64_t steps, stretch, block_panels;
+    int64_t n_panels_a, n_panels_b;
+    int64_t slab_most, group_most, run_most; /* panels */
+    /* Where the walk is: */
+    int64_t k_step, k_steps; /* the stretch */
+    bool first, last;        /* of the stretches */
+    int64_t slab_begin, slab_panels, group_begin, group_panels;
+    /* Sums between stretches: C itself when it is float32, else a scratch matrix of the slab's whole tiles. */
+    float *sums;
+    int64_t sums_ld, sums_column;
+    uint16_t *slab, *group;     /* packed B; packed A when it is stored (k,m) */
+    char *work;                 /* of all workers, each: */
+    size_t a_bytes, work_bytes; /* packed A, and with packed B, tiles and a bias */
 } plan;
 
-/* One worker at one block of rows. */
+/* One worker. */
 typedef struct share {
     const plan *p;
-    int64_t row, rows, panels; /* of A */
-    uint16_t *a, *b;
-    float *bias;  /* (32) of the present panel */
-    float *live;  /* (panels) tiles between the parts of a stretch and on their way to C */
-    float *rests; /* (run_panels, panels) tiles between stretches */
+    int64_t block, panels;   /* panels of A: the block's first, and how many */
+    const uint16_t *a;       /* packed */
+    uint16_t *own_a, *own_b; /* where it packs */
+    float *bias, *live;      /* (32); (panels) tiles between the parts of a stretch and on their way to C */
     gemm_chores chores;
 } share;
 
@@ -42,157 +49,185 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static int64_t divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-static size_t round_bytes(size_t bytes)
+typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel);
+
+/* Panels [begin, end) of an operand of `width` rows (columns), over the present stretch. Where a panel's k are far
+ * apart in memory, k goes outside, so that neighbouring panels share its pages. */
+static void pack(const plan *p, pack_fn fn, bool k_outside, int64_t width, int64_t begin, int64_t end, uint16_t *to)
 {
-    return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
+    int64_t chunk = k_outside ? PACK_STEPS : max64(p->k_steps, 1);
+    for (int64_t step = 0; step < p->k_steps; step += chunk) {
+        int64_t k = (p->k_step + step) * GEMM_STEP, n_k = min64(chunk, p->k_steps - step) * GEMM_STEP;
+        for (int64_t panel = begin; panel < end; panel++)
+            fn(p->g, panel * GEMM_SPAN, min64(GEMM_SPAN, width - panel * GEMM_SPAN), k, min64(n_k, p->g->k - k),
+               to + ((panel - begin) * p->k_steps + step) * GEMM_STEP_ELEMENTS);
+    }
 }
 
-/* Panels [begin, end) of B, counted from the slab's first. Where a panel's k are far apart in memory, k goes outside,
- * so that neighbouring panels share its pages. */
-static void pack_panels(const plan *p, int64_t begin, int64_t end, uint16_t *to)
+static void pack_b(const plan *p, int64_t begin, int64_t end, uint16_t *to)
 {
-    const tess_gemm *g = p->g;
-    int64_t chunk = g->trans_b ? g->k : 2 * GEMM_STEP;
-    for (int64_t k = 0; k < g->k; k += chunk) {
-        for (int64_t panel = begin; panel < end; panel++) {
-            int64_t j = (p->slab_begin + panel) * GEMM_SPAN;
-            tess_gemm_pack_b_amx(g, j, min64(GEMM_SPAN, g->n - j), k, min64(chunk, g->k - k),
-                                 to + ((panel - begin) * p->steps + k / GEMM_STEP) * GEMM_STEP_ELEMENTS);
-        }
-    }
+    pack(p, tess_gemm_pack_b_amx, !p->g->trans_b, p->g->n, p->slab_begin + begin, p->slab_begin + end, to);
 }
 
 static void pack_slab(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const plan *p = context;
-    pack_panels(p, begin, end, p->slab + begin * p->steps * GEMM_STEP_ELEMENTS);
+    pack_b(p, begin, end, p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
-static void pack_block(const share *s, int64_t first_step, int64_t steps)
+static void pack_group(void *context, int64_t begin, int64_t end, int worker)
 {
-    const tess_gemm *g = s->p->g;
-    int64_t chunk = g->trans_a ? 2 : steps, end = min64(g->k, (first_step + steps) * GEMM_STEP);
-    for (int64_t step = 0; step < steps; step += chunk)
-        for (int64_t t = 0; t < s->panels; t++) {
-            int64_t i = t * GEMM_SPAN, k = (first_step + step) * GEMM_STEP;
-            tess_gemm_pack_a_amx(g, s->row + i, min64(GEMM_SPAN, s->rows - i), k, min64(chunk * GEMM_STEP, end - k),
-                                 s->a + (t * steps + step) * GEMM_STEP_ELEMENTS);
-        }
+    (void)worker;
+    const plan *p = context;
+    pack(p, tess_gemm_pack_a_amx, true, p->g->m, p->group_begin + begin, p->group_begin + end,
+         p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
-/* Where the sums of a tile are while K is not at its end. */
+/* A tile of C, and where its sums are while K is not at its end. */
 typedef struct tile_place {
     int64_t i, j, rows, columns;
-    bool direct; /* sums go to and from C itself */
-    gemm_sums c, live, rest;
+    bool whole; /* sums may go to and from `sums` as they are */
+    gemm_sums sums, live;
 } tile_place;
 
-static tile_place place_of(const share *s, int64_t panel_in_run, int64_t panel, int64_t t)
+static tile_place place_of(const share *s, int64_t panel, int64_t t)
 {
-    const tess_gemm *g = s->p->g;
-    tile_place x = {.i = s->row + t * GEMM_SPAN, .j = (s->p->slab_begin + panel) * GEMM_SPAN};
-    x.rows = min64(GEMM_SPAN, s->rows - t * GEMM_SPAN);
+    const plan *p = s->p;
+    const tess_gemm *g = p->g;
+    tile_place x = {.i = (s->block + t) * GEMM_SPAN, .j = panel * GEMM_SPAN};
+    x.rows = min64(GEMM_SPAN, g->m - x.i);
     x.columns = min64(GEMM_SPAN, g->n - x.j);
-    x.direct = g->c_dtype == TESS_F32 && x.columns == GEMM_SPAN && x.rows % GEMM_TILE == 0;
-    x.c = (gemm_sums){(float *)g->c + x.i * g->ldc + x.j, g->ldc};
+    x.whole = g->c_dtype != TESS_F32 || (x.columns == GEMM_SPAN && x.rows % GEMM_TILE == 0);
+    x.sums = (gemm_sums){p->sums + x.i * p->sums_ld + x.j - p->sums_column, p->sums_ld};
     x.live = (gemm_sums){s->live + t * GEMM_SUMS, GEMM_SPAN};
-    x.rest = x.c;
-    if (!x.direct)
-        x.rest = (gemm_sums){s->rests + (panel_in_run * s->panels + t) * GEMM_SUMS, GEMM_SPAN};
     return x;
 }
 
+/* Which tile of a run: panel of B (up to `end`), part of the stretch, panel of A in the block. */
+typedef struct tile_walk {
+    int64_t panel, end, part, n_parts, t;
+} tile_walk;
+
+/* Sums that are complete go to C as it is; those of a stretch before the last to float32. */
 static void plan_writing(share *s, const tile_place *x)
 {
     const tess_gemm *g = s->p->g;
     size_t size = tess_dtype_size(g->c_dtype);
-    gemm_chores *w = &s->chores;
-    w->sums = x->live.at;
-    w->bias = g->bias != NULL ? s->bias : NULL;
-    w->c = (char *)g->c + (size_t)(x->i * g->ldc + x->j) * size;
-    w->c_stride = g->ldc * (int64_t)size;
-    w->n_rows = x->rows;
-    w->columns = tess_gemm_columns(x->columns);
-    w->end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32;
-    w->streamed = s->p->streamed && x->columns == GEMM_SPAN;
+    s->chores.sums = x->live.at;
+    s->chores.bias = g->bias != NULL && s->p->last ? s->bias : NULL;
+    s->chores.c = (char *)g->c + (size_t)(x->i * g->ldc + x->j) * size;
+    s->chores.c_stride = g->ldc * (int64_t)size;
+    s->chores.n_rows = x->rows;
+    s->chores.columns = tess_gemm_columns(x->columns);
+    s->chores.end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32;
+    s->chores.streamed = s->p->streamed && x->columns == GEMM_SPAN;
 }
 
-/* Lines of C that are written or added to through the caches. */
-static void ask_for_c(share *s, const tile_place *x, bool first)
+/* Rows that the next tile adds to, or that this one writes through the caches. */
+static void ask_for_rows(share *s, const void *at, int64_t stride_bytes, int64_t n)
 {
-    const tess_gemm *g = s->p->g;
-    if (s->p->streamed && !(first && g->accumulate))
-        return;
-    size_t size = tess_dtype_size(g->c_dtype);
-    s->chores.rows_ahead = (const char *)g->c + (size_t)(x->i * g->ldc + x->j) * size;
-    s->chores.rows_ahead_stride = g->ldc * (int64_t)size;
-    s->chores.n_rows_ahead = x->rows;
+    s->chores.rows_ahead = at;
+    s->chores.rows_ahead_stride = stride_bytes;
+    s->chores.n_rows_ahead = n;
 }
 
-typedef struct stretch {
-    int64_t first_step, steps, n_parts;
-    bool first, last;
-} stretch;
-
-static void one_tile(share *s, const stretch *k, int64_t part, const tile_place *x, int64_t t, const uint16_t *b)
-{
-    const tess_gemm *g = s->p->g;
-    int64_t begin = k->steps * part / k->n_parts, steps = k->steps * (part + 1) / k->n_parts - begin;
-    bool enters = part == 0, leaves = part == k->n_parts - 1, starts = enters && k->first, ends = leaves && k->last;
-    gemm_sums from = !enters ? x->live : !k->first ? x->rest : (gemm_sums){NULL, 0};
-    gemm_sums to = leaves && !k->last ? x->rest : x->live;
-    if (starts && g->accumulate && x->direct) {
-        from = x->c;
-    } else if (starts && g->accumulate) {
-        tess_gemm_finish_amx(&s->chores);
-        tess_gemm_load_sums_amx(g, x->i, x->j, x->rows, x->columns, x->live.at);
-        from = x->live;
-    }
-    bool in_place = ends && x->direct && g->bias == NULL && !(s->p->streamed && !g->accumulate && k->first);
-    if (in_place)
-        to = x->c;
-
-    int64_t lines = steps * GEMM_STEP_ELEMENTS * (int64_t)sizeof(uint16_t) / LINE;
-    s->chores.ahead = (const char *)(b + steps * GEMM_STEP_ELEMENTS) + lines * t / s->panels * LINE;
-    s->chores.n_ahead = s->p->shared ? lines * (t + 1) / s->panels - lines * t / s->panels : 0;
-    if (ends)
-        ask_for_c(s, x, k->first);
-    tess_gemm_tile_amx(s->a + (t * k->steps + begin) * GEMM_STEP_ELEMENTS, b, steps, x->rows, from, to, &s->chores);
-    if (ends && !in_place)
-        plan_writing(s, x);
-}
-
-/* Panels [begin, end) of the slab, a run. `a_packed` says that A's only stretch is there. */
-static void multiply_run(share *s, int64_t begin, int64_t end, bool a_packed)
+static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool adds)
 {
     const plan *p = s->p;
-    const uint16_t *packed = p->shared ? p->slab + begin * p->steps * GEMM_STEP_ELEMENTS : s->b;
-    if (!p->shared)
-        pack_panels(p, begin, end, s->b);
-    for (int64_t n = 0; n < p->n_stretches; n++) {
-        stretch k = {.first_step = n * p->stretch, .first = n == 0, .last = n == p->n_stretches - 1};
-        k.steps = p->g->k > 0 ? min64(p->stretch, p->steps - k.first_step) : 0;
-        k.n_parts = k.steps > 0 ? divide_up(k.steps, PART_STEPS) : 1;
-        if (!a_packed)
-            pack_block(s, k.first_step, k.steps);
-        for (int64_t panel = begin; panel < end; panel++) {
-            const uint16_t *b = packed + ((panel - begin) * p->steps + k.first_step) * GEMM_STEP_ELEMENTS;
-            for (int64_t part = 0; part < k.n_parts; part++)
-                for (int64_t t = 0; t < s->panels; t++) {
-                    tile_place x = place_of(s, panel - begin, panel, t);
-                    one_tile(s, &k, part, &x, t, b + k.steps * part / k.n_parts * GEMM_STEP_ELEMENTS);
-                    if (t == 0 && part == k.n_parts - 1 && p->g->bias != NULL)
-                        tess_gemm_load_bias_amx(p->g, x.j, x.columns, s->bias);
-                }
-        }
+    int64_t panel = w->panel, t = w->t + 1;
+    if (t == s->panels) {
+        t = 0;
+        panel++;
     }
+    bool next_enters = w->part == 0 ? t > 0 : t == 0 && w->part == w->n_parts - 1;
+    if (w->n_parts == 1)
+        next_enters = true;
+    if (adds && next_enters && panel < w->end) {
+        tile_place next = place_of(s, panel, t);
+        ask_for_rows(s, next.sums.at, next.sums.stride * (int64_t)sizeof(float), next.rows);
+    } else if (!adds && w->part == w->n_parts - 1 && !p->last) {
+        ask_for_rows(s, x->sums.at, x->sums.stride * (int64_t)sizeof(float), x->rows);
+    } else if (!adds && w->part == w->n_parts - 1 && !p->streamed) {
+        size_t size = tess_dtype_size(p->g->c_dtype);
+        ask_for_rows(s, (char *)p->g->c + (size_t)(x->i * p->g->ldc + x->j) * size, p->g->ldc * (int64_t)size, x->rows);
+    }
+}
+
+/* b: the stretch of the walk's panel. */
+static void one_tile(share *s, const tile_walk *w, const uint16_t *b)
+{
+    const plan *p = s->p;
+    int64_t panel = w->panel, t = w->t, part = w->part, n_parts = w->n_parts;
+    int64_t begin = p->k_steps * part / n_parts, steps = p->k_steps * (part + 1) / n_parts - begin;
+    bool enters = part == 0, leaves = part == n_parts - 1, adds = !p->first || p->g->accumulate;
+    tile_place x = place_of(s, panel, t);
+    gemm_sums from = x.live, to = x.live;
+    if (enters && !adds) {
+        from.at = NULL;
+    } else if (enters && x.whole) {
+        from = x.sums;
+    } else if (enters) {
+        tess_gemm_finish_amx(&s->chores);
+        tess_gemm_load_sums_amx(p->g, x.i, x.j, x.rows, x.columns, x.live.at);
+    }
+    bool ends_in_c = p->last && (p->g->c_dtype != TESS_F32 || p->g->bias != NULL);
+    bool in_place = leaves && x.whole && !ends_in_c && (adds || !p->last || !p->streamed);
+    if (in_place)
+        to = x.sums;
+
+    b += begin * GEMM_STEP_ELEMENTS;
+    int64_t lines = steps * PANEL_STEP_BYTES / LINE;
+    s->chores.ahead = (const char *)(b + steps * GEMM_STEP_ELEMENTS) + lines * t / s->panels * LINE;
+    s->chores.n_ahead = p->shared ? lines * (t + 1) / s->panels - lines * t / s->panels : 0;
+    ask_ahead(s, &x, w, adds);
+    tess_gemm_tile_amx(s->a + (t * p->k_steps + begin) * GEMM_STEP_ELEMENTS, b, steps, x.rows, from, to, &s->chores);
+    if (!leaves)
+        return;
+    if (p->g->bias != NULL && t == 0) /* the panel before has been written by now */
+        tess_gemm_load_bias_amx(p->g, x.j, x.columns, s->bias);
+    if (!in_place)
+        plan_writing(s, &x);
+}
+
+/* The present block with panels [begin, end) of the slab. */
+static void multiply_run(share *s, int64_t begin, int64_t end)
+{
+    const plan *p = s->p;
+    const uint16_t *b = p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS;
+    if (!p->shared) {
+        pack_b(p, begin, end, s->own_b);
+        b = s->own_b;
+    }
+    tile_walk w = {.end = p->slab_begin + end, .n_parts = max64(1, divide_up(p->k_steps, PART_STEPS))};
+    for (w.panel = p->slab_begin + begin; w.panel < w.end; w.panel++, b += p->k_steps * GEMM_STEP_ELEMENTS)
+        for (w.part = 0; w.part < w.n_parts; w.part++)
+            for (w.t = 0; w.t < s->panels; w.t++)
+                one_tile(s, &w, b);
     tess_gemm_finish_amx(&s->chores);
+}
+
+static void enter_block(share *s, int64_t block)
+{
+    const plan *p = s->p;
+    int64_t begin = block * p->block_panels;
+    s->block = p->group_begin + begin;
+    s->panels = min64(p->block_panels, p->group_panels - begin);
+    s->a = s->own_a;
+    if (p->g->trans_a)
+        s->a = p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS;
+    else
+        pack(p, tess_gemm_pack_a_amx, false, p->g->m, s->block, s->block + s->panels, s->own_a);
 }
 
 /* [begin, end) counts panels of B, block of rows by block of rows. */
@@ -200,20 +235,19 @@ static void multiply_share(void *context, int64_t begin, int64_t end, int worker
 {
     const plan *p = context;
     char *work = p->work + (size_t)worker * p->work_bytes;
-    share s = {.p = p, .a = (uint16_t *)(void *)work, .b = (uint16_t *)(void *)(work + p->a_bytes)};
-    s.bias = (float *)(void *)(work + p->a_bytes + p->b_bytes);
-    s.live = s.bias + GEMM_SPAN;
-    s.rests = s.live + p->block_panels * GEMM_SUMS;
-    int64_t packed_block = -1;
+    share s = {.p = p, .bias = (float *)(void *)work, .live = (float *)(void *)work + GEMM_SPAN};
+    s.own_a = (uint16_t *)(void *)(s.live + p->block_panels * GEMM_SUMS);
+    s.own_b = s.own_a + p->a_bytes / sizeof(uint16_t);
+    int64_t block = -1;
     tess_tiles_enter();
     while (begin < end) {
-        int64_t block = begin / p->slab_panels, panel = begin % p->slab_panels;
-        int64_t run = min64(min64(end - begin, p->slab_panels - panel), p->run_panels);
-        s.row = block * p->block_panels * GEMM_SPAN;
-        s.rows = min64(p->block_panels * GEMM_SPAN, p->g->m - s.row);
-        s.panels = divide_up(s.rows, GEMM_SPAN);
-        multiply_run(&s, panel, panel + run, block == packed_block);
-        packed_block = p->n_stretches == 1 ? block : -1;
+        int64_t panel = begin % p->slab_panels;
+        int64_t run = min64(min64(end - begin, p->slab_panels - panel), p->run_most);
+        if (block != begin / p->slab_panels) {
+            block = begin / p->slab_panels;
+            enter_block(&s, block);
+        }
+        multiply_run(&s, panel, panel + run);
         begin += run;
     }
     tess_tiles_leave();
@@ -221,24 +255,19 @@ static void multiply_share(void *context, int64_t begin, int64_t end, int worker
         _mm_sfence();
 }
 
-static void run(tess_stream *s, bool parallel, tess_loop_fn fn, plan *p, int64_t n)
-{
-    if (parallel)
-        tess_threads_run(s->threads, fn, p, n, 1);
-    else
-        fn(p, 0, n, 0);
-}
-
 /* Blocks of equal height, as many rows as keep A in L2; more blocks when there are fewer panels of B than threads. */
-static void plan_rows(plan *p, int64_t n_panels, int64_t n_threads)
+static void plan_rows(plan *p, int64_t n_threads)
 {
-    int64_t m = p->g->m, most = BLOCK_BYTES / (p->stretch * GEMM_STEP * (int64_t)sizeof(uint16_t));
-    most = min64(MOST_ROWS, most) / GEMM_SPAN * GEMM_SPAN;
-    p->n_blocks = divide_up(m, most);
-    if (p->n_blocks * n_panels < n_threads)
-        p->n_blocks = min64(divide_up(n_threads, n_panels), divide_up(m, GEMM_SPAN));
-    p->block_panels = divide_up(divide_up(m, p->n_blocks), GEMM_SPAN);
-    p->n_blocks = divide_up(m, p->block_panels * GEMM_SPAN);
+    int64_t most = min64(MOST_ROWS / GEMM_SPAN, BLOCK_BYTES / (p->stretch * PANEL_STEP_BYTES));
+    int64_t n_blocks = divide_up(p->n_panels_a, most);
+    if (n_blocks * p->n_panels_b < n_threads)
+        n_blocks = min64(divide_up(n_threads, p->n_panels_b), p->n_panels_a);
+    p->block_panels = divide_up(p->n_panels_a, n_blocks);
+    p->shared = p->block_panels < p->n_panels_a;
+    p->group_most = p->n_panels_a;
+    if (p->g->trans_a)
+        p->group_most = max64(1, SLAB_BYTES / (p->stretch * PANEL_STEP_BYTES) / p->block_panels) * p->block_panels;
+    p->group_most = min64(p->group_most, p->n_panels_a);
 }
 
 static bool can_stream(const tess_gemm *g)
@@ -247,42 +276,96 @@ static bool can_stream(const tess_gemm *g)
     return (size_t)g->m * row >= STREAM_BYTES && row % LINE == 0 && (uintptr_t)g->c % LINE == 0;
 }
 
+static size_t panels_bytes(const plan *p, int64_t panels)
+{
+    return (size_t)(panels * p->stretch) * PANEL_STEP_BYTES;
+}
+
+/* Sizes and scratch memory. */
+static tess_status plan_all(tess_stream *s, plan *p, int64_t n_threads)
+{
+    const tess_gemm *g = p->g;
+    p->streamed = can_stream(g);
+    p->steps = divide_up(g->k, GEMM_STEP);
+    p->stretch = max64(1, divide_up(p->steps, max64(1, divide_up(p->steps, STRETCH_STEPS))));
+    p->n_panels_a = divide_up(g->m, GEMM_SPAN);
+    p->n_panels_b = divide_up(g->n, GEMM_SPAN);
+    plan_rows(p, n_threads);
+    p->slab_most = min64(p->n_panels_b, max64(1, SLAB_BYTES / (p->stretch * PANEL_STEP_BYTES)));
+    p->run_most = p->slab_most;
+    if (!p->shared)
+        p->run_most = min64(p->slab_most, max64(1, OWN_BYTES / (p->stretch * PANEL_STEP_BYTES)));
+
+    size_t slab_bytes = p->shared ? panels_bytes(p, p->slab_most) : 0;
+    size_t group_bytes = g->trans_a ? panels_bytes(p, p->group_most) : 0;
+    size_t sums_bytes = 0;
+    if (p->steps > p->stretch && g->c_dtype != TESS_F32)
+        sums_bytes = (size_t)(p->n_panels_a * p->slab_most) * GEMM_SUMS * sizeof(float);
+    p->a_bytes = g->trans_a ? 0 : panels_bytes(p, p->block_panels);
+    p->work_bytes = (size_t)(GEMM_SPAN + p->block_panels * GEMM_SUMS) * sizeof(float) + p->a_bytes +
+                    (p->shared ? 0 : panels_bytes(p, p->run_most));
+    void *scratch;
+    TESS_TRY_CTX(
+        tess_stream_scratch(s, slab_bytes + group_bytes + sums_bytes + p->work_bytes * (size_t)n_threads, &scratch),
+        "gemm");
+    char *at = scratch;
+    p->slab = (uint16_t *)(void *)at;
+    p->group = (uint16_t *)(void *)(at + slab_bytes);
+    p->sums = (float *)(void *)(at + slab_bytes + group_bytes);
+    p->sums_ld = p->slab_most * GEMM_SPAN;
+    p->work = at + slab_bytes + group_bytes + sums_bytes;
+    if (g->c_dtype == TESS_F32) {
+        p->sums = g->c;
+        p->sums_ld = g->ldc;
+    }
+    return TESS_OK;
+}
+
+typedef struct threads {
+    tess_stream *stream;
+    bool parallel;
+} threads;
+
+static void run(const threads *t, tess_loop_fn fn, plan *p, int64_t n)
+{
+    if (t->parallel)
+        tess_threads_run(t->stream->threads, fn, p, n, 1);
+    else
+        fn(p, 0, n, 0);
+}
+
+/* The slab and the stretch are set. */
+static void multiply_slab(const threads *t, plan *p)
+{
+    if (p->shared)
+        run(t, pack_slab, p, p->slab_panels);
+    for (p->group_begin = 0; p->group_begin < p->n_panels_a; p->group_begin += p->group_most) {
+        p->group_panels = min64(p->group_most, p->n_panels_a - p->group_begin);
+        if (p->g->trans_a)
+            run(t, pack_group, p, p->group_panels);
+        run(t, multiply_share, p, divide_up(p->group_panels, p->block_panels) * p->slab_panels);
+    }
+}
+
 static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g)
 {
     TESS_TRY(tess_gemm_check(g));
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
-    bool parallel = 2.0 * (double)g->m * (double)g->n * (double)g->k > PARALLEL_FLOPS;
-    int64_t n_threads = parallel ? tess_threads_count(s->threads) : 1, n_panels = divide_up(g->n, GEMM_SPAN);
-
-    plan p = {.g = g, .streamed = can_stream(g), .steps = g->k > 0 ? divide_up(g->k, GEMM_STEP) : 1};
-    p.n_stretches = divide_up(p.steps, STRETCH / GEMM_STEP);
-    p.stretch = divide_up(p.steps, p.n_stretches);
-    plan_rows(&p, n_panels, n_threads);
-
-    size_t panel_bytes = (size_t)(p.steps * GEMM_STEP_ELEMENTS) * sizeof(uint16_t);
-    size_t tile_bytes = GEMM_SUMS * sizeof(float);
-    p.shared = p.n_blocks > 1;
-    int64_t slab_panels = p.shared ? min64(n_panels, (int64_t)(SLAB_BYTES / panel_bytes) + 1) : n_panels;
-    p.run_panels = p.shared ? slab_panels : min64(n_panels, (int64_t)(OWN_BYTES / panel_bytes) + 1);
-    if (p.n_stretches > 1)
-        p.run_panels = min64(p.run_panels, (int64_t)(REST_BYTES / (tile_bytes * (size_t)p.block_panels)) + 1);
-
-    p.a_bytes = (size_t)(p.block_panels * p.stretch * GEMM_STEP_ELEMENTS) * sizeof(uint16_t);
-    p.b_bytes = p.shared ? 0 : (size_t)p.run_panels * panel_bytes;
-    p.work_bytes = p.a_bytes + p.b_bytes + GEMM_SPAN * sizeof(float) +
-                   (size_t)(p.block_panels * (1 + (p.n_stretches > 1 ? p.run_panels : 0))) * tile_bytes;
-    size_t slab_bytes = round_bytes(p.shared ? (size_t)slab_panels * panel_bytes : 0);
-    void *scratch;
-    TESS_TRY_CTX(tess_stream_scratch(s, slab_bytes + p.work_bytes * (size_t)n_threads, &scratch), "gemm");
-    p.slab = scratch;
-    p.work = (char *)scratch + slab_bytes;
-
-    for (p.slab_begin = 0; p.slab_begin < n_panels; p.slab_begin += slab_panels) {
-        p.slab_panels = min64(slab_panels, n_panels - p.slab_begin);
-        if (p.shared)
-            run(s, parallel, pack_slab, &p, p.slab_panels);
-        run(s, parallel, multiply_share, &p, p.n_blocks * p.slab_panels);
+    threads t = {s, 2.0 * (double)g->m * (double)g->n * (double)g->k > PARALLEL_FLOPS};
+    plan p = {.g = g};
+    TESS_TRY(plan_all(s, &p, t.parallel ? tess_threads_count(s->threads) : 1));
+    for (p.slab_begin = 0; p.slab_begin < p.n_panels_b; p.slab_begin += p.slab_most) {
+        p.slab_panels = min64(p.slab_most, p.n_panels_b - p.slab_begin);
+        p.sums_column = g->c_dtype == TESS_F32 ? 0 : p.slab_begin * GEMM_SPAN;
+        p.k_step = 0;
+        do { /* once without k: C is written all the same */
+            p.k_steps = min64(p.stretch, p.steps - p.k_step);
+            p.first = p.k_step == 0;
+            p.last = p.k_step + p.k_steps == p.steps;
+            multiply_slab(&t, &p);
+            p.k_step += p.k_steps;
+        } while (p.k_step < p.steps);
     }
     return TESS_OK;
 }
