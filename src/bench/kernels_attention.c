@@ -129,7 +129,7 @@ tess_status kernels_bench_attention(const kernels_bench *bench)
                                                 {"runs", "", TESS_BENCH_NEITHER}};
     TESS_TRY(tess_bench_report_table(bench->report, "attention: sequences x tokens x heads x size", columns, 4));
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        if (!bench->options->common.quick || shapes[i].quick)
+        if (bench->options->common.quick == shapes[i].quick)
             TESS_TRY(run_shape(bench, &shapes[i]));
     return TESS_OK;
 }

@@ -172,7 +172,7 @@ tess_status kernels_bench_rows(const kernels_bench *bench)
                                      KERNELS_BENCH_MEMORY_COLUMNS));
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
         for (const row_kernel *k = shapes[i].kernels; k->name != NULL; k++)
-            if (!bench->options->common.quick || shapes[i].quick)
+            if (bench->options->common.quick == shapes[i].quick)
                 TESS_TRY(run_kernel(bench, &shapes[i], k));
     return TESS_OK;
 }

@@ -97,7 +97,7 @@ tess_status kernels_bench_vocab(const kernels_bench *bench)
     TESS_TRY(tess_bench_report_table(bench->report, "vocabulary: tokens of V x C", kernels_bench_memory_columns,
                                      KERNELS_BENCH_MEMORY_COLUMNS));
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        if (!bench->options->common.quick || shapes[i].quick)
+        if (bench->options->common.quick == shapes[i].quick)
             TESS_TRY(run_shape(bench, &shapes[i]));
     return TESS_OK;
 }

@@ -51,6 +51,7 @@ static tess_status add_peaks(const context *x)
 {
     peak peaks[] = {
         {"bf16 tile peak", "amx", TESS_BF16, NULL},
+        {"bf16 dot product peak, 512 bits", "avx512_bf16", TESS_BF16, NULL},
         {"fp32 FMA peak, 512 bits", "avx512", TESS_F32, NULL},
         {"fp32 FMA peak, 256 bits", "avx2", TESS_F32, NULL},
     };

@@ -29,13 +29,9 @@ static float read_all(const float *a, int64_t n)
     return _mm256_cvtss_f32(sums[0]);
 }
 
-static void copy(const float *a, float *c, int64_t n)
+static void fetch_ahead(const float *x)
 {
-    for (int64_t i = 0; i < n; i += 16) {
-        _mm256_stream_ps(c + i, _mm256_load_ps(a + i));
-        _mm256_stream_ps(c + i + 8, _mm256_load_ps(a + i + 8));
-    }
-    _mm_sfence();
+    _mm_prefetch((const char *)(x + AHEAD), _MM_HINT_T0);
 }
 
 static __m256 triad_8(const float *a, const float *b)
@@ -43,12 +39,27 @@ static __m256 triad_8(const float *a, const float *b)
     return _mm256_fmadd_ps(_mm256_set1_ps(SCALE), _mm256_load_ps(b), _mm256_load_ps(a));
 }
 
+/* Two places at once: a fifth faster than one; more share too few write-combining buffers. */
+static void copy(const float *a, float *c, int64_t n)
+{
+    for (int64_t i = 0; i < n / 2; i += 16)
+        for (int64_t x = i; x < n; x += n / 2) {
+            fetch_ahead(a + x);
+            _mm256_stream_ps(c + x, _mm256_load_ps(a + x));
+            _mm256_stream_ps(c + x + 8, _mm256_load_ps(a + x + 8));
+        }
+    _mm_sfence();
+}
+
 static void triad(const float *a, const float *b, float *c, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += 16) {
-        _mm256_stream_ps(c + i, triad_8(a + i, b + i));
-        _mm256_stream_ps(c + i + 8, triad_8(a + i + 8, b + i + 8));
-    }
+    for (int64_t i = 0; i < n / 2; i += 16)
+        for (int64_t x = i; x < n; x += n / 2) {
+            fetch_ahead(a + x);
+            fetch_ahead(b + x);
+            _mm256_stream_ps(c + x, triad_8(a + x, b + x));
+            _mm256_stream_ps(c + x + 8, triad_8(a + x + 8, b + x + 8));
+        }
     _mm_sfence();
 }
 

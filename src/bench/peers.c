@@ -22,12 +22,21 @@ static void *open_beside_binary(void)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+static const struct {
+    const char *table, *onednn, *openblas;
+} instruction_sets[] = {
+    {"avx2", "AVX2", "Haswell"},
+    {"avx512", "AVX512_CORE", "SkylakeX"},
+    {"avx512_bf16", "AVX512_CORE_BF16", "SkylakeX"},
+};
+
 static void hold_back(const char *kernel_table)
 {
-    bool avx2 = strcmp(kernel_table, "avx2") == 0, avx512 = strcmp(kernel_table, "avx512") == 0;
-    if (avx2 || avx512) {
-        setenv("DNNL_MAX_CPU_ISA", avx2 ? "AVX2" : "AVX512_CORE_BF16", 0);
-        setenv("OPENBLAS_CORETYPE", avx2 ? "Haswell" : "SkylakeX", 0);
+    for (size_t i = 0; i < sizeof(instruction_sets) / sizeof(instruction_sets[0]); i++) {
+        if (strcmp(kernel_table, instruction_sets[i].table) == 0) {
+            setenv("DNNL_MAX_CPU_ISA", instruction_sets[i].onednn, 0);
+            setenv("OPENBLAS_CORETYPE", instruction_sets[i].openblas, 0);
+        }
     }
     /* About a millisecond each: long enough for calls in a row, short enough for a pause between two libraries. */
     setenv("GOMP_SPINCOUNT", "20000", 0);
