@@ -1,9 +1,10 @@
 # tess_module(NAME DEPS ... LIBS ...): every .c below src/NAME as a static library tess_NAME.
-# A file's instruction set is in its name: *_avx2.c, *_avx512.c, *_amx.c get the flags; nothing else does, so one
-# binary serves every x86-64 machine and the kernel table chooses at run time.
+# A file's instruction set is in its name: *_avx2.c, *_avx512.c, *_avx512_bf16.c, *_amx.c get the flags; nothing else
+# does, so one binary serves every x86-64 machine and the kernel table chooses at run time.
 set(TESS_ISA_avx2 -mavx2 -mfma -mf16c)
 set(TESS_ISA_avx512 ${TESS_ISA_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
-set(TESS_ISA_amx ${TESS_ISA_avx512} -mavx512bf16 -mamx-tile -mamx-bf16)
+set(TESS_ISA_avx512_bf16 ${TESS_ISA_avx512} -mavx512bf16)
+set(TESS_ISA_amx ${TESS_ISA_avx512_bf16} -mamx-tile -mamx-bf16)
 set_property(GLOBAL PROPERTY TESS_MODULES "")
 
 function(tess_module name)
@@ -12,7 +13,7 @@ function(tess_module name)
   if(name STREQUAL "cli")
     list(FILTER sources EXCLUDE REGEX "/main\\.c$")
   endif()
-  foreach(isa avx2 avx512 amx)
+  foreach(isa avx2 avx512 avx512_bf16 amx)
     foreach(source ${sources})
       if(source MATCHES "_${isa}\\.c$")
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${TESS_ISA_${isa}}")

@@ -20,7 +20,7 @@ typedef struct tess_runtime_options {
     int n_threads;         /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
     double comm_timeout_s; /* deadline of a collective; 0: 600 */
     uint64_t config_hash;  /* ranks whose hashes differ are refused; 0: not checked */
-    const char *kernels;   /* "ref", "avx2", "avx512", "amx"; NULL: TESSERA_CPU or the best that the CPU has */
+    const char *kernels;   /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.

@@ -13,7 +13,7 @@
 
 static const tess_option common[] = {
     TEXT("--filter", common.filter, "only rows whose name contains this text"),
-    TEXT("--table", common.table, "kernel table: amx, avx512, avx2 or ref; default: the best of this machine"),
+    TEXT("--table", common.table, "kernel table: amx, avx512_bf16, avx512, avx2 or ref; default: the machine's best"),
     INT("--threads", common.threads, "0", 0, 1024, "compute threads; default: all cores"),
     INT("--repeat", common.repeat, "0", 0, 1000, "measurements of a row; default: enough for a stable median"),
     SWITCH("--quick", common.quick, "a fraction of the time: to see that it works, not to quote"),

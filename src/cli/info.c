@@ -16,7 +16,7 @@ static tess_status print_machine(void)
     TESS_TRY(tess_kernels_select(NULL, &kernels));
     printf("tessera %s\n", TESS_VERSION);
     printf("cpu:     %d cores; %s\n", tess_os_cores(), tess_cpu_features(features, sizeof(features)));
-    printf("kernels: %s (TESSERA_CPU=ref|avx2|avx512|amx overrides)\n", kernels->name);
+    printf("kernels: %s (TESSERA_CPU=ref|avx2|avx512|avx512_bf16|amx overrides)\n", kernels->name);
     return TESS_OK;
 }
 

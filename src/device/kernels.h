@@ -72,7 +72,7 @@ enum { TESS_NORM_BLOCK = 32 };
 typedef enum tess_activation { TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF } tess_activation;
 
 typedef struct tess_kernels {
-    const char *name; /* "ref", "avx2", "avx512", "amx" */
+    const char *name; /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
 
     tess_status (*gemm)(tess_stream *s, const tess_gemm *g);
 
@@ -161,9 +161,9 @@ typedef struct tess_kernels {
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
 } tess_kernels;
 
-/* The best table of this machine, or the one named ("ref", "avx2", "avx512", "amx"). NULL: the environment's
- * TESSERA_CPU, else the best. TESS_E_UNSUPPORTED names what the CPU lacks. The table is static. Threads must have asked
- * for AMX first: this call does. */
+/* The best table of this machine, or the one named ("ref", "avx2", "avx512", "avx512_bf16", "amx"). NULL: the
+ * environment's TESSERA_CPU, else the best. TESS_E_UNSUPPORTED names what the CPU lacks. The table is static. Threads
+ * must have asked for AMX first: this call does. */
 tess_status tess_kernels_select(const char *name, const tess_kernels **kernels);
 
 /* "avx512f avx512bw ... amx_bf16": what this CPU has that matters here. Returns text. */
@@ -179,6 +179,7 @@ void tess_kernels_avx2_attention(tess_kernels *k);
 void tess_kernels_avx512(tess_kernels *k);
 void tess_kernels_avx512_gemm(tess_kernels *k);
 void tess_kernels_avx512_attention(tess_kernels *k);
+void tess_kernels_avx512_bf16_gemm(tess_kernels *k);
 void tess_kernels_amx_gemm(tess_kernels *k);
 void tess_kernels_amx_attention(tess_kernels *k);
 

@@ -29,17 +29,25 @@ static void run(void *context, int64_t begin, int64_t end, int worker)
         (void)m->loop(m->rounds);
 }
 
+#if defined(__x86_64__)
+static const struct {
+    const char *table;
+    double (*f32)(int64_t rounds), (*bf16)(int64_t rounds);
+} loops[] = {
+    {"avx2", tess_peak_loop_avx2, tess_peak_loop_avx2},
+    {"avx512", tess_peak_loop_avx512, tess_peak_loop_avx512},
+    {"avx512_bf16", tess_peak_loop_avx512, tess_peak_loop_avx512_bf16},
+    {"amx", tess_peak_loop_avx512, tess_peak_loop_amx},
+};
+#endif
+
 double tess_peak_flops(tess_stream *stream, tess_dtype dtype)
 {
-    const char *name = stream->kernels->name;
     measurement m = {.loop = scalar_loop, .rounds = 20000};
 #if defined(__x86_64__)
-    if (strcmp(name, "amx") == 0 && dtype == TESS_BF16)
-        m.loop = tess_peak_loop_amx;
-    else if (strcmp(name, "amx") == 0 || strcmp(name, "avx512") == 0)
-        m.loop = tess_peak_loop_avx512;
-    else if (strcmp(name, "avx2") == 0)
-        m.loop = tess_peak_loop_avx2;
+    for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
+        if (strcmp(stream->kernels->name, loops[i].table) == 0)
+            m.loop = dtype == TESS_BF16 ? loops[i].bf16 : loops[i].f32;
 #endif
     int n_threads = tess_threads_count(stream->threads);
     double flops = m.loop(1) * (double)m.rounds * n_threads, best = 0;

@@ -17,6 +17,7 @@ static const level levels[CPU_LEVEL_COUNT] = {
     [CPU_REF] = {"ref", {tess_kernels_ref, tess_kernels_ref_gemm, tess_kernels_ref_attention}},
     [CPU_AVX2] = {"avx2", {tess_kernels_avx2, tess_kernels_avx2_gemm, tess_kernels_avx2_attention}},
     [CPU_AVX512] = {"avx512", {tess_kernels_avx512, tess_kernels_avx512_gemm, tess_kernels_avx512_attention}},
+    [CPU_AVX512_BF16] = {"avx512_bf16", {tess_kernels_avx512_bf16_gemm}},
     [CPU_AMX] = {"amx", {tess_kernels_amx_gemm, tess_kernels_amx_attention}},
 };
 
@@ -52,7 +53,8 @@ tess_status tess_kernels_select(const char *name, const tess_kernels **kernels)
         if (name == NULL || name[0] == '\0' ? supported[l] : strcmp(name, levels[l].name) == 0)
             chosen = l;
     }
-    TESS_CHECK(chosen >= 0, TESS_E_INVALID, "%s '%s' is unknown: choose ref, avx2, avx512 or amx", from, name);
+    TESS_CHECK(chosen >= 0, TESS_E_INVALID, "%s '%s' is unknown: choose ref, avx2, avx512, avx512_bf16 or amx", from,
+               name);
     TESS_CHECK(supported[chosen], TESS_E_UNSUPPORTED,
                "%s '%s': this machine lacks %s; leave it unset for the best it has", from, name, missing[chosen]);
     *kernels = &tables[chosen];

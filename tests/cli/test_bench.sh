@@ -14,7 +14,7 @@ grep -q '"name": "attention bf16 backward gpt2 1x128x12x64"' kernels.json && pas
 expect "kernels: another table" 0 "kernels  ref" "$tessera" bench kernels --quick --threads 1 --table ref --filter layernorm
 expect "a filter that nothing passes" 2 "no row's name contains it" "$tessera" bench kernels --quick --filter nonesuch
 expect "a number that is none" 2 "--threads" "$tessera" bench machine --threads two
-expect "a table that is none" 2 "choose ref, avx2, avx512 or amx" "$tessera" bench kernels --table sse
+expect "a table that is none" 2 "choose ref, avx2, avx512, avx512_bf16 or amx" "$tessera" bench kernels --table sse
 
 "$tessera" bench machine --quick --threads 1 --filter triad --json >stdout.json 2>stderr.txt
 if head -c 1 stdout.json | grep -q '{' && tail -c 2 stdout.json | grep -q '}' && grep -q "GB/s" stderr.txt; then

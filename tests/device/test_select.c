@@ -6,8 +6,8 @@
 
 #include "device/stream.h"
 
-static const char *const names[] = {"ref", "avx2", "avx512", "amx"};
-enum { N_NAMES = 4, N_THREADS = 4 };
+static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
+enum { N_NAMES = 5, N_THREADS = 4 };
 
 static void every_table_is_complete_or_says_what_lacks(void)
 {
@@ -64,7 +64,7 @@ static void unknown_names_list_the_choices(void)
 {
     const tess_kernels *kernels;
     EXPECT_FAILS(tess_kernels_select("sse", &kernels), TESS_E_INVALID,
-                 "'sse' is unknown: choose ref, avx2, avx512 or amx");
+                 "'sse' is unknown: choose ref, avx2, avx512, avx512_bf16 or amx");
     EXPECT_INT(setenv("TESSERA_CPU", "AMX", 1), 0);
     EXPECT_FAILS(tess_kernels_select(NULL, &kernels), TESS_E_INVALID, "TESSERA_CPU 'AMX'");
     tess_stream *s = NULL;

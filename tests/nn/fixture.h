@@ -11,7 +11,7 @@ static const char *const fixture_names[] = {"llama",   "llama_biases", "llama3",
                                             "mistral", "qwen2",        "qwen3",  "gpt2"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
-static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "amx"};
+static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_LEVELS = sizeof(kernel_levels) / sizeof(kernel_levels[0]) };
 
 static inline bool have_level(const char *name)

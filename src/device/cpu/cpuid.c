@@ -32,7 +32,7 @@ static const feature features[] = {
     {"avx512dq", 7, 0, EBX, 17, CPU_AVX512},
     {"avx512bw", 7, 0, EBX, 30, CPU_AVX512},
     {"avx512vl", 7, 0, EBX, 31, CPU_AVX512},
-    {"avx512_bf16", 7, 1, EAX, 5, CPU_AMX},
+    {"avx512_bf16", 7, 1, EAX, 5, CPU_AVX512_BF16},
     {"amx_tile", 7, 0, EDX, 24, CPU_AMX},
     {"amx_bf16", 7, 0, EDX, 22, CPU_AMX},
     {"amx_int8", 7, 0, EDX, 25, CPU_LEVEL_COUNT},
@@ -77,7 +77,11 @@ static void append(char *text, size_t size, const char *separator, const char *w
 bool tess_cpu_supports(cpu_level level, char *missing, size_t size)
 {
     static const uint64_t xcr0_needed[CPU_LEVEL_COUNT] = {
-        [CPU_AVX2] = XCR0_YMM, [CPU_AVX512] = XCR0_YMM | XCR0_ZMM, [CPU_AMX] = XCR0_YMM | XCR0_ZMM | XCR0_TILES};
+        [CPU_AVX2] = XCR0_YMM,
+        [CPU_AVX512] = XCR0_YMM | XCR0_ZMM,
+        [CPU_AVX512_BF16] = XCR0_YMM | XCR0_ZMM,
+        [CPU_AMX] = XCR0_YMM | XCR0_ZMM | XCR0_TILES,
+    };
     missing[0] = '\0';
     for (int i = 0; i < N_FEATURES; i++)
         if (features[i].level <= level && !has_feature(&features[i]))

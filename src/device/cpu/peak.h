@@ -6,6 +6,7 @@
 
 double tess_peak_loop_avx2(int64_t rounds);
 double tess_peak_loop_avx512(int64_t rounds);
+double tess_peak_loop_avx512_bf16(int64_t rounds);
 double tess_peak_loop_amx(int64_t rounds);
 
 #endif

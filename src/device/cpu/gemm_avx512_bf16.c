@@ -1,0 +1,52 @@
+/* bf16 products with VDPBF16PS: K in pairs, ascending; of a pair the odd product is added first, then the even one,
+ * each fused and rounded to nearest; denormals count as zero. The floor is the instruction's rate: cores without tiles
+ * are said to do 128 flops a cycle. A core with AMX does 32, half of its float FMAs, so that there the table of AVX-512
+ * is the faster one; nobody chooses either on such a machine. */
+enum { K_STEP = 2 };
+
+#include "device/cpu/gemm_avx512_impl.h"
+
+static inline __m512i load_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)
+{
+    (void)dtype;
+    __mmask32 mask = left >= 32 ? 0xffffffff : (__mmask32)((1u << left) - 1);
+    return _mm512_maskz_loadu_epi16(mask, (const uint16_t *)x + i);
+}
+
+static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t left, __mmask16 mask, tess_dtype dtype)
+{
+    (void)dtype;
+    const uint16_t *even = (const uint16_t *)x + i;
+    __m512i odd = left > 1 ? load_bf16(even + ld, mask) : _mm512_setzero_si512();
+    return _mm512_or_si512(load_bf16(even, mask), _mm512_slli_epi32(odd, 16));
+}
+
+static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
+}
+
+static const gemm_engine engine = {
+    .tile_rows = ROWS,
+    .tile_columns = COLUMNS,
+    .k_step = K_STEP,
+    .k_block = 512,
+    .b_block_bytes = 1 << 20,
+    .parallel_flops = 1e6,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .multiply = multiply,
+    .finish = finish,
+};
+
+static tess_status gemm_avx512_bf16(tess_stream *s, const tess_gemm *g)
+{
+    if (g->ab_dtype == TESS_F32)
+        return tess_gemm_avx512(s, g);
+    return tess_gemm_vector(s, g, &engine);
+}
+
+void tess_kernels_avx512_bf16_gemm(tess_kernels *k)
+{
+    k->gemm = gemm_avx512_bf16;
+}

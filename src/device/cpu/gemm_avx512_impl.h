@@ -1,0 +1,167 @@
+/* Products of packed panels with AVX-512, and their packing: 14 x 32 sums in 28 registers. The file that includes this
+ * says what a packed element of 4 bytes is (K_STEP, load_packed, load_columns) and how two are multiplied
+ * (add_products). Rows and columns are loaded through masks: nothing beyond a matrix is read. */
+#ifndef TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
+#define TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
+
+#include "device/cpu/gemm_impl.h"
+#include "device/cpu/transpose_avx512_impl.h"
+#include "device/cpu/vec_avx512.h"
+
+enum { ROWS = 14, COLUMNS = 32 };
+
+static inline __mmask16 first(int64_t n)
+{
+    return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
+}
+
+static inline __m512i load_bf16(const uint16_t *x, __mmask16 mask)
+{
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x));
+}
+
+static inline __m512 load(const void *x, int64_t i, __mmask16 mask, tess_dtype dtype)
+{
+    if (dtype == TESS_F32)
+        return _mm512_maskz_loadu_ps(mask, (const float *)x + i);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(load_bf16((const uint16_t *)x + i, mask), 16));
+}
+
+/* 16 packed elements of neighbouring k from x[i]; `left` k are there. */
+static inline __m512i load_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype);
+/* A packed element each of the columns in `mask`; x[i] is the first column at the first k, `left` k are there. */
+static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t left, __mmask16 mask,
+                                   tess_dtype dtype);
+static inline __m512 add_products(__m512 sum, __m512 x, __m512 y);
+
+/* Packs to (packed k, width) what is stored (k, n) from element (k_begin, begin). */
+static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                                 int64_t k_begin, int64_t k, uint32_t *panel)
+{
+    for (int64_t c = 0; c < width; c += 16) {
+        __mmask16 from = first(n - c), to = first(width - c);
+        uint32_t *at = panel + c;
+        for (int64_t p = 0; p < k; p += K_STEP, at += width)
+            _mm512_mask_storeu_epi32(at, to, load_columns(x, (k_begin + p) * ld + begin + c, ld, k - p, from, dtype));
+    }
+}
+
+/* Packs to (packed k, width) what is stored (n, k) from element (begin, k_begin). */
+static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                               int64_t k_begin, int64_t k, uint32_t *panel)
+{
+    for (int64_t c = 0; c < width; c += 16) {
+        __mmask16 to = first(width - c);
+        uint32_t *at = panel + c;
+        for (int64_t p = 0; p < k; p += 16 * K_STEP) {
+            __m512i block[16];
+            for (int r = 0; r < 16; r++)
+                block[r] = c + r < n ? load_packed(x, (begin + c + r) * ld + k_begin + p, k - p, dtype)
+                                     : _mm512_setzero_si512();
+            transpose_16x16_avx512(block);
+            for (int r = 0; r < 16 && p + r * K_STEP < k; r++, at += width)
+                _mm512_mask_storeu_epi32(at, to, block[r]);
+        }
+    }
+}
+
+static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_a)
+        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+    else
+        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+}
+
+static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_b)
+        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+    else
+        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+}
+
+/* Always inlined with `rows` a constant, and its loops unrolled, so that the sums live in registers. */
+static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
+{
+    __mmask16 left = first(t->columns), right = first(t->columns - 16);
+    __mmask16 old_left = t->add ? left : 0, old_right = t->add ? right : 0;
+    const float *a = t->a, *b = t->b;
+    __m512 s[ROWS][2];
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++) {
+        s[r][0] = _mm512_maskz_loadu_ps(old_left, t->c + r * t->ldc);
+        s[r][1] = _mm512_maskz_loadu_ps(old_right, t->c + r * t->ldc + 16);
+    }
+    for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
+        if (p % GEMM_AHEAD_STEP == 0)
+            _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
+        __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            __m512 x = _mm512_set1_ps(a[r]);
+            s[r][0] = add_products(s[r][0], x, b0);
+            s[r][1] = add_products(s[r][1], x, b1);
+        }
+    }
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++) {
+        _mm512_mask_storeu_ps(t->c + r * t->ldc, left, s[r][0]);
+        _mm512_mask_storeu_ps(t->c + r * t->ldc + 16, right, s[r][1]);
+    }
+}
+
+static void multiply(const gemm_tile *t)
+{
+    switch (t->rows) {
+    case 1:
+        return multiply_rows(t, 1);
+    case 2:
+        return multiply_rows(t, 2);
+    case 3:
+        return multiply_rows(t, 3);
+    case 4:
+        return multiply_rows(t, 4);
+    case 5:
+        return multiply_rows(t, 5);
+    case 6:
+        return multiply_rows(t, 6);
+    case 7:
+        return multiply_rows(t, 7);
+    case 8:
+        return multiply_rows(t, 8);
+    case 9:
+        return multiply_rows(t, 9);
+    case 10:
+        return multiply_rows(t, 10);
+    case 11:
+        return multiply_rows(t, 11);
+    case 12:
+        return multiply_rows(t, 12);
+    case 13:
+        return multiply_rows(t, 13);
+    default:
+        return multiply_rows(t, 14);
+    }
+}
+
+static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
+                   int64_t ld)
+{
+    for (int64_t c = 0; c < columns; c += 16) {
+        int64_t lanes = columns - c < 16 ? columns - c : 16;
+        __m512 bias = g->bias != NULL ? load(g->bias, j + c, first(lanes), g->ab_dtype) : _mm512_setzero_ps();
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t at = (i + r) * g->ldc + j + c;
+            __m512 value = load(sum, r * ld + c, first(lanes), TESS_F32);
+            if (g->bias != NULL)
+                value = _mm512_add_ps(value, bias);
+            if (g->c_dtype == TESS_F32)
+                v_store((float *)g->c + at, value, lanes);
+            else
+                v_store_bf16((uint16_t *)g->c + at, value, lanes);
+        }
+    }
+}
+
+#endif
