@@ -24,8 +24,10 @@ typedef struct comm_region {
 
 struct tess_runtime {
     int rank, world, n_threads;
-    int n_spins;   /* looks before a waiting rank goes to sleep */
-    bool launched; /* by a launcher: the job's memory is not ours */
+    int n_spins;               /* looks of a waiting rank that keeps its core */
+    int n_yields;              /* looks after those, each of which offers it to other ranks; then it sleeps */
+    int n_waits_without_yield; /* the last yield was slow: go to sleep at once so many times */
+    bool launched;             /* by a launcher: the job's memory is not ours */
     double timeout_s;
     const char *kernels;
     tess_mem *mem;
@@ -34,6 +36,7 @@ struct tess_runtime {
     tess_trace_ring *ring;
     tess_program program;
     tess_team *team;
+    uint64_t token; /* peers read it to see whether they can */
 
     atomic_flag list_lock; /* guards teams and regions */
     tess_team *teams;
@@ -105,6 +108,7 @@ struct tess_work {
     int area;            /* stage of the round */
     void *message;       /* sends and receives: the channel's slot */
     uint64_t moved;      /* bytes */
+    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or it is waited for in vain */
 };
 
 /* A backend: how the ranks of one team meet. */
@@ -168,6 +172,13 @@ bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t byt
 bool tess_message_advance(tess_work *work);
 /* Frees the channels of a team that nobody uses any more. */
 void tess_message_free_channels(tess_team *team);
+
+/* ---- Private memory of peers (shm/reach.c)
+ * -------------------------------------------------------------------------------------------- */
+/* True when team rank `rank` may read private memory of the others, and `bytes` are enough for it to pay. */
+bool tess_can_reach(const tess_team *team, int rank, size_t bytes);
+/* Copies it; when that fails the work stands still until the peer's end is known, or the deadline passes. */
+void tess_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes);
 
 /* Puts an event into the ring and the board. */
 void tess_work_record(tess_work *work, tess_trace_state state);

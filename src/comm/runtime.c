@@ -59,6 +59,10 @@ static tess_status join(tess_runtime *rt, uint64_t config_hash)
                rt->rank, nobody);
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
+    tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
+    rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
+    row->token = rt->token;
+    row->token_address = (uint64_t)(uintptr_t)&rt->token;
     atomic_store(&row->heartbeat_ns, tess_os_now_ns());
     atomic_store(&row->state, JOB_RANK_JOINED);
     tess_job_wake_all(&rt->job);
@@ -164,6 +168,20 @@ static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip
     return TESS_OK;
 }
 
+/* A process number may mean another process elsewhere: only who finds the token reads the right one. */
+static void try_reading_peers(tess_runtime *rt)
+{
+    bool all = true;
+    for (int r = 0; r < rt->world && all; r++) {
+        const tess_job_row *row = &rt->job.rows[r];
+        uint64_t token = 0;
+        all =
+            r == rt->rank || (tess_os_read_process(atomic_load(&row->pid), &token, row->token_address, sizeof(token)) &&
+                              token == row->token);
+    }
+    atomic_store(&rt->row->reads_peers, all);
+}
+
 static tess_status make_world(tess_runtime *rt)
 {
     void *memory;
@@ -184,10 +202,12 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
     int cores = tess_os_cores(), n_threads = options->n_threads;
     rt->n_threads = n_threads > 0 ? n_threads : cores / rt->world > 1 ? cores / rt->world : 1;
     /* With a core for each rank a short look is worth more than a sleep; without, it takes the core from the one that
-     * is waited for. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside
-     * other work 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to
-     * themselves 1.0 us with any of them. 300 keeps some of the look for ranks that come a little apart. */
-    rt->n_spins = rt->world <= cores ? 300 : 20;
+     * is waited for, and yielding hands it on: a barrier of 8 ranks on 2 cores takes 9 us, through sleeps 30 to 40. A
+     * barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work 80 us
+     * with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same with
+     * any of them. 300 keeps some of the look for ranks that come a little apart. */
+    rt->n_spins = rt->world <= cores ? 300 : 1;
+    rt->n_yields = rt->world <= cores ? 0 : 20;
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
     rt->kernels = options->kernels;
     rt->program = tess_program_find();
@@ -221,6 +241,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     TESS_GOTO(compare_rows(rt, offsetof(tess_job_row, version_hash), false, "version of libtessera"), disagreed);
     TESS_GOTO(compare_rows(rt, offsetof(tess_job_row, config_hash), true, "configuration"), disagreed);
     TESS_GOTO(make_world(rt), joined);
+    try_reading_peers(rt);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;

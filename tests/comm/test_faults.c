@@ -171,6 +171,7 @@ typedef struct fault {
     ending how;
     int victim;
     bool large; /* end in the middle of a long operation, not before one */
+    bool late;  /* survivors come when it has died */
     const char *needle;
     const char *path; /* survivors leave how long they waited here */
 } fault;
@@ -196,6 +197,8 @@ static int survivor_or_victim(void *context)
             tess_runtime_destroy(&rt);
         _exit(f->how == BY_CODE ? 3 : 0);
     }
+    if (f->late) /* the victim has posted, its memory is gone */
+        usleep(300000);
     double begin = tess_os_now_s();
     tess_status status = tess_all_reduce(team, x, x, 300000, TESS_F32, TESS_SUM, NULL);
     if (tess_os_now_s() - begin > 1)
@@ -225,6 +228,8 @@ static void a_killed_rank_is_the_root_cause(void)
         (fault){.how = BY_SIGNAL, .victim = 3, .needle = "rank 3 was killed by signal 9 (SIGKILL) after all_reduce #0"},
         137);
     check_fault((fault){.how = BY_SIGNAL, .victim = 0, .large = true, .needle = "(SIGKILL) in all_reduce #1"}, 137);
+    check_fault(
+        (fault){.how = BY_SIGNAL, .victim = 2, .large = true, .late = true, .needle = "(SIGKILL) in all_reduce"}, 137);
 }
 
 static void an_exit_code_is_the_root_cause(void)

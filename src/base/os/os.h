@@ -77,6 +77,11 @@ tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **addres
 void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 
+/* Copies memory of another process of the same user. False: the system forbids it, or the process has ended. */
+bool tess_os_read_process(int pid, void *to, uint64_t address, size_t size);
+/* Lets `pid` and its children do so where the system asks for it. */
+void tess_os_allow_reading(int pid);
+
 /* Sleeps while *word == expected, at most timeout_ns (across processes). Spurious wake-ups happen. */
 void tess_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void tess_os_futex_wake(const uint32_t *word, int n_waiters);

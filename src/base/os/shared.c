@@ -6,8 +6,10 @@
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +64,26 @@ void tess_os_punch(int fd, size_t offset, size_t size)
 {
     /* A file system that cannot punch keeps the pages: memory is wasted, nothing is wrong. */
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+}
+
+bool tess_os_read_process(int pid, void *to, uint64_t address, size_t size)
+{
+    while (size > 0) {
+        struct iovec here = {.iov_base = to, .iov_len = size};
+        struct iovec there = {.iov_base = (void *)(uintptr_t)address, .iov_len = size};
+        ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+        if (n <= 0)
+            return false;
+        to = (uint8_t *)to + n;
+        address += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+void tess_os_allow_reading(int pid)
+{
+    prctl(PR_SET_PTRACER, pid, 0, 0, 0);
 }
 
 void tess_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)

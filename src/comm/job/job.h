@@ -12,7 +12,7 @@
 #include "comm/guard/fingerprint.h"
 
 enum {
-    JOB_VERSION = 1,
+    JOB_VERSION = 2,
     JOB_MAX_RANKS = 128,
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
@@ -41,6 +41,8 @@ typedef struct tess_job_row {
     _Atomic int32_t blames;            /* 1 + the rank that this one's error names, 0: none */
     _Atomic uint64_t heartbeat_ns;
     uint64_t config_hash, version_hash;
+    uint64_t token, token_address; /* a word of its private memory, and where it is */
+    _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all others */
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic int64_t step, detail;

@@ -1,6 +1,6 @@
 /* Messages from rank to rank: a channel per direction with a few slots, each with its own buffer, so that a receiver
  * may take tags in any order. Small messages are copied into the slot and the sender goes on; larger ones are read from
- * the sender's window, or flow through the slot's buffer when its memory is private. */
+ * the sender's memory, or flow through the slot's buffer when it is private and the system lets nobody read it. */
 #include <string.h>
 
 #include "comm/comm_impl.h"
@@ -17,6 +17,7 @@ typedef struct message_slot {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t bytes;
     uint64_t offset;         /* of the sender's buffer, or CONTROL_PRIVATE */
+    uint64_t address;        /* of the same, in the sender's process */
     tess_fingerprint wanted; /* of the receiver, when it does not fit */
     _Alignas(64) _Atomic uint32_t state;
     _Alignas(64) _Atomic uint64_t written;
@@ -112,6 +113,7 @@ static tess_status post(tess_work *work)
         slot->fingerprint = work->fp;
         slot->bytes = work->in_bytes;
         slot->offset = tess_offset_of(work->team->runtime, work->in, work->in_bytes);
+        slot->address = (uint64_t)(uintptr_t)work->in;
         if (slot->bytes > 0 && slot->bytes <= CHANNEL_INLINE)
             memcpy(slot->content, work->in, slot->bytes);
         atomic_store(&slot->written, 0);
@@ -166,7 +168,7 @@ static bool advance_send(tess_work *work)
         atomic_store(&slot->state, SLOT_FREE);
         return true;
     default:
-        if (slot->offset == CONTROL_PRIVATE)
+        if (slot->offset == CONTROL_PRIVATE && !tess_can_reach(work->team, work->root, slot->bytes))
             pump_out(work, slot);
         return false;
     }
@@ -238,9 +240,15 @@ static bool advance_recv(tess_work *work)
         }
         atomic_store(&slot->state, SLOT_MATCHED);
     }
+    if (work->unreadable != 0)
+        return false;
     if (slot->offset != CONTROL_PRIVATE)
         memcpy(work->out, work->team->runtime->job.base + slot->offset, slot->bytes);
+    else if (tess_can_reach(work->team, work->team->rank, slot->bytes))
+        tess_reach(work, work->out, work->root, slot->address, slot->bytes);
     else if (!pump_in(work, slot))
+        return false;
+    if (work->unreadable != 0)
         return false;
     atomic_store(&slot->state, SLOT_TAKEN);
     wake(work);

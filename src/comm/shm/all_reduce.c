@@ -39,6 +39,10 @@ static void fold(tess_work *work)
     int W = work->team->size, n_results = 0;
     size_t begin, count, element = shm_element(work);
     part_of(work, work->team->rank, &begin, &count);
+    if (work->path == SHM_REACHED) {
+        shm_reach_reduce(work, begin, count, work->out + begin * element);
+        return;
+    }
     for (int r = 0; r < W; r++)
         parts[r] = shm_peer(work, r, 0) + begin * element;
     if (work->path == SHM_STAGED)
@@ -64,6 +68,12 @@ static void take(tess_work *work)
     for (int r = 0; r < work->team->size; r++) {
         size_t begin, count;
         part_of(work, r, &begin, &count);
+        if (work->path == SHM_REACHED) {
+            if (r != work->team->rank)
+                tess_reach(work, work->out + begin * element, r, shm_post(work, r)->out_address + begin * element,
+                           count * element);
+            continue;
+        }
         tess_copy(work->out + (work->first + begin) * element, shm_stage(work, r, RESULT_AREA) + begin * element,
                   count * element, shm_streams(work->out_bytes));
     }

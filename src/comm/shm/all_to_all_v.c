@@ -68,7 +68,10 @@ static void take(tess_work *work)
         const uint8_t *from = r == me ? work->in + (work->counts.in_offsets[me] + work->first) * element
                               : work->path == SHM_DIRECT ? shm_in(work, r) + table_of(work, r)->offsets[me] * element
                                                          : shm_peer(work, r, me);
-        if (count > 0)
+        if (work->path == SHM_REACHED && r != me)
+            tess_reach(work, work->out + work->counts.out_offsets[r] * element, r,
+                       shm_post(work, r)->in_address + table_of(work, r)->offsets[me] * element, count * element);
+        else if (count > 0)
             memcpy(work->out + (work->counts.out_offsets[r] + work->first) * element, from, count * element);
     }
 }

@@ -10,9 +10,9 @@ enum {
     CONTROL_SLOTS = 32,        /* operations whose posts exist at once */
     CONTROL_IN_FLIGHT = 15,    /* at most, per rank: fewer than half of the slots, so that a post is never overwritten
                                   while a slower rank still has to compare it */
-    CONTROL_INLINE = 4096,     /* bytes that a rank can show with its post */
+    CONTROL_INLINE = 16384,    /* bytes that a rank can show with its post */
     CONTROL_STAGE = 512 << 10, /* bytes a rank shows at once of private memory */
-    CONTROL_AREAS = 3          /* stages of a rank: two taken in turn, one for partial results */
+    CONTROL_AREAS = 4 /* stages of a rank: two taken in turn, one for partial results, one that it alone uses */
 };
 
 #define CONTROL_PRIVATE UINT64_MAX /* offset of memory that peers cannot read */
@@ -20,8 +20,10 @@ enum {
 /* One rank's part in one operation. */
 typedef struct tess_post {
     _Alignas(64) tess_fingerprint fingerprint;
-    uint64_t in_offset, out_offset; /* of its buffers in the job's memory, or CONTROL_PRIVATE */
-    _Atomic uint64_t arrivals;      /* of this rank in this slot, ever */
+    uint64_t in_offset, out_offset;   /* of its buffers in the job's memory, or CONTROL_PRIVATE */
+    uint64_t in_address, out_address; /* of the same, in its own process */
+    uint64_t shown;                   /* 1: what it shows lies beside this post */
+    _Atomic uint64_t arrivals;        /* of this rank in this slot, ever */
 } tess_post;
 
 /* Ranks pass the phases of an operation together: phase k is over when `arrivals` has grown by k times the team's size.

@@ -4,12 +4,15 @@
  *              path is chosen, by everybody from the same posts
  *     direct   take from the peers' buffers (all_reduce: fold into them), then one phase more: they are free once all
  *              have taken
+ *     reached  the same on private memory, which the system copies for us
  *     staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again two rounds later, and
  *              whoever came to the round between has read it
  *     fold     (staged all_reduce) between show and take each rank reduces its part of the round
  *
  * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
 #include "comm/shm/shm_impl.h"
+
+enum { INLINE_IN_PLACE_BYTES = 4096 };
 
 enum { STEP_MEET, STEP_FOLD, STEP_TAKE, STEP_LEAVE };
 
@@ -96,6 +99,14 @@ static const shm_collective *collective_of(int kind)
     }
 }
 
+/* What peers can read in place is not worth two copies, unless it is short. */
+static bool shows_inline(const tess_work *work, const tess_post *post)
+{
+    size_t bytes = n_blocks(work) * work->n * shm_element(work);
+    bool in_place = shows(work, work->team->rank) && post->in_offset != CONTROL_PRIVATE;
+    return work->collective->may_be_inline && bytes <= (in_place ? INLINE_IN_PLACE_BYTES : CONTROL_INLINE);
+}
+
 static void start(tess_work *work)
 {
     tess_team *team = work->team;
@@ -107,15 +118,25 @@ static void start(tess_work *work)
     post->fingerprint = work->fp;
     post->in_offset = c->never_direct ? CONTROL_PRIVATE : tess_offset_of(team->runtime, work->in, work->in_bytes);
     post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
+    post->in_address = (uint64_t)(uintptr_t)work->in;
+    post->out_address = (uint64_t)(uintptr_t)work->out;
     if (c->post != NULL)
         c->post(work, post);
-    if (c->may_be_inline && n_blocks(work) * work->n * shm_element(work) <= CONTROL_INLINE) {
+    post->shown = shows_inline(work, post);
+    if (post->shown != 0 && shows(work, team->rank) && work->n > 0) {
         work->path = SHM_INLINE;
         work->count = work->n;
-        if (shows(work, team->rank) && work->n > 0)
-            show(work, shm_inline(work, team->rank));
+        show(work, shm_inline(work, team->rank));
     }
     arrive(work);
+}
+
+static bool all_shown(const tess_work *work)
+{
+    for (int r = 0; r < work->team->size; r++)
+        if (shm_post(work, r)->shown == 0)
+            return false;
+    return true;
 }
 
 /* True when the operation's data can be read where it is. */
@@ -129,6 +150,23 @@ static bool all_direct(const tess_work *work)
             return false;
     }
     return true;
+}
+
+/* The data is where it can be had without rounds. */
+static void take_at_once(tess_work *work, int path)
+{
+    const shm_collective *c = work->collective;
+    work->path = path;
+    work->count = work->n;
+    work->step = STEP_LEAVE;
+    if (c->fold != NULL) {
+        c->fold(work);
+        if (path == SHM_REACHED)
+            work->step = STEP_TAKE; /* results are in private memory as well */
+    } else {
+        c->take(work);
+    }
+    arrive(work);
 }
 
 static void begin_round(tess_work *work)
@@ -175,19 +213,15 @@ static bool meet(tess_work *work)
     }
     if (work->n == 0 || work->path == SHM_NOTHING)
         return complete(work);
-    if (work->path == SHM_INLINE) {
+    if (all_shown(work)) {
+        work->path = SHM_INLINE;
+        work->count = work->n;
         c->take(work);
         return complete(work);
     }
-    if (all_direct(work)) {
-        work->path = SHM_DIRECT;
-        work->count = work->n;
-        if (c->fold != NULL)
-            c->fold(work);
-        else
-            c->take(work);
-        work->step = STEP_LEAVE;
-        arrive(work);
+    work->path = SHM_STAGED;
+    if (all_direct(work) || shm_can_reach(work)) {
+        take_at_once(work, all_direct(work) ? SHM_DIRECT : SHM_REACHED);
         return false;
     }
     size_t per_round = CONTROL_STAGE / (n_blocks(work) * shm_element(work));
@@ -198,7 +232,7 @@ static bool meet(tess_work *work)
 
 static bool advance(tess_work *work)
 {
-    while (phase_over(work)) {
+    while (work->unreadable == 0 && phase_over(work)) {
         const shm_collective *c = work->collective;
         switch (work->step) {
         case STEP_MEET:
@@ -212,6 +246,11 @@ static bool advance(tess_work *work)
             break;
         case STEP_TAKE:
             c->take(work);
+            if (work->path == SHM_REACHED) {
+                work->step = STEP_LEAVE;
+                arrive(work);
+                break;
+            }
             work->first += work->count;
             if (work->first == work->n)
                 return complete(work);
@@ -229,6 +268,10 @@ static int missing(const tess_work *work, int *ranks)
     const tess_team *team = work->team;
     if (work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV) {
         ranks[0] = work->root;
+        return 1;
+    }
+    if (work->unreadable != 0) {
+        ranks[0] = work->unreadable - 1;
         return 1;
     }
     /* Ranks that have not come to the phase where this work stands; a work that is not the oldest waits for those that

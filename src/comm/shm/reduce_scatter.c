@@ -6,6 +6,10 @@
 static void take(tess_work *work)
 {
     const void *blocks[JOB_MAX_RANKS];
+    if (work->path == SHM_REACHED) {
+        shm_reach_reduce(work, (size_t)work->team->rank * work->n, work->n, work->out);
+        return;
+    }
     for (int r = 0; r < work->team->size; r++)
         blocks[r] = shm_peer(work, r, work->team->rank);
     void *to = work->out + work->first * shm_element(work);

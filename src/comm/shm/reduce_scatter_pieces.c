@@ -42,4 +42,5 @@ static void take(tess_work *work)
     }
 }
 
-const shm_collective shm_reduce_scatter_pieces = {.block_per_rank = true, .meet = meet, .show = show, .take = take};
+const shm_collective shm_reduce_scatter_pieces = {
+    .block_per_rank = true, .never_reached = true, .meet = meet, .show = show, .take = take};

@@ -12,6 +12,7 @@ enum {
     SHM_NOTHING, /* the operation is complete once all have met */
     SHM_INLINE,  /* few bytes, copied beside the post */
     SHM_DIRECT,  /* the buffers are in the job's memory */
+    SHM_REACHED, /* private memory, copied by the system from process to process */
     SHM_STAGED   /* private memory, copied round by round */
 };
 
@@ -21,7 +22,8 @@ typedef struct shm_collective {
     bool block_per_rank; /* a rank shows one block for each rank; else one block for all */
     bool root_shows;     /* the root alone shows */
     bool may_be_inline;
-    bool never_direct; /* peers cannot use the buffer as it is */
+    bool never_direct;  /* peers cannot use the buffer as it is */
+    bool never_reached; /* too many small parts to ask the system for each */
     /* Before others can see the post: writes into place what needs no meeting. May be NULL. */
     void (*post)(tess_work *work, tess_post *post);
     /* After the meeting: sizes that depend on others' posts; sets `path` SHM_NOTHING when nothing is left. May be NULL.
@@ -81,6 +83,13 @@ static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block
     return base + (size_t)block * shm_stride(work);
 }
 
+/* ---- reach.c
+ * ------------------------------------------------------------------------------------------------------------ */
+/* True when all ranks may read each other's private memory, and the operation is large enough. */
+bool shm_can_reach(const tess_work *work);
+/* out = the reduction of elements [first, first + n) of every rank's in. */
+void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out);
+
 /* True when what this rank writes is too much to be read from a cache afterwards. */
 static inline bool shm_streams(size_t bytes)
 {
@@ -88,8 +97,14 @@ static inline bool shm_streams(size_t bytes)
 }
 
 /* The round's elements of a block, into place. */
-static inline void shm_take_block(const tess_work *work, uint8_t *to, int rank, int block)
+static inline void shm_take_block(tess_work *work, uint8_t *to, int rank, int block)
 {
+    if (work->path == SHM_REACHED && rank != work->team->rank) {
+        size_t element = shm_element(work);
+        uint64_t from = shm_post(work, rank)->in_address + (size_t)block * work->n * element;
+        tess_reach(work, to, rank, from, work->n * element);
+        return;
+    }
     const uint8_t *from = shm_peer(work, rank, block);
     if (to != from)
         tess_copy(to, from, work->count * shm_element(work), shm_streams(work->out_bytes));

@@ -1,0 +1,54 @@
+/* Private memory of peers, which the system copies from process to process: one copy where a stage takes two, and no
+ * meeting for each chunk. */
+#include "base/os/os.h"
+#include "comm/reduce.h"
+#include "comm/shm/shm_impl.h"
+
+enum {
+    OWN_AREA = 3,          /* of the stages */
+    CHUNK_BYTES = 64 << 10 /* of each rank at a time: all of them stay in the second-level cache */
+};
+
+/* Below, two copies through a stage cost less than asking the system for one. */
+static const size_t least_bytes = 32 << 10;
+
+bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
+{
+    return bytes >= least_bytes && atomic_load(&team->runtime->job.rows[team->ranks[rank]].reads_peers) != 0;
+}
+
+bool shm_can_reach(const tess_work *work)
+{
+    bool all = !work->collective->never_direct && !work->collective->never_reached;
+    for (int r = 0; r < work->team->size && all; r++)
+        all = tess_can_reach(work->team, r, work->n * shm_element(work));
+    return all;
+}
+
+void tess_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes)
+{
+    const tess_team *team = work->team;
+    int pid = atomic_load(&team->runtime->job.rows[team->ranks[rank]].pid);
+    if (bytes > 0 && !tess_os_read_process(pid, to, address, bytes))
+        work->unreadable = rank + 1;
+}
+
+void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out)
+{
+    const void *parts[JOB_MAX_RANKS];
+    const tess_team *team = work->team;
+    size_t element = shm_element(work), most = CONTROL_STAGE / (size_t)team->size;
+    size_t chunk = (most < CHUNK_BYTES ? most : CHUNK_BYTES) / 64 * 64 / element;
+    uint8_t *bounce = shm_stage(work, team->rank, OWN_AREA);
+    for (size_t at = 0; at < n; at += chunk) {
+        size_t count = n - at < chunk ? n - at : chunk, byte = (first + at) * element;
+        for (int r = 0; r < team->size; r++) {
+            uint8_t *copy = bounce + (size_t)r * chunk * element;
+            parts[r] = r == team->rank ? work->in + byte : copy;
+            if (r != team->rank)
+                tess_reach(work, copy, r, shm_post(work, r)->in_address + byte, count * element);
+        }
+        void *to = out + at * element;
+        tess_reduce(parts, team->size, work->dtype, work->op, &to, 1, count, shm_streams(work->out_bytes));
+    }
+}
