@@ -6,6 +6,7 @@
  *   reduce.c      reduce-scatter and the counter   unit.c       the four hooks
  *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
  *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
+ *   memory.c      what peers can read
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -168,6 +169,12 @@ tess_status tess_fsdp_window_take(tess_unit *unit);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
+
+/* memory.c; the window's functions are collective, as those of the copy */
+tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
+void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
+tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
+void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 
 /* clock.c */
 tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next */

@@ -9,15 +9,36 @@ static uint64_t own_elements(const tess_unit *unit)
     return n;
 }
 
+/* Without peers the weights only have to be converted; on all threads of the stream. */
+static tess_status convert_alone(tess_unit *unit, void *full)
+{
+    tess_dtype dtype = unit->fsdp->policy.param_dtype;
+    tess_stream *stream = NULL;
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        TESS_TRY(stream->kernels->convert(stream, unit->master + p->master_offset, TESS_F32,
+                                          (char *)full + p->full_offset * tess_dtype_size(dtype), dtype,
+                                          p->rows * p->row));
+    }
+    return TESS_OK;
+}
+
+static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    TESS_TRY(tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
+                                    unit->gather_pieces, (size_t)unit->n_params, &slot->work));
+    tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
+    return TESS_OK;
+}
+
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
     slot->number = ++fsdp->n_issued;
     slot->released = slot->number; /* until somebody reads it */
-    TESS_TRY_CTX(tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
-                                        unit->gather_pieces, (size_t)unit->n_params, &slot->work),
-                 "gather of unit '%s'", unit->name);
-    tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
+    TESS_TRY_CTX(fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot), "gather of unit '%s'", unit->name);
     fsdp->traffic.gathered_bytes += own_elements(unit) * (sizeof(float) + tess_dtype_size(fsdp->policy.param_dtype));
     slot->valid = true;
     return TESS_OK;

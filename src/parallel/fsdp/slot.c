@@ -57,8 +57,7 @@ static tess_status create_slot(tess_fsdp *fsdp, int size_class, const tess_unit 
     tess_fsdp_slot *slot = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
     *slot = (tess_fsdp_slot){.bytes = elements * tess_dtype_size(fsdp->policy.param_dtype), .size_class = size_class};
-    tess_status status =
-        tess_shared_alloc(fsdp->shard_team, TESS_POOL_COMM, slot->bytes, "gathered parameters", &slot->data);
+    tess_status status = tess_fsdp_copy_alloc(fsdp, slot->bytes, &slot->data);
     if (status != TESS_OK) {
         tess_mem_free(fsdp->mem, slot);
         return status;
@@ -157,7 +156,7 @@ void tess_fsdp_slots_free(tess_fsdp *fsdp)
         fsdp->slots = slot->next;
         if (slot->work != NULL)
             tess_work_wait(&slot->work, 0);
-        tess_shared_free(fsdp->shard_team, slot->data);
+        tess_fsdp_copy_free(fsdp, slot->data);
         tess_mem_free(fsdp->mem, slot);
     }
 }

@@ -22,9 +22,7 @@ static tess_status create_window(tess_unit *unit, tess_fsdp_window **out)
         TESS_GOTO(tess_mem_alloc_array(fsdp->mem, TESS_POOL_COMM, elements, sizeof(float), "float32 gradients",
                                        (void **)&window->staging),
                   no_staging);
-    TESS_GOTO(tess_window_alloc(fsdp->shard_team, TESS_POOL_COMM, elements * tess_dtype_size(dtype), "gradient window",
-                                &window->data),
-              no_data);
+    TESS_GOTO(tess_fsdp_window_alloc(fsdp, elements * tess_dtype_size(dtype), &window->data), no_data);
     window->next = fsdp->windows;
     fsdp->windows = window;
     *out = window;
@@ -92,7 +90,7 @@ void tess_fsdp_windows_free(tess_fsdp *fsdp)
     while (fsdp->windows != NULL) {
         tess_fsdp_window *window = fsdp->windows;
         fsdp->windows = window->next;
-        tess_window_free(fsdp->shard_team, window->data);
+        tess_fsdp_window_free(fsdp, window->data);
         tess_mem_free(fsdp->mem, window->staging);
         tess_mem_free(fsdp->mem, window);
     }
