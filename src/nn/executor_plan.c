@@ -143,12 +143,12 @@ static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer
     most = larger(most, at->used);
 
     at->used = start;
-    size_t chunk = (size_t)tess_head_chunk((int64_t)n->V);
+    size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
     chunk = n->T < chunk ? n->T : chunk;
-    e->head.logits = take(at, chunk * n->V, sizeof(float));
+    e->head.logits = take(at, chunk * row, sizeof(float));
     e->head.dlogits = e->head.logits;
     if (n->train && e->options.dtype != TESS_F32)
-        e->head.dlogits = take(at, chunk * n->V, n->element);
+        e->head.dlogits = take(at, chunk * row, n->element);
     at->used = larger(most, at->used);
 }
 

@@ -10,9 +10,10 @@
 typedef struct tess_linear {
     int weight, bias; /* index in the unit; -1: none */
     int64_t n_in, n_out;
-    int64_t ld;     /* elements between stored rows */
-    int64_t offset; /* first element of the view in the weight and in the bias (a view of columns) */
-    bool in_out;    /* stored (in, out) as Conv1D; else (out, in) */
+    int64_t ld;         /* elements between stored rows */
+    int64_t offset;     /* first element of the view in the weight and in the bias (a view of columns) */
+    bool in_out;        /* stored (in, out) as Conv1D; else (out, in) */
+    int64_t out_stride; /* elements between rows of y and dy; 0: n_out */
 } tess_linear;
 
 typedef struct tess_norm {

@@ -121,9 +121,12 @@ tess_status tess_mlp_backward(const tess_run *run, const tess_layout *layout, co
 /* Rows of a chunk: a function of the vocabulary alone, since it is part of the order of the weight's gradient sum. */
 int64_t tess_head_chunk(int64_t vocab_size);
 
+/* Elements between rows of logits: V, up to whole cache lines. */
+int64_t tess_head_row(int64_t vocab_size);
+
 typedef struct tess_head_work {
-    float *logits; /* (chunk, V) */
-    void *dlogits; /* (chunk, V) of dtype; the logits themselves in float32; NULL without backward */
+    float *logits; /* (chunk, V), rows tess_head_row(V) apart */
+    void *dlogits; /* the same, of dtype; the logits themselves in float32; NULL without backward */
 } tess_head_work;
 
 tess_status tess_head_forward(const tess_run *run, const tess_linear *head, const void *y, const int32_t *targets,

@@ -1,5 +1,11 @@
 #include "nn/layers/layers.h"
 
+/* Elements between rows of y and dy. */
+static int64_t row_of(const tess_linear *linear)
+{
+    return linear->out_stride > 0 ? linear->out_stride : linear->n_out;
+}
+
 static const void *weight_of(const tess_run *run, const tess_linear *linear)
 {
     return tess_at(run, run->w[linear->weight], linear->offset);
@@ -17,7 +23,7 @@ tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, 
         .b = weight_of(run, linear),
         .ldb = linear->ld,
         .c = y,
-        .ldc = linear->n_out,
+        .ldc = row_of(linear),
         .bias = linear->bias >= 0 ? tess_at(run, run->w[linear->bias], linear->offset) : NULL,
         .trans_b = !linear->in_out,
         .ab_dtype = run->dtype,
@@ -30,7 +36,7 @@ tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *
                                         bool accumulate)
 {
     if (tess_wants(run, linear->bias))
-        TESS_TRY(run->kernels->column_sum(run->stream, dy, linear->n_out, run->dw[linear->bias] + linear->offset,
+        TESS_TRY(run->kernels->column_sum(run->stream, dy, row_of(linear), run->dw[linear->bias] + linear->offset,
                                           run->T, linear->n_out, run->dtype));
     if (!tess_wants(run, linear->weight))
         return TESS_OK;
@@ -40,9 +46,9 @@ tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *
         .n = linear->in_out ? linear->n_out : linear->n_in,
         .k = run->T,
         .a = linear->in_out ? x : dy,
-        .lda = linear->in_out ? linear->n_in : linear->n_out,
+        .lda = linear->in_out ? linear->n_in : row_of(linear),
         .b = linear->in_out ? dy : x,
-        .ldb = linear->in_out ? linear->n_out : linear->n_in,
+        .ldb = linear->in_out ? row_of(linear) : linear->n_in,
         .c = run->dw[linear->weight] + linear->offset,
         .ldc = linear->ld,
         .trans_a = true,
@@ -61,7 +67,7 @@ tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *l
         .n = linear->n_in,
         .k = linear->n_out,
         .a = dy,
-        .lda = linear->n_out,
+        .lda = row_of(linear),
         .b = weight_of(run, linear),
         .ldb = linear->ld,
         .c = dx,
