@@ -95,7 +95,8 @@ static const flat_kernel kernels[] = {
 
 static tess_status create(const kernels_bench *bench, int64_t n, operands *o)
 {
-    *o = (operands){.stream = bench->stream, .n = n};
+    o->stream = bench->stream;
+    o->n = n;
     for (int i = 0; i < MAX_INPUTS; i++)
         TESS_TRY(kernels_bench_operand(bench, n, TESS_F32, &o->x[i]));
     return tess_mem_alloc_array(bench->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "bench operand", &o->y);
@@ -108,23 +109,28 @@ static void destroy(const kernels_bench *bench, operands *o)
     tess_mem_free(bench->mem, o->y);
 }
 
-tess_status kernels_bench_flat(const kernels_bench *bench)
+/* Operands come with the first kernel that is wanted and serve all. */
+static tess_status run_kernels(const kernels_bench *bench, int64_t n, operands *o)
 {
-    int64_t n = bench->options->common.quick ? QUICK : FULL;
-    TESS_TRY(tess_bench_report_table(bench->report, "parameters", kernels_bench_memory_columns,
-                                     KERNELS_BENCH_MEMORY_COLUMNS));
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
         char name[128];
-        operands o;
         snprintf(name, sizeof(name), "%s %lld", kernels[i].name, (long long)n);
         if (!tess_bench_wanted(bench->options, name))
             continue;
-        tess_status status = create(bench, n, &o);
-        if (status == TESS_OK)
-            status = kernels_bench_memory_row(bench, name, (tess_bench_side){kernels[i].run, &o},
-                                              (double)kernels[i].bytes * (double)n);
-        destroy(bench, &o);
-        TESS_TRY(status);
+        if (o->y == NULL)
+            TESS_TRY(create(bench, n, o));
+        TESS_TRY(kernels_bench_memory_row(bench, name, (tess_bench_side){kernels[i].run, o},
+                                          (double)kernels[i].bytes * (double)n));
     }
     return TESS_OK;
+}
+
+tess_status kernels_bench_flat(const kernels_bench *bench)
+{
+    operands o = {.y = NULL};
+    TESS_TRY(tess_bench_report_table(bench->report, "parameters", kernels_bench_memory_columns,
+                                     KERNELS_BENCH_MEMORY_COLUMNS));
+    tess_status status = run_kernels(bench, bench->options->common.quick ? QUICK : FULL, &o);
+    destroy(bench, &o);
+    return status;
 }

@@ -143,7 +143,7 @@ static tess_status race_peers(const kernels_bench *bench, ours *o, tess_bench_ra
 /* One row reads all of B once and computes little: the memory is its limit, from which B must come every time. */
 static void choose_limit(const kernels_bench *bench, const tess_gemm *g, tess_bench_race *race)
 {
-    *race = (tess_bench_race){.rounds = bench->rounds, .budget_s = 5, .cold = g->m == 1};
+    *race = (tess_bench_race){.rounds = bench->rounds, .budget_s = 4, .cold = g->m == 1};
     race->limit = g->m == 1                  ? kernels_bench_read
                   : g->ab_dtype == TESS_BF16 ? kernels_bench_peak_bf16
                                              : kernels_bench_peak_f32;
