@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "bench/kernels_impl.h"
+#include "nn/layers/layers.h"
 
 enum { COUNTED_TOKENS = 512, MAX_COLUMNS = 6 + TESS_BENCH_MAX_PEERS };
 
@@ -48,6 +49,17 @@ static const layer layers[] = {
     {TESS_F32, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048},
 };
 
+static bool is_head(const layer *l)
+{
+    return l->use == HEAD || l->use == DECODE_HEAD;
+}
+
+/* Elements between rows of the layer's output, and of its gradient. */
+static int64_t output_row(const layer *l)
+{
+    return is_head(l) ? tess_head_row(l->n_out) : l->n_out;
+}
+
 static tess_gemm forward_of(const layer *l)
 {
     return (tess_gemm){.m = l->tokens,
@@ -55,9 +67,9 @@ static tess_gemm forward_of(const layer *l)
                        .k = l->n_in,
                        .lda = l->n_in,
                        .ldb = l->ld,
-                       .ldc = l->n_out,
+                       .ldc = output_row(l),
                        .trans_b = l->stored == OUT_IN,
-                       .c_dtype = l->use == HEAD || l->use == DECODE_HEAD ? TESS_F32 : l->dtype};
+                       .c_dtype = is_head(l) ? TESS_F32 : l->dtype};
 }
 
 static tess_gemm dx_of(const layer *l)
@@ -65,21 +77,22 @@ static tess_gemm dx_of(const layer *l)
     return (tess_gemm){.m = l->tokens,
                        .n = l->n_in,
                        .k = l->n_out,
-                       .lda = l->n_out,
+                       .lda = output_row(l),
                        .ldb = l->ld,
                        .ldc = l->n_in,
                        .trans_b = l->stored == IN_OUT,
                        .c_dtype = l->dtype};
 }
 
+/* (in, out): x^T dy; (out, in): dy^T x. */
 static tess_gemm dw_of(const layer *l)
 {
-    int64_t rows = l->stored == IN_OUT ? l->n_in : l->n_out, columns = l->stored == IN_OUT ? l->n_out : l->n_in;
-    return (tess_gemm){.m = rows,
-                       .n = columns,
+    bool in_out = l->stored == IN_OUT;
+    return (tess_gemm){.m = in_out ? l->n_in : l->n_out,
+                       .n = in_out ? l->n_out : l->n_in,
                        .k = l->tokens,
-                       .lda = rows,
-                       .ldb = columns,
+                       .lda = in_out ? l->n_in : output_row(l),
+                       .ldb = in_out ? output_row(l) : l->n_in,
                        .ldc = l->ld,
                        .trans_a = true,
                        .c_dtype = TESS_F32};

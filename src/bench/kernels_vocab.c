@@ -1,5 +1,6 @@
 /* Kernels over the vocabulary: cross-entropy with its gradient, embedding and its gradient. */
 #include "bench/kernels_impl.h"
+#include "nn/layers/layers.h"
 
 typedef struct vocab_shape {
     const char *model;
@@ -13,8 +14,8 @@ static const vocab_shape shapes[] = {
 typedef struct operands {
     tess_stream *stream;
     const vocab_shape *s;
-    void *logits;  /* (T, V) float */
-    void *dlogits; /* (T, V) bf16 */
+    void *logits;  /* (T, V) float, rows as the head lays them out */
+    void *dlogits; /* (T, V) bf16, the same */
     void *logprob; /* (T) float */
     void *table;   /* (V, C) bf16 */
     void *dtable;  /* (V, C) float */
@@ -25,8 +26,9 @@ typedef struct operands {
 static tess_status cross_entropy(void *self)
 {
     operands *o = self;
-    return o->stream->kernels->cross_entropy(o->stream, o->logits, o->s->V, o->ids, o->logprob, NULL, o->dlogits,
-                                             o->s->V, o->s->T, o->s->V, TESS_BF16);
+    int64_t row = tess_head_row(o->s->V);
+    return o->stream->kernels->cross_entropy(o->stream, o->logits, row, o->ids, o->logprob, NULL, o->dlogits, row,
+                                             o->s->T, o->s->V, TESS_BF16);
 }
 
 static tess_status embedding_forward(void *self)
@@ -47,8 +49,8 @@ static tess_status create(const kernels_bench *bench, const vocab_shape *s, oper
 {
     o->stream = bench->stream;
     o->s = s;
-    TESS_TRY(kernels_bench_operand(bench, s->T * s->V, TESS_F32, &o->logits));
-    TESS_TRY(kernels_bench_operand(bench, s->T * s->V, TESS_BF16, &o->dlogits));
+    TESS_TRY(kernels_bench_operand(bench, s->T * tess_head_row(s->V), TESS_F32, &o->logits));
+    TESS_TRY(kernels_bench_operand(bench, s->T * tess_head_row(s->V), TESS_BF16, &o->dlogits));
     TESS_TRY(kernels_bench_operand(bench, s->T, TESS_F32, &o->logprob));
     TESS_TRY(kernels_bench_operand(bench, s->V * s->C, TESS_BF16, &o->table));
     TESS_TRY(kernels_bench_operand(bench, s->V * s->C, TESS_F32, &o->dtable));
