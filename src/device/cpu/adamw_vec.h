@@ -17,6 +17,9 @@ typedef struct adamw_arrays {
 TESS_INLINE vec adamw_part(const adamw_arrays *a, int64_t i, int64_t n)
 {
     const adamw_step *c = &a->step;
+    const float *const streams[] = {a->g, a->m, a->v, a->p};
+    for (int k = 0; k < 4; k++)
+        v_ahead(streams[k], i, TESS_F32);
     vec g = v_mul(v_load(a->g + i, n), v_set(c->grad_scale));
     vec m = v_load(a->m + i, n), v = v_load(a->v + i, n), p = v_load(a->p + i, n);
     m = v_add(m, v_mul(v_set(c->one_minus_beta1), v_sub(g, m)));

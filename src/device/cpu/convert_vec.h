@@ -13,6 +13,8 @@ typedef struct conversion {
 TESS_INLINE void convert_part(const void *context, int64_t i, int64_t n)
 {
     const conversion *c = context;
+    v_ahead(c->x, i, c->from);
+    v_ahead(c->y, i, c->to);
     v_put(c->y, i, v_get(c->x, i, n, c->from), n, c->to);
 }
 

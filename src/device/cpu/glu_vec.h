@@ -24,21 +24,30 @@ typedef struct glu_row {
 TESS_INLINE void glu_forward_part(const void *context, int64_t i, int64_t n)
 {
     const glu_row *r = context;
+    p_ahead(r->glu->gate, r->in + i, r->dtype);
+    p_ahead(r->glu->y, r->contiguous + i, r->dtype);
     pair x = p_get(r->glu->gate, r->in + i, n, r->dtype);
     pair y = {v_activate(x.a, r->act), v_activate(x.b, r->act)};
-    if (r->glu->up != NULL)
+    if (r->glu->up != NULL) {
+        p_ahead(r->glu->up, r->in + i, r->dtype);
         y = p_mul(y, p_get(r->glu->up, r->in + i, n, r->dtype));
+    }
     p_put(r->glu->y, r->contiguous + i, y, n, r->dtype);
 }
 
 TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
 {
     const glu_row *r = context;
+    p_ahead(r->glu->gate, r->in + i, r->dtype);
+    p_ahead(r->glu->dy, r->contiguous + i, r->dtype);
+    p_ahead(r->glu->dgate, r->out + i, r->dtype);
     pair gate = p_get(r->glu->gate, r->in + i, n, r->dtype), d = p_get(r->glu->dy, r->contiguous + i, n, r->dtype);
     pair slope, activated;
     activated.a = v_activate_with_slope(gate.a, r->act, &slope.a);
     activated.b = v_activate_with_slope(gate.b, r->act, &slope.b);
     if (r->glu->up != NULL) {
+        p_ahead(r->glu->up, r->in + i, r->dtype);
+        p_ahead(r->glu->dup, r->out + i, r->dtype);
         pair up = p_get(r->glu->up, r->in + i, n, r->dtype);
         p_put(r->glu->dup, r->out + i, p_mul(d, activated), n, r->dtype);
         d = p_mul(d, up);

@@ -34,6 +34,8 @@ TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
 TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_grad_row *r = context;
+    p_ahead(r->grad->dy, r->offset + i, r->dtype);
+    p_ahead(r->grad->h, r->offset + i, r->dtype);
     pair dh = p_mul(p_get(r->grad->dy, r->offset + i, n, r->dtype), p_get(r->grad->w, i, n, r->dtype));
     sums[0] = p_fma(dh, norm_xhat(r, i, n), sums[0]);
     if (r->layer)
@@ -48,6 +50,7 @@ TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
     if (r->layer)
         dh = p_minus(dh, r->mean_one);
     pair dx = p_scale(p_sub(dh, p_scale(xhat, r->mean_xhat)), r->rstd);
+    p_ahead(r->grad->dx, r->offset + i, r->dtype);
     if (r->grad->dresidual != NULL)
         dx = p_add(dx, p_get(r->grad->dresidual, r->offset + i, n, r->dtype));
     p_put(r->grad->dx, r->offset + i, dx, n, r->dtype);

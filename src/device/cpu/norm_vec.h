@@ -30,8 +30,10 @@ TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
     const norm *a = r->norm;
     int64_t at = r->offset + i;
     pair h = p_get(a->x, at, n, r->dtype);
+    p_ahead(a->x, at, r->dtype);
     if (a->residual == NULL)
         return h;
+    p_ahead(a->residual, at, r->dtype);
     h = p_round(p_add(h, p_get(a->residual, at, n, r->dtype)), r->dtype);
     p_put(a->h, at, h, n, r->dtype);
     return h;
@@ -67,6 +69,7 @@ TESS_INLINE void norm_scale(const void *context, int64_t i, int64_t n)
     } else {
         y = p_mul(p_round(p_scale(h, r->rstd), r->dtype), w);
     }
+    p_ahead(r->norm->y, r->offset + i, r->dtype);
     p_put(r->norm->y, r->offset + i, y, n, r->dtype);
 }
 

@@ -14,6 +14,9 @@ typedef struct addition {
 TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 {
     const addition *a = context;
+    p_ahead(a->a, i, a->dtype);
+    p_ahead(a->b, i, a->dtype);
+    p_ahead(a->y, i, a->dtype);
     p_put(a->y, i, p_add(p_get(a->a, i, n, a->dtype), p_get(a->b, i, n, a->dtype)), n, a->dtype);
 }
 
@@ -133,6 +136,9 @@ TESS_INLINE void reduce_part(const void *context, int64_t i, int64_t n)
 {
     const reduction *a = context;
     vec sum;
+    for (int r = 0; r < a->n_inputs; r++)
+        v_ahead(a->x[r], i, a->dtype);
+    v_ahead(a->y, i, TESS_F32);
     if (a->n_inputs == 1)
         sum = v_get(a->x[0], i, n, a->dtype);
     else if (a->n_inputs == 2)
@@ -183,26 +189,44 @@ static tess_status reduce_tree(tess_stream *s, const void *const *x, int n_input
     return TESS_OK;
 }
 
+enum { SUMSQ_ROWS = 4 };
+
 typedef struct squares {
     const float *x;
     double *out;
     int64_t C;
 } squares;
 
+/* Sums `n_rows` rows at once, each a stream of its own, and asks for as many more: one stream alone leaves half of a
+ * core's outstanding misses unused. */
+TESS_INLINE void sumsq_rows(const squares *a, int64_t first, int64_t n_rows)
+{
+    const float *x = a->x + first * a->C;
+    dvec sums[SUMSQ_ROWS];
+    int64_t i = 0;
+    for (int64_t r = 0; r < n_rows; r++)
+        sums[r] = v_dzero();
+    for (; i + 16 <= a->C; i += 16)
+        for (int64_t r = 0; r < n_rows; r++) {
+            __builtin_prefetch(x + (r + n_rows) * a->C + i);
+            sums[r] = v_add_squares(sums[r], v_load(x + r * a->C + i, 16));
+        }
+    for (int64_t r = 0; r < n_rows; r++) {
+        if (i < a->C)
+            sums[r] = v_add_squares(sums[r], v_load(x + r * a->C + i, a->C - i));
+        a->out[first + r] = v_dsum(sums[r]);
+    }
+}
+
 static void sumsq_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const squares *a = context;
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
-        const float *row = a->x + r * a->C;
-        dvec sum = v_dzero();
-        int64_t i = 0;
-        for (; i + 16 <= a->C; i += 16)
-            sum = v_add_squares(sum, v_load(row + i, 16));
-        if (i < a->C)
-            sum = v_add_squares(sum, v_load(row + i, a->C - i));
-        a->out[r] = v_dsum(sum);
-    }
+    int64_t r = begin;
+    for (; r + SUMSQ_ROWS <= end; r += SUMSQ_ROWS)
+        sumsq_rows(a, r, SUMSQ_ROWS);
+    for (; r < end; r++)
+        sumsq_rows(a, r, 1);
 }
 
 static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
