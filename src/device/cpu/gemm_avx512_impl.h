@@ -81,14 +81,14 @@ static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_beg
         pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
-/* Always inlined with `rows` a constant, and its loops unrolled, so that the sums live in registers. */
+/* Always inlined, with `rows` a constant. */
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
     __mmask16 left = first(t->columns), right = first(t->columns - 16);
     __mmask16 old_left = t->add ? left : 0, old_right = t->add ? right : 0;
     const float *a = t->a, *b = t->b;
     __m512 s[ROWS][2];
-#pragma GCC unroll 14
+    GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         s[r][0] = _mm512_maskz_loadu_ps(old_left, t->c + r * t->ldc);
         s[r][1] = _mm512_maskz_loadu_ps(old_right, t->c + r * t->ldc + 16);
@@ -97,14 +97,14 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
         if (p % GEMM_AHEAD_STEP == 0)
             _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
         __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
-#pragma GCC unroll 14
+        GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
             __m512 x = _mm512_set1_ps(a[r]);
             s[r][0] = add_products(s[r][0], x, b0);
             s[r][1] = add_products(s[r][1], x, b1);
         }
     }
-#pragma GCC unroll 14
+    GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         _mm512_mask_storeu_ps(t->c + r * t->ldc, left, s[r][0]);
         _mm512_mask_storeu_ps(t->c + r * t->ldc + 16, right, s[r][1]);

@@ -120,13 +120,12 @@ static inline void store_sums(float *c, int64_t n, __m256 x)
         _mm256_maskstore_ps(c, first(n), x);
 }
 
-/* Always inlined with `rows` a constant, and its loops unrolled, so that the sums live in
- * registers. */
+/* Always inlined, with `rows` a constant. */
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
     const float *a = t->a, *b = t->b;
     __m256 s[ROWS][2];
-#pragma GCC unroll 6
+    GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         float *c = t->c + r * t->ldc;
         s[r][0] = t->add ? load_sums(c, t->columns) : _mm256_setzero_ps();
@@ -136,14 +135,14 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
         if (p % GEMM_AHEAD_STEP == 0)
             _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
         __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + LANES);
-#pragma GCC unroll 6
+        GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
             __m256 x = _mm256_broadcast_ss(a + r);
             s[r][0] = _mm256_fmadd_ps(x, b0, s[r][0]);
             s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
         }
     }
-#pragma GCC unroll 6
+    GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         float *c = t->c + r * t->ldc;
         store_sums(c, t->columns, s[r][0]);

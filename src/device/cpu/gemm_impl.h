@@ -6,6 +6,13 @@
 #include "device/gemm_check.h"
 #include "device/stream.h"
 
+/* Before a loop over the rows of a tile: unrolled, its sums live in registers. */
+#if defined(__clang__)
+#define GEMM_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define GEMM_UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 /* A tile's product asks for one line of memory ahead of its use each so many packed k: evenly, since a burst would keep
  * the few fill buffers from the panels that are needed now. */
 enum { GEMM_AHEAD_STEP = 8 };
