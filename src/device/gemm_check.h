@@ -8,4 +8,10 @@
  * TESS_E_INVALID: a negative size or rows that are longer than their stride. */
 tess_status tess_gemm_check(const tess_gemm *g);
 
+/* The same for `gemm_fused`, and its own conditions: TESS_E_INVALID. */
+tess_status tess_gemm_fused_check(const tess_gemm_fused *f);
+
+/* gemm_fused by the other rows of the stream's table. */
+tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f);
+
 #endif

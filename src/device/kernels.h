@@ -32,6 +32,39 @@ typedef struct tess_gemm {
     tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32) */
 } tess_gemm;
 
+typedef enum tess_activation { TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF } tess_activation;
+
+typedef enum tess_then {
+    TESS_THEN_NOTHING,
+    TESS_THEN_ACT,         /* y = act(C), with a gate act(gate) * C; C is kept for backward */
+    TESS_THEN_ACT_BACKWARD /* C is the gradient of y and is not kept: `up`, and `gate` where there is one, become their
+                              own gradients, and y the activation again */
+} tess_then;
+
+/* op(A) (m,k) op(B) (k,n) to be added, stored as the first term's factors are. */
+typedef struct tess_gemm_term {
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb, k;
+} tess_gemm_term;
+
+/* A product with what usually follows it, so that neither passes through memory. Bits are those of the separate rows:
+ * gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward, glu_backward. */
+enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256 };
+typedef struct tess_gemm_fused {
+    tess_gemm g; /* accumulate false; no bias when there are further terms; A not transposed and ldc = n with `then` */
+    int n_terms; /* further ones, at most TESS_GEMM_TERMS */
+    tess_gemm_term terms[TESS_GEMM_TERMS];
+    tess_then then;
+    tess_activation act;
+    void *gate, *up, *y; /* (m,n) contiguous, of c_dtype; gate NULL: none; y NULL: not wanted (backward) */
+    void *work;          /* tess_gemm_fused_work bytes, aligned to 64 */
+} tess_gemm_fused;
+
+/* Work space of a call: float32 sums of (m,n) for further terms in bf16; backward TESS_FUSED_ROWS rows of C. */
+size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype);
+
 /* One sequence of a batch: queries q_begin .. q_begin+q_len of the batch's rows see keys 0..k_len of k/v; query i
  * stands at key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len and k/v point at
  * the sequence's first row; in generation k/v point into the cache. */
@@ -69,12 +102,11 @@ typedef struct tess_attention_grad {
 
 enum { TESS_NORM_BLOCK = 32 };
 
-typedef enum tess_activation { TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF } tess_activation;
-
 typedef struct tess_kernels {
     const char *name; /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
 
     tess_status (*gemm)(tess_stream *s, const tess_gemm *g);
+    tess_status (*gemm_fused)(tess_stream *s, const tess_gemm_fused *f);
 
     tess_status (*attention_forward)(tess_stream *s, const tess_attention *a);
     tess_status (*attention_backward)(tess_stream *s, const tess_attention *a, const tess_attention_grad *g);
@@ -172,6 +204,7 @@ const char *tess_cpu_features(char *text, size_t size);
 /* Overriders, one a file; each fills the rows that it has (only called when the CPU can run them). */
 void tess_kernels_ref(tess_kernels *k);
 void tess_kernels_ref_gemm(tess_kernels *k);
+void tess_kernels_gemm_fused(tess_kernels *k); /* by the other rows of the stream's table */
 void tess_kernels_ref_attention(tess_kernels *k);
 void tess_kernels_avx2(tess_kernels *k);
 void tess_kernels_avx2_gemm(tess_kernels *k);

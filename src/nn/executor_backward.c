@@ -38,7 +38,7 @@ static tess_status backward_layer(tess_executor *e, const tess_batch *batch, int
 
     if (!recompute && (tess_wants(&run, layout->up.weight) || tess_wants(&run, layout->gate.weight)))
         TESS_TRY(norm_again(e, &run, &layout->mlp_norm, saved->h2));
-    TESS_TRY(tess_mlp_backward(&run, layout, e->b, &saved->mlp, e->act, e->sum, e->c, e->a));
+    TESS_TRY(tess_mlp_backward(&run, layout, e->b, &saved->mlp, e->act, e->fusing, e->c, e->a));
     TESS_TRY(tess_norm_backward(&run, &layout->mlp_norm, layout->layer_norm, run.T, C, saved->h2, saved->mlp_stats,
                                 e->a, e->c, e->c));
 

@@ -28,8 +28,7 @@ static tess_status forward_layer(tess_executor *e, const tess_batch *batch, int6
     TESS_TRY(tess_attention_block_forward(&run, &call, e->b, &saved->attention, &e->attention, e->a));
     TESS_TRY(tess_norm_forward(&run, &layout->mlp_norm, layout->layer_norm, c->norm_eps, run.T, c->hidden_size, e->a,
                                saved->h, saved->h2, e->b, saved->mlp_stats));
-    TESS_TRY(tess_mlp_forward_up(&run, layout, e->b, &saved->mlp));
-    TESS_TRY(tess_mlp_forward_down(&run, layout, &saved->mlp, e->act, e->a));
+    TESS_TRY(tess_mlp_forward(&run, layout, e->b, &saved->mlp, e->act, e->a));
     return e->hooks.post_forward(e->hooks.self, (int)l + 1);
 }
 

@@ -29,7 +29,7 @@ struct tess_executor {
     /* (T, C) each. Forward: a holds the newest sublayer's output, b the newest norm's. Backward: c is the gradient of
      * the stream, a the gradient of a norm's output, b a norm's output again. */
     void *a, *b, *c;
-    float *sum; /* (T, C) float32: input gradients of several maps; NULL in float32 */
+    void *fusing; /* work space of fused products, see tess_gemm_fused_work */
     tess_norm_stats final_stats;
     tess_attention_work attention;
     void *act; /* (T, F) */

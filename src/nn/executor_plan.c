@@ -183,6 +183,13 @@ static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
     plan_phases(e, at, n, NULL);
 }
 
+static size_t fusing_bytes(const tess_executor *e, const sizes *n)
+{
+    int64_t T = (int64_t)n->T;
+    size_t act = tess_gemm_fused_work(T, (int64_t)n->F, false, TESS_THEN_ACT_BACKWARD, e->options.dtype);
+    return larger(act, tess_gemm_fused_work(T, (int64_t)n->C, true, TESS_THEN_NOTHING, e->options.dtype));
+}
+
 size_t tess_executor_plan(tess_executor *e, char *base)
 {
     sizes n = sizes_of(e);
@@ -191,10 +198,9 @@ size_t tess_executor_plan(tess_executor *e, char *base)
     e->b = elements(&at, &n, n.C);
     if (n.train) {
         e->c = elements(&at, &n, n.C);
-        if (e->options.dtype != TESS_F32)
-            e->sum = floats(&at, &n, n.C);
+        e->fusing = take(&at, fusing_bytes(e, &n), 1);
     }
-    e->attention.sum = e->sum;
+    e->attention.fusing = e->fusing;
     e->final_stats = take_stats(&at, &n);
     e->attention.seqs = take(&at, n.T, sizeof(tess_attention_seq));
     if (e->model->layout.rope) {

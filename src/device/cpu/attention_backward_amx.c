@@ -1,8 +1,11 @@
-/* Attention backward in bf16 on AMX: steps of 64 queries by 64 keys, five products of tiles each (Dao,
+/* Attention backward in bf16 on AMX: steps of 128 queries by 128 keys, five products of tiles each (Dao,
  * arXiv:2307.08691): S^T = K Q^T    dP^T = V dO^T    dV += P^T dO    dK += dS^T Q    dQ^T += K^T dS^T with P^T =
  * exp(scale S^T - lse) and dS^T = P^T (dP^T - delta), a query a lane. P and dS go to bf16 as they are made: as rows of
- * A tiles for dV and dK, dS also in pairs of keys as B tiles for dQ. The scale of dK, dQ waits for the end. */
-#include "device/cpu/attention_tiles_amx.h"
+ * A tiles for dV and dK, dS also in pairs of keys as B tiles for dQ. The scale of dK, dQ waits for the end.
+ *
+ * What sets the pace is L2: a tile comes from there in 21 cycles, and a tile of sums goes both ways in 64, against 16
+ * for its TDPBF16PS. So sums run over 128 queries or keys between a load and a store. */
+#include "device/cpu/attention_products_amx.h"
 
 #include <string.h>
 
@@ -10,39 +13,40 @@
 #include "device/stream.h"
 
 enum {
-    QUERIES = 64,
-    PARTS = 4, /* tiles of 16 among 64 queries or keys */
-    STEPS = 2  /* steps of k among them */
+    BLOCK = 128, /* keys, and queries, of a step: sums visit the tiles once per 128 products */
+    PARTS = BLOCK / TILE_ROWS,
+    STEPS = BLOCK / TILE_K,
+    QUADRANTS = STEPS * STEPS, /* of 32 keys by 32 queries */
+    RUN = 4 /* blocks of keys whose gradients are summed before those of the next, so that they stay in L2 */
 };
 
 /* Packed operands of a unit, in A and B tiles. Keys of a block: rows (PARTS, steps of D), turned (D / 16, STEPS).
  * Queries of a tile, for q and dout: columns (PARTS, steps of D), pairs (STEPS, D / 16); dq as C tiles (D / 16, PARTS).
  */
 typedef struct unit_layout {
-    uint16_t *k_rows, *k_turned, *v_rows; /* of the unit, 64 ld elements a block */
+    uint16_t *k_rows, *k_turned, *v_rows; /* of the unit, BLOCK ld elements a block */
 } unit_layout;
 
 typedef struct query_tile {
-    uint16_t *q_columns, *q_pairs, *dout_columns, *dout_pairs; /* 64 ld elements each */
+    uint16_t *q_columns, *q_pairs, *dout_columns, *dout_pairs; /* BLOCK ld elements each */
     float *dq;
-    float *lse, *delta; /* (64); lse in units of log 2 */
+    float *lse, *delta; /* (BLOCK); lse in units of log 2 */
 } query_tile;
 
 static size_t query_tile_bytes(const tess_attention *a)
 {
-    return QUERIES * (size_t)padded_head(a) * (4 * sizeof(uint16_t) + sizeof(float)) + 2 * QUERIES * sizeof(float);
+    return BLOCK * (size_t)padded_head(a) * (4 * sizeof(uint16_t) + sizeof(float)) + 2 * BLOCK * sizeof(float);
 }
 
 static size_t unit_bytes(const tess_attention *a, int64_t length)
 {
-    const size_t n_blocks = (size_t)attention_div_up(length, ATTENTION_KEYS),
-                 n_rep = (size_t)(a->n_heads / a->n_kv_heads);
-    return n_blocks * (3 * ATTENTION_KEYS * (size_t)padded_head(a) * sizeof(uint16_t) + n_rep * query_tile_bytes(a));
+    const size_t n_blocks = (size_t)attention_div_up(length, BLOCK), n_rep = (size_t)(a->n_heads / a->n_kv_heads);
+    return n_blocks * (3 * BLOCK * (size_t)padded_head(a) * sizeof(uint16_t) + n_rep * query_tile_bytes(a));
 }
 
 static unit_layout unit_layout_of(const attention_unit *u, int64_t block)
 {
-    const int64_t size = ATTENTION_KEYS * padded_head(u->a);
+    const int64_t size = BLOCK * padded_head(u->a);
     unit_layout l;
     l.k_rows = (uint16_t *)u->memory + 3 * size * block;
     l.k_turned = l.k_rows + size;
@@ -52,7 +56,7 @@ static unit_layout unit_layout_of(const attention_unit *u, int64_t block)
 
 static query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t tile)
 {
-    const int64_t size = QUERIES * padded_head(u->a);
+    const int64_t size = BLOCK * padded_head(u->a);
     char *at =
         (char *)unit_layout_of(u, u->n_blocks).k_rows + (size_t)(rep * u->n_tiles + tile) * query_tile_bytes(u->a);
     query_tile q;
@@ -62,31 +66,32 @@ static query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t ti
     q.dout_pairs = q.dout_columns + size;
     q.dq = (float *)(q.dout_pairs + size);
     q.lse = q.dq + size;
-    q.delta = q.lse + QUERIES;
+    q.delta = q.lse + BLOCK;
     return q;
 }
 
-/* Up to 64 rows of one head. */
-static void rows_of(const void *x, int64_t at, int64_t stride, const uint16_t *rows[QUERIES])
+/* BLOCK rows of one head, NULL from the n-th on. */
+static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const uint16_t *rows[BLOCK])
 {
-    for (int64_t i = 0; i < QUERIES; i++)
-        rows[i] = (const uint16_t *)x + at + i * stride;
+    for (int64_t i = 0; i < BLOCK; i++)
+        rows[i] = i < n ? (const uint16_t *)x + at + i * stride : NULL;
 }
 
 static void pack_keys(const attention_unit *u, int64_t block)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), base = block * ATTENTION_KEYS, left = u->seq->k_len - base;
+    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, left = u->seq->k_len - base;
     const unit_layout l = unit_layout_of(u, block);
-    const uint16_t *k[QUERIES], *v[QUERIES];
-    rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, k);
-    rows_of(u->seq->v, base * a->v_stride + u->kv_head * D, a->v_stride, v);
-    for (int64_t j = 0; j < ATTENTION_KEYS; j += TILE_ROWS) {
-        pack_rows(k + j, left - j, D, l.k_rows + j * ld);
-        pack_rows(v + j, left - j, D, l.v_rows + j * ld);
+    const uint16_t *k[BLOCK], *v[BLOCK];
+    rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, left, k);
+    rows_of(u->seq->v, base * a->v_stride + u->kv_head * D, a->v_stride, left, v);
+    for (int64_t j = 0; j < attention_min(left, BLOCK); j += TILE_K) {
+        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
+            pack_rows(k + i, D, l.k_rows + i * ld);
+            pack_rows(v + i, D, l.v_rows + i * ld);
+        }
+        pack_pairs(k + j, 1, D, true, l.k_turned + j / TILE_K * TILE_BF16, STEPS * TILE_BF16);
     }
-    for (int64_t j = 0; j < STEPS; j++)
-        pack_pairs(k + j * TILE_K, left - j * TILE_K, D, true, l.k_turned + j * TILE_BF16, STEPS * TILE_BF16);
 }
 
 /* Sum of x[d] y[d], element d in sum d % 16, then in halves. */
@@ -104,36 +109,28 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
-    const int64_t begin = u->seq->q_begin + tile * QUERIES, n = attention_min(QUERIES, u->seq->q_len - tile * QUERIES);
+    const int64_t begin = u->seq->q_begin + tile * BLOCK, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
     const query_tile t = query_tile_of(u, rep, tile);
-    const uint16_t *q[QUERIES], *dout[QUERIES];
+    const uint16_t *q[BLOCK], *dout[BLOCK];
     (void)memory;
-    rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, q);
-    rows_of(u->g->dout, begin * u->g->dout_stride + head * D, u->g->dout_stride, dout);
-    for (int64_t i = 0; i < QUERIES; i += TILE_ROWS) {
-        pack_rows_turned(q + i, n - i, D, t.q_columns + i * ld);
-        pack_rows_turned(dout + i, n - i, D, t.dout_columns + i * ld);
+    rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, n, q);
+    rows_of(u->g->dout, begin * u->g->dout_stride + head * D, u->g->dout_stride, n, dout);
+    for (int64_t j = 0; j < n; j += TILE_K) {
+        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
+            pack_rows_turned(q + i, D, t.q_columns + i * ld);
+            pack_rows_turned(dout + i, D, t.dout_columns + i * ld);
+        }
+        pack_pairs(q + j, TILE_ROWS, D, false, t.q_pairs + j * ld, TILE_BF16);
+        pack_pairs(dout + j, TILE_ROWS, D, false, t.dout_pairs + j * ld, TILE_BF16);
     }
-    for (int64_t i = 0; i < STEPS; i++) {
-        pack_pairs(q + i * TILE_K, n - i * TILE_K, D, false, t.q_pairs + i * TILE_K * ld, TILE_BF16);
-        pack_pairs(dout + i * TILE_K, n - i * TILE_K, D, false, t.dout_pairs + i * TILE_K * ld, TILE_BF16);
-    }
-    memset(t.dq, 0, sizeof(float) * (size_t)(QUERIES * ld));
-    for (int64_t i = 0; i < QUERIES; i++) {
+    for (int64_t i = 0; i < BLOCK; i++) {
         const int64_t token = begin + i;
         t.lse[i] = i < n ? a->lse[token * a->n_heads + head] * 0x1.715476p+0f : 0;
         t.delta[i] = i < n ? dot(dout[i], (const uint16_t *)a->out + token * a->out_stride + head * D, D) : 0;
     }
 }
 
-typedef struct backward_memory {
-    float s[PARTS * PARTS * TILE_FLOATS], dp[PARTS * PARTS * TILE_FLOATS]; /* (keys, queries) in C tiles */
-    uint16_t p[PARTS * STEPS * TILE_BF16], ds[PARTS * STEPS * TILE_BF16];  /* A tiles (keys, steps of queries) */
-    uint16_t ds_pairs[STEPS * PARTS * TILE_BF16];                          /* B tiles (steps of keys, queries) */
-    float gradients[];                                                     /* dk, dv: C tiles (PARTS, D / 16) */
-} backward_memory;
-
-/* What is visible in a step's quadrants of 32 keys by 32 queries. */
+/* What is visible in a quadrant of 32 keys by 32 queries. */
 typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
 
 static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
@@ -144,126 +141,253 @@ static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
     return last_key <= query && key >= attention_first_key(u->a, last_query) ? QUADRANT_ALL : QUADRANT_SOME;
 }
 
-/* c (2 x 2 tiles of a quadrant) = rows (32 keys) by columns (32 queries), summed over D. */
-static void quadrant_product(const uint16_t *rows, const uint16_t *columns, int64_t ld, float *c)
+typedef struct scores {
+    float s[4 * TILE_FLOATS], dp[4 * TILE_FLOATS]; /* C tiles (2 of keys, 2 of queries) of a quadrant */
+} scores;
+
+typedef struct backward_memory {
+    uint16_t p[PARTS * STEPS * TILE_BF16], ds[PARTS * STEPS * TILE_BF16]; /* A tiles (keys, steps of queries) */
+    uint16_t ds_pairs[STEPS * PARTS * TILE_BF16];                         /* B tiles (steps of keys, queries) */
+    scores scores[STEPS];                                                 /* of a row of quadrants */
+    float nowhere[4 * TILE_FLOATS];
+    char rest[]; /* dk and dv of RUN blocks: C tiles (PARTS, D / 16); products */
+} backward_memory;
+
+/* What to sum up: dk and dv of blocks, dq of tiles, or both. */
+typedef enum sums { SUM_KEYS = 1, SUM_QUERIES = 2 } sums;
+
+/* Steps in order: of query heads, of tiles, of blocks. */
+typedef struct step_range {
+    const attention_unit *u;
+    int64_t rep_begin, rep_end, tile_begin, tile_end, block_begin, block_end;
+    sums sums;
+    backward_memory *m;
+} step_range;
+
+typedef struct step {
+    int64_t rep, tile, block;
+    quadrant seen[QUADRANTS]; /* (keys, queries) */
+    query_tile t;
+    unit_layout k;
+    float *dk, *dv;
+} step;
+
+static int64_t gradient_floats(const attention_unit *u)
 {
-    const int64_t part = ld * TILE_ROWS;
-    sums_zero();
-    for (int64_t d = 0; d < part; d += TILE_BF16)
-        sums_add(rows + d, rows + part + d, 64, columns + d, columns + part + d);
-    sums_store(c, c + TILE_FLOATS, c + PARTS * TILE_FLOATS, c + (PARTS + 1) * TILE_FLOATS);
+    return BLOCK * padded_head(u->a);
 }
 
-static void zero_quadrant(int kq, int qq, backward_memory *m)
+static int64_t last_block(const step_range *r, int64_t tile)
 {
-    for (int part = 2 * kq; part < 2 * kq + 2; part++) {
-        memset(m->p + (part * STEPS + qq) * TILE_BF16, 0, sizeof(uint16_t) * TILE_BF16);
-        memset(m->ds + (part * STEPS + qq) * TILE_BF16, 0, sizeof(uint16_t) * TILE_BF16);
-    }
-    memset(m->ds_pairs + (kq * PARTS + 2 * qq) * TILE_BF16, 0, 2 * sizeof(uint16_t) * TILE_BF16);
+    const int64_t query = attention_min((tile + 1) * BLOCK, r->u->seq->q_len) - 1;
+    return attention_min(r->block_end - 1, query / BLOCK);
 }
 
-/* The element-wise part of one quadrant: two keys by 32 queries at a time. */
-static void softmax_quadrant(const attention_unit *u, const query_tile *t, int64_t tile, int64_t base, int kq, int qq,
-                             bool masked, backward_memory *m)
+static int64_t first_block(const step_range *r, int64_t tile)
 {
-    const __m512 scale = _mm512_set1_ps(u->a->scale * 0x1.715476p+0f);
-    __m512 lse[2], delta[2];
-    lane_keys keys[2];
-    for (int g = 0; g < 2; g++) {
-        int32_t first[16], last[16];
-        for (int i = 0; i < 16; i++) {
-            const int64_t query = tile * QUERIES + qq * TILE_K + g * 16 + i;
-            first[i] = (int32_t)attention_first_key(u->a, query);
-            last[i] = query < u->seq->q_len ? (int32_t)query : -1;
+    return attention_max(r->block_begin, attention_first_key(r->u->a, tile * BLOCK) / BLOCK);
+}
+
+static void step_fill(const step_range *r, step *s)
+{
+    for (int i = 0; i < QUADRANTS; i++)
+        s->seen[i] = quadrant_of(r->u, s->tile * BLOCK + i % STEPS * TILE_K, s->block * BLOCK + i / STEPS * TILE_K);
+    s->t = query_tile_of(r->u, s->rep, s->tile);
+    s->k = unit_layout_of(r->u, s->block);
+    s->dk = (float *)r->m->rest + 2 * (s->block - r->block_begin) * gradient_floats(r->u);
+    s->dv = s->dk + gradient_floats(r->u);
+}
+
+/* The step after s; false: none. */
+static bool step_next(const step_range *r, step *s)
+{
+    s->block++;
+    while (s->tile >= r->tile_end || s->block > last_block(r, s->tile)) {
+        if (++s->tile >= r->tile_end) {
+            if (++s->rep >= r->rep_end)
+                return false;
+            s->tile = r->tile_begin;
         }
-        keys[g] = (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
-        lse[g] = _mm512_load_ps(t->lse + qq * TILE_K + g * 16);
-        delta[g] = _mm512_load_ps(t->delta + qq * TILE_K + g * 16);
+        s->block = first_block(r, s->tile);
     }
-    for (int j = 0; j < TILE_K; j += 2) {
-        const int part = 2 * kq + j / TILE_ROWS, row = j % TILE_ROWS;
-        __m512 p[2][2], ds[2][2];
-        for (int i = 0; i < 2; i++)
-            for (int g = 0; g < 2; g++) {
-                const int64_t at = (part * PARTS + 2 * qq + g) * TILE_FLOATS + (row + i) * 16;
-                __m512 s = _mm512_load_ps(m->s + at);
-                if (masked)
-                    s = hide(s, &keys[g], base + kq * TILE_K + j + i);
-                p[i][g] = exp2_bf16(_mm512_fmsub_ps(s, scale, lse[g]));
-                ds[i][g] = _mm512_mul_ps(p[i][g], _mm512_sub_ps(_mm512_load_ps(m->dp + at), delta[g]));
-            }
-        const int64_t to = (part * STEPS + qq) * TILE_BF16 + row * TILE_K;
-        for (int i = 0; i < 2; i++) {
-            _mm512_store_si512((void *)(m->p + to + i * TILE_K), round_pair(p[i][0], p[i][1]));
-            _mm512_store_si512((void *)(m->ds + to + i * TILE_K), round_pair(ds[i][0], ds[i][1]));
-        }
-        for (int g = 0; g < 2; g++)
-            _mm512_store_si512((void *)(m->ds_pairs + (kq * PARTS + 2 * qq + g) * TILE_BF16 + j / 2 * TILE_K),
-                               interleave_pair(round_pair(ds[0][g], ds[1][g])));
-    }
+    step_fill(r, s);
+    return true;
 }
 
-/* P and dS of a step; seen[keys][queries] says which quadrants are not all zeros. */
-static void probabilities(const attention_unit *u, const query_tile *t, int64_t tile, int64_t block, backward_memory *m,
-                          bool seen[STEPS][STEPS])
+/* S^T = K Q^T and dP^T = V dO^T of a quadrant. */
+static int64_t add_scores(const step *s, int i, int64_t ld, scores *to, product *list)
 {
-    const int64_t ld = padded_head(u->a), base = block * ATTENTION_KEYS;
-    const unit_layout l = unit_layout_of(u, block);
-    for (int kq = 0; kq < STEPS; kq++)
-        for (int qq = 0; qq < STEPS; qq++) {
-            const quadrant q = quadrant_of(u, tile * QUERIES + qq * TILE_K, base + kq * TILE_K);
-            seen[kq][qq] = q != QUADRANT_NONE;
-            if (q == QUADRANT_NONE) {
-                zero_quadrant(kq, qq, m);
-                continue;
-            }
-            const int64_t c = (2 * kq * PARTS + 2 * qq) * TILE_FLOATS;
-            tess_tiles_fence();
-            quadrant_product(l.k_rows + kq * TILE_K * ld, t->q_columns + qq * TILE_K * ld, ld, m->s + c);
-            quadrant_product(l.v_rows + kq * TILE_K * ld, t->dout_columns + qq * TILE_K * ld, ld, m->dp + c);
-            softmax_quadrant(u, t, tile, base, kq, qq, q == QUADRANT_SOME, m);
+    const int64_t part = ld * TILE_ROWS, keys = i / STEPS * TILE_K * ld, queries = i % STEPS * TILE_K * ld;
+    list[0] = (product){.a = s->k.k_rows + keys,
+                        .b = s->t.q_columns + queries,
+                        .a_pair = part,
+                        .a_step = TILE_BF16,
+                        .b_pair = part,
+                        .b_step = TILE_BF16,
+                        .n_steps = ld / TILE_K,
+                        .c = to->s,
+                        .c_row = 2 * TILE_FLOATS};
+    list[1] = list[0];
+    list[1].a = s->k.v_rows + keys;
+    list[1].b = s->t.dout_columns + queries;
+    list[1].c = to->dp;
+    return 2;
+}
+
+/* The visible ones of STEPS quadrants `apart`: *n of them from *first on. */
+static void visible_steps(const quadrant *seen, int apart, int64_t *first, int64_t *n)
+{
+    *first = *n = 0;
+    for (int i = STEPS - 1; i >= 0; i--)
+        if (seen[i * apart] != QUADRANT_NONE) {
+            *first = i;
+            ++*n;
         }
 }
 
-/* sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). */
-static void add_keys(const uint16_t *left, const uint16_t *pairs, int64_t ld, bool seen[STEPS][STEPS], float *sum)
+/* sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). A block's first step is its diagonal. */
+static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pairs, int64_t ld, float *sum,
+                        product *list)
 {
     const int64_t columns = ld / TILE_ROWS, row = columns * TILE_FLOATS;
-    tess_tiles_fence();
-    for (int kq = 0; kq < STEPS; kq++)
-        for (int64_t d = 0; d < columns; d += 2) {
-            float *c = sum + 2 * kq * row + d * TILE_FLOATS;
-            const uint16_t *a = left + 2 * kq * STEPS * TILE_BF16;
-            sums_load(c, c + TILE_FLOATS, c + row, c + row + TILE_FLOATS);
-            for (int qq = 0; qq < STEPS; qq++)
-                if (seen[kq][qq]) {
-                    const uint16_t *b = pairs + (qq * columns + d) * TILE_BF16;
-                    sums_add(a + qq * TILE_BF16, a + (STEPS + qq) * TILE_BF16, 64, b, b + TILE_BF16);
-                }
-            sums_store(c, c + TILE_FLOATS, c + row, c + row + TILE_FLOATS);
-        }
+    int64_t n_products = 0;
+    for (int kq = 0; kq < STEPS; kq++) {
+        int64_t first, n;
+        visible_steps(s->seen + kq * STEPS, 1, &first, &n);
+        for (int64_t d = 0; d < columns && n > 0; d += 2)
+            list[n_products++] = (product){.a = left + (2 * kq * STEPS + first) * TILE_BF16,
+                                           .b = pairs + (first * columns + d) * TILE_BF16,
+                                           .a_pair = STEPS * TILE_BF16,
+                                           .a_step = TILE_BF16,
+                                           .b_pair = TILE_BF16,
+                                           .b_step = columns * TILE_BF16,
+                                           .n_steps = n,
+                                           .c = sum + 2 * kq * row + d * TILE_FLOATS,
+                                           .c_row = row,
+                                           .add = s->rep > 0 || s->tile > s->block};
+    }
+    return n_products;
 }
 
 /* dq (D / 16, PARTS) += K^T dS^T. */
-static void add_dq(const attention_unit *u, const query_tile *t, int64_t block, const backward_memory *m,
-                   bool seen[STEPS][STEPS])
+static int64_t add_queries(const step_range *r, const step *s, int64_t ld, product *list)
 {
-    const uint16_t *keys = unit_layout_of(u, block).k_turned;
-    const int64_t rows = padded_head(u->a) / TILE_ROWS, row = PARTS * TILE_FLOATS;
-    tess_tiles_fence();
-    for (int64_t d = 0; d < rows; d += 2)
-        for (int qq = 0; qq < STEPS; qq++) {
-            float *c = t->dq + d * row + 2 * qq * TILE_FLOATS;
-            const uint16_t *a = keys + d * STEPS * TILE_BF16;
-            sums_load(c, c + TILE_FLOATS, c + row, c + row + TILE_FLOATS);
-            for (int kq = 0; kq < STEPS; kq++)
-                if (seen[kq][qq]) {
-                    const uint16_t *b = m->ds_pairs + (kq * PARTS + 2 * qq) * TILE_BF16;
-                    sums_add(a + kq * TILE_BF16, a + (STEPS + kq) * TILE_BF16, 64, b, b + TILE_BF16);
-                }
-            sums_store(c, c + TILE_FLOATS, c + row, c + row + TILE_FLOATS);
+    int64_t n_products = 0;
+    for (int qq = 0; qq < STEPS; qq++) {
+        const int64_t first_key = attention_first_key(r->u->a, s->tile * BLOCK + qq * TILE_K);
+        int64_t first, n;
+        visible_steps(s->seen + qq, STEPS, &first, &n);
+        for (int64_t d = 0; d < ld / TILE_ROWS && n > 0; d += 2)
+            list[n_products++] = (product){.a = s->k.k_turned + (d * STEPS + first) * TILE_BF16,
+                                           .b = r->m->ds_pairs + (first * PARTS + 2 * qq) * TILE_BF16,
+                                           .a_pair = STEPS * TILE_BF16,
+                                           .a_step = TILE_BF16,
+                                           .b_pair = TILE_BF16,
+                                           .b_step = PARTS * TILE_BF16,
+                                           .n_steps = n,
+                                           .c = s->t.dq + (d * PARTS + 2 * qq) * TILE_FLOATS,
+                                           .c_row = PARTS * TILE_FLOATS,
+                                           .add = s->block > first_key / BLOCK};
+    }
+    return n_products;
+}
+
+static int64_t add_gradients(const step_range *r, const step *s, int64_t ld, product *list)
+{
+    int64_t n = 0;
+    if (r->sums & SUM_KEYS) {
+        n += add_keys(s, r->m->p, s->t.dout_pairs, ld, s->dv, list);
+        n += add_keys(s, r->m->ds, s->t.q_pairs, ld, s->dk, list + n);
+    }
+    if (r->sums & SUM_QUERIES)
+        n += add_queries(r, s, ld, list + n);
+    return n;
+}
+
+/* P and dS of quadrant i: two keys by 32 queries at a time. Queries 16 apart share a dword of P and dS, keys side by
+ * side one of the pairs. */
+static inline __attribute__((always_inline)) void softmax_rows(const step *s, int i, __m512 scale,
+                                                               const lane_keys *keys, backward_memory *m)
+{
+    const int kq = i / STEPS, qq = i % STEPS;
+    const scores *from = &m->scores[qq];
+    const int64_t base = s->block * BLOCK + kq * TILE_K;
+    __m512 lse[2], delta[2];
+    for (int g = 0; g < 2; g++) {
+        lse[g] = _mm512_load_ps(s->t.lse + qq * TILE_K + g * 16);
+        delta[g] = _mm512_load_ps(s->t.delta + qq * TILE_K + g * 16);
+    }
+    for (int j = 0; j < TILE_K; j += 2) {
+        const int half = j / TILE_ROWS, row = j % TILE_ROWS;
+        __m512i p[2][2], ds[2][2];
+        for (int k = 0; k < 2; k++)
+            for (int g = 0; g < 2; g++) {
+                const int64_t at = (half * 2 + g) * TILE_FLOATS + (row + k) * 16;
+                __m512 score = _mm512_load_ps(from->s + at);
+                if (keys != NULL)
+                    score = hide(score, &keys[g], base + j + k);
+                const __m512 x = exp2_bf16(_mm512_fmsub_ps(score, scale, lse[g]));
+                p[k][g] = round_bits(x);
+                ds[k][g] = round_bits(_mm512_mul_ps(x, _mm512_sub_ps(_mm512_load_ps(from->dp + at), delta[g])));
+            }
+        const int64_t to = ((2 * kq + half) * STEPS + qq) * TILE_BF16 + row * TILE_K;
+        for (int k = 0; k < 2; k++) {
+            _mm512_store_si512((void *)(m->p + to + k * TILE_K), pair_bits(p[k][0], p[k][1]));
+            _mm512_store_si512((void *)(m->ds + to + k * TILE_K), pair_bits(ds[k][0], ds[k][1]));
         }
+        for (int g = 0; g < 2; g++)
+            _mm512_store_si512((void *)(m->ds_pairs + (kq * PARTS + 2 * qq + g) * TILE_BF16 + j / 2 * TILE_K),
+                               pair_bits(ds[0][g], ds[1][g]));
+    }
+}
+
+static void softmax_quadrant(const attention_unit *u, const step *s, int i, backward_memory *m)
+{
+    const __m512 scale = _mm512_set1_ps(u->a->scale * 0x1.715476p+0f);
+    if (s->seen[i] == QUADRANT_ALL) {
+        softmax_rows(s, i, scale, NULL, m);
+        return;
+    }
+    lane_keys keys[2];
+    for (int g = 0; g < 2; g++) {
+        int32_t first[16], last[16];
+        for (int lane = 0; lane < 16; lane++) {
+            const int64_t query = s->tile * BLOCK + i % STEPS * TILE_K + g * 16 + lane;
+            first[lane] = (int32_t)attention_first_key(u->a, query);
+            last[lane] = query < u->seq->q_len ? (int32_t)query : -1;
+        }
+        keys[g] = (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
+    }
+    softmax_rows(s, i, scale, keys, m);
+}
+
+static void run_list(product_stream *products, const product *list, int64_t n)
+{
+    products_begin(products, list, n, 1);
+    products_finish(products);
+}
+
+/* All P and dS of a step, 32 keys at a time, and then its sums: long runs of products keep the tiles busy. */
+static void run_steps(const step_range *r)
+{
+    const int64_t ld = padded_head(r->u->a);
+    backward_memory *m = r->m;
+    product *list = (product *)((float *)m->rest + 2 * RUN * gradient_floats(r->u));
+    product_stream products = products_none(m->nowhere);
+    step s = {.rep = r->rep_begin, .tile = r->tile_begin, .block = first_block(r, r->tile_begin) - 1};
+    while (step_next(r, &s)) {
+        for (int row = 0; row < QUADRANTS; row += STEPS) {
+            int64_t n = 0;
+            for (int i = row; i < row + STEPS; i++)
+                if (s.seen[i] != QUADRANT_NONE)
+                    n += add_scores(&s, i, ld, &m->scores[i - row], list + n);
+            run_list(&products, list, n);
+            for (int i = row; i < row + STEPS; i++)
+                if (s.seen[i] != QUADRANT_NONE)
+                    softmax_quadrant(r->u, &s, i, m);
+        }
+        run_list(&products, list, add_gradients(r, &s, ld, list));
+    }
 }
 
 /* Row j of C tiles (PARTS, D / 16), times factor, to bf16. */
@@ -276,53 +400,50 @@ static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor,
     }
 }
 
-static void key_block(const attention_unit *u, int64_t block, bool with_dq, void *memory)
+static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), base = block * ATTENTION_KEYS;
-    const int64_t n = attention_min(ATTENTION_KEYS, u->seq->k_len - base);
-    int64_t last = u->seq->q_len - 1; /* query that sees a key of the block */
-    if (a->window > 0)
-        last = attention_min(last, base + n - 1 + a->window - 1);
-    backward_memory *m = memory;
-    float *dk = m->gradients, *dv = dk + ATTENTION_KEYS * ld;
-    memset(dk, 0, sizeof(float) * (size_t)(2 * ATTENTION_KEYS * ld));
-    for (int64_t rep = 0; rep < u->n_rep; rep++)
-        for (int64_t tile = base / QUERIES; tile <= last / QUERIES; tile++) {
-            const query_tile t = query_tile_of(u, rep, tile);
-            bool seen[STEPS][STEPS];
-            probabilities(u, &t, tile, block, m, seen);
-            add_keys(m->p, t.dout_pairs, ld, seen, dv);
-            add_keys(m->ds, t.q_pairs, ld, seen, dk);
-            if (with_dq)
-                add_dq(u, &t, block, m, seen);
+    const int64_t D = a->head_size, ld = padded_head(a);
+    for (int64_t first = begin; first < end; first += RUN) {
+        const step_range r = {.u = u,
+                              .rep_end = u->n_rep,
+                              .tile_begin = first,
+                              .tile_end = u->n_tiles,
+                              .block_begin = first,
+                              .block_end = attention_min(first + RUN, end),
+                              .sums = with_dq ? SUM_KEYS | SUM_QUERIES : SUM_KEYS,
+                              .m = memory};
+        const float *sum = (float *)r.m->rest;
+        run_steps(&r);
+        for (int64_t j = first * BLOCK; j < attention_min(r.block_end * BLOCK, u->seq->k_len); j++) {
+            const int64_t row = u->seq->q_begin + j, in_block = j % BLOCK;
+            const float *dk = sum + 2 * (j / BLOCK - first) * gradient_floats(u), *dv = dk + gradient_floats(u);
+            write_key_row(dk, in_block, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
+            write_key_row(dv, in_block, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
         }
-    for (int64_t j = 0; j < n; j++) {
-        const int64_t row = u->seq->q_begin + base + j;
-        write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
-        write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
     }
 }
 
 static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
-    const query_tile t = query_tile_of(u, rep, tile);
-    const int64_t first = attention_first_key(u->a, tile * QUERIES) / ATTENTION_KEYS;
-    const int64_t last = attention_min((tile + 1) * QUERIES, u->seq->q_len) - 1;
-    for (int64_t block = first; block * ATTENTION_KEYS <= last; block++) {
-        bool seen[STEPS][STEPS];
-        probabilities(u, &t, tile, block, memory, seen);
-        add_dq(u, &t, block, memory, seen);
-    }
+    const step_range r = {.u = u,
+                          .rep_begin = rep,
+                          .rep_end = rep + 1,
+                          .tile_begin = tile,
+                          .tile_end = tile + 1,
+                          .block_end = u->n_blocks,
+                          .sums = SUM_QUERIES,
+                          .m = memory};
+    run_steps(&r);
 }
 
 static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, n = attention_min(QUERIES, u->seq->q_len - tile * QUERIES);
+    const int64_t D = a->head_size, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
     const query_tile t = query_tile_of(u, rep, tile);
     uint16_t *out =
-        (uint16_t *)u->g->dq + (u->seq->q_begin + tile * QUERIES) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
+        (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
     const __m512 scale = _mm512_set1_ps(a->scale);
     (void)memory;
     for (int64_t r = 0; r < n; r += TILE_ROWS)
@@ -346,14 +467,16 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
         return tess_attention_backward_avx512(stream, a, g);
     TESS_TRY(tess_attention_check(a, g));
     const attention_backward_steps steps = {
-        .tile_rows = QUERIES,
-        .worker_bytes = sizeof(backward_memory) + sizeof(float) * (size_t)(2 * ATTENTION_KEYS * padded_head(a)),
+        .tile_rows = BLOCK,
+        .block_keys = BLOCK,
+        .worker_bytes = sizeof(backward_memory) + sizeof(float) * (size_t)(2 * RUN * BLOCK * padded_head(a)) +
+                        attention_align(sizeof(product) * (size_t)(2 + 3 * STEPS * padded_head(a) / TILE_K)),
         .unit_bytes = unit_bytes,
         .enter = tess_tiles_enter,
         .leave = tess_tiles_leave,
         .pack_keys = pack_keys,
         .pack_queries = pack_queries,
-        .key_block = key_block,
+        .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
         .write_dq = write_dq};
     return tess_attention_run_backward(stream, a, g, &steps);

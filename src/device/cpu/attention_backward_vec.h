@@ -188,6 +188,12 @@ static void key_block(const attention_unit *u, int64_t block, bool with_dq, void
     }
 }
 
+static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory)
+{
+    for (int64_t block = begin; block < end; block++)
+        key_block(u, block, with_dq, memory);
+}
+
 static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
     const query_tile q = query_tile_of(u, rep, tile);
@@ -226,12 +232,13 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
     TESS_TRY(tess_attention_check(a, g));
     const attention_backward_steps steps = {
         .tile_rows = ATTENTION_ROWS,
+        .block_keys = ATTENTION_KEYS,
         .worker_bytes =
             sizeof(backward_memory) + attention_align(sizeof(float) * (size_t)(2 * ATTENTION_KEYS * padded_head(a))),
         .unit_bytes = unit_bytes,
         .pack_keys = pack_keys,
         .pack_queries = pack_queries,
-        .key_block = key_block,
+        .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
         .write_dq = write_dq};
     return tess_attention_run_backward(stream, a, g, &steps);

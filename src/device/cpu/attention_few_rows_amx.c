@@ -2,7 +2,7 @@
  * value is read once, so nothing is worth packing for others: K tiles are loaded from where the rows lie, and O = P V
  * takes V in pairs of rows, two instructions a register, instead of turning it. Factors swap sides, sums stay: the bits
  * of attention_forward_amx.c. Floor: the bytes of the cache. */
-#include "device/cpu/attention_tiles_amx.h"
+#include "device/cpu/attention_softmax_amx.h"
 
 #include <string.h>
 
@@ -10,7 +10,6 @@ enum { KEY_TILES = ATTENTION_KEYS / TILE_ROWS, KEY_STEPS = ATTENTION_KEYS / TILE
 
 typedef struct few_memory {
     float scores[KEY_TILES * TILE_FLOATS];
-    float sums[TILE_ROWS * 2 * 16];           /* (rows, 32) */
     uint16_t p_turned[KEY_STEPS * TILE_BF16]; /* B tiles, as softmax leaves them */
     uint16_t p[KEY_STEPS * TILE_BF16];        /* A tiles */
     char rest[];                              /* out (rows, ld), q, one pair of key tiles, v */
@@ -51,23 +50,22 @@ static void score_keys(const tess_attention *a, const uint16_t *k, int64_t n, co
         score_pair(k, k + TILE_ROWS * a->k_stride, a->k_stride * (int64_t)sizeof(*k), TILE_K, q, steps, scores);
         return;
     }
-    const uint16_t *rows[TILE_K];
-    for (int64_t i = 0; i < attention_min(TILE_K, n); i++)
+    const uint16_t *rows[TILE_K] = {NULL};
+    for (int64_t i = 0; i < TILE_K && i < n; i++)
         rows[i] = k + i * a->k_stride;
-    pack_rows(rows, n, a->head_size, buffer);
-    pack_rows(rows + TILE_ROWS, n - TILE_ROWS, a->head_size, buffer + TILE_ROWS * ld);
+    pack_rows(rows, a->head_size, buffer);
+    pack_rows(rows + TILE_ROWS, a->head_size, buffer + TILE_ROWS * ld);
     score_pair(buffer, buffer + TILE_ROWS * ld, 64, TILE_BF16, q, steps, scores);
 }
 
-/* out (rows, ld) = out * correction + P V over n keys (32 or 64). */
-static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t n, const float *correction,
-                       int64_t n_rows, float *sums, float *out)
+/* out (16, ld) += P V over n keys (32 or 64). */
+static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t n, float *out)
 {
-    const int64_t columns = ld / 16;
+    const int64_t columns = ld / 16, row_bytes = ld * (int64_t)sizeof(float);
+    tess_tiles_fence();
     for (int64_t d = 0; d < columns; d += 2) {
-        tess_tiles_fence();
-        _tile_zero(0);
-        _tile_zero(1);
+        _tile_loadd(0, out + d * 16, row_bytes);
+        _tile_loadd(1, out + d * 16 + 16, row_bytes);
         for (int64_t step = 0; step < n / TILE_K; step++) {
             const uint16_t *b = v + (step * columns + d) * TILE_BF16;
             _tile_loadd(4, p + step * TILE_BF16, 64);
@@ -76,15 +74,17 @@ static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t
             _tile_loadd(7, b + TILE_BF16, 64);
             _tile_dpbf16ps(1, 4, 7);
         }
-        _tile_stored(0, sums, 128);
-        _tile_stored(1, sums + 16, 128);
-        for (int64_t r = 0; r < n_rows; r++)
-            for (int64_t i = 0; i < 32; i += 16) {
-                float *o = out + r * ld + d * 16 + i;
-                _mm512_store_ps(o, _mm512_fmadd_ps(_mm512_load_ps(o), _mm512_set1_ps(correction[r]),
-                                                   _mm512_load_ps(sums + r * 32 + i)));
-            }
+        _tile_stored(0, out + d * 16, row_bytes);
+        _tile_stored(1, out + d * 16 + 16, row_bytes);
     }
+}
+
+static void correct(const float *correction, int64_t n_rows, int64_t ld, float *out)
+{
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t d = 0; d < ld; d += 16)
+            _mm512_store_ps(out + r * ld + d,
+                            _mm512_mul_ps(_mm512_load_ps(out + r * ld + d), _mm512_set1_ps(correction[r])));
 }
 
 static void write_rows(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
@@ -123,27 +123,32 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
     const lane_keys keys = lane_keys_of(a, t, 0);
     softmax_lanes state = softmax_begin();
+    product_stream no_products = products_none(NULL);
     pack_query_rows(a, t, 0, q);
-    memset(out, 0, sizeof(float) * (size_t)(t->n_rows * ld));
+    memset(out, 0, sizeof(float) * (size_t)(TILE_ROWS * ld));
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base),
                       whole = attention_div_up(n, TILE_K) * TILE_K;
-        float correction[16];
         for (int64_t j = 0; j < whole; j += TILE_K) {
-            const uint16_t *rows[TILE_K];
+            const uint16_t *rows[TILE_K] = {NULL};
             score_keys(a, (const uint16_t *)t->seq->k + (base + j) * a->k_stride + t->kv_head * D, n - j, q, k_buffer,
                        m->scores + j / TILE_ROWS * TILE_FLOATS);
-            for (int64_t i = 0; i < attention_min(TILE_K, n - j); i++)
+            for (int64_t i = 0; i < TILE_K && j + i < n; i++)
                 rows[i] = (const uint16_t *)t->seq->v + (base + j + i) * a->v_stride + t->kv_head * D;
-            pack_pairs(rows, n - j, D, false, v + j * ld, TILE_BF16);
+            pack_pairs(rows, 1, D, false, v + j * ld, TILE_BF16);
         }
         for (int64_t j = 0; j < whole && some_hidden(a, t, base, whole); j++)
             _mm512_store_ps(m->scores + j * 16, hide(_mm512_load_ps(m->scores + j * 16), &keys, base + j));
-        softmax_block(m->scores, TILE_FLOATS, whole, a->scale * 0x1.715476p+0f, &state, m->p_turned, TILE_BF16);
+        const bool moved =
+            softmax_block(m->scores, 1, whole, a->scale * 0x1.715476p+0f, &state, m->p_turned, &no_products);
         for (int64_t step = 0; step < whole / TILE_K; step++)
             turn_tile(m->p_turned + step * TILE_BF16, m->p + step * TILE_BF16);
-        _mm512_storeu_ps(correction, state.correction);
-        add_values(m->p, v, ld, whole, correction, t->n_rows, m->sums, out);
+        if (moved) {
+            float correction[TILE_ROWS];
+            _mm512_storeu_ps(correction, state.correction);
+            correct(correction, t->n_rows, ld, out);
+        }
+        add_values(m->p, v, ld, whole, out);
     }
     write_rows(a, t, &state, out);
 }

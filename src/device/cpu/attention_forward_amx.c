@@ -1,10 +1,11 @@
 /* Attention forward in bf16 on AMX: per tile of 32 query rows and block of 64 keys, scores S^T = K Q^T, softmax with a
- * query a lane, O^T += V^T P^T. Keys and values are packed once per sequence and key head when several tiles share
- * them, and block by block when one tile is all there is (generation). Both run the same steps on the same numbers.
+ * query a lane, O^T += V^T P^T; the products of the blocks before and after run beside the softmax. Keys and values are
+ * packed once per sequence and key head when several tiles share them, and block by block when one tile is all there is
+ * (generation). Both run the same steps on the same numbers.
  *
  * The exponentials, not the products, set the pace: about 10 instructions for 16 of them against 0.5 D / 32 tile
  * instructions. */
-#include "device/cpu/attention_tiles_amx.h"
+#include "device/cpu/attention_softmax_amx.h"
 
 #include <string.h>
 
@@ -14,7 +15,8 @@
 enum {
     GROUPS = ATTENTION_ROWS / TILE_ROWS,
     KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
-    KEY_STEPS = ATTENTION_KEYS / TILE_K
+    KEY_STEPS = ATTENTION_KEYS / TILE_K,
+    OWN_BLOCKS = 3 /* of a tile that packs for itself: the one before, this one, the next */
 };
 
 /* Packed keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS) of one block: as many elements each. */
@@ -27,36 +29,16 @@ static void pack_block(const tess_attention *a, const tess_attention_seq *s, int
                        uint16_t *packed)
 {
     const int64_t D = a->head_size, ld = padded_head(a);
-    const uint16_t *rows[TILE_K];
     uint16_t *values = packed + ATTENTION_KEYS * ld;
-    for (int64_t j = 0; j < n; j += TILE_ROWS) {
-        for (int64_t i = 0; i < attention_min(TILE_ROWS, n - j); i++)
-            rows[i] = (const uint16_t *)s->k + (base + j + i) * a->k_stride + kv_head * D;
-        pack_rows(rows, attention_min(TILE_ROWS, n - j), D, packed + j * ld);
-    }
-    /* Scores come in pairs of key tiles: the second of a pair is there even if no key is. */
-    if (n % TILE_K != 0 && n % TILE_K <= TILE_ROWS)
-        memset(packed + attention_div_up(n, TILE_ROWS) * TILE_ROWS * ld, 0,
-               sizeof(uint16_t) * (size_t)(TILE_ROWS * ld));
     for (int64_t j = 0; j < n; j += TILE_K) {
-        for (int64_t i = 0; i < attention_min(TILE_K, n - j); i++)
-            rows[i] = (const uint16_t *)s->v + (base + j + i) * a->v_stride + kv_head * D;
-        pack_pairs(rows, attention_min(TILE_K, n - j), D, true, values + j / TILE_K * TILE_BF16, KEY_STEPS * TILE_BF16);
-    }
-}
-
-/* s (KEY_TILES, GROUPS) tiles, for the first n keys, n 32 or 64. */
-static void scores_of(const uint16_t *keys, const uint16_t *q, int64_t ld, int64_t n, float *s)
-{
-    const int64_t row = ld * TILE_ROWS;
-    tess_tiles_fence();
-    for (int64_t j = 0; j < n / TILE_ROWS; j += 2) {
-        const uint16_t *k = keys + j * row;
-        float *c = s + j * GROUPS * TILE_FLOATS;
-        sums_zero();
-        for (int64_t d = 0; d < row; d += TILE_BF16)
-            sums_add(k + d, k + row + d, 64, q + d, q + row + d);
-        sums_store(c, c + TILE_FLOATS, c + 2 * TILE_FLOATS, c + 3 * TILE_FLOATS);
+        const uint16_t *k[TILE_K] = {NULL}, *v[TILE_K] = {NULL};
+        for (int64_t i = 0; i < TILE_K && j + i < n; i++) {
+            k[i] = (const uint16_t *)s->k + (base + j + i) * a->k_stride + kv_head * D;
+            v[i] = (const uint16_t *)s->v + (base + j + i) * a->v_stride + kv_head * D;
+        }
+        pack_rows(k, D, packed + j * ld);
+        pack_rows(k + TILE_ROWS, D, packed + (j + TILE_ROWS) * ld);
+        pack_pairs(v, 1, D, true, values + j / TILE_K * TILE_BF16, KEY_STEPS * TILE_BF16);
     }
 }
 
@@ -69,39 +51,63 @@ static void mask_scores(float *s, int64_t n, int64_t base, const lane_keys *keys
         }
 }
 
-/* out (D / 16, GROUPS) tiles = out * correction + V^T P^T; `sums`: four tiles. */
-static void add_values(const uint16_t *values, const uint16_t *p, int64_t ld, int64_t n, const softmax_lanes *state,
-                       float *out, float *sums)
+/* s (KEY_TILES, GROUPS) = K Q^T for the first n keys, n 32 or 64. Returns the number of products. */
+static int64_t add_scores(const uint16_t *keys, const uint16_t *q, int64_t ld, int64_t n, float *s, product *list)
 {
-    for (int64_t d = 0; d < ld; d += TILE_K, values += 2 * KEY_STEPS * TILE_BF16, out += 2 * GROUPS * TILE_FLOATS) {
-        tess_tiles_fence();
-        sums_zero();
-        for (int64_t step = 0; step < n / TILE_K; step++) {
-            const uint16_t *v = values + step * TILE_BF16, *b = p + step * GROUPS * TILE_BF16;
-            sums_add(v, v + KEY_STEPS * TILE_BF16, 64, b, b + TILE_BF16);
+    const int64_t row = ld * TILE_ROWS;
+    for (int64_t i = 0; i < n / TILE_K; i++)
+        list[i] = (product){.a = keys + 2 * i * row,
+                            .b = q,
+                            .a_pair = row,
+                            .a_step = TILE_BF16,
+                            .b_pair = row,
+                            .b_step = TILE_BF16,
+                            .n_steps = ld / TILE_K,
+                            .c = s + 2 * i * GROUPS * TILE_FLOATS,
+                            .c_row = GROUPS * TILE_FLOATS};
+    return n / TILE_K;
+}
+
+/* out (D / 16, GROUPS) [+]= V^T P^T. */
+static int64_t add_values(const uint16_t *values, const uint16_t *p, int64_t ld, int64_t n, bool add, float *out,
+                          product *list)
+{
+    for (int64_t i = 0; i < ld / TILE_K; i++)
+        list[i] = (product){.a = values + 2 * i * KEY_STEPS * TILE_BF16,
+                            .b = p,
+                            .a_pair = KEY_STEPS * TILE_BF16,
+                            .a_step = TILE_BF16,
+                            .b_pair = TILE_BF16,
+                            .b_step = GROUPS * TILE_BF16,
+                            .n_steps = n / TILE_K,
+                            .c = out + 2 * i * GROUPS * TILE_FLOATS,
+                            .c_row = GROUPS * TILE_FLOATS,
+                            .add = add};
+    return ld / TILE_K;
+}
+
+static void correct(const softmax_lanes *state, int64_t ld, float *out)
+{
+    for (int64_t t = 0; t < ld / TILE_ROWS * GROUPS; t++)
+        for (int i = 0; i < TILE_FLOATS; i += 16) {
+            float *o = out + t * TILE_FLOATS + i;
+            _mm512_store_ps(o, _mm512_mul_ps(_mm512_load_ps(o), state[t % GROUPS].correction));
         }
-        sums_store(sums, sums + TILE_FLOATS, sums + 2 * TILE_FLOATS, sums + 3 * TILE_FLOATS);
-        for (int t = 0; t < 2 * GROUPS; t++)
-            for (int i = 0; i < TILE_FLOATS; i += 16) {
-                float *o = out + t * TILE_FLOATS + i;
-                _mm512_store_ps(o, _mm512_fmadd_ps(_mm512_load_ps(o), state[t % GROUPS].correction,
-                                                   _mm512_load_ps(sums + t * TILE_FLOATS + i)));
-            }
-    }
 }
 
 typedef struct forward_memory {
-    float scores[KEY_TILES * GROUPS * TILE_FLOATS];
-    float sums[4 * TILE_FLOATS];
-    uint16_t p[KEY_STEPS * GROUPS * TILE_BF16];
-    char rest[]; /* out, q, one packed block */
+    float scores[2][KEY_TILES * GROUPS * TILE_FLOATS];
+    uint16_t p[2][KEY_STEPS * GROUPS * TILE_BF16];
+    float nowhere[4 * TILE_FLOATS];
+    char rest[]; /* out, q, packed blocks, products */
 } forward_memory;
 
 static size_t worker_bytes(const tess_attention *a)
 {
     const size_t ld = (size_t)padded_head(a), few = tess_attention_few_rows_bytes(a);
     const size_t bytes = sizeof(forward_memory) + ATTENTION_ROWS * ld * (sizeof(float) + sizeof(uint16_t)) +
-                         sizeof(uint16_t) * (size_t)block_elements(a);
+                         OWN_BLOCKS * sizeof(uint16_t) * (size_t)block_elements(a) +
+                         attention_align((2 + ld / TILE_K) * sizeof(product));
     return bytes > few ? bytes : few;
 }
 
@@ -114,7 +120,9 @@ static void pack_tile_queries(const tess_attention *a, const attention_tile *t, 
 static void write_tile(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
 {
     const int64_t D = a->head_size;
+    int64_t token[ATTENTION_ROWS], head[ATTENTION_ROWS];
     float lse[ATTENTION_ROWS];
+    attention_rows(t, 0, t->n_rows, token, head);
     for (int g = 0; g < GROUPS && g * TILE_ROWS < t->n_rows; g++) {
         const __m512 factor = _mm512_div_ps(_mm512_set1_ps(1), state[g].l);
         _mm512_storeu_ps(lse + g * 16, softmax_lse(&state[g]));
@@ -126,19 +134,13 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
                     _mm512_mul_ps(_mm512_load_ps(out + (d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + i * 16), factor),
                     _mm512_setzero_ps()));
             transpose_16x16_avx512(square);
-            for (int i = 0; i < TILE_ROWS && g * TILE_ROWS + i < t->n_rows; i++) {
-                int64_t token, head;
-                attention_row(t, g * TILE_ROWS + i, &token, &head);
-                v_store_bf16((uint16_t *)a->out + token * a->out_stride + head * D + d, _mm512_castsi512_ps(square[i]),
-                             attention_min(TILE_ROWS, D - d));
-            }
+            for (int64_t r = g * TILE_ROWS, i = 0; i < TILE_ROWS && r + i < t->n_rows; i++)
+                v_store_bf16((uint16_t *)a->out + token[r + i] * a->out_stride + head[r + i] * D + d,
+                             _mm512_castsi512_ps(square[i]), attention_min(TILE_ROWS, D - d));
         }
     }
-    for (int64_t r = 0; a->lse != NULL && r < t->n_rows; r++) {
-        int64_t token, head;
-        attention_row(t, r, &token, &head);
-        a->lse[token * a->n_heads + head] = lse[r];
-    }
+    for (int64_t r = 0; a->lse != NULL && r < t->n_rows; r++)
+        a->lse[token[r] * a->n_heads + head[r]] = lse[r];
 }
 
 /* Blocks that were packed before, of sequence i at block first[i] of all; -1 where tiles pack their own. */
@@ -147,43 +149,79 @@ typedef struct packed_keys {
     uint16_t *blocks;
 } packed_keys;
 
+/* Keys of one block that a tile sees, packed. */
+typedef struct key_block {
+    int64_t base, n; /* n: whole steps of k */
+    const uint16_t *packed;
+} key_block;
+
+static key_block key_block_of(const attention_forward_job *job, const attention_tile *t, int64_t block, uint16_t *own)
+{
+    const packed_keys *packed = job->context;
+    const int64_t first = packed->first[t->seq_index], base = block * ATTENTION_KEYS;
+    const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base);
+    key_block b = {.base = base, .n = attention_div_up(n, TILE_K) * TILE_K, .packed = own};
+    if (first < 0)
+        pack_block(job->a, t->seq, t->kv_head, base, n, own);
+    else
+        b.packed = packed->blocks + (first + t->kv_head * attention_div_up(t->seq->k_len, ATTENTION_KEYS) + block) *
+                                        block_elements(job->a);
+    return b;
+}
+
+/* While the softmax of a block runs, so do the scores of the next and the values of the one before. */
 static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
 {
     const tess_attention *a = job->a;
-    const packed_keys *packed = job->context;
-    const int64_t ld = padded_head(a), first = packed->first[t->seq_index];
-    const int64_t n_blocks = attention_div_up(t->seq->k_len, ATTENTION_KEYS);
-    if (first < 0 && t->n_rows <= TILE_ROWS) {
+    if (t->n_rows <= TILE_ROWS && ((const packed_keys *)job->context)->first[t->seq_index] < 0) {
         tess_attention_few_rows_amx(a, t, memory);
         return;
     }
+    const int64_t ld = padded_head(a), end = attention_div_up(t->key_end, ATTENTION_KEYS);
+    const int64_t first = t->key_begin / ATTENTION_KEYS;
     forward_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + ATTENTION_ROWS * ld), *own = q + ATTENTION_ROWS * ld;
+    product *list = (product *)(own + OWN_BLOCKS * block_elements(a));
+    product_stream products = products_none(m->nowhere);
     lane_keys keys[GROUPS];
     softmax_lanes state[GROUPS];
     pack_tile_queries(a, t, q);
-    memset(out, 0, sizeof(float) * (size_t)(ATTENTION_ROWS * ld));
     for (int g = 0; g < GROUPS; g++) {
         keys[g] = lane_keys_of(a, t, g * TILE_ROWS);
         state[g] = softmax_begin();
     }
-    for (int64_t block = t->key_begin / ATTENTION_KEYS; block * ATTENTION_KEYS < t->key_end; block++) {
-        const int64_t base = block * ATTENTION_KEYS, n = attention_min(ATTENTION_KEYS, t->key_end - base);
-        const int64_t whole = attention_div_up(n, TILE_K) * TILE_K;
-        const uint16_t *kv = own;
-        if (first < 0)
-            pack_block(a, t->seq, t->kv_head, base, n, own);
-        else
-            kv = packed->blocks + (first + t->kv_head * n_blocks + block) * block_elements(a);
-        scores_of(kv, q, ld, whole, m->scores);
-        if (some_hidden(a, t, base, whole))
-            mask_scores(m->scores, whole, base, keys);
-        for (int g = 0; g < GROUPS; g++)
-            softmax_block(m->scores + g * TILE_FLOATS, GROUPS * TILE_FLOATS, whole, a->scale * 0x1.715476p+0f,
-                          &state[g], m->p + g * TILE_BF16, GROUPS * TILE_BF16);
-        add_values(kv + ATTENTION_KEYS * ld, m->p, ld, whole, state, out, m->sums);
+    key_block before = {0}, now = key_block_of(job, t, first, own);
+    products_begin(&products, list, add_scores(now.packed, q, ld, now.n, m->scores[first % 2], list), 1);
+    products_finish(&products);
+    for (int64_t block = first; block < end; block++) {
+        key_block next = {0};
+        int64_t n = 0;
+        if (block + 1 < end) {
+            next = key_block_of(job, t, block + 1, own + (block + 1 - first) % OWN_BLOCKS * block_elements(a));
+            n = add_scores(next.packed, q, ld, next.n, m->scores[(block + 1) % 2], list);
+        }
+        if (block > first)
+            n += add_values(before.packed + ATTENTION_KEYS * ld, m->p[(block - 1) % 2], ld, before.n, block - 1 > first,
+                            out, list + n);
+        if (some_hidden(a, t, now.base, now.n))
+            mask_scores(m->scores[block % 2], now.n, now.base, keys);
+        products_begin(&products, list, n, softmax_calls(now.n));
+        const bool moved = softmax_block(m->scores[block % 2], GROUPS, now.n, a->scale * 0x1.715476p+0f, state,
+                                         m->p[block % 2], &products);
+        if (moved || block == first) {
+            products_finish(&products);
+            if (block > first)
+                correct(state, ld, out);
+        }
+        before = now;
+        now = next;
     }
+    const bool add = end - 1 > first;
+    const int64_t n =
+        add_values(before.packed + ATTENTION_KEYS * ld, m->p[(end - 1) % 2], ld, before.n, add, out, list);
+    products_begin(&products, list, n, 1);
+    products_finish(&products);
     write_tile(a, t, state, out);
 }
 

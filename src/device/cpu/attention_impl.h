@@ -65,6 +65,21 @@ static inline void attention_row(const attention_tile *t, int64_t r, int64_t *to
     *head = t->kv_head * t->n_rep + (t->row_begin + r) % t->n_rep;
 }
 
+/* The same of n rows from row r on, with one division for all. */
+static inline void attention_rows(const attention_tile *t, int64_t r, int64_t n, int64_t *token, int64_t *head)
+{
+    const int64_t first = t->row_begin + r, kv_begin = t->kv_head * t->n_rep;
+    int64_t query = first / t->n_rep, rep = first - query * t->n_rep;
+    for (int64_t i = 0; i < n; i++) {
+        token[i] = t->seq->q_begin + query;
+        head[i] = kv_begin + rep;
+        if (++rep == t->n_rep) {
+            rep = 0;
+            query++;
+        }
+    }
+}
+
 /* Key position of row r. */
 static inline int64_t attention_position(const attention_tile *t, int64_t r)
 {
@@ -88,18 +103,18 @@ typedef struct attention_unit {
 } attention_unit;
 
 /* A kernel's steps. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
- *   key_block(with_dq) for all blocks in ascending order and write_dq for all tiles (one thread), or
- *   key_block(without) for all blocks and query_tile for all tiles, in any order (many threads):
+ *   key_blocks(with_dq) for all blocks at once and write_dq for all tiles (one thread), or
+ *   key_blocks(without) for all blocks and query_tile for all tiles, in any order (many threads):
  * dk and dv sum over (query head, query) ascending, dq over keys ascending, so both give the same bits. */
 typedef struct attention_backward_steps {
-    int64_t tile_rows; /* queries of a tile */
+    int64_t tile_rows, block_keys; /* queries of a tile, keys of a block */
     size_t worker_bytes;
     size_t (*unit_bytes)(const tess_attention *a, int64_t length);
     void (*enter)(void);
     void (*leave)(void);
     void (*pack_keys)(const attention_unit *u, int64_t block);
     void (*pack_queries)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
-    void (*key_block)(const attention_unit *u, int64_t block, bool with_dq, void *memory);
+    void (*key_blocks)(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory);
     void (*query_tile)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
     void (*write_dq)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 } attention_backward_steps;

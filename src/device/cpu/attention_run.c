@@ -91,7 +91,7 @@ static attention_unit unit_of(const backward_run *run, int64_t index, char *memo
                             .seq = s,
                             .kv_head = index % a->n_kv_heads,
                             .n_rep = a->n_heads / a->n_kv_heads,
-                            .n_blocks = attention_div_up(s->k_len, ATTENTION_KEYS),
+                            .n_blocks = attention_div_up(s->k_len, run->steps->block_keys),
                             .n_tiles = attention_div_up(s->q_len, run->steps->tile_rows),
                             .memory = memory};
 }
@@ -108,8 +108,7 @@ static void run_unit(const attention_backward_steps *steps, const attention_unit
 {
     for (int64_t i = 0; i < u->n_blocks + u->n_rep * u->n_tiles; i++)
         pack(steps, u, i, memory);
-    for (int64_t block = 0; block < u->n_blocks; block++)
-        steps->key_block(u, block, true, memory);
+    steps->key_blocks(u, 0, u->n_blocks, true, memory);
     for (int64_t i = 0; i < u->n_rep * u->n_tiles; i++)
         steps->write_dq(u, i / u->n_tiles, i % u->n_tiles, memory);
 }
@@ -137,7 +136,7 @@ static void backward_worker(void *context, int64_t begin, int64_t end, int worke
             pack(steps, u, i, memory);
             break;
         case PHASE_KEYS:
-            steps->key_block(u, i, false, memory);
+            steps->key_blocks(u, i, i + 1, false, memory);
             break;
         case PHASE_QUERIES:
             steps->query_tile(u, i / u->n_tiles, u->n_tiles - 1 - i % u->n_tiles, memory);

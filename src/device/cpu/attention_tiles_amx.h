@@ -39,54 +39,57 @@ static inline void store_tile(uint16_t *tile, const __m512i rows[TILE_ROWS])
         _mm512_store_si512((void *)(tile + i * TILE_K), rows[i]);
 }
 
-/* Rows of D elements, up to 16 of them, as A tiles side by side: (step of k). Absent rows and elements are 0. */
-static inline void pack_rows(const uint16_t *const *rows, int64_t n, int64_t D, uint16_t *tiles)
+/* Element d and on of a row of D, 32 of them; zeros beyond the row and for an absent one (NULL). */
+static inline __m512i load_row(const uint16_t *row, int64_t d, int64_t D)
+{
+    return row == NULL ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16(first_bf16(D - d), row + d);
+}
+
+/* 16 rows as A tiles side by side: (step of k). */
+static inline void pack_rows(const uint16_t *const *rows, int64_t D, uint16_t *tiles)
 {
     for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16)
         for (int64_t r = 0; r < TILE_ROWS; r++)
-            _mm512_store_si512((void *)(tiles + r * TILE_K),
-                               r < n ? _mm512_maskz_loadu_epi16(first_bf16(D - d), rows[r] + d)
-                                     : _mm512_setzero_si512());
+            _mm512_store_si512((void *)(tiles + r * TILE_K), load_row(rows[r], d, D));
 }
 
 /* The same rows as columns of B tiles, (step of k). */
-static inline void pack_rows_turned(const uint16_t *const *rows, int64_t n, int64_t D, uint16_t *tiles)
+static inline void pack_rows_turned(const uint16_t *const *rows, int64_t D, uint16_t *tiles)
 {
     for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16) {
         __m512i square[TILE_ROWS];
         for (int64_t r = 0; r < TILE_ROWS; r++)
-            square[r] = r < n ? _mm512_maskz_loadu_epi16(first_bf16(D - d), rows[r] + d) : _mm512_setzero_si512();
+            square[r] = load_row(rows[r], d, D);
         transpose_16x16_avx512(square);
         store_tile(tiles, square);
     }
 }
 
-/* 32 rows as k: pairs of rows interleaved are B tiles of 16 columns d; turned, they are A tiles with rows d. The tile
- * of columns 16 i starts at tiles + i * step elements, D rounded up to 32. */
-static inline void pack_pairs(const uint16_t *const *rows, int64_t n, int64_t D, bool turned, uint16_t *tiles,
-                              int64_t step)
+/* 32 rows as k, rows r and r + pair side by side (pair 1: r even; 16: r below 16): pairs interleaved are B
+ * tiles of 16 columns d; turned, they are A tiles with rows d. The tile of columns 16 i starts at tiles + i * tile_step
+ * elements, D rounded up to 32. */
+static inline void pack_pairs(const uint16_t *const *rows, int pair, int64_t D, bool turned, uint16_t *tiles,
+                              int64_t tile_step)
 {
     static const uint16_t interleave[2][32] = {{0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
                                                 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
                                                {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
                                                 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
     const __m512i low = _mm512_loadu_si512(interleave[0]), high = _mm512_loadu_si512(interleave[1]);
-    for (int64_t d = 0; d < D; d += TILE_K, tiles += 2 * step) {
-        const __mmask32 mask = first_bf16(D - d);
+    for (int64_t d = 0; d < D; d += TILE_K, tiles += 2 * tile_step) {
         __m512i left[TILE_ROWS], right[TILE_ROWS];
         for (int64_t r = 0; r < TILE_ROWS; r++) {
-            const __m512i even = 2 * r < n ? _mm512_maskz_loadu_epi16(mask, rows[2 * r] + d) : _mm512_setzero_si512();
-            const __m512i odd =
-                2 * r + 1 < n ? _mm512_maskz_loadu_epi16(mask, rows[2 * r + 1] + d) : _mm512_setzero_si512();
-            left[r] = _mm512_permutex2var_epi16(even, low, odd);
-            right[r] = _mm512_permutex2var_epi16(even, high, odd);
+            const uint16_t *const *at = rows + (pair == 1 ? 2 * r : r);
+            const __m512i first = load_row(at[0], d, D), second = load_row(at[pair], d, D);
+            left[r] = _mm512_permutex2var_epi16(first, low, second);
+            right[r] = _mm512_permutex2var_epi16(first, high, second);
         }
         if (turned) {
             transpose_16x16_avx512(left);
             transpose_16x16_avx512(right);
         }
         store_tile(tiles, left);
-        store_tile(tiles + step, right);
+        store_tile(tiles + tile_step, right);
     }
 }
 
@@ -140,18 +143,18 @@ static inline __m512 exp2_bf16(__m512 x)
     return _mm512_scalef_ps(p, x); /* p 2^floor(x) */
 }
 
-/* Rounded to bf16: low in words 0..15, high in words 16..31. */
-static inline __m512i round_pair(__m512 low, __m512 high)
+/* Bits of x, such that the upper half is x rounded to bf16 (to nearest; halves away from 0). Two instructions fewer for
+ * a pair than VCVTNE2PS2BF16 and a shuffle. */
+static inline __m512i round_bits(__m512 x)
 {
-    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
 }
 
-/* Lane by lane (low, high), as a row of a B tile. */
-static inline __m512i interleave_pair(__m512i rounded)
+/* Lane by lane the pair (low, high) of upper halves. */
+static inline __m512i pair_bits(__m512i low, __m512i high)
 {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, rounded);
+    const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+    return _mm512_mask_shuffle_epi8(high, UINT64_C(0x3333333333333333), low, down);
 }
 
 /* Lanes of a C tile's row that may see key `base + j`: first[lane] <= base + j <= last[lane]. */
@@ -166,74 +169,28 @@ static inline __m512 hide(__m512 scores, const lane_keys *keys, int64_t position
     return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-__builtin_inff()), scores);
 }
 
-/* Of 16 query rows, one a lane. */
-typedef struct softmax_lanes {
-    __m512 m, l;       /* maximum in units of log 2 (-inf: none yet), sum of exponentials */
-    __m512 correction; /* of what was summed before the newest block */
-} softmax_lanes;
-
-static inline softmax_lanes softmax_begin(void)
-{
-    return (softmax_lanes){_mm512_set1_ps(-__builtin_inff()), _mm512_setzero_ps(), _mm512_setzero_ps()};
-}
-
-static inline __m512 softmax_lse(const softmax_lanes *x)
-{
-    return _mm512_fmadd_ps(x->m, _mm512_set1_ps(0x1.62e430p-1f), v_log(x->l));
-}
-
-/* Raw scores of n keys (32 or 64; C tiles score_step floats apart) become probabilities relative to the new maximum, as
- * B tiles p_step elements apart. A lane that sees none of the keys stays exactly as it was. */
-static inline void softmax_block(const float *scores, int64_t score_step, int64_t n, float scale_log2, softmax_lanes *x,
-                                 uint16_t *p, int64_t p_step)
-{
-    const __m512 scale = _mm512_set1_ps(scale_log2), hidden = _mm512_set1_ps(-__builtin_inff());
-    __m512 top[4] = {hidden, hidden, hidden, hidden};
-    for (int64_t t = 0; t < n / TILE_ROWS; t++)
-        for (int i = 0; i < TILE_ROWS; i++)
-            top[i % 4] = _mm512_max_ps(top[i % 4], _mm512_load_ps(scores + t * score_step + i * 16));
-    const __m512 most = _mm512_max_ps(_mm512_max_ps(top[0], top[1]), _mm512_max_ps(top[2], top[3]));
-    const __m512 m = _mm512_max_ps(x->m, _mm512_mul_ps(most, scale));
-    const __m512 base = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(m, hidden, _CMP_EQ_OQ), m, _mm512_setzero_ps());
-    x->correction = exp2_bf16(_mm512_sub_ps(x->m, base));
-    x->m = m;
-    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (int64_t t = 0; t < n / TILE_ROWS; t++) {
-        uint16_t *rows = p + t / 2 * p_step + t % 2 * (TILE_BF16 / 2);
-        for (int i = 0; i < TILE_ROWS; i += 2) {
-            const float *at = scores + t * score_step + i * 16;
-            const __m512 even = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at), scale, base));
-            const __m512 odd = exp2_bf16(_mm512_fmsub_ps(_mm512_load_ps(at + 16), scale, base));
-            sum[i % 4] = _mm512_add_ps(sum[i % 4], even);
-            sum[i % 4 + 1] = _mm512_add_ps(sum[i % 4 + 1], odd);
-            _mm512_store_si512((void *)(rows + i / 2 * TILE_K), interleave_pair(round_pair(even, odd)));
-        }
-    }
-    const __m512 total = _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
-    x->l = _mm512_fmadd_ps(x->l, x->correction, total);
-}
-
-/* Up to 16 query rows from row r of the tile, as B tiles (step of k). */
+/* 16 query rows from row r of the tile, as B tiles (step of k). */
 static inline void pack_query_rows(const tess_attention *a, const attention_tile *t, int64_t r, uint16_t *q)
 {
-    const uint16_t *rows[TILE_ROWS];
-    const int64_t n = attention_max(0, attention_min(TILE_ROWS, t->n_rows - r));
-    for (int64_t i = 0; i < n; i++) {
-        int64_t token, head;
-        attention_row(t, r + i, &token, &head);
-        rows[i] = (const uint16_t *)a->q + token * a->q_stride + head * a->head_size;
-    }
-    pack_rows_turned(rows, n, a->head_size, q);
+    const uint16_t *rows[TILE_ROWS] = {NULL};
+    int64_t token[TILE_ROWS], head[TILE_ROWS];
+    attention_rows(t, r, TILE_ROWS, token, head);
+    for (int64_t i = 0; i < TILE_ROWS && r + i < t->n_rows; i++)
+        rows[i] = (const uint16_t *)a->q + token[i] * a->q_stride + head[i] * a->head_size;
+    pack_rows_turned(rows, a->head_size, q);
 }
 
-/* Of 16 lanes from row r; lanes without a row repeat the last one. */
+/* Of 16 lanes from row r; lanes beyond the sequence repeat its last query. */
 static inline lane_keys lane_keys_of(const tess_attention *a, const attention_tile *t, int64_t r)
 {
-    int32_t first[16], last[16];
-    for (int64_t i = 0; i < 16; i++) {
-        const int64_t p = attention_position(t, attention_min(r + i, t->n_rows - 1));
-        first[i] = (int32_t)attention_first_key(a, p);
-        last[i] = (int32_t)p;
+    int32_t first[TILE_ROWS], last[TILE_ROWS];
+    int64_t token[TILE_ROWS], head[TILE_ROWS];
+    attention_rows(t, r, TILE_ROWS, token, head);
+    for (int64_t i = 0; i < TILE_ROWS; i++) {
+        const int64_t query = attention_min(token[i] - t->seq->q_begin, t->seq->q_len - 1);
+        const int64_t position = t->seq->k_len - t->seq->q_len + query;
+        first[i] = (int32_t)attention_first_key(a, position);
+        last[i] = (int32_t)position;
     }
     return (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
 }

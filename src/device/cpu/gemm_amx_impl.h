@@ -33,10 +33,11 @@ typedef struct gemm_sums {
     int64_t stride; /* elements between rows */
 } gemm_sums;
 
-typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32 } gemm_end;
+/* What sums become on their way out. GEMM_END_FUSED: see gemm_fused_row_amx.c. */
+typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32, GEMM_END_FUSED } gemm_end;
 
 /* What a core does beside the products, a little at each step, so that tiles need not wait for it: the sums of the tile
- * before become C, and lines are asked for that the next tile needs. */
+ * before become C, and lines are asked for that are needed next. */
 typedef struct gemm_chores {
     const float *sums; /* (32, 32), contiguous */
     const float *bias; /* (32); NULL: none */
@@ -46,12 +47,17 @@ typedef struct gemm_chores {
     uint32_t columns; /* mask of those that exist */
     gemm_end end;
     bool streamed; /* past the caches: C is larger than they are; whole aligned lines */
+    const tess_gemm_fused *fused;
+    int64_t at; /* the row's first element in fused's matrices */
 
-    const char *ahead;      /* the next part of B */
-    int64_t n_ahead;        /* lines left */
-    const char *rows_ahead; /* C of the next tile: two lines a row */
+    const char *ahead;         /* the next part of B */
+    int64_t n_ahead;           /* lines left */
+    const char *rows_ahead[2]; /* a line of each row */
     int64_t n_rows_ahead, rows_ahead_stride;
 } gemm_chores;
+
+/* A row of 32 sums (bias added) to fused's matrices. */
+void tess_gemm_fused_row_amx(const gemm_chores *chores, __m512 low, __m512 high);
 
 /* to = from + A panel * B panel over `steps` steps of k; of the first 16 rows only when `rows` are no more. The chores
  * are done on the way; when the call returns no row is left to write, so that `to` may be where their sums were. */

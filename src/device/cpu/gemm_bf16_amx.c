@@ -16,7 +16,11 @@ enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2 };
 static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
 
 typedef struct plan {
-    const tess_gemm *g;
+    const tess_gemm *g;       /* C, and the first term */
+    const tess_gemm_fused *f; /* NULL: a plain product */
+    tess_gemm terms[1 + TESS_GEMM_TERMS];
+    int64_t term_begin[2 + TESS_GEMM_TERMS]; /* in steps of k; each term has whole steps */
+    int n_terms;
     bool shared;   /* B is packed before, for all */
     bool streamed; /* see gemm_chores */
     int64_t steps, stretch, block_panels;
@@ -61,22 +65,44 @@ static int64_t divide_up(int64_t a, int64_t b)
 
 typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel);
 
-/* Panels [begin, end) of an operand of `width` rows (columns), over the present stretch. Where a panel's k are far
- * apart in memory, k goes outside, so that neighbouring panels share its pages. */
-static void pack(const plan *p, pack_fn fn, bool k_outside, int64_t width, int64_t begin, int64_t end, uint16_t *to)
+/* Panels [begin, end) of an operand of `width` rows (columns), steps [first, last) of the stretch. Where a panel's k
+ * are far apart in memory, k goes outside, so that neighbouring panels share its pages. */
+typedef struct packing {
+    pack_fn fn;
+    bool k_outside;
+    int64_t width, begin, end, first, last;
+    uint16_t *to; /* the first panel's stretch */
+} packing;
+
+static void pack_term(const plan *p, const tess_gemm *term, int64_t term_begin, const packing *x)
 {
-    int64_t chunk = k_outside ? PACK_STEPS : max64(p->k_steps, 1);
-    for (int64_t step = 0; step < p->k_steps; step += chunk) {
-        int64_t k = (p->k_step + step) * GEMM_STEP, n_k = min64(chunk, p->k_steps - step) * GEMM_STEP;
-        for (int64_t panel = begin; panel < end; panel++)
-            fn(p->g, panel * GEMM_SPAN, min64(GEMM_SPAN, width - panel * GEMM_SPAN), k, min64(n_k, p->g->k - k),
-               to + ((panel - begin) * p->k_steps + step) * GEMM_STEP_ELEMENTS);
+    int64_t chunk = x->k_outside ? PACK_STEPS : x->last - x->first;
+    for (int64_t step = x->first; step < x->last; step += chunk) {
+        int64_t k = (p->k_step + step - term_begin) * GEMM_STEP, n_k = min64(chunk, x->last - step) * GEMM_STEP;
+        for (int64_t panel = x->begin; panel < x->end; panel++)
+            x->fn(term, panel * GEMM_SPAN, min64(GEMM_SPAN, x->width - panel * GEMM_SPAN), k, min64(n_k, term->k - k),
+                  x->to + ((panel - x->begin) * p->k_steps + step) * GEMM_STEP_ELEMENTS);
+    }
+}
+
+static void pack(const plan *p, packing x)
+{
+    for (int i = 0; i < p->n_terms; i++) {
+        x.first = max64(p->term_begin[i] - p->k_step, 0);
+        x.last = min64(p->term_begin[i + 1] - p->k_step, p->k_steps);
+        if (x.first < x.last)
+            pack_term(p, &p->terms[i], p->term_begin[i], &x);
     }
 }
 
 static void pack_b(const plan *p, int64_t begin, int64_t end, uint16_t *to)
 {
-    pack(p, tess_gemm_pack_b_amx, !p->g->trans_b, p->g->n, p->slab_begin + begin, p->slab_begin + end, to);
+    pack(p, (packing){.fn = tess_gemm_pack_b_amx,
+                      .k_outside = !p->g->trans_b,
+                      .width = p->g->n,
+                      .begin = p->slab_begin + begin,
+                      .end = p->slab_begin + end,
+                      .to = to});
 }
 
 static void pack_slab(void *context, int64_t begin, int64_t end, int worker)
@@ -86,12 +112,22 @@ static void pack_slab(void *context, int64_t begin, int64_t end, int worker)
     pack_b(p, begin, end, p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
+/* Panels [begin, end) of A. */
+static void pack_a(const plan *p, int64_t begin, int64_t end, uint16_t *to)
+{
+    pack(p, (packing){.fn = tess_gemm_pack_a_amx,
+                      .k_outside = p->g->trans_a,
+                      .width = p->g->m,
+                      .begin = begin,
+                      .end = end,
+                      .to = to});
+}
+
 static void pack_group(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const plan *p = context;
-    pack(p, tess_gemm_pack_a_amx, true, p->g->m, p->group_begin + begin, p->group_begin + end,
-         p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS);
+    pack_a(p, p->group_begin + begin, p->group_begin + end, p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
 /* A tile of C, and where its sums are while K is not at its end. */
@@ -119,6 +155,12 @@ typedef struct tile_walk {
     int64_t panel, end, part, n_parts, t;
 } tile_walk;
 
+/* An activation follows. */
+static bool fuses(const plan *p)
+{
+    return p->f != NULL && p->f->then != TESS_THEN_NOTHING && p->last;
+}
+
 /* Sums that are complete go to C as it is; those of a stretch before the last to float32. */
 static void plan_writing(share *s, const tile_place *x)
 {
@@ -132,35 +174,59 @@ static void plan_writing(share *s, const tile_place *x)
     s->chores.columns = tess_gemm_columns(x->columns);
     s->chores.end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32;
     s->chores.streamed = s->p->streamed && x->columns == GEMM_SPAN;
+    if (fuses(s->p)) {
+        s->chores.end = GEMM_END_FUSED;
+        s->chores.fused = s->p->f;
+        s->chores.at = x->i * g->ldc + x->j;
+    }
 }
 
-/* Rows that the next tile adds to, or that this one writes through the caches. */
-static void ask_for_rows(share *s, const void *at, int64_t stride_bytes, int64_t n)
+/* Asks for a line of each of x's rows in two matrices (of one: the same line twice costs nothing). */
+static void ask_for_rows(share *s, const tile_place *x, const void *one, const void *other, size_t size)
 {
-    s->chores.rows_ahead = at;
-    s->chores.rows_ahead_stride = stride_bytes;
-    s->chores.n_rows_ahead = n;
+    int64_t at = (x->i * s->p->g->ldc + x->j) * (int64_t)size;
+    s->chores.rows_ahead[0] = (const char *)one + at;
+    s->chores.rows_ahead[1] = (const char *)other + at;
+    s->chores.rows_ahead_stride = s->p->g->ldc * (int64_t)size;
+    s->chores.n_rows_ahead = x->rows;
 }
 
+static void ask_for_sums(share *s, const tile_place *x)
+{
+    s->chores.rows_ahead[0] = (const char *)x->sums.at;
+    s->chores.rows_ahead[1] = (const char *)(x->sums.at + GEMM_TILE);
+    s->chores.rows_ahead_stride = x->sums.stride * (int64_t)sizeof(float);
+    s->chores.n_rows_ahead = x->rows;
+}
+
+/* Does the tile after this one begin its stretch? It must be one of this run. */
+static bool next_enters(const tile_walk *w, int64_t panels, int64_t *panel, int64_t *t)
+{
+    bool wraps = w->t + 1 == panels;
+    *t = wraps ? 0 : w->t + 1;
+    *panel = w->panel + wraps;
+    return (wraps ? w->part + 1 == w->n_parts : w->part == 0) && *panel < w->end;
+}
+
+/* Lines of the sums that the next tile adds to, or of what this one's end reads, or writes through the caches. */
 static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool adds)
 {
     const plan *p = s->p;
-    int64_t panel = w->panel, t = w->t + 1;
-    if (t == s->panels) {
-        t = 0;
-        panel++;
-    }
-    bool next_enters = w->part == 0 ? t > 0 : t == 0 && w->part == w->n_parts - 1;
-    if (w->n_parts == 1)
-        next_enters = true;
-    if (adds && next_enters && panel < w->end) {
+    int64_t panel, t;
+    if (adds && next_enters(w, s->panels, &panel, &t)) {
         tile_place next = place_of(s, panel, t);
-        ask_for_rows(s, next.sums.at, next.sums.stride * (int64_t)sizeof(float), next.rows);
-    } else if (!adds && w->part == w->n_parts - 1 && !p->last) {
-        ask_for_rows(s, x->sums.at, x->sums.stride * (int64_t)sizeof(float), x->rows);
-    } else if (!adds && w->part == w->n_parts - 1 && !p->streamed) {
+        ask_for_sums(s, &next);
+    } else if (w->part + 1 < w->n_parts) {
+        return;
+    } else if (fuses(p) && (p->f->gate != NULL || p->f->then == TESS_THEN_ACT_BACKWARD)) {
+        const void *up = p->f->then == TESS_THEN_ACT_BACKWARD ? p->f->up : p->f->gate;
+        ask_for_rows(s, x, up, p->f->gate != NULL ? p->f->gate : up, sizeof(uint16_t));
+    } else if (!adds && !p->last) {
+        ask_for_sums(s, x);
+    } else if (!adds && !p->streamed) {
+        const char *c = p->g->c;
         size_t size = tess_dtype_size(p->g->c_dtype);
-        ask_for_rows(s, (char *)p->g->c + (size_t)(x->i * p->g->ldc + x->j) * size, p->g->ldc * (int64_t)size, x->rows);
+        ask_for_rows(s, x, c, c + (size == sizeof(float) ? LINE : 0), size);
     }
 }
 
@@ -227,7 +293,7 @@ static void enter_block(share *s, int64_t block)
     if (p->g->trans_a)
         s->a = p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS;
     else
-        pack(p, tess_gemm_pack_a_amx, false, p->g->m, s->block, s->block + s->panels, s->own_a);
+        pack_a(p, s->block, s->block + s->panels, s->own_a);
 }
 
 /* [begin, end) counts panels of B, block of rows by block of rows. */
@@ -270,10 +336,15 @@ static void plan_rows(plan *p, int64_t n_threads)
     p->group_most = min64(p->group_most, p->n_panels_a);
 }
 
-static bool can_stream(const tess_gemm *g)
+static bool can_stream(const plan *p)
 {
+    const tess_gemm *g = p->g;
     size_t size = tess_dtype_size(g->c_dtype), row = (size_t)g->ldc * size;
-    return (size_t)g->m * row >= STREAM_BYTES && row % LINE == 0 && (uintptr_t)g->c % LINE == 0;
+    uintptr_t all = (uintptr_t)g->c;
+    if (p->f != NULL && p->f->then != TESS_THEN_NOTHING)
+        all =
+            (p->f->then == TESS_THEN_ACT ? all : 0) | (uintptr_t)p->f->gate | (uintptr_t)p->f->up | (uintptr_t)p->f->y;
+    return (size_t)g->m * row >= STREAM_BYTES && row % LINE == 0 && all % LINE == 0;
 }
 
 static size_t panels_bytes(const plan *p, int64_t panels)
@@ -281,12 +352,31 @@ static size_t panels_bytes(const plan *p, int64_t panels)
     return (size_t)(panels * p->stretch) * PANEL_STEP_BYTES;
 }
 
+static void plan_terms(plan *p)
+{
+    const tess_gemm_fused *f = p->f;
+    p->n_terms = 1 + (f != NULL ? f->n_terms : 0);
+    for (int i = 0; i < p->n_terms; i++) {
+        tess_gemm *term = &p->terms[i];
+        *term = *p->g;
+        if (i > 0) {
+            term->a = f->terms[i - 1].a;
+            term->lda = f->terms[i - 1].lda;
+            term->b = f->terms[i - 1].b;
+            term->ldb = f->terms[i - 1].ldb;
+            term->k = f->terms[i - 1].k;
+        }
+        p->term_begin[i + 1] = p->term_begin[i] + divide_up(term->k, GEMM_STEP);
+    }
+    p->steps = p->term_begin[p->n_terms];
+}
+
 /* Sizes and scratch memory. */
 static tess_status plan_all(tess_stream *s, plan *p, int64_t n_threads)
 {
     const tess_gemm *g = p->g;
-    p->streamed = can_stream(g);
-    p->steps = divide_up(g->k, GEMM_STEP);
+    plan_terms(p);
+    p->streamed = can_stream(p);
     p->stretch = max64(1, divide_up(p->steps, max64(1, divide_up(p->steps, STRETCH_STEPS))));
     p->n_panels_a = divide_up(g->m, GEMM_SPAN);
     p->n_panels_b = divide_up(g->n, GEMM_SPAN);
@@ -347,13 +437,13 @@ static void multiply_slab(const threads *t, plan *p)
     }
 }
 
-static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g)
+/* f NULL: g alone. */
+static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gemm_fused *f)
 {
-    TESS_TRY(tess_gemm_check(g));
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
     threads t = {s, 2.0 * (double)g->m * (double)g->n * (double)g->k > PARALLEL_FLOPS};
-    plan p = {.g = g};
+    plan p = {.g = g, .f = f};
     TESS_TRY(plan_all(s, &p, t.parallel ? tess_threads_count(s->threads) : 1));
     for (p.slab_begin = 0; p.slab_begin < p.n_panels_b; p.slab_begin += p.slab_most) {
         p.slab_panels = min64(p.slab_most, p.n_panels_b - p.slab_begin);
@@ -370,16 +460,31 @@ static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g)
     return TESS_OK;
 }
 
+static bool takes_few_rows(const tess_gemm *g)
+{
+    return g->trans_b && g->m <= GEMM_FEW_ROWS && g->k > 0;
+}
+
 static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)
 {
     if (g->ab_dtype == TESS_F32)
         return tess_gemm_avx512(s, g);
-    if (g->trans_b && g->m <= GEMM_FEW_ROWS && g->k > 0)
+    if (takes_few_rows(g))
         return tess_gemm_few_rows_amx(s, g);
-    return gemm_tiles(s, g);
+    TESS_TRY(tess_gemm_check(g));
+    return gemm_tiles(s, g, NULL);
+}
+
+static tess_status gemm_fused_amx(tess_stream *s, const tess_gemm_fused *f)
+{
+    if (f->g.ab_dtype == TESS_F32 || f->g.c_dtype != TESS_BF16 || takes_few_rows(&f->g))
+        return tess_gemm_fused_by_rows(s, f);
+    TESS_TRY(tess_gemm_fused_check(f));
+    return gemm_tiles(s, &f->g, f);
 }
 
 void tess_kernels_amx_gemm(tess_kernels *k)
 {
     k->gemm = gemm_amx;
+    k->gemm_fused = gemm_fused_amx;
 }

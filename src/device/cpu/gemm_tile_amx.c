@@ -14,7 +14,9 @@ static inline void write_row(const gemm_chores *w)
         low = _mm512_add_ps(low, _mm512_load_ps(w->bias));
         high = _mm512_add_ps(high, _mm512_load_ps(w->bias + GEMM_TILE));
     }
-    if (w->end == GEMM_END_BF16) {
+    if (w->end == GEMM_END_FUSED) {
+        tess_gemm_fused_row_amx(w, low, high);
+    } else if (w->end == GEMM_END_BF16) {
         __m512i row = (__m512i)_mm512_cvtne2ps_pbh(high, low);
         if (w->streamed)
             _mm512_stream_si512((void *)w->c, row);
@@ -35,6 +37,8 @@ static inline void write_rows(gemm_chores *w, int64_t n)
         write_row(w);
         w->sums += GEMM_SPAN;
         w->c += w->c_stride;
+        if (w->end == GEMM_END_FUSED)
+            w->at += w->fused->g.ldc;
     }
 }
 
@@ -48,9 +52,10 @@ static inline void work(gemm_chores *w, pace *pace)
     for (int64_t i = 0; i < pace->lines && w->n_ahead > 0; i++, w->n_ahead--, w->ahead += 64)
         _mm_prefetch(w->ahead, _MM_HINT_T1);
     for (int64_t i = 0; i < pace->rows_ahead && w->n_rows_ahead > 0; i++, w->n_rows_ahead--) {
-        __builtin_prefetch(w->rows_ahead, 1);
-        __builtin_prefetch(w->rows_ahead + 64, 1);
-        w->rows_ahead += w->rows_ahead_stride;
+        for (int j = 0; j < 2; j++) {
+            __builtin_prefetch(w->rows_ahead[j], 1);
+            w->rows_ahead[j] += w->rows_ahead_stride;
+        }
     }
     if (pace->wait > 0)
         pace->wait--;
@@ -80,7 +85,6 @@ void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int
 {
     pace pace = pace_of(w, steps);
     bool half = rows <= GEMM_TILE;
-    float *lower = from.at + GEMM_TILE * from.stride;
     size_t stride = (size_t)from.stride * sizeof(float);
     tess_tiles_fence();
     if (from.at != NULL) {
@@ -101,6 +105,7 @@ void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int
         }
     } else {
         if (from.at != NULL) {
+            const float *lower = from.at + GEMM_TILE * from.stride;
             _tile_loadd(2, lower, stride);
             _tile_loadd(3, lower + GEMM_TILE, stride);
         } else {
@@ -124,7 +129,7 @@ void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int
     _tile_stored(0, to.at, stride);
     _tile_stored(1, to.at + GEMM_TILE, stride);
     if (!half) {
-        lower = to.at + GEMM_TILE * to.stride;
+        float *lower = to.at + GEMM_TILE * to.stride;
         _tile_stored(2, lower, stride);
         _tile_stored(3, lower + GEMM_TILE, stride);
     }

@@ -4,6 +4,7 @@ void tess_kernels_ref(tess_kernels *k)
 {
     k->name = "ref";
     tess_kernels_ref_gemm(k);
+    tess_kernels_gemm_fused(k);
     tess_kernels_ref_attention(k);
     tess_ref_norm(k);
     tess_ref_rope(k);

@@ -141,7 +141,7 @@ tess_status tess_attention_block_backward(const tess_run *run, const tess_attent
                   tess_wants(run, layout->k_norm.weight);
     if (dy == NULL && !trains)
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(run, &layout->o, dprojected, work->dout, run->dtype, false));
+    TESS_TRY(tess_linear_backward_input(run, &layout->o, dprojected, work->dout));
 
     if (c->qk_norm)
         TESS_TRY(norm_and_rotate(run, call, saved, work));
@@ -166,5 +166,5 @@ tess_status tess_attention_block_backward(const tess_run *run, const tess_attent
     if (dy == NULL)
         return TESS_OK;
     const tess_linear_grad grads[] = {{&layout->q, dq}, {&layout->k, dk}, {&layout->v, work->dv}};
-    return tess_linear_backward_inputs(run, grads, 3, work->sum, dy);
+    return tess_linear_backward_inputs(run, grads, 3, work->fusing, dy);
 }

@@ -48,7 +48,7 @@ tess_status tess_head_train(const tess_run *run, const tess_linear *head, void *
                                              work->dlogits, stride, part.T, V, run->dtype));
         TESS_TRY(tess_linear_backward_params(&part, &wide, rows, work->dlogits, begin > 0));
         if (want_dy)
-            TESS_TRY(tess_linear_backward_input(&part, &wide, work->dlogits, rows, run->dtype, false));
+            TESS_TRY(tess_linear_backward_input(&part, &wide, work->dlogits, rows));
         begin += chunk;
     } while (begin < run->T);
     return TESS_OK;

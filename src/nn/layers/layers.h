@@ -34,18 +34,22 @@ tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, 
 /* Parameter gradients; accumulate adds to what is there (weight only). */
 tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *linear, const void *x, const void *dy,
                                         bool accumulate);
-/* dx = dy W^T, of dx_dtype; accumulate (dx float32 only) adds. */
-tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx,
-                                       tess_dtype dx_dtype, bool accumulate);
+/* dx = dy W^T. */
+tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx);
 bool tess_linear_trains(const tess_run *run, const tess_linear *linear);
 
-/* Several maps of one input: its gradient is their sum, added up in float32 and rounded once. */
+/* The products behind them, for callers that fuse something to them. */
+tess_gemm tess_linear_product(const tess_run *run, const tess_linear *linear, const void *x, void *y,
+                              tess_dtype y_dtype);
+tess_gemm tess_linear_input_product(const tess_run *run, const tess_linear *linear, const void *dy, void *dx);
+
+/* Several maps of one input (at most 1 + TESS_GEMM_TERMS, stored alike): its gradient is their sum, added up in float32
+ * and rounded once. `work` as tess_gemm_fused_work says. */
 typedef struct tess_linear_grad {
     const tess_linear *linear;
     const void *dy;
 } tess_linear_grad;
-/* sum (T, n_in) float32 is work space, not needed when the dtype is float32 or n is 1 (then NULL). */
-tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, float *sum,
+tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, void *work,
                                         void *dx);
 
 /* ---- Norms over C channels (rows contiguous) ------------------------------------------------------------------------
@@ -76,7 +80,7 @@ typedef struct tess_attention_work {
     void *q, *k;              /* like saved q, k: normed and rotated, with q/k norms only */
     void *dout;               /* (T, H, D), backward */
     void *dq, *dk, *dv;       /* backward */
-    float *sum;               /* (T, C) float32, backward in bf16 */
+    void *fusing;             /* work space of fused products, backward */
     tess_attention_seq *seqs; /* (n_seqs) */
 } tess_attention_work;
 
@@ -109,12 +113,12 @@ typedef struct tess_mlp_saved {
 /* The part that backward needs again after recomputing: y -> gate, up. */
 tess_status tess_mlp_forward_up(const tess_run *run, const tess_layout *layout, const void *y,
                                 const tess_mlp_saved *saved);
-/* gate, up -> out (T, C); act (T, F) is work space. */
-tess_status tess_mlp_forward_down(const tess_run *run, const tess_layout *layout, const tess_mlp_saved *saved,
-                                  void *act, void *out);
-/* sum (T, C) float32 work space in bf16. dy may not be dout. */
+/* y -> gate, up -> out (T, C); act (T, F) is work space. */
+tess_status tess_mlp_forward(const tess_run *run, const tess_layout *layout, const void *y, const tess_mlp_saved *saved,
+                             void *act, void *out);
+/* `fusing`: work space of fused products. dy may not be dout. */
 tess_status tess_mlp_backward(const tess_run *run, const tess_layout *layout, const void *y,
-                              const tess_mlp_saved *saved, void *act, float *sum, const void *dout, void *dy);
+                              const tess_mlp_saved *saved, void *act, void *fusing, const void *dout, void *dy);
 
 /* ---- Head: logits exist for a chunk of rows at a time --------------------------------------------------------------
  */

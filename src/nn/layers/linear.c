@@ -11,10 +11,10 @@ static const void *weight_of(const tess_run *run, const tess_linear *linear)
     return tess_at(run, run->w[linear->weight], linear->offset);
 }
 
-tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, const void *x, void *y,
-                                tess_dtype y_dtype)
+tess_gemm tess_linear_product(const tess_run *run, const tess_linear *linear, const void *x, void *y,
+                              tess_dtype y_dtype)
 {
-    tess_gemm g = {
+    return (tess_gemm){
         .m = run->T,
         .n = linear->n_out,
         .k = linear->n_in,
@@ -29,6 +29,12 @@ tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, 
         .ab_dtype = run->dtype,
         .c_dtype = y_dtype,
     };
+}
+
+tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, const void *x, void *y,
+                                tess_dtype y_dtype)
+{
+    tess_gemm g = tess_linear_product(run, linear, x, y, y_dtype);
     return run->kernels->gemm(run->stream, &g);
 }
 
@@ -59,10 +65,9 @@ tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *
     return run->kernels->gemm(run->stream, &g);
 }
 
-tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx,
-                                       tess_dtype dx_dtype, bool accumulate)
+tess_gemm tess_linear_input_product(const tess_run *run, const tess_linear *linear, const void *dy, void *dx)
 {
-    tess_gemm g = {
+    return (tess_gemm){
         .m = run->T,
         .n = linear->n_in,
         .k = linear->n_out,
@@ -73,24 +78,26 @@ tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *l
         .c = dx,
         .ldc = linear->n_in,
         .trans_b = linear->in_out,
-        .accumulate = accumulate,
         .ab_dtype = run->dtype,
-        .c_dtype = dx_dtype,
+        .c_dtype = run->dtype,
     };
+}
+
+tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx)
+{
+    tess_gemm g = tess_linear_input_product(run, linear, dy, dx);
     return run->kernels->gemm(run->stream, &g);
 }
 
-tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, float *sum, void *dx)
+tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, void *work, void *dx)
 {
-    if (n == 1)
-        return tess_linear_backward_input(run, grads[0].linear, grads[0].dy, dx, run->dtype, false);
-    if (run->dtype == TESS_F32)
-        sum = dx;
-    for (int i = 0; i < n; i++)
-        TESS_TRY(tess_linear_backward_input(run, grads[i].linear, grads[i].dy, sum, TESS_F32, i > 0));
-    if (run->dtype == TESS_F32)
-        return TESS_OK;
-    return run->kernels->convert(run->stream, sum, TESS_F32, dx, run->dtype, run->T * grads[0].linear->n_in);
+    tess_gemm_fused f = {.g = tess_linear_input_product(run, grads[0].linear, grads[0].dy, dx), .n_terms = n - 1};
+    f.work = work;
+    for (int i = 1; i < n; i++) {
+        tess_gemm g = tess_linear_input_product(run, grads[i].linear, grads[i].dy, dx);
+        f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
+    }
+    return run->kernels->gemm_fused(run->stream, &f);
 }
 
 bool tess_linear_trains(const tess_run *run, const tess_linear *linear)

@@ -1,0 +1,92 @@
+/* Activations at the end of a product, a row of a tile at a time, in the bits of act_forward, glu_forward, act_backward
+ * and glu_backward. */
+#include "device/cpu/activation_avx512.h"
+#include "device/cpu/gemm_amx_impl.h"
+
+typedef struct row {
+    __m512 half[2];
+} row;
+
+static inline __m512 widen(__m256i x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+static inline row unpack(__m512i x)
+{
+    return (row){{widen(_mm512_castsi512_si256(x)), widen(_mm512_extracti64x4_epi64(x, 1))}};
+}
+
+static inline row get(const gemm_chores *w, const void *matrix)
+{
+    return unpack(_mm512_maskz_loadu_epi16(w->columns, (const uint16_t *)matrix + w->at));
+}
+
+static inline __m512i round_row(row x)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(x.half[1], x.half[0]);
+}
+
+static inline void put(const gemm_chores *w, void *matrix, __m512i x)
+{
+    uint16_t *to = (uint16_t *)matrix + w->at;
+    if (w->streamed)
+        _mm512_stream_si512((void *)to, x);
+    else
+        _mm512_mask_storeu_epi16(to, w->columns, x);
+}
+
+static inline void forward(const gemm_chores *w, row c, tess_activation act)
+{
+    const tess_gemm_fused *f = w->fused;
+    __m512i kept = round_row(c);
+    row x = unpack(kept), gate = f->gate != NULL ? get(w, f->gate) : x, y;
+    for (int i = 0; i < 2; i++) {
+        y.half[i] = v_activate(gate.half[i], act);
+        if (f->gate != NULL)
+            y.half[i] = _mm512_mul_ps(y.half[i], x.half[i]);
+    }
+    put(w, f->g.c, kept);
+    put(w, f->y, round_row(y));
+}
+
+static inline void backward(const gemm_chores *w, row c, tess_activation act)
+{
+    const tess_gemm_fused *f = w->fused;
+    row d = unpack(round_row(c)), up = get(w, f->up), y, slope, dup;
+    row gate = f->gate != NULL ? get(w, f->gate) : up;
+    for (int i = 0; i < 2; i++)
+        y.half[i] = v_activate_with_slope(gate.half[i], act, &slope.half[i]);
+    if (f->gate != NULL) {
+        for (int i = 0; i < 2; i++) {
+            dup.half[i] = _mm512_mul_ps(d.half[i], y.half[i]);
+            d.half[i] = _mm512_mul_ps(d.half[i], up.half[i]);
+            y.half[i] = _mm512_mul_ps(y.half[i], up.half[i]);
+        }
+        put(w, f->up, round_row(dup));
+    }
+    for (int i = 0; i < 2; i++)
+        d.half[i] = _mm512_mul_ps(d.half[i], slope.half[i]);
+    put(w, f->gate != NULL ? f->gate : f->up, round_row(d));
+    if (f->y != NULL)
+        put(w, f->y, round_row(y));
+}
+
+static inline void write(const gemm_chores *w, row c, tess_activation act)
+{
+    if (w->fused->then == TESS_THEN_ACT)
+        forward(w, c, act);
+    else
+        backward(w, c, act);
+}
+
+void tess_gemm_fused_row_amx(const gemm_chores *w, __m512 low, __m512 high)
+{
+    row c = {{low, high}};
+    if (w->fused->act == TESS_ACT_SILU)
+        write(w, c, TESS_ACT_SILU);
+    else if (w->fused->act == TESS_ACT_GELU_TANH)
+        write(w, c, TESS_ACT_GELU_TANH);
+    else
+        write(w, c, TESS_ACT_GELU_ERF);
+}

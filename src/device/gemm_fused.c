@@ -1,0 +1,108 @@
+/* Products with what follows them, by the other rows of the stream's table: the definition, and the way of tables that
+ * have no better one. */
+#include "device/gemm_check.h"
+#include "device/stream.h"
+
+size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype)
+{
+    int64_t rows = m < TESS_FUSED_ROWS ? m : TESS_FUSED_ROWS;
+    if (then == TESS_THEN_ACT_BACKWARD)
+        return (size_t)(rows * n) * tess_dtype_size(c_dtype);
+    return terms && c_dtype != TESS_F32 ? (size_t)(m * n) * sizeof(float) : 0;
+}
+
+tess_status tess_gemm_fused_check(const tess_gemm_fused *f)
+{
+    TESS_TRY(tess_gemm_check(&f->g));
+    TESS_CHECK(f->n_terms >= 0 && f->n_terms <= TESS_GEMM_TERMS && !f->g.accumulate, TESS_E_INVALID,
+               "gemm: %d further terms; at most %d, and no accumulation", f->n_terms, TESS_GEMM_TERMS);
+    TESS_CHECK(f->n_terms == 0 || (f->g.bias == NULL && f->then == TESS_THEN_NOTHING), TESS_E_INVALID,
+               "gemm: further terms go with neither a bias nor an activation");
+    if (f->then == TESS_THEN_NOTHING)
+        return TESS_OK;
+    TESS_CHECK(!f->g.trans_a && f->g.ldc == f->g.n && f->g.c_dtype == f->g.ab_dtype, TESS_E_INVALID,
+               "gemm: an activation needs A as stored, contiguous rows of C and one dtype");
+    bool needs = f->then == TESS_THEN_ACT ? f->y != NULL : f->up != NULL;
+    TESS_CHECK(needs, TESS_E_INVALID, "gemm: an activation has nowhere to write to");
+    return TESS_OK;
+}
+
+static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
+{
+    tess_gemm g = f->g;
+    if (g.c_dtype != TESS_F32) {
+        g.c = f->work;
+        g.c_dtype = TESS_F32;
+        g.ldc = g.n;
+    }
+    TESS_TRY(s->kernels->gemm(s, &g));
+    g.accumulate = true;
+    for (int i = 0; i < f->n_terms; i++) {
+        const tess_gemm_term *term = &f->terms[i];
+        g.a = term->a;
+        g.lda = term->lda;
+        g.b = term->b;
+        g.ldb = term->ldb;
+        g.k = term->k;
+        TESS_TRY(s->kernels->gemm(s, &g));
+    }
+    if (f->g.c_dtype == TESS_F32)
+        return TESS_OK;
+    int64_t whole = f->g.ldc == g.n ? g.m : 1; /* rows a call */
+    for (int64_t i = 0; i < g.m; i += whole)
+        TESS_TRY(s->kernels->convert(s, (float *)g.c + i * g.n, TESS_F32, (uint16_t *)f->g.c + i * f->g.ldc, TESS_BF16,
+                                     whole * g.n));
+    return TESS_OK;
+}
+
+static tess_status activate(tess_stream *s, const tess_gemm_fused *f, const void *gate, const void *up, void *y,
+                            int64_t rows)
+{
+    int64_t n = f->g.n;
+    if (gate != NULL)
+        return s->kernels->glu_forward(s, gate, up, n, y, rows, n, f->act, f->g.c_dtype);
+    return s->kernels->act_forward(s, up, y, rows * n, f->act, f->g.c_dtype);
+}
+
+static void *row_of(const tess_gemm_fused *f, void *matrix, int64_t row)
+{
+    return matrix != NULL ? (char *)matrix + (size_t)(row * f->g.n) * tess_dtype_size(f->g.c_dtype) : NULL;
+}
+
+/* The gradient of a few rows at a time lives in the work space. */
+static tess_status backward(tess_stream *s, const tess_gemm_fused *f)
+{
+    tess_gemm g = f->g;
+    g.c = f->work;
+    for (int64_t row = 0; row < f->g.m; row += g.m) {
+        g.m = f->g.m - row < TESS_FUSED_ROWS ? f->g.m - row : TESS_FUSED_ROWS;
+        g.a = (const char *)f->g.a + (size_t)(row * g.lda) * tess_dtype_size(g.ab_dtype);
+        void *gate = row_of(f, f->gate, row), *up = row_of(f, f->up, row), *y = row_of(f, f->y, row);
+        TESS_TRY(s->kernels->gemm(s, &g));
+        if (y != NULL)
+            TESS_TRY(activate(s, f, gate, up, y, g.m));
+        if (gate != NULL)
+            TESS_TRY(s->kernels->glu_backward(s, gate, up, g.n, g.c, gate, up, g.n, g.m, g.n, f->act, g.c_dtype));
+        else
+            TESS_TRY(s->kernels->act_backward(s, up, g.c, up, g.m * g.n, f->act, g.c_dtype));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
+{
+    TESS_TRY(tess_gemm_fused_check(f));
+    if (f->n_terms > 0)
+        return sum_terms(s, f);
+    if (f->then == TESS_THEN_ACT_BACKWARD)
+        return backward(s, f);
+    TESS_TRY(s->kernels->gemm(s, &f->g));
+    if (f->then == TESS_THEN_NOTHING)
+        return TESS_OK;
+    return activate(s, f, f->gate, f->g.c, f->y, f->g.m);
+}
+
+void tess_kernels_gemm_fused(tess_kernels *k)
+{
+    k->gemm_fused = tess_gemm_fused_by_rows;
+}
