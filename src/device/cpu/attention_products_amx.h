@@ -1,0 +1,107 @@
+/* Tile products as a stream that advances a step at a time between the vector instructions of a softmax, so that the
+ * core does both at once. A step is four TDPBF16PS of 16 cycles each: in the shadow of one there is room for about 24
+ * vector instructions.
+ *
+ * A product's sums live in tiles 0..3. Each is stored as the next product begins: a store has to wait for the last
+ * TDPBF16PS on its tile (52 cycles), which has ended by then. Products of two steps run at 21 cycles an instruction
+ * so, and at 30 when they store their sums themselves. The last sums are in memory after products_finish only. */
+#ifndef TESS_DEVICE_CPU_ATTENTION_PRODUCTS_AMX_H
+#define TESS_DEVICE_CPU_ATTENTION_PRODUCTS_AMX_H
+
+#include "device/cpu/attention_tiles_amx.h"
+
+/* c (2 x 2 tiles, the two of a row adjacent) = [c +] sum over steps, ascending, of a (2 A tiles) by b (2 B tiles). */
+typedef struct product {
+    const uint16_t *a, *b;                  /* the first tile of the first step */
+    int64_t a_pair, a_step, b_pair, b_step; /* elements to the second tile, to the next step */
+    int64_t n_steps;                        /* at least one */
+    float *c;
+    int64_t c_row; /* floats to the second row of tiles */
+    bool add;      /* to what c holds */
+} product;
+
+typedef struct product_stream {
+    const product *at, *end;
+    int64_t step;                   /* of *at, the next to do */
+    int64_t n_steps, calls, credit; /* products_advance spreads so many steps over so many calls */
+    float *c;                       /* where the sums in the tiles belong; `nowhere` when they are there */
+    int64_t c_row;
+    float *nowhere; /* room for four tiles */
+} product_stream;
+
+static inline product_stream products_none(float *nowhere)
+{
+    return (product_stream){.calls = 1, .c = nowhere, .nowhere = nowhere};
+}
+
+/* The list is done after `calls` calls of products_advance. */
+static inline void products_begin(product_stream *s, const product *list, int64_t n, int64_t calls)
+{
+    tess_tiles_fence();
+    s->at = list;
+    s->end = list + n;
+    s->step = s->n_steps = s->credit = 0;
+    s->calls = calls;
+    for (int64_t i = 0; i < n; i++)
+        s->n_steps += list[i].n_steps;
+}
+
+/* The first step of a product, with the sums of the one before on their way out. */
+static inline void product_begin(const product *p, float *old, int64_t old_row)
+{
+    static const float zeros[2 * TILE_FLOATS] __attribute__((aligned(64)));
+    const float *c = p->add ? p->c : zeros;
+    const int64_t row = p->add ? p->c_row : 0;
+    _tile_loadd(4, p->a, 64);
+    _tile_loadd(6, p->b, 64);
+    _tile_stored(0, old, 64);
+    _tile_loadd(0, c, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, p->b + p->b_pair, 64);
+    _tile_stored(1, old + TILE_FLOATS, 64);
+    _tile_loadd(1, c + TILE_FLOATS, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, p->a + p->a_pair, 64);
+    _tile_stored(2, old + old_row, 64);
+    _tile_loadd(2, c + row, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_stored(3, old + old_row + TILE_FLOATS, 64);
+    _tile_loadd(3, c + row + TILE_FLOATS, 64);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+static inline void products_step(product_stream *s)
+{
+    const product *p = s->at;
+    if (s->step == 0) {
+        product_begin(p, s->c, s->c_row);
+        s->c = p->c;
+        s->c_row = p->c_row;
+    } else {
+        const uint16_t *a = p->a + s->step * p->a_step, *b = p->b + s->step * p->b_step;
+        sums_add(a, a + p->a_pair, 64, b, b + p->b_pair);
+    }
+    if (++s->step == p->n_steps) {
+        s->step = 0;
+        s->at++;
+    }
+}
+
+static inline void products_advance(product_stream *s)
+{
+    for (s->credit += s->n_steps; s->credit >= s->calls; s->credit -= s->calls)
+        products_step(s);
+}
+
+/* What is left of the list, and all sums to memory. */
+static inline void products_finish(product_stream *s)
+{
+    while (s->at < s->end)
+        products_step(s);
+    sums_store(s->c, s->c + TILE_FLOATS, s->c + s->c_row, s->c + s->c_row + TILE_FLOATS);
+    s->c = s->nowhere;
+    s->c_row = 2 * TILE_FLOATS;
+    tess_tiles_fence();
+}
+
+#endif
