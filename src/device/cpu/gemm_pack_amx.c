@@ -2,6 +2,15 @@
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
+/* How far ahead of a row's present piece memory is asked for: more places are read than the hardware follows by itself.
+ * Packing neighbouring panels walks along the same rows, so this is a few panels. */
+enum { AHEAD = 384, AHEAD_IN_ROW = 1024 };
+
+static inline void ask(const uint16_t *row, int64_t bytes)
+{
+    _mm_prefetch((const char *)row + bytes, _MM_HINT_T0);
+}
+
 static __mmask32 first_32(int64_t n)
 {
     return n >= 32 ? 0xffffffff : n <= 0 ? 0 : (__mmask32)((1u << n) - 1);
@@ -14,6 +23,7 @@ static void pack_rows(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint1
         uint16_t *to = panel + r / GEMM_TILE * GEMM_TILE_ELEMENTS + r % GEMM_TILE * GEMM_STEP;
         for (int64_t p = 0; p < k; p += GEMM_STEP, to += GEMM_STEP_ELEMENTS) {
             __mmask32 mask = r < n ? first_32(k - p) : 0;
+            ask(x + r * ld + p, AHEAD_IN_ROW);
             _mm512_store_si512(to, mask != 0 ? _mm512_maskz_loadu_epi16(mask, x + r * ld + p) : _mm512_setzero_si512());
         }
     }
@@ -27,9 +37,11 @@ static void pack_rows_turned(const uint16_t *x, int64_t ld, int64_t n, int64_t k
         for (int64_t p = 0; p < k; p += GEMM_STEP, to += GEMM_STEP_ELEMENTS) {
             __mmask32 mask = first_32(k - p);
             __m512i block[GEMM_TILE];
-            for (int r = 0; r < GEMM_TILE; r++)
+            for (int r = 0; r < GEMM_TILE; r++) {
+                ask(x + (half + r) * ld + p, AHEAD);
                 block[r] =
                     half + r < n ? _mm512_maskz_loadu_epi16(mask, x + (half + r) * ld + p) : _mm512_setzero_si512();
+            }
             transpose_16x16_avx512(block);
             for (int r = 0; r < GEMM_TILE; r++)
                 _mm512_store_si512(to + r * GEMM_STEP, block[r]);
@@ -56,6 +68,8 @@ static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bo
         for (int r = 0; r < GEMM_TILE; r++) {
             const uint16_t *row = x + (p + 2 * r) * ld;
             __m512i even = p + 2 * r < k ? _mm512_maskz_loadu_epi16(mask, row) : _mm512_setzero_si512();
+            ask(row, AHEAD);
+            ask(row + ld, AHEAD);
             __m512i odd = p + 2 * r + 1 < k ? _mm512_maskz_loadu_epi16(mask, row + ld) : _mm512_setzero_si512();
             pair_rows(even, odd, &left[r], &right[r]);
         }
