@@ -28,7 +28,7 @@ static void open_job(job *j)
 {
     tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
     tess_axis axis = {"dp_shard", -1};
-    *j = (job){NULL};
+    memset(j, 0, sizeof(*j));
     EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &j->runtime));
     EXPECT_OK(tess_mesh_create(j->runtime, &axis, 1, &j->mesh));
     EXPECT_OK(tess_fsdp_create(j->mesh, &policy, &j->fsdp));
