@@ -6,129 +6,15 @@
  * What sets the pace is L2: a tile comes from there in 21 cycles, and a tile of sums goes both ways in 64, against 16
  * for its TDPBF16PS. So sums run over 128 queries or keys between a load and a store. */
 #include "device/cpu/attention_products_amx.h"
-
-#include <string.h>
+#include "device/cpu/attention_unit_amx.h"
 
 #include "device/ref/attention.h"
 #include "device/stream.h"
 
 enum {
-    BLOCK = 128, /* keys, and queries, of a step: sums visit the tiles once per 128 products */
-    PARTS = BLOCK / TILE_ROWS,
-    STEPS = BLOCK / TILE_K,
     QUADRANTS = STEPS * STEPS, /* of 32 keys by 32 queries */
     RUN = 4 /* blocks of keys whose gradients are summed before those of the next, so that they stay in L2 */
 };
-
-/* Packed operands of a unit, in A and B tiles. Keys of a block: rows (PARTS, steps of D), turned (D / 16, STEPS).
- * Queries of a tile, for q and dout: columns (PARTS, steps of D), pairs (STEPS, D / 16); dq as C tiles (D / 16, PARTS).
- */
-typedef struct unit_layout {
-    uint16_t *k_rows, *k_turned, *v_rows; /* of the unit, BLOCK ld elements a block */
-} unit_layout;
-
-typedef struct query_tile {
-    uint16_t *q_columns, *q_pairs, *dout_columns, *dout_pairs; /* BLOCK ld elements each */
-    float *dq;
-    float *lse, *delta; /* (BLOCK); lse in units of log 2 */
-} query_tile;
-
-static size_t query_tile_bytes(const tess_attention *a)
-{
-    return BLOCK * (size_t)padded_head(a) * (4 * sizeof(uint16_t) + sizeof(float)) + 2 * BLOCK * sizeof(float);
-}
-
-static size_t unit_bytes(const tess_attention *a, int64_t length)
-{
-    const size_t n_blocks = (size_t)attention_div_up(length, BLOCK), n_rep = (size_t)(a->n_heads / a->n_kv_heads);
-    return n_blocks * (3 * BLOCK * (size_t)padded_head(a) * sizeof(uint16_t) + n_rep * query_tile_bytes(a));
-}
-
-static unit_layout unit_layout_of(const attention_unit *u, int64_t block)
-{
-    const int64_t size = BLOCK * padded_head(u->a);
-    unit_layout l;
-    l.k_rows = (uint16_t *)u->memory + 3 * size * block;
-    l.k_turned = l.k_rows + size;
-    l.v_rows = l.k_turned + size;
-    return l;
-}
-
-static query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t tile)
-{
-    const int64_t size = BLOCK * padded_head(u->a);
-    char *at =
-        (char *)unit_layout_of(u, u->n_blocks).k_rows + (size_t)(rep * u->n_tiles + tile) * query_tile_bytes(u->a);
-    query_tile q;
-    q.q_columns = (uint16_t *)at;
-    q.q_pairs = q.q_columns + size;
-    q.dout_columns = q.q_pairs + size;
-    q.dout_pairs = q.dout_columns + size;
-    q.dq = (float *)(q.dout_pairs + size);
-    q.lse = q.dq + size;
-    q.delta = q.lse + BLOCK;
-    return q;
-}
-
-/* BLOCK rows of one head, NULL from the n-th on. */
-static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const uint16_t *rows[BLOCK])
-{
-    for (int64_t i = 0; i < BLOCK; i++)
-        rows[i] = i < n ? (const uint16_t *)x + at + i * stride : NULL;
-}
-
-static void pack_keys(const attention_unit *u, int64_t block)
-{
-    const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, left = u->seq->k_len - base;
-    const unit_layout l = unit_layout_of(u, block);
-    const uint16_t *k[BLOCK], *v[BLOCK];
-    rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, left, k);
-    rows_of(u->seq->v, base * a->v_stride + u->kv_head * D, a->v_stride, left, v);
-    for (int64_t j = 0; j < attention_min(left, BLOCK); j += TILE_K) {
-        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
-            pack_rows(k + i, D, l.k_rows + i * ld);
-            pack_rows(v + i, D, l.v_rows + i * ld);
-        }
-        pack_pairs(k + j, 1, D, true, l.k_turned + j / TILE_K * TILE_BF16, STEPS * TILE_BF16);
-    }
-}
-
-/* Sum of x[d] y[d], element d in sum d % 16, then in halves. */
-static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
-{
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t d = 0; d < D; d += 16) {
-        const int64_t n = attention_min(16, D - d);
-        sum = _mm512_fmadd_ps(v_load_bf16(x + d, n), v_load_bf16(y + d, n), sum);
-    }
-    return v_sum(sum);
-}
-
-static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
-{
-    const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
-    const int64_t begin = u->seq->q_begin + tile * BLOCK, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
-    const query_tile t = query_tile_of(u, rep, tile);
-    const uint16_t *q[BLOCK], *dout[BLOCK];
-    (void)memory;
-    rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, n, q);
-    rows_of(u->g->dout, begin * u->g->dout_stride + head * D, u->g->dout_stride, n, dout);
-    for (int64_t j = 0; j < n; j += TILE_K) {
-        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
-            pack_rows_turned(q + i, D, t.q_columns + i * ld);
-            pack_rows_turned(dout + i, D, t.dout_columns + i * ld);
-        }
-        pack_pairs(q + j, TILE_ROWS, D, false, t.q_pairs + j * ld, TILE_BF16);
-        pack_pairs(dout + j, TILE_ROWS, D, false, t.dout_pairs + j * ld, TILE_BF16);
-    }
-    for (int64_t i = 0; i < BLOCK; i++) {
-        const int64_t token = begin + i;
-        t.lse[i] = i < n ? a->lse[token * a->n_heads + head] * 0x1.715476p+0f : 0;
-        t.delta[i] = i < n ? dot(dout[i], (const uint16_t *)a->out + token * a->out_stride + head * D, D) : 0;
-    }
-}
 
 /* What is visible in a quadrant of 32 keys by 32 queries. */
 typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
@@ -390,20 +276,8 @@ static void run_steps(const step_range *r)
     }
 }
 
-/* Row j of C tiles (PARTS, D / 16), times factor, to bf16. */
-static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor, int64_t D, uint16_t *out)
-{
-    for (int64_t d = 0; d < D; d += 16) {
-        const float *at = sum + (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16;
-        const __m512 x = _mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(factor)), _mm512_setzero_ps());
-        v_store_bf16(out + d, x, attention_min(16, D - d));
-    }
-}
-
 static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory)
 {
-    const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a);
     for (int64_t first = begin; first < end; first += RUN) {
         const step_range r = {.u = u,
                               .rep_end = u->n_rep,
@@ -413,13 +287,10 @@ static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool
                               .block_end = attention_min(first + RUN, end),
                               .sums = with_dq ? SUM_KEYS | SUM_QUERIES : SUM_KEYS,
                               .m = memory};
-        const float *sum = (float *)r.m->rest;
         run_steps(&r);
-        for (int64_t j = first * BLOCK; j < attention_min(r.block_end * BLOCK, u->seq->k_len); j++) {
-            const int64_t row = u->seq->q_begin + j, in_block = j % BLOCK;
-            const float *dk = sum + 2 * (j / BLOCK - first) * gradient_floats(u), *dv = dk + gradient_floats(u);
-            write_key_row(dk, in_block, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
-            write_key_row(dv, in_block, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
+        for (int64_t block = first; block < r.block_end; block++) {
+            const float *dk = (float *)r.m->rest + 2 * (block - first) * gradient_floats(u);
+            tess_attention_write_keys_amx(u, block, dk, dk + gradient_floats(u));
         }
     }
 }
@@ -437,30 +308,6 @@ static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile,
     run_steps(&r);
 }
 
-static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
-{
-    const tess_attention *a = u->a;
-    const int64_t D = a->head_size, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
-    const query_tile t = query_tile_of(u, rep, tile);
-    uint16_t *out =
-        (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
-    const __m512 scale = _mm512_set1_ps(a->scale);
-    (void)memory;
-    for (int64_t r = 0; r < n; r += TILE_ROWS)
-        for (int64_t d = 0; d < D; d += TILE_ROWS) {
-            __m512i square[TILE_ROWS];
-            for (int i = 0; i < TILE_ROWS; i++) {
-                const float *at = t.dq + (d / TILE_ROWS * PARTS + r / TILE_ROWS) * TILE_FLOATS + i * 16;
-                square[i] =
-                    _mm512_castps_si512(_mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), scale), _mm512_setzero_ps()));
-            }
-            transpose_16x16_avx512(square);
-            for (int64_t i = 0; i < TILE_ROWS && r + i < n; i++)
-                v_store_bf16(out + (r + i) * u->g->dq_stride + d, _mm512_castsi512_ps(square[i]),
-                             attention_min(TILE_ROWS, D - d));
-        }
-}
-
 static tess_status backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
 {
     if (a->dtype != TESS_BF16)
@@ -474,11 +321,11 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
         .unit_bytes = unit_bytes,
         .enter = tess_tiles_enter,
         .leave = tess_tiles_leave,
-        .pack_keys = pack_keys,
-        .pack_queries = pack_queries,
+        .pack_keys = tess_attention_pack_keys_amx,
+        .pack_queries = tess_attention_pack_queries_amx,
         .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
-        .write_dq = write_dq};
+        .write_dq = tess_attention_write_dq_amx};
     return tess_attention_run_backward(stream, a, g, &steps);
 }
 

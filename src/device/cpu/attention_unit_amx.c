@@ -1,0 +1,107 @@
+/* Operands of bf16 attention backward in and out: see attention_unit_amx.h. */
+#include "device/cpu/attention_unit_amx.h"
+
+/* BLOCK rows of one head, NULL from the n-th on. */
+static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const uint16_t *rows[BLOCK])
+{
+    for (int64_t i = 0; i < BLOCK; i++)
+        rows[i] = i < n ? (const uint16_t *)x + at + i * stride : NULL;
+}
+
+void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block)
+{
+    const tess_attention *a = u->a;
+    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, left = u->seq->k_len - base;
+    const unit_layout l = unit_layout_of(u, block);
+    const uint16_t *k[BLOCK], *v[BLOCK];
+    rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, left, k);
+    rows_of(u->seq->v, base * a->v_stride + u->kv_head * D, a->v_stride, left, v);
+    for (int64_t j = 0; j < attention_min(left, BLOCK); j += TILE_K) {
+        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
+            pack_rows(k + i, D, l.k_rows + i * ld);
+            pack_rows(v + i, D, l.v_rows + i * ld);
+        }
+        pack_pairs(k + j, 1, D, true, l.k_turned + j / TILE_K * TILE_BF16, STEPS * TILE_BF16);
+    }
+}
+
+/* Sum of x[d] y[d], element d in sum d % 16, then in halves. */
+static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
+{
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t d = 0; d < D; d += 16) {
+        const int64_t n = attention_min(16, D - d);
+        sum = _mm512_fmadd_ps(v_load_bf16(x + d, n), v_load_bf16(y + d, n), sum);
+    }
+    return v_sum(sum);
+}
+
+void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+{
+    const tess_attention *a = u->a;
+    const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
+    const int64_t begin = u->seq->q_begin + tile * BLOCK, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
+    const query_tile t = query_tile_of(u, rep, tile);
+    const uint16_t *q[BLOCK], *dout[BLOCK];
+    (void)memory;
+    rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, n, q);
+    rows_of(u->g->dout, begin * u->g->dout_stride + head * D, u->g->dout_stride, n, dout);
+    for (int64_t j = 0; j < n; j += TILE_K) {
+        for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
+            pack_rows_turned(q + i, D, t.q_columns + i * ld);
+            pack_rows_turned(dout + i, D, t.dout_columns + i * ld);
+        }
+        pack_pairs(q + j, TILE_ROWS, D, false, t.q_pairs + j * ld, TILE_BF16);
+        pack_pairs(dout + j, TILE_ROWS, D, false, t.dout_pairs + j * ld, TILE_BF16);
+    }
+    for (int64_t i = 0; i < BLOCK; i++) {
+        const int64_t token = begin + i;
+        t.lse[i] = i < n ? a->lse[token * a->n_heads + head] * 0x1.715476p+0f : 0;
+        t.delta[i] = i < n ? dot(dout[i], (const uint16_t *)a->out + token * a->out_stride + head * D, D) : 0;
+    }
+}
+
+/* Row j of C tiles (PARTS, D / 16), times factor, to bf16. */
+static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor, int64_t D, uint16_t *out)
+{
+    for (int64_t d = 0; d < D; d += 16) {
+        const float *at = sum + (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16;
+        const __m512 x = _mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(factor)), _mm512_setzero_ps());
+        v_store_bf16(out + d, x, attention_min(16, D - d));
+    }
+}
+
+void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const float *dk, const float *dv)
+{
+    const tess_attention *a = u->a;
+    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK;
+    for (int64_t j = 0; j < attention_min(BLOCK, u->seq->k_len - base); j++) {
+        const int64_t row = u->seq->q_begin + base + j;
+        write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
+        write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
+    }
+}
+
+void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+{
+    const tess_attention *a = u->a;
+    const int64_t D = a->head_size, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
+    const query_tile t = query_tile_of(u, rep, tile);
+    uint16_t *out =
+        (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
+    const __m512 scale = _mm512_set1_ps(a->scale);
+    (void)memory;
+    for (int64_t r = 0; r < n; r += TILE_ROWS)
+        for (int64_t d = 0; d < D; d += TILE_ROWS) {
+            __m512i square[TILE_ROWS];
+            for (int i = 0; i < TILE_ROWS; i++) {
+                const float *at = t.dq + (d / TILE_ROWS * PARTS + r / TILE_ROWS) * TILE_FLOATS + i * 16;
+                square[i] =
+                    _mm512_castps_si512(_mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), scale), _mm512_setzero_ps()));
+            }
+            transpose_16x16_avx512(square);
+            for (int64_t i = 0; i < TILE_ROWS && r + i < n; i++)
+                v_store_bf16(out + (r + i) * u->g->dq_stride + d, _mm512_castsi512_ps(square[i]),
+                             attention_min(TILE_ROWS, D - d));
+        }
+}
