@@ -134,6 +134,8 @@ static int rank_main(void *context)
     tess_status status = tess_runtime_create(NULL, &rt);
     if (status != TESS_OK)
         return 1;
+    if (j->question->ranks <= tess_os_cores())
+        tess_os_bind(tess_runtime_rank(rt)); /* as mpirun does; else a scheduler may keep two ranks on one core */
     status = run(j, rt);
     if (status != TESS_OK)
         tess_runtime_report(rt, tess_error_message());

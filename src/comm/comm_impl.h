@@ -24,10 +24,9 @@ typedef struct comm_region {
 
 struct tess_runtime {
     int rank, world, n_threads;
-    int n_spins;               /* looks of a waiting rank that keeps its core */
-    int n_yields;              /* looks after those, each of which offers it to other ranks; then it sleeps */
-    int n_waits_without_yield; /* the last yield was slow: go to sleep at once so many times */
-    bool launched;             /* by a launcher: the job's memory is not ours */
+    int n_spins;   /* looks of a waiting rank that keeps its core */
+    int n_yields;  /* looks after those, each of which offers it to other ranks; then it sleeps */
+    bool launched; /* by a launcher: the job's memory is not ours */
     double timeout_s;
     const char *kernels;
     tess_mem *mem;
@@ -66,6 +65,11 @@ struct tess_team {
     tess_work *messages; /* sends and receives in flight, oldest first */
     uint64_t n_messages; /* sent, ever: keeps the order of a channel */
     tess_work *spare;    /* handles to use again */
+
+    /* How its waits went lately (look.c). */
+    int n_sleeps;              /* in a row that came to a sleep */
+    int n_sleeps_to_patience;  /* so many, and the next one looks for longer; 0: the least */
+    int n_waits_without_yield; /* the last yield was slow: go to sleep at once so many times */
 
     uint64_t slot_base[CONTROL_SLOTS]; /* arrivals in the slot before the operation that uses it now */
     uint64_t n_stages;                 /* stages shown so far, ever: equal on all ranks */
@@ -147,6 +151,9 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
 tess_status tess_work_submit(tess_work *work, tess_work **handle);
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
+
+/* Looks for as long as the work is likely to be done soon (look.c); true: it is. `has_slept`: this wait already has. */
+bool tess_work_look(tess_work *work, bool has_slept);
 
 /* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each
  * ------------------- */

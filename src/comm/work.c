@@ -2,17 +2,12 @@
  * back: operations move on inside start, wait and done, of this team or, while a rank waits, of all its teams. */
 #include "comm/comm_impl.h"
 
-#include <immintrin.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
 
-enum { WAITS_AFTER_SLOW_YIELD = 1000 };
-
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
-static const uint64_t longest_yield_ns = 100000;
 
 static bool is_message(const tess_work *work)
 {
@@ -201,43 +196,6 @@ static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, 
     }
 }
 
-/* Gives the core away for a moment. False when it was long in coming back: others than ranks about to arrive are at
- * work on it. The scheduler holds a yield against who yields, and puts them behind the others, but favours who wakes.
- */
-static bool yield_quickly(void)
-{
-    uint64_t before_ns = tess_os_now_ns();
-    sched_yield();
-    return tess_os_now_ns() - before_ns < longest_yield_ns;
-}
-
-/* Looks for as long as it is likely to come soon. */
-static bool look(tess_work *work)
-{
-    tess_runtime *rt = work->team->runtime;
-    for (int i = 0; i < rt->n_spins; i++) {
-        tess_team_progress(work->team);
-        if (work->done)
-            return true;
-        _mm_pause();
-    }
-    if (rt->n_waits_without_yield > 0) {
-        rt->n_waits_without_yield--;
-        return false;
-    }
-    for (int i = 0; i < rt->n_yields; i++) {
-        bool quick = yield_quickly();
-        tess_team_progress(work->team);
-        if (work->done)
-            return true;
-        if (!quick) {
-            rt->n_waits_without_yield = WAITS_AFTER_SLOW_YIELD;
-            return false;
-        }
-    }
-    return false;
-}
-
 /* The team is locked. Afterwards the work is done, well or not. */
 static void wait_for(tess_work *work, double timeout_s)
 {
@@ -246,14 +204,17 @@ static void wait_for(tess_work *work, double timeout_s)
     if (timeout_s <= 0)
         timeout_s = team->timeout_s;
     double waited_s = 0, last_s = 0;
+    bool has_slept = false;
     while (!work->done) {
-        if (look(work))
+        if (tess_work_look(work, has_slept))
             return;
         /* A job that was stopped with ctrl-Z, or a machine that slept, has not waited: a gap counts as a second. */
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
         last_s = now_s;
         atomic_store_explicit(&rt->row->heartbeat_ns, tess_os_now_ns(), memory_order_relaxed);
+        team->n_sleeps += !has_slept;
+        has_slept = true;
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         help_other_teams(rt, team);
         tess_team_progress(team);

@@ -64,3 +64,17 @@ int tess_os_cores(void)
     int quota = quota_cores();
     return quota < cores ? quota : cores;
 }
+
+void tess_os_bind(int number)
+{
+    cpu_set_t set, one;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0 || number >= CPU_COUNT(&set))
+        return;
+    int cpu = -1;
+    do
+        cpu++;
+    while (!CPU_ISSET(cpu, &set) || number-- > 0);
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+}

@@ -1,0 +1,80 @@
+/* What a waiting rank does before it sleeps. Alone on its core it looks for a while; where ranks share cores it hands
+ * the core on. Waking up may take longer than a look: two ranks can then put each other to sleep for ever, so after
+ * some sleeps in a row one looks long enough to be there when the other wakes. */
+#include <immintrin.h>
+#include <sched.h>
+
+#include "base/os/os.h"
+#include "comm/comm_impl.h"
+
+enum {
+    WAITS_AFTER_SLOW_YIELD = 1000,
+    PATIENT_SPINS = 4000, /* some 100 us */
+    LEAST_SLEEPS_TO_PATIENCE = 4,
+    MOST_SLEEPS_TO_PATIENCE = 1024
+};
+
+static const uint64_t longest_yield_ns = 100000;
+
+/* Gives the core away for a moment. False when it was long in coming back: others than ranks about to arrive are at
+ * work on it. The scheduler holds a yield against who yields, and puts them behind the others, but favours who wakes.
+ */
+static bool yield_quickly(void)
+{
+    uint64_t before_ns = tess_os_now_ns();
+    sched_yield();
+    return tess_os_now_ns() - before_ns < longest_yield_ns;
+}
+
+static bool spin(tess_work *work, int n)
+{
+    for (int i = 0; i < n; i++) {
+        tess_team_progress(work->team);
+        if (work->done)
+            return true;
+        _mm_pause();
+    }
+    return false;
+}
+
+static bool yield(tess_work *work, int n)
+{
+    tess_team *team = work->team;
+    if (team->n_waits_without_yield > 0) {
+        team->n_waits_without_yield--;
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        bool quick = yield_quickly();
+        tess_team_progress(team);
+        if (work->done)
+            return true;
+        if (!quick) {
+            team->n_waits_without_yield = WAITS_AFTER_SLOW_YIELD;
+            return false;
+        }
+    }
+    return false;
+}
+
+bool tess_work_look(tess_work *work, bool has_slept)
+{
+    tess_team *team = work->team;
+    const tess_runtime *rt = team->runtime;
+    if (team->n_sleeps_to_patience == 0)
+        team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
+    bool patient = !has_slept && rt->n_yields == 0 && team->n_sleeps >= team->n_sleeps_to_patience;
+    if (spin(work, patient ? PATIENT_SPINS : rt->n_spins)) {
+        if (!has_slept)
+            team->n_sleeps = 0;
+        if (patient)
+            team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
+        return true;
+    }
+    if (patient) { /* in vain: the next time later */
+        team->n_sleeps = 0;
+        if (team->n_sleeps_to_patience < MOST_SLEEPS_TO_PATIENCE)
+            team->n_sleeps_to_patience *= 2;
+    }
+    return yield(work, rt->n_yields);
+}
