@@ -8,9 +8,10 @@
 
 typedef enum memory_kind { WINDOWS, REACHED, STAGED, MIXED, N_MEMORY_KINDS } memory_kind;
 
-/* Float32 elements: 4 KiB and 16 KiB beside a post, 32 KiB for private memory to be read by peers, a stage. */
-static const size_t borders[] = {1024, 4096, 8192, 131072};
-enum { N_BORDERS = 4, LONGEST = 131072 + 1, MOST_RANKS = 8 };
+/* Float32 elements: 4 KiB and 16 KiB beside a post; 32 KiB for private memory to be read by peers, and as much for each
+ * of 2, 4 and 8 ranks; a stage. */
+static const size_t borders[] = {1024, 4096, 8192, 16384, 32768, 65536, 131072};
+enum { N_BORDERS = 7, LONGEST = 131072 + 1, MOST_RANKS = 8 };
 
 typedef struct setting {
     tess_team *team;

@@ -19,9 +19,11 @@ bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
 
 bool shm_can_reach(const tess_work *work)
 {
+    /* What is read at once: where sums are folded, a rank's part. */
+    size_t bytes = work->n * shm_element(work) / (work->collective->fold != NULL ? (size_t)work->team->size : 1);
     bool all = !work->collective->never_direct && !work->collective->never_reached;
     for (int r = 0; r < work->team->size && all; r++)
-        all = tess_can_reach(work->team, r, work->n * shm_element(work));
+        all = tess_can_reach(work->team, r, bytes);
     return all;
 }
 
