@@ -77,5 +77,7 @@ void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, flo
 
 /* m <= GEMM_FEW_ROWS and B stored (n,k). */
 tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g);
+/* m = 1 and B stored (k,n); no accumulation. */
+tess_status tess_gemm_one_row_amx(tess_stream *s, const tess_gemm *g);
 
 #endif

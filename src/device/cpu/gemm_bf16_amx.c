@@ -465,19 +465,27 @@ static bool takes_few_rows(const tess_gemm *g)
     return g->trans_b && g->m <= GEMM_FEW_ROWS && g->k > 0;
 }
 
+static bool takes_one_row(const tess_gemm *g)
+{
+    return g->m == 1 && !g->trans_b && !g->accumulate;
+}
+
 static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)
 {
     if (g->ab_dtype == TESS_F32)
         return tess_gemm_avx512(s, g);
     if (takes_few_rows(g))
         return tess_gemm_few_rows_amx(s, g);
+    if (takes_one_row(g))
+        return tess_gemm_one_row_amx(s, g);
     TESS_TRY(tess_gemm_check(g));
     return gemm_tiles(s, g, NULL);
 }
 
 static tess_status gemm_fused_amx(tess_stream *s, const tess_gemm_fused *f)
 {
-    if (f->g.ab_dtype == TESS_F32 || f->g.c_dtype != TESS_BF16 || takes_few_rows(&f->g))
+    bool one_by_one = takes_few_rows(&f->g) || (takes_one_row(&f->g) && f->n_terms == 0);
+    if (f->g.ab_dtype == TESS_F32 || f->g.c_dtype != TESS_BF16 || one_by_one)
         return tess_gemm_fused_by_rows(s, f);
     TESS_TRY(tess_gemm_fused_check(f));
     return gemm_tiles(s, &f->g, f);

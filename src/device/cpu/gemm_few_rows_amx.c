@@ -6,7 +6,7 @@
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
-enum { SUM_BYTES = GEMM_SPAN * sizeof(float), PREFETCH_BYTES = 1024 };
+enum { SUM_BYTES = GEMM_SPAN * sizeof(float), PREFETCH_BYTES = 2048, GROUP_BYTES = 512 << 10 };
 
 typedef struct few_rows {
     const tess_gemm *g;
@@ -29,13 +29,16 @@ static void turn_sums(const float *from, float *to)
     }
 }
 
-/* Tiles 0 (rows of m below 16), 1 (from 16), 2, 3 (the same for the second 16 weight rows) += whole steps of k. */
+/* What is asked for ahead is the same place of the rows after these, or when rows are long a later place of these.
+ *
+ * Tiles 0 (rows of m below 16), 1 (from 16), 2, 3 (the same for the second 16 weight rows) += whole steps of k. */
 static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_t *packed, int64_t k, bool wide)
 {
     size_t stride = (size_t)ld * sizeof(uint16_t);
+    int64_t group = GEMM_SPAN * ld * (int64_t)sizeof(uint16_t), ahead = group <= GROUP_BYTES ? group : PREFETCH_BYTES;
     for (int64_t p = 0; p < k; p += GEMM_STEP, weights += GEMM_STEP, packed += GEMM_STEP_ELEMENTS) {
         for (int r = 0; r < GEMM_SPAN; r++)
-            _mm_prefetch((const char *)(weights + r * ld) + PREFETCH_BYTES, _MM_HINT_T0);
+            _mm_prefetch((const char *)(weights + r * ld) + ahead, _MM_HINT_T1);
         _tile_loadd(4, weights, stride);
         _tile_loadd(5, weights + GEMM_TILE * ld, stride);
         _tile_loadd(6, packed, 64);
