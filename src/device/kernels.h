@@ -167,7 +167,8 @@ typedef struct tess_kernels {
 
     /* Rows of float logits (n, V), row stride ld: logprob[i] = logits[i,target] - logsumexp(logits[i]) (0 where target
      * < 0). When dlogits is not NULL: dlogits[i,v] = softmax - [v == target] (0 where target < 0), of `dtype`, row
-     * stride ldd; may be the logits' own memory when dtype is F32. entropy (n) or NULL; 0 where target < 0. */
+     * stride ldd; may be the logits' own memory, each row at its place (BF16: ldd = 2 ld). entropy (n) or NULL; 0 where
+     * target < 0. */
     tess_status (*cross_entropy)(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
                                  float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
                                  tess_dtype dtype);

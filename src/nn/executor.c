@@ -123,5 +123,7 @@ tess_run tess_executor_run(const tess_executor *e, const tess_batch *batch)
 
 tess_attention_call tess_executor_attention(const tess_executor *e, const tess_batch *batch, int64_t layer)
 {
-    return (tess_attention_call){&e->model->layout, &e->model->config, batch, layer, e->cos_table, e->sin_table};
+    const tess_model_config *config = &e->model->config;
+    return (tess_attention_call){&e->model->layout, config,      batch, layer, tess_attention_rows_of(config),
+                                 e->cos_table,      e->sin_table};
 }

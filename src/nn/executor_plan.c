@@ -78,11 +78,24 @@ static tess_norm_stats take_stats(cursor *at, const sizes *n)
     return stats;
 }
 
+/* See tess_attention_rows: apart with q/k norms, else three parts of every row. */
+static void take_qkv(cursor *at, const sizes *n, void **q, void **k, void **v)
+{
+    if (n->qk_norm) {
+        *q = elements(at, n, n->Q);
+        *k = elements(at, n, n->K);
+        *v = elements(at, n, n->K);
+        return;
+    }
+    char *row = elements(at, n, n->Q + 2 * n->K);
+    *q = row;
+    *k = row != NULL ? row + n->Q * n->element : NULL;
+    *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
+}
+
 static void take_attention(cursor *at, const sizes *n, tess_attention_saved *attention)
 {
-    attention->q = elements(at, n, n->Q);
-    attention->k = elements(at, n, n->K);
-    attention->v = elements(at, n, n->K);
+    take_qkv(at, n, &attention->q, &attention->k, &attention->v);
     attention->out = elements(at, n, n->Q);
     if (!n->train)
         return;
@@ -109,9 +122,7 @@ static void take_attention_work(cursor *at, const sizes *n, tess_attention_work 
     if (!n->train)
         return;
     work->dout = elements(at, n, n->Q);
-    work->dq = elements(at, n, n->Q);
-    work->dk = elements(at, n, n->K);
-    work->dv = elements(at, n, n->K);
+    take_qkv(at, n, &work->dq, &work->dk, &work->dv);
 }
 
 /* All of a layer but its input. */
@@ -146,9 +157,6 @@ static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
     chunk = n->T < chunk ? n->T : chunk;
     e->head.logits = take(at, chunk * row, sizeof(float));
-    e->head.dlogits = e->head.logits;
-    if (n->train && e->options.dtype != TESS_F32)
-        e->head.dlogits = take(at, chunk * row, n->element);
     at->used = larger(most, at->used);
 }
 

@@ -28,6 +28,7 @@ typedef struct tess_layout {
     tess_norm input_norm, mlp_norm, final_norm;
     tess_norm q_norm, k_norm; /* over a head's channels */
     tess_linear q, k, v, o;
+    tess_linear qkv;            /* q, k and v as the one matrix they are stored in; weight -1: they are not */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
     tess_linear head;           /* of the head unit, or of the embedding unit when tied */
 } tess_layout;

@@ -88,28 +88,36 @@ static void agrees(void)
 }
 
 /* Over the logits' own memory; rows one by one; no gradient at all: always the same bits. */
+static void in_place_as(tess_stream *s, size_t v, tess_dtype dtype)
+{
+    problem p = make_problem(9, 1003, dtype);
+    answer want = solve(s, &p);
+    int64_t ldd = p.ld * (int64_t)(sizeof(float) / tess_dtype_size(dtype));
+    float *logprob = blank_array(p.n, TESS_F32), *over = copy_array(p.logits, p.n * p.ld, TESS_F32);
+    EXPECT_OK(s->kernels->cross_entropy(s, p.logits, p.ld, p.targets, logprob, NULL, NULL, 0, p.n, p.V, dtype));
+    expect_bits("logprob alone", v, logprob, want.logprob, p.n, TESS_F32);
+    for (int64_t r = 0; r < p.n; r++)
+        EXPECT_OK(s->kernels->cross_entropy(s, over + r * p.ld, p.ld, p.targets + r, logprob + r, NULL, over + r * p.ld,
+                                            ldd, 1, p.V, dtype));
+    expect_bits("logprob by rows", v, logprob, want.logprob, p.n, TESS_F32);
+    for (int64_t r = 0; r < p.n; r++)
+        expect_bits("dlogits in place", v, over + r * p.ld,
+                    (char *)want.dlogits + (size_t)(r * p.ldd) * tess_dtype_size(dtype), p.V, dtype);
+    free(logprob);
+    free(over);
+    free_answer(&want);
+    free(p.logits);
+    free(p.targets);
+}
+
 static void in_place(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
         if (s == NULL)
             continue;
-        problem p = make_problem(9, 1003, TESS_F32);
-        answer want = solve(s, &p);
-        float *logprob = blank_array(p.n, TESS_F32), *over = copy_array(p.logits, p.n * p.ld, TESS_F32);
-        EXPECT_OK(s->kernels->cross_entropy(s, p.logits, p.ld, p.targets, logprob, NULL, NULL, 0, p.n, p.V, TESS_F32));
-        expect_bits("logprob alone", v, logprob, want.logprob, p.n, TESS_F32);
-        for (int64_t r = 0; r < p.n; r++)
-            EXPECT_OK(s->kernels->cross_entropy(s, over + r * p.ld, p.ld, p.targets + r, logprob + r, NULL,
-                                                over + r * p.ld, p.ld, 1, p.V, TESS_F32));
-        expect_bits("logprob by rows", v, logprob, want.logprob, p.n, TESS_F32);
-        for (int64_t r = 0; r < p.n; r++)
-            expect_bits("dlogits in place", v, over + r * p.ld, (float *)want.dlogits + r * p.ldd, p.V, TESS_F32);
-        free(logprob);
-        free(over);
-        free_answer(&want);
-        free(p.logits);
-        free(p.targets);
+        in_place_as(s, v, TESS_F32);
+        in_place_as(s, v, TESS_BF16);
         tess_stream_destroy(&s);
     }
 }

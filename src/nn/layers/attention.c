@@ -14,10 +14,11 @@ static void *seen_k(const tess_attention_call *call, const tess_attention_saved 
     return call->config->qk_norm ? work->k : saved->k;
 }
 
-static tess_status rotate(const tess_run *run, const tess_attention_call *call, void *x, int64_t n_heads, bool inverse)
+static tess_status rotate(const tess_run *run, const tess_attention_call *call, void *x, int64_t stride,
+                          int64_t n_heads, bool inverse)
 {
     int64_t D = call->config->head_size;
-    return run->kernels->rope(run->stream, x, n_heads * D, call->batch->pos, call->cos_table, call->sin_table, run->T,
+    return run->kernels->rope(run->stream, x, stride, call->batch->pos, call->cos_table, call->sin_table, run->T,
                               n_heads, D, D, inverse, run->dtype);
 }
 
@@ -38,8 +39,8 @@ static tess_status norm_and_rotate(const tess_run *run, const tess_attention_cal
         TESS_TRY(norm_heads(run, call, saved, work));
     if (!call->layout->rope)
         return TESS_OK;
-    TESS_TRY(rotate(run, call, seen_q(call, saved, work), call->config->n_heads, false));
-    return rotate(run, call, seen_k(call, saved, work), call->config->n_kv_heads, false);
+    TESS_TRY(rotate(run, call, seen_q(call, saved, work), call->rows.q, call->config->n_heads, false));
+    return rotate(run, call, seen_k(call, saved, work), call->rows.kv, call->config->n_kv_heads, false);
 }
 
 static tess_attention describe(const tess_run *run, const tess_attention_call *call, const tess_attention_saved *saved,
@@ -47,7 +48,7 @@ static tess_attention describe(const tess_run *run, const tess_attention_call *c
 {
     const tess_model_config *c = call->config;
     bool windowed = c->sliding_window > 0 && call->layer >= c->full_layers;
-    int64_t q_row = c->n_heads * c->head_size, kv_row = c->n_kv_heads * c->head_size;
+    int64_t kv_stride = call->batch->cache != NULL ? c->n_kv_heads * c->head_size : call->rows.kv;
     return (tess_attention){
         .n_seqs = call->batch->n_seqs,
         .seqs = work->seqs,
@@ -58,10 +59,10 @@ static tess_attention describe(const tess_run *run, const tess_attention_call *c
         .scale = (float)(1 / sqrt((double)c->head_size)),
         .q = seen_q(call, saved, work),
         .out = saved->out,
-        .q_stride = q_row,
-        .k_stride = kv_row,
-        .v_stride = kv_row,
-        .out_stride = q_row,
+        .q_stride = call->rows.q,
+        .k_stride = kv_stride,
+        .v_stride = kv_stride,
+        .out_stride = c->n_heads * c->head_size,
         .lse = saved->lse,
         .dtype = run->dtype,
     };
@@ -71,12 +72,20 @@ static tess_attention describe(const tess_run *run, const tess_attention_call *c
 static void sequences_of_batch(const tess_run *run, const tess_attention_call *call, const void *k, const void *v,
                                tess_attention_seq *seqs)
 {
-    int64_t kv_row = call->config->n_kv_heads * call->config->head_size;
     for (int64_t i = 0; i < call->batch->n_seqs; i++) {
         int64_t begin = call->batch->cu_seqlens[i], length = call->batch->cu_seqlens[i + 1] - begin;
-        seqs[i] = (tess_attention_seq){begin, length, length, tess_at(run, k, begin * kv_row),
-                                       tess_at(run, v, begin * kv_row)};
+        seqs[i] = (tess_attention_seq){begin, length, length, tess_at(run, k, begin * call->rows.kv),
+                                       tess_at(run, v, begin * call->rows.kv)};
     }
+}
+
+static tess_status copy_rows(const tess_run *run, const void *from, int64_t stride, void *to, int64_t width, int64_t n)
+{
+    int64_t whole = stride == width ? n : 1; /* rows a call */
+    for (int64_t i = 0; i < n; i += whole)
+        TESS_TRY(run->kernels->convert(run->stream, tess_at(run, from, i * stride), run->dtype,
+                                       tess_at(run, to, i * width), run->dtype, whole * width));
+    return TESS_OK;
 }
 
 /* New keys and values go behind the old ones in the sequence's slot, and all are seen there. */
@@ -90,13 +99,40 @@ static tess_status sequences_of_cache(const tess_run *run, const tess_attention_
         int64_t slot = batch->cache_slot[i] * batch->cache->slot_stride;
         void *k_slot = tess_at(run, batch->cache->k[call->layer], slot);
         void *v_slot = tess_at(run, batch->cache->v[call->layer], slot);
-        TESS_TRY(run->kernels->convert(run->stream, tess_at(run, k, begin * kv_row), run->dtype,
-                                       tess_at(run, k_slot, past * kv_row), run->dtype, length * kv_row));
-        TESS_TRY(run->kernels->convert(run->stream, tess_at(run, v, begin * kv_row), run->dtype,
-                                       tess_at(run, v_slot, past * kv_row), run->dtype, length * kv_row));
+        TESS_TRY(copy_rows(run, tess_at(run, k, begin * call->rows.kv), call->rows.kv,
+                           tess_at(run, k_slot, past * kv_row), kv_row, length));
+        TESS_TRY(copy_rows(run, tess_at(run, v, begin * call->rows.kv), call->rows.kv,
+                           tess_at(run, v_slot, past * kv_row), kv_row, length));
         seqs[i] = (tess_attention_seq){begin, length, past + length, k_slot, v_slot};
     }
     return TESS_OK;
+}
+
+tess_attention_rows tess_attention_rows_of(const tess_model_config *c)
+{
+    int64_t q = c->n_heads * c->head_size, kv = c->n_kv_heads * c->head_size;
+    if (c->qk_norm)
+        return (tess_attention_rows){.q = q, .kv = kv};
+    return (tess_attention_rows){.q = q + 2 * kv, .kv = q + 2 * kv, .together = true};
+}
+
+/* The maps to q, k and v, as many as there are stored matrices: a fused one gives all three where they lie together. */
+typedef struct projections {
+    int n;
+    tess_linear linear[3];
+} projections;
+
+static projections projections_of(const tess_attention_call *call)
+{
+    const tess_layout *layout = call->layout;
+    projections p = {.n = 3, .linear = {layout->q, layout->k, layout->v}};
+    if (call->rows.together && layout->qkv.weight >= 0) {
+        p.n = 1;
+        p.linear[0] = layout->qkv;
+    }
+    for (int i = 0; i < p.n; i++)
+        p.linear[i].out_stride = i == 0 ? call->rows.q : call->rows.kv;
+    return p;
 }
 
 tess_status tess_attention_block_forward(const tess_run *run, const tess_attention_call *call, const void *y,
@@ -104,9 +140,10 @@ tess_status tess_attention_block_forward(const tess_run *run, const tess_attenti
                                          void *projected)
 {
     const tess_layout *layout = call->layout;
-    TESS_TRY(tess_linear_forward(run, &layout->q, y, saved->q, run->dtype));
-    TESS_TRY(tess_linear_forward(run, &layout->k, y, saved->k, run->dtype));
-    TESS_TRY(tess_linear_forward(run, &layout->v, y, saved->v, run->dtype));
+    projections p = projections_of(call);
+    void *const to[] = {saved->q, saved->k, saved->v};
+    for (int i = 0; i < p.n; i++)
+        TESS_TRY(tess_linear_forward(run, &p.linear[i], y, to[i], run->dtype));
     TESS_TRY(norm_and_rotate(run, call, saved, work));
     const void *k = seen_k(call, saved, work);
     if (call->batch->cache != NULL)
@@ -147,24 +184,26 @@ tess_status tess_attention_block_backward(const tess_run *run, const tess_attent
         TESS_TRY(norm_and_rotate(run, call, saved, work));
     sequences_of_batch(run, call, seen_k(call, saved, work), saved->v, work->seqs);
     tess_attention attention = describe(run, call, saved, work);
-    int64_t q_row = c->n_heads * c->head_size, kv_row = c->n_kv_heads * c->head_size;
-    tess_attention_grad grad = {work->dout, work->dq, work->dk, work->dv, q_row, q_row, kv_row, kv_row};
+    tess_attention_grad grad = {work->dout,   work->dq,      work->dk,     work->dv, c->n_heads * c->head_size,
+                                call->rows.q, call->rows.kv, call->rows.kv};
     TESS_TRY(run->kernels->attention_backward(run->stream, &attention, &grad));
     if (layout->rope) {
-        TESS_TRY(rotate(run, call, work->dq, c->n_heads, true));
-        TESS_TRY(rotate(run, call, work->dk, c->n_kv_heads, true));
+        TESS_TRY(rotate(run, call, work->dq, call->rows.q, c->n_heads, true));
+        TESS_TRY(rotate(run, call, work->dk, call->rows.kv, c->n_kv_heads, true));
     }
-    const void *dq = work->dq, *dk = work->dk;
+    const void *gradients[] = {work->dq, work->dk, work->dv};
     if (c->qk_norm) {
         TESS_TRY(norm_heads_backward(run, call, saved, work));
-        dq = work->q;
-        dk = work->k;
+        gradients[0] = work->q;
+        gradients[1] = work->k;
     }
-    TESS_TRY(tess_linear_backward_params(run, &layout->q, y, dq, false));
-    TESS_TRY(tess_linear_backward_params(run, &layout->k, y, dk, false));
-    TESS_TRY(tess_linear_backward_params(run, &layout->v, y, work->dv, false));
+    projections p = projections_of(call);
+    tess_linear_grad grads[3];
+    for (int i = 0; i < p.n; i++) {
+        TESS_TRY(tess_linear_backward_params(run, &p.linear[i], y, gradients[i], false));
+        grads[i] = (tess_linear_grad){&p.linear[i], gradients[i]};
+    }
     if (dy == NULL)
         return TESS_OK;
-    const tess_linear_grad grads[] = {{&layout->q, dq}, {&layout->k, dk}, {&layout->v, work->dv}};
-    return tess_linear_backward_inputs(run, grads, 3, work->fusing, dy);
+    return tess_linear_backward_inputs(run, grads, p.n, work->fusing, dy);
 }

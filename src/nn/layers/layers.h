@@ -66,6 +66,13 @@ tess_status tess_norm_backward(const tess_run *run, const tess_norm *norm, bool 
 
 /* ---- Attention ------------------------------------------------------------------------------------------------------
  */
+/* Elements between tokens of q, and of k and v: without norms on q and k all three of a token lie together. */
+typedef struct tess_attention_rows {
+    int64_t q, kv;
+    bool together;
+} tess_attention_rows;
+tess_attention_rows tess_attention_rows_of(const tess_model_config *config);
+
 /* Kept from forward to backward: T (H + 2 G + H) D elements, T H floats (and T (H + G) floats with q/k norms). */
 typedef struct tess_attention_saved {
     void *q, *k,
@@ -90,6 +97,7 @@ typedef struct tess_attention_call {
     const tess_model_config *config;
     const tess_batch *batch;
     int64_t layer;
+    tess_attention_rows rows; /* of saved q, k, v, and of work's dq, dk, dv */
     const float *cos_table, *sin_table;
 } tess_attention_call;
 
@@ -129,8 +137,8 @@ int64_t tess_head_chunk(int64_t vocab_size);
 int64_t tess_head_row(int64_t vocab_size);
 
 typedef struct tess_head_work {
-    float *logits; /* (chunk, V), rows tess_head_row(V) apart */
-    void *dlogits; /* the same, of dtype; the logits themselves in float32; NULL without backward */
+    float
+        *logits; /* (chunk, V), rows tess_head_row(V) apart; their gradients, of the compute dtype, take their place */
 } tess_head_work;
 
 tess_status tess_head_forward(const tess_run *run, const tess_linear *head, const void *y, const int32_t *targets,

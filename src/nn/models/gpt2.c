@@ -107,10 +107,10 @@ void tess_gpt2_build(tess_model *model)
         int unit = (int)l + 1;
         snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "transformer.h.%d", (int)l);
         layout->input_norm = add_norm(model, unit, model->unit_names[unit], "ln_1");
-        tess_linear qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
-        layout->q = third_of(&qkv, 0);
-        layout->k = third_of(&qkv, 1);
-        layout->v = third_of(&qkv, 2);
+        layout->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
+        layout->q = third_of(&layout->qkv, 0);
+        layout->k = third_of(&layout->qkv, 1);
+        layout->v = third_of(&layout->qkv, 2);
         layout->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
         layout->mlp_norm = add_norm(model, unit, model->unit_names[unit], "ln_2");
         layout->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);

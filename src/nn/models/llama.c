@@ -186,6 +186,7 @@ void tess_llama_build(tess_model *model)
         int unit = (int)l + 1;
         snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
         layout->input_norm = add_norm(model, unit, "input_layernorm", c->hidden_size);
+        layout->qkv.weight = -1;
         layout->q = add_linear(model, unit, "self_attn.q_proj", c->hidden_size, q_size, c->qkv_bias);
         layout->k = add_linear(model, unit, "self_attn.k_proj", c->hidden_size, kv_size, c->qkv_bias);
         layout->v = add_linear(model, unit, "self_attn.v_proj", c->hidden_size, kv_size, c->qkv_bias);
