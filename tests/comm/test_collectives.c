@@ -312,17 +312,34 @@ static void counts_beyond_32_bits_work(void)
 
 /* ---- The arithmetic itself ------------------------------------------------------------------------------------------
  */
+enum { TREE_ELEMENTS = 1500, TREE_ROWS = 128 };
+
+/* rows (W, TREE_ELEMENTS) of a 16-bit dtype. */
+static void check_tree_of_halves(const void *const *rows, int W, tess_dtype dtype)
+{
+    static float out[TREE_ELEMENTS], leaves[TREE_ROWS];
+    tess_reduce_tree_f32(rows, W, dtype, out, TREE_ELEMENTS, false, W % 2 == 0);
+    for (int i = 0; i < TREE_ELEMENTS; i += 37) {
+        for (int r = 0; r < W; r++)
+            tess_convert_values((const uint16_t *)rows[r] + i, dtype, &leaves[r], TESS_F32, 1);
+        float want = serial_tree(leaves, W);
+        EXPECT_SAME(&out[i], &want, 1);
+    }
+}
+
 static void trees_of_any_width_are_the_serial_tree(void)
 {
-    enum { N = 1500, MOST = 128 };
+    enum { N = TREE_ELEMENTS, MOST = TREE_ROWS };
     static float x[MOST][N], out[N], leaves[MOST];
-    static uint16_t h[MOST][N];
-    const void *rows[MOST], *halves[MOST];
+    static uint16_t bf16[MOST][N], f16[MOST][N];
+    const void *rows[MOST], *bf16_rows[MOST], *f16_rows[MOST];
     for (int r = 0; r < MOST; r++) {
         fill(x[r], TESS_F32, 0, N, r, 5);
-        tess_convert_values(x[r], TESS_F32, h[r], TESS_BF16, N);
+        tess_convert_values(x[r], TESS_F32, bf16[r], TESS_BF16, N);
+        tess_convert_values(x[r], TESS_F32, f16[r], TESS_F16, N);
         rows[r] = x[r];
-        halves[r] = h[r];
+        bf16_rows[r] = bf16[r];
+        f16_rows[r] = f16[r];
     }
     for (int W = 1; W <= MOST; W++) {
         for (int i = 0; i < N; i++)
@@ -335,13 +352,8 @@ static void trees_of_any_width_are_the_serial_tree(void)
             want = W % 2 == 0 ? want + 3 : want;
             EXPECT_SAME(&out[i], &want, 1);
         }
-        tess_reduce_tree_f32(halves, W, TESS_BF16, out, N, false, W % 2 == 0);
-        for (int i = 0; i < N; i += 37) {
-            for (int r = 0; r < W; r++)
-                tess_convert_values(&h[r][i], TESS_BF16, &leaves[r], TESS_F32, 1);
-            float want = serial_tree(leaves, W);
-            EXPECT_SAME(&out[i], &want, 1);
-        }
+        check_tree_of_halves(bf16_rows, W, TESS_BF16);
+        check_tree_of_halves(f16_rows, W, TESS_F16);
     }
 }
 
