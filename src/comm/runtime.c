@@ -59,7 +59,8 @@ static tess_status join(tess_runtime *rt, uint64_t config_hash)
                rt->rank, nobody);
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
-    tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
+    if (rt->world > 1)
+        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
     row->token = rt->token;
     row->token_address = (uint64_t)(uintptr_t)&rt->token;
