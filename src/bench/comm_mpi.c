@@ -88,6 +88,8 @@ tess_status comm_job_mpi(const comm_question *q, const comm_peer *peer, comm_tim
     int n = in != NULL ? read_times(in, q, times) : 0;
     if (in != NULL)
         fclose(in);
+    else
+        close(ends[0]);
     while (waitpid(pid, &state, 0) < 0 && errno == EINTR)
         ;
     TESS_CHECK(n == q->n_sizes && WIFEXITED(state) && WEXITSTATUS(state) == 0, TESS_E_NOT_FOUND,

@@ -14,7 +14,7 @@ typedef struct comm_call {
 
 typedef struct comm_op {
     const char *name;
-    const char *peer;                                /* what MPI calls the same movement; NULL: nothing */
+    const char *peer;                                /* what MPI calls the same movement */
     bool reduces;                                    /* has an operation: a sum */
     bool sized;                                      /* moves data at all */
     bool shares;                                     /* `out` is one copy for all ranks */
