@@ -1,6 +1,5 @@
 /* Tile products as a stream that advances a step at a time between the vector instructions of a softmax, so that the
- * core does both at once. A step is four TDPBF16PS of 16 cycles each: in the shadow of one there is room for about 24
- * vector instructions.
+ * core does both at once. A step is four TDPBF16PS of 16 cycles each, during which the vector units are free.
  *
  * A product's sums live in tiles 0..3. Each is stored as the next product begins: a store has to wait for the last
  * TDPBF16PS on its tile (52 cycles), which has ended by then. Products of two steps run at 21 cycles an instruction
