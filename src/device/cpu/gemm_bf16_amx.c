@@ -11,7 +11,7 @@
 #include "device/cpu/gemm_amx_impl.h"
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
-enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 1 << 20 };
+enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
 enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2 };
 static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
 
