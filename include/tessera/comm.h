@@ -38,7 +38,8 @@ TESS_API void tess_team_set_timeout(tess_team *team, double seconds);
 TESS_API tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **team);
 TESS_API void tess_team_destroy(tess_team **team);
 
-/* out = concatenation over ranks r of in_r (n elements each). */
+/* out = concatenation over ranks r of in_r (n elements each). `in` may be this rank's block of `out`, else they may not
+ * overlap. */
 TESS_API tess_status tess_all_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                      tess_work **work);
 
@@ -53,7 +54,7 @@ TESS_API tess_status tess_all_reduce(tess_team *team, const void *in, void *out,
 TESS_API tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tess_dtype dtype, int root,
                                     tess_work **work);
 
-/* Block r of `in` goes to rank r, n elements each. */
+/* Block r of `in` goes to rank r, n elements each. May not overlap. */
 TESS_API tess_status tess_all_to_all(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                      tess_work **work);
 
