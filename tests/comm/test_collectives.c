@@ -283,10 +283,31 @@ static void arguments_are_checked_on_the_caller_alone(void)
     float x[64] = {0};
     EXPECT_FAILS(tess_all_reduce(team, NULL, x, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "`in` is NULL");
     EXPECT_FAILS(tess_all_reduce(team, x, x + 1, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "overlap");
+    EXPECT_FAILS(tess_all_gather(team, x + 1, x, 3, TESS_F32, NULL), TESS_E_INVALID, "overlap");
     EXPECT_FAILS(tess_broadcast(team, x, 3, TESS_F32, 99, NULL), TESS_E_INVALID, "rank 99 is not in team 'world'");
     EXPECT_FAILS(tess_all_gather(team, x, x, SIZE_MAX / 2, TESS_F32, NULL), TESS_E_INVALID, "do not fit");
     EXPECT_FAILS(tess_all_reduce(team, x, x, 3, TESS_F32, (tess_op)9, NULL), TESS_E_INVALID, "no reduction");
     EXPECT_OK(tess_barrier(team, NULL)); /* the team is well */
+    tess_runtime_destroy(&rt);
+}
+
+static void a_rank_may_give_its_own_block_of_the_result(void)
+{
+    enum { MOST = 40000, MOST_RANKS = 8 };
+    static const size_t sizes[] = {1, 1000, 3000, 7000, MOST};
+    static float x[MOST_RANKS * MOST];
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int W = tess_team_size(team), me = tess_team_rank(team);
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        size_t n = sizes[s];
+        memset(x, 0, sizeof(x));
+        for (size_t i = 0; i < n; i++)
+            x[(size_t)me * n + i] = (float)(me * MOST) + (float)i;
+        EXPECT_OK(tess_all_gather(team, x + (size_t)me * n, x, n, TESS_F32, NULL));
+        for (size_t i = 0; i < (size_t)W * n; i++)
+            EXPECT(x[i] == (float)(i / n * MOST + i % n));
+    }
     tess_runtime_destroy(&rt);
 }
 
@@ -401,6 +422,7 @@ static const test_case cases[] = {
     {"moves_bring_every_element_home", moves_bring_every_element_home, -1, 0},
     {"all_to_all_v_moves_uneven_blocks", all_to_all_v_moves_uneven_blocks, -1, 0},
     {"arguments_are_checked_on_the_caller_alone", arguments_are_checked_on_the_caller_alone, -1, 0},
+    {"a_rank_may_give_its_own_block_of_the_result", a_rank_may_give_its_own_block_of_the_result, -1, 0},
     {"counts_beyond_32_bits_work", counts_beyond_32_bits_work, 2, 300},
 };
 TEST_MAIN(cases)
