@@ -54,10 +54,16 @@ static bool is_head(const layer *l)
     return l->use == HEAD || l->use == DECODE_HEAD;
 }
 
-/* Elements between rows of the layer's output, and of its gradient. */
+/* Elements between rows of the layer's output. */
 static int64_t output_row(const layer *l)
 {
     return is_head(l) ? tess_head_row(l->n_out) : l->n_out;
+}
+
+/* Of its gradient: that of logits takes their place. */
+static int64_t gradient_row(const layer *l)
+{
+    return is_head(l) ? output_row(l) * (int64_t)(sizeof(float) / tess_dtype_size(l->dtype)) : l->n_out;
 }
 
 static tess_gemm forward_of(const layer *l)
@@ -77,7 +83,7 @@ static tess_gemm dx_of(const layer *l)
     return (tess_gemm){.m = l->tokens,
                        .n = l->n_in,
                        .k = l->n_out,
-                       .lda = output_row(l),
+                       .lda = gradient_row(l),
                        .ldb = l->ld,
                        .ldc = l->n_in,
                        .trans_b = l->stored == IN_OUT,
@@ -91,8 +97,8 @@ static tess_gemm dw_of(const layer *l)
     return (tess_gemm){.m = in_out ? l->n_in : l->n_out,
                        .n = in_out ? l->n_out : l->n_in,
                        .k = l->tokens,
-                       .lda = in_out ? l->n_in : output_row(l),
-                       .ldb = in_out ? output_row(l) : l->n_in,
+                       .lda = in_out ? l->n_in : gradient_row(l),
+                       .ldb = in_out ? gradient_row(l) : l->n_in,
                        .ldc = l->ld,
                        .trans_a = true,
                        .c_dtype = TESS_F32};

@@ -15,7 +15,7 @@ typedef struct operands {
     tess_stream *stream;
     const vocab_shape *s;
     void *logits;  /* (T, V) float, rows as the head lays them out */
-    void *dlogits; /* (T, V) bf16, the same */
+    void *dlogits; /* (T, V) bf16, rows as far apart */
     void *logprob; /* (T) float */
     void *table;   /* (V, C) bf16 */
     void *dtable;  /* (V, C) float */
@@ -27,7 +27,7 @@ static tess_status cross_entropy(void *self)
 {
     operands *o = self;
     int64_t row = tess_head_row(o->s->V);
-    return o->stream->kernels->cross_entropy(o->stream, o->logits, row, o->ids, o->logprob, NULL, o->dlogits, row,
+    return o->stream->kernels->cross_entropy(o->stream, o->logits, row, o->ids, o->logprob, NULL, o->dlogits, 2 * row,
                                              o->s->T, o->s->V, TESS_BF16);
 }
 
@@ -50,7 +50,7 @@ static tess_status create(const kernels_bench *bench, const vocab_shape *s, oper
     o->stream = bench->stream;
     o->s = s;
     TESS_TRY(kernels_bench_operand(bench, s->T * tess_head_row(s->V), TESS_F32, &o->logits));
-    TESS_TRY(kernels_bench_operand(bench, s->T * tess_head_row(s->V), TESS_BF16, &o->dlogits));
+    TESS_TRY(kernels_bench_operand(bench, s->T * 2 * tess_head_row(s->V), TESS_BF16, &o->dlogits));
     TESS_TRY(kernels_bench_operand(bench, s->T, TESS_F32, &o->logprob));
     TESS_TRY(kernels_bench_operand(bench, s->V * s->C, TESS_BF16, &o->table));
     TESS_TRY(kernels_bench_operand(bench, s->V * s->C, TESS_F32, &o->dtable));
