@@ -37,7 +37,10 @@ __attribute__((visibility("default"))) extern const tess_bench_peers tess_bench_
 const tess_bench_peers tess_bench_peers_table = {
     .versions =
 #ifdef TESS_HAVE_ONEDNN
-        "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH) ","
+        "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH)
+#endif
+#if defined(TESS_HAVE_ONEDNN) && defined(TESS_HAVE_OPENBLAS)
+        ","
 #endif
 #ifdef TESS_HAVE_OPENBLAS
     OPENBLAS_VERSION
