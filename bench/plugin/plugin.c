@@ -40,7 +40,7 @@ const tess_bench_peers tess_bench_peers_table = {
         "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH)
 #endif
 #if defined(TESS_HAVE_ONEDNN) && defined(TESS_HAVE_OPENBLAS)
-        ","
+            ","
 #endif
 #ifdef TESS_HAVE_OPENBLAS
     OPENBLAS_VERSION
