@@ -3,34 +3,9 @@
 
 #include "comm/reduce.h"
 #include "comm/reduce_loops.h"
+#include "device/bf16.h"
 
 enum { BLOCK = 1024 };
-
-static inline float float_of_f16(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
-    if (rest >= 0x7c00)
-        return tess_float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13 | ((rest & 0x3ff) != 0 ? 0x400000 : 0));
-    if (rest >= 0x400)
-        return tess_float_of(sign | ((rest << 13) + 0x38000000));
-    float tiny = (float)rest * 0x1p-24f; /* subnormal: exact */
-    return (sign != 0) ? -tiny : tiny;
-}
-
-static inline uint16_t f16_of(float x)
-{
-    uint32_t u = tess_bits_of(x), sign = (u >> 16) & 0x8000;
-    u &= 0x7fffffff;
-    if (u > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
-    if (u >= 0x477ff000) /* rounds to 65536 or beyond */
-        return (uint16_t)(sign | 0x7c00);
-    if (u < 0x38800000) { /* below 2^-14: the unit is 2^-24, and adding 0.5 to x has just that unit */
-        uint32_t sum = tess_bits_of(tess_float_of(u) + 0.5f);
-        return (uint16_t)(sign | (sum - 0x3f000000));
-    }
-    return (uint16_t)(sign | ((u - 0x38000000 + 0xfff + ((u >> 13) & 1)) >> 13));
-}
 
 void tess_load_f32(const void *x, tess_dtype dtype, float *restrict y, size_t n)
 {
@@ -41,7 +16,7 @@ void tess_load_f32(const void *x, tess_dtype dtype, float *restrict y, size_t n)
     } else {
         const uint16_t *h = x;
         for (size_t i = 0; i < n; i++)
-            y[i] = float_of_f16(h[i]);
+            y[i] = tess_f16_to_float(h[i]);
     }
 }
 
@@ -54,7 +29,7 @@ void tess_store_f32(const float *x, void *y, tess_dtype dtype, size_t n)
     } else {
         uint16_t *h = y;
         for (size_t i = 0; i < n; i++)
-            h[i] = f16_of(x[i]);
+            h[i] = tess_float_to_f16(x[i]);
     }
 }
 

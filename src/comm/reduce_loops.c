@@ -1,24 +1,18 @@
 /* The plain loops, and which of the two sets this machine runs. */
 #include "comm/reduce_loops.h"
 
-static inline uint16_t bf16_of(float x)
-{
-    uint32_t u = tess_bits_of(x);
-    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    uint32_t quiet = (u >> 16) | 0x40;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-}
+#include "device/bf16.h"
 
 static void widen_bf16(const uint16_t *x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = tess_float_of((uint32_t)x[i] << 16);
+        y[i] = tess_bf16_to_float(x[i]);
 }
 
 static void narrow_bf16(const float *x, uint16_t *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = bf16_of(x[i]);
+        y[i] = tess_float_to_bf16(x[i]);
 }
 
 static void add_f32(const float *a, const float *b, float *y, size_t n, bool accumulate)
@@ -34,7 +28,7 @@ static void add_f32(const float *a, const float *b, float *y, size_t n, bool acc
 static void add_bf16(const uint16_t *a, const uint16_t *b, float *y, size_t n, bool accumulate)
 {
     for (size_t i = 0; i < n; i++) {
-        float sum = tess_float_of((uint32_t)a[i] << 16) + tess_float_of((uint32_t)b[i] << 16);
+        float sum = tess_bf16_to_float(a[i]) + tess_bf16_to_float(b[i]);
         y[i] = accumulate ? sum + y[i] : sum;
     }
 }
@@ -50,7 +44,7 @@ static void add4_bf16(const uint16_t *const *x, float *y, size_t n)
     float leaf[4];
     for (size_t i = 0; i < n; i++) {
         for (int r = 0; r < 4; r++)
-            leaf[r] = tess_float_of((uint32_t)x[r][i] << 16);
+            leaf[r] = tess_bf16_to_float(x[r][i]);
         y[i] = (leaf[0] + leaf[1]) + (leaf[2] + leaf[3]);
     }
 }

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef struct tess_reduce_loops {
     void (*widen_bf16)(const uint16_t *x, float *y, size_t n);
@@ -22,19 +21,5 @@ extern const tess_reduce_loops tess_reduce_loops_avx512;
 
 /* Those that this machine runs best. */
 const tess_reduce_loops *tess_reduce_loops_best(void);
-
-static inline uint32_t tess_bits_of(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof(u));
-    return u;
-}
-
-static inline float tess_float_of(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof(x));
-    return x;
-}
 
 #endif
