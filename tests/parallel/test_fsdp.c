@@ -190,7 +190,7 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     EXPECT_INT(bytes > 0, !lasting);
     EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
     EXPECT_OK(tess_fsdp_params_changed(m.fsdp));
-    EXPECT(bytes_of_a_forward(&m) > bytes); /* where slots rotate, some still had what comes first */
+    EXPECT(bytes_of_a_forward(&m) > bytes);    /* where slots rotate, some still had what comes first */
     EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* and the optimizer failed */
     EXPECT(bytes_of_a_forward(&m) > 0);
     tess_adamw_destroy(&adamw);
