@@ -6,7 +6,7 @@
 #include "device/cpu/gemm_amx_impl.h"
 
 /* Columns of a worker are sums in L1. */
-enum { PIECE = 2 * GEMM_SPAN, VECTORS = PIECE / 16, AHEAD = 1024, DENORMALS_ARE_ZERO = 0x8040 };
+enum { PIECE = 2 * GEMM_SPAN, VECTORS = PIECE / 16, DENORMALS_ARE_ZERO = 0x8040 };
 
 typedef struct one_row {
     const tess_gemm *g;
@@ -28,6 +28,13 @@ static inline void add_row(__m512 a, const uint16_t *b, __mmask32 first, __mmask
     part[3] = _mm512_fmadd_ps(a, widen(_mm512_extracti64x4_epi64(y, 1)), part[3]);
 }
 
+/* The same piece of the next step. */
+static inline void ask(const uint16_t *piece)
+{
+    _mm_prefetch((const char *)piece, _MM_HINT_T1);
+    _mm_prefetch((const char *)piece + 64, _MM_HINT_T1);
+}
+
 /* A piece of columns over n_k (at most a step) rows of B. */
 static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int64_t n_k, int64_t columns, float *sums)
 {
@@ -38,13 +45,11 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
         even[v] = odd[v] = _mm512_setzero_ps();
     for (int64_t p = 0; p < n_k; p += 2) {
         const uint16_t *row = b + p * ldb;
-        _mm_prefetch((const char *)row + AHEAD, _MM_HINT_T0);
-        _mm_prefetch((const char *)row + AHEAD + 64, _MM_HINT_T0);
+        ask(row + GEMM_STEP * ldb);
         add_row(_mm512_set1_ps(a[p]), row, first, second, even);
         if (p + 1 == n_k)
             break;
-        _mm_prefetch((const char *)(row + ldb) + AHEAD, _MM_HINT_T0);
-        _mm_prefetch((const char *)(row + ldb) + AHEAD + 64, _MM_HINT_T0);
+        ask(row + (GEMM_STEP + 1) * ldb);
         add_row(_mm512_set1_ps(a[p + 1]), row + ldb, first, second, odd);
     }
     for (int v = 0; v < VECTORS; v++)
