@@ -23,9 +23,16 @@ enum {
     GEMM_FEW_ROWS = 32,
 };
 
+/* Where a later call will read (elements from this one's place) and write, 0: nowhere in particular. */
+typedef struct gemm_pack_ahead {
+    int64_t from, to;
+} gemm_pack_ahead;
+
 /* GEMM_SPAN rows of op(A) from row i (`rows` exist), k elements from k_begin; the same for columns of op(B) from j. */
-void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, uint16_t *panel);
-void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel);
+void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, uint16_t *panel,
+                          gemm_pack_ahead ahead);
+void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel,
+                          gemm_pack_ahead ahead);
 
 /* Where a tile of sums rests in memory. */
 typedef struct gemm_sums {

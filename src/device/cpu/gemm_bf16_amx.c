@@ -12,7 +12,7 @@
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
 enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
-enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2 };
+enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2, PANELS_AHEAD = 6 };
 static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
 
 typedef struct plan {
@@ -63,16 +63,25 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel);
+typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel,
+                        gemm_pack_ahead ahead);
 
 /* Panels [begin, end) of an operand of `width` rows (columns), steps [first, last) of the stretch. Where a panel's k
  * are far apart in memory, k goes outside, so that neighbouring panels share its pages. */
 typedef struct packing {
     pack_fn fn;
     bool k_outside;
-    int64_t width, begin, end, first, last;
+    int64_t width, ld, begin, end, first, last;
     uint16_t *to; /* the first panel's stretch */
 } packing;
+
+/* PANELS_AHEAD panels further along the same rows, or behind their end the beginning of the next rows. */
+static gemm_pack_ahead ahead_of(const packing *x, int64_t panel, int64_t n_k, int64_t k_steps)
+{
+    int64_t later = min64(PANELS_AHEAD, x->end - x->begin), wraps = panel + later >= x->end;
+    int64_t from = later * GEMM_SPAN + wraps * (n_k * x->ld - (x->end - x->begin) * GEMM_SPAN);
+    return (gemm_pack_ahead){from, panel + 1 < x->end ? k_steps * GEMM_STEP_ELEMENTS : 0};
+}
 
 static void pack_term(const plan *p, const tess_gemm *term, int64_t term_begin, const packing *x)
 {
@@ -81,7 +90,8 @@ static void pack_term(const plan *p, const tess_gemm *term, int64_t term_begin, 
         int64_t k = (p->k_step + step - term_begin) * GEMM_STEP, n_k = min64(chunk, x->last - step) * GEMM_STEP;
         for (int64_t panel = x->begin; panel < x->end; panel++)
             x->fn(term, panel * GEMM_SPAN, min64(GEMM_SPAN, x->width - panel * GEMM_SPAN), k, min64(n_k, term->k - k),
-                  x->to + ((panel - x->begin) * p->k_steps + step) * GEMM_STEP_ELEMENTS);
+                  x->to + ((panel - x->begin) * p->k_steps + step) * GEMM_STEP_ELEMENTS,
+                  ahead_of(x, panel, n_k, p->k_steps));
     }
 }
 
@@ -100,6 +110,7 @@ static void pack_b(const plan *p, int64_t begin, int64_t end, uint16_t *to)
     pack(p, (packing){.fn = tess_gemm_pack_b_amx,
                       .k_outside = !p->g->trans_b,
                       .width = p->g->n,
+                      .ld = p->g->ldb,
                       .begin = p->slab_begin + begin,
                       .end = p->slab_begin + end,
                       .to = to});
@@ -118,6 +129,7 @@ static void pack_a(const plan *p, int64_t begin, int64_t end, uint16_t *to)
     pack(p, (packing){.fn = tess_gemm_pack_a_amx,
                       .k_outside = p->g->trans_a,
                       .width = p->g->m,
+                      .ld = p->g->lda,
                       .begin = begin,
                       .end = end,
                       .to = to});

@@ -113,7 +113,8 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
             k = k_whole;
         }
         for (; k < g->k; k += GEMM_STEP) {
-            tess_gemm_pack_a_amx(&f->turned, j, columns, k, g->k - k < GEMM_STEP ? g->k - k : GEMM_STEP, step);
+            tess_gemm_pack_a_amx(&f->turned, j, columns, k, g->k - k < GEMM_STEP ? g->k - k : GEMM_STEP, step,
+                                 (gemm_pack_ahead){0, 0});
             multiply_packed(step, f->packed + k * GEMM_SPAN);
         }
         _tile_stored(0, turned, SUM_BYTES);
@@ -137,7 +138,7 @@ tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
     few_rows f = {.g = g, .packed = packed};
     f.turned =
         (tess_gemm){.a = g->b, .lda = g->ldb, .trans_a = !g->trans_b, .b = g->a, .ldb = g->lda, .trans_b = !g->trans_a};
-    tess_gemm_pack_b_amx(&f.turned, 0, g->m, 0, g->k, packed);
+    tess_gemm_pack_b_amx(&f.turned, 0, g->m, 0, g->k, packed, (gemm_pack_ahead){0, 0});
     int64_t n_groups = (g->n + GEMM_SPAN - 1) / GEMM_SPAN;
     if (2.0 * (double)g->n * (double)g->k > 1e6)
         tess_threads_run(s->threads, multiply_groups, &f, n_groups, 1);

@@ -2,8 +2,7 @@
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
-/* How far ahead of a row's present piece memory is asked for: more places are read than the hardware follows by itself.
- * Packing neighbouring panels walks along the same rows, so this is a few panels. */
+/* Bytes ahead of a row's present piece that are asked for where rows are read along k. */
 enum { AHEAD = 384, AHEAD_IN_ROW = 1024 };
 
 static inline void ask(const uint16_t *row, int64_t bytes)
@@ -59,8 +58,10 @@ static inline void pair_rows(__m512i even, __m512i odd, __m512i *left, __m512i *
     *right = _mm512_permutex2var_epi64(low, second_half, high);
 }
 
-/* A panel of B (turned: of A) that is stored (k, n). */
-static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bool turned, uint16_t *panel)
+/* A panel of B (turned: of A) that is stored (k, n): more places are read and written than the hardware follows by
+ * itself, so what a later call reads and writes is asked for. */
+static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bool turned, uint16_t *panel,
+                         gemm_pack_ahead ahead)
 {
     __mmask32 mask = first_32(n);
     for (int64_t p = 0; p < k; p += GEMM_STEP, panel += GEMM_STEP_ELEMENTS) {
@@ -68,8 +69,8 @@ static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bo
         for (int r = 0; r < GEMM_TILE; r++) {
             const uint16_t *row = x + (p + 2 * r) * ld;
             __m512i even = p + 2 * r < k ? _mm512_maskz_loadu_epi16(mask, row) : _mm512_setzero_si512();
-            ask(row, AHEAD);
-            ask(row + ld, AHEAD);
+            _mm_prefetch((const char *)(row + ahead.from), _MM_HINT_T0);
+            _mm_prefetch((const char *)(row + ahead.from + ld), _MM_HINT_T0);
             __m512i odd = p + 2 * r + 1 < k ? _mm512_maskz_loadu_epi16(mask, row + ld) : _mm512_setzero_si512();
             pair_rows(even, odd, &left[r], &right[r]);
         }
@@ -78,26 +79,30 @@ static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bo
             transpose_16x16_avx512(right);
         }
         for (int r = 0; r < GEMM_TILE; r++) {
+            __builtin_prefetch(panel + ahead.to + r * GEMM_STEP, 1);
+            __builtin_prefetch(panel + ahead.to + GEMM_TILE_ELEMENTS + r * GEMM_STEP, 1);
             _mm512_store_si512(panel + r * GEMM_STEP, left[r]);
             _mm512_store_si512(panel + GEMM_TILE_ELEMENTS + r * GEMM_STEP, right[r]);
         }
     }
 }
 
-void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, uint16_t *panel)
+void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, uint16_t *panel,
+                          gemm_pack_ahead ahead)
 {
     const uint16_t *a = g->a;
     if (g->trans_a)
-        pack_columns(a + k_begin * g->lda + i, g->lda, rows, k, true, panel);
+        pack_columns(a + k_begin * g->lda + i, g->lda, rows, k, true, panel, ahead);
     else
         pack_rows(a + i * g->lda + k_begin, g->lda, rows, k, panel);
 }
 
-void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel)
+void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel,
+                          gemm_pack_ahead ahead)
 {
     const uint16_t *b = g->b;
     if (g->trans_b)
         pack_rows_turned(b + j * g->ldb + k_begin, g->ldb, columns, k, panel);
     else
-        pack_columns(b + k_begin * g->ldb + j, g->ldb, columns, k, false, panel);
+        pack_columns(b + k_begin * g->ldb + j, g->ldb, columns, k, false, panel, ahead);
 }
