@@ -73,6 +73,12 @@ void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int
 /* The rows that are left. */
 void tess_gemm_finish_amx(gemm_chores *chores);
 
+static inline __m512 tess_gemm_widen(__m256i bf16)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
+}
+
+/* The mask of the columns that exist of 32. */
 static inline uint32_t tess_gemm_columns(int64_t columns)
 {
     return columns >= GEMM_SPAN ? UINT32_MAX : (UINT32_C(1) << columns) - 1;

@@ -3,12 +3,12 @@
  *
  *   for each slab of columns, for each stretch of K
  *     pack that part of B, all threads together (it fits the last-level cache)
- *     for each group of rows: when A is stored (k,m), pack that part of A likewise
- *       for each block of rows (of packed A, a block by a stretch stays in L2)
- *         for each panel of B, for each part of the stretch (L1), for each panel of A: one tile
+ *     for each block of rows (of packed A, a block by a stretch stays in L2)
+ *       for each panel of B, for each part of the stretch (L1), for each panel of A: one tile
  *
  * When one block holds all rows nothing of B is met twice: each thread packs a few panels of its own at a time. */
 #include "device/cpu/gemm_amx_impl.h"
+#include "device/cpu/sizes.h"
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
 enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
@@ -25,15 +25,15 @@ typedef struct plan {
     bool streamed; /* see gemm_chores */
     int64_t steps, stretch, block_panels;
     int64_t n_panels_a, n_panels_b;
-    int64_t slab_most, group_most, run_most; /* panels */
+    int64_t slab_most, run_most; /* panels */
     /* Where the walk is: */
     int64_t k_step, k_steps; /* the stretch */
     bool first, last;        /* of the stretches */
-    int64_t slab_begin, slab_panels, group_begin, group_panels;
+    int64_t slab_begin, slab_panels;
     /* Sums between stretches: C itself when it is float32, else a scratch matrix of the slab's whole tiles. */
     float *sums;
     int64_t sums_ld, sums_column;
-    uint16_t *slab, *group;     /* packed B; packed A when it is stored (k,m) */
+    uint16_t *slab;             /* packed B */
     char *work;                 /* of all workers, each: */
     size_t a_bytes, work_bytes; /* packed A, and with packed B, tiles and a bias */
 } plan;
@@ -41,27 +41,11 @@ typedef struct plan {
 /* One worker. */
 typedef struct share {
     const plan *p;
-    int64_t block, panels;   /* panels of A: the block's first, and how many */
-    const uint16_t *a;       /* packed */
-    uint16_t *own_a, *own_b; /* where it packs */
-    float *bias, *live;      /* (32); (panels) tiles between the parts of a stretch and on their way to C */
+    int64_t block, panels; /* panels of A: the block's first, and how many */
+    uint16_t *a, *own_b;   /* the packed block; where it packs B when that is not shared */
+    float *bias, *live;    /* (32); (panels) tiles between the parts of a stretch and on their way to C */
     gemm_chores chores;
 } share;
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel,
                         gemm_pack_ahead ahead);
@@ -133,13 +117,6 @@ static void pack_a(const plan *p, int64_t begin, int64_t end, uint16_t *to)
                       .begin = begin,
                       .end = end,
                       .to = to});
-}
-
-static void pack_group(void *context, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const plan *p = context;
-    pack_a(p, p->group_begin + begin, p->group_begin + end, p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
 /* A tile of C, and where its sums are while K is not at its end. */
@@ -299,13 +276,9 @@ static void enter_block(share *s, int64_t block)
 {
     const plan *p = s->p;
     int64_t begin = block * p->block_panels;
-    s->block = p->group_begin + begin;
-    s->panels = min64(p->block_panels, p->group_panels - begin);
-    s->a = s->own_a;
-    if (p->g->trans_a)
-        s->a = p->group + begin * p->k_steps * GEMM_STEP_ELEMENTS;
-    else
-        pack_a(p, s->block, s->block + s->panels, s->own_a);
+    s->block = begin;
+    s->panels = min64(p->block_panels, p->n_panels_a - begin);
+    pack_a(p, s->block, s->block + s->panels, s->a);
 }
 
 /* [begin, end) counts panels of B, block of rows by block of rows. */
@@ -314,8 +287,8 @@ static void multiply_share(void *context, int64_t begin, int64_t end, int worker
     const plan *p = context;
     char *work = p->work + (size_t)worker * p->work_bytes;
     share s = {.p = p, .bias = (float *)(void *)work, .live = (float *)(void *)work + GEMM_SPAN};
-    s.own_a = (uint16_t *)(void *)(s.live + p->block_panels * GEMM_SUMS);
-    s.own_b = s.own_a + p->a_bytes / sizeof(uint16_t);
+    s.a = (uint16_t *)(void *)(s.live + p->block_panels * GEMM_SUMS);
+    s.own_b = s.a + p->a_bytes / sizeof(uint16_t);
     int64_t block = -1;
     tess_tiles_enter();
     while (begin < end) {
@@ -342,10 +315,6 @@ static void plan_rows(plan *p, int64_t n_threads)
         n_blocks = min64(divide_up(n_threads, p->n_panels_b), p->n_panels_a);
     p->block_panels = divide_up(p->n_panels_a, n_blocks);
     p->shared = p->block_panels < p->n_panels_a;
-    p->group_most = p->n_panels_a;
-    if (p->g->trans_a)
-        p->group_most = max64(1, SLAB_BYTES / (p->stretch * PANEL_STEP_BYTES) / p->block_panels) * p->block_panels;
-    p->group_most = min64(p->group_most, p->n_panels_a);
 }
 
 static bool can_stream(const plan *p)
@@ -399,23 +368,19 @@ static tess_status plan_all(tess_stream *s, plan *p, int64_t n_threads)
         p->run_most = min64(p->slab_most, max64(1, OWN_BYTES / (p->stretch * PANEL_STEP_BYTES)));
 
     size_t slab_bytes = p->shared ? panels_bytes(p, p->slab_most) : 0;
-    size_t group_bytes = g->trans_a ? panels_bytes(p, p->group_most) : 0;
     size_t sums_bytes = 0;
     if (p->steps > p->stretch && g->c_dtype != TESS_F32)
         sums_bytes = (size_t)(p->n_panels_a * p->slab_most) * GEMM_SUMS * sizeof(float);
-    p->a_bytes = g->trans_a ? 0 : panels_bytes(p, p->block_panels);
+    p->a_bytes = panels_bytes(p, p->block_panels);
     p->work_bytes = (size_t)(GEMM_SPAN + p->block_panels * GEMM_SUMS) * sizeof(float) + p->a_bytes +
                     (p->shared ? 0 : panels_bytes(p, p->run_most));
     void *scratch;
-    TESS_TRY_CTX(
-        tess_stream_scratch(s, slab_bytes + group_bytes + sums_bytes + p->work_bytes * (size_t)n_threads, &scratch),
-        "gemm");
+    TESS_TRY_CTX(tess_stream_scratch(s, slab_bytes + sums_bytes + p->work_bytes * (size_t)n_threads, &scratch), "gemm");
     char *at = scratch;
     p->slab = (uint16_t *)(void *)at;
-    p->group = (uint16_t *)(void *)(at + slab_bytes);
-    p->sums = (float *)(void *)(at + slab_bytes + group_bytes);
+    p->sums = (float *)(void *)(at + slab_bytes);
     p->sums_ld = p->slab_most * GEMM_SPAN;
-    p->work = at + slab_bytes + group_bytes + sums_bytes;
+    p->work = at + slab_bytes + sums_bytes;
     if (g->c_dtype == TESS_F32) {
         p->sums = g->c;
         p->sums_ld = g->ldc;
@@ -441,12 +406,7 @@ static void multiply_slab(const threads *t, plan *p)
 {
     if (p->shared)
         run(t, pack_slab, p, p->slab_panels);
-    for (p->group_begin = 0; p->group_begin < p->n_panels_a; p->group_begin += p->group_most) {
-        p->group_panels = min64(p->group_most, p->n_panels_a - p->group_begin);
-        if (p->g->trans_a)
-            run(t, pack_group, p, p->group_panels);
-        run(t, multiply_share, p, divide_up(p->group_panels, p->block_panels) * p->slab_panels);
-    }
+    run(t, multiply_share, p, divide_up(p->n_panels_a, p->block_panels) * p->slab_panels);
 }
 
 /* f NULL: g alone. */

@@ -1,20 +1,16 @@
 /* Activations at the end of a product, a row of a tile at a time, in the bits of act_forward, glu_forward, act_backward
  * and glu_backward. */
-#include "device/cpu/activation_avx512.h"
+#include "device/cpu/vmath_avx512.h"
+#include "device/activation.h"
 #include "device/cpu/gemm_amx_impl.h"
 
 typedef struct row {
     __m512 half[2];
 } row;
 
-static inline __m512 widen(__m256i x)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
-}
-
 static inline row unpack(__m512i x)
 {
-    return (row){{widen(_mm512_castsi512_si256(x)), widen(_mm512_extracti64x4_epi64(x, 1))}};
+    return (row){{tess_gemm_widen(_mm512_castsi512_si256(x)), tess_gemm_widen(_mm512_extracti64x4_epi64(x, 1))}};
 }
 
 static inline row get(const gemm_chores *w, const void *matrix)

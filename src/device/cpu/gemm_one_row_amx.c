@@ -13,19 +13,14 @@ typedef struct one_row {
     float *sums; /* (n up to whole pieces) */
 } one_row;
 
-static __m512 widen(__m256i x)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
-}
-
 /* part += a * 64 columns of a row of B. */
 static inline void add_row(__m512 a, const uint16_t *b, __mmask32 first, __mmask32 second, __m512 part[VECTORS])
 {
     __m512i x = _mm512_maskz_loadu_epi16(first, b), y = _mm512_maskz_loadu_epi16(second, b + GEMM_SPAN);
-    part[0] = _mm512_fmadd_ps(a, widen(_mm512_castsi512_si256(x)), part[0]);
-    part[1] = _mm512_fmadd_ps(a, widen(_mm512_extracti64x4_epi64(x, 1)), part[1]);
-    part[2] = _mm512_fmadd_ps(a, widen(_mm512_castsi512_si256(y)), part[2]);
-    part[3] = _mm512_fmadd_ps(a, widen(_mm512_extracti64x4_epi64(y, 1)), part[3]);
+    part[0] = _mm512_fmadd_ps(a, tess_gemm_widen(_mm512_castsi512_si256(x)), part[0]);
+    part[1] = _mm512_fmadd_ps(a, tess_gemm_widen(_mm512_extracti64x4_epi64(x, 1)), part[1]);
+    part[2] = _mm512_fmadd_ps(a, tess_gemm_widen(_mm512_castsi512_si256(y)), part[2]);
+    part[3] = _mm512_fmadd_ps(a, tess_gemm_widen(_mm512_extracti64x4_epi64(y, 1)), part[3]);
 }
 
 /* The same piece of the next step. */
@@ -52,8 +47,14 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
         ask(row + (GEMM_STEP + 1) * ldb);
         add_row(_mm512_set1_ps(a[p + 1]), row + ldb, first, second, odd);
     }
-    for (int v = 0; v < VECTORS; v++)
+    for (int v = 0; v < VECTORS; v++) {
+        /* Tiles add zero products up to a whole step, which makes -0 of a flushed sum 0. */
+        if (n_k < GEMM_STEP - 1)
+            even[v] = _mm512_add_ps(even[v], _mm512_setzero_ps());
+        if (n_k < GEMM_STEP)
+            odd[v] = _mm512_add_ps(odd[v], _mm512_setzero_ps());
         _mm512_store_ps(sums + 16 * v, _mm512_add_ps(_mm512_load_ps(sums + 16 * v), _mm512_add_ps(even[v], odd[v])));
+    }
 }
 
 static void write_columns(const tess_gemm *g, int64_t j, int64_t end, const float *sums)

@@ -2,6 +2,7 @@
  * B of 512 k in L1, 2.0 TFLOP/s; writing 64-byte pieces of rows of C through the caches halves that again when C is
  * large (each line is read before it is written), streaming stores cost a tenth. */
 #include "device/cpu/gemm_amx_impl.h"
+#include "device/cpu/sizes.h"
 
 /* Steps before the sums of the tile before are touched: a tile store reaches memory late, and a load behind it would
  * hold up everything. */
@@ -61,11 +62,6 @@ static inline void work(gemm_chores *w, pace *pace)
         pace->wait--;
     else if (w->n_rows > 0)
         write_rows(w, pace->rows);
-}
-
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
 }
 
 static pace pace_of(const gemm_chores *w, int64_t steps)

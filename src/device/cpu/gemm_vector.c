@@ -8,6 +8,7 @@
  * when that is float32), so neither sizes nor threads change a bit. Threads share nothing: each packs the A and B of
  * its part, which costs less than waiting for each other. */
 #include "device/cpu/gemm_impl.h"
+#include "device/cpu/sizes.h"
 
 enum {
     LINE_BYTES = 64,
@@ -50,16 +51,6 @@ typedef struct line_walk {
     int64_t rows, row_lines; /* rows that are left */
     int64_t line;            /* of the row */
 } line_walk;
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static int64_t packed_k(const plan *p, int64_t k)
 {

@@ -137,8 +137,8 @@ int64_t tess_head_chunk(int64_t vocab_size);
 int64_t tess_head_row(int64_t vocab_size);
 
 typedef struct tess_head_work {
-    float
-        *logits; /* (chunk, V), rows tess_head_row(V) apart; their gradients, of the compute dtype, take their place */
+    /* (chunk, V), rows tess_head_row(V) apart; their gradients, of the compute dtype, take their place. */
+    float *logits;
 } tess_head_work;
 
 tess_status tess_head_forward(const tess_run *run, const tess_linear *head, const void *y, const int32_t *targets,
