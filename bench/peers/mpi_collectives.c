@@ -122,8 +122,10 @@ static void measure(job *j, const collective *c, size_t bytes)
         spent_s += slowest;
     }
     double median = comm_plan_median(samples, n);
-    if (j->rank == 0)
+    if (j->rank == 0) {
         printf("%zu %.3f %.3f\n", bytes, median, samples[0]);
+        fflush(stdout); /* who waits for it sees that we get on */
+    }
 }
 
 int main(int argc, char **argv)

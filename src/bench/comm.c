@@ -19,6 +19,8 @@ typedef struct series {
     tess_bench_samples of[COMM_PLAN_SIZES][N_KINDS];
 } series;
 
+#define MPI_PATIENCE_S 120 /* a size takes a second; far more ranks than cores, many */
+
 typedef struct bench {
     const tess_bench_options *options;
     tess_bench_report *report;
@@ -52,10 +54,10 @@ static tess_status one_round(bench *b, const comm_question *q, series *s)
     comm_time theirs[COMM_PLAN_SIZES], yielding[COMM_PLAN_SIZES];
     bool plain = b->has_mpi && plain_mpi_can_wait(q->ranks);
     if (plain)
-        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, false}, theirs));
+        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
     TESS_TRY(comm_job_ours(q, &ours));
     if (b->has_mpi)
-        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, true}, yielding));
+        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, true, MPI_PATIENCE_S}, yielding));
     for (int i = 0; i < q->n_sizes; i++) {
         const comm_call call = {.dtype = q->dtype, .bytes = q->bytes[i]};
         double least_us = q->op->traffic(&call, q->ranks) / ours.memory_bytes_per_s * 1e6;
@@ -171,7 +173,7 @@ static tess_status find_mpi(bench *b)
     comm_question probe = {.op = comm_op_list(&n_ops), .dtype = TESS_F32, .ranks = 2, .n_sizes = 1, .bytes = {256}};
     tess_status status = TESS_E_NOT_FOUND;
     if (strcmp(named, "none") != 0 && access(b->mpi_program, X_OK) == 0)
-        status = comm_job_mpi(&probe, &(comm_peer){b->mpi_program, true}, &time);
+        status = comm_job_mpi(&probe, &(comm_peer){b->mpi_program, true, MPI_PATIENCE_S}, &time);
     b->has_mpi = status == TESS_OK;
     if (!b->has_mpi && named[0] != '\0' && strcmp(named, "none") != 0)
         return TESS_FAIL(TESS_E_NOT_FOUND, "--mpi %s: it did not run under mpirun", named);

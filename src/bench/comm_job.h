@@ -30,9 +30,11 @@ tess_status comm_job_ours(const comm_question *question, comm_answer *answer);
 typedef struct comm_peer {
     const char *program; /* the path of mpi_collectives */
     bool yields;         /* waiting ranks give their core away */
+    double patience_s;   /* it is ended when it gives no figure for so long */
 } comm_peer;
 
-/* The same through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. */
+/* The same through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
+ * hung, and has been ended. */
 tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, comm_time *times);
 
 #endif
