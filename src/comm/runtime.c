@@ -50,6 +50,18 @@ static tess_status find_job(tess_runtime *rt)
     return TESS_OK;
 }
 
+static void allow_reading(const tess_runtime *rt)
+{
+    if (rt->world > 1)
+        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
+}
+
+static void forbid_reading(const tess_runtime *rt)
+{
+    if (rt->world > 1)
+        tess_os_allow_reading(0);
+}
+
 static tess_status join(tess_runtime *rt, uint64_t config_hash)
 {
     tess_job_row *row = rt->row;
@@ -59,8 +71,7 @@ static tess_status join(tess_runtime *rt, uint64_t config_hash)
                rt->rank, nobody);
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
-    if (rt->world > 1)
-        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
+    allow_reading(rt);
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
     row->token = rt->token;
     row->token_address = (uint64_t)(uintptr_t)&rt->token;
@@ -255,6 +266,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
 disagreed:
     tess_board_error(rt->row, tess_error_message(), -1);
 joined:
+    forbid_reading(rt);
     atomic_store(&rt->row->state, JOB_RANK_LEFT);
     tess_job_wake_all(&rt->job);
 job:
@@ -278,6 +290,7 @@ void tess_runtime_destroy(tess_runtime **handle)
         tess_mem_free(rt->mem, region);
     }
     tess_team_destroy(&rt->team);
+    forbid_reading(rt);
     atomic_store(&rt->row->state, JOB_RANK_LEFT);
     tess_job_wake_all(&rt->job);
     tess_job_close(&rt->job, !rt->launched);

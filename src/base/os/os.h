@@ -81,7 +81,7 @@ void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back;
 
 /* Copies memory of another process of the same user. False: the system forbids it, or the process has ended. */
 bool tess_os_read_process(int pid, void *to, uint64_t address, size_t size);
-/* Lets `pid` and its children do so where the system asks for it. */
+/* Lets `pid` and its children do so where the system asks for it, in place of whoever was let before; 0: nobody. */
 void tess_os_allow_reading(int pid);
 
 /* Sleeps while *word == expected, at most timeout_ns (across processes). Spurious wake-ups happen. */
