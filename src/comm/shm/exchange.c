@@ -152,7 +152,11 @@ static bool all_direct(const tess_work *work)
     return true;
 }
 
-/* The data is where it can be had without rounds. */
+/* The data is where it can be had without rounds.
+ *
+ * A rank that finds a peer's memory unreadable arrives once more, as others may have nothing to do with what it missed,
+ * and then never again (advance). So who only took from buffers completes, with the right data; and no one completes
+ * with a sum of which this rank has folded a part from garbage, as the phase that takes such parts needs everybody. */
 static void take_at_once(tess_work *work, int path)
 {
     const shm_collective *c = work->collective;
