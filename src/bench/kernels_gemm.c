@@ -9,44 +9,46 @@ enum { COUNTED_TOKENS = 512, MAX_COLUMNS = 6 + TESS_BENCH_MAX_PEERS };
 typedef enum direction { FORWARD, DX, DW, N_DIRECTIONS } direction;
 static const char *const direction_names[N_DIRECTIONS] = {"forward", "dX", "dW"};
 
-/* A linear layer. GPT-2 stores weights (in, out), Llama (out, in); q, k and v of GPT-2 are thirds of one matrix. */
+/* A linear layer. GPT-2 stores weights (in, out), Llama (out, in). q, k and v of a token lie in one row; GPT-2's are
+ * one product, as their weights are one matrix. */
 typedef struct layer {
     tess_dtype dtype;
     const char *name;
     enum { OUT_IN, IN_OUT } stored;
     enum { TRAIN, TRAIN_QUICK, HEAD, DECODE, DECODE_HEAD } use;
     int64_t tokens, n_in, n_out, ld;
+    int64_t row; /* elements from one row of its output to the next; 0: n_out */
 } layer;
 
 static const layer layers[] = {
-    {TESS_BF16, "gpt2 attn.q", IN_OUT, TRAIN, 4096, 768, 768, 2304},
-    {TESS_BF16, "gpt2 attn.o", IN_OUT, TRAIN, 4096, 768, 768, 768},
-    {TESS_BF16, "gpt2 mlp.up", IN_OUT, TRAIN_QUICK, 512, 768, 3072, 3072},
-    {TESS_BF16, "gpt2 mlp.up", IN_OUT, TRAIN, 4096, 768, 3072, 3072},
-    {TESS_BF16, "gpt2 mlp.down", IN_OUT, TRAIN, 4096, 3072, 768, 768},
-    {TESS_BF16, "gpt2 head", OUT_IN, HEAD, 512, 768, 50257, 768},
-    {TESS_BF16, "llama-1b attn.q", OUT_IN, TRAIN, 1024, 2048, 2048, 2048},
-    {TESS_BF16, "llama-1b attn.k", OUT_IN, TRAIN, 1024, 2048, 512, 2048},
-    {TESS_BF16, "llama-1b mlp.up", OUT_IN, TRAIN, 1024, 2048, 8192, 2048},
-    {TESS_BF16, "llama-1b mlp.down", OUT_IN, TRAIN, 1024, 8192, 2048, 8192},
-    {TESS_BF16, "llama-1b head", OUT_IN, HEAD, 256, 2048, 128256, 2048},
-    {TESS_BF16, "llama-8b attn.q", OUT_IN, TRAIN, 512, 4096, 4096, 4096},
-    {TESS_BF16, "llama-8b attn.k", OUT_IN, TRAIN, 512, 4096, 1024, 4096},
-    {TESS_BF16, "llama-8b mlp.up", OUT_IN, TRAIN, 512, 4096, 14336, 4096},
-    {TESS_BF16, "llama-8b mlp.down", OUT_IN, TRAIN, 512, 14336, 4096, 14336},
-    {TESS_BF16, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072},
-    {TESS_BF16, "gpt2 head", OUT_IN, DECODE_HEAD, 1, 768, 50257, 768},
-    {TESS_BF16, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048},
-    {TESS_BF16, "llama-8b mlp.up", OUT_IN, DECODE, 1, 4096, 14336, 4096},
-    {TESS_F32, "gpt2 attn.q", IN_OUT, TRAIN, 1024, 768, 768, 2304},
-    {TESS_F32, "gpt2 mlp.up", IN_OUT, TRAIN, 1024, 768, 3072, 3072},
-    {TESS_F32, "gpt2 mlp.down", IN_OUT, TRAIN, 1024, 3072, 768, 768},
-    {TESS_F32, "gpt2 head", OUT_IN, HEAD, 512, 768, 50257, 768},
-    {TESS_F32, "llama-1b attn.q", OUT_IN, TRAIN, 512, 2048, 2048, 2048},
-    {TESS_F32, "llama-1b mlp.up", OUT_IN, TRAIN, 512, 2048, 8192, 2048},
-    {TESS_F32, "llama-1b mlp.down", OUT_IN, TRAIN, 512, 8192, 2048, 8192},
-    {TESS_F32, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072},
-    {TESS_F32, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048},
+    {TESS_BF16, "gpt2 attn.qkv", IN_OUT, TRAIN, 4096, 768, 2304, 2304, 0},
+    {TESS_BF16, "gpt2 attn.o", IN_OUT, TRAIN, 4096, 768, 768, 768, 0},
+    {TESS_BF16, "gpt2 mlp.up", IN_OUT, TRAIN_QUICK, 512, 768, 3072, 3072, 0},
+    {TESS_BF16, "gpt2 mlp.up", IN_OUT, TRAIN, 4096, 768, 3072, 3072, 0},
+    {TESS_BF16, "gpt2 mlp.down", IN_OUT, TRAIN, 4096, 3072, 768, 768, 0},
+    {TESS_BF16, "gpt2 head", OUT_IN, HEAD, 512, 768, 50257, 768, 0},
+    {TESS_BF16, "llama-1b attn.q", OUT_IN, TRAIN, 1024, 2048, 2048, 2048, 3072},
+    {TESS_BF16, "llama-1b attn.k", OUT_IN, TRAIN, 1024, 2048, 512, 2048, 3072},
+    {TESS_BF16, "llama-1b mlp.up", OUT_IN, TRAIN, 1024, 2048, 8192, 2048, 0},
+    {TESS_BF16, "llama-1b mlp.down", OUT_IN, TRAIN, 1024, 8192, 2048, 8192, 0},
+    {TESS_BF16, "llama-1b head", OUT_IN, HEAD, 256, 2048, 128256, 2048, 0},
+    {TESS_BF16, "llama-8b attn.q", OUT_IN, TRAIN, 512, 4096, 4096, 4096, 6144},
+    {TESS_BF16, "llama-8b attn.k", OUT_IN, TRAIN, 512, 4096, 1024, 4096, 6144},
+    {TESS_BF16, "llama-8b mlp.up", OUT_IN, TRAIN, 512, 4096, 14336, 4096, 0},
+    {TESS_BF16, "llama-8b mlp.down", OUT_IN, TRAIN, 512, 14336, 4096, 14336, 0},
+    {TESS_BF16, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072, 0},
+    {TESS_BF16, "gpt2 head", OUT_IN, DECODE_HEAD, 1, 768, 50257, 768, 0},
+    {TESS_BF16, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048, 0},
+    {TESS_BF16, "llama-8b mlp.up", OUT_IN, DECODE, 1, 4096, 14336, 4096, 0},
+    {TESS_F32, "gpt2 attn.qkv", IN_OUT, TRAIN, 1024, 768, 2304, 2304, 0},
+    {TESS_F32, "gpt2 mlp.up", IN_OUT, TRAIN, 1024, 768, 3072, 3072, 0},
+    {TESS_F32, "gpt2 mlp.down", IN_OUT, TRAIN, 1024, 3072, 768, 768, 0},
+    {TESS_F32, "gpt2 head", OUT_IN, HEAD, 512, 768, 50257, 768, 0},
+    {TESS_F32, "llama-1b attn.q", OUT_IN, TRAIN, 512, 2048, 2048, 2048, 3072},
+    {TESS_F32, "llama-1b mlp.up", OUT_IN, TRAIN, 512, 2048, 8192, 2048, 0},
+    {TESS_F32, "llama-1b mlp.down", OUT_IN, TRAIN, 512, 8192, 2048, 8192, 0},
+    {TESS_F32, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072, 0},
+    {TESS_F32, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048, 0},
 };
 
 static bool is_head(const layer *l)
@@ -57,13 +59,13 @@ static bool is_head(const layer *l)
 /* Elements between rows of the layer's output. */
 static int64_t output_row(const layer *l)
 {
-    return is_head(l) ? tess_head_row(l->n_out) : l->n_out;
+    return is_head(l) ? tess_head_row(l->n_out) : l->row > 0 ? l->row : l->n_out;
 }
 
 /* Of its gradient: that of logits takes their place. */
 static int64_t gradient_row(const layer *l)
 {
-    return is_head(l) ? output_row(l) * (int64_t)(sizeof(float) / tess_dtype_size(l->dtype)) : l->n_out;
+    return output_row(l) * (is_head(l) ? (int64_t)(sizeof(float) / tess_dtype_size(l->dtype)) : 1);
 }
 
 static tess_gemm forward_of(const layer *l)
