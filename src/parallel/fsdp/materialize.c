@@ -92,13 +92,29 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     return TESS_OK;
 }
 
+/* Back to where it can be tried again. */
+static void release(tess_fsdp *fsdp)
+{
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        tess_mem_free(fsdp->mem, unit->master);
+        tess_mem_free(fsdp->mem, unit->gradient);
+        unit->master = unit->gradient = NULL;
+    }
+}
+
 tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
-    TESS_TRY(tess_fsdp_stamps_alloc(fsdp));
-    TESS_TRY(agree_on_outcome(fsdp, alloc_and_fill(fsdp, fill, context)));
+    tess_status status = agree_on_outcome(fsdp, alloc_and_fill(fsdp, fill, context));
+    if (status == TESS_OK)
+        status = tess_fsdp_stamps_alloc(fsdp);
+    if (status != TESS_OK) {
+        release(fsdp);
+        return status;
+    }
     fsdp->state = TESS_FSDP_IDLE;
     return TESS_OK;
 }
