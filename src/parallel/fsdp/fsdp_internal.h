@@ -10,7 +10,9 @@
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. */
+/* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
+ * that fails leaves the clock in the phase that failed: what a step's phases came to is told of steps that went well,
+ * and a failed one ends the job. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
 /* What this rank has moved so far. */
