@@ -171,18 +171,19 @@ static double seconds_of(const tess_phase_clock *clock, tess_phase phase)
 static void phases_add_up_to_the_time_that_passed(void)
 {
     tess_phase_clock clock;
-    double begin = tess_os_now_s();
+    uint64_t before = tess_os_now_ns();
     tess_phase_start(&clock);
+    uint64_t begin = clock.since_ns, sum = 0;
     struct timespec nap = {.tv_nsec = 20000000};
     nanosleep(&nap, NULL);
     EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_GATHER), TESS_PHASE_OTHER);
     nanosleep(&nap, NULL);
     EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_FORWARD), TESS_PHASE_GATHER);
     EXPECT_INT(tess_phase_switch(&clock, TESS_PHASE_OTHER), TESS_PHASE_FORWARD);
-    double passed = tess_os_now_s() - begin, sum = 0;
+    EXPECT(before <= begin && clock.since_ns <= tess_os_now_ns());
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        sum += seconds_of(&clock, (tess_phase)phase);
-    EXPECT(sum <= passed && sum > passed - 0.01);
+        sum += clock.ns[phase];
+    EXPECT_INT(sum, clock.since_ns - begin); /* to the nanosecond */
     EXPECT(seconds_of(&clock, TESS_PHASE_OTHER) >= 0.02 && seconds_of(&clock, TESS_PHASE_GATHER) >= 0.02);
     EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
 }

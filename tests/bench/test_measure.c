@@ -39,20 +39,28 @@ static tess_status break_down(void *self)
     return TESS_FAIL(TESS_E_NOMEM, "broken");
 }
 
-static void a_race_gives_ratios_and_the_share_of_the_limit(void)
+/* One race of 3 ms against 9 ms. True when its figures are about those that sleeps of that length give; other work on
+ * the machine may only lengthen them. */
+static bool race_is_as_expected(void)
 {
     long ours = 3000000, theirs = 9000000;
     tess_bench_race race = {.n_sides = 2, .limit = thousand, .rounds = 3, .budget_s = 10};
     race.side[0] = (tess_bench_side){sleep_for, &ours};
     race.side[1] = (tess_bench_side){sleep_for, &theirs};
     EXPECT_OK(tess_bench_race_run(&race));
-    EXPECT_INT(race.n_rounds, 3);
+    EXPECT(race.n_rounds >= 1 && race.n_rounds <= 3);
     double ratio = tess_bench_race_ratio(&race, 1), seconds = tess_bench_race_median_s(&race, 0);
-    EXPECT(ratio > 1.2 && ratio < 3.5);
-    EXPECT(seconds >= 0.003 && seconds < 0.1);
-    /* 3 units in 3 ms are at most 1000 a second. */
-    double share = tess_bench_race_share(&race, 3);
-    EXPECT(share <= 1 && share > 0.03);
+    double share = tess_bench_race_share(&race, 3); /* 3 units in 3 ms are at most 1000 a second */
+    EXPECT(seconds >= 0.003 && share <= 1);
+    return race.n_rounds == 3 && ratio > 2 && ratio < 3.5 && seconds < 0.006 && share > 0.5;
+}
+
+static void a_race_gives_ratios_and_the_share_of_the_limit(void)
+{
+    int tries = 100; /* of which one is not disturbed */
+    while (tries > 0 && !race_is_as_expected())
+        tries--;
+    EXPECT(tries > 0);
 }
 
 static void a_race_keeps_to_its_budget_and_reports_failures(void)
