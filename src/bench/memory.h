@@ -7,7 +7,7 @@
 /* Bytes are counted as STREAM counts them: what the program reads and writes, not the lines that a cached store fetches
  * first. Streaming stores fetch none: they show what the silicon can do. */
 typedef enum tess_bench_traffic {
-    TESS_BENCH_READ,        /* sum of a: 4 bytes an element */
+    TESS_BENCH_READ,        /* reads a: 4 bytes an element */
     TESS_BENCH_COPY,        /* c = a, streaming stores: 8 */
     TESS_BENCH_TRIAD,       /* c = a + s b, streaming stores: 12 */
     TESS_BENCH_COPY_CACHED, /* the same with ordinary stores */
