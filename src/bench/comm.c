@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 #include "bench/comm_job.h"
 #include "bench/samples.h"
+#include "comm/job/job.h"
 
 enum { TIME, MIN, PRIVATE, LIMIT, MPI, MPI_RATIO, YIELD, YIELD_RATIO, PRIVATE_RATIO, N_KINDS };
 
@@ -181,21 +182,43 @@ static tess_status find_mpi(bench *b)
     return tess_bench_report_fact(b->report, "MPI", "%s", b->has_mpi ? b->mpi_program : "none to compare with");
 }
 
+/* The numbers of ranks, in the order given. */
+static tess_status parse_ranks(const tess_text_list *list, int *ranks)
+{
+    TESS_CHECK(list->n > 0, TESS_E_INVALID, "--ranks names no number: --ranks 2,4 measures 2 and 4 ranks");
+    for (int i = 0; i < list->n; i++) {
+        char *end;
+        long value = strtol(list->item[i], &end, 10);
+        TESS_CHECK(end != list->item[i] && *end == '\0' && value >= 2 && value <= JOB_MAX_RANKS, TESS_E_INVALID,
+                   "--ranks %s: name numbers from 2 to %d, as in --ranks 2,4", list->item[i], JOB_MAX_RANKS);
+        ranks[i] = (int)value;
+        for (int k = 0; k < i; k++)
+            TESS_CHECK(ranks[k] != ranks[i], TESS_E_INVALID, "--ranks: %d stands there twice; name it once", ranks[i]);
+    }
+    return TESS_OK;
+}
+
+static tess_status check_sizes(const tess_bench_options *options)
+{
+    TESS_CHECK(options->comm.min_bytes <= options->comm.max_bytes, TESS_E_INVALID,
+               "--min-bytes %lld is above --max-bytes %lld: lower it, or raise --max-bytes",
+               (long long)options->comm.min_bytes, (long long)options->comm.max_bytes);
+    return TESS_OK;
+}
+
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     bench b = {.options = options, .report = report};
+    int ranks[TESS_LIST_SIZE];
     void *block;
+    TESS_TRY(parse_ranks(&options->comm.ranks, ranks));
+    TESS_TRY(check_sizes(options));
     TESS_TRY(find_mpi(&b));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(series), "timings", &block));
     b.series = block;
     tess_status status = TESS_OK;
-    for (int i = 0; i < options->comm.ranks.n && status == TESS_OK; i++) {
-        int ranks = atoi(options->comm.ranks.item[i]);
-        if (ranks < 2 || ranks > 128)
-            status = TESS_FAIL(TESS_E_INVALID, "--ranks %s: 2 to 128 are possible", options->comm.ranks.item[i]);
-        else
-            status = table(&b, ranks);
-    }
+    for (int i = 0; i < options->comm.ranks.n && status == TESS_OK; i++)
+        status = table(&b, ranks[i]);
     tess_mem_free(mem, block);
     return status;
 }
