@@ -10,8 +10,7 @@
 #include "bench/step_job.h"
 #include "bench/step_models.h"
 #include "nn/model.h"
-
-static const char *const strategies[] = {"none", "zero1", "zero2", "full"};
+#include "parallel/fsdp/fsdp_internal.h"
 
 static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, step_plan *plan)
 {
@@ -46,11 +45,12 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
     const tess_config *c = &plan->config;
     TESS_TRY(tess_bench_report_fact(report, "model", "%s, %s parameters", options->step.model,
                                     tess_format_count((double)r->n_params, params, sizeof(params))));
-    TESS_TRY(tess_bench_report_fact(
-        report, "job", "%d rank%s x %d thread%s, sharding %s, %s, kernels %s, recompute %s", plan->ranks,
-        plan->ranks > 1 ? "s" : "", r->threads, r->threads > 1 ? "s" : "", strategies[c->parallelism.shard_strategy],
-        c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", r->kernels,
-        c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? "full" : "none"));
+    TESS_TRY(tess_bench_report_fact(report, "job", "%d rank%s x %d thread%s, sharding %s, %s, kernels %s, recompute %s",
+                                    plan->ranks, plan->ranks > 1 ? "s" : "", r->threads, r->threads > 1 ? "s" : "",
+                                    tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
+                                    c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32",
+                                    r->kernels,
+                                    c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? "full" : "none"));
     TESS_TRY(tess_bench_report_fact(report, "batch", "%lld rows of %lld tokens a step, in micro-batches of %lld",
                                     (long long)c->training.global_batch_size, (long long)c->training.seq_len,
                                     (long long)c->training.local_batch_size));
@@ -73,7 +73,7 @@ static void name_row(const tess_bench_options *options, const step_plan *plan, c
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,
              c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
-             strategies[c->parallelism.shard_strategy],
+             tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
              c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "");
 }
 

@@ -55,7 +55,6 @@ static tess_status load_model_config(tess_trainer *t)
 static void describe(const tess_trainer *t)
 {
     char params[32];
-    static const char *const strategies[] = {"none (DDP)", "zero1", "zero2", "full", "hybrid"};
     const tess_config *c = &t->config;
     tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld",
                       tess_family_name(t->model_config.family),
@@ -64,7 +63,7 @@ static void describe(const tess_trainer *t)
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(t->engine->stream->threads),
                       tess_threads_count(t->engine->stream->threads) > 1 ? "s" : "",
-                      strategies[c->parallelism.shard_strategy],
+                      tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
                       t->engine->stream->kernels->name, t->engine->peak_flops * 1e-12);
     tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",

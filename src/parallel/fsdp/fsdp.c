@@ -112,6 +112,12 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     *handle = NULL;
 }
 
+const char *tess_strategy_name(tess_strategy strategy)
+{
+    static const char *const names[] = {"none", "zero1", "zero2", "full", "hybrid"};
+    return names[strategy];
+}
+
 tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp)
 {
     return fsdp->runtime;

@@ -6,6 +6,9 @@
 #include "device/stream.h"
 #include "tessera/fsdp.h"
 
+/* "none", "zero1", "zero2", "full", "hybrid": as configurations have them. */
+const char *tess_strategy_name(tess_strategy strategy);
+
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
