@@ -168,60 +168,95 @@ static key_block key_block_of(const attention_forward_job *job, const attention_
     return b;
 }
 
-/* While the softmax of a block runs, so do the scores of the next and the values of the one before. */
-static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
+/* A worker's memory by its parts. */
+typedef struct tile_memory {
+    forward_memory *m;
+    float *out;    /* (D / 16, GROUPS) */
+    uint16_t *q;   /* packed */
+    uint16_t *own; /* OWN_BLOCKS blocks */
+    product *list;
+} tile_memory;
+
+static tile_memory tile_memory_of(const tess_attention *a, void *memory)
 {
-    const tess_attention *a = job->a;
-    if (t->n_rows <= TILE_ROWS && ((const packed_keys *)job->context)->first[t->seq_index] < 0) {
-        tess_attention_few_rows_amx(a, t, memory);
-        return;
-    }
-    const int64_t ld = padded_head(a), end = attention_div_up(t->key_end, ATTENTION_KEYS);
-    const int64_t first = t->key_begin / ATTENTION_KEYS;
+    const int64_t ld = padded_head(a);
     forward_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + ATTENTION_ROWS * ld), *own = q + ATTENTION_ROWS * ld;
-    product *list = (product *)(own + OWN_BLOCKS * block_elements(a));
-    product_stream products = products_none(m->nowhere);
+    return (tile_memory){m, out, q, own, (product *)(own + OWN_BLOCKS * block_elements(a))};
+}
+
+/* Where a tile stands in the blocks that it sees. */
+typedef struct block_walk {
+    int64_t first, end, block;
+    key_block before, now, next;
+} block_walk;
+
+/* What runs beside the softmax of w->block: the scores of the next block, where there is one, and the values of the one
+ * before. Returns the number of products. */
+static int64_t list_products(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
+                             block_walk *w)
+{
+    const int64_t ld = padded_head(job->a), next = w->block + 1;
+    int64_t n = 0;
+    w->next = (key_block){0};
+    if (next < w->end) {
+        w->next = key_block_of(job, t, next, at->own + (next - w->first) % OWN_BLOCKS * block_elements(job->a));
+        n = add_scores(w->next.packed, at->q, ld, w->next.n, at->m->scores[next % 2], at->list);
+    }
+    if (w->block > w->first)
+        n += add_values(w->before.packed + ATTENTION_KEYS * ld, at->m->p[(w->block - 1) % 2], ld, w->before.n,
+                        w->block - 1 > w->first, at->out, at->list + n);
+    return n;
+}
+
+/* All blocks: state and out of the whole row. */
+static void forward_blocks(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
+                           softmax_lanes *state)
+{
+    const tess_attention *a = job->a;
+    const int64_t first = t->key_begin / ATTENTION_KEYS, end = attention_div_up(t->key_end, ATTENTION_KEYS);
+    block_walk w = {.first = first, .end = end, .block = first - 1};
+    product_stream products = products_none(at->m->nowhere);
     lane_keys keys[GROUPS];
-    softmax_lanes state[GROUPS];
-    pack_tile_queries(a, t, q);
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; g < GROUPS; g++)
         keys[g] = lane_keys_of(a, t, g * TILE_ROWS);
-        state[g] = softmax_begin();
-    }
-    key_block before = {0}, now = key_block_of(job, t, first, own);
-    products_begin(&products, list, add_scores(now.packed, q, ld, now.n, m->scores[first % 2], list), 1);
+    products_begin(&products, at->list, list_products(job, t, at, &w), 1);
     products_finish(&products);
-    for (int64_t block = first; block < end; block++) {
-        key_block next = {0};
-        int64_t n = 0;
-        if (block + 1 < end) {
-            next = key_block_of(job, t, block + 1, own + (block + 1 - first) % OWN_BLOCKS * block_elements(a));
-            n = add_scores(next.packed, q, ld, next.n, m->scores[(block + 1) % 2], list);
-        }
-        if (block > first)
-            n += add_values(before.packed + ATTENTION_KEYS * ld, m->p[(block - 1) % 2], ld, before.n, block - 1 > first,
-                            out, list + n);
-        if (some_hidden(a, t, now.base, now.n))
-            mask_scores(m->scores[block % 2], now.n, now.base, keys);
-        products_begin(&products, list, n, softmax_calls(now.n));
-        const bool moved = softmax_block(m->scores[block % 2], GROUPS, now.n, a->scale * 0x1.715476p+0f, state,
-                                         m->p[block % 2], &products);
-        if (moved || block == first) {
+    for (w.block = first; w.block < end; w.block++) {
+        float *scores = at->m->scores[w.block % 2];
+        w.before = w.now;
+        w.now = w.next;
+        const int64_t n = list_products(job, t, at, &w);
+        if (some_hidden(a, t, w.now.base, w.now.n))
+            mask_scores(scores, w.now.n, w.now.base, keys);
+        products_begin(&products, at->list, n, softmax_calls(w.now.n));
+        const bool moved =
+            softmax_block(scores, GROUPS, w.now.n, a->scale * 0x1.715476p+0f, state, at->m->p[w.block % 2], &products);
+        if (moved || w.block == first) {
             products_finish(&products);
-            if (block > first)
-                correct(state, ld, out);
+            if (w.block > first)
+                correct(state, padded_head(a), at->out);
         }
-        before = now;
-        now = next;
     }
-    const bool add = end - 1 > first;
-    const int64_t n =
-        add_values(before.packed + ATTENTION_KEYS * ld, m->p[(end - 1) % 2], ld, before.n, add, out, list);
-    products_begin(&products, list, n, 1);
+    w.before = w.now;
+    products_begin(&products, at->list, list_products(job, t, at, &w), 1);
     products_finish(&products);
-    write_tile(a, t, state, out);
+}
+
+static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
+{
+    if (t->n_rows <= TILE_ROWS && ((const packed_keys *)job->context)->first[t->seq_index] < 0) {
+        tess_attention_few_rows_amx(job->a, t, memory);
+        return;
+    }
+    const tile_memory at = tile_memory_of(job->a, memory);
+    softmax_lanes state[GROUPS];
+    for (int g = 0; g < GROUPS; g++)
+        state[g] = softmax_begin();
+    pack_tile_queries(job->a, t, at.q);
+    forward_blocks(job, t, &at, state);
+    write_tile(job->a, t, state, at.out);
 }
 
 typedef struct pack_job {
