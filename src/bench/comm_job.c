@@ -145,16 +145,11 @@ static int rank_main(void *context)
 
 tess_status comm_job_ours(const comm_question *question, comm_answer *answer)
 {
-    int fd;
     void *shared;
-    TESS_TRY(tess_os_memfd("bench", sizeof(comm_answer), &fd));
-    tess_status status = tess_os_map_shared(fd, 0, sizeof(comm_answer), &shared);
-    tess_os_close(&fd);
-    if (status != TESS_OK)
-        return status;
+    TESS_TRY(tess_os_share("bench", sizeof(comm_answer), &shared));
     job j = {question, shared};
     tess_launch_result result;
-    status = tess_launch_function(question->ranks, rank_main, &j, 5, 0, &result);
+    tess_status status = tess_launch_function(question->ranks, rank_main, &j, 5, 0, &result);
     if (status == TESS_OK && result.exit_code != 0)
         status = TESS_FAIL(TESS_E_INTERNAL, "measuring %s on %d ranks: %s", question->op->name, question->ranks,
                            result.report);

@@ -199,15 +199,11 @@ static tess_status judge(const outcome *outcome, const tess_launch_result *launc
 
 tess_status step_job_run(const step_plan *plan, step_result *result)
 {
-    int fd;
     void *shared;
-    TESS_TRY(tess_os_memfd("bench", sizeof(outcome), &fd));
-    tess_status status = tess_os_map_shared(fd, 0, sizeof(outcome), &shared);
-    tess_os_close(&fd);
-    TESS_TRY(status);
+    TESS_TRY(tess_os_share("bench", sizeof(outcome), &shared));
     job j = {plan, shared};
     tess_launch_result launch;
-    status = tess_launch_function(plan->ranks, rank_main, &j, 5, 0, &launch);
+    tess_status status = tess_launch_function(plan->ranks, rank_main, &j, 5, 0, &launch);
     if (status == TESS_OK)
         status = judge(shared, &launch);
     *result = j.outcome->result;

@@ -76,6 +76,8 @@ void tess_os_inherit(int fd);                                      /* no longer 
 tess_status tess_os_fd_size(int fd, size_t *size);
 size_t tess_os_memory_bytes(void); /* of the machine */
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address);
+/* Zeroed memory that processes forked from now on share. */
+tess_status tess_os_share(const char *name, size_t size, void **address);
 void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 

@@ -55,6 +55,15 @@ tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **addres
     return TESS_OK;
 }
 
+tess_status tess_os_share(const char *name, size_t size, void **address)
+{
+    int fd;
+    TESS_TRY(tess_os_memfd(name, size, &fd));
+    tess_status status = tess_os_map_shared(fd, 0, size, address);
+    tess_os_close(&fd);
+    return status;
+}
+
 void tess_os_unmap_shared(void *address, size_t size)
 {
     munmap(address, size);
