@@ -8,7 +8,7 @@
 
 enum {
     BLOCK = 1024,  /* elements at a time: what is at work at once stays in the first-level cache */
-    MAX_DEPTH = 15 /* blocks: a tree over 128 ranks has seven levels, two blocks each, and the result */
+    MAX_DEPTH = 19 /* blocks: a tree over 512 ranks has nine levels, two blocks each, and the result */
 };
 
 typedef float tree_scratch[BLOCK];

@@ -52,7 +52,7 @@ expect "every option is listed" 0 "local_batch_size=" "$tessera" info
 expect "generate without a prompt" 2 "either --prompt or --prompts" "$tessera" generate .
 expect "generate from nowhere" 2 "no such folder" "$tessera" generate gone --prompt x
 expect "option misspelt" 2 "did you mean '--prompt" "$tessera" generate . --promt x
-expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 to 128" "$tessera" bench comm --ranks 2x
+expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 to 512" "$tessera" bench comm --ranks 2x
 expect "bench comm: ranks named twice" 2 "2 stands there twice; name it once" "$tessera" bench comm --ranks 2,4,2
 expect "bench comm: nothing between the sizes" 2 "--min-bytes 4096 is above --max-bytes 1024: lower it" \
     "$tessera" bench comm --min-bytes 4096 --max-bytes 1024

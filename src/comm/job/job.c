@@ -30,7 +30,7 @@ static void attach(tess_job *job, void *base, size_t bytes, int fd)
 tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID,
-               "a job of %d ranks: 1 to %d are possible on one host", world, JOB_MAX_RANKS);
+               "a job of %d ranks: 1 to %d are possible", world, JOB_MAX_RANKS);
     uint64_t limit;
     uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
     uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
@@ -52,6 +52,7 @@ tess_status tess_job_create(int world, tess_job *job)
     tess_job_header *h = job->header;
     h->version = JOB_VERSION;
     h->world = (uint32_t)world;
+    h->n_hosts = 1;
     h->bytes = bytes;
     h->rows = rows;
     h->rings = rings;

@@ -1,6 +1,10 @@
-/* A job's shared memory: one sparse memfd that the launcher makes and every rank maps whole.
+/* A job's shared memory on one host: one sparse memfd that the launcher (or, started by MPI, the host's first rank)
+ * makes and every rank of the host maps whole.
  *
  *     header | board (a row a rank) | event rings | control of team 'world' | heap: windows, shared memory, teams
+ *
+ * A job over several hosts has one of these on each. The board has rows for all ranks of the job: those of other hosts
+ * are copies, which the host's agent (agent/) brings up to date every tenth of a second.
  *
  * Addresses differ from process to process, so everything in here refers to other things by their offset from the
  * beginning. The layout is read from outside (launcher, doctor): a change raises JOB_VERSION. */
@@ -12,11 +16,13 @@
 #include "comm/guard/fingerprint.h"
 
 enum {
-    JOB_VERSION = 2,
-    JOB_MAX_RANKS = 128,
+    JOB_VERSION = 3,
+    JOB_MAX_RANKS = 512, /* of the whole job */
+    JOB_MAX_HOSTS = 128,
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
     JOB_TEXT_BYTES = 32,
+    JOB_NAME_BYTES = 64,
     JOB_ERROR_BYTES = 1024,
     JOB_RING_EVENTS = 4096,
     JOB_HEAP_HOLES = 8192
@@ -40,6 +46,9 @@ typedef struct tess_job_row {
     _Atomic int32_t signal, exit_code; /* how it ended: valid once LOST or GONE */
     _Atomic int32_t blames;            /* 1 + the rank that this one's error names, 0: none */
     _Atomic uint64_t heartbeat_ns;
+    int32_t host;                 /* number of its host */
+    _Atomic uint32_t run_state;   /* as the agent sees it: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
+    _Atomic uint64_t broken_team; /* hash of the team that failed here (error says why), 0: none */
     uint64_t config_hash, version_hash;
     uint64_t token, token_address; /* a word of its private memory, and where it is */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all others */
@@ -59,15 +68,37 @@ typedef struct tess_job_hole {
     uint64_t offset, bytes;
 } tess_job_hole;
 
+typedef enum tess_host_state {
+    JOB_HOST_UNHEARD, /* its agent has not called yet */
+    JOB_HOST_UP,
+    JOB_HOST_GONE /* its agent hung up, or was told to: its ranks are lost unless they had left */
+} tess_host_state;
+
+typedef struct tess_job_host {
+    char name[JOB_NAME_BYTES];
+    _Atomic uint32_t state;    /* tess_host_state */
+    _Atomic uint64_t heard_ns; /* when its agent last wrote, on this host's clock */
+} tess_job_host;
+
+typedef enum tess_agent_state {
+    JOB_AGENT_NONE,  /* one host, or not asked yet */
+    JOB_AGENT_UP,    /* all hosts have been heard of */
+    JOB_AGENT_FAILED /* agent_error says why */
+} tess_agent_state;
+
 typedef struct tess_job_header {
     char magic[8]; /* "TESSJOB\0" */
     uint32_t version, world;
+    uint32_t n_hosts, host;                             /* of the job; number of this one */
     uint64_t bytes;                                     /* of all of this */
     uint64_t rows, rings, ring_bytes, world_team, heap; /* offsets */
-    int32_t launcher_pid;                               /* 0: none (a job of one) */
-    _Atomic int32_t first_lost;                         /* rank, -1: none */
-    _Atomic uint32_t stop;                              /* 1: asked to stop */
-    _Alignas(64) _Atomic uint32_t heap_lock;            /* 1 + rank of the holder */
+    int32_t launcher_pid;                               /* ancestor of all ranks of the host; 0: none (a job of one) */
+    _Atomic uint32_t agent_state;                       /* tess_agent_state */
+    char agent_error[JOB_ERROR_BYTES];
+    tess_job_host hosts[JOB_MAX_HOSTS];
+    _Atomic int32_t first_lost;              /* rank, -1: none */
+    _Atomic uint32_t stop;                   /* 1: asked to stop */
+    _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
     tess_job_hole holes[JOB_HEAP_HOLES]; /* free space, ascending */

@@ -1,0 +1,68 @@
+/* The wire: what carries bytes between hosts. A plug-in (libtessera_mpi_openmpi.so, libtessera_mpi_mpich.so) fills this
+ * table; it is loaded only by jobs that an MPI has started, so the plain binary needs no MPI.
+ *
+ * The plug-in sees nothing else of Tessera: plain C types, return values 0 (well) and -1 (with a text in `error`), no
+ * exit, no abort, no output. All calls of a process come one at a time (the core holds a lock); when the MPI offers no
+ * more than MPI_THREAD_FUNNELED, from the thread that opened it. Nothing here waits, but for open, close and
+ * make_group. Messages between two ranks of a group with one tag arrive in the order in which they were sent. */
+#ifndef TESS_COMM_WIRE_WIRE_H
+#define TESS_COMM_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WIRE_VERSION = 1, WIRE_ERROR_BYTES = 512 };
+
+#define WIRE_TABLE_SYMBOL "tess_wire_plugin"
+
+typedef struct wire_group wire_group;     /* ranks that exchange messages: a communicator */
+typedef struct wire_request wire_request; /* a message, or a native collective, under way */
+
+typedef struct wire_process {
+    int rank, size;    /* the launcher's numbers */
+    bool funneled;     /* only the opening thread may call */
+    int most_tag;      /* the largest tag */
+    char library[128]; /* "Open MPI 4.1.4" */
+    wire_group *world; /* owned by the plug-in */
+} wire_process;
+
+/* Reductions that the MPI can do by itself (comm.reduction=native). */
+typedef enum wire_type { WIRE_F32, WIRE_I32, WIRE_I64, WIRE_U8 } wire_type;
+typedef enum wire_op { WIRE_SUM, WIRE_MAX, WIRE_MIN } wire_op;
+
+typedef struct wire_table {
+    uint32_t version; /* WIRE_VERSION */
+    /* MPI_Init_thread. Fails (with what to change) when the MPI offers less than MPI_THREAD_FUNNELED. */
+    int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
+    /* `orderly`: all ranks come here (MPI_Finalize, collective). Else nothing of MPI is touched any more: a peer is
+     * lost and finalizing could wait for it for ever. */
+    void (*close)(bool orderly);
+
+    /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`. */
+    int (*make_group)(const int *ranks, int n, int tag, wire_group **group, char error[WIRE_ERROR_BYTES]);
+    void (*free_group)(wire_group **group); /* local; messages under way are given up */
+
+    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes; the receiver names the sender's size.
+     * The buffer is the wire's until `test` says done. */
+    int (*send)(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
+                char error[WIRE_ERROR_BYTES]);
+    int (*recv)(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
+                char error[WIRE_ERROR_BYTES]);
+    /* Collective over the group; each gives `bytes` bytes and gets them all, in the group's order. */
+    int (*all_gather)(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
+                      char error[WIRE_ERROR_BYTES]);
+    /* in == out is allowed; `n` elements. */
+    int (*all_reduce)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
+                      wire_request **request, char error[WIRE_ERROR_BYTES]);
+    /* out: n elements; in: n for each rank of the group. */
+    int (*reduce_scatter)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
+                          wire_request **request, char error[WIRE_ERROR_BYTES]);
+    /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Moves on everything
+     * that is under way in this process. */
+    int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
+    /* Gives a message up: cancelled where it can be, and never waited for. NULL is fine. */
+    void (*cancel)(wire_request **request);
+} wire_table;
+
+#endif
