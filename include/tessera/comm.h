@@ -29,6 +29,8 @@ typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
 TESS_API int tess_team_rank(const tess_team *team); /* this rank's number inside the team */
 TESS_API int tess_team_size(const tess_team *team);
 TESS_API int tess_team_global_rank(const tess_team *team, int team_rank);
+TESS_API int tess_team_host(const tess_team *team, int team_rank); /* number of the host that a member is on */
+TESS_API bool tess_team_is_local(const tess_team *team);           /* all members are on one host */
 TESS_API const char *tess_team_name(const tess_team *team);
 TESS_API tess_runtime *tess_team_runtime(const tess_team *team);
 TESS_API void tess_team_set_timeout(tess_team *team, double seconds);

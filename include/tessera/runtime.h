@@ -33,9 +33,12 @@ TESS_API void tess_runtime_destroy(tess_runtime **runtime);
 
 TESS_API int tess_runtime_rank(const tess_runtime *runtime);
 TESS_API int tess_runtime_world(const tess_runtime *runtime);
-TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self" or "shm" */
+TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self", "shm"; "mpi": over several hosts */
 TESS_API int tess_runtime_threads(const tess_runtime *runtime);         /* compute threads of this rank */
 TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* as asked for in the options, or NULL */
+TESS_API int tess_runtime_hosts(const tess_runtime *runtime);           /* that the job runs on */
+TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* number of this rank's */
+TESS_API const char *tess_runtime_host_name(const tess_runtime *runtime, int host); /* "?": no such host */
 TESS_API tess_mem *tess_runtime_mem(const tess_runtime *runtime);
 TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks; owned by the runtime */
 

@@ -324,6 +324,21 @@ const char *tess_runtime_backend(const tess_runtime *rt)
     return rt->team->backend->name;
 }
 
+int tess_runtime_hosts(const tess_runtime *rt)
+{
+    return (int)rt->job.header->n_hosts;
+}
+
+int tess_runtime_host(const tess_runtime *rt)
+{
+    return (int)rt->job.header->host;
+}
+
+const char *tess_runtime_host_name(const tess_runtime *rt, int host)
+{
+    return host >= 0 && host < tess_runtime_hosts(rt) ? rt->job.header->hosts[host].name : "?";
+}
+
 tess_mem *tess_runtime_mem(const tess_runtime *rt)
 {
     return rt->mem;

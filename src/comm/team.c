@@ -48,6 +48,20 @@ int tess_team_global_rank(const tess_team *team, int team_rank)
     return team_rank >= 0 && team_rank < team->size ? team->ranks[team_rank] : -1;
 }
 
+int tess_team_host(const tess_team *team, int team_rank)
+{
+    int rank = tess_team_global_rank(team, team_rank);
+    return rank < 0 ? -1 : team->runtime->job.rows[rank].host;
+}
+
+bool tess_team_is_local(const tess_team *team)
+{
+    bool local = true;
+    for (int r = 1; r < team->size && local; r++)
+        local = tess_team_host(team, r) == tess_team_host(team, 0);
+    return local;
+}
+
 const char *tess_team_name(const tess_team *team)
 {
     return team->name;
