@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "comm/job/job.h"
 #include "comm/reduce_loops.h"
 #include "comm/stream.h"
 
@@ -15,7 +16,7 @@ typedef float tree_scratch[BLOCK];
 
 /* ---- Tree of float sums
  * ------------------------------------------------------------------------------------------------ */
-static int largest_power_below(int n)
+int tess_reduce_half(int n)
 {
     int half = 1;
     while (half * 2 < n)
@@ -72,7 +73,7 @@ static void tree_block(const void *const *x, int n_inputs, tess_dtype dtype, siz
     if (n_inputs == 2) {
         add_two(element(x[0], dtype, at), element(x[1], dtype, at), dtype, y, n, scratch, accumulate);
     } else if (n_inputs > 2) {
-        int half = largest_power_below(n_inputs);
+        int half = tess_reduce_half(n_inputs);
         tree_block(x, half, dtype, at, n, scratch[0], scratch + 1, false);
         tree_block(x + half, n_inputs - half, dtype, at, n, scratch[1], scratch + 2, false);
         tess_reduce_loops_best()->add_f32(scratch[0], scratch[1], y, n, accumulate);
@@ -158,10 +159,10 @@ static void store_i64(const int64_t *x, void *y, tess_dtype dtype, size_t n)
     }
 }
 
-static void reduce_integers(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, size_t at, size_t n,
-                            void *out)
+static void fold_integers(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, size_t at, size_t n,
+                          int64_t *total)
 {
-    int64_t total[BLOCK], next[BLOCK];
+    int64_t next[BLOCK];
     load_i64(element(x[0], dtype, at), dtype, total, n);
     for (int r = 1; r < n_inputs; r++) {
         load_i64(element(x[r], dtype, at), dtype, next, n);
@@ -174,17 +175,28 @@ static void reduce_integers(const void *const *x, int n_inputs, tess_dtype dtype
                 total[i] = (int64_t)((uint64_t)total[i] + (uint64_t)next[i]);
         }
     }
+}
+
+static void reduce_integers(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, size_t at, size_t n,
+                            void *out)
+{
+    int64_t total[BLOCK];
+    fold_integers(x, n_inputs, dtype, op, at, n, total);
     if (op == TESS_AVG)
         for (size_t i = 0; i < n; i++)
             total[i] /= n_inputs;
     store_i64(total, out, dtype, n);
 }
 
+static bool is_float(tess_dtype dtype)
+{
+    return dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16;
+}
+
 static void reduce_block(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, size_t at, size_t n,
                          void *out)
 {
-    bool floats = dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16;
-    if (!floats)
+    if (!is_float(dtype))
         reduce_integers(x, n_inputs, dtype, op, at, n, out);
     else if (op == TESS_MAX || op == TESS_MIN)
         extreme_floats(x, n_inputs, dtype, op == TESS_MAX, at, n, out);
@@ -211,4 +223,106 @@ void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op o
     }
     if (streams)
         tess_stream_end();
+}
+
+/* ---- Partials
+ * ---------------------------------------------------------------------------------------------------------------- */
+tess_dtype tess_reduce_partial_dtype(tess_dtype dtype, tess_op op)
+{
+    if (op == TESS_MAX || op == TESS_MIN)
+        return dtype;
+    return is_float(dtype) ? TESS_F32 : op == TESS_AVG ? TESS_I64 : dtype;
+}
+
+void tess_reduce_partial(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *out, size_t n)
+{
+    tess_dtype kept = tess_reduce_partial_dtype(dtype, op);
+    if (is_float(dtype) && (op == TESS_SUM || op == TESS_AVG)) {
+        tess_reduce_tree_f32(x, n_inputs, dtype, out, n, false, false);
+    } else if (kept == dtype && op != TESS_AVG) {
+        tess_reduce(x, n_inputs, dtype, op, &out, 1, n, false);
+    } else {
+        for (size_t at = 0; at < n; at += BLOCK)
+            fold_integers(x, n_inputs, dtype, TESS_SUM, at, n - at < BLOCK ? n - at : BLOCK, (int64_t *)out + at);
+    }
+}
+
+/* The sum over inputs [begin, end), elements from `at` on: a partial as it is, or in `y`. */
+static const float *finish_block(const tess_partial *partials, int begin, int end, size_t at, size_t n, float *y,
+                                 tree_scratch *scratch)
+{
+    while (partials->begin < begin)
+        partials++;
+    if (partials->end == end)
+        return (const float *)partials->values + at;
+    int middle = begin + tess_reduce_half(end - begin);
+    const float *left = finish_block(partials, begin, middle, at, n, scratch[0], scratch + 1);
+    const float *right = finish_block(partials, middle, end, at, n, scratch[1], scratch + 2);
+    tess_reduce_loops_best()->add_f32(left, right, y, n, false);
+    return y;
+}
+
+void tess_reduce_finish_f32(const tess_partial *partials, int n_partials, float *out, size_t n, bool accumulate)
+{
+    _Alignas(64) tree_scratch scratch[MAX_DEPTH];
+    int n_inputs = partials[n_partials - 1].end;
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t count = n - at < BLOCK ? n - at : BLOCK;
+        float *to = out + at, *y = accumulate ? scratch[0] : to;
+        const float *sum = finish_block(partials, 0, n_inputs, at, count, y, scratch + 1);
+        if (accumulate)
+            for (size_t i = 0; i < count; i++)
+                to[i] = sum[i] + to[i];
+        else if (sum != to)
+            memcpy(to, sum, count * sizeof(float));
+    }
+}
+
+static void finish_floats(const tess_partial *partials, int n_partials, tess_dtype dtype, bool average, void *out,
+                          size_t n)
+{
+    float sum[BLOCK];
+    int n_inputs = partials[n_partials - 1].end;
+    _Alignas(64) tree_scratch scratch[MAX_DEPTH];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t count = n - at < BLOCK ? n - at : BLOCK;
+        const float *found = finish_block(partials, 0, n_inputs, at, count, sum, scratch);
+        if (found != sum)
+            memcpy(sum, found, count * sizeof(float));
+        if (average)
+            for (size_t i = 0; i < count; i++)
+                sum[i] /= (float)n_inputs;
+        tess_store_f32(sum, (uint8_t *)out + at * tess_dtype_size(dtype), dtype, count);
+    }
+}
+
+/* Sums of integers wrap and extrema know no order: any way of putting them together is the tree. */
+static void finish_rest(const tess_partial *partials, int n_partials, tess_dtype dtype, tess_op op, void *out, size_t n)
+{
+    const void *values[JOB_MAX_RANKS];
+    for (int i = 0; i < n_partials; i++)
+        values[i] = partials[i].values;
+    if (op != TESS_AVG) {
+        tess_reduce(values, n_partials, dtype, op, &out, 1, n, false);
+        return;
+    }
+    int64_t total[BLOCK];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t count = n - at < BLOCK ? n - at : BLOCK;
+        fold_integers(values, n_partials, TESS_I64, TESS_SUM, at, count, total);
+        for (size_t i = 0; i < count; i++)
+            total[i] /= partials[n_partials - 1].end;
+        store_i64(total, (uint8_t *)out + at * tess_dtype_size(dtype), dtype, count);
+    }
+}
+
+void tess_reduce_finish(const tess_partial *partials, int n_partials, tess_dtype dtype, tess_op op, void *out, size_t n)
+{
+    bool sums_floats = is_float(dtype) && (op == TESS_SUM || op == TESS_AVG);
+    if (sums_floats && dtype == TESS_F32 && op == TESS_SUM)
+        tess_reduce_finish_f32(partials, n_partials, out, n, false);
+    else if (sums_floats)
+        finish_floats(partials, n_partials, dtype, op == TESS_AVG, out, n);
+    else
+        finish_rest(partials, n_partials, dtype, op, out, n);
 }

@@ -17,6 +17,26 @@ void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op o
 void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
                           bool streams);
 
+/* ---- Reductions in parts: what the ranks of one host come to, before it meets what those of others come to
+ *
+ * The tree over n inputs splits them at the largest power of two below n, and so on; a partial is the value of one of
+ * its subtrees, kept in a dtype that loses nothing: float32 for sums of floats, int64 for averages of integers. */
+typedef struct tess_partial {
+    int begin, end; /* inputs that it covers: a subtree */
+    const void *values;
+} tess_partial;
+
+/* Inputs on the left side of a tree over n > 1. */
+int tess_reduce_half(int n);
+tess_dtype tess_reduce_partial_dtype(tess_dtype dtype, tess_op op);
+/* out (n, of the partial's dtype) = the tree over x[0 .. n_inputs). */
+void tess_reduce_partial(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *out, size_t n);
+/* out (n, of `dtype`) = the tree over all inputs, from partials that cover them in order: the bits of tess_reduce. */
+void tess_reduce_finish(const tess_partial *partials, int n_partials, tess_dtype dtype, tess_op op, void *out,
+                        size_t n);
+/* out (n) = the tree over all inputs (+ out): the bits of tess_reduce_tree_f32. */
+void tess_reduce_finish_f32(const tess_partial *partials, int n_partials, float *out, size_t n, bool accumulate);
+
 /* Any of F32, BF16, F16 to any (nearest even, NaN stays NaN), or a copy when the types are equal. */
 bool tess_convert_possible(tess_dtype from, tess_dtype to);
 void tess_convert_values(const void *x, tess_dtype from, void *y, tess_dtype to, size_t n);
