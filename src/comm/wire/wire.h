@@ -21,6 +21,7 @@ typedef struct wire_request wire_request; /* a message, or a native collective, 
 
 typedef struct wire_process {
     int rank, size;    /* the launcher's numbers */
+    int first_core;    /* the first core that this process may run on, in hwloc's order; -1: not known */
     bool funneled;     /* only the opening thread may call */
     int most_tag;      /* the largest tag */
     char library[128]; /* "Open MPI 4.1.4" */
@@ -43,8 +44,9 @@ typedef struct wire_table {
     int (*make_group)(const int *ranks, int n, int tag, wire_group **group, char error[WIRE_ERROR_BYTES]);
     void (*free_group)(wire_group **group); /* local; messages under way are given up */
 
-    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes; the receiver names the sender's size.
-     * The buffer is the wire's until `test` says done. */
+    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes. A message of one part (up to 1 GiB)
+     * may be shorter than what the receiver has room for; else both name the same size. The buffer is the wire's until
+     * `test` says done. */
     int (*send)(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
                 char error[WIRE_ERROR_BYTES]);
     int (*recv)(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
