@@ -43,7 +43,13 @@ TESS_API tess_team *tess_mesh_team(const tess_mesh *mesh, const char *axis);
 TESS_API tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_names, tess_mesh **slice);
 TESS_API tess_team *tess_mesh_all(const tess_mesh *mesh);
 
-/* "mesh 2 x 4 (dp_replicate, dp_shard)\n  dp_replicate 0: ranks 0 1 2 3\n..."; returns the length as snprintf does. */
+/* Whether ranks that differ in this coordinate alone are on different hosts anywhere in the mesh: then its collectives
+ * go over a network. False where there is no such axis. */
+TESS_API bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis);
+
+/* "mesh 2 x 4 (dp_replicate, dp_shard)\n  dp_replicate 0: ranks 0 1 2 3\n..."; over several hosts with a second line
+ * "  hosts h1: ranks 0-3, h2: ranks 4-7; dp_replicate crosses hosts, dp_shard stays inside a host". Returns the length
+ * as snprintf does. */
 TESS_API int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size);
 
 #ifdef __cplusplus

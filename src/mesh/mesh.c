@@ -1,19 +1,8 @@
-#include "tessera/mesh.h"
-
-#include <stdarg.h>
+/* A mesh: its axes, its teams, and where a rank is in it. */
 #include <stdio.h>
 #include <string.h>
 
-struct tess_mesh {
-    tess_runtime *runtime;
-    int n_axes, size;
-    char names[TESS_MESH_MAX_AXES][TESS_MESH_NAME_SIZE];
-    int sizes[TESS_MESH_MAX_AXES];
-    int mine[TESS_MESH_MAX_AXES]; /* this rank's coordinates */
-    tess_team *all;               /* every rank of the mesh, row-major */
-    bool owns_all;
-    tess_team *teams[TESS_MESH_MAX_AXES];
-};
+#include "mesh/mesh_impl.h"
 
 static int to_rank(const tess_mesh *mesh, const int *coordinates)
 {
@@ -21,14 +10,6 @@ static int to_rank(const tess_mesh *mesh, const int *coordinates)
     for (int a = 0; a < mesh->n_axes; a++)
         rank = rank * mesh->sizes[a] + coordinates[a];
     return rank;
-}
-
-static void to_coordinates(const tess_mesh *mesh, int rank, int *coordinates)
-{
-    for (int a = mesh->n_axes - 1; a >= 0; a--) {
-        coordinates[a] = rank % mesh->sizes[a];
-        rank /= mesh->sizes[a];
-    }
 }
 
 static tess_status check_axes(const tess_axis *axes, int n_axes)
@@ -52,18 +33,6 @@ static tess_status check_axes(const tess_axis *axes, int n_axes)
     return TESS_OK;
 }
 
-static size_t append(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* snprintf behind `at`; returns where the text would end in a buffer that is large enough. */
-static size_t append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(at < size ? text + at : NULL, at < size ? size - at : 0, format, args);
-    va_end(args);
-    return at + (n > 0 ? (size_t)n : 0);
-}
-
 /* Fills in the open axis and holds the product to the world. */
 static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *sizes)
 {
@@ -73,7 +42,7 @@ static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *
     int open = -1;
     for (int a = 0; a < n_axes; a++) {
         sizes[a] = axes[a].size;
-        at = append(sum, sizeof(sum), at, a > 0 ? " x %d" : "%d", axes[a].size);
+        at = tess_mesh_append(sum, sizeof(sum), at, a > 0 ? " x %d" : "%d", axes[a].size);
         if (axes[a].size == -1)
             open = a;
         else
@@ -114,6 +83,15 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
+static tess_status note_hosts(tess_mesh *mesh)
+{
+    TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->size, sizeof(int),
+                                  "mesh", (void **)&mesh->hosts));
+    for (int rank = 0; rank < mesh->size; rank++)
+        mesh->hosts[rank] = tess_team_host(mesh->all, rank);
+    return TESS_OK;
+}
+
 tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **out)
 {
     TESS_CHECK(runtime != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_create: a NULL argument");
@@ -129,8 +107,10 @@ tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n
     for (int a = 0; a < n_axes; a++)
         snprintf(mesh->names[a], sizeof(mesh->names[a]), "%s", axes[a].name);
     mesh->all = tess_runtime_team(runtime);
-    to_coordinates(mesh, tess_team_rank(mesh->all), mesh->mine);
-    tess_status status = make_teams(mesh);
+    tess_mesh_to_coordinates(mesh, tess_team_rank(mesh->all), mesh->mine);
+    tess_status status = note_hosts(mesh);
+    if (status == TESS_OK)
+        status = make_teams(mesh);
     if (status != TESS_OK) {
         tess_mesh_destroy(&mesh);
         return status;
@@ -149,6 +129,7 @@ void tess_mesh_destroy(tess_mesh **handle)
         tess_team_destroy(&mesh->teams[a]);
     if (mesh->owns_all)
         tess_team_destroy(&mesh->all);
+    tess_mem_free(tess_runtime_mem(mesh->runtime), mesh->hosts);
     tess_mem_free(tess_runtime_mem(mesh->runtime), mesh);
 }
 
@@ -162,7 +143,7 @@ static tess_status pick_axes(const tess_mesh *mesh, const char *const *names, in
             char text[256];
             size_t at = 0;
             for (int a = 0; a < mesh->n_axes; a++)
-                at = append(text, sizeof(text), at, " %s", mesh->names[a]);
+                at = tess_mesh_append(text, sizeof(text), at, " %s", mesh->names[a]);
             return TESS_FAIL(TESS_E_INVALID, "tess_mesh_slice: there is no axis '%s'; the mesh has%s",
                              names[i] != NULL ? names[i] : "(NULL)", text);
         }
@@ -193,11 +174,13 @@ tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_nam
         slice->sizes[b] = mesh->sizes[a];
         slice->mine[b] = mesh->mine[a];
         slice->size *= mesh->sizes[a];
-        at = append(name, sizeof(name), at, b > 0 ? "+%s" : "%s", mesh->names[a]);
+        at = tess_mesh_append(name, sizeof(name), at, b > 0 ? "+%s" : "%s", mesh->names[a]);
     }
     tess_status status =
         tess_team_split(mesh->all, to_rank(mesh, corner), to_rank(slice, slice->mine), name, &slice->all);
     slice->owns_all = status == TESS_OK;
+    if (status == TESS_OK)
+        status = note_hosts(slice);
     if (status == TESS_OK)
         status = make_teams(slice);
     if (status != TESS_OK) {
@@ -240,7 +223,7 @@ tess_status tess_mesh_coordinates(const tess_mesh *mesh, int rank, int *coordina
 {
     TESS_CHECK(rank >= 0 && rank < mesh->size, TESS_E_INVALID, "rank %d is outside the mesh of %d ranks", rank,
                mesh->size);
-    to_coordinates(mesh, rank, coordinates);
+    tess_mesh_to_coordinates(mesh, rank, coordinates);
     return TESS_OK;
 }
 
@@ -261,28 +244,4 @@ tess_team *tess_mesh_team(const tess_mesh *mesh, const char *axis)
 tess_team *tess_mesh_all(const tess_mesh *mesh)
 {
     return mesh->all;
-}
-
-int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size)
-{
-    size_t at = append(text, size, 0, "mesh");
-    for (int a = 0; a < mesh->n_axes; a++)
-        at = append(text, size, at, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
-    for (int a = 0; a < mesh->n_axes; a++)
-        at = append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
-    at = append(text, size, at, ")");
-    /* A line for each team of the last axis, named by the coordinates of the others. */
-    int last = mesh->n_axes - 1;
-    for (int rank = 0; rank < mesh->size; rank++) {
-        int coordinates[TESS_MESH_MAX_AXES];
-        to_coordinates(mesh, rank, coordinates);
-        if (coordinates[last] == 0) {
-            at = append(text, size, at, "\n  ");
-            for (int a = 0; a < last; a++)
-                at = append(text, size, at, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
-            at = append(text, size, at, last > 0 ? ": ranks" : "ranks");
-        }
-        at = append(text, size, at, " %d", tess_team_global_rank(mesh->all, rank));
-    }
-    return (int)at;
 }

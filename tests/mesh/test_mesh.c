@@ -1,3 +1,4 @@
+#include "mesh/mesh_impl.h"
 #include "support/test.h"
 #include "tessera/mesh.h"
 
@@ -124,10 +125,51 @@ static void bad_shapes_show_the_arithmetic(void)
     tess_runtime_destroy(&rt);
 }
 
+/* A mesh whose ranks are said to be on these hosts. */
+static void put_on_hosts(tess_mesh *mesh, const int *hosts)
+{
+    memcpy(mesh->hosts, hosts, (size_t)mesh->size * sizeof(hosts[0]));
+}
+
+static void axes_know_which_of_them_cross_hosts(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh, *slice;
+    char text[512];
+    EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2, &mesh));
+    EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 0) && !tess_mesh_axis_crosses_hosts(mesh, 1));
+    tess_mesh_format(mesh, text, sizeof(text));
+    EXPECT(strstr(text, "host") == NULL);
+
+    put_on_hosts(mesh, (const int[]){0, 0, 0, 0, 1, 1, 1, 1});
+    EXPECT(tess_mesh_axis_crosses_hosts(mesh, 0) && !tess_mesh_axis_crosses_hosts(mesh, 1));
+    EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 2) && !tess_mesh_axis_crosses_hosts(mesh, -1));
+    tess_mesh_format(mesh, text, sizeof(text));
+    EXPECT_CONTAINS(text, ": ranks 0-3, ");
+    EXPECT_CONTAINS(text, ": ranks 4-7; dp_replicate crosses hosts, dp_shard stays inside a host\n  dp_replicate 0: ");
+
+    put_on_hosts(mesh, (const int[]){0, 0, 0, 0, 0, 0, 1, 1}); /* hosts of unequal size */
+    EXPECT(tess_mesh_axis_crosses_hosts(mesh, 0) && tess_mesh_axis_crosses_hosts(mesh, 1));
+    put_on_hosts(mesh, (const int[]){0, 0, 1, 1, 0, 0, 1, 2});
+    tess_mesh_format(mesh, text, sizeof(text));
+    EXPECT_CONTAINS(text, ": ranks 0-1, 4-5, ");
+    EXPECT_CONTAINS(text, ": ranks 2-3, 6, ");
+    EXPECT_CONTAINS(text, ": ranks 7; dp_replicate crosses hosts, dp_shard crosses hosts");
+    put_on_hosts(mesh, (const int[]){0, 1, 2, 3, 0, 1, 2, 3});
+    EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 0) && tess_mesh_axis_crosses_hosts(mesh, 1));
+
+    EXPECT_OK(tess_mesh_slice(mesh, (const char *[]){"dp_shard"}, 1, &slice));
+    EXPECT(!tess_mesh_axis_crosses_hosts(slice, 0)); /* hosts as they are */
+    tess_mesh_destroy(&slice);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
 static const test_case cases[] = {
     {"the_last_axis_varies_fastest", the_last_axis_varies_fastest, 8, 0},
     {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
     {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
+    {"axes_know_which_of_them_cross_hosts", axes_know_which_of_them_cross_hosts, 8, 0},
     {"bad_shapes_show_the_arithmetic", bad_shapes_show_the_arithmetic, 3, 0},
 };
 TEST_MAIN(cases)

@@ -1,0 +1,119 @@
+/* A mesh as text: its shape, its ranks, and how they lie on the hosts. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "mesh/mesh_impl.h"
+
+size_t tess_mesh_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(at < size ? text + at : NULL, at < size ? size - at : 0, format, args);
+    va_end(args);
+    return at + (n > 0 ? (size_t)n : 0);
+}
+
+void tess_mesh_to_coordinates(const tess_mesh *mesh, int rank, int *coordinates)
+{
+    for (int a = mesh->n_axes - 1; a >= 0; a--) {
+        coordinates[a] = rank % mesh->sizes[a];
+        rank /= mesh->sizes[a];
+    }
+}
+
+bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
+{
+    if (axis < 0 || axis >= mesh->n_axes)
+        return false;
+    int stride = 1; /* of the axis: how far neighbours on it are apart in row-major order */
+    for (int a = axis + 1; a < mesh->n_axes; a++)
+        stride *= mesh->sizes[a];
+    for (int rank = 0; rank < mesh->size; rank++) {
+        int coordinate = rank / stride % mesh->sizes[axis];
+        if (mesh->hosts[rank] != mesh->hosts[rank - coordinate * stride])
+            return true;
+    }
+    return false;
+}
+
+static bool is_first_of_its_host(const tess_mesh *mesh, int rank)
+{
+    for (int r = 0; r < rank; r++)
+        if (mesh->hosts[r] == mesh->hosts[rank])
+            return false;
+    return true;
+}
+
+static bool on_one_host(const tess_mesh *mesh)
+{
+    for (int rank = 1; rank < mesh->size; rank++)
+        if (mesh->hosts[rank] != mesh->hosts[0])
+            return false;
+    return true;
+}
+
+/* "0-3", or "0-1, 4-5": the job's numbers of the mesh's ranks on a host, as ranges. */
+static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t size, size_t at)
+{
+    int begin = -1, last = -1;
+    for (int rank = 0; rank <= mesh->size; rank++) {
+        bool here = rank < mesh->size && mesh->hosts[rank] == host;
+        int number = here ? tess_team_global_rank(mesh->all, rank) : -1;
+        if (here && begin >= 0 && number == last + 1) {
+            last = number;
+            continue;
+        }
+        if (begin >= 0 && (here || rank == mesh->size)) {
+            at = tess_mesh_append(text, size, at, begin == last ? "%d" : "%d-%d", begin, last);
+            at = tess_mesh_append(text, size, at, here ? ", " : "");
+        }
+        if (here)
+            begin = last = number;
+    }
+    return at;
+}
+
+/* A line for the hosts and what crosses them; nothing on one host. */
+static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_t at)
+{
+    const char *separator = "\n  hosts";
+    if (on_one_host(mesh))
+        return at;
+    for (int rank = 0; rank < mesh->size; rank++) {
+        if (!is_first_of_its_host(mesh, rank))
+            continue;
+        const char *name = tess_runtime_host_name(mesh->runtime, mesh->hosts[rank]);
+        at = tess_mesh_append(text, size, at, "%s %s: ranks ", separator, name);
+        at = append_ranks(mesh, mesh->hosts[rank], text, size, at);
+        separator = ",";
+    }
+    for (int a = 0; a < mesh->n_axes; a++)
+        at = tess_mesh_append(text, size, at, "%s %s %s", a > 0 ? "," : ";", mesh->names[a],
+                              tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
+    return at;
+}
+
+int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size)
+{
+    size_t at = tess_mesh_append(text, size, 0, "mesh");
+    for (int a = 0; a < mesh->n_axes; a++)
+        at = tess_mesh_append(text, size, at, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
+    for (int a = 0; a < mesh->n_axes; a++)
+        at = tess_mesh_append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
+    at = tess_mesh_append(text, size, at, ")");
+    at = append_hosts(mesh, text, size, at);
+    /* A line for each team of the last axis, named by the coordinates of the others. */
+    int last = mesh->n_axes - 1;
+    for (int rank = 0; rank < mesh->size; rank++) {
+        int coordinates[TESS_MESH_MAX_AXES];
+        tess_mesh_to_coordinates(mesh, rank, coordinates);
+        if (coordinates[last] == 0) {
+            at = tess_mesh_append(text, size, at, "\n  ");
+            for (int a = 0; a < last; a++)
+                at = tess_mesh_append(text, size, at, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
+            at = tess_mesh_append(text, size, at, last > 0 ? ": ranks" : "ranks");
+        }
+        at = tess_mesh_append(text, size, at, " %d", tess_team_global_rank(mesh->all, rank));
+    }
+    return (int)at;
+}

@@ -1,0 +1,25 @@
+/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c shows it to people. */
+#ifndef TESS_MESH_MESH_IMPL_H
+#define TESS_MESH_MESH_IMPL_H
+
+#include "tessera/mesh.h"
+
+struct tess_mesh {
+    tess_runtime *runtime;
+    int n_axes, size;
+    char names[TESS_MESH_MAX_AXES][TESS_MESH_NAME_SIZE];
+    int sizes[TESS_MESH_MAX_AXES];
+    int mine[TESS_MESH_MAX_AXES]; /* this rank's coordinates */
+    tess_team *all;               /* every rank of the mesh, row-major */
+    bool owns_all;
+    tess_team *teams[TESS_MESH_MAX_AXES];
+    int *hosts; /* (size) number of the host that each rank is on */
+};
+
+void tess_mesh_to_coordinates(const tess_mesh *mesh, int rank, int *coordinates);
+
+/* snprintf behind `at`; returns where the text would end in a buffer that is large enough. */
+size_t tess_mesh_append(char *text, size_t size, size_t at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif
