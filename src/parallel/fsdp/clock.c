@@ -3,7 +3,10 @@
  * Ranks of a host read one monotonic clock. Each writes down, in memory that all read, when it came to a collective and
  * how long it had worked until then (waits do not count); so one that has waited knows how much of it was for the last
  * peer to come, and the rest is the data on its way. Ranks in lockstep would wait at every collective for the one that
- * worked longest since the collective before; what they really waited is less by what was hidden. */
+ * worked longest since the collective before; what they really waited is less by what was hidden.
+ *
+ * Where the shard team spans hosts, stamps tell of the ranks of this host alone: clocks of different hosts do not
+ * compare. Waiting for a rank elsewhere then counts as its data being on its way. */
 #include <stdatomic.h>
 
 #include "base/os/os.h"
@@ -40,6 +43,13 @@ void tess_fsdp_stamps_free(tess_fsdp *fsdp)
     fsdp->stamps = NULL;
 }
 
+/* Whether the stamps of another rank of the shard team are to be seen here. */
+static bool is_beside(const tess_fsdp *fsdp, int shard)
+{
+    const tess_team *team = fsdp->shard_team;
+    return shard != fsdp->shard && tess_team_host(team, shard) == tess_team_host(team, fsdp->shard);
+}
+
 static tess_fsdp_stamp *stamp_of(const tess_fsdp *fsdp, int shard, uint64_t number)
 {
     return &fsdp->stamps[(uint64_t)shard * STAMPS + number % STAMPS];
@@ -70,13 +80,13 @@ static bool is_of(const tess_fsdp_stamp *stamp, uint64_t number)
     return atomic_load_explicit(&stamp->number, memory_order_acquire) == number;
 }
 
-/* When the last peer came; `now` for one that came so late that its stamp is not to be seen yet. */
+/* When the last peer of this host came; `now` for one that came so late that its stamp is not to be seen yet. */
 static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t now)
 {
     uint64_t last = 0;
     for (int r = 0; r < fsdp->n_shards; r++) {
         const tess_fsdp_stamp *stamp = stamp_of(fsdp, r, number);
-        if (r == fsdp->shard)
+        if (!is_beside(fsdp, r))
             continue;
         if (!is_of(stamp, number))
             return now;
@@ -102,7 +112,7 @@ static uint64_t lockstep_wait(const tess_fsdp *fsdp, uint64_t number)
 {
     uint64_t mine = worked_before(fsdp, fsdp->shard, number), longest = mine;
     for (int r = 0; r < fsdp->n_shards && mine > 0; r++) {
-        uint64_t worked = worked_before(fsdp, r, number);
+        uint64_t worked = is_beside(fsdp, r) ? worked_before(fsdp, r, number) : 0;
         longest = worked > longest ? worked : longest;
     }
     return longest - mine;

@@ -67,6 +67,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
     fsdp->keep = policy->reshard_after_forward != 1;
     fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
+    fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
     *out = fsdp;
     return TESS_OK;
 }

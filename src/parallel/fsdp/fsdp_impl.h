@@ -6,7 +6,7 @@
  *   reduce.c      reduce-scatter and the counter   unit.c       the four hooks
  *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
  *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
- *   memory.c      what peers can read
+ *   memory.c      what peers can read            progress.c   moving on what is under way
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -109,12 +109,13 @@ struct tess_fsdp {
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica;
 
-    bool alone;      /* no peers: gradients are summed where they are */
-    bool replicated; /* master weights and gradients whole on each of several ranks */
-    bool persistent; /* every unit keeps a gathered copy of its own */
-    bool direct;     /* master weights are the gathered copy */
-    bool keep;       /* not freed between forward and backward */
-    bool defer;      /* gradients are reduced at the end of the micro-batch */
+    bool alone;       /* no peers: gradients are summed where they are */
+    bool replicated;  /* master weights and gradients whole on each of several ranks */
+    bool persistent;  /* every unit keeps a gathered copy of its own */
+    bool direct;      /* master weights are the gathered copy */
+    bool keep;        /* not freed between forward and backward */
+    bool defer;       /* gradients are reduced at the end of the micro-batch */
+    bool spans_hosts; /* the shard team does */
 
     tess_unit **units;
     int n_units, n_params;
@@ -182,6 +183,10 @@ void tess_fsdp_stamps_free(tess_fsdp *fsdp);
 void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
+
+/* progress.c: for hooks to call as they begin. Gives collectives under way the time to move on, where a network lies
+ * between the shards; nothing on one host, where they need none. */
+void tess_fsdp_progress(tess_fsdp *fsdp);
 
 /* reduce.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);

@@ -13,7 +13,11 @@
  * forward begins with, and those alone in their size class, as the embedding often is. The others would need a bfloat16
  * shard of their own: 2 bytes a parameter more to hold, written once a step to save 2 of the 4 bytes that each gather
  * reads. With two gathers a micro-batch, and lines read before they are written, that is 4 bytes for 4 at one
- * micro-batch a step: not worth the memory. */
+ * micro-batch a step: not worth the memory.
+ *
+ * That holds on one host. Every host has a gathered copy of its own, and the optimizer writes the rows of its host's
+ * ranks there and no others: where the shard team spans hosts an update makes slots stale, and the next use gathers
+ * them anew, with the same bits. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
@@ -124,7 +128,7 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid;
+        slot->updating = slot->valid && !fsdp->spans_hosts;
         slot->valid = false;
         if (slot->updating)
             TESS_TRY(make_safe(fsdp, slot));
@@ -135,7 +139,7 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 /* The other ranks have written their rows when they come to the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
-    if (fsdp->slots != NULL && fsdp->n_shards > 1) {
+    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->spans_hosts) {
         uint64_t number = ++fsdp->n_issued;
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
         TESS_TRY(tess_barrier(fsdp->shard_team, NULL));

@@ -11,9 +11,16 @@ static tess_status check_open(const tess_unit *unit, const char *call)
     return TESS_OK;
 }
 
+static tess_status begin_hook(tess_unit *unit, const char *call)
+{
+    TESS_TRY(check_open(unit, call));
+    tess_fsdp_progress(unit->fsdp);
+    return TESS_OK;
+}
+
 tess_status tess_unit_pre_forward(tess_unit *unit)
 {
-    TESS_TRY(check_open(unit, "pre_forward"));
+    TESS_TRY(begin_hook(unit, "pre_forward"));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_FORWARD));
     unit->n_forward++;
     return TESS_OK;
@@ -21,7 +28,7 @@ tess_status tess_unit_pre_forward(tess_unit *unit)
 
 tess_status tess_unit_post_forward(tess_unit *unit)
 {
-    TESS_TRY(check_open(unit, "post_forward"));
+    TESS_TRY(begin_hook(unit, "post_forward"));
     TESS_CHECK(unit->n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
     unit->n_forward--;
     if (unit->fsdp->keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
@@ -32,7 +39,7 @@ tess_status tess_unit_post_forward(tess_unit *unit)
 
 tess_status tess_unit_pre_backward(tess_unit *unit)
 {
-    TESS_TRY(check_open(unit, "pre_backward"));
+    TESS_TRY(begin_hook(unit, "pre_backward"));
     TESS_CHECK(unit->fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID,
                "unit '%s': pre_backward outside a step; call tess_fsdp_step_begin first", unit->name);
     TESS_CHECK(!unit->in_backward, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward", unit->name);
@@ -75,7 +82,7 @@ static tess_status send_gradients(tess_unit *unit)
 
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
-    TESS_TRY(check_open(unit, "post_backward"));
+    TESS_TRY(begin_hook(unit, "post_backward"));
     TESS_CHECK(unit->in_backward, TESS_E_INVALID, "unit '%s': post_backward without pre_backward", unit->name);
     unit->in_backward = false;
     unit->kept = false;
