@@ -1,14 +1,19 @@
 /* Law 1 on fsdp: gathered parameters, gradients, norms and weights are the bits of a plain loop in one process,
  * whatever the world size, the strategy, resharding, prefetching, the mesh and the number of micro-batches. */
 #include "fsdp_model.h"
+#include "parallel/fsdp/fsdp_impl.h"
 
 enum { STEPS = 3 };
+
+/* Says of every shard team of this process that it spans hosts. */
+static bool over_hosts;
 
 static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
 {
     static model_reference ref;
     model m;
     model_create(&m, mesh, policy);
+    m.fsdp->spans_hosts |= over_hosts;
     reference_init(&ref);
     tess_adamw *adamw = NULL;
     EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
@@ -90,6 +95,12 @@ static void any_number_of_micro_batches(void)
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, some_accumulation);
 }
 
+static void every_strategy_over_hosts(void)
+{
+    over_hosts = true;
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_policies);
+}
+
 static void all_prefetch_depths(tess_mesh *mesh)
 {
     for (int prefetch = 0; prefetch <= 7; prefetch = prefetch < 3 ? prefetch + 1 : prefetch + 4) {
@@ -149,6 +160,7 @@ static const test_case cases[] = {
     {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
     {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
+    {"shard_teams_over_hosts_gather_anew_and_change_no_bit", every_strategy_over_hosts, 4, 0},
     {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},
     {"hybrid_2x4_gives_the_bits_of_a_plain_loop", hybrid_2x4, 8, 0},
     {"hybrid_4x2_gives_the_bits_of_a_plain_loop", hybrid_4x2, 8, 0},
