@@ -1,0 +1,120 @@
+#include "ckpt/same_files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/os/os.h"
+#include "ckpt/agree.h"
+
+enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
+
+/* What a host knows of a path; travels as 64-bit words. */
+typedef struct facts {
+    int64_t there, bytes, hash;
+} facts;
+
+static tess_status look_at_file(const char *path, facts *f)
+{
+    tess_mapping file;
+    TESS_TRY(tess_os_map(path, &file));
+    size_t n = file.size < PROBE_BYTES ? file.size : PROBE_BYTES;
+    uint64_t hash = XXH3_64bits(file.data, n);
+    if (n > 0)
+        hash = XXH3_64bits_withSeed(file.data + file.size - n, n, hash);
+    *f = (facts){.there = 1, .bytes = (int64_t)file.size, .hash = (int64_t)hash};
+    tess_os_unmap(&file);
+    return TESS_OK;
+}
+
+typedef struct folder_walk {
+    const char *path;
+    facts *sum;
+} folder_walk;
+
+static bool is_read_by_ranks(const char *name)
+{
+    static const char ending[] = ".safetensors";
+    size_t n = strlen(name), m = sizeof(ending) - 1;
+    return strcmp(name, "config.json") == 0 || (n > m && strcmp(name + n - m, ending) == 0);
+}
+
+/* Sums know no order, as folders have none. */
+static tess_status add_file(void *context, const char *name)
+{
+    folder_walk *walk = context;
+    char path[PATH_SIZE];
+    facts f;
+    if (!is_read_by_ranks(name))
+        return TESS_OK;
+    TESS_TRY(tess_os_join(path, sizeof(path), walk->path, name));
+    TESS_TRY(look_at_file(path, &f));
+    uint64_t hash = XXH3_64bits_withSeed(name, strlen(name), (uint64_t)f.hash);
+    walk->sum->bytes += f.bytes;
+    walk->sum->hash = (int64_t)((uint64_t)walk->sum->hash + hash);
+    return TESS_OK;
+}
+
+/* A path that cannot be read counts as missing: the host is named, and its reader will say why. */
+static void look_at(const char *path, facts *f)
+{
+    folder_walk walk = {path, f};
+    *f = (facts){.there = tess_os_is_dir(path)};
+    tess_status status = f->there ? tess_os_list(path, add_file, &walk) : look_at_file(path, f);
+    if (status != TESS_OK) {
+        tess_error_clear();
+        *f = (facts){0};
+    }
+}
+
+static tess_status compare(const tess_ckpt_hosts *hosts, int host, const facts *a, const facts *b, const char *path,
+                           const char *what)
+{
+    char first[TESS_CKPT_HOST_TEXT], other[TESS_CKPT_HOST_TEXT];
+    tess_ckpt_hosts_format(hosts, 0, first);
+    tess_ckpt_hosts_format(hosts, host, other);
+    TESS_CHECK(a->there && b->there, TESS_E_NOT_FOUND,
+               "%s: %s cannot be read on %s: every rank reads it on its own host; put it there under the same path",
+               what, path, a->there ? other : first);
+    TESS_CHECK(a->bytes == b->bytes, TESS_E_MISMATCH,
+               "%s: %s is not the same on all hosts: %" PRId64 " bytes on %s, %" PRId64
+               " on %s: copy one of them to all hosts",
+               what, path, a->bytes, first, b->bytes, other);
+    TESS_CHECK(
+        a->hash == b->hash, TESS_E_MISMATCH,
+        "%s: %s is not the same on all hosts: %s and %s have other bytes in it, as many: copy one of them to all "
+        "hosts",
+        what, path, first, other);
+    return TESS_OK;
+}
+
+static tess_status compare_all(const tess_ckpt_hosts *hosts, const facts *all, const char *const *paths, int n,
+                               const char *what)
+{
+    for (int i = 0; i < n; i++)
+        for (int host = 0; host < hosts->n; host++)
+            TESS_TRY(compare(hosts, host, &all[i], &all[hosts->first[host] * n + i], paths[i], what));
+    return TESS_OK;
+}
+
+tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char *const *paths, int n, const char *what)
+{
+    facts *mine, *all;
+    size_t world = (size_t)tess_team_size(hosts->all);
+    if (hosts->n == 1 || n == 0)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (world + 1) * (size_t)n, sizeof(*all), "files of hosts",
+                                  (void **)&all));
+    mine = all + world * (size_t)n;
+    for (int i = 0; i < n && tess_ckpt_hosts_is_first(hosts); i++)
+        look_at(paths[i], &mine[i]);
+    tess_status status =
+        tess_all_gather(hosts->all, mine, all, (size_t)n * sizeof(*mine) / sizeof(int64_t), TESS_I64, NULL);
+    if (status == TESS_OK)
+        status = compare_all(hosts, all, paths, n, what);
+    tess_mem_free(hosts->mem, all);
+    return status;
+}
