@@ -40,6 +40,9 @@ extern mpi_state mpi;
 /* Writes "<what>: <what MPI says to code>" and returns -1. */
 int mpi_fail(char error[WIRE_ERROR_BYTES], int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The first core that this process may run on, in hwloc's order of cores; -1: not known. */
+int mpi_first_core(void);
+
 /* A request with room for n_parts, each MPI_REQUEST_NULL, none posted (n_parts counts those that are); NULL with a text
  * when memory is out. */
 wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES]);

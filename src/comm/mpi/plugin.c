@@ -98,6 +98,7 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
     process->most_tag = told ? *most_tag : 32767; /* the least that the standard allows */
     process->rank = mpi.world.rank;
     process->size = mpi.world.size;
+    process->first_core = mpi_first_core();
     process->funneled = level == MPI_THREAD_FUNNELED;
     process->world = &mpi.world;
     return 0;

@@ -4,7 +4,10 @@
  * The plug-in sees nothing else of Tessera: plain C types, return values 0 (well) and -1 (with a text in `error`), no
  * exit, no abort, no output. All calls of a process come one at a time (the core holds a lock); when the MPI offers no
  * more than MPI_THREAD_FUNNELED, from the thread that opened it. Nothing here waits, but for open, close and
- * make_group. Messages between two ranks of a group with one tag arrive in the order in which they were sent. */
+ * make_group. Messages between two ranks of a group with one tag arrive in the order in which they were sent; all
+ * members of a group start its collectives in one order.
+ *
+ * TESSERA_MPI_PART_BYTES, for tests of the plug-in: messages are cut into parts of so many bytes instead of 1 GiB. */
 #ifndef TESS_COMM_WIRE_WIRE_H
 #define TESS_COMM_WIRE_WIRE_H
 
@@ -34,19 +37,24 @@ typedef enum wire_op { WIRE_SUM, WIRE_MAX, WIRE_MIN } wire_op;
 
 typedef struct wire_table {
     uint32_t version; /* WIRE_VERSION */
-    /* MPI_Init_thread. Fails (with what to change) when the MPI offers less than MPI_THREAD_FUNNELED. */
+    /* MPI_Init_thread. Fails (with what to change) when the MPI offers less than MPI_THREAD_FUNNELED. When MPI itself
+     * cannot start it ends the process: no error handler can be set before. An MPI that the program has initialised is
+     * used as it is, and left to the program. */
     int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
     /* `orderly`: all ranks come here (MPI_Finalize, collective). Else nothing of MPI is touched any more: a peer is
      * lost and finalizing could wait for it for ever. */
     void (*close)(bool orderly);
 
-    /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`. */
+    /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`, and make the
+     * groups that they share in one order. */
     int (*make_group)(const int *ranks, int n, int tag, wire_group **group, char error[WIRE_ERROR_BYTES]);
-    void (*free_group)(wire_group **group); /* local; messages under way are given up */
+    /* Local. What is under way goes on, to be tested or cancelled as before: MPI keeps the communicator until close
+     * (MPICH has about 2000). */
+    void (*free_group)(wire_group **group);
 
-    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes. A message of one part (up to 1 GiB)
-     * may be shorter than what the receiver has room for; else both name the same size. The buffer is the wire's until
-     * `test` says done. */
+    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes. A receiver with room for less
+     * than one part (1 GiB) takes any shorter message as well; else both name the same size, and another one is an
+     * error that tells both. The buffer is the wire's until `test` says done. */
     int (*send)(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
                 char error[WIRE_ERROR_BYTES]);
     int (*recv)(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
@@ -54,16 +62,17 @@ typedef struct wire_table {
     /* Collective over the group; each gives `bytes` bytes and gets them all, in the group's order. */
     int (*all_gather)(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
                       char error[WIRE_ERROR_BYTES]);
-    /* in == out is allowed; `n` elements. */
+    /* `n` elements; in == out is allowed, on all members or none. */
     int (*all_reduce)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                       wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* out: n elements; in: n for each rank of the group. */
+    /* out: n elements; in: n for each rank of the group. They do not overlap. */
     int (*reduce_scatter)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                           wire_request **request, char error[WIRE_ERROR_BYTES]);
     /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Moves on everything
      * that is under way in this process. */
     int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* Gives a message up: cancelled where it can be, and never waited for. NULL is fine. */
+    /* Gives a message up: cancelled where it can be, and never waited for. NULL is fine. MPI can call back only
+     * receives that have not begun: the buffer stays the wire's until the process ends, and the tag is used no more. */
     void (*cancel)(wire_request **request);
 } wire_table;
 
