@@ -6,23 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "comm/job/job.h"
-
-static const double kill_after_s = 2; /* from SIGTERM to SIGKILL */
+#include "comm/child.h"
+#include "comm/ending.h"
 
 typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
     pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
     double grace_s;
-    sigset_t old_mask;
-    struct sigaction old_child;
+    tess_child_signals signals;
     int stop_signal; /* SIGINT or SIGTERM once it came */
     int stop_code;   /* with which ranks ended after it */
     bool killed;     /* SIGKILL was sent to all */
@@ -53,11 +50,7 @@ static void set_number(const char *name, int number)
 
 static void run_rank(const launcher *l, int rank, pid_t parent, const payload *what)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks never outlive the launcher */
-    if (getppid() != parent)
-        _exit(1);
-    sigaction(SIGCHLD, &l->old_child, NULL);
-    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+    tess_child_begin(&l->signals, parent);
     set_number("TESSERA_RANK", rank);
     set_number("TESSERA_WORLD", l->n_ranks);
     set_number("TESSERA_SHM_FD", l->job.fd);
@@ -67,83 +60,43 @@ static void run_rank(const launcher *l, int rank, pid_t parent, const payload *w
         exit(what->fn(what->context));
     }
     tess_os_inherit(l->job.fd);
-    execvp(what->argv[0], what->argv);
-    int reason = errno;
-    (void)!write(what->report_fd, &reason, sizeof(reason));
-    _exit(127);
+    tess_child_exec(what->argv, what->report_fd);
 }
 
 /* ---- What became of a rank
  * ------------------------------------------------------------------------------------------------- */
-static void set_root_cause(launcher *l, int rank, int exit_code)
-{
-    char end[640];
-    const tess_job_row *row = &l->job.rows[rank];
-    l->result->failed_rank = rank;
-    l->result->exit_code = exit_code;
-    snprintf(l->result->report, sizeof(l->result->report), "%s%s%.*s",
-             tess_board_describe_end(&l->job, rank, end, sizeof(end)), row->error[0] != '\0' ? ": " : "",
-             JOB_ERROR_BYTES, row->error);
-}
-
-/* A rank may have failed because of another that ended or left: follow the blame to where it begins. */
-static int find_cause(const launcher *l, int rank)
-{
-    for (int n = 0; n < l->n_ranks; n++) {
-        int blamed = atomic_load(&l->job.rows[rank].blames) - 1;
-        if (blamed < 0 || blamed >= l->n_ranks)
-            return rank;
-        uint32_t state = atomic_load(&l->job.rows[blamed].state);
-        if (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED)
-            return rank;
-        rank = blamed;
-    }
-    return rank;
-}
-
 /* A suspect that has left the job but still runs may yet say with its exit code what was wrong. */
 static void judge(launcher *l)
 {
     if (l->suspect < 0)
         return;
-    l->suspect = find_cause(l, l->suspect);
+    l->suspect = tess_ending_cause(&l->job, l->suspect);
     if (l->pids[l->suspect] != 0)
         return;
     const tess_job_row *row = &l->job.rows[l->suspect];
     bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->terminated && !l->killed;
-    set_root_cause(l, l->suspect, by_itself ? atomic_load(&row->exit_code) : l->failed_code);
+    l->result->failed_rank = l->suspect;
+    l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failed_code;
+    tess_ending_tell(&l->job, l->suspect, l->result->report, sizeof(l->result->report));
     l->suspect = -1;
 }
 
 static void note_end(launcher *l, int rank, int state)
 {
-    tess_job_row *row = &l->job.rows[rank];
     l->pids[rank] = 0;
     l->n_running--;
-    int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
-    int code = signal != 0 ? 128 + signal : WEXITSTATUS(state);
+    int code = tess_ending_code(state);
     if (rank == 0)
         l->result->rank0_code = code;
     /* Ranks of ours end with 130 whichever signal asked them to. */
     bool stopped = l->stop_signal != 0 && (code == 128 + l->stop_signal || code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;
-    if (code == 0 || stopped) {
-        if (atomic_load(&row->state) != JOB_RANK_LEFT)
-            atomic_store(&row->state, JOB_RANK_GONE);
-    } else {
-        atomic_store(&row->signal, signal);
-        atomic_store(&row->exit_code, code);
-        atomic_store(&row->state, JOB_RANK_LOST);
-        int32_t nobody = -1;
-        atomic_compare_exchange_strong(&l->job.header->first_lost, &nobody, find_cause(l, rank));
-        if (l->failed_s == 0 && !l->killed) {
-            l->failed_s = tess_os_now_s();
-            l->failed_code = code;
-            l->suspect = rank;
-        }
+    if (tess_ending_note(&l->job, rank, state, stopped) && l->failed_s == 0 && !l->killed) {
+        l->failed_s = tess_os_now_s();
+        l->failed_code = code;
+        l->suspect = rank;
     }
-    tess_job_wake_all(&l->job);
     judge(l);
 }
 
@@ -178,23 +131,11 @@ static void take_signal(launcher *l, int signal)
     }
 }
 
-static sigset_t watched_signals(void)
-{
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
-    return signals;
-}
-
 /* True when one came. */
 static bool wait_for_signal(launcher *l, long timeout_ns)
 {
-    sigset_t signals = watched_signals();
     struct timespec pause = {.tv_nsec = timeout_ns};
-    int signal = sigtimedwait(&signals, NULL, &pause);
+    int signal = sigtimedwait(&l->signals.watched, NULL, &pause);
     if (signal > 0)
         take_signal(l, signal);
     return signal > 0;
@@ -223,8 +164,8 @@ static void report_timeout(launcher *l, double timeout_s)
         char state[256];
         if (l->pids[r] == 0)
             continue;
-        written = snprintf(text + at, size - at, "; rank %d %s", r,
-                           tess_board_describe(&l->job.rows[r], state, sizeof(state)));
+        written =
+            snprintf(text + at, size - at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
         at += (size_t)written < size - at ? (size_t)written : size - at - 1;
     }
     l->result->exit_code = 124; /* as timeout(1) has it */
@@ -237,7 +178,7 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
         if (!l->terminated && now_s - l->failed_s >= l->grace_s) {
             l->terminated = true;
             signal_all(l, SIGTERM, false);
-        } else if (l->terminated && now_s - l->failed_s >= l->grace_s + kill_after_s) {
+        } else if (l->terminated && now_s - l->failed_s >= l->grace_s + TESS_KILL_AFTER_S) {
             kill_all(l);
         }
     }
@@ -263,21 +204,6 @@ static void watch(launcher *l, double timeout_s)
 
 /* ---- Start
  * ------------------------------------------------------------------------------------------------------------------ */
-static void block_signals(launcher *l)
-{
-    sigset_t signals = watched_signals();
-    struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigemptyset(&plain.sa_mask);
-    sigaction(SIGCHLD, &plain, &l->old_child); /* if it were ignored there would be nothing to wait for */
-    pthread_sigmask(SIG_BLOCK, &signals, &l->old_mask);
-}
-
-static void restore_signals(const launcher *l)
-{
-    pthread_sigmask(SIG_SETMASK, &l->old_mask, NULL);
-    sigaction(SIGCHLD, &l->old_child, NULL);
-}
-
 static tess_status start_ranks(launcher *l, const payload *what)
 {
     pid_t parent = getpid();
@@ -310,25 +236,17 @@ static tess_status run_job(int n_ranks, payload *what, double grace_s, double ti
         return tess_os_error("pipe", "for the ranks");
     }
     what->report_fd = report[1];
-    block_signals(&l);
+    tess_child_block_signals(&l.signals);
     tess_status status = start_ranks(&l, what);
     if (status == TESS_OK && what->argv != NULL) {
-        /* The pipe closes by itself in a rank whose program was started. */
         close(report[1]);
         report[1] = -1;
-        int reason = 0;
-        ssize_t got;
-        do
-            got = read(report[0], &reason, sizeof(reason));
-        while (got < 0 && errno == EINTR);
-        if (got == (ssize_t)sizeof(reason)) {
+        status = tess_child_started(what->argv[0], report[0]);
+        if (status != TESS_OK)
             kill_all(&l);
-            status = TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", what->argv[0],
-                               strerror(reason));
-        }
     }
     watch(&l, timeout_s);
-    restore_signals(&l);
+    tess_child_restore_signals(&l.signals);
     if (report[0] >= 0)
         close(report[0]);
     if (report[1] >= 0)

@@ -1,6 +1,5 @@
 #include "comm/job/job.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,83 +77,71 @@ void tess_board_error(tess_job_row *row, const char *message, int blames)
         atomic_store(&row->blames, blames + 1);
 }
 
-static size_t clamp(int written, size_t size)
+/* A rank that died while it wrote leaves a torn operation for good: looked at a number of times, then taken as it is.
+ */
+static void load_op(const tess_job_row *row, tess_board_copy *copy)
 {
-    return written < 0 ? 0 : (size_t)written < size ? (size_t)written : size - 1;
-}
-
-/* "in X" while it goes on, "after X" when it is done; "before its first operation". */
-static size_t describe_op(const tess_job_row *row, char *text, size_t size)
-{
-    tess_fingerprint fp;
-    char team[JOB_TEXT_BYTES], what[256];
     uint32_t version;
-    int n_looks = 0; /* a rank that died while it wrote leaves a torn row for good */
+    int n_looks = 0;
     do {
         version = atomic_load_explicit(&row->op_version, memory_order_acquire);
-        load_words(&fp, row->op, sizeof(fp) / 8);
-        load_text(team, row->op_team);
+        load_words(&copy->op, row->op, sizeof(copy->op) / 8);
+        load_text(copy->op_team, row->op_team);
     } while ((version % 2 == 1 || atomic_load_explicit(&row->op_version, memory_order_relaxed) != version) &&
              ++n_looks < 1000);
-    if (fp.kind == TESS_TRACE_NONE)
-        return clamp(snprintf(text, size, "before its first operation"), size);
-    uint32_t state = atomic_load_explicit(&row->op_state, memory_order_relaxed);
-    return clamp(snprintf(text, size, "%s %s", state == TESS_TRACE_COMPLETED ? "after" : "in",
-                          tess_fingerprint_format(&fp, team, what, sizeof(what))),
-                 size);
+    copy->op_state = atomic_load_explicit(&row->op_state, memory_order_relaxed);
 }
 
-static size_t describe_phase(const tess_job_row *row, char *text, size_t size)
+void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
 {
-    char phase[JOB_TEXT_BYTES];
-    load_text(phase, row->phase);
-    if (phase[0] == '\0')
-        return 0;
-    size_t at = clamp(snprintf(text, size, ", in phase '%s'", phase), size);
-    int64_t step = atomic_load_explicit(&row->step, memory_order_relaxed);
-    int64_t detail = atomic_load_explicit(&row->detail, memory_order_relaxed);
-    if (step >= 0)
-        at += clamp(snprintf(text + at, size - at, " of step %lld", (long long)step), size - at);
-    if (detail >= 0)
-        at += clamp(snprintf(text + at, size - at, " (%lld)", (long long)detail), size - at);
-    return at;
+    /* What says that there is an error comes before the error. */
+    copy->state = atomic_load(&row->state);
+    copy->ended = atomic_load(&row->ended);
+    copy->run_state = atomic_load_explicit(&row->run_state, memory_order_relaxed);
+    copy->pid = atomic_load(&row->pid);
+    copy->signal = atomic_load(&row->signal);
+    copy->exit_code = atomic_load(&row->exit_code);
+    copy->blames = atomic_load(&row->blames);
+    copy->broken_team = atomic_load(&row->broken_team);
+    uint64_t seen = atomic_load_explicit(&row->heartbeat_ns, memory_order_relaxed), now = tess_os_now_ns();
+    copy->age_ns = now > seen ? now - seen : 0;
+    copy->step = atomic_load_explicit(&row->step, memory_order_relaxed);
+    copy->detail = atomic_load_explicit(&row->detail, memory_order_relaxed);
+    load_text(copy->phase, row->phase);
+    load_op(row, copy);
+    snprintf(copy->error, sizeof(copy->error), "%.*s", JOB_ERROR_BYTES - 1, row->error);
 }
 
-const char *tess_board_describe(const tess_job_row *row, char *text, size_t size)
+bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
 {
-    if (atomic_load(&row->state) == JOB_RANK_ABSENT) {
-        snprintf(text, size, "has not joined the job");
-        return text;
+    uint64_t now = tess_os_now_ns();
+    bool news = false;
+    store_text(row->phase, copy->phase);
+    atomic_store_explicit(&row->step, copy->step, memory_order_relaxed);
+    atomic_store_explicit(&row->detail, copy->detail, memory_order_relaxed);
+    tess_board_op(row, &copy->op, copy->op_team, (tess_trace_state)copy->op_state);
+    atomic_store_explicit(&row->heartbeat_ns, now > copy->age_ns ? now - copy->age_ns : 0, memory_order_relaxed);
+    atomic_store_explicit(&row->run_state, copy->run_state, memory_order_relaxed);
+    atomic_store(&row->pid, copy->pid);
+    /* A copy may have caught the error half written: the longer one is the whole. */
+    if (strlen(copy->error) > strnlen(row->error, sizeof(row->error))) {
+        snprintf(row->error, sizeof(row->error), "%s", copy->error);
+        news = true;
     }
-    size_t at = clamp(snprintf(text, size, "is "), size);
-    at += describe_op(row, text + at, size - at);
-    at += describe_phase(row, text + at, size - at);
-    uint64_t seen = atomic_load_explicit(&row->heartbeat_ns, memory_order_relaxed);
-    snprintf(text + at, size - at, ", last seen %.1f s ago", (double)(tess_os_now_ns() - seen) * 1e-9);
-    return text;
-}
-
-const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size)
-{
-    const tess_job_row *row = &job->rows[rank];
-    int signal = atomic_load(&row->signal), code = atomic_load(&row->exit_code);
-    uint32_t state = atomic_load(&row->state);
-    size_t at;
-    if (state == JOB_RANK_LOST && signal != 0) {
-        const char *name = sigabbrev_np(signal);
-        at = clamp(
-            snprintf(text, size, "rank %d was killed by signal %d (SIG%s) ", rank, signal, name != NULL ? name : "?"),
-            size);
-    } else if (state == JOB_RANK_LOST) {
-        at = clamp(snprintf(text, size, "rank %d exited with code %d ", rank, code), size);
-    } else if (state == JOB_RANK_GONE) {
-        at = clamp(
-            snprintf(text, size, "rank %d exited with code 0 without leaving the job (tess_runtime_destroy) ", rank),
-            size);
-    } else {
-        at = clamp(snprintf(text, size, "rank %d left the job (tess_runtime_destroy) ", rank), size);
+    atomic_store(&row->blames, copy->blames);
+    if (copy->broken_team != 0 && atomic_exchange(&row->broken_team, copy->broken_team) != copy->broken_team)
+        news = true;
+    /* How it ended, then that it has. */
+    if (copy->state > atomic_load(&row->state)) {
+        atomic_store(&row->signal, copy->signal);
+        atomic_store(&row->exit_code, copy->exit_code);
+        atomic_store(&row->state, copy->state);
+        news = true;
     }
-    at += describe_op(row, text + at, size - at);
-    describe_phase(row, text + at, size - at);
-    return text;
+    if (copy->ended != 0 && atomic_load(&row->ended) == 0) {
+        atomic_store(&row->exit_code, copy->exit_code);
+        atomic_store(&row->ended, 1);
+        news = true;
+    }
+    return news;
 }

@@ -43,11 +43,12 @@ typedef struct tess_job_row {
 
     _Alignas(64) _Atomic uint32_t state; /* tess_rank_state */
     _Atomic int32_t pid;
-    _Atomic int32_t signal, exit_code; /* how it ended: valid once LOST or GONE */
+    _Atomic int32_t signal, exit_code; /* how it ended: valid once it has; both 0 and LOST: with its host */
     _Atomic int32_t blames;            /* 1 + the rank that this one's error names, 0: none */
     _Atomic uint64_t heartbeat_ns;
     int32_t host;                 /* number of its host */
     _Atomic uint32_t run_state;   /* as the agent sees it: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
+    _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
     _Atomic uint64_t broken_team; /* hash of the team that failed here (error says why), 0: none */
     uint64_t config_hash, version_hash;
     uint64_t token, token_address; /* a word of its private memory, and where it is */
@@ -86,6 +87,14 @@ typedef enum tess_agent_state {
     JOB_AGENT_FAILED /* agent_error says why */
 } tess_agent_state;
 
+/* The root cause of a job that failed, as the host's guards know it. */
+typedef enum tess_verdict_state {
+    JOB_VERDICT_NONE,
+    JOB_VERDICT_WRITING,
+    JOB_VERDICT_HERE,     /* a guard of this host tells it */
+    JOB_VERDICT_ELSEWHERE /* one of another host does */
+} tess_verdict_state;
+
 typedef struct tess_job_header {
     char magic[8]; /* "TESSJOB\0" */
     uint32_t version, world;
@@ -95,6 +104,9 @@ typedef struct tess_job_header {
     int32_t launcher_pid;                               /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state;                       /* tess_agent_state */
     char agent_error[JOB_ERROR_BYTES];
+    _Atomic int32_t agent_pid;                  /* the guard that judges for the host, and is its agent */
+    _Atomic uint32_t verdict_state;             /* tess_verdict_state */
+    _Atomic int32_t verdict_rank, verdict_code; /* valid once HERE or ELSEWHERE */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
     _Atomic uint32_t stop;                   /* 1: asked to stop */
@@ -140,9 +152,29 @@ void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *te
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
 /* The rank's error, for the launcher's report. `blames`: job's rank or -1. */
 void tess_board_error(tess_job_row *row, const char *message, int blames);
-/* "in phase 'backward' step 12 (3), in all_gather #6 of team 'world': ..., last seen 0.3 s ago"; returns text. */
-const char *tess_board_describe(const tess_job_row *row, char *text, size_t size);
-/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ..."; returns text. */
+
+/* A row as it was at one moment, without clocks: what an agent sends and what texts are made from. */
+typedef struct tess_board_copy {
+    uint32_t state, ended, run_state, op_state;
+    int32_t pid, signal, exit_code, blames;
+    uint64_t age_ns; /* of its last sign of life */
+    uint64_t broken_team;
+    int64_t step, detail;
+    char phase[JOB_TEXT_BYTES], op_team[JOB_TEXT_BYTES];
+    tess_fingerprint op;
+    char error[JOB_ERROR_BYTES];
+} tess_board_copy;
+
+void tess_board_export(const tess_job_row *row, tess_board_copy *copy);
+/* Makes the row of a rank of another host say the same; one that has left or ended does not come back. True when there
+ * is news to wake somebody for: another state, an error, a broken team. One writer a row. */
+bool tess_board_import(tess_job_row *row, const tess_board_copy *copy);
+
+/* "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago", in a job of
+ * several hosts "on host h2 is ..."; to stand behind "rank 3 "; returns text. */
+const char *tess_board_describe(const tess_job *job, int rank, char *text, size_t size);
+/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ..."; returns
+ * text. */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
 
 /* ---- The heap: one allocator for all ranks, under a lock in the memory itself

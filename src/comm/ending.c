@@ -1,0 +1,60 @@
+#include "comm/ending.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+int tess_ending_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked)
+{
+    tess_job_row *row = &job->rows[rank];
+    int code = tess_ending_code(wait_status);
+    bool failed = code != 0 && !asked;
+    atomic_store(&row->exit_code, code);
+    if (failed)
+        tess_ending_lose(job, rank, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, code);
+    else if (atomic_load(&row->state) != JOB_RANK_LEFT)
+        atomic_store(&row->state, JOB_RANK_GONE);
+    atomic_store(&row->ended, 1);
+    tess_job_wake_all(job);
+    return failed;
+}
+
+void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
+{
+    tess_job_row *row = &job->rows[rank];
+    atomic_store(&row->signal, signal);
+    atomic_store(&row->exit_code, exit_code);
+    atomic_store(&row->state, JOB_RANK_LOST);
+    atomic_store(&row->ended, 1);
+    int32_t nobody = -1;
+    atomic_compare_exchange_strong(&job->header->first_lost, &nobody, tess_ending_cause(job, rank));
+    tess_job_wake_all(job);
+}
+
+int tess_ending_cause(const tess_job *job, int rank)
+{
+    int world = (int)job->header->world;
+    for (int n = 0; n < world; n++) {
+        int blamed = atomic_load(&job->rows[rank].blames) - 1;
+        if (blamed < 0 || blamed >= world)
+            return rank;
+        uint32_t state = atomic_load(&job->rows[blamed].state);
+        if (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED)
+            return rank;
+        rank = blamed;
+    }
+    return rank;
+}
+
+const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size)
+{
+    char end[640];
+    const tess_job_row *row = &job->rows[rank];
+    snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
+             row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
+    return text;
+}

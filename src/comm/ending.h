@@ -1,0 +1,25 @@
+/* How a rank ended, on the board, and where the failure of a job began. For the launcher and the guard. */
+#ifndef TESS_COMM_ENDING_H
+#define TESS_COMM_ENDING_H
+
+#include "comm/job/job.h"
+
+/* From SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
+#define TESS_KILL_AFTER_S 2.0
+
+/* The exit code that a shell would show for what waitpid gave: 128 + signal, or the code. */
+int tess_ending_code(int wait_status);
+
+/* Writes on the board that the process of `rank` has ended and wakes all. `asked`: with this code because it was asked
+ * to; no failure, nor is code 0. True when it is a failure: the rank is LOST. */
+bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked);
+/* The same for a rank of which only this is known. */
+void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);
+
+/* A rank may have failed because of another that ended or left: follows the blame to where it begins. */
+int tess_ending_cause(const tess_job *job, int rank);
+
+/* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
+const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size);
+
+#endif
