@@ -90,7 +90,7 @@ tess_status tess_trainer_save(tess_trainer *t)
     tess_mem_free(t->mem, tensors);
     TESS_TRY(status);
     if (t->rank == 0)
-        TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k));
+        TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
                       tess_os_now_s() - begin);
     return TESS_OK;

@@ -3,71 +3,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "base/core/rng.h"
 #include "base/os/os.h"
 #include "ckpt/store/store.h"
 #include "files.h"
 #include "ranks.h"
-
-/* A model with awkward sizes: fewer rows than ranks, rows that no world size divides, none at all, a scalar. */
-static const struct {
-    const char *name;
-    tess_shape shape;
-} params[] = {
-    {"embed.weight", {2, {13, 5}}}, {"layers.0.norm", {1, {7}}},    {"layers.0.w", {2, {3, 8}}},
-    {"layers.0.none", {2, {0, 4}}}, {"layers.0.t", {3, {5, 2, 3}}}, {"temperature", {0, {0}}},
-};
-enum { PARAMS = sizeof(params) / sizeof(params[0]), N = 3 * PARAMS, LARGEST = 65 };
-
-typedef struct state {
-    tess_ckpt_tensor tensors[N];
-    float data[N][LARGEST];
-} state;
-
-static float value_at(int tensor, int64_t i, int64_t step)
-{
-    return tess_rng_uniform((uint64_t)step, TESS_RNG_TEST, (uint64_t)tensor, (uint64_t)i) - 0.5f;
-}
-
-/* The shards of `rank` of `world`, by torch.chunk's rows; whole: every rank holds all rows but owns its chunk (as DDP
- * does). */
-static void make_state(state *s, int world, int rank, bool whole, int64_t step)
-{
-    for (int i = 0; i < N; i++) {
-        tess_ckpt_tensor *t = &s->tensors[i];
-        *t = (tess_ckpt_tensor){
-            .name = params[i / 3].name, .kind = (tess_ckpt_kind)(i % 3), .shape = params[i / 3].shape};
-        int64_t rows = tess_shape_rows(&t->shape), row = tess_shape_row_count(&t->shape);
-        tess_shard_rows(rows, world, rank, &t->primary_begin, &t->primary_rows);
-        t->row_begin = whole ? 0 : t->primary_begin;
-        t->n_rows = whole ? rows : t->primary_rows;
-        t->data = s->data[i];
-        for (int64_t k = 0; k < LARGEST; k++)
-            t->data[k] = k < t->n_rows * row ? value_at(i, t->row_begin * row + k, step) : -77;
-    }
-}
-
-static void expect_state(const state *got, int world, int rank, bool whole, int64_t step)
-{
-    static state want;
-    make_state(&want, world, rank, whole, step);
-    for (int i = 0; i < N; i++)
-        EXPECT_SAME(got->data[i], want.data[i], LARGEST);
-}
-
-static void blank(state *s)
-{
-    for (int i = 0; i < N; i++) {
-        int64_t n = s->tensors[i].n_rows * tess_shape_row_count(&s->tensors[i].shape);
-        for (int64_t k = 0; k < n; k++)
-            s->data[i][k] = 1e9f;
-    }
-}
-
-static json_t *some_meta(void)
-{
-    return json_pack("{s:I, s:s, s:{s:i}}", "seed", (json_int_t)42, "config", "a: 1\n", "data", "cursor", 7);
-}
+#include "state.h"
 
 static void save_alone(const char *dir, int64_t step)
 {
@@ -142,7 +82,7 @@ static void the_newest_complete_one_is_found(void)
     EXPECT_FAILS(load_alone(dir, 100), TESS_E_FORMAT, "has 5 bytes");
     put_file(path_in(dir, "step-00000009/meta.json"), "{\"format\":1,\"step\":8,\"files\":{}}", 32);
     EXPECT_FAILS(tess_ckpt_latest(dir, &step), TESS_E_NOT_FOUND, NULL);
-    put_file(path_in(dir, "step-00000009/meta.json"), "{\"format\":2,\"step\":9}", 21);
+    put_file(path_in(dir, "step-00000009/meta.json"), "{\"format\":3,\"step\":9}", 21);
     EXPECT_FAILS(tess_ckpt_latest(dir, &step), TESS_E_UNSUPPORTED, "newer than this version");
     put_file(path_in(dir, "step-00000009/meta.json"), "{", 1);
     EXPECT_FAILS(load_alone(dir, 9), TESS_E_FORMAT, "meta.json");
@@ -165,7 +105,7 @@ static void a_killed_save_is_never_seen(void)
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
     EXPECT_OK(tess_os_make_dir(leftover));
     put_file(path_in(leftover, "model.safetensors.tmp"), "x", 1);
-    EXPECT_OK(tess_ckpt_prune(dir, 0));
+    EXPECT_OK(tess_ckpt_prune(dir, 0, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
 }
 
@@ -191,14 +131,18 @@ static void pruning_keeps_the_newest(void)
         save_alone(dir, step);
     put_file(path_in(dir, "step-00000050/model.safetensors"), "short",
              5); /* the newest is damaged: it does not count */
-    EXPECT_OK(tess_ckpt_prune(dir, 0));
-    EXPECT_OK(tess_ckpt_prune(dir, 3));
+    EXPECT_OK(tess_ckpt_prune(dir, 0, INT64_MAX));
+    EXPECT_OK(tess_ckpt_prune(dir, 3, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000020 step-00000030 step-00000040 step-00000050");
-    EXPECT_OK(tess_ckpt_prune(dir, 1));
+    EXPECT_OK(tess_ckpt_prune(dir, 1, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000040 step-00000050");
     EXPECT_OK(load_alone(dir, 40));
-    EXPECT_FAILS(tess_ckpt_prune(dir, -1), TESS_E_INVALID, "-1");
-    EXPECT_FAILS(tess_ckpt_prune(path_in(dir, "none"), 1), TESS_E_NOT_FOUND, "none");
+    save_alone(dir, 60); /* of a run that had come further */
+    save_alone(dir, 30);
+    EXPECT_OK(tess_ckpt_prune(dir, 1, 30));
+    EXPECT_TEXT(names_in(dir), "step-00000030 step-00000040 step-00000050 step-00000060");
+    EXPECT_FAILS(tess_ckpt_prune(dir, -1, INT64_MAX), TESS_E_INVALID, "-1");
+    EXPECT_FAILS(tess_ckpt_prune(path_in(dir, "none"), 1, INT64_MAX), TESS_E_NOT_FOUND, "none");
 }
 
 static void damage_is_found_by_checksum(void)

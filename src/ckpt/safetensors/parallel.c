@@ -18,6 +18,8 @@ struct tess_st_writer {
     tess_st_plan *plan;
     tess_st_tensor *tensors; /* with their own copies of the names */
     char *names;
+    bool first, sparse; /* this rank makes and shows the files; they have holes, as others of their layout elsewhere */
+    uint64_t bytes;     /* to be written by all ranks */
     bool made_folder;
     int file, fd;    /* the file being written, -1: none */
     int64_t written; /* bytes by this rank */
@@ -99,15 +101,20 @@ failed:
     return status;
 }
 
-/* A file of `size` bytes under its temporary name, beginning with `text`. */
+/* A file of `size` bytes under its temporary name, beginning with `text`. One with holes gets its size from its last
+ * byte instead of reserving all of them. */
 static tess_status create_file(const tess_st_writer *w, const char *name, const tess_buffer *text, size_t size)
 {
     char path[PATH_SIZE];
     int fd;
     TESS_TRY(path_of(w, name, ".tmp", path));
-    TESS_TRY(tess_os_create(path, size));
+    TESS_TRY(tess_os_create(path, w->sparse ? 0 : size));
     TESS_TRY(tess_os_open(path, &fd));
-    tess_status status = tess_os_write_at(fd, 0, text->data, text->size, path);
+    tess_status status = TESS_OK;
+    if (w->sparse)
+        status = tess_os_write_at(fd, size - 1, "", 1, path);
+    if (status == TESS_OK)
+        status = tess_os_write_at(fd, 0, text->data, text->size, path);
     tess_os_close(&fd);
     return status;
 }
@@ -162,13 +169,9 @@ static uint64_t hash_tensors(const tess_st_writer *w)
     return tess_hash_bytes(&w->plan->n_files, sizeof(w->plan->n_files), hash);
 }
 
-tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
-                                const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                tess_st_writer **writer)
+/* `w` (NULL: the creation of it failed here) is what all ranks are about to write. */
+static tess_status begin(tess_team *team, tess_st_writer *w, tess_status status, tess_st_writer **writer)
 {
-    bool first = tess_ckpt_rank(team) == 0;
-    tess_st_writer *w;
-    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, &w);
     status = tess_ckpt_agree(team, status);
     *writer = NULL;
     if (w == NULL)
@@ -176,14 +179,41 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
     if (status == TESS_OK)
         status = tess_ckpt_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
     if (status == TESS_OK) {
-        status = tess_ckpt_agree(team, first ? create_files(w) : TESS_OK);
-        if (status != TESS_OK && first)
+        status = tess_ckpt_agree(team, w->first ? create_files(w) : TESS_OK);
+        if (status != TESS_OK && w->first)
             remove_files(w);
     }
     if (status != TESS_OK)
         destroy(&w);
     *writer = w;
     return status;
+}
+
+tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+                                const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
+                                tess_st_writer **writer)
+{
+    tess_st_writer *w;
+    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, &w);
+    if (w != NULL) {
+        w->first = tess_ckpt_rank(team) == 0;
+        w->bytes = w->plan->bytes;
+    }
+    return begin(team, w, status, writer);
+}
+
+tess_status tess_st_write_begin_part(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+                                     const tess_st_tensor *tensors, int n_tensors, const tess_st_part *part,
+                                     tess_st_writer **writer)
+{
+    tess_st_writer *w;
+    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, SIZE_MAX, &w);
+    if (w != NULL) {
+        w->first = part->first;
+        w->sparse = true;
+        w->bytes = part->bytes;
+    }
+    return begin(team, w, status, writer);
 }
 
 const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer)
@@ -241,9 +271,9 @@ static tess_status check_all_written(tess_st_writer *w)
     int64_t total = w->written;
     if (tess_ckpt_world(w->team) > 1)
         TESS_TRY(tess_all_reduce(w->team, &w->written, &total, 1, TESS_I64, TESS_SUM, NULL));
-    TESS_CHECK((uint64_t)total == w->plan->bytes, TESS_E_INVALID,
+    TESS_CHECK((uint64_t)total == w->bytes, TESS_E_INVALID,
                "%s: %lld of %llu bytes were written: some rows were left out, or came from two ranks", w->folder,
-               (long long)total, (unsigned long long)w->plan->bytes);
+               (long long)total, (unsigned long long)w->bytes);
     return TESS_OK;
 }
 
@@ -313,7 +343,7 @@ static tess_status show_files(tess_st_writer *w)
 tess_status tess_st_write_finish(tess_st_writer **writer, tess_status status)
 {
     tess_st_writer *w = *writer;
-    bool first = tess_ckpt_rank(w->team) == 0;
+    bool first = w->first;
     if (status == TESS_OK)
         status = close_current(w);
     status = tess_ckpt_agree(w->team, status);

@@ -107,6 +107,18 @@ typedef struct tess_st_writer tess_st_writer;
 tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
                                 tess_st_writer **writer);
+
+/* The same into folders that are not shared: each holds the rows that its ranks write and holes elsewhere, in one file
+ * of the full layout. */
+typedef struct tess_st_part {
+    bool first;     /* this rank makes and shows the file of its folder */
+    uint64_t bytes; /* that all ranks write together, over all folders */
+} tess_st_part;
+
+/* As tess_st_write_begin, with one answer for the ranks of all folders. */
+tess_status tess_st_write_begin_part(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+                                     const tess_st_tensor *tensors, int n_tensors, const tess_st_part *part,
+                                     tess_st_writer **writer);
 const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer);
 /* Not collective. Rows in the tensor's dtype; cheapest in the order of the plan's files. */
 tess_status tess_st_write_rows(tess_st_writer *writer, int tensor, int64_t row_begin, int64_t n_rows, const void *rows);

@@ -13,11 +13,15 @@ enum { NAME_SIZE = 1024 };
 
 typedef struct save {
     tess_mem *mem;
-    tess_team *team;
+    tess_team *team;              /* all ranks */
+    const tess_ckpt_hosts *hosts; /* each keeps a folder of its own; NULL: one folder for all */
+    bool first;                   /* this rank makes and shows the folder */
     const char *dir;
     int64_t step;
-    const tess_ckpt_tensor *tensors;
+    const tess_ckpt_tensor *tensors; /* primary rows: those to write */
     int n;
+    tess_ckpt_tensor *own; /* of a host's part: `tensors` with the rows that it gets */
+    json_t *part;          /* of a host's part: what its meta file says of it */
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
     tess_st_tensor *described;
     char (*names)[NAME_SIZE];
@@ -31,6 +35,7 @@ static tess_status allocate(save *s)
     tess_mem *mem = s->mem;
 #define ARRAY(field) \
     tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
+    TESS_TRY(ARRAY(own));
     TESS_TRY(ARRAY(described));
     TESS_TRY(ARRAY(names));
     TESS_TRY(ARRAY(members));
@@ -42,6 +47,8 @@ static tess_status allocate(save *s)
 
 static void release(save *s)
 {
+    json_decref(s->part);
+    tess_mem_free(s->mem, s->own);
     tess_mem_free(s->mem, s->described);
     tess_mem_free(s->mem, s->names);
     tess_mem_free(s->mem, s->members);
@@ -79,6 +86,28 @@ static tess_status write_own_rows(save *s, tess_st_writer *writer, int n_members
     return TESS_OK;
 }
 
+/* How many bytes all ranks are about to write of the file's members. */
+static tess_status count_bytes(const save *s, int n_members, uint64_t *bytes)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n_members; i++) {
+        const tess_ckpt_tensor *t = &s->tensors[s->members[i]];
+        sum += t->primary_rows * (int64_t)tess_ckpt_row_bytes(t);
+    }
+    TESS_TRY(tess_all_reduce(s->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
+    *bytes = (uint64_t)sum;
+    return TESS_OK;
+}
+
+static tess_status begin_file(save *s, const char *stem, int n_members, tess_st_writer **writer)
+{
+    tess_st_part part = {.first = s->first};
+    if (s->hosts == NULL)
+        return tess_st_write_begin(s->mem, s->team, s->temporary, stem, s->described, n_members, SIZE_MAX, writer);
+    TESS_TRY(count_bytes(s, n_members, &part.bytes));
+    return tess_st_write_begin_part(s->mem, s->team, s->temporary, stem, s->described, n_members, &part, writer);
+}
+
 /* One file of the checkpoint: the tensors whose kind goes there. */
 static tess_status write_file(save *s, const char *stem)
 {
@@ -93,7 +122,7 @@ static tess_status write_file(save *s, const char *stem)
         TESS_TRY(tess_st_describe(&entry, &s->described[n]));
         s->members[n++] = i;
     }
-    TESS_TRY(tess_st_write_begin(s->mem, s->team, s->temporary, stem, s->described, n, SIZE_MAX, &writer));
+    TESS_TRY(begin_file(s, stem, n, &writer));
     return tess_st_write_finish(&writer, write_own_rows(s, writer, n));
 }
 
@@ -126,10 +155,11 @@ static tess_status write_meta(const save *s, const json_t *user)
     tess_status status = note_file(s, files, "model.safetensors");
     if (status == TESS_OK)
         status = note_file(s, files, "optimizer.safetensors");
-    json_t *meta = json_pack("{s:i, s:I, s:i, s:o, s:s, s:o, s:O?}", "format", TESS_CKPT_FORMAT, "step",
+    int format = s->part != NULL ? TESS_CKPT_FORMAT : TESS_CKPT_FORMAT_WHOLE;
+    json_t *meta = json_pack("{s:i, s:I, s:i, s:o, s:s, s:o, s:O*, s:O?}", "format", format, "step",
                              (json_int_t)s->step, "world_size", tess_ckpt_world(s->team), "files", files, "checksum",
-                             "sum over rows of XXH3-64(row, seed = row number)", "tensors", checksum_table(s), "user",
-                             (json_t *)user);
+                             "sum over rows of XXH3-64(row, seed = row number)", "tensors", checksum_table(s), "part",
+                             s->part, "user", (json_t *)user);
     char *text = meta == NULL ? NULL : json_dumps(meta, JSON_INDENT(1));
     if (status == TESS_OK && text == NULL)
         status = TESS_FAIL(TESS_E_NOMEM, "%s: meta.json", s->temporary);
@@ -160,19 +190,18 @@ static tess_status show(const save *s)
 static tess_status sum_checksums(save *s)
 {
     tess_ckpt_local_checksums(s->tensors, s->n, s->checksums, s->rows);
-    return tess_ckpt_sum(s->mem, s->team, s->checksums, s->n);
+    return tess_ckpt_sum(s->mem, s->hosts != NULL ? s->hosts->mine : s->team, s->checksums, s->n);
 }
 
-static tess_status run(save *s, const json_t *meta, bool first)
+/* No folder is shown before all are whole. */
+static tess_status run(save *s, const json_t *meta)
 {
-    TESS_TRY(tess_ckpt_agree(s->team, first ? make_temporary(s) : TESS_OK));
+    TESS_TRY(tess_ckpt_agree(s->team, s->first ? make_temporary(s) : TESS_OK));
     TESS_TRY(write_file(s, "model"));
     TESS_TRY(write_file(s, "optimizer"));
     TESS_TRY(sum_checksums(s));
-    tess_status status = first ? write_meta(s, meta) : TESS_OK;
-    if (first && status == TESS_OK)
-        status = show(s);
-    return tess_ckpt_agree(s->team, status);
+    TESS_TRY(tess_ckpt_agree(s->team, s->first ? write_meta(s, meta) : TESS_OK));
+    return tess_ckpt_agree(s->team, s->first ? show(s) : TESS_OK);
 }
 
 static tess_status prepare(save *s)
@@ -183,19 +212,47 @@ static tess_status prepare(save *s)
     return allocate(s);
 }
 
+/* The host's share of the rows takes the place of the job's. */
+static tess_status take_share(save *s)
+{
+    if (s->hosts == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_ckpt_share(s->mem, s->hosts, s->tensors, s->n, s->own, &s->part));
+    s->tensors = s->own;
+    return TESS_OK;
+}
+
+static tess_status save_all(save *s, const json_t *meta)
+{
+    tess_status status = tess_ckpt_agree(s->team, prepare(s));
+    if (status == TESS_OK)
+        status = tess_ckpt_agree_same(s->team, fingerprint(s), "names, kinds or shapes");
+    if (status == TESS_OK)
+        status = tess_ckpt_agree(s->team, take_share(s));
+    if (status == TESS_OK) {
+        status = run(s, meta);
+        if (status != TESS_OK && s->first)
+            tess_os_remove_tree(s->temporary);
+    }
+    release(s);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, s->step);
+}
+
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors)
 {
     save s = {.mem = mem, .team = team, .dir = dir, .step = step, .tensors = tensors, .n = n_tensors};
-    bool first = tess_ckpt_rank(team) == 0;
-    tess_status status = tess_ckpt_agree(team, prepare(&s));
-    if (status == TESS_OK)
-        status = tess_ckpt_agree_same(team, fingerprint(&s), "names, kinds or shapes");
-    if (status == TESS_OK) {
-        status = run(&s, meta, first);
-        if (status != TESS_OK && first)
-            tess_os_remove_tree(s.temporary);
-    }
-    release(&s);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, step);
+    s.first = tess_ckpt_rank(team) == 0;
+    return save_all(&s, meta);
+}
+
+tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
+                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors)
+{
+    if (hosts->n == 1)
+        return tess_ckpt_save(mem, hosts->all, dir, step, meta, tensors, n_tensors);
+    save s = {.mem = mem, .hosts = hosts, .dir = dir, .step = step, .tensors = tensors, .n = n_tensors};
+    s.team = hosts->all;
+    s.first = tess_ckpt_hosts_is_first(hosts);
+    return save_all(&s, meta);
 }

@@ -127,13 +127,15 @@ static tess_status list_steps(const char *dir, step_list *list)
     return status;
 }
 
-tess_status tess_ckpt_latest(const char *dir, int64_t *step)
+tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, int64_t *step)
 {
     step_list list;
     TESS_TRY(list_steps(dir, &list));
     tess_status status = TESS_E_NOT_FOUND;
     for (size_t i = 0; i < list.n; i++) {
         json_t *meta;
+        if (list.steps[i] > limit)
+            continue;
         status = tess_ckpt_open_meta(dir, list.steps[i], &meta);
         json_decref(meta);
         *step = list.steps[i];
@@ -146,6 +148,11 @@ tess_status tess_ckpt_latest(const char *dir, int64_t *step)
     if (status == TESS_E_NOT_FOUND)
         return TESS_FAIL(status, "%s: no complete checkpoint there", dir);
     return status;
+}
+
+tess_status tess_ckpt_latest(const char *dir, int64_t *step)
+{
+    return tess_ckpt_latest_until(dir, INT64_MAX, step);
 }
 
 /* ---- Pruning
@@ -171,7 +178,7 @@ static tess_status remove_step(const char *dir, int64_t step)
     return tess_os_remove_tree(aside);
 }
 
-tess_status tess_ckpt_prune(const char *dir, int keep_latest_k)
+tess_status tess_ckpt_prune(const char *dir, int keep_latest_k, int64_t newest)
 {
     step_list list;
     int kept = 0;
@@ -180,8 +187,8 @@ tess_status tess_ckpt_prune(const char *dir, int keep_latest_k)
     tess_status status = TESS_OK;
     for (size_t i = 0; i < list.n && keep_latest_k > 0 && status == TESS_OK; i++) {
         json_t *meta;
-        if (tess_ckpt_open_meta(dir, list.steps[i], &meta) != TESS_OK)
-            continue; /* not ours to judge: damaged, or of a newer version */
+        if (list.steps[i] > newest || tess_ckpt_open_meta(dir, list.steps[i], &meta) != TESS_OK)
+            continue; /* not ours to judge: of another run, damaged, or of a newer version */
         json_decref(meta);
         if (kept++ >= keep_latest_k)
             status = remove_step(dir, list.steps[i]);

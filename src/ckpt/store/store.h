@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "tessera/comm.h"
+#include "ckpt/hosts.h"
 
 typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ } tess_ckpt_kind;
 
@@ -45,8 +45,25 @@ tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int6
  */
 tess_status tess_ckpt_latest(const char *dir, int64_t *step);
 
-/* Keeps the newest `keep_latest_k` complete checkpoints (0: all), removes the older ones and what killed saves left
- * behind. For one rank, while no save is running. */
-tess_status tess_ckpt_prune(const char *dir, int keep_latest_k);
+/* Of the complete checkpoints up to step `newest`, keeps the newest `keep_latest_k` (0: all) and removes the older
+ * ones; and what killed saves left behind. For one rank, while no save is running. */
+tess_status tess_ckpt_prune(const char *dir, int keep_latest_k, int64_t newest);
+
+/* ---- Host-local folders: `dir` is another folder on every host
+ * ------------------------------------------------------- * A host's folder holds the rows of its ranks, in sparse
+ * files of the same layout; its meta file says which ("part"), and its checksums are of those rows. It is complete when
+ * those of all hosts are. Collective over hosts->all, one answer for all. */
+tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
+                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors);
+
+/* TESS_E_INVALID: a rank needs rows that its host's folder does not hold, as the hosts or their ranks are not those of
+ * the save: the message names the tensor, a row, and the host that has it. A folder that holds everything serves any
+ * ranks. */
+tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
+                                 const tess_ckpt_tensor *tensors, int n_tensors, json_t **meta);
+
+/* The highest step that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has one;
+ * TESS_E_MISMATCH: one host has and another has not, or none that is the same. */
+tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t *step, int64_t *newest);
 
 #endif

@@ -1,0 +1,212 @@
+/* Checkpoints of which every host keeps a part. Hosts are played by ranks with folders of their own. */
+#include <sys/stat.h>
+
+#include "base/os/os.h"
+#include "files.h"
+#include "ranks.h"
+#include "state.h"
+
+static tess_ckpt_hosts *hosts;
+static state now;
+
+/* `per_host` ranks on every host, the last takes what is left. Returns the folder of this rank's host. */
+static const char *join_hosts(int per_host)
+{
+    static char folder[512];
+    char name[16];
+    tess_team *team = join_job();
+    int host = tess_team_rank(team) / per_host;
+    snprintf(name, sizeof(name), "h%d", host + 1);
+    EXPECT_OK(tess_ckpt_hosts_create(test_mem(), team, host, name, &hosts));
+    snprintf(folder, sizeof(folder), "%s", path_in(common_folder(team), name));
+    return folder;
+}
+
+static void leave_hosts(void)
+{
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    tess_ckpt_hosts_destroy(&hosts);
+    leave_job();
+}
+
+static int rank_of(void)
+{
+    return tess_team_rank(hosts->all);
+}
+
+static int world_of(void)
+{
+    return tess_team_size(hosts->all);
+}
+
+static void save(const char *dir, int64_t step, bool whole)
+{
+    json_t *meta = some_meta();
+    make_state(&now, world_of(), rank_of(), whole, step);
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, step, meta, now.tensors, N));
+    json_decref(meta);
+}
+
+static tess_status load(const char *dir, int64_t step, bool whole)
+{
+    json_t *want = some_meta(), *meta = NULL;
+    make_state(&now, world_of(), rank_of(), whole, step);
+    blank(&now);
+    tess_status status = tess_ckpt_load_local(test_mem(), hosts, dir, step, now.tensors, N, &meta);
+    if (status == TESS_OK) {
+        expect_state(&now, world_of(), rank_of(), whole, step);
+        EXPECT(json_equal(want, meta));
+    }
+    json_decref(meta);
+    json_decref(want);
+    return status;
+}
+
+static void every_host_keeps_its_rows_and_goes_on(void)
+{
+    int64_t step = -1, newest = -1;
+    const char *dir = join_hosts(2);
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_NOT_FOUND, "on any host");
+    for (int whole = 0; whole < 2; whole++) {
+        save(dir, 7 + whole, whole);
+        EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+        EXPECT_INT(step, 7 + whole);
+        EXPECT_INT(newest, step);
+        EXPECT_OK(load(dir, step, whole));
+    }
+    EXPECT_TEXT(names_in(dir), "step-00000007 step-00000008");
+    EXPECT_TEXT(names_in(path_in(dir, "step-00000007")), "meta.json model.safetensors optimizer.safetensors");
+    /* all rows were held everywhere: any ranks go on from each folder, sharded, or one alone as from any other */
+    EXPECT_OK(load(dir, 8, false));
+    make_state(&now, 1, 0, false, 8);
+    blank(&now);
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 8, now.tensors, N, NULL));
+    expect_state(&now, 1, 0, false, 8);
+    leave_hosts();
+}
+
+/* Replicas on different hosts: the mesh is (hosts, ranks of a host); every host holds everything, sharded inside. */
+static void replicas_across_hosts_are_kept_by_each(void)
+{
+    const char *dir = join_hosts(2);
+    int n = tess_team_size(hosts->mine), me = tess_team_rank(hosts->mine);
+    make_state(&now, n, me, false, 3);
+    for (int i = 0; i < N; i++) { /* as fsdp does: each replica counts a part of its rows */
+        tess_ckpt_tensor *t = &now.tensors[i];
+        tess_shard_rows(t->n_rows, hosts->n, hosts->host, &t->primary_begin, &t->primary_rows);
+        t->primary_begin += t->row_begin;
+    }
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 3, NULL, now.tensors, N));
+    blank(&now);
+    EXPECT_OK(tess_ckpt_load_local(test_mem(), hosts, dir, 3, now.tensors, N, NULL));
+    expect_state(&now, n, me, false, 3);
+    leave_hosts();
+}
+
+/* Hosts of 2 and 1 ranks: saved on 3, then read as if each rank held everything. */
+static void rows_that_another_host_has_are_named(void)
+{
+    const char *dir = join_hosts(2);
+    save(dir, 5, false);
+    EXPECT_OK(load(dir, 5, false));
+    EXPECT_FAILS(load(dir, 5, true), TESS_E_INVALID,
+                 "host h2 (rank 2) needs row 0 of 'embed.weight', which its folder does not hold; host h1 (ranks 0-1) "
+                 "has it");
+    EXPECT_CONTAINS(tess_error_message(), "that its save had (host h1 (ranks 0-1), host h2 (rank 2))");
+    if (hosts->host == 1) { /* one alone from one host's part */
+        make_state(&now, 1, 0, false, 5);
+        EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 5, now.tensors, N, NULL), TESS_E_INVALID,
+                     "without row 0 of 'embed.weight'");
+    }
+    leave_hosts();
+}
+
+static void the_newest_step_is_one_that_all_hosts_have(void)
+{
+    int64_t step = -1, newest = -1;
+    const char *dir = join_hosts(1);
+    for (int64_t s = 10; s <= 40; s += 10)
+        save(dir, s, false);
+    /* h1 lost 40, h2 lost 30: 20 is common */
+    if (hosts->host == 0)
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000040")));
+    if (hosts->host == 1)
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000030/optimizer.safetensors")));
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+    EXPECT_INT(step, 20);
+    EXPECT_INT(newest, 40);
+    EXPECT_OK(load(dir, step, false));
+    EXPECT_FAILS(load(dir, 40, false), TESS_E_NOT_FOUND, "step-00000040");
+    if (hosts->host == hosts->n - 1)
+        EXPECT_OK(tess_os_remove_tree(dir));
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_MISMATCH,
+                 "host h3 (rank 2) has no complete checkpoint there, but host h2 (rank 1) has one of step 40");
+    leave_hosts();
+}
+
+static void damage_on_one_host_fails_all(void)
+{
+    const char *dir = join_hosts(2), *path = path_in(dir, "step-00000006/model.safetensors");
+    save(dir, 6, true); /* rows that nobody counts here are verified, too */
+    if (hosts->host == 1 && tess_ckpt_hosts_is_first(hosts)) {
+        char *data;
+        size_t size;
+        EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
+        data[size - 5] ^= 16;
+        put_file(path, data, size);
+        tess_mem_free(test_mem(), data);
+    }
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    EXPECT_FAILS(load(dir, 6, true), TESS_E_FORMAT, "does not have the checksum");
+    EXPECT_CONTAINS(tess_error_message(), "h2/step-00000006");
+    leave_hosts();
+}
+
+static void a_host_that_cannot_save_spoils_it_for_all(void)
+{
+    int64_t step = -1, newest = -1;
+    const char *dir = join_hosts(2);
+    save(dir, 6, false);
+    const char *target = hosts->host == 1 ? path_in(dir, "step-00000006/meta.json/none") : dir;
+    make_state(&now, world_of(), rank_of(), false, 7);
+    EXPECT(tess_ckpt_save_local(test_mem(), hosts, target, 7, NULL, now.tensors, N) != TESS_OK);
+    EXPECT_CONTAINS(tess_error_message(), "save checkpoint of step 7");
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+    EXPECT_INT(newest, 6);
+    save(dir, 7, false);
+    EXPECT_OK(load(dir, 7, false));
+    leave_hosts();
+}
+
+/* A file of one host takes the room of its rows, not of the model. */
+static void parts_are_sparse(void)
+{
+    enum { ROWS = 64, ROW = 1 << 14 };
+    static float values[ROWS * ROW];
+    const char *dir = join_hosts(1);
+    tess_ckpt_tensor big = {.name = "big", .kind = TESS_CKPT_WEIGHT, .shape = {2, {ROWS, ROW}}, .data = values};
+    tess_shard_rows(ROWS, world_of(), rank_of(), &big.row_begin, &big.n_rows);
+    big.primary_begin = big.row_begin, big.primary_rows = big.n_rows;
+    memset(values, 1, sizeof(values));
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 1, NULL, &big, 1));
+    struct stat info;
+    EXPECT(stat(path_in(dir, "step-00000001/model.safetensors"), &info) == 0);
+    EXPECT(info.st_size > (off_t)sizeof(values));
+    EXPECT(info.st_blocks * 512 < (off_t)sizeof(values) / world_of() + (1 << 16));
+    leave_hosts();
+}
+
+static const test_case cases[] = {
+    {"every_host_keeps_its_rows_and_goes_on", every_host_keeps_its_rows_and_goes_on, 3, 0},
+    {"every_host_of_four_keeps_its_rows", every_host_keeps_its_rows_and_goes_on, 8, 0},
+    {"replicas_across_hosts_are_kept_by_each", replicas_across_hosts_are_kept_by_each, 4, 0},
+    {"rows_that_another_host_has_are_named", rows_that_another_host_has_are_named, 3, 0},
+    {"the_newest_step_is_one_that_all_hosts_have", the_newest_step_is_one_that_all_hosts_have, 3, 0},
+    {"damage_on_one_host_fails_all", damage_on_one_host_fails_all, 4, 0},
+    {"a_host_that_cannot_save_spoils_it_for_all", a_host_that_cannot_save_spoils_it_for_all, 4, 0},
+    {"parts_are_sparse", parts_are_sparse, 4, 0},
+};
+TEST_MAIN(cases)
