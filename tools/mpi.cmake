@@ -20,5 +20,8 @@ foreach(mpi openmpi mpich)
   target_include_directories(tessera_mpi_${mpi} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(tessera_mpi_${mpi} PRIVATE PkgConfig::TESS_MPI_${mpi} PkgConfig::HWLOC)
   set_target_properties(tessera_mpi_${mpi} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  if(TARGET tessera)
+    add_dependencies(tessera tessera_mpi_${mpi}) # the command finds it beside itself
+  endif()
   install(TARGETS tessera_mpi_${mpi} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
 endforeach()
