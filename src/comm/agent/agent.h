@@ -27,23 +27,32 @@ typedef struct tess_agent_address {
  * ------------------------------------------------------------------------------------- */
 /* True inside a rank that a guard has started; then *fd is where to reach it. */
 bool tess_guard_find(int *fd);
-/* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. */
+/* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. Before that the
+ * header says n_hosts and host, and the rows say the host of every rank. */
 tess_status tess_guard_adopt(int fd, const tess_job *job, int rank);
 /* The host's first rank, in a job of several hosts: asks the guard to be the agent and to listen.
- * TESSERA_IFNAME names the network interface (prefix match, "eth,ib"); default: all but loopback. */
+ * TESSERA_IFNAME names the network interface (prefix match, "eth,ib"; default: all but loopback), TESSERA_AGENT_PORTS
+ * the ports ("40000-40100"; default: any). TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no port to be had. */
 tess_status tess_guard_listen(int fd, tess_agent_address *mine);
 /* Then tells it who the others are (hosts in the job's numbering) and the job's secret, which agents show each other.
- * The agent calls those with a larger number; header->agent_state says when all are up, or why not. */
+ * Returns at once. The agent calls those with a larger number; within some ten seconds header->agent_state says that
+ * all are up, or that they are not and agent_error why; all sleepers of the host are woken then. */
 tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                             const uint8_t secret[AGENT_SECRET_BYTES]);
 
 /* ---- The guard's side
  * ---------------------------------------------------------------------------------------------------- */
-/* Runs argv[0] with argv as the rank of this process and guards it until the job is over here. Signals as tess_launch.
- * result->report is the root cause of the whole job on exactly one guard of those that still can tell (that of the
- * first rank, as long as it is in touch), and "" on all others; exit_code as the root cause has it on all. After a
- * failure it returns only when the ranks of this host have ended and the verdict is out, or some seconds later: as soon
- * as one guard ends with an error, mpirun ends the others. */
+/* Runs argv[0] with argv as the rank of this process and guards it until the job is over here.
+ *
+ * SIGINT and SIGTERM ask the whole job to stop (header->stop on all hosts; a rank that has not been adopted gets the
+ * signal itself), a second one kills the rank; SIGUSR1 is passed on. After a failure ranks get grace_s to end by
+ * themselves, then SIGTERM, then SIGKILL.
+ *
+ * result->report is the root cause of the whole job on exactly one guard of those that are in touch (the agent of the
+ * lowest host, as a rule that of rank 0) and "" on all others; exit_code as the root cause has it on all whose ranks
+ * had not ended well before it. mpirun ends all others as soon as one guard ends with an error, so with an error it
+ * returns only when the ranks have ended and the verdict was told, or grace_s + 3 s after the failure. The caller is to
+ * print the report and end: the end of its process is what the other guards wait for. */
 tess_status tess_guard_run(char *const *argv, double grace_s, tess_launch_result *result);
 
 #endif

@@ -1,0 +1,155 @@
+/* Private to the folder: what a guard consists of.
+ *
+ *     guard.c     the process: its child, its signals, when it may go
+ *     requests.c  what the rank asks its guard for, on both sides
+ *     verdict.c   where a failure began, and which guard says so
+ *     exchange.c  the agent: boards out, boards in
+ *     meet.c      how agents find each other
+ *     link.c      one connection, in frames */
+#ifndef TESS_COMM_AGENT_IMPL_H
+#define TESS_COMM_AGENT_IMPL_H
+
+#include <poll.h>
+
+#include "comm/agent/frames.h"
+
+/* ---- Connections
+ * -------------------------------------------------------------------------------------------------------- */
+enum { LINK_BYTES = 8192 };
+
+typedef struct agent_link {
+    int fd;   /* -1: none */
+    int slot; /* in the newest poll, -1: not there */
+    size_t in_at, n_in, out_at, n_out;
+    uint8_t in[LINK_BYTES], out[LINK_BYTES];
+} agent_link;
+
+void agent_link_open(agent_link *link, int fd);
+void agent_link_close(agent_link *link);
+/* False: it does not fit now. */
+bool agent_link_put(agent_link *link, const agent_frame *frame);
+/* Sends and takes in what can be now. False: the connection is closed or broken; what had come before can be read. */
+bool agent_link_send(agent_link *link);
+bool agent_link_receive(agent_link *link);
+/* The next frame that has come: 1; 0: none; -1: malformed. */
+int agent_link_next(agent_link *link, agent_frame *frame);
+
+/* ---- The agent
+ * ---------------------------------------------------------------------------------------------------------- */
+typedef enum peer_state {
+    PEER_AWAITED, /* it calls us */
+    PEER_IDLE,    /* we call it, soon */
+    PEER_CALLING,
+    PEER_GREETING, /* our hello is under way, its is not here */
+    PEER_UP,
+    PEER_GONE
+} peer_state;
+
+/* The agent of another host. */
+typedef struct agent_peer {
+    peer_state state;
+    tess_agent_address address;
+    int next_address;
+    double until_s;   /* when this state is given up: calling, greeting; idle: when to call again */
+    char reason[128]; /* why the last call came to nothing */
+    agent_link link;
+    bool host_due; /* a FRAME_HOST has to go out, and this many rows, the next of them being number next_row of ours */
+    int rows_due, next_row;
+    bool verdict_sent, verdict_seen; /* of ours */
+} agent_peer;
+
+enum { AGENT_CALLERS = 8 };
+
+/* One who has called and has not said who it is. */
+typedef struct agent_caller {
+    agent_link link;
+    double until_s;
+} agent_caller;
+
+typedef struct agent {
+    tess_mem *mem; /* borrowed, as is the job */
+    const tess_job *job;
+    int host, n_hosts;
+    uint8_t secret[AGENT_SECRET_BYTES];
+    int listen_fd, listen_slot;
+    agent_peer *peers; /* one a host, our own unused; NULL: not met yet */
+    agent_caller *callers;
+    double begin_s;      /* of the meeting */
+    uint64_t news;       /* hash of what must be told at once */
+    double next_round_s; /* when rows go out anyhow */
+    int n_local;
+    int local[JOB_MAX_RANKS]; /* ranks of this host */
+} agent;
+
+enum { AGENT_POLLS = 1 + JOB_MAX_HOSTS + AGENT_CALLERS };
+
+/* Listens; *mine is how others can call. Destroy with agent_close. */
+tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_agent_address *mine);
+/* The others are known: begins to call those with a larger number. */
+tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts,
+                       const uint8_t secret[AGENT_SECRET_BYTES]);
+/* Adds what it waits for at fds[0 .. AGENT_POLLS); their number. */
+int agent_watch(agent *a, struct pollfd *fds);
+/* After poll: takes in what came, sends what is due. */
+void agent_serve(agent *a, const struct pollfd *fds);
+/* Hangs up and frees. `stay`: connections stay open until the process ends, for the others take their end as word that
+ * this guard has told the verdict. */
+void agent_close(agent **handle, bool stay);
+/* Tells the others the last there is, within half a second. */
+void agent_say_goodbye(agent *a);
+/* True when all who are in touch know the verdict. */
+bool agent_verdict_is_known(const agent *a);
+
+/* meet.c */
+void agent_meet_watch(agent *a, struct pollfd *fds, int *n);
+void agent_meet_step(agent *a, const struct pollfd *fds);
+/* exchange.c */
+void agent_peer_up(agent *a, int host);
+
+/* ---- The verdict
+ * -------------------------------------------------------------------------------------------------------- */
+/* A host whose agent is connected and has spoken lately; this one. */
+bool verdict_in_touch(const tess_job *job, int host);
+/* True when ranks of the job that are in touch still run. `host` -1: of all hosts. */
+bool verdict_is_running(const tess_job *job, int host);
+/* The rank where the failure began; *code is the exit code of the job. `early`: survivors have not been told to end. */
+int verdict_find(const tess_job *job, bool early, int *code);
+/* True for exactly one guard of the host: it tells the verdict, which is now in the header. */
+bool verdict_take(const tess_job *job, int rank, int code);
+
+/* ---- Requests of the rank
+ * ----------------------------------------------------------------------------------------------- */
+typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;
+
+/* The rank's message; each gets an answer, but for REQUEST_HOST before the last host. */
+typedef struct guard_request {
+    int32_t kind, rank, world; /* REQUEST_ADOPT */
+    int32_t host, n_hosts;     /* REQUEST_MEET says how many hosts follow, REQUEST_HOST which one it is */
+    uint8_t secret[AGENT_SECRET_BYTES];
+    tess_agent_address address;
+} guard_request;
+
+typedef struct guard_answer {
+    int32_t status;
+    tess_agent_address address; /* REQUEST_LISTEN */
+    char error[JOB_ERROR_BYTES];
+} guard_answer;
+
+/* What the guard knows from its rank. */
+typedef struct guard_client {
+    tess_mem *mem;
+    int channel; /* -1: closed */
+    tess_job job;
+    int rank;     /* -1: not adopted */
+    agent *agent; /* NULL: not this host's */
+    tess_agent_address *hosts;
+    int n_hosts;
+    uint8_t secret[AGENT_SECRET_BYTES];
+} guard_client;
+
+/* Takes one request and answers it; closes the channel when the rank misuses it. */
+void guard_answer_request(guard_client *client);
+/* The first rank of this host: its guard judges, and is the agent. */
+int guard_first_rank(const tess_job *job);
+
+#endif

@@ -1,0 +1,413 @@
+/* The guard's process: one thread that waits for its child, its signals, its rank's requests and, as an agent, the
+ * other hosts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/os/sockets.h"
+#include "comm/agent/agent_impl.h"
+#include "comm/child.h"
+#include "comm/ending.h"
+
+/* How long after the first failure its cause is looked for: word of what happened elsewhere may be under way. */
+static const double settle_s = 0.15;
+/* From the end of the survivors' grace until a guard goes without having heard the verdict. */
+static const double patience_s = 3;
+/* Two requests to stop that are this close are one: a terminal and mpirun both pass a ctrl-C on. */
+static const double same_stop_s = 0.5;
+static const double look_s = 0.1, vanished_s = 0.5;
+
+typedef struct guard {
+    guard_client rank;
+    pid_t child;              /* 0: has ended */
+    int code;                 /* with which it did */
+    bool failed_alone, asked; /* before it was adopted; because it was asked to */
+    int signals_fd;
+    int stop_signal; /* SIGINT or SIGTERM, once one came */
+    double stop_s;
+    bool terminated, killed; /* what its child was sent */
+    double grace_s;
+    double failed_s; /* when a failure of the job was seen here, 0: none */
+    double next_look_s;
+    double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
+    bool tells;                       /* the verdict is for this guard to tell */
+} guard;
+
+static bool is_adopted(const guard *g)
+{
+    return g->rank.rank >= 0;
+}
+
+static bool is_judge(const guard *g)
+{
+    return is_adopted(g) && atomic_load(&g->rank.job.header->agent_pid) == (int32_t)getpid();
+}
+
+/* ---- The child
+ * ---------------------------------------------------------------------------------------------------------- */
+_Noreturn static void run_child(const tess_child_signals *signals, pid_t parent, int channel, char *const *argv,
+                                int report_fd)
+{
+    char text[16];
+    tess_child_begin(signals, parent);
+    snprintf(text, sizeof(text), "%d", channel);
+    setenv("TESSERA_GUARD_FD", text, 1);
+    tess_os_inherit(channel);
+    tess_child_exec(argv, report_fd);
+}
+
+static tess_status start_child(guard *g, const tess_child_signals *signals, char *const *argv)
+{
+    int pair[2] = {-1, -1}, report[2] = {-1, -1};
+    pid_t parent = getpid();
+    TESS_TRY(tess_os_pair(pair));
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        tess_os_close(&pair[0]);
+        tess_os_close(&pair[1]);
+        return tess_os_error("pipe", "for the rank");
+    }
+    fflush(NULL); /* or the child would write our buffers again */
+    g->child = fork();
+    if (g->child == 0)
+        run_child(signals, parent, pair[1], argv, report[1]);
+    int reason = errno;
+    tess_os_close(&pair[1]);
+    tess_os_close(&report[1]);
+    g->rank.channel = pair[0];
+    tess_status status = TESS_OK;
+    if (g->child < 0) {
+        g->child = 0;
+        status = TESS_FAIL(TESS_E_NOMEM, "start the rank: fork: %s", strerror(reason));
+    } else {
+        status = tess_child_started(argv[0], report[0]);
+    }
+    tess_os_close(&report[0]);
+    return status;
+}
+
+static void signal_child(const guard *g, int signal)
+{
+    if (g->child != 0)
+        kill(g->child, signal);
+}
+
+static void kill_child(guard *g)
+{
+    g->killed = true;
+    signal_child(g, SIGKILL);
+}
+
+/* Ranks of ours end with 130 whichever signal asked them to; some may ask only one host. */
+static bool was_asked(const guard *g, int code)
+{
+    bool stop = g->stop_signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != 0);
+    return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
+}
+
+static void take_requests(guard *g)
+{
+    struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
+    while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0)
+        guard_answer_request(&g->rank);
+}
+
+static void take_signals(guard *g);
+
+static void reap(guard *g)
+{
+    int state;
+    if (g->child == 0 || waitpid(g->child, &state, WNOHANG) != g->child)
+        return;
+    g->child = 0;
+    take_signals(g);  /* a ctrl-C that killed it is here by now, and must be known before its end is judged */
+    take_requests(g); /* what it asked before it died is still there */
+    g->code = tess_ending_code(state);
+    g->asked = was_asked(g, g->code);
+    if (is_adopted(g))
+        tess_ending_note(&g->rank.job, g->rank.rank, state, g->asked);
+    else
+        g->failed_alone = g->code != 0 && !g->asked;
+}
+
+/* ---- Signals
+ * ------------------------------------------------------------------------------------------------------------ */
+static void stop(guard *g, int signal)
+{
+    double now_s = tess_os_now_s();
+    if (g->stop_signal != 0) {
+        if (now_s - g->stop_s >= same_stop_s)
+            kill_child(g);
+        return;
+    }
+    g->stop_signal = signal;
+    g->stop_s = now_s;
+    if (is_adopted(g))
+        atomic_store(&g->rank.job.header->stop, 1);
+    if (!is_adopted(g) || atomic_load(&g->rank.job.rows[g->rank.rank].state) == JOB_RANK_ABSENT)
+        signal_child(g, signal);
+}
+
+static void take_signals(guard *g)
+{
+    struct signalfd_siginfo info;
+    while (read(g->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGUSR1)
+            signal_child(g, SIGUSR1);
+        else if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
+            stop(g, (int)info.ssi_signo);
+    }
+}
+
+/* ---- The other ranks of the host
+ * ------------------------------------------------------------------------------------------ */
+/* A rank whose guard was killed dies with it and nobody says so. */
+static void look_at_process(guard *g, int rank, double now_s)
+{
+    tess_job_row *row = &g->rank.job.rows[rank];
+    int pid = atomic_load(&row->pid);
+    if (pid == 0 || atomic_load(&row->ended) != 0)
+        return;
+    char state = tess_os_process_state(pid);
+    atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
+    if (state != '\0' && state != 'Z')
+        g->vanished_s[rank] = 0;
+    else if (g->vanished_s[rank] == 0)
+        g->vanished_s[rank] = now_s;
+    else if (now_s - g->vanished_s[rank] >= vanished_s)
+        tess_ending_lose(&g->rank.job, rank, SIGKILL, 128 + SIGKILL);
+}
+
+/* The judge looks after all ranks of the host, the others after its rank. */
+static void look_at_processes(guard *g, double now_s)
+{
+    const tess_job *job = &g->rank.job;
+    int first = guard_first_rank(job), last = is_judge(g) ? (int)job->header->world - 1 : first;
+    if (now_s < g->next_look_s)
+        return;
+    g->next_look_s = now_s + look_s;
+    for (int r = first; r <= last; r++)
+        if (job->rows[r].host == (int32_t)job->header->host)
+            look_at_process(g, r, now_s);
+}
+
+static bool judge_is_gone(const guard *g)
+{
+    char state = tess_os_process_state(atomic_load(&g->rank.job.header->agent_pid));
+    return state == '\0' || state == 'Z';
+}
+
+/* ---- A failure
+ * ---------------------------------------------------------------------------------------------------------- */
+static void end_survivor(guard *g, double now_s)
+{
+    double since_s = now_s - g->failed_s;
+    if (!g->terminated && since_s >= g->grace_s) {
+        g->terminated = true;
+        signal_child(g, SIGTERM);
+    } else if (!g->killed && since_s >= g->grace_s + TESS_KILL_AFTER_S) {
+        kill_child(g);
+    }
+}
+
+static bool out_of_patience(const guard *g, double now_s)
+{
+    return g->failed_s != 0 && now_s - g->failed_s >= g->grace_s + patience_s;
+}
+
+/* No host that comes before this one is in touch: it tells the verdict. */
+static bool host_tells(const tess_job *job)
+{
+    for (int h = 0; h < (int)job->header->host; h++)
+        if (verdict_in_touch(job, h))
+            return false;
+    return true;
+}
+
+static void judge(guard *g, double now_s)
+{
+    const tess_job *job = &g->rank.job;
+    bool late = out_of_patience(g, now_s);
+    if (atomic_load(&job->header->verdict_state) != JOB_VERDICT_NONE || now_s - g->failed_s < settle_s)
+        return;
+    if (!late && (is_judge(g) ? !host_tells(job) : !judge_is_gone(g)))
+        return;
+    int code, cause = verdict_find(job, now_s - g->failed_s < g->grace_s, &code);
+    const tess_job_row *row = &job->rows[cause];
+    /* One that has left the job but still runs may yet say with its exit code what was wrong. */
+    if (!late && atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
+        return;
+    g->tells = verdict_take(job, cause, code);
+}
+
+static void look_at_failure(guard *g, double now_s)
+{
+    if (!is_adopted(g))
+        return;
+    look_at_processes(g, now_s);
+    if (g->failed_s == 0 && atomic_load(&g->rank.job.header->first_lost) >= 0)
+        g->failed_s = now_s;
+    if (g->failed_s == 0)
+        return;
+    end_survivor(g, now_s);
+    judge(g, now_s);
+}
+
+/* ---- When it may go
+ * ----------------------------------------------------------------------------------------------------- */
+static bool knows_verdict(const tess_job_header *header)
+{
+    uint32_t state = atomic_load(&header->verdict_state);
+    return state == JOB_VERDICT_HERE || state == JOB_VERDICT_ELSEWHERE;
+}
+
+/* The process that tells the verdict has done so: it has ended. */
+static bool verdict_was_told(const guard *g)
+{
+    const tess_job *job = &g->rank.job;
+    if (!is_judge(g))
+        return judge_is_gone(g);
+    for (int h = 0; h < (int)job->header->host; h++)
+        if (verdict_in_touch(job, h))
+            return false;
+    return true;
+}
+
+static bool may_go_after_failure(const guard *g, double now_s)
+{
+    const tess_job *job = &g->rank.job;
+    if (out_of_patience(g, now_s))
+        return true;
+    if (!knows_verdict(job->header) || verdict_is_running(job, (int)job->header->host))
+        return false;
+    if (!g->tells)
+        return verdict_was_told(g);
+    return !verdict_is_running(job, -1) && (g->rank.agent == NULL || agent_verdict_is_known(g->rank.agent));
+}
+
+/* mpirun ends all ranks as soon as one guard ends with an error: those who have to wait for others. */
+static bool may_go(const guard *g, double now_s)
+{
+    const tess_job *job = &g->rank.job;
+    if (g->child != 0)
+        return false;
+    if (!is_adopted(g))
+        return true;
+    if (g->failed_s != 0)
+        return may_go_after_failure(g, now_s);
+    if (atomic_load(&job->header->first_lost) >= 0)
+        return false;
+    if (g->code != 0)
+        return !verdict_is_running(job, -1);
+    return !is_judge(g) || !verdict_is_running(job, (int)job->header->host);
+}
+
+/* ---- The loop
+ * ----------------------------------------------------------------------------------------------------------- */
+static void wait_for_something(guard *g)
+{
+    struct pollfd fds[2 + AGENT_POLLS];
+    fds[0] = (struct pollfd){.fd = g->signals_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = g->rank.channel, .events = POLLIN};
+    int n = g->rank.agent != NULL ? agent_watch(g->rank.agent, fds + 2) : 0;
+    int timeout_ms = g->rank.agent != NULL || g->failed_s != 0 ? 10 : 50;
+    if (poll(fds, (nfds_t)(2 + n), timeout_ms) < 0)
+        for (int i = 0; i < 2 + n; i++)
+            fds[i].revents = 0;
+    take_signals(g);
+    if (fds[1].revents != 0)
+        guard_answer_request(&g->rank);
+    if (g->rank.agent != NULL && n > 0)
+        agent_serve(g->rank.agent, fds + 2);
+}
+
+static void watch(guard *g)
+{
+    do {
+        wait_for_something(g);
+        reap(g);
+        look_at_failure(g, tess_os_now_s());
+    } while (!may_go(g, tess_os_now_s()));
+}
+
+static void tell_alone(const guard *g, tess_launch_result *result)
+{
+    if (g->code > 128)
+        snprintf(result->report, sizeof(result->report),
+                 "a rank was killed by signal %d (SIG%s) before it joined the job", g->code - 128,
+                 sigabbrev_np(g->code - 128) != NULL ? sigabbrev_np(g->code - 128) : "?");
+    else
+        snprintf(result->report, sizeof(result->report), "a rank exited with code %d before it joined the job",
+                 g->code);
+}
+
+static void fill_result(const guard *g, tess_launch_result *result)
+{
+    const tess_job *job = &g->rank.job;
+    result->exit_code = result->rank0_code = g->code;
+    if (g->stop_signal != 0 && g->code == 0)
+        result->exit_code = 128 + g->stop_signal;
+    if (g->failed_alone)
+        tell_alone(g, result);
+    if (!is_adopted(g))
+        return;
+    if (g->rank.rank != 0)
+        result->rank0_code = atomic_load(&job->rows[0].exit_code);
+    if (g->failed_s == 0) {
+        if (g->killed && g->rank.rank == 0)
+            snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+        return;
+    }
+    bool known = knows_verdict(job->header);
+    result->failed_rank = known ? atomic_load(&job->header->verdict_rank) : atomic_load(&job->header->first_lost);
+    result->exit_code = known ? atomic_load(&job->header->verdict_code) : g->code != 0 ? g->code : 1;
+    if (g->tells)
+        tess_ending_tell(job, result->failed_rank, result->report, sizeof(result->report));
+}
+
+static void release(guard *g)
+{
+    if (g->rank.agent != NULL && !g->tells)
+        agent_say_goodbye(g->rank.agent);
+    agent_close(&g->rank.agent, g->tells);
+    tess_mem_free(g->rank.mem, g->rank.hosts);
+    tess_os_close(&g->rank.channel);
+    tess_os_close(&g->signals_fd);
+    tess_job_close(&g->rank.job, true);
+}
+
+tess_status tess_guard_run(char *const *argv, double grace_s, tess_launch_result *result)
+{
+    TESS_CHECK(argv != NULL && argv[0] != NULL && result != NULL, TESS_E_INVALID,
+               "tess_guard_run: there is no program");
+    tess_child_signals signals;
+    tess_mem *mem;
+    void *memory;
+    *result = (tess_launch_result){.failed_rank = -1};
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(guard), "guard", &memory);
+    if (status != TESS_OK) {
+        tess_mem_destroy(&mem);
+        return status;
+    }
+    guard *g = memory;
+    *g = (guard){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .grace_s = grace_s};
+    tess_child_block_signals(&signals);
+    g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    status = g->signals_fd >= 0 ? start_child(g, &signals, argv) : tess_os_error("signalfd", "of the guard");
+    if (g->child != 0)
+        watch(g);
+    if (status == TESS_OK)
+        fill_result(g, result);
+    release(g);
+    tess_child_restore_signals(&signals);
+    tess_mem_free(mem, g);
+    tess_mem_destroy(&mem);
+    return status;
+}
