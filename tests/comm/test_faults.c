@@ -101,8 +101,7 @@ static void uneven_counts_must_fit(void)
 static void configurations_must_agree(void)
 {
     tess_runtime *rt;
-    const char *rank = getenv("TESSERA_RANK");
-    tess_runtime_options options = {.config_hash = strcmp(rank, "1") == 0 ? 77 : 55};
+    tess_runtime_options options = {.config_hash = test_rank() == 1 ? 77 : 55};
     EXPECT_FAILS(tess_runtime_create(&options, &rt), TESS_E_MISMATCH, "configuration: rank 1 (000000000000004d)");
     EXPECT(rt == NULL);
 }
@@ -435,14 +434,14 @@ static void a_rank_joins_once(void)
 }
 
 static const test_case cases[] = {
-    {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0},
-    {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0},
+    {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0, TEST_ALONE},
+    {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0, TEST_ALONE},
     {"every_part_of_a_fingerprint_counts", every_part_of_a_fingerprint_counts, 0, 0},
-    {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0},
-    {"configurations_must_agree", configurations_must_agree, 3, 0},
-    {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0},
-    {"time_spent_stopped_does_not_count", time_spent_stopped_does_not_count, 2, 0},
-    {"a_cancelled_work_is_told_to_the_others", a_cancelled_work_is_told_to_the_others, 3, 0},
+    {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0, TEST_ALONE},
+    {"configurations_must_agree", configurations_must_agree, 3, 0, TEST_ALONE},
+    {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0, TEST_ALONE},
+    {"time_spent_stopped_does_not_count", time_spent_stopped_does_not_count, 2, 0, TEST_ALONE},
+    {"a_cancelled_work_is_told_to_the_others", a_cancelled_work_is_told_to_the_others, 3, 0, TEST_ALONE},
     {"a_killed_rank_is_the_root_cause", a_killed_rank_is_the_root_cause, 0, 0},
     {"an_exit_code_is_the_root_cause", an_exit_code_is_the_root_cause, 0, 0},
     {"a_rank_that_leaves_early_is_blamed", a_rank_that_leaves_early_is_blamed, 0, 0},
@@ -454,6 +453,6 @@ static const test_case cases[] = {
     {"a_second_interrupt_kills", a_second_interrupt_kills, 0, 0},
     {"programs_are_started_and_their_code_returned", programs_are_started_and_their_code_returned, 0, 0},
     {"a_contradictory_environment_is_refused", a_contradictory_environment_is_refused, 0, 0},
-    {"a_rank_joins_once", a_rank_joins_once, 2, 0},
+    {"a_rank_joins_once", a_rank_joins_once, 2, 0, TEST_ALONE},
 };
 TEST_MAIN(cases)

@@ -1,4 +1,4 @@
-#include "support/test.h"
+#include "support/under_mpi.h"
 
 #include <math.h>
 #include <signal.h>
@@ -12,6 +12,7 @@
 
 static tess_mem *the_mem;
 static char the_folder[256];
+static const char *the_case; /* where several run in one process */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const double timeout_factor = 16;
@@ -50,11 +51,22 @@ const char *test_path(const char *relative)
     return path;
 }
 
+int test_rank(void)
+{
+    static const char *const names[] = {"TESSERA_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL)
+            return atoi(getenv(names[i]));
+    return 0;
+}
+
 void test_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     fprintf(stderr, "    %s:%d: ", file, line);
+    if (the_case != NULL)
+        fprintf(stderr, "%s: rank %d: ", the_case, test_rank());
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
@@ -117,6 +129,7 @@ static void finish_case(void)
 {
     if (the_folder[0] != '\0')
         tess_os_remove_tree(the_folder);
+    the_folder[0] = '\0';
     if (the_mem != NULL) {
         size_t leaked = tess_mem_destroy(&the_mem);
         if (leaked != 0)
@@ -133,10 +146,33 @@ static void run_in_rank(void)
     finish_case();
 }
 
+double test_timeout(const test_case *test)
+{
+    return (test->timeout_s > 0 ? test->timeout_s : 60) * timeout_factor;
+}
+
+bool test_wants_ranks(const test_case *test, int ranks)
+{
+    return test->ranks == ranks || test->ranks < 0;
+}
+
+int test_wait(int pid, double timeout_s)
+{
+    double begin = tess_os_now_s();
+    int state = 0;
+    while (waitpid(pid, &state, WNOHANG) == 0) {
+        double over = tess_os_now_s() - begin - timeout_s;
+        if (over > 0) /* first so that a launcher can end what it started */
+            kill(pid, over < 3 ? SIGTERM : SIGKILL);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return tess_os_now_s() - begin > timeout_s ? -1 : state;
+}
+
 /* Runs the case in a child; 0 when it passed. */
 static int run_case(const test_case *test, int ranks)
 {
-    double timeout = (test->timeout_s > 0 ? test->timeout_s : 60) * timeout_factor;
+    double timeout = test_timeout(test);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -148,16 +184,10 @@ static int run_case(const test_case *test, int ranks)
         rank_body = test->run;
         exit(test_run_ranks != NULL ? test_run_ranks(ranks, run_in_rank, timeout) : 1);
     }
-    double begin = tess_os_now_s();
-    int state = 0;
-    while (waitpid(pid, &state, WNOHANG) == 0) {
-        if (tess_os_now_s() - begin > timeout + 5) {
-            fprintf(stderr, "    took longer than %.0f s: killed\n", timeout);
-            kill(pid, SIGKILL);
-            waitpid(pid, &state, 0);
-            return 1;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    int state = test_wait(pid, timeout + 5);
+    if (state == -1) {
+        fprintf(stderr, "    took longer than %.0f s: ended\n", timeout);
+        return 1;
     }
     if (WIFSIGNALED(state)) {
         fprintf(stderr, "    ended by signal %d (%s)\n", WTERMSIG(state), strsignal(WTERMSIG(state)));
@@ -166,27 +196,76 @@ static int run_case(const test_case *test, int ranks)
     return WEXITSTATUS(state) != 0;
 }
 
-int test_main(int argc, char **argv, const test_case *cases, size_t n_cases)
+static void tell(const test_case *test, int ranks, bool failed, double begin)
+{
+    printf("%s %s", failed ? "FAILED" : "ok    ", test->name);
+    if (ranks > 0)
+        printf(" [%d rank%s]", ranks, ranks > 1 ? "s" : "");
+    printf(" (%.2f s)\n", tess_os_now_s() - begin);
+    fflush(stdout);
+}
+
+/* This process is one of `ranks` that MPI has started: --rank-cases RANKS FIRST LAST FILTER. A case that takes too long
+ * ends the process. */
+static int run_as_rank(char **argv, const test_case *cases)
+{
+    int ranks = atoi(argv[2]), first = atoi(argv[3]), last = atoi(argv[4]);
+    for (int i = first; i <= last; i++) {
+        const test_case *test = &cases[i];
+        bool here = test->under_mpi == TEST_TOGETHER || (test->under_mpi == TEST_ALONE && first == last);
+        if (!here || !test_wants_ranks(test, ranks) || strstr(test->name, argv[5]) == NULL)
+            continue;
+        the_case = test->name;
+        double begin = tess_os_now_s();
+        alarm((unsigned)test_timeout(test));
+        test->run();
+        finish_case();
+        if (test_rank() == 0)
+            tell(test, ranks, false, begin);
+    }
+    return 0;
+}
+
+static test_outcome run_here(const char *filter, const test_case *cases, int n_cases)
 {
     static const int all_ranks[] = {1, 2, 3, 4, 8};
-    int n_failed = 0, n_run = 0;
-    for (size_t i = 0; i < n_cases; i++) {
+    test_outcome outcome = {0};
+    for (int i = 0; i < n_cases; i++) {
         const test_case *test = &cases[i];
-        if (argc > 1 && strstr(test->name, argv[1]) == NULL)
+        if (filter != NULL && strstr(test->name, filter) == NULL)
             continue;
         for (int k = 0; k < (test->ranks < 0 ? 5 : 1); k++) {
             int ranks = test->ranks < 0 ? all_ranks[k] : test->ranks;
             double begin = tess_os_now_s();
-            int failed = run_case(test, ranks);
-            printf("%s %s", failed ? "FAILED" : "ok    ", test->name);
-            if (ranks > 0)
-                printf(" [%d rank%s]", ranks, ranks > 1 ? "s" : "");
-            printf(" (%.2f s)\n", tess_os_now_s() - begin);
-            fflush(stdout);
-            n_failed += failed;
-            n_run++;
+            bool failed = run_case(test, ranks);
+            tell(test, ranks, failed, begin);
+            outcome.n_failed += failed;
+            outcome.n_passed += !failed;
         }
     }
-    printf("%d passed, %d failed\n", n_run - n_failed, n_failed);
-    return n_failed > 0 || n_run == 0;
+    return outcome;
+}
+
+/* 77: nothing ran, to ctest it is skipped. */
+static int report(test_outcome outcome, bool under_mpi)
+{
+    printf("%d passed, %d failed", outcome.n_passed, outcome.n_failed);
+    if (outcome.n_skipped > 0)
+        printf(", %d skipped: they need the launcher of one host", outcome.n_skipped);
+    putchar('\n');
+    if (outcome.n_failed > 0 || outcome.n_passed > 0)
+        return outcome.n_failed > 0;
+    if (under_mpi)
+        puts("SKIPPED: no case of this program runs under MPI");
+    return under_mpi ? 77 : 1;
+}
+
+int test_main(int argc, char **argv, const test_case *cases, size_t n_cases)
+{
+    if (argc == 6 && strcmp(argv[1], "--rank-cases") == 0)
+        return run_as_rank(argv, cases);
+    const char *filter = argc > 1 ? argv[1] : NULL;
+    bool under_mpi = getenv("TESS_TEST_MPI") != NULL;
+    return report(under_mpi ? test_run_under_mpi(filter, cases, (int)n_cases) : run_here(filter, cases, (int)n_cases),
+                  under_mpi);
 }

@@ -12,14 +12,23 @@
 #include "tessera/memory.h"
 #include "tessera/status.h"
 
+/* How a case with ranks runs where MPI starts them (tests/support/under_mpi.h). */
+typedef enum test_under_mpi {
+    TEST_TOGETHER, /* in the same processes as others, one after the other */
+    TEST_ALONE,    /* in processes of its own: it leaves a job behind that has failed */
+    TEST_NEVER     /* it needs the launcher of one host */
+} test_under_mpi;
+
 typedef struct test_case {
     const char *name; /* a sentence: "shards_cover_every_row_once" */
     void (*run)(void);
     int ranks;        /* 0: one plain process; n: n ranks; -1: once each with 1, 2, 3, 4 and 8 ranks */
     double timeout_s; /* 0: 60 (doubled four times under sanitizers) */
+    test_under_mpi under_mpi;
 } test_case;
 
-/* Runs all cases, or those whose name contains argv[1]. Returns the exit code. */
+/* Runs all cases, or those whose name contains argv[1]; those with ranks under MPI alone when TESS_TEST_MPI is set.
+ * Returns the exit code. */
 int test_main(int argc, char **argv, const test_case *cases, size_t n_cases);
 
 #define TEST_MAIN(cases)                                                           \
@@ -36,6 +45,9 @@ const char *test_folder(void);
 
 /* Path of a file below tests/ ("data/fixtures/x.json"). Static buffer. */
 const char *test_path(const char *relative);
+
+/* Of this rank, as whoever started it counts; 0 when it was started alone. Known before a runtime is. */
+int test_rank(void);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want,
