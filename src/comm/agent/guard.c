@@ -87,6 +87,10 @@ static tess_status start_child(guard *g, const tess_child_signals *signals, char
         status = TESS_FAIL(TESS_E_NOMEM, "start the rank: fork: %s", strerror(reason));
     } else {
         status = tess_child_started(argv[0], report[0]);
+        if (status != TESS_OK) {
+            waitpid(g->child, NULL, 0);
+            g->child = 0;
+        }
     }
     tess_os_close(&report[0]);
     return status;
