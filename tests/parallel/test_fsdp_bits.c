@@ -14,6 +14,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     model m;
     model_create(&m, mesh, policy);
     m.fsdp->spans_hosts |= over_hosts;
+    m.fsdp->uses_wire |= over_hosts;
     reference_init(&ref);
     tess_adamw *adamw = NULL;
     EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
@@ -151,6 +152,12 @@ static void hybrid_2x1(void)
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 1}}, 2, some_hybrids);
 }
 
+static void hybrid_over_hosts(void)
+{
+    over_hosts = true;
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
+}
+
 static void beside_another_axis(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", 2}, {"tp", 2}}, 2, some_columns);
@@ -164,6 +171,7 @@ static const test_case cases[] = {
     {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},
     {"hybrid_2x4_gives_the_bits_of_a_plain_loop", hybrid_2x4, 8, 0},
     {"hybrid_4x2_gives_the_bits_of_a_plain_loop", hybrid_4x2, 8, 0},
+    {"hybrid_over_hosts_gives_the_bits_of_a_plain_loop", hybrid_over_hosts, 4, 0},
     {"replicas_of_whole_shards_give_the_bits_of_a_plain_loop", hybrid_2x1, 2, 0},
     {"another_axis_of_the_mesh_is_left_alone", beside_another_axis, 4, 0},
 };

@@ -68,6 +68,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     fsdp->keep = policy->reshard_after_forward != 1;
     fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
     fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
+    fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
     return TESS_OK;
 }
@@ -94,9 +95,13 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     if (fsdp == NULL)
         return;
     /* What is still under way completes or fails here: its buffers are about to go. */
-    for (int i = 0; i < fsdp->n_units; i++)
-        if (fsdp->units[i]->reduce_work != NULL)
-            tess_work_wait(&fsdp->units[i]->reduce_work, 0);
+    for (int i = 0; i < fsdp->n_units; i++) {
+        tess_unit *unit = fsdp->units[i];
+        if (unit->reduce_work != NULL)
+            tess_work_wait(&unit->reduce_work, 0);
+        if (unit->replica_work != NULL)
+            tess_work_wait(&unit->replica_work, 0);
+    }
     tess_fsdp_slots_free(fsdp);
     tess_fsdp_windows_free(fsdp);
     tess_fsdp_stamps_free(fsdp);

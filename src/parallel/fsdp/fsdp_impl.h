@@ -83,8 +83,9 @@ struct tess_unit {
     bool backward_done; /* in this micro-batch */
 
     tess_fsdp_window *window;
-    bool deferred; /* gradients wait in the window for the end of the micro-batch */
-    tess_work *reduce_work;
+    bool deferred;           /* gradients wait in the window for the end of the micro-batch */
+    tess_work *reduce_work;  /* over the shards */
+    tess_work *replica_work; /* then over the replicas */
     uint64_t reduce_number;
     int reduce_micro; /* local micro-batch being reduced */
     bool reduce_fused;
@@ -116,6 +117,7 @@ struct tess_fsdp {
     bool keep;        /* not freed between forward and backward */
     bool defer;       /* gradients are reduced at the end of the micro-batch */
     bool spans_hosts; /* the shard team does */
+    bool uses_wire;   /* the shards or the replicas are on different hosts */
 
     tess_unit **units;
     int n_units, n_params;
@@ -133,6 +135,7 @@ struct tess_fsdp {
     tess_fsdp_window *windows;
     uint64_t n_issued, n_proven; /* shard-team collectives issued, and the newest of them known complete */
     uint64_t n_windows_released;
+    tess_unit *last_reduced; /* its shards' sum is under way, that over the replicas not yet; NULL: none */
 
     tess_phase_clock *clock, own_clock;
     tess_fsdp_traffic traffic;
@@ -192,6 +195,8 @@ void tess_fsdp_progress(tess_fsdp *fsdp);
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
+/* Lets the unit that was issued last go on to the sum over the replicas, when it has not yet. */
+tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp);
 /* Whether the micro-batch at hand is written straight into an accumulator: there are no peers to read a window, and
  * nothing waits to be added. Begin gives the memory, end counts it. */
 bool tess_fsdp_in_place(const tess_unit *unit);

@@ -7,12 +7,16 @@
 
 void tess_fsdp_progress(tess_fsdp *fsdp)
 {
-    if (!fsdp->spans_hosts)
+    if (!fsdp->uses_wire)
         return;
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
         if (slot->work != NULL)
             tess_work_done(slot->work);
-    for (int u = 0; u < fsdp->n_units; u++)
-        if (fsdp->units[u]->reduce_work != NULL)
-            tess_work_done(fsdp->units[u]->reduce_work);
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        if (unit->reduce_work != NULL)
+            tess_work_done(unit->reduce_work);
+        if (unit->replica_work != NULL)
+            tess_work_done(unit->replica_work);
+    }
 }

@@ -4,7 +4,9 @@
  * binary counter works: level k holds a sum of 2^k micro-batches, and adding one carries for as long as the bits of s
  * are set. So the sum is the pairwise tree over i whatever W is (a power of two). When s is odd the first carry is
  * fused into the reduce-scatter, which adds the old shard last; with replicas it cannot be, as their sum comes first.
- */
+ *
+ * Replicas are summed in the background as well: over the network, where the shards of a replica share a host. The sum
+ * of one unit begins when the next one is sent, at the same place of the sequence of calls on all ranks. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Most accumulators alive at once: the set bits of s, and the incoming sum unless it lands in level 0. */
@@ -115,6 +117,43 @@ static tess_status send(tess_unit *unit)
                                       &unit->reduce_work);
 }
 
+/* The shards of this replica are summed; their sum over the replicas begins. */
+static tess_status finish_shards(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    if (unit->reduce_work == NULL)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
+    if (unit->reduce_number > fsdp->n_proven)
+        fsdp->n_proven = unit->reduce_number;
+    tess_fsdp_window_release(unit);
+    if (fsdp->n_replicas == 1)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
+                                 TESS_F32, TESS_SUM, &unit->replica_work),
+                 "gradients of unit '%s' over the replicas", unit->name);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp)
+{
+    tess_unit *unit = fsdp->last_reduced;
+    fsdp->last_reduced = NULL;
+    return unit != NULL ? finish_shards(unit) : TESS_OK;
+}
+
+/* With replicas, the unit that was sent before goes on to them. */
+static tess_status send_and_flush(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    TESS_TRY(send(unit));
+    if (fsdp->n_replicas == 1)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_reduce_flush(fsdp));
+    fsdp->last_reduced = unit;
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_reduce(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -125,24 +164,19 @@ tess_status tess_fsdp_reduce(tess_unit *unit)
     size_t touched =
         (size_t)fsdp->n_shards * tess_dtype_size(fsdp->policy.reduce_dtype) + (1 + unit->reduce_fused) * sizeof(float);
     fsdp->traffic.reduced_bytes += unit->accumulator_elements * touched;
-    TESS_TRY_CTX(fsdp->alone ? sum_alone(unit) : send(unit), "gradients of unit '%s'", unit->name);
+    TESS_TRY_CTX(fsdp->alone ? sum_alone(unit) : send_and_flush(unit), "gradients of unit '%s'", unit->name);
     return TESS_OK;
 }
 
 tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    if (unit->reduce_work == NULL)
+    if (unit->reduce_work == NULL && unit->replica_work == NULL)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
-    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
-    if (unit->reduce_number > fsdp->n_proven)
-        fsdp->n_proven = unit->reduce_number;
-    tess_fsdp_window_release(unit);
-    if (fsdp->n_replicas > 1)
-        TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
-                                     TESS_F32, TESS_SUM, NULL),
-                     "gradients of unit '%s' over the replicas", unit->name);
+    TESS_TRY(finish_shards(unit));
+    if (unit->replica_work != NULL)
+        TESS_TRY_CTX(tess_work_wait(&unit->replica_work, 0), "gradients of unit '%s' over the replicas", unit->name);
     TESS_TRY(carry(unit));
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;

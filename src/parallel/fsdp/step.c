@@ -78,6 +78,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
                fsdp->micro + 1, fsdp->n_micro);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY(end_micro(fsdp, "step_end"));
+    TESS_TRY(tess_fsdp_reduce_flush(fsdp));
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
         tess_unit *unit = fsdp->units[u];
         if (unit->n_trainable == 0)
