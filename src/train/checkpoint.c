@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "ckpt/agree.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
 
@@ -72,6 +73,20 @@ static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
                      (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world);
 }
 
+static tess_status save_tensors(tess_trainer *t, const char *folder, const json_t *meta,
+                                const tess_ckpt_tensor *tensors, int n)
+{
+    return t->config.checkpoint.host_local
+               ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n)
+               : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n);
+}
+
+/* Whether this rank looks after the folder. */
+static bool is_keeper(const tess_trainer *t)
+{
+    return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
+}
+
 tess_status tess_trainer_save(tess_trainer *t)
 {
     char folder[1024];
@@ -84,12 +99,12 @@ tess_status tess_trainer_save(tess_trainer *t)
     TESS_TRY(agree_on_cursor(t, cursor));
     TESS_TRY(list_tensors(t, &tensors, &n));
     json_t *meta = describe(t, cursor);
-    tess_status status = meta != NULL ? tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n)
+    tess_status status = meta != NULL ? save_tensors(t, folder, meta, tensors, n)
                                       : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
     json_decref(meta);
     tess_mem_free(t->mem, tensors);
     TESS_TRY(status);
-    if (t->rank == 0)
+    if (is_keeper(t))
         TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
                       tess_os_now_s() - begin);
@@ -141,25 +156,52 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
+/* Rank 0 looks for all: hosts may see a shared folder at different ages. */
+static tess_status newest_of_all(tess_trainer *t, const char *folder, int64_t *step)
+{
+    tess_status status = t->rank == 0 ? tess_ckpt_latest(folder, step) : TESS_OK;
+    TESS_TRY(tess_ckpt_agree(t->team, status));
+    return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
+}
+
+static tess_status newest_of_hosts(tess_trainer *t, const char *folder, int64_t *step)
+{
+    int64_t newest;
+    TESS_TRY(tess_ckpt_latest_local(t->hosts, folder, step, &newest));
+    if (newest != *step)
+        tess_trainer_note(t, "warning: step %lld is not complete on every host: the run goes on from step %lld",
+                          (long long)newest, (long long)*step);
+    return TESS_OK;
+}
+
+static tess_status load_tensors(tess_trainer *t, const char *folder, int64_t step, json_t **meta)
+{
+    tess_ckpt_tensor *tensors;
+    int n;
+    TESS_TRY(list_tensors(t, &tensors, &n));
+    tess_status status = t->config.checkpoint.host_local
+                             ? tess_ckpt_load_local(t->mem, t->hosts, folder, step, tensors, n, meta)
+                             : tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, meta);
+    tess_mem_free(t->mem, tensors);
+    return status;
+}
+
 tess_status tess_trainer_resume(tess_trainer *t)
 {
     char folder[1024];
-    int64_t step;
-    tess_ckpt_tensor *tensors;
-    int n;
+    int64_t step = -1;
     json_t *meta = NULL;
     if (!t->config.checkpoint.enable || !t->config.checkpoint.resume)
         return TESS_OK;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    tess_status status = tess_ckpt_latest(folder, &step);
+    tess_status status =
+        t->config.checkpoint.host_local ? newest_of_hosts(t, folder, &step) : newest_of_all(t, folder, &step);
     if (status == TESS_E_NOT_FOUND) {
         tess_error_clear();
         return TESS_OK;
     }
     TESS_TRY(status);
-    TESS_TRY(list_tensors(t, &tensors, &n));
-    status = tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, &meta);
-    tess_mem_free(t->mem, tensors);
+    status = load_tensors(t, folder, step, &meta);
     if (status == TESS_OK)
         status = apply_meta(t, meta);
     json_decref(meta);

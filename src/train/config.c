@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
+#include "tessera/fsdp.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
 
@@ -63,10 +64,38 @@ tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overr
     return status;
 }
 
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts)
+{
+    bool open =
+        config->parallelism.data_parallel_replicate_degree < 0 && config->parallelism.data_parallel_shard_degree < 0;
+    if (config->parallelism.shard_strategy != TESS_STRATEGY_HYBRID || !open)
+        return TESS_OK;
+    for (int host = 1; host < n_hosts; host++)
+        TESS_CHECK(
+            ranks_of_host[host] == ranks_of_host[0], TESS_E_INVALID,
+            "parallelism.shard_strategy=hybrid makes one replica a host, but host 0 has %d ranks and host %d has "
+            "%d: start as many ranks on every host, or set parallelism.data_parallel_replicate_degree",
+            ranks_of_host[0], host, ranks_of_host[host]);
+    config->parallelism.data_parallel_replicate_degree = n_hosts;
+    return TESS_OK;
+}
+
+/* What is left open of the replicas: as many as a given number of shards leaves, or one. */
+static int64_t default_replicas(const tess_config *config, int world)
+{
+    int64_t shards = config->parallelism.data_parallel_shard_degree;
+    bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && shards > 0;
+    return given && world % shards == 0 ? world / shards : 1;
+}
+
 static tess_status check_degrees(tess_config *config, int world)
 {
-    int64_t replicas = config->parallelism.data_parallel_replicate_degree;
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
+    TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
+               "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
+    if (config->parallelism.data_parallel_replicate_degree < 0)
+        config->parallelism.data_parallel_replicate_degree = default_replicas(config, world);
+    int64_t replicas = config->parallelism.data_parallel_replicate_degree;
     TESS_CHECK(world % replicas == 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks", (long long)replicas,
                world);

@@ -57,7 +57,7 @@ typedef struct tess_config {
         bool enable;
         char folder[TESS_TEXT_SIZE];
         int64_t interval, keep_latest_k;
-        bool resume;
+        bool resume, host_local;
     } checkpoint;
     struct {
         bool enable;
@@ -94,8 +94,12 @@ tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overr
 tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
 tess_status tess_config_override(tess_config *config, const char *assignment);
 
+/* Before tess_config_check, in a job over several hosts: hybrid sharding without degrees shards inside hosts and
+ * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
+
 /* What must hold between values and the world size; sets the derived ones (global_batch_size 0 -> local * world, shard
- * degree -1). */
+ * and replicate degrees of -1). */
 tess_status tess_config_check(tess_config *config, int world);
 /* The same for what a step alone needs: no model, no data. */
 tess_status tess_config_check_step(tess_config *config, int world);

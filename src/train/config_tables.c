@@ -71,8 +71,8 @@ static const tess_option lr_scheduler[] = {
 };
 
 static const tess_option parallelism[] = {
-    INT("parallelism.data_parallel_replicate_degree", parallelism.data_parallel_replicate_degree, "1", 1, 65536,
-        "replicas of the sharded model (hybrid sharding)"),
+    INT("parallelism.data_parallel_replicate_degree", parallelism.data_parallel_replicate_degree, "-1", -1, 65536,
+        "replicas of the sharded model; -1: hybrid: what the shard degree leaves, or one a host; else 1"),
     INT("parallelism.data_parallel_shard_degree", parallelism.data_parallel_shard_degree, "-1", -1, 65536,
         "ranks that share one copy; -1: the world divided by the replicas"),
     INT("parallelism.fsdp_reshard_after_forward", parallelism.fsdp_reshard_after_forward, "1", 0, 65536,
@@ -95,6 +95,8 @@ static const tess_option checkpoint[] = {
     INT("checkpoint.interval", checkpoint.interval, "500", 1, 1e12, "steps between saves"),
     INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6, "complete checkpoints kept; 0: all"),
     BOOL("checkpoint.resume", checkpoint.resume, "true", "go on from the newest complete checkpoint of the folder"),
+    BOOL("checkpoint.host_local", checkpoint.host_local, "false",
+         "job.dump_folder is a folder of its own on every host: each keeps the rows of its ranks there"),
 };
 
 static const tess_option validation[] = {

@@ -1,4 +1,5 @@
-/* The trained model as a Hugging Face folder: each rank writes the rows that it owns. */
+/* The trained model as a Hugging Face folder: each rank writes the rows that it owns. Where every host has a folder of
+ * its own, rank 0 writes them all, as the others send it theirs. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/agree.h"
+#include "tessera/comm.h"
 
 enum { CHUNK_VALUES = 1 << 20 };
 
@@ -96,20 +98,79 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     return write_tokenizer(t, folder);
 }
 
-/* The rows of one parameter that this rank is primary for. */
-static tess_status write_rows(tess_trainer *t, tess_st_writer *writer, int index, const tess_shard *shard,
-                              void *encoded)
+/* One parameter's rows on their way from the rank that is primary for them to the rank that writes them. */
+typedef struct passage {
+    tess_trainer *t;
+    tess_st_writer *writer;
+    void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
+    int index;     /* of the parameter */
+    int from, to;
+    int64_t row_begin, n_rows, row;
+    const float *values; /* on `from` */
+} passage;
+
+/* Values [done, +count) of those rows. A file that cannot be written must not keep the sender waiting: *written tells
+ * of it, the result of the way there. */
+static tess_status pass_chunk(const passage *p, int64_t done, int64_t count, tess_status *written)
 {
-    int64_t row = tess_shape_row_count(&shard->shape), row_bytes = row * (int64_t)tess_dtype_size(save_dtype(t));
-    const float *values = shard->master + (shard->primary_begin - shard->row_begin) * row;
-    for (int64_t done = 0, n = shard->primary_rows * row; done < n;) {
-        int64_t count = n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES;
-        TESS_TRY(tess_st_encode(values + done, count, save_dtype(t), encoded));
-        size_t begin = (size_t)(shard->primary_begin * row_bytes + done * row_bytes / row);
-        TESS_TRY(tess_st_write_bytes(writer, index, begin, (size_t)(count * row_bytes / row), encoded));
-        done += count;
-    }
+    const tess_trainer *t = p->t;
+    tess_dtype dtype = save_dtype(t);
+    if (t->rank == p->from)
+        TESS_TRY(tess_st_encode(p->values + done, count, dtype, p->encoded));
+    if (t->rank == p->from && p->from != p->to)
+        return tess_send(t->team, p->encoded, (size_t)count, dtype, p->to, (uint32_t)p->index, NULL);
+    if (t->rank != p->to)
+        return TESS_OK;
+    if (p->from != p->to)
+        TESS_TRY(tess_recv(t->team, p->encoded, (size_t)count, dtype, p->from, (uint32_t)p->index, NULL));
+    size_t begin = (size_t)(p->row_begin * p->row + done) * tess_dtype_size(dtype);
+    if (*written == TESS_OK)
+        *written = tess_st_write_bytes(p->writer, p->index, begin, (size_t)count * tess_dtype_size(dtype), p->encoded);
     return TESS_OK;
+}
+
+static tess_status pass_rows(const passage *p, tess_status *written)
+{
+    for (int64_t done = 0, n = p->n_rows * p->row; done < n; done += CHUNK_VALUES)
+        TESS_TRY(pass_chunk(p, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
+    return TESS_OK;
+}
+
+/* Every rank writes its rows into the folder that all share. */
+static tess_status write_own(passage *p, const tess_shard *shard, tess_status *written)
+{
+    p->from = p->to = p->t->rank;
+    p->row_begin = shard->primary_begin;
+    p->n_rows = shard->primary_rows;
+    return pass_rows(p, written);
+}
+
+/* Rank 0 writes all rows into its own folder: the only one that holds a whole model. */
+static tess_status collect(passage *p, const tess_shard *shard, tess_status *written)
+{
+    const tess_trainer *t = p->t;
+    int64_t mine[2] = {shard->primary_begin, shard->primary_rows}, *all;
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)t->world, sizeof(mine), "export", (void **)&all));
+    tess_status status = tess_all_gather(t->team, mine, all, 2, TESS_I64, NULL);
+    p->to = 0;
+    for (p->from = 0; p->from < t->world && status == TESS_OK; p->from++) {
+        p->row_begin = all[2 * p->from];
+        p->n_rows = all[2 * p->from + 1];
+        status = pass_rows(p, written);
+    }
+    tess_mem_free(t->mem, all);
+    return status;
+}
+
+static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int index, void *encoded, tess_status *written)
+{
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard(t->engine->fsdp, index, &shard));
+    passage p = {.t = t, .writer = writer, .encoded = encoded, .index = index};
+    p.row = tess_shape_row_count(&shard.shape);
+    p.values = shard.master + (shard.primary_begin - shard.row_begin) * p.row;
+    bool own_folders = t->config.checkpoint.host_local && t->hosts->n > 1;
+    return own_folders ? collect(&p, &shard, written) : write_own(&p, &shard, written);
 }
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
@@ -123,13 +184,10 @@ static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_te
     }
     tess_st_writer *writer;
     TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, &writer));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < n && status == TESS_OK; i++) {
-        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
-        if (status == TESS_OK)
-            status = write_rows(t, writer, i, &shard, encoded);
-    }
-    return tess_st_write_finish(&writer, status);
+    tess_status status = TESS_OK, written = TESS_OK;
+    for (int i = 0; i < n && status == TESS_OK; i++)
+        status = write_tensor(t, writer, i, encoded, &written);
+    return tess_st_write_finish(&writer, status != TESS_OK ? status : written);
 }
 
 tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)

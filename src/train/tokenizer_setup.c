@@ -11,7 +11,7 @@
 #include "tessera/comm.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
-enum { BPE_TEXT_LIMIT = 64 << 20 };
+enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
@@ -83,19 +83,44 @@ collected:
     return status;
 }
 
-/* Rank 0 trains, all read the result from memory: nothing is written until the whole run is found to be sound. */
-static tess_status train_on_all(tess_trainer *t, const char *path)
+/* tokenizer.json, or the folder of it. */
+static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *json)
 {
-    tess_buffer *json = &t->trained_tokenizer;
-    json->mem = t->mem;
-    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? train_bpe(t) : TESS_OK));
-    int64_t size = (int64_t)json->size, n_words;
+    char file[1024], *text = NULL;
+    size_t size = 0;
+    if (tess_os_is_dir(path)) {
+        TESS_TRY(tess_os_join(file, sizeof(file), path, "tokenizer.json"));
+        path = file;
+    }
+    TESS_TRY(tess_os_read(t->mem, path, TOKENIZER_LIMIT, &text, &size));
+    tess_status status = tess_buffer_append(json, text, size);
+    tess_mem_free(t->mem, text);
+    return status;
+}
+
+/* On rank 0. A run that goes on keeps the tokenizer that it began with. */
+static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tess_buffer *json)
+{
+    char checkpoint[1024];
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
+    bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
+    if (!may_train || keep)
+        return read_file(t, path, json);
+    t->trained_tokenizer.mem = t->mem;
+    TESS_TRY(train_bpe(t));
+    return tess_buffer_append(json, t->trained_tokenizer.data, t->trained_tokenizer.size);
+}
+
+/* What rank 0 has made reaches all ranks from memory: other hosts need no file, and nothing is written until the whole
+ * run is found to be sound. */
+static tess_status share_json(tess_trainer *t, const char *path, const tess_buffer *json)
+{
+    int64_t size = (int64_t)json->size, n_words, *words;
     TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
     n_words = (size + 7) / 8;
-    int64_t *words;
     TESS_TRY(
         tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)n_words, sizeof(*words), "tokenizer", (void **)&words));
-    if (t->rank == 0)
+    if (t->rank == 0 && size > 0)
         memcpy(words, json->data, (size_t)size);
     tess_status status = tess_broadcast(t->team, words, (size_t)n_words, TESS_I64, 0, NULL);
     if (status == TESS_OK)
@@ -113,43 +138,43 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t)
     return tess_ckpt_agree(t->team, status);
 }
 
-/* Picks the path; *train is set when there is none yet. The same answer on all ranks: it looks at files before any is
- * written. */
-static tess_status choose(tess_trainer *t, char *path, size_t size, bool *train)
+/* Where the tokenizer is, or will be: then *may_train is set. */
+static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_train)
 {
     const tess_config *config = &t->config;
-    *train = false;
+    *may_train = false;
     if (config->tokenizer.path[0] != '\0')
         return tess_os_join(path, size, "", config->tokenizer.path);
-    if (config->model.path[0] != '\0') {
-        TESS_TRY(tess_os_join(path, size, config->model.path, "tokenizer.json"));
-        TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file; set tokenizer.path", path);
-        return TESS_OK;
-    }
-    *train = true;
+    if (config->model.path[0] != '\0')
+        return tess_os_join(path, size, config->model.path, "tokenizer.json");
+    *may_train = true;
     return tess_trainer_path(t, "tokenizer.json", path, size);
 }
 
-tess_status tess_trainer_tokenizer(tess_trainer *t)
+static tess_status check_vocabulary(const tess_trainer *t, const char *path)
 {
-    char path[1024], checkpoint[1024];
-    bool train;
-    TESS_TRY(choose(t, path, sizeof(path), &train));
-    if (train) {
-        /* A run that goes on keeps the tokenizer it began with. */
-        TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
-        bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
-        TESS_TRY(keep ? tess_tokenizer_load(t->mem, path, &t->tokenizer) : train_on_all(t, path));
-    } else {
-        TESS_TRY(tess_tokenizer_load(t->mem, path, &t->tokenizer));
-    }
-    snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
     int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
     TESS_CHECK(
         vocab <= t->model_config.vocab_size, TESS_E_INVALID,
         "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
         path, (long long)vocab, (long long)t->model_config.vocab_size);
-    if (train) {
+    return TESS_OK;
+}
+
+tess_status tess_trainer_tokenizer(tess_trainer *t)
+{
+    char path[1024];
+    bool may_train;
+    tess_buffer json = {.mem = t->mem};
+    TESS_TRY(choose(t, path, sizeof(path), &may_train));
+    tess_status status = tess_ckpt_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &json) : TESS_OK);
+    if (status == TESS_OK)
+        status = share_json(t, path, &json);
+    tess_buffer_free(&json);
+    TESS_TRY(status);
+    snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
+    TESS_TRY(check_vocabulary(t, path));
+    if (may_train) {
         t->model_config.bos_token_id = -1;
         t->model_config.eos_token_id[0] = tess_tokenizer_id(t->tokenizer, end_of_text);
         t->model_config.n_eos = t->model_config.eos_token_id[0] >= 0;

@@ -52,6 +52,20 @@ static tess_status load_model_config(tess_trainer *t)
     return TESS_OK;
 }
 
+/* The shape, and the line that says how it lies on the hosts. */
+static void describe_mesh(const tess_trainer *t)
+{
+    char text[800], *end = text;
+    tess_mesh_format(t->engine->mesh, text, sizeof(text));
+    for (int line = 0; line < 2 && end != NULL; line++) {
+        char *begin = end + strspn(end, "\n ");
+        end = strchr(begin, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        tess_trainer_note(t, "%s", begin);
+    }
+}
+
 static void describe(const tess_trainer *t)
 {
     char params[32];
@@ -66,6 +80,8 @@ static void describe(const tess_trainer *t)
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
                       t->engine->stream->kernels->name, t->engine->peak_flops * 1e-12);
+    if (t->hosts->n > 1)
+        describe_mesh(t);
     tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
                       (long long)c->training.global_batch_size, (long long)c->training.seq_len,
                       (long long)c->training.local_batch_size);
@@ -73,6 +89,8 @@ static void describe(const tess_trainer *t)
 
 static tess_status build(tess_trainer *t)
 {
+    TESS_TRY(tess_trainer_join_hosts(t));
+    TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(load_model_config(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
@@ -99,6 +117,7 @@ static void destroy(tess_trainer *t)
     tess_tokenizer_destroy(&t->tokenizer);
     if (t->trained_tokenizer.mem != NULL)
         tess_buffer_free(&t->trained_tokenizer);
+    tess_ckpt_hosts_destroy(&t->hosts);
 }
 
 /* Speed since the last log line. */
@@ -243,7 +262,6 @@ tess_status tess_train(tess_runtime *runtime, const tess_config *config, const t
                       .rank = tess_runtime_rank(runtime),
                       .world = tess_runtime_world(runtime)};
     memset(result, 0, sizeof(*result));
-    TESS_TRY(tess_config_check(&t.config, t.world));
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run(&t, result);

@@ -3,6 +3,7 @@
 #define TESS_TRAIN_TRAINER_IMPL_H
 
 #include "base/text/text.h"
+#include "ckpt/hosts.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/metrics.h"
@@ -15,6 +16,7 @@ typedef struct tess_trainer {
     tess_team *team;
     tess_mem *mem;
     int rank, world;
+    tess_ckpt_hosts *hosts;
 
     tess_tokenizer *tokenizer;
     char tokenizer_path[1024];     /* its tokenizer.json, or the folder of it */
@@ -35,7 +37,12 @@ void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
-/* Loads the tokenizer, or trains one on rank 0; sets the model's vocabulary when it was left open.
+/* Learns which ranks are on which host, and fits and checks the configuration. Collective. */
+tess_status tess_trainer_join_hosts(tess_trainer *t);
+/* That the hosts share what they must share, and read the same files. Collective. */
+tess_status tess_trainer_check_hosts(tess_trainer *t);
+
+/* Rank 0 reads the tokenizer or trains one, and all ranks get it; sets the model's vocabulary when it was left open.
  * Collective. */
 tess_status tess_trainer_tokenizer(tess_trainer *t);
 /* Writes the tokenizer that this run has trained, if any, into job.dump_folder. Collective. */

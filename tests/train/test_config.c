@@ -79,10 +79,60 @@ static void relations_are_checked_for_the_world_size(void)
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "keep one");
 }
 
+static void parse_hybrid(const char *degrees)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"
+             "parallelism: {shard_strategy: hybrid%s}\n",
+             degrees);
+    EXPECT_OK(parse(text));
+}
+
+static void expect_degrees(int replicas, int shards)
+{
+    EXPECT_OK(tess_config_check(&config, 8));
+    EXPECT_INT(config.parallelism.data_parallel_replicate_degree, replicas);
+    EXPECT_INT(config.parallelism.data_parallel_shard_degree, shards);
+}
+
+static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
+{
+    static const int halves[] = {4, 4}, quarters[] = {2, 2, 2, 2}, unequal[] = {4, 3, 1}, one[] = {8};
+    parse_hybrid("");
+    EXPECT_OK(tess_config_fit_hosts(&config, halves, 2));
+    expect_degrees(2, 4);
+    parse_hybrid("");
+    EXPECT_OK(tess_config_fit_hosts(&config, quarters, 4));
+    expect_degrees(4, 2);
+    parse_hybrid("");
+    EXPECT_OK(tess_config_fit_hosts(&config, one, 1));
+    expect_degrees(1, 8);
+    parse_hybrid("");
+    EXPECT_FAILS(tess_config_fit_hosts(&config, unequal, 3), TESS_E_INVALID, "host 0 has 4 ranks and host 1 has 3");
+    /* what is given wins */
+    parse_hybrid(", data_parallel_replicate_degree: 4");
+    EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
+    expect_degrees(4, 2);
+    parse_hybrid(", data_parallel_shard_degree: 2");
+    EXPECT_OK(tess_config_fit_hosts(&config, halves, 2));
+    expect_degrees(4, 2);
+    parse_hybrid(", data_parallel_shard_degree: 3");
+    EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "1 replicas x 3 shards = 3 ranks, but there are 8");
+    parse_hybrid(", data_parallel_replicate_degree: 0");
+    EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 leaves it to the strategy");
+    /* other strategies shard over all ranks wherever they are */
+    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"));
+    EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
+    expect_degrees(1, 8);
+}
+
 static const test_case cases[] = {
     {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
     {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},
+    {"hybrid_shards_inside_hosts_and_replicates_across_them", hybrid_shards_inside_hosts_and_replicates_across_them, 0,
+     0},
 };
 TEST_MAIN(cases)
