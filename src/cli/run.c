@@ -2,31 +2,29 @@
 
 #include <stdio.h>
 
-#include "comm/launch.h"
-
-enum { MOST_RANKS = 1024 };
+#include "cli/start.h"
 
 static int run(int argc, char **argv)
 {
-    const char *ranks = NULL, *grace = NULL;
-    int64_t n_ranks = 1;
+    const char *n_ranks = NULL, *grace = NULL;
+    cli_ranks ranks = {0};
     double grace_s = 5;
     const cli_flag flags[] = {
-        {"-n", "RANKS", "processes to start (1)", &ranks},
+        {"-n", "RANKS", "processes to start (1)", &n_ranks},
         {"--grace", "SECONDS", "time that the others get to end once a rank is lost (5)", &grace}};
     int n = cli_parse(argc, argv, &cli_run, flags, 2);
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_run, "name the program to run");
-    tess_status status = cli_int("-n", ranks, 1, MOST_RANKS, &n_ranks);
+    tess_status status = cli_count_ranks(n_ranks, &ranks);
     if (status == TESS_OK)
         status = cli_number("--grace", grace, 0, 1e6, &grace_s);
     if (status != TESS_OK)
         return cli_fail(status);
     argv[n + 1] = NULL;
     tess_launch_result result;
-    status = tess_launch((int)n_ranks, argv + 1, grace_s, &result);
+    status = cli_start(&ranks, argv + 1, grace_s, &result);
     if (status != TESS_OK)
         return cli_fail(status);
     if (result.report[0] != '\0')

@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "cli/start.h"
 #include "cli/train_view.h"
-#include "comm/launch.h"
 #include "train/train.h"
-
-enum { MOST_RANKS = 1024 };
 
 static tess_runtime
     *alone; /* the runtime that a signal handler may stop; ranks of a launcher have theirs stopped by it */
@@ -68,10 +66,10 @@ static int run_rank(const tess_config *config)
     return code;
 }
 
-static int launch(int n_ranks, char **argv)
+static int launch(const cli_ranks *ranks, char **argv)
 {
     tess_launch_result result;
-    tess_status status = tess_launch(n_ranks, argv, 5, &result);
+    tess_status status = cli_start(ranks, argv, 5, &result);
     if (status != TESS_OK)
         return cli_fail(status);
     bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
@@ -82,7 +80,7 @@ static int launch(int n_ranks, char **argv)
 }
 
 /* The command line of a rank: this program, the same words. */
-static int launch_self(int n_ranks, int argc, char **argv)
+static int launch_self(const cli_ranks *ranks, int argc, char **argv)
 {
     char program[4096];
     char *words[256];
@@ -94,25 +92,26 @@ static int launch_self(int n_ranks, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         words[1 + i] = argv[i];
     words[argc + 1] = NULL;
-    return launch(n_ranks, words);
+    return launch(ranks, words);
 }
 
 static int run(int argc, char **argv)
 {
     static tess_config config;
-    const char *ranks = NULL;
-    int64_t n_ranks = 1;
+    const char *n_ranks = NULL;
+    cli_ranks ranks = {0};
     tess_mem *mem = NULL;
     char *words[256]; /* cli_parse reorders; ranks get the words as they were */
     for (int i = 0; i < argc && i < 256; i++)
         words[i] = argv[i];
-    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", &ranks}};
+    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", &n_ranks}};
     int n = cli_parse(argc, argv, &cli_train, flags, 1);
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_train, "name a configuration file");
-    tess_status status = cli_int("-n", ranks, 1, MOST_RANKS, &n_ranks);
+    bool is_rank = tess_launch_is_rank();
+    tess_status status = is_rank ? TESS_OK : cli_count_ranks(n_ranks, &ranks);
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
     if (status == TESS_OK) {
@@ -121,13 +120,13 @@ static int run(int argc, char **argv)
     }
     if (status != TESS_OK)
         return cli_fail(status);
-    if (tess_launch_is_rank())
-        return run_rank(&config);
+    if (is_rank || ranks.guarded)
+        return is_rank ? run_rank(&config) : launch_self(&ranks, argc, words);
     tess_config checked = config; /* the ranks check again; here it spares starting them */
-    status = tess_config_check(&checked, (int)n_ranks);
+    status = tess_config_check(&checked, ranks.n);
     if (status != TESS_OK)
         return cli_fail(status);
-    return n_ranks == 1 ? run_rank(&config) : launch_self((int)n_ranks, argc, words);
+    return ranks.joins ? run_rank(&config) : launch_self(&ranks, argc, words);
 }
 
 const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",

@@ -8,6 +8,7 @@
 #include "comm/shm/control.h"
 
 typedef struct comm_backend comm_backend;
+typedef struct comm_hosts comm_hosts; /* hosts/hosts_impl.h */
 
 enum { COMM_ERROR_BYTES = 1024 };
 
@@ -16,6 +17,7 @@ typedef struct comm_region {
     struct comm_region *next;
     uint64_t offset; /* of the whole allocation */
     size_t bytes;    /* of the whole allocation */
+    size_t asked;    /* by every rank of the team */
     uint8_t *local;  /* what the caller got */
     size_t counted;  /* bytes that this rank counts */
     tess_pool pool;
@@ -24,9 +26,13 @@ typedef struct comm_region {
 
 struct tess_runtime {
     int rank, world, n_threads;
-    int n_spins;   /* looks of a waiting rank that keeps its core */
-    int n_yields;  /* looks after those, each of which offers it to other ranks; then it sleeps */
-    bool launched; /* by a launcher: the job's memory is not ours */
+    int n_spins;    /* looks of a waiting rank that keeps its core */
+    int n_yields;   /* looks after those, each of which offers it to other ranks; then it sleeps */
+    bool owns_fd;   /* of the job's memory */
+    bool launched;  /* somebody outside, a launcher or a guard, watches this rank */
+    bool over_mpi;  /* MPI started the job */
+    int *processes; /* MPI's number of each rank, when the job is on several hosts */
+    int guard;      /* descriptor of the guard, when over_mpi */
     double timeout_s;
     const char *kernels;
     tess_mem *mem;
@@ -52,6 +58,9 @@ struct tess_team {
     uint64_t hash;
     uint64_t control_offset;
     tess_control *control;
+    comm_hosts *hosts; /* NULL: all members are on this host */
+    int n_local, local_index,
+        local_first; /* members on this host, this rank's place among them, team rank of the first */
     double timeout_s;
     uint64_t sequence; /* of the next collective */
     uint64_t n_splits;
@@ -126,11 +135,12 @@ struct comm_backend {
     int (*missing)(const tess_work *work, int *ranks);
 };
 
-extern const comm_backend tess_backend_self, tess_backend_shm;
+extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 
 /* ---- team.c
  * -------------------------------------------------------------------------------------------------------------- */
-/* Makes the handle for a control area that all members know. Takes `ranks` over (from the MISC pool). */
+/* Makes the handle for a control area that all members on this host know. Takes `ranks` over (from the MISC pool).
+ * Collective over the team when it spans hosts. */
 tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **team);
 /* Guards the runtime's lists of teams and regions. */
@@ -177,6 +187,8 @@ bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t byt
  * ------------------------------------------------------------------------------------------------------------ */
 /* Goes on with a send or receive as far as possible without waiting; true: complete or failed. */
 bool tess_message_advance(tess_work *work);
+/* Fails the work, which is one of the two: what was sent is not what was wanted. Returns true. */
+bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted);
 /* Frees the channels of a team that nobody uses any more. */
 void tess_message_free_channels(tess_team *team);
 

@@ -10,15 +10,16 @@ typedef struct place {
     int32_t spare;
 } place;
 
-/* The team's first rank allocates `total` bytes; all learn where. */
+/* On each host the team's first rank there allocates `total` bytes; all there learn where. */
 static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t bytes, size_t total, size_t align,
                                   const char *what, const void *site, uint64_t *offset)
 {
     tess_runtime *rt = team->runtime;
     place mine = {0}, all[JOB_MAX_RANKS];
-    if (team->rank == 0)
+    bool allocates = team->local_index == 0;
+    if (allocates)
         mine.status = tess_job_alloc(&rt->job, rt->rank, total, align, &mine.offset);
-    bool allocated = team->rank == 0 && mine.status == TESS_OK;
+    bool allocated = allocates && mine.status == TESS_OK;
     tess_status status = tess_team_exchange(team, kind, bytes, 0, site, &mine, all, sizeof(mine));
     if (status != TESS_OK) {
         if (allocated)
@@ -26,17 +27,19 @@ static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t by
         tess_fail_context(status, "allocate '%s'", what);
         return status;
     }
-    status = (tess_status)all[0].status;
-    if (status != TESS_OK) {
-        if (team->rank == 0)
-            tess_fail_context(status, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
-        else
-            TESS_FAIL(status, "allocate '%s' for %d ranks of team '%s': rank %d could not get %zu bytes", what,
-                      team->size, team->name, team->ranks[0], total);
-        return status;
+    int failed = 0;
+    while (failed < team->size && all[failed].status == TESS_OK)
+        failed++;
+    if (failed == team->size) {
+        *offset = all[team->local_first].offset;
+        return TESS_OK;
     }
-    *offset = all[0].offset;
-    return TESS_OK;
+    if (allocated)
+        tess_job_free(&rt->job, rt->rank, mine.offset, total);
+    status = (tess_status)all[failed].status;
+    if (mine.status == TESS_OK)
+        TESS_FAIL(status, "rank %d could not get %zu bytes", team->ranks[failed], total);
+    return tess_fail_context(status, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
 }
 
 static tess_status add_region(tess_runtime *rt, comm_region region, const char *what)
@@ -72,7 +75,7 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     tess_mem_count(rt->mem, region->pool, -(int64_t)region->counted);
     /* Nobody may still read it. When a rank was lost the memory stays until the job ends. */
     tess_trace_op kind = shared ? TESS_TRACE_SHARED_FREE : TESS_TRACE_WINDOW_FREE;
-    if (tess_team_exchange(team, kind, region->bytes, 0, site, NULL, NULL, 0) == TESS_OK && team->rank == 0)
+    if (tess_team_exchange(team, kind, region->asked, 0, site, NULL, NULL, 0) == TESS_OK && team->local_index == 0)
         tess_job_free(&rt->job, rt->rank, region->offset, region->bytes);
     tess_mem_free(rt->mem, region);
 }
@@ -89,13 +92,15 @@ tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, con
     TESS_CHECK(bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what, bytes);
     tess_runtime *rt = team->runtime;
     size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
-    size_t stride = round_up(bytes > 0 ? bytes : 1, align), total = stride * (size_t)team->size;
+    size_t stride = round_up(bytes > 0 ? bytes : 1, align), total = stride * (size_t)team->n_local;
     uint64_t offset;
     TESS_TRY(
         agree_on_place(team, TESS_TRACE_WINDOW_ALLOC, bytes, total, align, what, __builtin_return_address(0), &offset));
-    *out = rt->job.base + offset + (size_t)team->rank * stride;
+    *out = rt->job.base + offset + (size_t)team->local_index * stride;
     return add_region(
-        rt, (comm_region){.offset = offset, .bytes = total, .local = *out, .counted = bytes, .pool = pool}, what);
+        rt,
+        (comm_region){.offset = offset, .bytes = total, .asked = bytes, .local = *out, .counted = bytes, .pool = pool},
+        what);
 }
 
 void tess_window_free(tess_team *team, void *window)
@@ -116,8 +121,9 @@ tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, con
     return add_region(rt,
                       (comm_region){.offset = offset,
                                     .bytes = bytes,
+                                    .asked = bytes,
                                     .local = *out,
-                                    .counted = team->rank == 0 ? bytes : 0,
+                                    .counted = team->local_index == 0 ? bytes : 0,
                                     .pool = pool,
                                     .shared = true},
                       what);

@@ -10,44 +10,60 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
+#include "comm/agent/agent.h"
 #include "comm/comm_impl.h"
+#include "comm/hosts/environment.h"
+#include "comm/hosts/hosts.h"
 #include "comm/launch.h"
 
 bool tess_launch_is_rank(void)
 {
-    return getenv("TESSERA_RANK") != NULL && getenv("TESSERA_SHM_FD") != NULL;
+    int fd;
+    return (getenv("TESSERA_RANK") != NULL && getenv("TESSERA_SHM_FD") != NULL) || tess_guard_find(&fd);
 }
 
-static tess_status read_number(const char *name, int least, int most, int *number)
+/* The descriptor of the launcher's memory. */
+static tess_status read_descriptor(int *fd)
 {
-    const char *text = getenv(name);
+    const char *text = getenv("TESSERA_SHM_FD");
     char *end;
     TESS_CHECK(text != NULL, TESS_E_INVALID,
-               "%s is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: a launcher sets "
-               "all three",
-               name);
+               "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: a "
+               "launcher sets all three");
     errno = 0;
     long value = strtol(text, &end, 10);
-    TESS_CHECK(errno == 0 && end != text && *end == '\0' && value >= least && value <= most, TESS_E_INVALID,
-               "%s is '%s', expected a number from %d to %d", name, text, least, most);
-    *number = (int)value;
+    TESS_CHECK(errno == 0 && end != text && *end == '\0' && value >= 0 && value <= INT_MAX, TESS_E_INVALID,
+               "TESSERA_SHM_FD is '%s', expected a number from 0 to %d", text, INT_MAX);
+    *fd = (int)value;
     return TESS_OK;
 }
 
-/* Rank, world and shared memory from the environment, or a job of one. */
-static tess_status find_job(tess_runtime *rt)
+/* Rank, world and shared memory from whoever started this process, or a job of one. */
+static tess_status find_job(tess_runtime *rt, uint64_t config_hash)
 {
-    if (getenv("TESSERA_RANK") == NULL && getenv("TESSERA_WORLD") == NULL && getenv("TESSERA_SHM_FD") == NULL) {
-        rt->world = 1;
+    tess_environment environment;
+    int fd = -1;
+    TESS_TRY(tess_environment_read(&environment));
+    rt->rank = environment.rank;
+    rt->world = environment.world;
+    rt->owns_fd = environment.starter != TESS_STARTER_TESSERA;
+    switch (environment.starter) {
+    case TESS_STARTER_TESSERA:
+        TESS_TRY(read_descriptor(&fd));
+        TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
+        rt->launched = true;
+        return TESS_OK;
+    case TESS_STARTER_TORCHRUN:
+        return rt->world == 1 ? tess_job_create(1, &rt->job) : tess_hosts_meet(rt, &environment);
+    case TESS_STARTER_NONE:
         return tess_job_create(1, &rt->job);
+    default:
+        if (rt->world == 1)
+            return tess_job_create(1, &rt->job);
+        TESS_TRY(tess_hosts_join(rt, &environment, config_hash));
+        rt->launched = rt->over_mpi = true;
+        return TESS_OK;
     }
-    int fd;
-    TESS_TRY(read_number("TESSERA_WORLD", 1, JOB_MAX_RANKS, &rt->world));
-    TESS_TRY(read_number("TESSERA_RANK", 0, rt->world - 1, &rt->rank));
-    TESS_TRY(read_number("TESSERA_SHM_FD", 0, INT_MAX, &fd));
-    TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
-    rt->launched = true;
-    return TESS_OK;
 }
 
 static void allow_reading(const tess_runtime *rt)
@@ -71,6 +87,7 @@ static tess_status join(tess_runtime *rt, uint64_t config_hash)
                rt->rank, nobody);
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
+    row->cores_hash = tess_os_cores_hash();
     allow_reading(rt);
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
     row->token = rt->token;
@@ -118,6 +135,11 @@ static bool all_have_joined(const tess_runtime *rt)
     return true;
 }
 
+static bool agents_are_up(const tess_runtime *rt)
+{
+    return rt->job.header->n_hosts == 1 || atomic_load(&rt->job.header->agent_state) == JOB_AGENT_UP;
+}
+
 static tess_status wait_for_all(tess_runtime *rt)
 {
     double begin = tess_os_now_s();
@@ -126,7 +148,11 @@ static tess_status wait_for_all(tess_runtime *rt)
         char text[512];
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         int absent = list_absent(rt, text, sizeof(text)), ended = find_ended(rt);
-        if (all_have_joined(rt)) {
+        if (atomic_load(&rt->job.header->agent_state) == JOB_AGENT_FAILED) {
+            status = TESS_FAIL(TESS_E_IO, "%s", rt->job.header->agent_error);
+            tess_board_error(rt->row, tess_error_message(), -1);
+            waiting = false;
+        } else if (all_have_joined(rt) && agents_are_up(rt)) {
             waiting = false;
         } else if (ended >= 0) {
             char end[640];
@@ -134,7 +160,7 @@ static tess_status wait_for_all(tess_runtime *rt)
                                tess_board_describe_end(&rt->job, ended, end, sizeof(end)), rt->rank);
             tess_board_error(rt->row, tess_error_message(), ended);
             waiting = false;
-        } else if (tess_os_now_s() - begin > rt->timeout_s) {
+        } else if (tess_os_now_s() - begin > rt->timeout_s && absent > 0) {
             status = TESS_FAIL(TESS_E_TIMEOUT, "%d of %d ranks did not join the job within %.3g s: rank%s%s", absent,
                                rt->world, rt->timeout_s, absent > 1 ? "s" : "", text);
             tess_board_error(rt->row, tess_error_message(), -1);
@@ -171,8 +197,10 @@ static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip
         if (values[r] == best || (skip_zero && values[r] == 0))
             continue;
         n_odd++;
-        if (at + 40 < sizeof(text))
-            at += (size_t)snprintf(text + at, sizeof(text) - at, " %d (%016llx)", r, (unsigned long long)values[r]);
+        if (at + 120 < sizeof(text))
+            at += (size_t)snprintf(text + at, sizeof(text) - at,
+                                   rt->job.header->n_hosts > 1 ? " %d on host %s (%016llx)" : " %d%.0s (%016llx)", r,
+                                   tess_runtime_host_name(rt, rt->job.rows[r].host), (unsigned long long)values[r]);
     }
     TESS_CHECK(n_odd == 0, TESS_E_MISMATCH, "ranks differ in their %s: rank%s%s, the %d others have %016llx%s", what,
                n_odd > 1 ? "s" : "", text, best_members, (unsigned long long)best,
@@ -187,6 +215,8 @@ static void try_reading_peers(tess_runtime *rt)
     for (int r = 0; r < rt->world && all; r++) {
         const tess_job_row *row = &rt->job.rows[r];
         uint64_t token = 0;
+        if (row->host != rt->row->host)
+            continue;
         all =
             r == rt->rank || (tess_os_read_process(atomic_load(&row->pid), &token, row->token_address, sizeof(token)) &&
                               token == row->token);
@@ -209,20 +239,26 @@ static tess_status make_world(tess_runtime *rt)
     return status;
 }
 
+/* Ranks that run on the cores that this one may run on. An mpirun may have bound each to its own. */
+static int count_sharers(const tess_runtime *rt)
+{
+    int n = 0;
+    for (int r = 0; r < rt->world; r++)
+        n += rt->job.rows[r].host == rt->row->host && rt->job.rows[r].cores_hash == rt->row->cores_hash;
+    return n;
+}
+
 static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
-    int cores = tess_os_cores(), n_threads = options->n_threads;
-    rt->n_threads = n_threads > 0 ? n_threads : cores / rt->world > 1 ? cores / rt->world : 1;
+    int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
+    rt->n_threads = n_threads > 0 ? n_threads : cores / sharers > 1 ? cores / sharers : 1;
     /* With a core for each rank a short look is worth more than a sleep; without, it takes the core from the one that
      * is waited for, and yielding hands it on: a barrier of 8 ranks on 2 cores takes 9 us, through sleeps 30 to 40. A
      * barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work 80 us
      * with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same with
      * any of them. 300 keeps some of the look for ranks that come a little apart. */
-    rt->n_spins = rt->world <= cores ? 300 : 1;
-    rt->n_yields = rt->world <= cores ? 0 : 20;
-    rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
-    rt->kernels = options->kernels;
-    rt->program = tess_program_find();
+    rt->n_spins = sharers <= cores ? 300 : 1;
+    rt->n_yields = sharers <= cores ? 0 : 20;
 }
 
 tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime **out)
@@ -243,15 +279,19 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     tess_runtime *rt = memory;
     rt->mem = mem;
     atomic_flag_clear(&rt->list_lock);
-    TESS_GOTO(find_job(rt), runtime);
+    rt->timeout_s = options.comm_timeout_s > 0 ? options.comm_timeout_s : 600;
+    rt->kernels = options.kernels;
+    rt->program = tess_program_find();
+    TESS_GOTO(find_job(rt, options.config_hash), runtime);
     rt->row = &rt->job.rows[rt->rank];
     rt->ring = tess_job_ring(&rt->job, rt->rank);
-    set_limits(rt, &options);
     TESS_GOTO(join(rt, options.config_hash), job);
     tess_board_phase(rt->row, "", -1, -1);
     TESS_GOTO(wait_for_all(rt), joined);
     TESS_GOTO(compare_rows(rt, offsetof(tess_job_row, version_hash), false, "version of libtessera"), disagreed);
+    TESS_GOTO(compare_rows(rt, offsetof(tess_job_row, program_hash), true, "program"), disagreed);
     TESS_GOTO(compare_rows(rt, offsetof(tess_job_row, config_hash), true, "configuration"), disagreed);
+    set_limits(rt, &options);
     TESS_GOTO(make_world(rt), joined);
     try_reading_peers(rt);
     if (rt->launched) {
@@ -270,7 +310,8 @@ joined:
     atomic_store(&rt->row->state, JOB_RANK_LEFT);
     tess_job_wake_all(&rt->job);
 job:
-    tess_job_close(&rt->job, !rt->launched);
+    tess_job_close(&rt->job, rt->owns_fd);
+    tess_mem_free(mem, rt->processes);
 runtime:
     tess_mem_free(mem, rt);
 pools:
@@ -293,8 +334,11 @@ void tess_runtime_destroy(tess_runtime **handle)
     forbid_reading(rt);
     atomic_store(&rt->row->state, JOB_RANK_LEFT);
     tess_job_wake_all(&rt->job);
-    tess_job_close(&rt->job, !rt->launched);
+    if (rt->over_mpi)
+        tess_hosts_leave(rt);
+    tess_job_close(&rt->job, rt->owns_fd);
     tess_mem *mem = rt->mem;
+    tess_mem_free(mem, rt->processes);
     tess_mem_free(mem, rt);
     tess_mem_destroy(&mem);
 }

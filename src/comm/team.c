@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "comm/hosts/hosts.h"
 
 bool tess_team_try_lock(tess_team *team)
 {
@@ -77,6 +78,39 @@ void tess_team_set_timeout(tess_team *team, double seconds)
     team->timeout_s = seconds > 0 ? seconds : team->runtime->timeout_s;
 }
 
+static void find_siblings(tess_team *team)
+{
+    int host = team->runtime->job.rows[team->runtime->rank].host;
+    team->local_first = -1;
+    for (int r = 0; r < team->size; r++) {
+        if (team->runtime->job.rows[team->ranks[r]].host != host)
+            continue;
+        if (team->local_first < 0)
+            team->local_first = r;
+        if (r == team->rank)
+            team->local_index = team->n_local;
+        team->n_local++;
+    }
+}
+
+/* Bytes of what a host shares for a team. */
+static uint64_t shared_bytes(int size, int n_local)
+{
+    return tess_control_bytes(size) + (n_local < size ? tess_hosts_bytes(n_local) : 0);
+}
+
+static void remove_team(tess_team *team)
+{
+    tess_runtime *rt = team->runtime;
+    tess_runtime_lock(rt);
+    tess_team **at = &rt->teams;
+    while (*at != NULL && *at != team)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = team->next;
+    tess_runtime_unlock(rt);
+}
+
 tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **out)
 {
@@ -84,7 +118,6 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(tess_team), "team", &memory));
     tess_team *team = memory;
     team->runtime = rt;
-    team->backend = size == 1 ? &tess_backend_self : &tess_backend_shm;
     snprintf(team->name, sizeof(team->name), "%s", name);
     team->rank = rank;
     team->size = size;
@@ -94,6 +127,17 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     team->control = (tess_control *)(rt->job.base + control_offset);
     team->timeout_s = rt->timeout_s;
     atomic_flag_clear(&team->lock);
+    find_siblings(team);
+    team->backend = size == 1 ? &tess_backend_self : team->n_local < size ? &tess_backend_mpi : &tess_backend_shm;
+    if (team->n_local < size) {
+        uint64_t offset = control_offset + tess_control_bytes(size);
+        tess_status status = tess_hosts_attach(team, rt->job.base + offset);
+        if (status != TESS_OK) {
+            tess_hosts_detach(team);
+            tess_mem_free(rt->mem, team);
+            return tess_fail_context(status, "team '%s'", name);
+        }
+    }
     tess_runtime_lock(rt);
     team->next = rt->teams;
     rt->teams = team;
@@ -146,6 +190,19 @@ static int pick_members(const split_row *rows, int n, int color, int *members)
     return size;
 }
 
+/* The first of the members on this host, -1: none; and how many they are. */
+static int find_local(const tess_team *parent, const int *members, int size, int *n_local)
+{
+    int first = -1;
+    for (int i = 0; i < size; i++) {
+        if (tess_team_host(parent, members[i]) != tess_team_host(parent, parent->rank))
+            continue;
+        if ((*n_local)++ == 0)
+            first = members[i];
+    }
+    return first;
+}
+
 tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **out)
 {
     TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
@@ -162,11 +219,13 @@ tess_status tess_team_split(tess_team *parent, int color, int key, const char *n
     if (color >= 0)
         size = pick_members(rows, parent->size, color, members);
 
-    /* The first member makes the control area and tells the others where it is. */
-    if (size > 0 && members[0] == parent->rank) {
-        area.status = tess_job_alloc(&rt->job, rt->rank, tess_control_bytes(size), JOB_PAGE, &area.offset);
+    /* On each host the first member there makes the control area and tells the others where it is. */
+    int n_local = 0, first = find_local(parent, members, size, &n_local);
+    if (size > 0 && first == parent->rank) {
+        uint64_t bytes = shared_bytes(size, n_local);
+        area.status = tess_job_alloc(&rt->job, rt->rank, bytes, JOB_PAGE, &area.offset);
         if (area.status == TESS_OK)
-            ((tess_control *)(rt->job.base + area.offset))->bytes = tess_control_bytes(size);
+            ((tess_control *)(rt->job.base + area.offset))->bytes = bytes;
     }
     TESS_TRY_CTX(
         tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 1, tess_hash_text(name), site, &area, areas, sizeof(area)),
@@ -189,7 +248,7 @@ tess_status tess_team_split(tess_team *parent, int color, int key, const char *n
     }
     const uint64_t words[3] = {parent->hash, number, (uint64_t)color};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));
-    tess_status status = tess_team_attach(rt, name, ranks, size, rank, hash, areas[members[0]].offset, out);
+    tess_status status = tess_team_attach(rt, name, ranks, size, rank, hash, areas[first].offset, out);
     if (status != TESS_OK)
         tess_mem_free(rt->mem, ranks);
     return status;
@@ -202,20 +261,15 @@ void tess_team_destroy(tess_team **handle)
     tess_team *team = *handle;
     tess_runtime *rt = team->runtime;
     *handle = NULL;
-    tess_runtime_lock(rt);
-    tess_team **at = &rt->teams;
-    while (*at != NULL && *at != team)
-        at = &(*at)->next;
-    if (*at != NULL)
-        *at = team->next;
-    tess_runtime_unlock(rt);
+    remove_team(team);
+    tess_hosts_detach(team);
 
     /* Whoever is last gives the area back. A broken team's area stays: a peer may still look at it. */
-    bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->size;
+    bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
     if (last && team->broken == TESS_OK) {
         tess_message_free_channels(team);
         if (team->control_offset != rt->job.header->world_team)
-            tess_job_free(&rt->job, rt->rank, team->control_offset, tess_control_bytes(team->size));
+            tess_job_free(&rt->job, rt->rank, team->control_offset, team->control->bytes);
     }
     while (team->spare != NULL) {
         tess_work *work = team->spare;

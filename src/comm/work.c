@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "comm/hosts/hosts.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
+static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 
 static bool is_message(const tess_work *work)
 {
@@ -55,6 +57,9 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
     team->broken = status;
     snprintf(team->error, sizeof(team->error), "%s", tess_error_message());
     tess_board_error(team->runtime->row, team->error, blames);
+    atomic_store(&team->runtime->row->broken_team, team->hash);
+    if (team->hosts != NULL)
+        tess_hosts_give_up(team);
     while (team->head != NULL) {
         tess_work *work = team->head;
         team->head = work->next;
@@ -67,6 +72,8 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
         tess_work *work = team->messages;
         team->messages = work->next;
         work->status = status;
+        if (tess_team_host(team, work->root) != tess_team_host(team, team->rank))
+            tess_hosts_message_free(work);
         finish(work);
     }
     return status;
@@ -170,14 +177,35 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
     return tess_team_break(team, TESS_E_TIMEOUT, first);
 }
 
+/* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none. */
+static int find_broken(const tess_team *team)
+{
+    int found = -1;
+    for (int r = 0; team->hosts != NULL && r < team->size && found < 0; r++) {
+        const tess_job_row *row = &team->runtime->job.rows[team->ranks[r]];
+        if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
+            found = team->ranks[r];
+    }
+    return found;
+}
+
+static void fail_broken(tess_team *team, const tess_work *work, int rank)
+{
+    char what[256];
+    TESS_FAIL(TESS_E_CANCELLED, "rank %d gave team '%s' up (%.*s) while this rank (%d) was in %s", rank, team->name,
+              JOB_ERROR_BYTES, team->runtime->job.rows[rank].error, team->runtime->rank,
+              format_work(work, what, sizeof(what)));
+    tess_team_break(team, TESS_E_CANCELLED, rank);
+}
+
 /* Called when nothing moves. Breaks the team when something is wrong. */
 static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, double timeout_s)
 {
     tess_runtime *rt = team->runtime;
-    int lost = atomic_load(&rt->job.header->first_lost), again = -1;
+    int lost = atomic_load(&rt->job.header->first_lost), again = -1, broken = find_broken(team);
     uint32_t given_up = atomic_load(&team->control->given_up);
     /* What they did before they ended still counts, and is visible by now. */
-    bool trouble = lost >= 0 || given_up != 0 || find_ended(work, &again);
+    bool trouble = lost >= 0 || given_up != 0 || broken >= 0 || find_ended(work, &again);
     if (trouble) {
         tess_team_progress(team);
         if (work->done)
@@ -190,6 +218,8 @@ static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, 
                       "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s",
                       team->ranks[given_up - 1], team->name, format_work(work, what, sizeof(what)));
             tess_team_break(team, TESS_E_CANCELLED, team->ranks[given_up - 1]);
+        } else {
+            fail_broken(team, work, broken);
         }
     } else if (waited_s >= timeout_s) {
         fail_timeout(team, work, timeout_s);
@@ -222,8 +252,8 @@ static void wait_for(tess_work *work, double timeout_s)
             look_for_trouble(team, work, waited_s, timeout_s);
         if (!work->done) {
             double left_ns = (timeout_s - waited_s) * 1e9;
-            uint64_t sleep_ns =
-                left_ns < (double)longest_sleep_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : longest_sleep_ns;
+            uint64_t most_ns = rt->processes != NULL ? wire_sleep_ns : longest_sleep_ns;
+            uint64_t sleep_ns = left_ns < (double)most_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : most_ns;
             tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);
         }
         tess_job_sleep_end(&rt->job, rt->rank);

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/rng.h"
+
 uint64_t tess_os_now_ns(void)
 {
     struct timespec now;
@@ -63,6 +65,14 @@ int tess_os_cores(void)
         cores = CPU_COUNT(&set);
     int quota = quota_cores();
     return quota < cores ? quota : cores;
+}
+
+uint64_t tess_os_cores_hash(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    return tess_hash_bytes(&set, sizeof(set), 0);
 }
 
 void tess_os_bind(int number)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/comm_impl.h"
+#include "comm/hosts/hosts.h"
 
 enum {
     CHANNEL_SLOTS = 32, /* messages of one direction that nobody has taken yet; further ones wait at the sender */
@@ -79,7 +80,7 @@ static bool fail(tess_work *work, tess_status status)
     return true;
 }
 
-static bool fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted)
+bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted)
 {
     const tess_team *team = work->team;
     int sender = sent == &work->fp ? team->rank : work->root, receiver = sent == &work->fp ? work->root : team->rank;
@@ -162,7 +163,7 @@ static bool advance_send(tess_work *work)
     case SLOT_MISMATCH: {
         tess_fingerprint wanted = slot->wanted;
         atomic_store(&slot->state, SLOT_FREE);
-        return fail_mismatch(work, &work->fp, &wanted);
+        return tess_message_fail_mismatch(work, &work->fp, &wanted);
     }
     case SLOT_TAKEN:
         atomic_store(&slot->state, SLOT_FREE);
@@ -227,7 +228,7 @@ static bool advance_recv(tess_work *work)
             slot->wanted = work->fp;
             atomic_store(&slot->state, slot->bytes <= CHANNEL_INLINE ? SLOT_FREE : SLOT_MISMATCH);
             wake(work);
-            return fail_mismatch(work, &sent, &work->fp);
+            return tess_message_fail_mismatch(work, &sent, &work->fp);
         }
         work->message = slot;
         tess_work_record(work, TESS_TRACE_STARTED);
@@ -257,5 +258,7 @@ static bool advance_recv(tess_work *work)
 
 bool tess_message_advance(tess_work *work)
 {
+    if (tess_team_host(work->team, work->root) != tess_team_host(work->team, work->team->rank))
+        return tess_hosts_message_advance(work);
     return work->fp.kind == TESS_TRACE_SEND ? advance_send(work) : advance_recv(work);
 }

@@ -29,7 +29,7 @@ static void post(tess_work *work, tess_post *post)
 static tess_status meet(tess_work *work)
 {
     uint64_t place = shm_post(work, 0)->out_offset;
-    bool one_place = place != CONTROL_PRIVATE;
+    bool one_place = place != CONTROL_PRIVATE && work->team->hosts == NULL;
     for (int r = 1; r < work->team->size; r++)
         one_place = one_place && shm_post(work, r)->out_offset == place;
     if (one_place)

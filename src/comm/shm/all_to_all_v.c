@@ -1,25 +1,22 @@
 #include "comm/shm/shm_impl.h"
 
-/* Beside each post: how much this rank sends to each rank, from where, and how much it expects of each. */
-typedef struct table {
-    uint64_t sends[JOB_MAX_RANKS], offsets[JOB_MAX_RANKS], expects[JOB_MAX_RANKS];
-} table;
-_Static_assert(sizeof(table) <= CONTROL_INLINE, "the tables lie beside the posts");
+/* Beside each post, a row for each rank: how much is sent to it, from where, and how much is expected of it. */
+typedef struct part {
+    uint64_t sends, offset, expects;
+} part;
+_Static_assert(JOB_MAX_RANKS * sizeof(part) <= CONTROL_INLINE, "the rows lie beside the posts");
 
-static const table *table_of(const tess_work *work, int rank)
+static const part *parts_of(const tess_work *work, int rank)
 {
-    return (const table *)(const void *)shm_inline(work, rank);
+    return (const part *)(const void *)shm_inline(work, rank);
 }
 
 static void post(tess_work *work, tess_post *post)
 {
-    (void)post;
-    table *mine = (table *)(void *)shm_inline(work, work->team->rank);
-    for (int r = 0; r < work->team->size; r++) {
-        mine->sends[r] = work->counts.in_counts[r];
-        mine->offsets[r] = work->counts.in_offsets[r];
-        mine->expects[r] = work->counts.out_counts[r];
-    }
+    part *mine = (part *)(void *)shm_inline(work, work->team->rank);
+    for (int r = 0; r < work->team->size; r++)
+        mine[r] = (part){work->counts.in_counts[r], work->counts.in_offsets[r], work->counts.out_counts[r]};
+    post->beside = (uint64_t)work->team->size * sizeof(part);
 }
 
 static tess_status meet(tess_work *work)
@@ -27,7 +24,7 @@ static tess_status meet(tess_work *work)
     const tess_team *team = work->team;
     for (int from = 0; from < team->size; from++) {
         for (int to = 0; to < team->size; to++) {
-            uint64_t sends = table_of(work, from)->sends[to], expects = table_of(work, to)->expects[from];
+            uint64_t sends = parts_of(work, from)[to].sends, expects = parts_of(work, to)[from].expects;
             if (sends != expects) {
                 char what[256];
                 return TESS_FAIL(TESS_E_MISMATCH, "%s: rank %d sends %llu elements to rank %d, which expects %llu",
@@ -66,11 +63,11 @@ static void take(tess_work *work)
     for (int r = 0; r < work->team->size; r++) {
         size_t count = in_round(work, work->counts.out_counts[r]);
         const uint8_t *from = r == me ? work->in + (work->counts.in_offsets[me] + work->first) * element
-                              : work->path == SHM_DIRECT ? shm_in(work, r) + table_of(work, r)->offsets[me] * element
+                              : work->path == SHM_DIRECT ? shm_in(work, r) + parts_of(work, r)[me].offset * element
                                                          : shm_peer(work, r, me);
         if (work->path == SHM_REACHED && r != me)
             tess_reach(work, work->out + work->counts.out_offsets[r] * element, r,
-                       shm_post(work, r)->in_address + table_of(work, r)->offsets[me] * element, count * element);
+                       shm_post(work, r)->in_address + parts_of(work, r)[me].offset * element, count * element);
         else if (count > 0)
             memcpy(work->out + (work->counts.out_offsets[r] + work->first) * element, from, count * element);
     }

@@ -23,6 +23,7 @@ typedef struct tess_post {
     uint64_t in_offset, out_offset;   /* of its buffers in the job's memory, or CONTROL_PRIVATE */
     uint64_t in_address, out_address; /* of the same, in its own process */
     uint64_t shown;                   /* 1: what it shows lies beside this post */
+    uint64_t beside;                  /* bytes that lie there */
     _Atomic uint64_t arrivals;        /* of this rank in this slot, ever */
 } tess_post;
 
@@ -41,7 +42,7 @@ typedef struct tess_control {
      */
 } tess_control;
 
-/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 320 MiB for 128. Pages that nobody touches, as
+/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 1.3 GiB for 512. Pages that nobody touches, as
  * those of slots without short operations and of stages where buffers are shared, cost nothing. */
 uint64_t tess_control_bytes(int size);
 

@@ -8,13 +8,15 @@
  *     staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again two rounds later, and
  *              whoever came to the round between has read it
  *     fold     (staged all_reduce) between show and take each rank reduces its part of the round
+ *     hosts    large data of a team over several hosts goes its own way after the meeting (hosts/rounds.c)
  *
  * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
+#include "comm/hosts/hosts.h"
 #include "comm/shm/shm_impl.h"
 
 enum { INLINE_IN_PLACE_BYTES = 4096 };
 
-enum { STEP_MEET, STEP_FOLD, STEP_TAKE, STEP_LEAVE };
+enum { STEP_MEET, STEP_FOLD, STEP_TAKE, STEP_LEAVE, STEP_HOSTS };
 
 static tess_slot *slot_of(const tess_work *work)
 {
@@ -26,18 +28,29 @@ static uint64_t base_of(const tess_work *work)
     return work->team->slot_base[work->fp.sequence % CONTROL_SLOTS];
 }
 
-static void arrive(tess_work *work)
+/* `rank` has come to phase `phase` of an operation; whoever is last wakes the others. */
+static void count_arrival(tess_team *team, uint64_t sequence, int rank, uint64_t phase)
 {
-    tess_team *team = work->team;
-    tess_post *post = shm_post(work, team->rank);
-    work->phase++;
-    atomic_store_explicit(&post->arrivals, base_of(work) / (uint64_t)team->size + work->phase, memory_order_release);
-    uint64_t before = atomic_fetch_add(&slot_of(work)->arrivals, 1);
-    if (before + 1 != base_of(work) + work->phase * (uint64_t)team->size)
+    tess_post *post = tess_control_post(team->control, team->size, sequence, rank);
+    uint64_t base = team->slot_base[sequence % CONTROL_SLOTS], size = (uint64_t)team->size;
+    atomic_store_explicit(&post->arrivals, base / size + phase, memory_order_release);
+    uint64_t before = atomic_fetch_add(&team->control->slots[sequence % CONTROL_SLOTS].arrivals, 1);
+    if (before + 1 != base + phase * size)
         return;
     for (int r = 0; r < team->size; r++)
         if (r != team->rank)
             tess_job_wake(&team->runtime->job, team->ranks[r]);
+}
+
+static void arrive(tess_work *work)
+{
+    work->phase++;
+    count_arrival(work->team, work->fp.sequence, work->team->rank, work->phase);
+}
+
+void tess_exchange_arrive_for(tess_team *team, uint64_t sequence, int rank)
+{
+    count_arrival(team, sequence, rank, 1);
 }
 
 static bool phase_over(const tess_work *work)
@@ -120,6 +133,7 @@ static void start(tess_work *work)
     post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
     post->in_address = (uint64_t)(uintptr_t)work->in;
     post->out_address = (uint64_t)(uintptr_t)work->out;
+    post->beside = 0;
     if (c->post != NULL)
         c->post(work, post);
     post->shown = shows_inline(work, post);
@@ -127,7 +141,10 @@ static void start(tess_work *work)
         work->path = SHM_INLINE;
         work->count = work->n;
         show(work, shm_inline(work, team->rank));
+        post->beside = n_blocks(work) * work->n * shm_element(work);
     }
+    if (team->hosts != NULL)
+        work->status = tess_hosts_post(work, post, post->beside);
     arrive(work);
 }
 
@@ -224,6 +241,11 @@ static bool meet(tess_work *work)
         return complete(work);
     }
     work->path = SHM_STAGED;
+    if (team->hosts != NULL) {
+        work->step = STEP_HOSTS;
+        tess_hosts_begin(work);
+        return false;
+    }
     if (all_direct(work) || shm_can_reach(work)) {
         take_at_once(work, all_direct(work) ? SHM_DIRECT : SHM_REACHED);
         return false;
@@ -236,6 +258,10 @@ static bool meet(tess_work *work)
 
 static bool advance(tess_work *work)
 {
+    if (work->team->hosts != NULL && work->status == TESS_OK)
+        work->status = tess_hosts_receive_posts(work->team);
+    if (work->status != TESS_OK)
+        return true;
     while (work->unreadable == 0 && phase_over(work)) {
         const shm_collective *c = work->collective;
         switch (work->step) {
@@ -260,6 +286,10 @@ static bool advance(tess_work *work)
                 return complete(work);
             begin_round(work);
             break;
+        case STEP_HOSTS:
+            if (!tess_hosts_advance(work))
+                return false;
+            return work->status != TESS_OK || complete(work);
         default:
             return complete(work);
         }
@@ -281,6 +311,8 @@ static int missing(const tess_work *work, int *ranks)
     /* Ranks that have not come to the phase where this work stands; a work that is not the oldest waits for those that
      * the oldest waits for. */
     const tess_work *oldest = team->head != NULL ? team->head : work;
+    if (oldest->step == STEP_HOSTS)
+        return tess_hosts_missing(oldest, ranks);
     uint64_t arrivals = base_of(oldest) / (uint64_t)team->size + oldest->phase;
     int n = 0;
     for (int r = 0; r < team->size; r++)
@@ -290,3 +322,4 @@ static int missing(const tess_work *work, int *ranks)
 }
 
 const comm_backend tess_backend_shm = {.name = "shm", .start = start, .advance = advance, .missing = missing};
+const comm_backend tess_backend_mpi = {.name = "mpi", .start = start, .advance = advance, .missing = missing};

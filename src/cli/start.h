@@ -1,0 +1,19 @@
+/* How the ranks of a command come to be: by this program's launcher, or by an MPI (or torchrun) that started it. */
+#ifndef TESS_CLI_START_H
+#define TESS_CLI_START_H
+
+#include "comm/launch.h"
+
+typedef struct cli_ranks {
+    int n;        /* ranks of the job */
+    bool guarded; /* MPI started this process for one of them: it becomes its guard */
+    bool joins;   /* it is one of them itself: started alone, or by torchrun */
+} cli_ranks;
+
+/* `text` is what -n was given, NULL: nothing. TESS_E_INVALID: -n beside ranks that somebody else has started. */
+tess_status cli_count_ranks(const char *text, cli_ranks *ranks);
+
+/* Starts argv[0] with argv as the rank or ranks (not for `joins`) and returns when all have ended. */
+tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s, tess_launch_result *result);
+
+#endif

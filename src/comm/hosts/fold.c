@@ -1,0 +1,239 @@
+/* Reductions. The ranks of a host add what they have for a rank elsewhere, one partial for each subtree of the
+ * canonical tree that is wholly theirs (one, when hosts hold aligned powers of two), and send it there; who owns the
+ * block adds the partials of all hosts in the tree's order.
+ *
+ * A rank's area in a round: what it shows, a part for each rank of the team (nothing where siblings read its buffer);
+ * the partials that it sends; the partials of all hosts for its own block. */
+#include <string.h>
+
+#include "comm/hosts/hosts_impl.h"
+
+static tess_dtype shown_dtype(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ? work->in_dtype : work->dtype;
+}
+
+static size_t shown_size(const tess_work *work)
+{
+    return tess_dtype_size(shown_dtype(work));
+}
+
+static tess_op op_of(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ? TESS_SUM : work->op;
+}
+
+static size_t partial_size(const tess_work *work)
+{
+    return tess_dtype_size(tess_reduce_partial_dtype(shown_dtype(work), op_of(work)));
+}
+
+/* Elements that are to be a rank's in the end. */
+static size_t block_of(const tess_work *work, int rank)
+{
+    size_t begin;
+    switch (work->fp.kind) {
+    case TESS_TRACE_ALL_REDUCE:
+        return hosts_part(work, rank, &begin);
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
+    default:
+        return work->n;
+    }
+}
+
+/* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the result. */
+static bool next_run(const tess_work *work, int rank, size_t first, size_t count, tess_run_cursor *cursor,
+                     tess_run *run)
+{
+    if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
+        return tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, cursor, run);
+    if (cursor->piece++ > 0 || count == 0)
+        return false;
+    bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
+    size_t begin = (size_t)rank * work->n;
+    if (parts)
+        hosts_part(work, rank, &begin);
+    *run = (tess_run){.full = begin + first, .packed = first, .shard = parts ? begin + first : first, .count = count};
+    return true;
+}
+
+/* ---- Where things lie
+ * -------------------------------------------------------------------------------------------------------- */
+static uint64_t offset_in_job(const tess_work *work, int rank)
+{
+    return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->in_offset;
+}
+
+/* Siblings read this rank's buffer where it is. */
+static bool reads_buffer(const tess_work *work, int rank)
+{
+    return rank == work->team->rank || offset_in_job(work, rank) != CONTROL_PRIVATE;
+}
+
+static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int block)
+{
+    const comm_hosts *h = work->team->hosts;
+    return hosts_area(h, index, round) + (size_t)block * h->rounds->per_round * shown_size(work);
+}
+
+/* The run's elements as the sibling `rank` has them. */
+static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int block, const tess_run *run,
+                           size_t first)
+{
+    const comm_hosts *h = work->team->hosts;
+    size_t size = shown_size(work);
+    if (rank == work->team->rank)
+        return work->in + run->full * size;
+    if (reads_buffer(work, rank))
+        return work->team->runtime->job.base + offset_in_job(work, rank) + run->full * size;
+    return shown_by(work, round, h->members[rank].index, block) + (run->packed - first) * size;
+}
+
+static uint8_t *partials_begin(const tess_work *work, uint64_t round)
+{
+    return shown_by(work, round, work->team->hosts->index, work->team->size);
+}
+
+/* Partials that this rank sends to the k-th rank that it handles. */
+static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
+{
+    const comm_hosts *h = work->team->hosts;
+    return partials_begin(work, round) +
+           (size_t)k * (size_t)h->most_subtrees * h->rounds->per_round * partial_size(work);
+}
+
+/* Partials for this rank's own block: those of the subtrees before `subtree` are before it. */
+static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, size_t count)
+{
+    const comm_hosts *h = work->team->hosts;
+    return partials_sent(work, round, h->most_sources) + (size_t)subtree * count * partial_size(work);
+}
+
+/* ---- Steps of a round
+ * -------------------------------------------------------------------------------------------------------- */
+/* A host's partials lie together only if its subtrees follow each other; they do, or each comes by itself. */
+static tess_status receive(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    int me = work->team->rank;
+    size_t first, count = hosts_span(work, round, block_of(work, me), &first);
+    for (int s = 0; s < h->n_subtrees; s++)
+        if (h->subtrees[s].host != h->mine)
+            TESS_TRY(hosts_receive(work, round, partial_got(work, round, s, count), count * partial_size(work),
+                                   hosts_handler(h, h->subtrees[s].host, me)));
+    return TESS_OK;
+}
+
+static tess_status show(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    size_t size = shown_size(work);
+    if (offset_in_job(work, work->team->rank) != CONTROL_PRIVATE || hosts_n_local(h, h->mine) == 1)
+        return TESS_OK;
+    for (int rank = 0; rank < work->team->size; rank++) {
+        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        uint8_t *to = shown_by(work, round, h->index, rank);
+        tess_run_cursor cursor = {0};
+        tess_run run;
+        while (rank != work->team->rank && next_run(work, rank, first, count, &cursor, &run))
+            memcpy(to + (run.packed - first) * size, work->in + run.full * size, run.count * size);
+    }
+    return TESS_OK;
+}
+
+/* The subtree's partial of a block's elements of the round. */
+static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
+{
+    size_t first, count = hosts_span(work, round, block_of(work, block), &first);
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (next_run(work, block, first, count, &cursor, &run)) {
+        const void *leaves[JOB_MAX_RANKS];
+        for (int rank = subtree->begin; rank < subtree->end; rank++)
+            leaves[rank - subtree->begin] = leaf(work, round, rank, block, &run, first);
+        tess_reduce_partial(leaves, subtree->end - subtree->begin, shown_dtype(work), op_of(work),
+                            to + (run.packed - first) * partial_size(work), run.count);
+    }
+}
+
+/* A lone leaf in one piece, in the partial's dtype, is its own partial: it is sent from where it is. */
+static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subtree, int block, size_t first,
+                                size_t count)
+{
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    bool fits = subtree->end - subtree->begin == 1 && subtree->begin == work->team->rank &&
+                tess_reduce_partial_dtype(shown_dtype(work), op_of(work)) == shown_dtype(work);
+    if (!fits || !next_run(work, block, first, count, &cursor, &run) || run.count != count)
+        return NULL;
+    return work->in + run.full * shown_size(work);
+}
+
+static tess_status fold(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    for (int k = 0; k < h->n_sources; k++) {
+        int to = h->sources[k];
+        size_t first, count = hosts_span(work, round, block_of(work, to), &first), bytes = count * partial_size(work);
+        uint8_t *at = partials_sent(work, round, k);
+        for (int s = 0; s < h->n_subtrees && count > 0; s++) {
+            const hosts_subtree *subtree = &h->subtrees[s];
+            if (subtree->host != h->mine)
+                continue;
+            const uint8_t *from = lone_leaf(work, subtree, to, first, count);
+            if (from == NULL) {
+                add_subtree(work, round, subtree, to, at);
+                from = at;
+            }
+            TESS_TRY(hosts_send(work, round, from, bytes, to));
+            at += bytes;
+        }
+    }
+    return TESS_OK;
+}
+
+static void take(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    int me = work->team->rank;
+    size_t first, count = hosts_span(work, round, block_of(work, me), &first);
+    for (int s = 0; s < h->n_subtrees; s++)
+        if (h->subtrees[s].host == h->mine && count > 0)
+            add_subtree(work, round, &h->subtrees[s], me, partial_got(work, round, s, count));
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (next_run(work, me, first, count, &cursor, &run)) {
+        tess_partial partials[JOB_MAX_RANKS];
+        for (int s = 0; s < h->n_subtrees; s++)
+            partials[s] =
+                (tess_partial){h->subtrees[s].begin, h->subtrees[s].end,
+                               partial_got(work, round, s, count) + (run.packed - first) * partial_size(work)};
+        if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
+            tess_reduce_finish_f32(partials, h->n_subtrees, (float *)(void *)work->out + run.shard, run.count,
+                                   work->accumulate);
+        else
+            tess_reduce_finish(partials, h->n_subtrees, work->dtype, work->op,
+                               work->out + run.shard * tess_dtype_size(work->dtype), run.count);
+    }
+}
+
+void hosts_plan_fold(tess_work *work)
+{
+    const comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
+    size_t begin;
+    bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
+    size_t partials = (size_t)h->most_sources * (size_t)h->most_subtrees + (size_t)h->n_subtrees;
+    r->pass[0] = (hosts_pass){.folds = true,
+                              .block = parts ? hosts_part(work, 0, &begin) : work->n,
+                              .element = (size_t)work->team->size * shown_size(work) + partials * partial_size(work),
+                              .receive = receive,
+                              .show = show,
+                              .fold = fold,
+                              .take = take};
+    r->n_passes = parts ? 2 : 1;
+    if (parts)
+        r->pass[1] = hosts_pass_of_parts(work);
+    r->siblings_read = true;
+}

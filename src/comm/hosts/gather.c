@@ -1,0 +1,171 @@
+/* What one rank shows, all (or many) take: all_gather, broadcast, and the second half of a large all_reduce.
+ *
+ * A rank's area holds its own block's elements of the round, and behind them those of the ranks that it handles. Alone
+ * on its host, with a block that is in one piece, it needs no area: messages go from buffer to buffer. */
+#include <string.h>
+
+#include "comm/hosts/hosts_impl.h"
+#include "comm/stream.h"
+
+/* Elements that a rank shows in all. */
+static size_t block_of(const tess_work *work, int rank)
+{
+    size_t begin;
+    switch (work->fp.kind) {
+    case TESS_TRACE_BROADCAST:
+        return rank == work->root ? work->n : 0;
+    case TESS_TRACE_ALL_GATHER_PIECES:
+        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
+    case TESS_TRACE_ALL_REDUCE:
+        return hosts_part(work, rank, &begin);
+    default:
+        return work->n;
+    }
+}
+
+static bool in_one_piece(const tess_work *work)
+{
+    return work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES;
+}
+
+/* Where a rank's block is in the result (blocks in one piece). */
+static uint8_t *place_of(const tess_work *work, int rank)
+{
+    size_t begin = 0, element = tess_dtype_size(work->dtype);
+    if (work->fp.kind == TESS_TRACE_ALL_REDUCE)
+        hosts_part(work, rank, &begin);
+    else if (work->fp.kind != TESS_TRACE_BROADCAST)
+        begin = (size_t)rank * work->n;
+    return work->out + begin * element;
+}
+
+/* What this rank shows (block in one piece); parts of an all_reduce are where the first half left them. */
+static const uint8_t *own_block(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_ALL_REDUCE ? place_of(work, work->team->rank) : work->in;
+}
+
+static uint8_t *slot_of(const tess_work *work, uint64_t round, int rank)
+{
+    const comm_hosts *h = work->team->hosts;
+    const hosts_member *member = &h->members[rank];
+    return hosts_area(h, member->keeper, round) +
+           (size_t)member->slot * h->rounds->per_round * tess_dtype_size(work->dtype);
+}
+
+static bool alone(const tess_work *work)
+{
+    const comm_hosts *h = work->team->hosts;
+    return hosts_n_local(h, h->mine) == 1 && in_one_piece(work);
+}
+
+static void pack(const tess_work *work, size_t first, size_t count, uint8_t *to)
+{
+    size_t element = tess_dtype_size(work->dtype);
+    if (in_one_piece(work)) {
+        memcpy(to, own_block(work) + first * element, count * element);
+        return;
+    }
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
+                            &cursor, &run))
+        tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
+                            to + (run.packed - first) * element, work->dtype, run.count);
+}
+
+static void unpack(const tess_work *work, int rank, size_t first, size_t count, const uint8_t *from)
+{
+    size_t element = tess_dtype_size(work->dtype);
+    if (in_one_piece(work)) {
+        tess_copy(place_of(work, rank) + first * element, from, count * element, work->out_bytes >= STREAM_LEAST_BYTES);
+        return;
+    }
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, &cursor, &run))
+        memcpy(work->out + run.full * element, from + (run.packed - first) * element, run.count * element);
+}
+
+static tess_status receive(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    size_t element = tess_dtype_size(work->dtype);
+    for (int k = 0; k < h->n_sources; k++) {
+        int rank = h->sources[k];
+        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        uint8_t *to = alone(work) ? place_of(work, rank) + first * element : slot_of(work, round, rank);
+        TESS_TRY(hosts_receive(work, round, to, count * element, rank));
+    }
+    return TESS_OK;
+}
+
+static tess_status show(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    int me = work->team->rank;
+    size_t first, count = hosts_span(work, round, block_of(work, me), &first), element = tess_dtype_size(work->dtype);
+    const uint8_t *from = slot_of(work, round, me);
+    if (count == 0)
+        return TESS_OK;
+    if (alone(work))
+        from = own_block(work) + first * element;
+    else
+        pack(work, first, count, slot_of(work, round, me));
+    for (int host = 0; host < h->n_hosts; host++)
+        if (host != h->mine)
+            TESS_TRY(hosts_send(work, round, from, count * element, hosts_handler(h, host, me)));
+    return TESS_OK;
+}
+
+static void take(tess_work *work, uint64_t round)
+{
+    const tess_team *team = work->team;
+    for (int rank = 0; rank < team->size; rank++) {
+        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        bool own = rank == team->rank, there = in_one_piece(work) && own && own_block(work) == place_of(work, rank);
+        if (count == 0 || there || (alone(work) && !own))
+            continue;
+        if (own && in_one_piece(work))
+            unpack(work, rank, first, count, own_block(work) + first * tess_dtype_size(work->dtype));
+        else
+            unpack(work, rank, first, count, slot_of(work, round, rank));
+    }
+}
+
+static hosts_pass pass_over(const tess_work *work, size_t block)
+{
+    size_t slots = 1 + (size_t)work->team->hosts->most_sources;
+    return (hosts_pass){.block = block,
+                        .element = slots * tess_dtype_size(work->dtype),
+                        .receive = receive,
+                        .show = show,
+                        .take = take};
+}
+
+hosts_pass hosts_pass_of_parts(tess_work *work)
+{
+    size_t begin;
+    return pass_over(work, hosts_part(work, 0, &begin));
+}
+
+/* Every rank's buffer is one that its host shares: rows of ranks elsewhere go straight into it. */
+static bool all_share(const tess_work *work)
+{
+    const tess_team *team = work->team;
+    bool all = work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES;
+    for (int r = 0; r < team->size && all; r++)
+        all = tess_control_post(team->control, team->size, work->fp.sequence, r)->out_offset != CONTROL_PRIVATE;
+    return all;
+}
+
+void hosts_plan_gather(tess_work *work)
+{
+    hosts_rounds *r = work->team->hosts->rounds;
+    if (all_share(work)) {
+        hosts_plan_straight(work);
+        return;
+    }
+    r->n_passes = 1;
+    r->pass[0] = pass_over(work, work->n);
+}

@@ -1,0 +1,53 @@
+/* Teams over several hosts, as the rest of comm sees them; hosts_impl.h tells how they work. */
+#ifndef TESS_COMM_HOSTS_HOSTS_H
+#define TESS_COMM_HOSTS_HOSTS_H
+
+#include "comm/comm_impl.h"
+
+/* ---- team.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* Bytes of a host's shared part for a team, beside its control area, when `n_local` members are on that host. */
+uint64_t tess_hosts_bytes(int n_local);
+/* Sets team->hosts. Collective over the team. `shared` is the host's shared part, in zeroed memory. */
+tess_status tess_hosts_attach(tess_team *team, uint8_t *shared);
+void tess_hosts_detach(tess_team *team);
+/* The team is broken: messages under way are cancelled, as their buffers go back to their owners. */
+void tess_hosts_give_up(tess_team *team);
+
+/* ---- meet.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* Sends this rank's post and what lies beside it to the other hosts. */
+tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes_beside);
+/* Puts posts that have come into place, of all operations in flight. */
+tess_status tess_hosts_receive_posts(tess_team *team);
+/* Arrives in the slot of the operation `sequence` on behalf of `rank`, whose post is in place (exchange.c). */
+void tess_exchange_arrive_for(tess_team *team, uint64_t sequence, int rank);
+
+/* ---- rounds.c
+ * ------------------------------------------------------------------------------------------------------------- */
+/* All have posted: begins to move the data. */
+tess_status tess_hosts_begin(tess_work *work);
+/* Goes on without waiting. True: over, or failed (work->status). */
+bool tess_hosts_advance(tess_work *work);
+/* Team ranks that it waits for. */
+int tess_hosts_missing(const tess_work *work, int *ranks);
+
+/* ---- message.c
+ * ----------------------------------------------------------------------------------------------------------- */
+/* As tess_message_advance, for a peer on another host. */
+bool tess_hosts_message_advance(tess_work *work);
+/* Cancels what is left of one, when its team is broken. */
+void tess_hosts_message_free(tess_work *work);
+
+/* ---- join.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* Makes this process a rank of the job that MPI started: fills in rank, world and job. Collective over all processes.
+ * `config_hash` as in tess_runtime_options. */
+struct tess_environment;
+tess_status tess_hosts_join(tess_runtime *runtime, const struct tess_environment *environment, uint64_t config_hash);
+/* The same for the processes that torchrun started, which are to be on one host. */
+tess_status tess_hosts_meet(tess_runtime *runtime, const struct tess_environment *environment);
+/* Waits until all ranks have left, as MPI_Finalize would; when one is lost MPI is given up. */
+void tess_hosts_leave(tess_runtime *runtime);
+
+#endif

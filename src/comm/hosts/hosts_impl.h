@@ -1,0 +1,178 @@
+/* Teams over several hosts.
+ *
+ * Each host has a control area for the whole team, as a team of one host has (shm/control.h). A rank's post, with what
+ * it shows beside it, goes to every other host in one message; there one rank, its handler, puts it into place and
+ * arrives on its behalf. So the meeting, the guard and everything short are those of shared memory (shm/exchange.c).
+ *
+ * Large data goes in rounds, through areas that the ranks of a host share (rounds.c). For each round a rank shows its
+ * part, its handlers on the other hosts receive it, and all take it from there: every byte crosses to a host once, and
+ * all ranks of a host carry their share of it. Sums cross as partials: the subtrees of the canonical tree that lie
+ * wholly on a host (reduce.h), so the bits are those of one host.
+ *
+ *   team.c    members, subtrees, memory        meet.c    posts to and from other hosts
+ *   rounds.c  the pipeline                     gather.c  all_gather, broadcast and their like
+ *   fold.c    reductions                       straight.c all_to_all and its like, rank to rank
+ *   message.c send and recv                    session.c this process's MPI
+ *   place.c   which rank is where              join.c    becoming a job */
+#ifndef TESS_COMM_HOSTS_HOSTS_IMPL_H
+#define TESS_COMM_HOSTS_HOSTS_IMPL_H
+
+#include "comm/comm_impl.h"
+#include "comm/hosts/hosts.h"
+#include "comm/hosts/session.h"
+#include "comm/pieces.h"
+#include "comm/reduce.h"
+
+enum {
+    HOSTS_AREAS = 4,               /* rounds on their way */
+    HOSTS_AREA_BYTES = 8 << 20,    /* of one rank's area */
+    HOSTS_ROUND_BYTES = 512 << 10, /* of a rank's part of a round, where nothing says otherwise: large enough for the
+                                      network, small enough to stay in a cache between two copies */
+    HOSTS_TAGS = 8192              /* operations that tags tell apart */
+};
+
+/* Tags of an operation's messages; tags of sends and receives lie above. */
+enum { HOSTS_TAG_POST, HOSTS_TAG_DATA, HOSTS_TAG_KINDS };
+
+typedef struct hosts_member {
+    int host;   /* in the team's numbering: by the first member */
+    int index;  /* among the members of the host */
+    int keeper; /* index of who has its data on this rank's host: itself, or its handler */
+    int slot;   /* where in the keeper's area: 0: its own, 1 + k: the k-th that it handles */
+} hosts_member;
+
+/* How far a rank has come, in rounds ever; its own line, written by it alone. */
+typedef struct hosts_counter {
+    _Alignas(64) _Atomic uint64_t shown; /* its part is in its area */
+    _Atomic uint64_t landed;             /* what it receives for its host has come */
+    _Atomic uint64_t taken;              /* it reads the areas no more */
+} hosts_counter;
+
+/* A subtree of the canonical tree that lies on one host, and in no larger one that does. */
+typedef struct hosts_subtree {
+    int begin, end; /* team ranks */
+    int host;
+} hosts_subtree;
+
+/* A post on its way. */
+typedef struct hosts_letter {
+    tess_post post;
+    uint8_t beside[CONTROL_INLINE];
+} hosts_letter;
+
+/* Messages of one round. */
+typedef struct hosts_batch {
+    struct {
+        wire_request *request; /* NULL: done */
+        int peer;
+    } * messages;
+    int n, n_done, room;
+} hosts_batch;
+
+typedef struct hosts_rounds hosts_rounds;
+
+struct comm_hosts {
+    wire_group *group;
+    int n_hosts, mine;     /* of the team; number of this rank's */
+    int index;             /* of this rank among the members of its host */
+    hosts_member *members; /* by team rank */
+    int *ranks;            /* team ranks, host by host */
+    int *first;            /* (n_hosts + 1) where a host's begin in `ranks` */
+    hosts_subtree *subtrees;
+    int n_subtrees;
+    int most_sources, most_subtrees; /* of any host: remote ranks that one rank handles, subtrees */
+    int n_sources;
+    int *sources; /* team ranks that this rank handles, in order */
+
+    hosts_letter *sent;     /* (CONTROL_SLOTS) */
+    hosts_letter *received; /* (CONTROL_SLOTS, n_sources) */
+    wire_request **sending; /* (CONTROL_SLOTS, n_hosts) */
+    wire_request **awaited; /* (CONTROL_SLOTS, n_sources); NULL: has come, or not asked for */
+
+    hosts_counter *counters; /* (members of the host), then their areas */
+    uint8_t *areas;
+    uint64_t n_rounds; /* of the operations before: equal on all ranks */
+    hosts_rounds *rounds;
+};
+
+/* ---- team.c */
+static inline int hosts_n_local(const comm_hosts *h, int host)
+{
+    return h->first[host + 1] - h->first[host];
+}
+
+/* The team rank on `host` that stands for `rank`, of another host, there. */
+static inline int hosts_handler(const comm_hosts *h, int host, int rank)
+{
+    return h->ranks[h->first[host] + h->members[rank].index % hosts_n_local(h, host)];
+}
+
+static inline int hosts_local_rank(const comm_hosts *h, int index)
+{
+    return h->ranks[h->first[h->mine] + index];
+}
+
+static inline uint8_t *hosts_area(const comm_hosts *h, int index, uint64_t round)
+{
+    return h->areas + ((uint64_t)index * HOSTS_AREAS + round % HOSTS_AREAS) * HOSTS_AREA_BYTES;
+}
+
+static inline int hosts_tag(const tess_work *work, int kind)
+{
+    return (int)(work->fp.sequence % HOSTS_TAGS) * HOSTS_TAG_KINDS + kind;
+}
+
+/* ---- rounds.c
+ * ------------------------------------------------------------------------------------------------------------- */
+/* One pass over the data of an operation. Elements are counted inside blocks: a gather's pass goes over the block that
+ * each rank shows, a reduction's over the block that each rank is to get. */
+typedef struct hosts_pass {
+    bool folds;     /* between show and receive ranks of a host add what they show */
+    size_t block;   /* elements of the largest block */
+    size_t element; /* bytes of one in an area, all that a rank keeps there together */
+    tess_status (*receive)(tess_work *work, uint64_t round); /* asks for what others will send */
+    tess_status (*show)(tess_work *work, uint64_t round);
+    tess_status (*fold)(tess_work *work, uint64_t round);
+    void (*take)(tess_work *work, uint64_t round);
+} hosts_pass;
+
+struct hosts_rounds {
+    const tess_work *work; /* whose these are, NULL: nobody's */
+    hosts_pass pass[2];
+    int n_passes, at;
+    uint64_t base, n;                      /* of the pass: rounds before, rounds */
+    uint64_t shown, folded, landed, taken; /* of the pass, by this rank */
+    size_t per_round;                      /* elements */
+    bool siblings_read;                    /* they take from our buffers: it is not over until they are done */
+    hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
+};
+
+/* The elements of a block that are in the round. */
+static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t block, size_t *first)
+{
+    const hosts_rounds *r = work->team->hosts->rounds;
+    *first = (size_t)(round - r->base) * r->per_round;
+    size_t left = block > *first ? block - *first : 0;
+    return left < r->per_round ? left : r->per_round;
+}
+
+/* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
+tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);
+tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
+
+/* ---- What an operation does with its data: fills the passes of team->hosts->rounds. */
+void hosts_plan_gather(tess_work *work);   /* gather.c */
+void hosts_plan_fold(tess_work *work);     /* fold.c */
+void hosts_plan_straight(tess_work *work); /* straight.c */
+/* The gathering half of a large all_reduce. */
+hosts_pass hosts_pass_of_parts(tess_work *work);
+
+/* Elements of part `rank` of an all_reduce, which that rank adds up. */
+static inline size_t hosts_part(const tess_work *work, int rank, size_t *begin)
+{
+    size_t W = (size_t)work->team->size, part = ((work->n + W - 1) / W + 63) / 64 * 64;
+    *begin = (size_t)rank * part < work->n ? (size_t)rank * part : work->n;
+    return work->n - *begin < part ? work->n - *begin : part;
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* Posts to and from other hosts. */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "comm/hosts/hosts_impl.h"
+
+static const double longest_send_s = 5;
+
+static size_t slot_of(uint64_t sequence)
+{
+    return sequence % CONTROL_SLOTS;
+}
+
+/* All ranks have long met in the slot's last operation, so what was sent then has come; MPI only has to say so. */
+static tess_status finish_sending(comm_hosts *h, size_t slot)
+{
+    double begin_s = 0;
+    for (int host = 0; host < h->n_hosts; host++) {
+        wire_request **request = &h->sending[slot * (size_t)h->n_hosts + (size_t)host];
+        for (bool done = false; !done;) {
+            TESS_TRY(tess_wire_test(request, &done));
+            if (done)
+                break;
+            double now_s = tess_os_now_s();
+            begin_s = begin_s == 0 ? now_s : begin_s;
+            TESS_CHECK(now_s - begin_s < longest_send_s, TESS_E_TIMEOUT,
+                       "a message that was received 17 operations ago is not sent yet");
+        }
+    }
+    return TESS_OK;
+}
+
+tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes_beside)
+{
+    tess_team *team = work->team;
+    comm_hosts *h = team->hosts;
+    size_t slot = slot_of(work->fp.sequence);
+    int tag = hosts_tag(work, HOSTS_TAG_POST);
+    TESS_TRY(finish_sending(h, slot));
+    hosts_letter *letter = &h->sent[slot];
+    memcpy(&letter->post, post, sizeof(*post));
+    memcpy(letter->beside, tess_control_inline(team->control, team->size, work->fp.sequence, team->rank), bytes_beside);
+    for (int k = 0; k < h->n_sources; k++) {
+        size_t at = slot * (size_t)h->n_sources + (size_t)k;
+        TESS_TRY(tess_wire_recv(h->group, &h->received[at], sizeof(hosts_letter), h->sources[k], tag, &h->awaited[at]));
+    }
+    for (int host = 0; host < h->n_hosts; host++) {
+        if (host == h->mine)
+            continue;
+        TESS_TRY(tess_wire_send(h->group, letter, offsetof(hosts_letter, beside) + bytes_beside,
+                                hosts_handler(h, host, team->rank), tag,
+                                &h->sending[slot * (size_t)h->n_hosts + (size_t)host]));
+    }
+    return TESS_OK;
+}
+
+static tess_status put_into_place(tess_team *team, uint64_t sequence, int rank, const hosts_letter *letter)
+{
+    tess_post *post = tess_control_post(team->control, team->size, sequence, rank);
+    TESS_CHECK(letter->post.beside <= CONTROL_INLINE, TESS_E_IO, "rank %d sent %llu bytes beside its post",
+               team->ranks[rank], (unsigned long long)letter->post.beside);
+    memcpy(post, &letter->post, offsetof(tess_post, arrivals));
+    memcpy(tess_control_inline(team->control, team->size, sequence, rank), letter->beside, letter->post.beside);
+    tess_exchange_arrive_for(team, sequence, rank);
+    return TESS_OK;
+}
+
+tess_status tess_hosts_receive_posts(tess_team *team)
+{
+    comm_hosts *h = team->hosts;
+    for (const tess_work *work = team->head; work != NULL; work = work->next) {
+        for (int k = 0; k < h->n_sources; k++) {
+            size_t at = slot_of(work->fp.sequence) * (size_t)h->n_sources + (size_t)k;
+            bool done = false;
+            if (h->awaited[at] == NULL)
+                continue;
+            TESS_TRY(tess_wire_test(&h->awaited[at], &done));
+            if (done)
+                TESS_TRY(put_into_place(team, work->fp.sequence, h->sources[k], &h->received[at]));
+        }
+    }
+    return TESS_OK;
+}

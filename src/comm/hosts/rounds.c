@@ -1,0 +1,245 @@
+/* The pipeline of a large operation. Round g of the team lies in area g modulo HOSTS_AREAS of every rank, so a rank may
+ * be that many rounds ahead of the slowest of its host. Which round a rank is in, its host sees in its counters. */
+#include "comm/hosts/hosts_impl.h"
+
+/* ---- Messages
+ * ------------------------------------------------------------------------------------------------------------ */
+static tess_status add_message(tess_work *work, hosts_batch *batch, int peer, wire_request *request)
+{
+    if (batch->n == batch->room) {
+        int room = batch->room == 0 ? 16 : 2 * batch->room;
+        tess_status status =
+            tess_mem_grow(work->team->runtime->mem, TESS_POOL_MISC, (size_t)room * sizeof(batch->messages[0]),
+                          "messages of a round", (void **)&batch->messages);
+        if (status != TESS_OK) {
+            tess_wire_cancel(&request);
+            return status;
+        }
+        batch->room = room;
+    }
+    batch->messages[batch->n].request = request;
+    batch->messages[batch->n++].peer = peer;
+    return TESS_OK;
+}
+
+tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to)
+{
+    comm_hosts *h = work->team->hosts;
+    wire_request *request = NULL;
+    if (bytes == 0)
+        return TESS_OK;
+    TESS_TRY(tess_wire_send(h->group, data, bytes, to, hosts_tag(work, HOSTS_TAG_DATA), &request));
+    return add_message(work, &h->rounds->sends[round % HOSTS_AREAS], to, request);
+}
+
+tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from)
+{
+    comm_hosts *h = work->team->hosts;
+    wire_request *request = NULL;
+    if (bytes == 0)
+        return TESS_OK;
+    TESS_TRY(tess_wire_recv(h->group, data, bytes, from, hosts_tag(work, HOSTS_TAG_DATA), &request));
+    return add_message(work, &h->rounds->receives[round % HOSTS_AREAS], from, request);
+}
+
+/* *done: all of them are. */
+static tess_status test_batch(hosts_batch *batch, bool *done)
+{
+    while (batch->n_done < batch->n) {
+        TESS_TRY(tess_wire_test(&batch->messages[batch->n_done].request, done));
+        if (!*done)
+            return TESS_OK;
+        batch->n_done++;
+    }
+    batch->n = batch->n_done = 0;
+    *done = true;
+    return TESS_OK;
+}
+
+/* ---- Counters
+ * ------------------------------------------------------------------------------------------------------------ */
+static void tell(const tess_work *work, _Atomic uint64_t *counter, uint64_t value)
+{
+    const tess_team *team = work->team;
+    const comm_hosts *h = team->hosts;
+    atomic_store(counter, value);
+    for (int i = 0; i < hosts_n_local(h, h->mine); i++)
+        if (i != h->index)
+            tess_job_wake(&team->runtime->job, team->ranks[hosts_local_rank(h, i)]);
+}
+
+static bool all_have_shown(const comm_hosts *h, uint64_t rounds)
+{
+    bool all = true;
+    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
+        all = atomic_load(&h->counters[i].shown) >= rounds;
+    return all;
+}
+
+static bool all_have_landed(const comm_hosts *h, uint64_t rounds)
+{
+    bool all = true;
+    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
+        all = atomic_load(&h->counters[i].landed) >= rounds;
+    return all;
+}
+
+static bool all_have_taken(const comm_hosts *h, uint64_t rounds)
+{
+    bool all = true;
+    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
+        all = atomic_load(&h->counters[i].taken) >= rounds;
+    return all;
+}
+
+/* ---- The pipeline
+ * -------------------------------------------------------------------------------------------------------- */
+static void begin_pass(hosts_rounds *r, const comm_hosts *h)
+{
+    const hosts_pass *pass = &r->pass[r->at];
+    r->base = h->n_rounds;
+    r->shown = r->folded = r->landed = r->taken = 0;
+    r->per_round = pass->block;
+    if (pass->element > 0) {
+        size_t most = HOSTS_AREA_BYTES / pass->element, good = HOSTS_ROUND_BYTES / sizeof(float);
+        r->per_round = (most < good ? most : good) / 64 * 64;
+    }
+    r->n = (pass->block + r->per_round - 1) / r->per_round;
+}
+
+tess_status tess_hosts_begin(tess_work *work)
+{
+    comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
+    r->work = work;
+    r->at = 0;
+    r->siblings_read = false;
+    switch (work->fp.kind) {
+    case TESS_TRACE_REDUCE_SCATTER:
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+    case TESS_TRACE_ALL_REDUCE:
+        hosts_plan_fold(work);
+        break;
+    case TESS_TRACE_ALL_TO_ALL:
+    case TESS_TRACE_ALL_TO_ALL_V:
+    case TESS_TRACE_GATHER:
+    case TESS_TRACE_SCATTER:
+        hosts_plan_straight(work);
+        break;
+    default:
+        hosts_plan_gather(work);
+    }
+    begin_pass(r, h);
+    return TESS_OK;
+}
+
+/* The area is free once all of this host have taken its last round from it, and our messages have left it. */
+static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
+{
+    uint64_t round = r->base + r->shown;
+    *may = r->shown < r->n && (round < HOSTS_AREAS || all_have_taken(h, round - HOSTS_AREAS + 1));
+    return *may ? test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
+}
+
+/* Does the next thing that can be done; *moved: there was one. */
+static tess_status move(tess_work *work, bool *moved)
+{
+    comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
+    hosts_counter *mine = &h->counters[h->index];
+    const hosts_pass *pass = &r->pass[r->at];
+    bool may, done = false;
+    *moved = true;
+    TESS_TRY(may_show(h, r, &may));
+    if (may) {
+        uint64_t round = r->base + r->shown;
+        TESS_TRY(pass->receive(work, round));
+        TESS_TRY(pass->show(work, round));
+        r->shown++;
+        tell(work, &mine->shown, round + 1);
+        return TESS_OK;
+    }
+    if (!pass->folds) {
+        r->folded = r->shown;
+    } else if (r->folded < r->shown && all_have_shown(h, r->base + r->folded + 1)) {
+        TESS_TRY(pass->fold(work, r->base + r->folded));
+        r->folded++;
+        return TESS_OK;
+    }
+    if (r->landed < r->folded) {
+        TESS_TRY(test_batch(&r->receives[(r->base + r->landed) % HOSTS_AREAS], &done));
+        if (done) {
+            r->landed++;
+            tell(work, &mine->landed, r->base + r->landed);
+            return TESS_OK;
+        }
+    }
+    if (r->taken < r->landed && all_have_landed(h, r->base + r->taken + 1)) {
+        pass->take(work, r->base + r->taken);
+        r->taken++;
+        tell(work, &mine->taken, r->base + r->taken);
+        return TESS_OK;
+    }
+    *moved = false;
+    return TESS_OK;
+}
+
+static tess_status pass_over(const comm_hosts *h, hosts_rounds *r, bool *over)
+{
+    *over = r->taken == r->n && (!r->siblings_read || all_have_taken(h, r->base + r->n));
+    for (int area = 0; area < HOSTS_AREAS && *over; area++)
+        TESS_TRY(test_batch(&r->sends[area], over));
+    return TESS_OK;
+}
+
+static tess_status advance(tess_work *work, bool *over)
+{
+    comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
+    for (;;) {
+        for (bool moved = true; moved;)
+            TESS_TRY(move(work, &moved));
+        TESS_TRY(pass_over(h, r, over));
+        if (!*over)
+            return TESS_OK;
+        h->n_rounds += r->n;
+        if (++r->at == r->n_passes)
+            return TESS_OK;
+        begin_pass(r, h);
+    }
+}
+
+bool tess_hosts_advance(tess_work *work)
+{
+    bool over = false;
+    work->status = advance(work, &over);
+    return over || work->status != TESS_OK;
+}
+
+/* Whose messages have not come; else who of this host is behind. */
+int tess_hosts_missing(const tess_work *work, int *ranks)
+{
+    const comm_hosts *h = work->team->hosts;
+    const hosts_rounds *r = h->rounds;
+    bool named[JOB_MAX_RANKS] = {false};
+    int n = 0;
+    for (int area = 0; area < HOSTS_AREAS; area++) {
+        const hosts_batch *batch = &r->receives[area];
+        for (int i = batch->n_done; i < batch->n; i++) {
+            int peer = batch->messages[i].peer;
+            if (batch->messages[i].request != NULL && !named[peer])
+                ranks[n++] = peer;
+            named[peer] = true;
+        }
+    }
+    for (int i = 0; n == 0 && i < hosts_n_local(h, h->mine); i++)
+        if (atomic_load(&h->counters[i].landed) < r->base + r->landed ||
+            atomic_load(&h->counters[i].shown) < r->base + r->shown ||
+            atomic_load(&h->counters[i].taken) < r->base + r->taken)
+            ranks[n++] = hosts_local_rank(h, i);
+    /* Nobody here is behind: the far end of what we send is. */
+    for (int area = 0; n == 0 && area < HOSTS_AREAS; area++)
+        if (r->sends[area].n_done < r->sends[area].n)
+            ranks[n++] = r->sends[area].messages[r->sends[area].n_done].peer;
+    return n;
+}

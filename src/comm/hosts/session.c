@@ -1,0 +1,160 @@
+#include "comm/hosts/session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/os/os.h"
+#include "comm/wire/load.h"
+
+/* The only state of the library that is the process's: MPI_Init can be called once. */
+static const wire_table *table;
+static wire_process process;
+static pthread_t opener;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static atomic_bool given_up, in_job;
+
+static void at_exit(void)
+{
+    table->close(!atomic_load(&given_up) && !atomic_load(&in_job));
+}
+
+tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
+{
+    char error[WIRE_ERROR_BYTES];
+    *out = &process;
+    if (table != NULL)
+        return TESS_OK;
+    const wire_table *loaded;
+    TESS_TRY(tess_wire_load(environment->starter, &loaded));
+    TESS_CHECK(loaded->open(&process, error) == 0, TESS_E_UNSUPPORTED, "open MPI: %s", error);
+    table = loaded;
+    opener = pthread_self();
+    atexit(at_exit);
+    return TESS_OK;
+}
+
+int tess_wire_most_tag(void)
+{
+    return process.most_tag;
+}
+
+void tess_wire_in_job(bool in)
+{
+    atomic_store(&in_job, in);
+}
+
+void tess_wire_give_up(void)
+{
+    atomic_store(&given_up, true);
+}
+
+static tess_status enter(void)
+{
+    TESS_CHECK(!process.funneled || pthread_equal(pthread_self(), opener), TESS_E_UNSUPPORTED,
+               "%s offers MPI_THREAD_FUNNELED only: teams over several hosts may be used by the thread that made the "
+               "runtime alone; build or choose an MPI with MPI_THREAD_SERIALIZED",
+               process.library);
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        sched_yield();
+    return TESS_OK;
+}
+
+static void leave(void)
+{
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+static tess_status outcome(int result, const char *what, const char *error)
+{
+    leave();
+    TESS_CHECK(result >= 0, TESS_E_IO, "%s over %s: %s", what, process.library, error);
+    return TESS_OK;
+}
+
+tess_status tess_wire_make_group(const int *ranks, int n, int tag, wire_group **group)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    TESS_TRY(enter());
+    return outcome(table->make_group(ranks, n, tag, group, error), "make a communicator", error);
+}
+
+void tess_wire_free_group(wire_group **group)
+{
+    if (*group == NULL || enter() != TESS_OK)
+        return;
+    table->free_group(group);
+    leave();
+}
+
+tess_status tess_wire_send(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    TESS_TRY(enter());
+    return outcome(table->send(group, data, bytes, to, tag, request, error), "send", error);
+}
+
+tess_status tess_wire_recv(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    TESS_TRY(enter());
+    return outcome(table->recv(group, data, bytes, from, tag, request, error), "receive", error);
+}
+
+tess_status tess_wire_all_reduce(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
+                                 wire_request **request)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    TESS_TRY(enter());
+    return outcome(table->all_reduce(group, in, out, n, type, op, request, error), "all_reduce", error);
+}
+
+tess_status tess_wire_reduce_scatter(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
+                                     wire_request **request)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    TESS_TRY(enter());
+    return outcome(table->reduce_scatter(group, in, out, n, type, op, request, error), "reduce_scatter", error);
+}
+
+tess_status tess_wire_test(wire_request **request, bool *done)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    *done = *request == NULL;
+    if (*done)
+        return TESS_OK;
+    TESS_TRY(enter());
+    int result = table->test(request, error);
+    *done = result > 0;
+    return outcome(result, "a message", error);
+}
+
+void tess_wire_cancel(wire_request **request)
+{
+    if (*request == NULL || enter() != TESS_OK)
+        return;
+    table->cancel(request);
+    leave();
+}
+
+tess_status tess_wire_gather(const void *mine, void *all, size_t bytes, double timeout_s)
+{
+    char error[WIRE_ERROR_BYTES] = "";
+    wire_request *request = NULL;
+    bool done = false;
+    double begin_s = tess_os_now_s();
+    TESS_TRY(enter());
+    TESS_TRY(outcome(table->all_gather(process.world, mine, all, bytes, &request, error), "all_gather", error));
+    while (!done) {
+        TESS_TRY(tess_wire_test(&request, &done));
+        if (!done && tess_os_now_s() - begin_s > timeout_s) {
+            tess_wire_cancel(&request);
+            return TESS_FAIL(TESS_E_TIMEOUT, "not all of the %d processes that MPI started came within %.3g s",
+                             process.size, timeout_s);
+        }
+        if (!done)
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    return TESS_OK;
+}

@@ -1,0 +1,118 @@
+/* Straight from buffer to buffer, rank to rank, in one round: all_to_all, all_to_all_v, gather and scatter, where no
+ * two ranks of a host want the same bytes; and the rows of pieces whose buffer a host shares. */
+#include <string.h>
+
+#include "comm/hosts/hosts_impl.h"
+
+typedef struct block {
+    size_t offset, bytes; /* in the buffer */
+} block;
+
+/* What goes from this rank to `rank`. */
+static block sent_to(const tess_work *work, int rank)
+{
+    size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
+    switch (work->fp.kind) {
+    case TESS_TRACE_ALL_TO_ALL_V:
+        return (block){work->counts.in_offsets[rank] * element, work->counts.in_counts[rank] * element};
+    case TESS_TRACE_GATHER:
+        return (block){0, rank == work->root ? bytes : 0};
+    case TESS_TRACE_SCATTER:
+        return (block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
+    default:
+        return (block){(size_t)rank * bytes, bytes};
+    }
+}
+
+/* What comes to this rank from `rank`. */
+static block got_from(const tess_work *work, int rank)
+{
+    size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
+    switch (work->fp.kind) {
+    case TESS_TRACE_ALL_TO_ALL_V:
+        return (block){work->counts.out_offsets[rank] * element, work->counts.out_counts[rank] * element};
+    case TESS_TRACE_GATHER:
+        return (block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
+    case TESS_TRACE_SCATTER:
+        return (block){0, rank == work->root ? bytes : 0};
+    default:
+        return (block){(size_t)rank * bytes, bytes};
+    }
+}
+
+static tess_status receive(tess_work *work, uint64_t round)
+{
+    for (int rank = 0; rank < work->team->size; rank++) {
+        block b = got_from(work, rank);
+        if (rank != work->team->rank)
+            TESS_TRY(hosts_receive(work, round, work->out + b.offset, b.bytes, rank));
+    }
+    return TESS_OK;
+}
+
+static tess_status show(tess_work *work, uint64_t round)
+{
+    for (int rank = 0; rank < work->team->size; rank++) {
+        block b = sent_to(work, rank);
+        if (rank != work->team->rank)
+            TESS_TRY(hosts_send(work, round, work->in + b.offset, b.bytes, rank));
+    }
+    return TESS_OK;
+}
+
+static void take(tess_work *work, uint64_t round)
+{
+    (void)round;
+    int me = work->team->rank;
+    block from = sent_to(work, me), to = got_from(work, me);
+    if (to.bytes > 0 && work->out + to.offset != work->in + from.offset)
+        memcpy(work->out + to.offset, work->in + from.offset, to.bytes);
+}
+
+/* ---- Rows into a shared buffer: each rank has written its own before it came
+ * ----------------------------------------------------- */
+static tess_status receive_rows(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    size_t element = tess_dtype_size(work->dtype);
+    for (int k = 0; k < h->n_sources; k++) {
+        tess_run_cursor cursor = {0};
+        tess_run run;
+        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, h->sources[k], 0, SIZE_MAX / 2,
+                                &cursor, &run))
+            TESS_TRY(hosts_receive(work, round, work->out + run.full * element, run.count * element, h->sources[k]));
+    }
+    return TESS_OK;
+}
+
+static tess_status show_rows(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = work->team->hosts;
+    size_t element = tess_dtype_size(work->dtype);
+    tess_run_cursor cursor = {0};
+    tess_run run;
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, 0, SIZE_MAX / 2,
+                            &cursor, &run))
+        for (int host = 0; host < h->n_hosts; host++)
+            if (host != h->mine)
+                TESS_TRY(hosts_send(work, round, work->out + run.full * element, run.count * element,
+                                    hosts_handler(h, host, work->team->rank)));
+    return TESS_OK;
+}
+
+static void take_nothing(tess_work *work, uint64_t round)
+{
+    (void)work;
+    (void)round;
+}
+
+void hosts_plan_straight(tess_work *work)
+{
+    hosts_rounds *r = work->team->hosts->rounds;
+    bool rows = work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES;
+    r->n_passes = 1;
+    r->pass[0] = (hosts_pass){.block = work->n,
+                              .receive = rows ? receive_rows : receive,
+                              .show = rows ? show_rows : show,
+                              .take = rows ? take_nothing : take};
+}

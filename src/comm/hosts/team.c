@@ -1,0 +1,185 @@
+#include "base/os/os.h"
+#include "comm/hosts/hosts_impl.h"
+
+uint64_t tess_hosts_bytes(int n_local)
+{
+    return JOB_PAGE * (1 + (uint64_t)n_local * sizeof(hosts_counter) / JOB_PAGE) +
+           (uint64_t)n_local * HOSTS_AREAS * HOSTS_AREA_BYTES;
+}
+
+static tess_status array(tess_team *team, size_t n, size_t size, const char *what, void *out)
+{
+    return tess_mem_alloc_array(team->runtime->mem, TESS_POOL_MISC, n, size, what, out);
+}
+
+/* Hosts in the order of their first member, members in the team's order. */
+static void seat_members(const tess_team *team, comm_hosts *h)
+{
+    int job_host[JOB_MAX_HOSTS], n[JOB_MAX_HOSTS] = {0};
+    for (int r = 0; r < team->size; r++) {
+        int host = 0, on = tess_team_host(team, r);
+        while (host < h->n_hosts && job_host[host] != on)
+            host++;
+        if (host == h->n_hosts)
+            job_host[h->n_hosts++] = on;
+        h->members[r] = (hosts_member){.host = host, .index = n[host]++};
+    }
+    for (int host = 0; host < h->n_hosts; host++)
+        h->first[host + 1] = h->first[host] + n[host];
+    for (int r = 0; r < team->size; r++)
+        h->ranks[h->first[h->members[r].host] + h->members[r].index] = r;
+    h->mine = h->members[team->rank].host;
+    h->index = h->members[team->rank].index;
+}
+
+/* Who keeps whose data on this host; and the most that any rank of any host handles. */
+static void choose_handlers(const tess_team *team, comm_hosts *h)
+{
+    int n_handled[JOB_MAX_RANKS] = {0}, n_local = hosts_n_local(h, h->mine);
+    for (int i = 0; i < team->size; i++) {
+        hosts_member *member = &h->members[h->ranks[i]];
+        bool remote = member->host != h->mine;
+        member->keeper = remote ? member->index % n_local : member->index;
+        member->slot = remote ? 1 + n_handled[member->keeper]++ : 0;
+        if (remote && member->keeper == h->index)
+            h->sources[h->n_sources++] = h->ranks[i];
+    }
+    for (int host = 0; host < h->n_hosts; host++) {
+        int n = hosts_n_local(h, host), sources = 0;
+        for (int other = 0; other < h->n_hosts; other++) /* those of index 0, n, 2 n, ...: the first rank has most */
+            sources += other != host ? (hosts_n_local(h, other) + n - 1) / n : 0;
+        h->most_sources = sources > h->most_sources ? sources : h->most_sources;
+    }
+}
+
+static bool on_one_host(const comm_hosts *h, int begin, int end)
+{
+    for (int r = begin + 1; r < end; r++)
+        if (h->members[r].host != h->members[begin].host)
+            return false;
+    return true;
+}
+
+static void find_subtrees(comm_hosts *h, int begin, int end)
+{
+    if (on_one_host(h, begin, end)) {
+        h->subtrees[h->n_subtrees++] = (hosts_subtree){begin, end, h->members[begin].host};
+        return;
+    }
+    int middle = begin + tess_reduce_half(end - begin);
+    find_subtrees(h, begin, middle);
+    find_subtrees(h, middle, end);
+}
+
+static tess_status allocate(tess_team *team, comm_hosts *h)
+{
+    size_t W = (size_t)team->size;
+    TESS_TRY(array(team, W, sizeof(hosts_member), "members", &h->members));
+    TESS_TRY(array(team, W, sizeof(int), "members", &h->ranks));
+    TESS_TRY(array(team, W, sizeof(int), "members", &h->sources));
+    TESS_TRY(array(team, W + 1, sizeof(int), "hosts", &h->first));
+    TESS_TRY(array(team, W, sizeof(hosts_subtree), "subtrees", &h->subtrees));
+    return array(team, 1, sizeof(hosts_rounds), "rounds", &h->rounds);
+}
+
+static tess_status allocate_letters(tess_team *team, comm_hosts *h)
+{
+    size_t n_hosts = (size_t)h->n_hosts, n_sources = (size_t)h->n_sources;
+    TESS_TRY(array(team, CONTROL_SLOTS, sizeof(hosts_letter), "posts to other hosts", &h->sent));
+    TESS_TRY(array(team, CONTROL_SLOTS * n_sources, sizeof(hosts_letter), "posts of other hosts", &h->received));
+    TESS_TRY(array(team, CONTROL_SLOTS * n_hosts, sizeof(wire_request *), "posts to other hosts", &h->sending));
+    return array(team, CONTROL_SLOTS * n_sources, sizeof(wire_request *), "posts of other hosts", &h->awaited);
+}
+
+static tess_status make_group(tess_team *team, comm_hosts *h)
+{
+    int processes[JOB_MAX_RANKS];
+    for (int r = 0; r < team->size; r++)
+        processes[r] = team->runtime->processes[team->ranks[r]];
+    return tess_wire_make_group(processes, team->size, (int)(team->hash & 0x7fff), &h->group);
+}
+
+tess_status tess_hosts_attach(tess_team *team, uint8_t *shared)
+{
+    comm_hosts *h;
+    TESS_TRY(array(team, 1, sizeof(*h), "team over hosts", &h));
+    team->hosts = h;
+    TESS_TRY(allocate(team, h));
+    seat_members(team, h);
+    choose_handlers(team, h);
+    find_subtrees(h, 0, team->size);
+    for (int host = 0; host < h->n_hosts; host++) {
+        int n = 0;
+        for (int s = 0; s < h->n_subtrees; s++)
+            n += h->subtrees[s].host == host;
+        h->most_subtrees = n > h->most_subtrees ? n : h->most_subtrees;
+    }
+    TESS_TRY(allocate_letters(team, h));
+    h->counters = (hosts_counter *)(void *)shared;
+    h->areas = shared + tess_hosts_bytes(hosts_n_local(h, h->mine)) -
+               (uint64_t)hosts_n_local(h, h->mine) * HOSTS_AREAS * HOSTS_AREA_BYTES;
+    return make_group(team, h);
+}
+
+static void cancel_all(wire_request **requests, size_t n)
+{
+    for (size_t i = 0; requests != NULL && i < n; i++)
+        tess_wire_cancel(&requests[i]);
+}
+
+static void cancel_batch(hosts_batch *batch)
+{
+    for (int i = 0; i < batch->n; i++)
+        tess_wire_cancel(&batch->messages[i].request);
+    batch->n = batch->n_done = 0;
+}
+
+static void cancel_messages(comm_hosts *h)
+{
+    cancel_all(h->sending, CONTROL_SLOTS * (size_t)h->n_hosts);
+    cancel_all(h->awaited, CONTROL_SLOTS * (size_t)h->n_sources);
+    for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
+        cancel_batch(&h->rounds->sends[area]);
+        cancel_batch(&h->rounds->receives[area]);
+    }
+}
+
+void tess_hosts_give_up(tess_team *team)
+{
+    tess_wire_give_up();
+    cancel_messages(team->hosts);
+}
+
+/* A post may still be on its way to a host that is late: nobody there may miss it. */
+static void finish_posts(const tess_team *team)
+{
+    const comm_hosts *h = team->hosts;
+    const tess_job *job = &team->runtime->job;
+    double begin_s = tess_os_now_s();
+    for (size_t i = 0; h->sending != NULL && i < CONTROL_SLOTS * (size_t)h->n_hosts; i++)
+        for (bool done = false; !done;)
+            if (tess_wire_test(&h->sending[i], &done) != TESS_OK || atomic_load(&job->header->first_lost) >= 0 ||
+                tess_os_now_s() - begin_s > team->timeout_s)
+                return;
+}
+
+void tess_hosts_detach(tess_team *team)
+{
+    comm_hosts *h = team->hosts;
+    tess_mem *mem = team->runtime->mem;
+    if (h == NULL)
+        return;
+    if (team->broken == TESS_OK)
+        finish_posts(team);
+    team->hosts = NULL;
+    cancel_messages(h);
+    for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
+        tess_mem_free(mem, h->rounds->sends[area].messages);
+        tess_mem_free(mem, h->rounds->receives[area].messages);
+    }
+    tess_wire_free_group(&h->group);
+    void *const owned[] = {h->members,  h->ranks,   h->sources, h->first, h->subtrees, h->rounds, h->sent,
+                           h->received, h->sending, h->awaited, h};
+    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
+        tess_mem_free(mem, owned[i]);
+}
