@@ -1,0 +1,98 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "comm/hosts/launch_line.h"
+
+static tess_status choose_mpi(const char *text, tess_mpi *mpi)
+{
+    *mpi = TESS_MPI_ANY;
+    if (text == NULL)
+        return TESS_OK;
+    bool open_mpi = strcmp(text, "openmpi") == 0;
+    TESS_CHECK(open_mpi || strcmp(text, "mpich") == 0, TESS_E_INVALID, "--mpi: '%s': choose openmpi or mpich", text);
+    *mpi = open_mpi ? TESS_MPI_OPEN_MPI : TESS_MPI_MPICH;
+    return TESS_OK;
+}
+
+static tess_status read_hosts(const char *list, const char *file, tess_launch_hosts *hosts)
+{
+    tess_mem *mem = NULL;
+    if (list != NULL)
+        TESS_TRY_CTX(tess_launch_hosts_parse(list, hosts), "--hosts");
+    if (file == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = tess_launch_hosts_read(mem, file, hosts);
+    tess_mem_destroy(&mem);
+    return status;
+}
+
+/* This program, at the same path on every host. */
+static tess_status own_path(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    TESS_CHECK(n > 0, TESS_E_IO, "/proc/self/exe: %s", strerror(errno));
+    path[n] = '\0';
+    return TESS_OK;
+}
+
+static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi mpi, char **arguments, tess_launch_line *line)
+{
+    char mpirun[4096], program[4096];
+    TESS_TRY(tess_launch_find_mpi(getenv("PATH"), &mpi, mpirun, sizeof(mpirun)));
+    TESS_TRY(own_path(program, sizeof(program)));
+    tess_launch_request request = {.hosts = hosts,
+                                   .mpi = mpi,
+                                   .mpirun = mpirun,
+                                   .agent = getenv("TESSERA_LAUNCH_AGENT"),
+                                   .root = geteuid() == 0,
+                                   .environment = environ,
+                                   .program = program,
+                                   .arguments = arguments};
+    return tess_launch_line_make(&request, line);
+}
+
+/* Prints the line and becomes it. */
+static int start(tess_launch_line *line, bool dry)
+{
+    static char quoted[sizeof(line->text) * 2];
+    tess_launch_line_quote(line, quoted, sizeof(quoted));
+    fprintf(dry ? stdout : stderr, "%s\n", quoted);
+    if (dry)
+        return CLI_OK;
+    execv(line->words[0], line->words);
+    return cli_fail(TESS_FAIL(TESS_E_IO, "%s: %s", line->words[0], strerror(errno)));
+}
+
+static int run(int argc, char **argv)
+{
+    static tess_launch_hosts hosts;
+    static tess_launch_line line;
+    const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
+    tess_mpi mpi;
+    const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", &list},
+                              {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", &file},
+                              {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", &mpi_name},
+                              {"--dry-run", NULL, "print the mpirun line and stop", &dry}};
+    int n = cli_parse(argc, argv, &cli_launch, flags, 4);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (list == NULL && file == NULL)
+        return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE");
+    if (n == 0)
+        return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
+    argv[n + 1] = NULL;
+    tess_status status = choose_mpi(mpi_name, &mpi);
+    if (status == TESS_OK)
+        status = read_hosts(list, file, &hosts);
+    if (status == TESS_OK)
+        status = make_line(&hosts, mpi, argv + 1, &line);
+    return status == TESS_OK ? start(&line, dry != NULL) : cli_fail(status);
+}
+
+const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",
+                                "start a command as ranks on several hosts, with mpirun", run};
