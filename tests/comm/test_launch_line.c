@@ -110,7 +110,8 @@ static void mpich_gets_its_words(void)
     tess_launch_request request = {
         .mpi = TESS_MPI_MPICH, .mpirun = "mpirun.mpich", .environment = some_variables, .root = true, .agent = "/a"};
     EXPECT_CONTAINS(line_of(request), "mpirun.mpich -bind-to none -launcher ssh -launcher-exec /a "
-                                      "-genvlist TESSERA_IFNAME,LD_LIBRARY_PATH,UCX_TLS -n 4 -hosts h1:2,h2:2 ");
+                                      "-genvnone -genv TESSERA_IFNAME eth0 -genv LD_LIBRARY_PATH /opt/lib "
+                                      "-genv UCX_TLS tcp -n 4 -hosts h1:2,h2:2 ");
 }
 
 static void mpich_carries_nothing_when_nothing_is_set(void)

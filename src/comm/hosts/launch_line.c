@@ -140,20 +140,20 @@ static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_reques
     return add_hosts(line, request->hosts);
 }
 
+/* Variables one by one: hydra of MPICH 4.0 carries only the first of a -genvlist to other hosts. */
 static tess_status add_mpich(tess_launch_line *line, const tess_launch_request *request)
 {
-    char names[8192] = "";
-    size_t n = 0;
     TESS_TRY(add_all(line, (const char *const[]){"-bind-to", "none", NULL}));
     if (request->agent != NULL)
         TESS_TRY(add_all(line, (const char *const[]){"-launcher", "ssh", "-launcher-exec", request->agent, NULL}));
+    TESS_TRY(add(line, "-genvnone"));
     for (char *const *variable = request->environment; *variable != NULL; variable++)
         if (is_for_ranks(*variable)) {
-            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%.*s", n > 0 ? "," : "",
-                                  (int)strcspn(*variable, "="), *variable);
-            TESS_CHECK(n < sizeof(names), TESS_E_INVALID, "too many variables TESSERA_*, UCX_* and FI_* are set");
+            int n = (int)strcspn(*variable, "=");
+            TESS_TRY(add(line, "-genv"));
+            TESS_TRY(add(line, "%.*s", n, *variable));
+            TESS_TRY(add(line, "%s", *variable + n + 1));
         }
-    TESS_TRY(n > 0 ? add_all(line, (const char *const[]){"-genvlist", names, NULL}) : add(line, "-genvnone"));
     TESS_TRY(add(line, "-n"));
     TESS_TRY(add(line, "%d", count_ranks(request->hosts)));
     TESS_TRY(add(line, "-hosts"));
