@@ -33,6 +33,12 @@ static void finish_well(wire_request **request)
         test_fail(__FILE__, __LINE__, "rank %d: a message failed: %s", process.rank, wire_error);
 }
 
+static bool in_small_parts(void)
+{
+    const char *part_bytes = getenv("TESSERA_MPI_PART_BYTES");
+    return part_bytes != NULL && strcmp(part_bytes, "1000") == 0;
+}
+
 static void meet(wire_group *group)
 {
     uint8_t mine = 1, all[MOST_RANKS];
@@ -85,8 +91,6 @@ static void messages_of_any_size_arrive(void)
     const size_t sizes[] = {0, 1, 999, 1000, 1001, 65536, 3000000};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         pass_on(process.world, process.rank, process.size, sizes[i]);
-    if (getenv("TESSERA_BIG_TESTS") != NULL)
-        pass_on(process.world, process.rank, process.size, (2ull << 30) + 4097);
 }
 
 /* Received in the opposite order of tags, and in order within a tag. */
@@ -116,23 +120,49 @@ static void messages_of_a_tag_stay_in_order(void)
     free(in);
 }
 
+static void send_bytes(size_t bytes, int tag)
+{
+    uint8_t *out = make_bytes(bytes, process.rank, 0);
+    wire_request *request;
+    EXPECT_WIRE(wire->send(process.world, out, bytes, 0, tag, &request, wire_error));
+    finish_well(&request);
+    free(out);
+}
+
+static void receive_bytes(size_t sent_bytes, size_t room, int tag, bool is_fine)
+{
+    uint8_t *in = malloc(room + 1);
+    wire_request *request;
+    EXPECT_WIRE(wire->recv(process.world, in, room, 1, tag, &request, wire_error));
+    EXPECT_INT(finish(&request), is_fine ? 1 : -1);
+    if (is_fine)
+        expect_bytes(in, sent_bytes, 1, 0);
+    free(in);
+}
+
 /* Rank 1 sends to rank 0, which has room for another number of bytes. */
 static void send_other_size(size_t sent_bytes, size_t room, int tag, bool is_fine)
 {
-    uint8_t *out = make_bytes(sent_bytes, 1, 0), *in = malloc(room + 1);
-    wire_request *request;
-    if (process.rank == 1) {
-        EXPECT_WIRE(wire->send(process.world, out, sent_bytes, 0, tag, &request, wire_error));
-        finish_well(&request);
-    } else if (process.rank == 0) {
-        EXPECT_WIRE(wire->recv(process.world, in, room, 1, tag, &request, wire_error));
-        EXPECT_INT(finish(&request), is_fine ? 1 : -1);
-        if (is_fine)
-            expect_bytes(in, sent_bytes, 1, 0);
-    }
+    if (process.rank == 1)
+        send_bytes(sent_bytes, tag);
+    else if (process.rank == 0)
+        receive_bytes(sent_bytes, room, tag, is_fine);
     meet(process.world);
-    free(out);
-    free(in);
+}
+
+static void counts_over_two_billion_are_fine(void)
+{
+    size_t bytes = (4ull << 30) + 4097, n = (2ull << 30) + 5;
+    if (getenv("TESSERA_BIG_TESTS") == NULL || in_small_parts())
+        return;
+    send_other_size(bytes, bytes, TAG, true);
+    uint8_t *all = calloc(n, 1);
+    all[n - 1] = (uint8_t)(process.rank + 1);
+    wire_request *request;
+    EXPECT_WIRE(wire->all_reduce(process.world, all, all, n, WIRE_U8, WIRE_MAX, &request, wire_error));
+    finish_well(&request);
+    EXPECT_INT(all[n - 1], process.size);
+    free(all);
 }
 
 static void a_short_message_may_be_shorter_still(void)
@@ -157,8 +187,7 @@ static void a_message_of_another_size_is_an_error(void)
     expect_refused(200, 100, TAG + 11);
     expect_refused(1, 0, TAG + 12);
     expect_refused(4000, 2000, TAG + 13);
-    const char *part_bytes = getenv("TESSERA_MPI_PART_BYTES");
-    if (part_bytes == NULL || strcmp(part_bytes, "1000") != 0)
+    if (!in_small_parts())
         return;
     expect_refused(1000, 2000, TAG + 14);
     expect_refused(1500, 1501, TAG + 15);
@@ -304,6 +333,7 @@ int main(int argc, char **argv)
     groups_have_their_own_order_and_messages();
     all_gather_takes_any_size();
     reductions_by_the_mpi_add_up();
+    counts_over_two_billion_are_fine();
     a_message_that_never_comes_can_be_given_up();
     a_wrong_place_is_an_error_and_no_abort();
     a_second_mpi_is_refused();
