@@ -106,10 +106,17 @@ static void peer_gone(agent *a, int host)
 /* ---- What comes in
  * ------------------------------------------------------------------------------------------------------ */
 /* A peer speaks for the ranks of its own host and for no others. */
+static bool is_allowed(const agent *a, int host, const frame_row *row)
+{
+    const tess_board_copy *copy = &row->copy;
+    return row->rank < a->job->header->world && a->job->rows[row->rank].host == host && copy->blames >= 0 &&
+           copy->blames <= (int32_t)a->job->header->world && copy->exit_code >= 0 && copy->exit_code <= 255 &&
+           copy->signal >= 0 && copy->signal <= 127;
+}
+
 static bool take_row(agent *a, int host, const frame_row *row)
 {
-    if (row->rank >= a->job->header->world || a->job->rows[row->rank].host != host || row->copy.blames < 0 ||
-        row->copy.blames > (int32_t)a->job->header->world)
+    if (!is_allowed(a, host, row))
         return false;
     if (!tess_board_import(&a->job->rows[row->rank], &row->copy))
         return true;
