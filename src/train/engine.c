@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "base/os/os.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
+#include "train/peak.h"
 
 tess_dtype tess_precision_dtype(int precision)
 {
@@ -94,15 +94,10 @@ static tess_status build_executor(tess_engine *e)
     return tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor);
 }
 
-/* What the cores of all ranks together can do: threads beyond the cores take turns, and add nothing. */
 static tess_status measure_peak(tess_engine *e)
 {
     double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
-    float mine = (float)(flops * 1e-9), all;
-    TESS_TRY(tess_all_reduce(e->team, &mine, &all, 1, TESS_F32, TESS_SUM, NULL));
-    double threads = (double)e->world * tess_threads_count(e->stream->threads), cores = tess_os_cores();
-    e->peak_flops = (double)all * 1e9 * (threads > cores ? cores / threads : 1);
-    return TESS_OK;
+    return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), &e->peak_flops);
 }
 
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)
