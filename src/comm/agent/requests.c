@@ -103,8 +103,10 @@ static tess_status adopt(guard_client *client, const guard_request *request, int
         return status;
     }
     client->rank = request->rank;
-    if (client->rank == guard_first_rank(&client->job))
+    if (client->rank == guard_first_rank(&client->job)) {
         atomic_store(&client->job.header->agent_pid, (int32_t)getpid());
+        client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon: it has all guards of the host */
+    }
     return TESS_OK;
 }
 
