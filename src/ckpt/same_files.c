@@ -79,12 +79,12 @@ static tess_status compare(const tess_ckpt_hosts *hosts, int host, const facts *
     TESS_CHECK(a->there && b->there, TESS_E_NOT_FOUND,
                "%s: %s cannot be read on %s: every rank reads it on its own host; put it there under the same path",
                what, path, a->there ? other : first);
-    TESS_CHECK(a->bytes == b->bytes, TESS_E_MISMATCH,
+    TESS_CHECK(a->bytes == b->bytes, TESS_E_INVALID,
                "%s: %s is not the same on all hosts: %" PRId64 " bytes on %s, %" PRId64
                " on %s: copy one of them to all hosts",
                what, path, a->bytes, first, b->bytes, other);
     TESS_CHECK(
-        a->hash == b->hash, TESS_E_MISMATCH,
+        a->hash == b->hash, TESS_E_INVALID,
         "%s: %s is not the same on all hosts: %s and %s have other bytes in it, as many: copy one of them to all "
         "hosts",
         what, path, first, other);

@@ -82,18 +82,18 @@ static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const 
     return *mine && hosts->host > 0 ? try_writing(folder, word, hosts->host) : TESS_OK;
 }
 
-static tess_status judge(const tess_ckpt_hosts *hosts, const int32_t *seen, const char *folder, const char *what)
+static tess_status judge(const tess_ckpt_hosts *hosts, const int32_t *seen, const char *folder)
 {
     char blind[TESS_CKPT_HOST_TEXT], writer[TESS_CKPT_HOST_TEXT];
     for (int host = 0; host < hosts->n; host++)
         TESS_CHECK(seen[host], TESS_E_INVALID,
-                   "%s '%s' is not one folder on all hosts: %s does not see what %s writes there: put it on a file "
+                   "'%s' is not one folder on all hosts: %s does not see what %s writes there: put it on a file "
                    "system that all hosts share, or set checkpoint.host_local=true to let every host keep its own part",
-                   what, folder, tess_ckpt_hosts_format(hosts, host, blind), tess_ckpt_hosts_format(hosts, 0, writer));
+                   folder, tess_ckpt_hosts_format(hosts, host, blind), tess_ckpt_hosts_format(hosts, 0, writer));
     return TESS_OK;
 }
 
-static tess_status ask(const tess_ckpt_hosts *hosts, const char *folder, const char *what, const char *word)
+static tess_status ask(const tess_ckpt_hosts *hosts, const char *folder, const char *word)
 {
     int32_t *seen;
     TESS_TRY(
@@ -102,7 +102,7 @@ static tess_status ask(const tess_ckpt_hosts *hosts, const char *folder, const c
     if (status == TESS_OK)
         status = tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL);
     if (status == TESS_OK)
-        status = judge(hosts, seen, folder, what);
+        status = judge(hosts, seen, folder);
     tess_mem_free(hosts->mem, seen);
     return status;
 }
@@ -119,7 +119,7 @@ tess_status tess_ckpt_check_shared_folder(const tess_ckpt_hosts *hosts, const ch
     if (status == TESS_OK)
         status = tess_broadcast(hosts->all, word, WORD_SIZE / sizeof(int64_t), TESS_I64, 0, NULL);
     if (status == TESS_OK)
-        status = ask(hosts, folder, what, word);
+        status = ask(hosts, folder, word);
     if (writer && path_of(folder, word, "", path) == TESS_OK)
         tess_os_remove(path);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", what);

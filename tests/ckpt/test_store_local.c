@@ -141,7 +141,7 @@ static void the_newest_step_is_one_that_all_hosts_have(void)
     if (hosts->host == hosts->n - 1)
         EXPECT_OK(tess_os_remove_tree(dir));
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_MISMATCH,
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_INVALID,
                  "host h3 (rank 2) has no complete checkpoint there, but host h2 (rank 1) has one of step 40");
     leave_hosts();
 }

@@ -192,7 +192,7 @@ tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir
     TESS_CHECK(all.highest >= 0, TESS_E_NOT_FOUND, "%s: no complete checkpoint there on any host", dir);
     while (all.lowest != all.highest) {
         char without[TESS_CKPT_HOST_TEXT], with[TESS_CKPT_HOST_TEXT];
-        TESS_CHECK(all.lowest >= 0, TESS_E_MISMATCH,
+        TESS_CHECK(all.lowest >= 0, TESS_E_INVALID,
                    "%s: %s has no complete checkpoint there, but %s has one of step %" PRId64
                    ": bring its folder back, "
                    "or start anew with checkpoint.resume=false",

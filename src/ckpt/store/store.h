@@ -63,7 +63,7 @@ tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, co
                                  const tess_ckpt_tensor *tensors, int n_tensors, json_t **meta);
 
 /* The highest step that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has one;
- * TESS_E_MISMATCH: one host has and another has not, or none that is the same. */
+ * TESS_E_INVALID: one host has and another has not, or none that is the same. */
 tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t *step, int64_t *newest);
 
 #endif

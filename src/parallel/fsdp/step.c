@@ -65,8 +65,10 @@ tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
     TESS_CHECK(local_index == fsdp->micro + 1 && local_index < fsdp->n_micro, TESS_E_INVALID,
                "fsdp: micro_begin %d after micro-batch %d of %d; they come in order", local_index, fsdp->micro,
                fsdp->n_micro);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     if (fsdp->micro >= 0)
         TESS_TRY(end_micro(fsdp, "micro_begin"));
+    tess_phase_switch(fsdp->clock, phase);
     fsdp->micro = local_index;
     return TESS_OK;
 }
