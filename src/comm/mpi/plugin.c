@@ -47,6 +47,14 @@ static void name_library(char *name, size_t size)
     }
 }
 
+/* Open MPI asks for the parts of a large message over the connection that carries the other direction's bytes, and the
+ * question waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of 5 Gbit/s,
+ * 0.56 with two). The user's own choice stays. */
+static void prefer_two_connections(void)
+{
+    setenv("OMPI_MCA_btl_tcp_links", "2", 0);
+}
+
 /* A program that initialised MPI before it came to us keeps it: we use it, and it finalizes it. */
 static int initialize(int *level, char error[WIRE_ERROR_BYTES])
 {
@@ -58,6 +66,8 @@ static int initialize(int *level, char error[WIRE_ERROR_BYTES])
     }
     MPI_Initialized(&begun);
     mpi.finalizes = !begun;
+    if (!begun)
+        prefer_two_connections();
     /* Until it returns there is no communicator to set an error handler on: most MPIs end the process when it fails. */
     int code = begun ? MPI_Query_thread(level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level);
     return code == MPI_SUCCESS ? 0 : mpi_fail(error, code, begun ? "MPI_Query_thread" : "MPI_Init_thread");
