@@ -1,6 +1,7 @@
 /* Private to the folder: what a guard consists of.
  *
  *     guard.c     the process: its child, its signals, when it may go
+ *     start.c     its child: the rank
  *     requests.c  what the rank asks its guard for, on both sides
  *     verdict.c   where a failure began, and which guard says so
  *     exchange.c  the agent: boards out, boards in
@@ -12,6 +13,7 @@
 #include <poll.h>
 
 #include "comm/agent/frames.h"
+#include "comm/child.h"
 
 /* ---- Connections
  * -------------------------------------------------------------------------------------------------------- */
@@ -116,6 +118,12 @@ bool verdict_is_running(const tess_job *job, int host);
 int verdict_find(const tess_job *job, bool early, int *code);
 /* True for exactly one guard of the host: it tells the verdict, which is now in the header. */
 bool verdict_take(const tess_job *job, int rank, int code);
+
+/* ---- The rank
+ * ------------------------------------------------------------------------------------------------------------ */
+/* Starts argv as the child with the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such program, or it
+ * cannot be run; then there is no child (0). */
+tess_status guard_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
 
 /* ---- Requests of the rank
  * ----------------------------------------------------------------------------------------------- */

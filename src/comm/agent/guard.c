@@ -1,19 +1,14 @@
 /* The guard's process: one thread that waits for its child, its signals, its rank's requests and, as an agent, the
  * other hosts. */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "base/os/sockets.h"
 #include "comm/agent/agent_impl.h"
-#include "comm/child.h"
 #include "comm/ending.h"
 
 /* How long after the first failure its cause is looked for: word of what happened elsewhere may be under way. */
@@ -26,9 +21,9 @@ static const double look_s = 0.1, vanished_s = 0.5;
 
 typedef struct guard {
     guard_client rank;
-    pid_t child;              /* 0: has ended */
-    int code;                 /* with which it did */
-    bool failed_alone, asked; /* before it was adopted; because it was asked to */
+    pid_t child;       /* 0: has ended */
+    int code;          /* with which it did */
+    bool failed_alone; /* before it was adopted */
     int signals_fd;
     int stop_signal; /* SIGINT or SIGTERM, once one came */
     double stop_s;
@@ -52,51 +47,6 @@ static bool is_judge(const guard *g)
 
 /* ---- The child
  * ---------------------------------------------------------------------------------------------------------- */
-_Noreturn static void run_child(const tess_child_signals *signals, pid_t parent, int channel, char *const *argv,
-                                int report_fd)
-{
-    char text[16];
-    tess_child_begin(signals, parent);
-    setpgid(0, 0); /* mpirun signals whole process groups; a rank hears from its guard only */
-    snprintf(text, sizeof(text), "%d", channel);
-    setenv("TESSERA_GUARD_FD", text, 1);
-    tess_os_inherit(channel);
-    tess_child_exec(argv, report_fd);
-}
-
-static tess_status start_child(guard *g, const tess_child_signals *signals, char *const *argv)
-{
-    int pair[2] = {-1, -1}, report[2] = {-1, -1};
-    pid_t parent = getpid();
-    TESS_TRY(tess_os_pair(pair));
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        tess_os_close(&pair[0]);
-        tess_os_close(&pair[1]);
-        return tess_os_error("pipe", "for the rank");
-    }
-    fflush(NULL); /* or the child would write our buffers again */
-    g->child = fork();
-    if (g->child == 0)
-        run_child(signals, parent, pair[1], argv, report[1]);
-    int reason = errno;
-    tess_os_close(&pair[1]);
-    tess_os_close(&report[1]);
-    g->rank.channel = pair[0];
-    tess_status status = TESS_OK;
-    if (g->child < 0) {
-        g->child = 0;
-        status = TESS_FAIL(TESS_E_NOMEM, "start the rank: fork: %s", strerror(reason));
-    } else {
-        status = tess_child_started(argv[0], report[0]);
-        if (status != TESS_OK) {
-            waitpid(g->child, NULL, 0);
-            g->child = 0;
-        }
-    }
-    tess_os_close(&report[0]);
-    return status;
-}
-
 static void signal_child(const guard *g, int signal)
 {
     if (g->child != 0)
@@ -134,11 +84,11 @@ static void reap(guard *g)
     take_signals(g);  /* a ctrl-C that killed it is here by now, and must be known before its end is judged */
     take_requests(g); /* what it asked before it died is still there */
     g->code = tess_ending_code(state);
-    g->asked = was_asked(g, g->code);
+    bool asked = was_asked(g, g->code);
     if (is_adopted(g))
-        tess_ending_note(&g->rank.job, g->rank.rank, state, g->asked);
+        tess_ending_note(&g->rank.job, g->rank.rank, state, asked);
     else
-        g->failed_alone = g->code != 0 && !g->asked;
+        g->failed_alone = g->code != 0 && !asked;
 }
 
 /* ---- Signals
@@ -405,7 +355,8 @@ tess_status tess_guard_run(char *const *argv, double grace_s, tess_launch_result
     *g = (guard){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .grace_s = grace_s};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    status = g->signals_fd >= 0 ? start_child(g, &signals, argv) : tess_os_error("signalfd", "of the guard");
+    status = g->signals_fd >= 0 ? guard_start(argv, &signals, &g->child, &g->rank.channel)
+                                : tess_os_error("signalfd", "of the guard");
     if (g->child != 0)
         watch(g);
     if (status == TESS_OK)
