@@ -7,6 +7,7 @@
 
 #include "base/os/os.h"
 #include "comm/hosts/hosts.h"
+#include "comm/hosts/session.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
@@ -247,6 +248,8 @@ static void wait_for(tess_work *work, double timeout_s)
         has_slept = true;
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         help_other_teams(rt, team);
+        if (rt->processes != NULL)
+            tess_wire_poll();
         tess_team_progress(team);
         if (!work->done)
             look_for_trouble(team, work, waited_s, timeout_s);

@@ -20,6 +20,9 @@ void tess_hosts_give_up(tess_team *team);
 tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes_beside);
 /* Puts posts that have come into place, of all operations in flight. */
 tess_status tess_hosts_receive_posts(tess_team *team);
+/* Whose fault it is that the post of `rank` is not here: its own, or that of the rank of this host that should have put
+ * it into place, when the board says that it was made. */
+int tess_hosts_late(const tess_work *work, int rank);
 /* Arrives in the slot of the operation `sequence` on behalf of `rank`, whose post is in place (exchange.c). */
 void tess_exchange_arrive_for(tess_team *team, uint64_t sequence, int rank);
 

@@ -46,6 +46,7 @@ typedef struct hosts_counter {
     _Alignas(64) _Atomic uint64_t shown; /* its part is in its area */
     _Atomic uint64_t landed;             /* what it receives for its host has come */
     _Atomic uint64_t taken;              /* it reads the areas no more */
+    _Atomic int32_t waits_for;           /* 1 + the team rank whose message it waits for, 0: for none */
 } hosts_counter;
 
 /* A subtree of the canonical tree that lies on one host, and in no larger one that does. */

@@ -82,3 +82,13 @@ tess_status tess_hosts_receive_posts(tess_team *team)
     }
     return TESS_OK;
 }
+
+int tess_hosts_late(const tess_work *work, int rank)
+{
+    const tess_team *team = work->team;
+    const hosts_member *member = &team->hosts->members[rank];
+    tess_board_copy copy;
+    tess_board_export(&team->runtime->job.rows[team->ranks[rank]], &copy);
+    bool has_posted = copy.op.team == team->hash && copy.op.sequence >= work->fp.sequence;
+    return has_posted ? hosts_local_rank(team->hosts, member->keeper) : rank;
+}

@@ -209,35 +209,49 @@ static tess_status advance(tess_work *work, bool *over)
     }
 }
 
+/* A rank whose message has not come, -1: none. */
+static int find_awaited(const hosts_rounds *r)
+{
+    for (int area = 0; area < HOSTS_AREAS; area++) {
+        const hosts_batch *batch = &r->receives[area];
+        if (batch->n_done < batch->n)
+            return batch->messages[batch->n_done].peer;
+    }
+    return -1;
+}
+
 bool tess_hosts_advance(tess_work *work)
 {
+    const comm_hosts *h = work->team->hosts;
     bool over = false;
     work->status = advance(work, &over);
+    atomic_store_explicit(&h->counters[h->index].waits_for, find_awaited(h->rounds) + 1, memory_order_relaxed);
     return over || work->status != TESS_OK;
 }
 
-/* Whose messages have not come; else who of this host is behind. */
+static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
+{
+    return atomic_load(&counter->landed) < r->base + r->landed || atomic_load(&counter->shown) < r->base + r->shown ||
+           atomic_load(&counter->taken) < r->base + r->taken;
+}
+
+/* Whose messages have not come, to us or to a sibling that is behind; else that sibling itself. */
 int tess_hosts_missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = work->team->hosts;
     const hosts_rounds *r = h->rounds;
     bool named[JOB_MAX_RANKS] = {false};
     int n = 0;
-    for (int area = 0; area < HOSTS_AREAS; area++) {
-        const hosts_batch *batch = &r->receives[area];
-        for (int i = batch->n_done; i < batch->n; i++) {
-            int peer = batch->messages[i].peer;
-            if (batch->messages[i].request != NULL && !named[peer])
-                ranks[n++] = peer;
-            named[peer] = true;
-        }
+    for (int i = 0; i < hosts_n_local(h, h->mine); i++) {
+        int awaited = atomic_load(&h->counters[i].waits_for) - 1;
+        bool behind = i != h->index && is_behind(&h->counters[i], r);
+        int rank = awaited >= 0 && (behind || i == h->index) ? awaited : behind ? hosts_local_rank(h, i) : -1;
+        if (rank >= 0 && !named[rank])
+            ranks[n++] = rank;
+        if (rank >= 0)
+            named[rank] = true;
     }
-    for (int i = 0; n == 0 && i < hosts_n_local(h, h->mine); i++)
-        if (atomic_load(&h->counters[i].landed) < r->base + r->landed ||
-            atomic_load(&h->counters[i].shown) < r->base + r->shown ||
-            atomic_load(&h->counters[i].taken) < r->base + r->taken)
-            ranks[n++] = hosts_local_rank(h, i);
-    /* Nobody here is behind: the far end of what we send is. */
+    /* Nobody is behind: the far end of what we send is. */
     for (int area = 0; n == 0 && area < HOSTS_AREAS; area++)
         if (r->sends[area].n_done < r->sends[area].n)
             ranks[n++] = r->sends[area].messages[r->sends[area].n_done].peer;

@@ -130,6 +130,16 @@ tess_status tess_wire_test(wire_request **request, bool *done)
     return outcome(result, "a message", error);
 }
 
+void tess_wire_poll(void)
+{
+    if (process.funneled && !pthread_equal(pthread_self(), opener))
+        return;
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return; /* somebody is about it */
+    table->poll();
+    leave();
+}
+
 void tess_wire_cancel(wire_request **request)
 {
     if (*request == NULL || enter() != TESS_OK)

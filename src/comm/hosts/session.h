@@ -26,6 +26,8 @@ tess_status tess_wire_reduce_scatter(wire_group *group, const void *in, void *ou
                                      wire_request **request);
 /* *done: the request is freed and nulled. Failures free it too. */
 tess_status tess_wire_test(wire_request **request, bool *done);
+/* Others may wait for what MPI does here only when it is called. Nothing happens from a thread that may not call. */
+void tess_wire_poll(void);
 void tess_wire_cancel(wire_request **request);
 
 /* Waits until all processes have given `bytes` bytes and all have them; TESS_E_TIMEOUT. */

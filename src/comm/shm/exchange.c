@@ -314,10 +314,16 @@ static int missing(const tess_work *work, int *ranks)
     if (oldest->step == STEP_HOSTS)
         return tess_hosts_missing(oldest, ranks);
     uint64_t arrivals = base_of(oldest) / (uint64_t)team->size + oldest->phase;
+    bool named[JOB_MAX_RANKS] = {false};
     int n = 0;
-    for (int r = 0; r < team->size; r++)
-        if (atomic_load(&shm_post(oldest, r)->arrivals) < arrivals)
-            ranks[n++] = r;
+    for (int r = 0; r < team->size; r++) {
+        if (atomic_load(&shm_post(oldest, r)->arrivals) >= arrivals)
+            continue;
+        int late = team->hosts != NULL ? tess_hosts_late(oldest, r) : r;
+        if (!named[late])
+            ranks[n++] = late;
+        named[late] = true;
+    }
     return n;
 }
 

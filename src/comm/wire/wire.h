@@ -71,6 +71,8 @@ typedef struct wire_table {
     /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Moves on everything
      * that is under way in this process. */
     int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
+    /* Moves on everything that is under way in this process, also what only others wait for. */
+    void (*poll)(void);
     /* Gives a message up: cancelled where it can be, and never waited for. NULL is fine. MPI can call back only
      * receives that have not begun: the buffer stays the wire's until the process ends, and the tag is used no more. */
     void (*cancel)(wire_request **request);
