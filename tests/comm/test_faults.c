@@ -102,7 +102,8 @@ static void configurations_must_agree(void)
 {
     tess_runtime *rt;
     tess_runtime_options options = {.config_hash = test_rank() == 1 ? 77 : 55};
-    EXPECT_FAILS(tess_runtime_create(&options, &rt), TESS_E_MISMATCH, "configuration: rank 1 (000000000000004d)");
+    EXPECT_FAILS(tess_runtime_create(&options, &rt), TESS_E_MISMATCH, "configuration: rank 1");
+    EXPECT_CONTAINS(tess_error_message(), " (000000000000004d)");
     EXPECT(rt == NULL);
 }
 
@@ -120,8 +121,8 @@ static void a_deadline_names_the_missing_rank(void)
         EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_PEER_LOST, "left the job");
     } else {
         tess_team_set_timeout(team, 0.3);
-        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_TIMEOUT,
-                     "1 of 3 ranks did not come within 0.3 s; rank 1 is after barrier #0");
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_TIMEOUT, "1 of 3 ranks did not come within 0.3 s; rank 1");
+        EXPECT_CONTAINS(tess_error_message(), " is after barrier #0");
         EXPECT_CONTAINS(tess_error_message(), "in phase 'backward' of step 12 (3)");
     }
     tess_runtime_destroy(&rt);

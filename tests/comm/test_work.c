@@ -334,7 +334,7 @@ static const test_case cases[] = {
     {"messages_go_round_a_ring", messages_go_round_a_ring, -1, 0},
     {"tags_are_taken_in_any_order", tags_are_taken_in_any_order, 2, 0},
     {"a_rank_sends_to_itself", a_rank_sends_to_itself, -1, 0},
-    {"unequal_messages_are_named", unequal_messages_are_named, 2, 0},
+    {"unequal_messages_are_named", unequal_messages_are_named, 2, 0, TEST_ALONE},
     {"windows_are_zeroed_and_counted", windows_are_zeroed_and_counted, -1, 0},
     {"teams_allocate_beside_each_other", teams_allocate_beside_each_other, -1, 0},
     {"too_much_memory_is_refused_by_all", too_much_memory_is_refused_by_all, 3, 0},

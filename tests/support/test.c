@@ -223,6 +223,7 @@ static int run_as_rank(char **argv, const test_case *cases)
         if (test_rank() == 0)
             tell(test, ranks, false, begin);
     }
+    test_rank_passed(ranks);
     return 0;
 }
 

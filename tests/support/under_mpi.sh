@@ -1,25 +1,30 @@
-# under_mpi.sh openmpi|mpich|hosts TESSERA PROGRAM PROJECT: runs a test program with its ranks started by MPI; on hosts made
-# of network namespaces also with one rank and with three, which they share unequally. 77: something is missing here.
+# under_mpi.sh openmpi|mpich|hosts TESSERA PROGRAM PROJECT: runs a test program with its ranks started by MPI; on hosts
+# that is two network namespaces, which share the ranks. 77: something is missing here.
 how=$1 tessera=$2 program=$3 project=$4
 
-need() { command -v "$1" >/dev/null || { echo "SKIPPED: $1 is missing (Debian package: $2)"; exit 77; }; }
+skip() { echo "SKIPPED: $*"; exit 77; }
+need() { # MPI PACKAGE
+    command -v "mpirun.$1" >/dev/null || skip "mpirun.$1 is missing (Debian package: $2)"
+    [ -e "$(dirname "$tessera")/libtessera_mpi_$1.so" ] || skip "this build has no plug-in for $1"
+}
 
-export TESS_TEST_TESSERA=$tessera
+export TESS_TEST_TESSERA=$tessera TESS_TEST_ALONE=1
+export LD_LIBRARY_PATH=$(dirname "$tessera") # the plug-ins lie beside the command, not beside the test
 case $how in
 openmpi)
-    need mpirun.openmpi openmpi-bin
-    export TESS_TEST_MPI="mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -np %d"
+    need openmpi openmpi-bin
+    export TESS_TEST_MPI="mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -x TESS_TEST_PASSED -np %d"
     ;;
 mpich)
-    need mpirun.mpich mpich
+    need mpich mpich
     export TESS_TEST_MPI="mpirun.mpich -n %d"
     ;;
 hosts)
-    need mpirun.openmpi openmpi-bin
-    export TESS_HOSTS_PREFIX=t$$
+    need openmpi openmpi-bin
+    export TESS_HOSTS_PREFIX=t$$ TESS_HOSTS_OWNER=$$
     "$project/tools/hosts" up 2 || exit $?
     trap '"$project/tools/hosts" down' EXIT
-    export TESS_TEST_MPI="$project/tools/hosts mpirun -np %d"
+    export TESS_TEST_MPI="$project/tools/hosts mpirun --mpi-args -q -np %d"
     ;;
 esac
 "$program"

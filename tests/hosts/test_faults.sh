@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Something goes wrong on another host while four ranks on two hosts train, with a deadline of 3 s: every rank that is
+# left returns within 5 s, the job ends with an error, and one line says whose fault it was.
+. "$(dirname "$0")/support.sh"
+needs openmpi
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+long="training.steps=100000 validation.enable=false checkpoint.interval=100000 comm.timeout_s=3"
+# By default mpirun learns after nine minutes that a host is gone.
+keepalive="--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2"
+
+# Ranks on host $1: what their guards gave them is in their environment.
+ranks_on() {
+    local pid
+    for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-$1"); do
+        grep -qsz ^TESSERA_GUARD_FD= "/proc/$pid/environ" && echo "$pid"
+    done | sort -n
+}
+
+# A long run in the background, returned once it has done a few steps.
+start() {
+    rm -rf out log
+    "$hosts" mpirun --mpi-args "-q $keepalive" -np 4 "$tessera" train run.yaml job.dump_folder=out $long >log 2>&1 </dev/null &
+    mpirun=$!
+    for _ in $(seq 300); do
+        [ "$(cat out/metrics.jsonl 2>/dev/null | wc -l)" -ge 3 ] && return 0
+        sleep 0.1
+    done
+    fail "a run on two hosts starts: $(tail -n 3 log)"
+    return 1
+}
+
+# Milliseconds until no rank is left but for $stopped; at most 15 s.
+until_gone() {
+    local begin left
+    begin=$(date +%s%N)
+    for _ in $(seq 300); do
+        left=$({ ranks_on h1; ranks_on h2; } | grep -vxF "${stopped:-none}")
+        [ -n "$left" ] || break
+        sleep 0.05
+    done
+    echo $((($(date +%s%N) - begin) / 1000000))
+}
+
+# expect_verdict NAME PATTERN: after the fault. PATTERN: what the one line says.
+expect_verdict() {
+    local name=$1 pattern=$2 ms code=0
+    ms=$(until_gone)
+    if [ "$ms" -le 5000 ]; then pass "$name: ranks return ($ms ms)"; else fail "$name: ranks take $ms ms to return"; fi
+    timeout 20 tail --pid=$mpirun -f /dev/null || { fail "$name: mpirun does not end"; kill -KILL $mpirun; }
+    wait $mpirun || code=$?
+    if [ $code != 0 ]; then pass "$name: the job fails ($code)"; else fail "$name: the job ends with 0"; fi
+    if [ "$(grep -cE "^tessera: .*$pattern" log)" = 1 ]; then
+        pass "$name: $(grep -E "^tessera: .*$pattern" log)"
+    else
+        fail "$name: expected one line /$pattern/ in"
+        sed 's/^/    /' log | tail -n 15
+    fi
+    if [ "$(grep -c '^tessera: ' log)" = 1 ]; then
+        pass "$name: it is the only line"
+    else
+        fail "$name: more than one root cause: $(grep '^tessera: ' log)"
+    fi
+}
+
+hosts_up 2
+start && {
+    "$hosts" cut h2
+    expect_verdict "cut link" "host h2"
+    "$hosts" mend h2
+}
+
+hosts_up 2
+start && {
+    kill -KILL "$(ranks_on h2 | tail -n 1)"
+    expect_verdict "killed remote rank" "rank [23].*host h2.*SIGKILL|rank [23].*SIGKILL.*host h2"
+}
+
+hosts_up 2
+start && {
+    "$hosts" kill h2
+    expect_verdict "killed host" "host h2"
+}
+
+hosts_up 2
+start && {
+    stopped=$(ranks_on h2 | tail -n 1)
+    number=$(tr '\0' '\n' <"/proc/$stopped/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
+    kill -STOP "$stopped"
+    expect_verdict "stopped remote rank" "rank $number on host h2 .*is stopped"
+}
+finish

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Law 1 across hosts: losses, gradient norms and weights of 30 steps are those of one rank, whoever starts the ranks,
+# wherever they run and whatever they shard.
+. "$(dirname "$0")/support.sh"
+needs openmpi mpich
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+train=("$tessera" train run.yaml job.dump_folder=out model.save_dtype=float32)
+strategy=parallelism.shard_strategy
+"$tessera" train run.yaml job.dump_folder=reference model.save_dtype=float32 >log 2>&1 || { cat log; exit 1; }
+[ "$(columns reference | wc -l)" = 30 ] || { fail "30 steps in metrics.jsonl"; finish; }
+
+same "4 ranks over shared memory" reference "${train[@]}" -n 4
+same "mpirun.openmpi -np 4" reference mpirun.openmpi -q --allow-run-as-root --oversubscribe -np 4 "${train[@]}"
+same "mpirun.mpich -n 4" reference mpirun.mpich -n 4 "${train[@]}"
+
+hosts_up 2
+for s in none zero1 zero2 full; do
+    same "2 hosts x 2, $s" reference "$hosts" mpirun -np 4 "${train[@]}" $strategy=$s
+done
+same "2 hosts x 2, hybrid" reference "$hosts" mpirun -np 4 "${train[@]}" $strategy=hybrid \
+    parallelism.data_parallel_replicate_degree=2
+same "2 hosts x 2, MPICH" reference "$hosts" mpirun --mpich -np 4 "${train[@]}"
+same "2 hosts x 1" reference "$hosts" mpirun -np 2 "${train[@]}"
+same "2 hosts x 2, tessera launch" reference "$hosts" exec h1 env TESSERA_LAUNCH_AGENT="$("$hosts" agent)" \
+    "$tessera" launch --mpi openmpi --hosts h1:2,h2:2 -- "${train[@]:1}"
+
+hosts_up 4
+for s in zero2 full; do
+    same "4 hosts x 1, $s" reference "$hosts" mpirun -np 4 "${train[@]}" $strategy=$s
+done
+same "4 hosts x 1, hybrid" reference "$hosts" mpirun -np 4 "${train[@]}" $strategy=hybrid \
+    parallelism.data_parallel_replicate_degree=2
+finish
