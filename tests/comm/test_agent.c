@@ -350,6 +350,44 @@ static void a_host_speaks_for_its_own_ranks_only(void)
     }
 }
 
+/* Steps until host `h` has sent one more row. */
+static frame_row next_row(host *h, agent_link *link)
+{
+    agent_frame frame;
+    for (int i = 0; i < 5000; i++) {
+        int got = agent_link_next(link, &frame);
+        if (got > 0 && frame.kind == FRAME_ROW)
+            return frame.row;
+        EXPECT(got >= 0 && agent_link_send(link) && agent_link_receive(link));
+        if (got == 0)
+            step(h, 1);
+    }
+    EXPECT(!"a row comes");
+    return (frame_row){0};
+}
+
+/* Ranks elsewhere look at any time: they see who was lost before they see who says so. */
+static void who_was_lost_is_told_before_those_who_lost_it(void)
+{
+    host h;
+    await_first(&h, 3);
+    agent_frame frame = good_hello(6);
+    agent_link *link = pose_as_first(&h, &frame);
+    while (next_row(&h, link).rank != 5) /* a round ends */
+        ;
+    atomic_store(&h.job.rows[5].state, JOB_RANK_LOST);
+    atomic_store(&h.job.rows[3].broken_team, 77);
+    frame_row row = next_row(&h, link);
+    EXPECT_INT(row.rank, 5);
+    EXPECT_INT(row.copy.state, JOB_RANK_LOST);
+    row = next_row(&h, link);
+    EXPECT_INT(row.rank, 3);
+    EXPECT_INT(row.copy.broken_team, 77);
+    agent_link_close(link);
+    free(link);
+    free_hosts(&h, 1);
+}
+
 static void a_host_that_cannot_be_reached_is_named(void)
 {
     host hosts[2];
@@ -406,6 +444,7 @@ static const test_case cases[] = {
     {"silence_is_told_and_loses_nobody", silence_is_told_and_loses_nobody, 0, 0},
     {"strangers_are_hung_up_on", strangers_are_hung_up_on, 0, 0},
     {"a_host_speaks_for_its_own_ranks_only", a_host_speaks_for_its_own_ranks_only, 0, 0},
+    {"who_was_lost_is_told_before_those_who_lost_it", who_was_lost_is_told_before_those_who_lost_it, 0, 0},
     {"a_host_that_cannot_be_reached_is_named", a_host_that_cannot_be_reached_is_named, 0, 0},
     {"ports_and_interfaces_can_be_named", ports_and_interfaces_can_be_named, 0, 0},
 };

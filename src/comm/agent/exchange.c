@@ -74,8 +74,15 @@ void agent_close(agent **handle, bool stay)
 
 /* ---- Peers that come and go
  * --------------------------------------------------------------------------------------------- */
+/* Rows in a circle, so that a slow link that never finishes a round starves none; a rank that was lost first, before
+ * what the others say because of it. */
 static void owe_round(const agent *a, agent_peer *peer)
 {
+    for (int i = 0; peer->rows_due == 0 && i < a->n_local; i++)
+        if (atomic_load(&a->job->rows[a->local[i]].state) == JOB_RANK_LOST) {
+            peer->next_row = i;
+            break;
+        }
     peer->host_due = true;
     peer->rows_due = a->n_local;
 }
