@@ -35,6 +35,7 @@ struct tess_runtime {
     int guard;      /* descriptor of the guard, when over_mpi */
     double timeout_s;
     const char *kernels;
+    const struct tess_tuning *tuning; /* NULL: as if there were no table */
     tess_mem *mem;
     tess_job job;
     tess_job_row *row;

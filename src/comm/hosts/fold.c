@@ -107,7 +107,7 @@ static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, size_t count)
 {
     const comm_hosts *h = work->team->hosts;
-    return partials_sent(work, round, h->most_sources) + (size_t)subtree * count * partial_size(work);
+    return partials_sent(work, round, h->rounds->way->most_sources) + (size_t)subtree * count * partial_size(work);
 }
 
 /* ---- Steps of a round
@@ -121,7 +121,7 @@ static tess_status receive(tess_work *work, uint64_t round)
     for (int s = 0; s < h->n_subtrees; s++)
         if (h->subtrees[s].host != h->mine)
             TESS_TRY(hosts_receive(work, round, partial_got(work, round, s, count), count * partial_size(work),
-                                   hosts_handler(h, h->subtrees[s].host, me)));
+                                   hosts_handler(h, h->rounds->way, h->subtrees[s].host, me)));
     return TESS_OK;
 }
 
@@ -173,8 +173,9 @@ static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subt
 static tess_status fold(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = work->team->hosts;
-    for (int k = 0; k < h->n_sources; k++) {
-        int to = h->sources[k];
+    const hosts_way *way = h->rounds->way;
+    for (int k = 0; k < way->n_sources; k++) {
+        int to = way->sources[k];
         size_t first, count = hosts_span(work, round, block_of(work, to), &first), bytes = count * partial_size(work);
         uint8_t *at = partials_sent(work, round, k);
         for (int s = 0; s < h->n_subtrees && count > 0; s++) {
@@ -224,7 +225,7 @@ void hosts_plan_fold(tess_work *work)
     hosts_rounds *r = h->rounds;
     size_t begin;
     bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
-    size_t partials = (size_t)h->most_sources * (size_t)h->most_subtrees + (size_t)h->n_subtrees;
+    size_t partials = (size_t)r->way->most_sources * (size_t)h->most_subtrees + (size_t)h->n_subtrees;
     r->pass[0] = (hosts_pass){.folds = true,
                               .block = parts ? hosts_part(work, 0, &begin) : work->n,
                               .element = (size_t)work->team->size * shown_size(work) + partials * partial_size(work),

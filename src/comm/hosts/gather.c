@@ -48,9 +48,9 @@ static const uint8_t *own_block(const tess_work *work)
 static uint8_t *slot_of(const tess_work *work, uint64_t round, int rank)
 {
     const comm_hosts *h = work->team->hosts;
-    const hosts_member *member = &h->members[rank];
-    return hosts_area(h, member->keeper, round) +
-           (size_t)member->slot * h->rounds->per_round * tess_dtype_size(work->dtype);
+    const hosts_seat *seat = &h->rounds->way->seats[rank];
+    return hosts_area(h, seat->keeper, round) +
+           (size_t)seat->slot * h->rounds->per_round * tess_dtype_size(work->dtype);
 }
 
 static bool alone(const tess_work *work)
@@ -89,10 +89,10 @@ static void unpack(const tess_work *work, int rank, size_t first, size_t count, 
 
 static tess_status receive(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const hosts_way *way = work->team->hosts->rounds->way;
     size_t element = tess_dtype_size(work->dtype);
-    for (int k = 0; k < h->n_sources; k++) {
-        int rank = h->sources[k];
+    for (int k = 0; k < way->n_sources; k++) {
+        int rank = way->sources[k];
         size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
         uint8_t *to = alone(work) ? place_of(work, rank) + first * element : slot_of(work, round, rank);
         TESS_TRY(hosts_receive(work, round, to, count * element, rank));
@@ -114,7 +114,7 @@ static tess_status show(tess_work *work, uint64_t round)
         pack(work, first, count, slot_of(work, round, me));
     for (int host = 0; host < h->n_hosts; host++)
         if (host != h->mine)
-            TESS_TRY(hosts_send(work, round, from, count * element, hosts_handler(h, host, me)));
+            TESS_TRY(hosts_send(work, round, from, count * element, hosts_handler(h, h->rounds->way, host, me)));
     return TESS_OK;
 }
 
@@ -135,7 +135,7 @@ static void take(tess_work *work, uint64_t round)
 
 static hosts_pass pass_over(const tess_work *work, size_t block)
 {
-    size_t slots = 1 + (size_t)work->team->hosts->most_sources;
+    size_t slots = 1 + (size_t)work->team->hosts->rounds->way->most_sources;
     return (hosts_pass){.block = block,
                         .element = slots * tess_dtype_size(work->dtype),
                         .receive = receive,

@@ -18,28 +18,41 @@
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
 #include "comm/comm_impl.h"
+#include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 
 enum {
-    HOSTS_AREAS = 4,               /* rounds on their way */
-    HOSTS_AREA_BYTES = 8 << 20,    /* of one rank's area */
-    HOSTS_ROUND_BYTES = 512 << 10, /* of a rank's part of a round, where nothing says otherwise: large enough for the
-                                      network, small enough to stay in a cache between two copies */
-    HOSTS_TAGS = 8192              /* operations that tags tell apart */
+    HOSTS_AREAS = 4,            /* rounds on their way */
+    HOSTS_AREA_BYTES = 8 << 20, /* of one rank's area */
+    HOSTS_TAGS = 8192           /* operations that tags tell apart */
 };
 
 /* Tags of an operation's messages; tags of sends and receives lie above. */
 enum { HOSTS_TAG_POST, HOSTS_TAG_DATA, HOSTS_TAG_KINDS };
 
 typedef struct hosts_member {
-    int host;   /* in the team's numbering: by the first member */
-    int index;  /* among the members of the host */
-    int keeper; /* index of who has its data on this rank's host: itself, or its handler */
-    int slot;   /* where in the keeper's area: 0: its own, 1 + k: the k-th that it handles */
+    int host;  /* in the team's numbering: by the first member */
+    int index; /* among the members of the host */
 } hosts_member;
+
+/* Who has a rank's data on this host. */
+typedef struct hosts_seat {
+    int keeper; /* index: itself, or its handler */
+    int slot;   /* where in the keeper's area: 0: its own, 1 + k: the k-th that it handles */
+} hosts_seat;
+
+/* Who stands for whom, in one of the ways that a host's bytes can be carried. A rank's handler on another host receives
+ * what that host is to have of it, and sends what is for it. */
+typedef struct hosts_way {
+    int carriers;     /* ranks of a host that carry, at most */
+    int most_sources; /* remote ranks that any rank of any host handles */
+    int n_sources;
+    int *sources;      /* team ranks that this rank handles, in order */
+    hosts_seat *seats; /* by team rank */
+} hosts_way;
 
 /* How far a rank has come, in rounds ever; its own line, written by it alone. */
 typedef struct hosts_counter {
@@ -81,14 +94,13 @@ struct comm_hosts {
     int *first;            /* (n_hosts + 1) where a host's begin in `ranks` */
     hosts_subtree *subtrees;
     int n_subtrees;
-    int most_sources, most_subtrees; /* of any host: remote ranks that one rank handles, subtrees */
-    int n_sources;
-    int *sources; /* team ranks that this rank handles, in order */
+    int most_subtrees;          /* of any host */
+    hosts_way ways[HOSTS_WAYS]; /* posts go striped */
 
     hosts_letter *sent;     /* (CONTROL_SLOTS) */
-    hosts_letter *received; /* (CONTROL_SLOTS, n_sources) */
+    hosts_letter *received; /* (CONTROL_SLOTS, sources) */
     wire_request **sending; /* (CONTROL_SLOTS, n_hosts) */
-    wire_request **awaited; /* (CONTROL_SLOTS, n_sources); NULL: has come, or not asked for */
+    wire_request **awaited; /* (CONTROL_SLOTS, sources); NULL: has come, or not asked for */
 
     hosts_counter *counters; /* (members of the host), then their areas */
     uint8_t *areas;
@@ -102,10 +114,16 @@ static inline int hosts_n_local(const comm_hosts *h, int host)
     return h->first[host + 1] - h->first[host];
 }
 
-/* The team rank on `host` that stands for `rank`, of another host, there. */
-static inline int hosts_handler(const comm_hosts *h, int host, int rank)
+static inline int hosts_carriers(const comm_hosts *h, const hosts_way *way, int host)
 {
-    return h->ranks[h->first[host] + h->members[rank].index % hosts_n_local(h, host)];
+    int n = hosts_n_local(h, host);
+    return n < way->carriers ? n : way->carriers;
+}
+
+/* The team rank on `host` that stands for `rank`, of another host, there. */
+static inline int hosts_handler(const comm_hosts *h, const hosts_way *way, int host, int rank)
+{
+    return h->ranks[h->first[host] + h->members[rank].index % hosts_carriers(h, way, host)];
 }
 
 static inline int hosts_local_rank(const comm_hosts *h, int index)
@@ -138,7 +156,8 @@ typedef struct hosts_pass {
 } hosts_pass;
 
 struct hosts_rounds {
-    const tess_work *work; /* whose these are, NULL: nobody's */
+    const hosts_way *way;
+    size_t round_bytes; /* of a rank's part of a round, about */
     hosts_pass pass[2];
     int n_passes, at;
     uint64_t base, n;                      /* of the pass: rounds before, rounds */

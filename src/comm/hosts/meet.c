@@ -35,21 +35,23 @@ tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes
 {
     tess_team *team = work->team;
     comm_hosts *h = team->hosts;
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
     size_t slot = slot_of(work->fp.sequence);
     int tag = hosts_tag(work, HOSTS_TAG_POST);
     TESS_TRY(finish_sending(h, slot));
     hosts_letter *letter = &h->sent[slot];
     memcpy(&letter->post, post, sizeof(*post));
     memcpy(letter->beside, tess_control_inline(team->control, team->size, work->fp.sequence, team->rank), bytes_beside);
-    for (int k = 0; k < h->n_sources; k++) {
-        size_t at = slot * (size_t)h->n_sources + (size_t)k;
-        TESS_TRY(tess_wire_recv(h->group, &h->received[at], sizeof(hosts_letter), h->sources[k], tag, &h->awaited[at]));
+    for (int k = 0; k < way->n_sources; k++) {
+        size_t at = slot * (size_t)way->n_sources + (size_t)k;
+        TESS_TRY(
+            tess_wire_recv(h->group, &h->received[at], sizeof(hosts_letter), way->sources[k], tag, &h->awaited[at]));
     }
     for (int host = 0; host < h->n_hosts; host++) {
         if (host == h->mine)
             continue;
         TESS_TRY(tess_wire_send(h->group, letter, offsetof(hosts_letter, beside) + bytes_beside,
-                                hosts_handler(h, host, team->rank), tag,
+                                hosts_handler(h, way, host, team->rank), tag,
                                 &h->sending[slot * (size_t)h->n_hosts + (size_t)host]));
     }
     return TESS_OK;
@@ -69,15 +71,16 @@ static tess_status put_into_place(tess_team *team, uint64_t sequence, int rank, 
 tess_status tess_hosts_receive_posts(tess_team *team)
 {
     comm_hosts *h = team->hosts;
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
     for (const tess_work *work = team->head; work != NULL; work = work->next) {
-        for (int k = 0; k < h->n_sources; k++) {
-            size_t at = slot_of(work->fp.sequence) * (size_t)h->n_sources + (size_t)k;
+        for (int k = 0; k < way->n_sources; k++) {
+            size_t at = slot_of(work->fp.sequence) * (size_t)way->n_sources + (size_t)k;
             bool done = false;
             if (h->awaited[at] == NULL)
                 continue;
             TESS_TRY(tess_wire_test(&h->awaited[at], &done));
             if (done)
-                TESS_TRY(put_into_place(team, work->fp.sequence, h->sources[k], &h->received[at]));
+                TESS_TRY(put_into_place(team, work->fp.sequence, way->sources[k], &h->received[at]));
         }
     }
     return TESS_OK;
@@ -86,9 +89,8 @@ tess_status tess_hosts_receive_posts(tess_team *team)
 int tess_hosts_late(const tess_work *work, int rank)
 {
     const tess_team *team = work->team;
-    const hosts_member *member = &team->hosts->members[rank];
     tess_board_copy copy;
     tess_board_export(&team->runtime->job.rows[team->ranks[rank]], &copy);
     bool has_posted = copy.op.team == team->hash && copy.op.sequence >= work->fp.sequence;
-    return has_posted ? hosts_local_rank(team->hosts, member->keeper) : rank;
+    return has_posted ? hosts_local_rank(team->hosts, team->hosts->ways[HOSTS_STRIPED].seats[rank].keeper) : rank;
 }

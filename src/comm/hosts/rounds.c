@@ -101,7 +101,7 @@ static void begin_pass(hosts_rounds *r, const comm_hosts *h)
     r->shown = r->folded = r->landed = r->taken = 0;
     r->per_round = pass->block;
     if (pass->element > 0) {
-        size_t most = HOSTS_AREA_BYTES / pass->element, good = HOSTS_ROUND_BYTES / sizeof(float);
+        size_t most = HOSTS_AREA_BYTES / pass->element, good = r->round_bytes / sizeof(float);
         r->per_round = (most < good ? most : good) / 64 * 64;
     }
     r->n = (pass->block + r->per_round - 1) / r->per_round;
@@ -111,7 +111,10 @@ tess_status tess_hosts_begin(tess_work *work)
 {
     comm_hosts *h = work->team->hosts;
     hosts_rounds *r = h->rounds;
-    r->work = work;
+    size_t bytes = work->in_bytes > work->out_bytes ? work->in_bytes : work->out_bytes;
+    tess_hosts_choice choice = tess_hosts_choose(work->team->runtime->tuning, work->fp.kind, bytes);
+    r->way = &h->ways[choice.way];
+    r->round_bytes = choice.round_bytes;
     r->at = 0;
     r->siblings_read = false;
     switch (work->fp.kind) {

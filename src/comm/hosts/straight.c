@@ -73,14 +73,14 @@ static void take(tess_work *work, uint64_t round)
  * ----------------------------------------------------- */
 static tess_status receive_rows(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const hosts_way *way = work->team->hosts->rounds->way;
     size_t element = tess_dtype_size(work->dtype);
-    for (int k = 0; k < h->n_sources; k++) {
+    for (int k = 0; k < way->n_sources; k++) {
         tess_run_cursor cursor = {0};
         tess_run run;
-        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, h->sources[k], 0, SIZE_MAX / 2,
+        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, way->sources[k], 0, SIZE_MAX / 2,
                                 &cursor, &run))
-            TESS_TRY(hosts_receive(work, round, work->out + run.full * element, run.count * element, h->sources[k]));
+            TESS_TRY(hosts_receive(work, round, work->out + run.full * element, run.count * element, way->sources[k]));
     }
     return TESS_OK;
 }
@@ -96,7 +96,7 @@ static tess_status show_rows(tess_work *work, uint64_t round)
         for (int host = 0; host < h->n_hosts; host++)
             if (host != h->mine)
                 TESS_TRY(hosts_send(work, round, work->out + run.full * element, run.count * element,
-                                    hosts_handler(h, host, work->team->rank)));
+                                    hosts_handler(h, h->rounds->way, host, work->team->rank)));
     return TESS_OK;
 }
 

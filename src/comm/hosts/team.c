@@ -33,22 +33,23 @@ static void seat_members(const tess_team *team, comm_hosts *h)
 }
 
 /* Who keeps whose data on this host; and the most that any rank of any host handles. */
-static void choose_handlers(const tess_team *team, comm_hosts *h)
+static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_way *way)
 {
-    int n_handled[JOB_MAX_RANKS] = {0}, n_local = hosts_n_local(h, h->mine);
+    int n_handled[JOB_MAX_RANKS] = {0}, carriers = hosts_carriers(h, way, h->mine);
     for (int i = 0; i < team->size; i++) {
-        hosts_member *member = &h->members[h->ranks[i]];
+        int rank = h->ranks[i];
+        const hosts_member *member = &h->members[rank];
         bool remote = member->host != h->mine;
-        member->keeper = remote ? member->index % n_local : member->index;
-        member->slot = remote ? 1 + n_handled[member->keeper]++ : 0;
-        if (remote && member->keeper == h->index)
-            h->sources[h->n_sources++] = h->ranks[i];
+        int keeper = remote ? member->index % carriers : member->index;
+        way->seats[rank] = (hosts_seat){keeper, remote ? 1 + n_handled[keeper]++ : 0};
+        if (remote && keeper == h->index)
+            way->sources[way->n_sources++] = rank;
     }
     for (int host = 0; host < h->n_hosts; host++) {
-        int n = hosts_n_local(h, host), sources = 0;
+        int n = hosts_carriers(h, way, host), sources = 0;
         for (int other = 0; other < h->n_hosts; other++) /* those of index 0, n, 2 n, ...: the first rank has most */
             sources += other != host ? (hosts_n_local(h, other) + n - 1) / n : 0;
-        h->most_sources = sources > h->most_sources ? sources : h->most_sources;
+        way->most_sources = sources > way->most_sources ? sources : way->most_sources;
     }
 }
 
@@ -76,7 +77,10 @@ static tess_status allocate(tess_team *team, comm_hosts *h)
     size_t W = (size_t)team->size;
     TESS_TRY(array(team, W, sizeof(hosts_member), "members", &h->members));
     TESS_TRY(array(team, W, sizeof(int), "members", &h->ranks));
-    TESS_TRY(array(team, W, sizeof(int), "members", &h->sources));
+    for (int way = 0; way < HOSTS_WAYS; way++) {
+        TESS_TRY(array(team, W, sizeof(int), "members", &h->ways[way].sources));
+        TESS_TRY(array(team, W, sizeof(hosts_seat), "members", &h->ways[way].seats));
+    }
     TESS_TRY(array(team, W + 1, sizeof(int), "hosts", &h->first));
     TESS_TRY(array(team, W, sizeof(hosts_subtree), "subtrees", &h->subtrees));
     return array(team, 1, sizeof(hosts_rounds), "rounds", &h->rounds);
@@ -84,7 +88,7 @@ static tess_status allocate(tess_team *team, comm_hosts *h)
 
 static tess_status allocate_letters(tess_team *team, comm_hosts *h)
 {
-    size_t n_hosts = (size_t)h->n_hosts, n_sources = (size_t)h->n_sources;
+    size_t n_hosts = (size_t)h->n_hosts, n_sources = (size_t)h->ways[HOSTS_STRIPED].n_sources;
     TESS_TRY(array(team, CONTROL_SLOTS, sizeof(hosts_letter), "posts to other hosts", &h->sent));
     TESS_TRY(array(team, CONTROL_SLOTS * n_sources, sizeof(hosts_letter), "posts of other hosts", &h->received));
     TESS_TRY(array(team, CONTROL_SLOTS * n_hosts, sizeof(wire_request *), "posts to other hosts", &h->sending));
@@ -106,7 +110,10 @@ tess_status tess_hosts_attach(tess_team *team, uint8_t *shared)
     team->hosts = h;
     TESS_TRY(allocate(team, h));
     seat_members(team, h);
-    choose_handlers(team, h);
+    h->ways[HOSTS_STRIPED].carriers = team->size;
+    h->ways[HOSTS_LEADERS].carriers = 1;
+    for (int way = 0; way < HOSTS_WAYS; way++)
+        choose_handlers(team, h, &h->ways[way]);
     find_subtrees(h, 0, team->size);
     for (int host = 0; host < h->n_hosts; host++) {
         int n = 0;
@@ -137,7 +144,7 @@ static void cancel_batch(hosts_batch *batch)
 static void cancel_messages(comm_hosts *h)
 {
     cancel_all(h->sending, CONTROL_SLOTS * (size_t)h->n_hosts);
-    cancel_all(h->awaited, CONTROL_SLOTS * (size_t)h->n_sources);
+    cancel_all(h->awaited, CONTROL_SLOTS * (size_t)h->ways[HOSTS_STRIPED].n_sources);
     for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
         cancel_batch(&h->rounds->sends[area]);
         cancel_batch(&h->rounds->receives[area]);
@@ -178,8 +185,12 @@ void tess_hosts_detach(tess_team *team)
         tess_mem_free(mem, h->rounds->receives[area].messages);
     }
     tess_wire_free_group(&h->group);
-    void *const owned[] = {h->members,  h->ranks,   h->sources, h->first, h->subtrees, h->rounds, h->sent,
-                           h->received, h->sending, h->awaited, h};
+    for (int way = 0; way < HOSTS_WAYS; way++) {
+        tess_mem_free(mem, h->ways[way].sources);
+        tess_mem_free(mem, h->ways[way].seats);
+    }
+    void *const owned[] = {h->members, h->ranks,    h->first,   h->subtrees, h->rounds,
+                           h->sent,    h->received, h->sending, h->awaited,  h};
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
         tess_mem_free(mem, owned[i]);
 }
