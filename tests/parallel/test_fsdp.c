@@ -173,6 +173,8 @@ static uint64_t bytes_of_a_forward(const model *m)
     return tess_fsdp_get_traffic(m->fsdp).gathered_bytes - before;
 }
 
+/* `lasting`: a copy stays from use to use. On one host the optimizer writes what lasts; those of other hosts are stale.
+ */
 static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
 {
     static model_reference ref;
@@ -187,10 +189,12 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     EXPECT_OK(tess_fsdp_shard(m.fsdp, 0, &shard));
     EXPECT(shard.copy == NULL); /* between steps they are the readers' */
     uint64_t bytes = bytes_of_a_forward(&m);
-    EXPECT_INT(bytes > 0, !lasting);
+    bool on_one_host = tess_runtime_hosts(runtime) == 1;
+    EXPECT_INT(bytes > 0, !lasting || !on_one_host);
     EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
     EXPECT_OK(tess_fsdp_params_changed(m.fsdp));
-    EXPECT(bytes_of_a_forward(&m) > bytes);    /* where slots rotate, some still had what comes first */
+    uint64_t all = bytes_of_a_forward(&m); /* on one host, where slots rotate, some still had what comes first */
+    EXPECT(on_one_host ? all > bytes : all == bytes);
     EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* and the optimizer failed */
     EXPECT(bytes_of_a_forward(&m) > 0);
     tess_adamw_destroy(&adamw);
@@ -201,10 +205,9 @@ static void update_gathers(void)
 {
     open_flat();
     bool alone = tess_runtime_world(runtime) == 1;
-    bool on_one_host = tess_runtime_hosts(runtime) == 1; /* else other hosts' copies are stale */
     static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2};
     for (int i = 0; i < 3; i++)
-        gathers_after_an_update((tess_fsdp_policy){strategies[i], TESS_BF16, TESS_F32, 1, 1}, on_one_host);
+        gathers_after_an_update((tess_fsdp_policy){strategies[i], TESS_BF16, TESS_F32, 1, 1}, true);
     gathers_after_an_update((tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0}, alone);
     close_mesh();
 }
