@@ -4,11 +4,15 @@
 
 #include "bench/options.h"
 #include "bench/report.h"
+#include "tessera/runtime.h"
 
 typedef struct tess_bench {
     const char *name, *help;
     /* Measures and fills the report: facts, tables, rows. */
     tess_status (*run)(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report);
+    /* The same by the ranks of a job that runs already: collective, on each of them; rank 0's report is the one that
+     * counts. NULL: it measures only jobs of its own. */
+    tess_status (*run_in_job)(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 } tess_bench;
 
 /* All of them, in the order of `tessera bench --help`. */

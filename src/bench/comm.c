@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "base/text/text.h"
 #include "bench/bench.h"
+#include "bench/comm_hosts.h"
 #include "bench/comm_job.h"
 #include "bench/samples.h"
 #include "comm/job/job.h"
@@ -79,22 +79,12 @@ static tess_status one_round(bench *b, const comm_question *q, series *s)
     return TESS_OK;
 }
 
-static void name_row(const comm_question *q, size_t bytes, char *name, size_t size)
-{
-    char amount[32];
-    int at = snprintf(name, size, "%s", q->op->name);
-    if (q->op->sized)
-        at += snprintf(name + at, size - (size_t)at, "%s %s %s", q->op->reduces ? " sum" : "",
-                       tess_dtype_name(q->dtype), tess_format_bytes((double)bytes, amount, sizeof(amount)));
-    snprintf(name + at, size - (size_t)at, ", %d ranks", q->ranks);
-}
-
 static tess_status tell(const bench *b, const comm_question *q, const series *s)
 {
     for (int i = 0; i < q->n_sizes; i++) {
         char name[128];
         double m[N_KINDS], bytes = (double)q->bytes[i];
-        name_row(q, q->bytes[i], name, sizeof(name));
+        comm_question_name(q, q->bytes[i], name, sizeof(name));
         for (int k = 0; k < N_KINDS; k++)
             m[k] = tess_bench_samples_median(&s->of[i][k]);
         double algbw = q->op->sized ? bytes / m[TIME] * 1e-3 : NAN;
@@ -106,27 +96,9 @@ static tess_status tell(const bench *b, const comm_question *q, const series *s)
     return TESS_OK;
 }
 
-/* Sizes whose rows are wanted; every collective can cut them into equal blocks of whole elements. */
-static void choose_sizes(const bench *b, comm_question *q)
-{
-    size_t most = (size_t)b->options->comm.max_bytes, factor = (size_t)b->options->comm.factor;
-    size_t unit = (size_t)q->ranks * 64;
-    q->n_sizes = 0;
-    for (size_t bytes = (size_t)b->options->comm.min_bytes; bytes <= most && q->n_sizes < COMM_PLAN_SIZES;
-         bytes *= factor) {
-        char name[128];
-        size_t even = q->op->sized ? (bytes + unit - 1) / unit * unit : 0;
-        name_row(q, even, name, sizeof(name));
-        if (tess_bench_wanted(b->options, name) && (q->n_sizes == 0 || q->bytes[q->n_sizes - 1] != even))
-            q->bytes[q->n_sizes++] = even;
-        if (!q->op->sized)
-            return;
-    }
-}
-
 static tess_status measure(bench *b, comm_question *q)
 {
-    choose_sizes(b, q);
+    comm_question_sizes(q, b->options);
     if (q->n_sizes == 0)
         return TESS_OK;
     memset(b->series, 0, sizeof(*b->series));
@@ -183,9 +155,12 @@ static tess_status find_mpi(bench *b)
 }
 
 /* The numbers of ranks, in the order given. */
-static tess_status parse_ranks(const tess_text_list *list, int *ranks)
+static tess_status parse_ranks(const tess_text_list *list, int *ranks, int *n)
 {
-    TESS_CHECK(list->n > 0, TESS_E_INVALID, "--ranks names no number: --ranks 2,4 measures 2 and 4 ranks");
+    static const int plain[] = {2, 4, 8};
+    *n = list->n > 0 ? list->n : (int)(sizeof(plain) / sizeof(plain[0]));
+    if (list->n == 0)
+        memcpy(ranks, plain, sizeof(plain));
     for (int i = 0; i < list->n; i++) {
         char *end;
         long value = strtol(list->item[i], &end, 10);
@@ -198,29 +173,22 @@ static tess_status parse_ranks(const tess_text_list *list, int *ranks)
     return TESS_OK;
 }
 
-static tess_status check_sizes(const tess_bench_options *options)
-{
-    TESS_CHECK(options->comm.min_bytes <= options->comm.max_bytes, TESS_E_INVALID,
-               "--min-bytes %lld is above --max-bytes %lld: lower it, or raise --max-bytes",
-               (long long)options->comm.min_bytes, (long long)options->comm.max_bytes);
-    return TESS_OK;
-}
-
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     bench b = {.options = options, .report = report};
-    int ranks[TESS_LIST_SIZE];
+    int ranks[TESS_LIST_SIZE], n_ranks;
     void *block;
-    TESS_TRY(parse_ranks(&options->comm.ranks, ranks));
-    TESS_TRY(check_sizes(options));
+    TESS_TRY(parse_ranks(&options->comm.ranks, ranks, &n_ranks));
+    TESS_TRY(comm_check_sizes(options));
     TESS_TRY(find_mpi(&b));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(series), "timings", &block));
     b.series = block;
     tess_status status = TESS_OK;
-    for (int i = 0; i < options->comm.ranks.n && status == TESS_OK; i++)
+    for (int i = 0; i < n_ranks && status == TESS_OK; i++)
         status = table(&b, ranks[i]);
     tess_mem_free(mem, block);
     return status;
 }
 
-const tess_bench tess_bench_comm = {"comm", "collectives over shared memory, beside memory's limit and MPI", run};
+const tess_bench tess_bench_comm = {"comm", "collectives, beside memory's limit, the link and MPI", run,
+                                    comm_run_in_job};

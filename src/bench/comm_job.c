@@ -83,7 +83,7 @@ static void give(const comm_question *q, bool window, comm_call *call)
         tess_window_free(call->team, call->out);
 }
 
-static tess_status measure_sizes(const comm_question *q, tess_team *team, bool window, comm_time *times)
+tess_status comm_job_measure(const comm_question *q, tess_team *team, bool window, comm_time *times)
 {
     size_t most = 4096;
     comm_call call;
@@ -123,8 +123,8 @@ static tess_status run(const job *j, tess_runtime *rt)
     tess_team *team = tess_runtime_team(rt);
     if (j->question->op->sized)
         TESS_TRY(measure_memory(team, &j->answer->memory_bytes_per_s));
-    TESS_TRY(measure_sizes(j->question, team, true, j->answer->window));
-    return j->question->op->sized ? measure_sizes(j->question, team, false, j->answer->private) : TESS_OK;
+    TESS_TRY(comm_job_measure(j->question, team, true, j->answer->window));
+    return j->question->op->sized ? comm_job_measure(j->question, team, false, j->answer->private) : TESS_OK;
 }
 
 static int rank_main(void *context)

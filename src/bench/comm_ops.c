@@ -138,17 +138,24 @@ static tess_status reduce_scatter_pieces(const comm_call *c)
 }
 
 static const comm_op ops[] = {
-    {"all_reduce", "all_reduce", true, true, false, by_two_rings, all_to_each, all_reduce},
-    {"reduce_scatter", "reduce_scatter", true, true, false, by_ring, all_to_one, reduce_scatter},
-    {"reduce_scatter_pieces", "reduce_scatter", true, true, false, by_ring, fulls_to_shards, reduce_scatter_pieces},
-    {"all_gather", "all_gather", false, true, false, by_ring, all_to_one, all_gather},
-    {"all_gather_pieces", "all_gather", false, true, true, by_ring, shards_to_full, all_gather_pieces},
-    {"all_to_all", "all_to_all", false, true, false, by_ring, all_to_each, all_to_all},
-    {"broadcast", "broadcast", false, true, false, once, one_to_others, broadcast},
-    {"gather", "gather", false, true, false, by_ring, one_to_one, gather},
-    {"scatter", "scatter", false, true, false, by_ring, one_to_one, scatter},
-    {"send_recv", "send_recv", false, true, false, once, all_to_each, send_recv},
-    {"barrier", "barrier", false, false, false, once, nothing, barrier},
+    {"all_reduce", "all_reduce", true, true, false, by_two_rings, all_to_each, comm_cross_all_reduce,
+     TESS_TRACE_ALL_REDUCE, all_reduce},
+    {"reduce_scatter", "reduce_scatter", true, true, false, by_ring, all_to_one, comm_cross_reduce_scatter,
+     TESS_TRACE_REDUCE_SCATTER, reduce_scatter},
+    {"reduce_scatter_pieces", "reduce_scatter", true, true, false, by_ring, fulls_to_shards, comm_cross_reduce_scatter,
+     TESS_TRACE_REDUCE_SCATTER_PIECES, reduce_scatter_pieces},
+    {"all_gather", "all_gather", false, true, false, by_ring, all_to_one, comm_cross_gather_all, TESS_TRACE_ALL_GATHER,
+     all_gather},
+    {"all_gather_pieces", "all_gather", false, true, true, by_ring, shards_to_full, comm_cross_gather_all,
+     TESS_TRACE_ALL_GATHER_PIECES, all_gather_pieces},
+    {"all_to_all", "all_to_all", false, true, false, by_ring, all_to_each, comm_cross_each_pair, TESS_TRACE_ALL_TO_ALL,
+     all_to_all},
+    {"broadcast", "broadcast", false, true, false, once, one_to_others, comm_cross_broadcast, TESS_TRACE_BROADCAST,
+     broadcast},
+    {"gather", "gather", false, true, false, by_ring, one_to_one, comm_cross_to_root, TESS_TRACE_GATHER, gather},
+    {"scatter", "scatter", false, true, false, by_ring, one_to_one, comm_cross_from_root, TESS_TRACE_SCATTER, scatter},
+    {"send_recv", "send_recv", false, true, false, once, all_to_each, comm_cross_ring, TESS_TRACE_SEND, send_recv},
+    {"barrier", "barrier", false, false, false, once, nothing, comm_cross_nothing, TESS_TRACE_BARRIER, barrier},
 };
 
 const comm_op *comm_op_list(int *n)

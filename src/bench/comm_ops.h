@@ -2,7 +2,8 @@
 #ifndef TESS_BENCH_COMM_OPS_H
 #define TESS_BENCH_COMM_OPS_H
 
-#include "tessera/comm.h"
+#include "bench/comm_cross.h"
+#include "trace/ring.h"
 
 /* Buffers and sizes of one measured call. `bytes` is the size in nccl-tests' sense: the larger buffer of a rank. */
 typedef struct comm_call {
@@ -20,6 +21,8 @@ typedef struct comm_op {
     bool shares;                                     /* `out` is one copy for all ranks */
     double (*bus_factor)(int ranks);                 /* nccl-tests' busbw = algbw * this */
     double (*traffic)(const comm_call *, int ranks); /* bytes that all ranks together must read and write at least */
+    comm_crossing *crossing;                         /* what links between hosts carry */
+    tess_trace_op kind;                              /* for the tuning table */
     tess_status (*call)(const comm_call *);
 } comm_op;
 

@@ -117,4 +117,5 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
 }
 
 const tess_bench tess_bench_kernels = {
-    "kernels", "hot kernels at the shapes of GPT-2 and Llama: % of the machine, ratio to oneDNN and OpenBLAS", run};
+    "kernels", "hot kernels at the shapes of GPT-2 and Llama: % of the machine, ratio to oneDNN and OpenBLAS", run,
+    NULL};

@@ -163,4 +163,5 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     return TESS_OK;
 }
 
-const tess_bench tess_bench_machine = {"machine", "peaks of arithmetic, caches and memory, per number of threads", run};
+const tess_bench tess_bench_machine = {"machine", "peaks of arithmetic, caches and memory, per number of threads", run,
+                                       NULL};

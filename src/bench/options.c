@@ -11,6 +11,9 @@
 #define INT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
 
+#define NUMBER(key_, field_, help_) \
+    ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = "0", .min = 0, .max = 1e6, .help = help_)
+
 static const tess_option common[] = {
     TEXT("--filter", common.filter, "only rows whose name contains this text"),
     TEXT("--table", common.table, "kernel table: amx, avx512_bf16, avx512, avx2 or ref; default: the machine's best"),
@@ -20,10 +23,13 @@ static const tess_option common[] = {
 };
 
 static const tess_option comm[] = {
-    ROW("--ranks", TESS_OPTION_LIST, comm.ranks, .fallback = "2,4,8", .help = "numbers of ranks"),
+    ROW("--ranks", TESS_OPTION_LIST, comm.ranks, .fallback = "", .help = "numbers of ranks; default: 2,4,8"),
     INT("--min-bytes", comm.min_bytes, "256", 64, 1 << 30, "smallest size; that of the larger buffer of a rank"),
     INT("--max-bytes", comm.max_bytes, "268435456", 64, 1 << 30, "largest size"),
     INT("--factor", comm.factor, "4", 2, 1 << 20, "from one size to the next"),
+    NUMBER("--link", comm.link_gbit,
+           "Gbit/s of a host's link, to see what share of it is used (jobs over several hosts)"),
+    NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
     TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
 };
 

@@ -22,7 +22,8 @@ typedef struct tess_bench_options {
     struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
-        char mpi[TESS_TEXT_SIZE]; /* path of mpi_collectives; "": beside this program; "none" */
+        double link_gbit, iperf_gbit; /* of a host's link: what it is said to do, what iperf3 found; 0: not told */
+        char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": beside this program; "none" */
     } comm;
 } tess_bench_options;
 

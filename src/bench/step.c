@@ -182,4 +182,4 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     return memory(&result, report);
 }
 
-const tess_bench tess_bench_step = {"step", "a training step of a named model: speed, phases, memory", run};
+const tess_bench tess_bench_step = {"step", "a training step of a named model: speed, phases, memory", run, NULL};

@@ -5,6 +5,7 @@
 
 #include "bench/bench.h"
 #include "bench/compare.h"
+#include "cli/start.h"
 
 enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
@@ -59,40 +60,117 @@ static tess_status set_options(const flag_set *set, tess_bench_options *options)
     return TESS_OK;
 }
 
-/* Measures, writes, compares. *slower: a row is, by more than the tolerance. */
-static tess_status measure(tess_mem *mem, const tess_bench *bench, const flag_set *set, const json_t *old, bool *slower)
+/* What becomes of a bench: `runtime` is NULL unless it measures inside a job, of which only rank 0 speaks. */
+typedef struct session {
+    const tess_bench *bench;
+    const flag_set *set;
+    tess_mem *mem;
+    tess_runtime *runtime;
+    const json_t *old; /* to compare with, NULL: nothing */
+    FILE *table;
+    bool speaks;
+} session;
+
+static tess_status run_one(const session *s, const tess_bench_options *options, tess_bench_report *report)
 {
+    TESS_TRY(tess_bench_machine_facts(report, options->common.table));
+    TESS_TRY(s->runtime != NULL ? s->bench->run_in_job(s->runtime, options, report)
+                                : s->bench->run(s->mem, options, report));
+    TESS_CHECK(tess_bench_report_rows(report) > 0, TESS_E_INVALID, "--filter '%s': no row's name contains it",
+               options->common.filter);
+    return TESS_OK;
+}
+
+/* Measures, writes, compares. *slower: a row is, by more than the tolerance. */
+static tess_status measure(const session *s, bool *slower)
+{
+    const flag_set *set = s->set;
     const char *json = set->texts[0];
     bool json_on_stdout = json != NULL && json[0] == '\0';
-    FILE *table = json_on_stdout ? stderr : stdout;
     double percent = 10;
     tess_bench_options options;
     tess_bench_report *report;
     tess_bench_comparison comparison = {0};
     TESS_TRY(cli_number("--tolerance", set->texts[2], 0, 1000, &percent));
     TESS_TRY(set_options(set, &options));
-    TESS_TRY(tess_bench_report_create(mem, bench->name, table, &report));
-    tess_status status = tess_bench_machine_facts(report, options.common.table);
-    if (status == TESS_OK)
-        status = bench->run(mem, &options, report);
-    if (status == TESS_OK && tess_bench_report_rows(report) == 0)
-        status = TESS_FAIL(TESS_E_INVALID, "--filter '%s': no row's name contains it", options.common.filter);
-    if (status == TESS_OK && json != NULL)
+    TESS_TRY(tess_bench_report_create(s->mem, s->bench->name, s->table, &report));
+    tess_status status = run_one(s, &options, report);
+    if (status == TESS_OK && json != NULL && s->speaks)
         status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
-    if (status == TESS_OK && old != NULL)
-        status = tess_bench_compare(old, tess_bench_report_json(report), percent / 100, table, &comparison);
+    if (status == TESS_OK && s->old != NULL && s->speaks)
+        status = tess_bench_compare(s->old, tess_bench_report_json(report), percent / 100, s->table, &comparison);
     tess_bench_report_destroy(&report);
     *slower = comparison.n_slower > 0;
     return status;
 }
 
+/* With the table where people (rank 0's) see it, or nowhere. */
+static tess_status open_and_measure(session *s, bool *slower)
+{
+    json_t *old = NULL;
+    const char *json = s->set->texts[0], *compare = s->set->texts[1];
+    FILE *nowhere = s->speaks ? NULL : fopen("/dev/null", "we");
+    s->table = nowhere != NULL ? nowhere : json != NULL && json[0] == '\0' ? stderr : stdout;
+    tess_status status = tess_mem_create(&s->mem);
+    if (status == TESS_OK && compare != NULL) /* before minutes are spent */
+        status = tess_bench_compare_load(compare, s->bench->name, &old);
+    s->old = old;
+    if (status == TESS_OK)
+        status = measure(s, slower);
+    json_decref(old);
+    tess_mem_destroy(&s->mem);
+    if (nowhere != NULL)
+        fclose(nowhere);
+    return status;
+}
+
+/* This process is a rank of a job. */
+static int run_rank(session *s)
+{
+    bool slower = false;
+    tess_status status = tess_runtime_create(NULL, &s->runtime);
+    if (status != TESS_OK)
+        return status == TESS_E_PEER_LOST ? CLI_FAILED : cli_fail(status);
+    s->speaks = tess_runtime_rank(s->runtime) == 0;
+    status = open_and_measure(s, &slower);
+    int code = status != TESS_OK ? cli_end_rank(status, s->runtime) : slower ? CLI_FAILED : CLI_OK;
+    tess_runtime_destroy(&s->runtime);
+    return code;
+}
+
+static int run_alone(session *s)
+{
+    bool slower = false;
+    s->speaks = true;
+    tess_status status = open_and_measure(s, &slower);
+    return status != TESS_OK ? cli_fail(status) : slower ? CLI_FAILED : CLI_OK;
+}
+
+/* Here, as a rank of the job that somebody has started, or as the guard of one. `words`: as they were given. */
+static int run_somewhere(session *s, int n_words, char **words)
+{
+    cli_ranks ranks = {0};
+    bool is_rank = tess_launch_is_rank();
+    tess_status status = is_rank ? TESS_OK : cli_count_ranks(NULL, &ranks);
+    bool in_job = is_rank || ranks.n > 1;
+    if (status == TESS_OK && in_job && s->bench->run_in_job == NULL)
+        status = TESS_FAIL(TESS_E_INVALID, "tessera bench %s measures one machine: start it alone, not as a rank",
+                           s->bench->name);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    if (ranks.guarded)
+        return cli_start_self(&ranks, n_words, words);
+    return in_job ? run_rank(s) : run_alone(s);
+}
+
 static int run_bench(int argc, char **argv, const tess_bench *bench)
 {
+    enum { MAX_WORDS = 256 };
+    char *words[MAX_WORDS] = {"bench"}; /* cli_parse reorders; ranks get the words as they were */
+    for (int i = 0; i < argc && i + 1 < MAX_WORDS; i++)
+        words[1 + i] = argv[i];
     char name[64];
     static flag_set set;
-    json_t *old = NULL;
-    tess_mem *mem = NULL;
-    bool slower = false;
     snprintf(name, sizeof(name), "bench %s", bench->name);
     cli_command command = {name, "[OPTIONS]", bench->help, NULL};
     collect_flags(&set, bench->name);
@@ -101,14 +179,7 @@ static int run_bench(int argc, char **argv, const tess_bench *bench)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n > 0)
         return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
-    tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK && set.texts[1] != NULL) /* before minutes are spent */
-        status = tess_bench_compare_load(set.texts[1], bench->name, &old);
-    if (status == TESS_OK)
-        status = measure(mem, bench, &set, old, &slower);
-    json_decref(old);
-    tess_mem_destroy(&mem);
-    return status != TESS_OK ? cli_fail(status) : slower ? CLI_FAILED : CLI_OK;
+    return run_somewhere(&(session){.bench = bench, .set = &set}, argc + 1, words);
 }
 
 static void print_help(FILE *out)

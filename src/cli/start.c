@@ -1,5 +1,8 @@
 #include "cli/start.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "cli/cli.h"
 #include "comm/agent/agent.h"
 #include "comm/hosts/environment.h"
@@ -28,4 +31,48 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks)
 tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s, tess_launch_result *result)
 {
     return ranks->guarded ? tess_guard_run(argv, grace_s, result) : tess_launch(ranks->n, argv, grace_s, result);
+}
+
+static int launch(const cli_ranks *ranks, char **argv)
+{
+    tess_launch_result result;
+    tess_status status = cli_start(ranks, argv, 5, &result);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
+                result.exit_code == CLI_INTERRUPTED;
+    if (result.report[0] != '\0' && !told)
+        fprintf(stderr, "tessera: %s\n", result.report);
+    return result.exit_code;
+}
+
+int cli_start_self(const cli_ranks *ranks, int argc, char **argv)
+{
+    char program[4096];
+    char *words[256];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (n <= 0 || argc + 2 > 256)
+        return cli_fail(TESS_FAIL(TESS_E_IO, "cannot start ranks: %s", n <= 0 ? "/proc/self/exe" : "too many words"));
+    program[n] = '\0';
+    words[0] = program;
+    for (int i = 0; i < argc; i++)
+        words[1 + i] = argv[i];
+    words[argc + 1] = NULL;
+    return launch(ranks, words);
+}
+
+/* As a rule a refusal is the same on every rank, and rank 0 tells it. Everything else that ends a rank of a launcher is
+ * the launcher's to tell, once, for the rank where it began. */
+static bool is_refusal(tess_status status)
+{
+    return status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
+           status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
+}
+
+int cli_end_rank(tess_status status, tess_runtime *runtime)
+{
+    if (!tess_launch_is_rank() || (tess_runtime_rank(runtime) == 0 && is_refusal(status)))
+        return cli_fail(status);
+    tess_runtime_report(runtime, tess_error_message());
+    return is_refusal(status) ? CLI_BAD_INPUT : CLI_FAILED;
 }

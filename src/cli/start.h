@@ -3,6 +3,7 @@
 #define TESS_CLI_START_H
 
 #include "comm/launch.h"
+#include "tessera/runtime.h"
 
 typedef struct cli_ranks {
     int n;        /* ranks of the job */
@@ -15,5 +16,12 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks);
 
 /* Starts argv[0] with argv as the rank or ranks (not for `joins`) and returns when all have ended. */
 tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s, tess_launch_result *result);
+
+/* Starts this program with the words `argv` as the rank or ranks (not for `joins`), waits until all have ended, prints
+ * why when that was not well, and returns the exit code. */
+int cli_start_self(const cli_ranks *ranks, int argc, char **argv);
+
+/* A rank is about to end with `status`, a failure: says why, here or through who started it; returns the exit code. */
+int cli_end_rank(tess_status status, tess_runtime *runtime);
 
 #endif

@@ -2,6 +2,7 @@
 #include "comm/hosts/choice.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os/os.h"
 #include "support/test.h"
@@ -71,6 +72,7 @@ static void what_is_written_reads_back(void)
 {
     const tess_tuning_fact facts[] = {{"date", "2026-01-01"}, {"machine", "\"quoted\" \\ \n"}};
     tess_tuning *tuning = parse(sample), *again, *other;
+    EXPECT_INT(chdir(test_folder()), 0);
     EXPECT_OK(tess_tuning_write(tuning, facts, 2, "t.json"));
     EXPECT_OK(tess_tuning_load(test_mem(), "t.json", &again));
     expect_choice(again, TESS_TRACE_ALL_GATHER, 65537, HOSTS_STRIPED, 262144);

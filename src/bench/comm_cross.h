@@ -1,0 +1,42 @@
+/* Bytes of a collective that cross between hosts, by the algorithms of src/comm/hosts.
+ *
+ * With W ranks, of which host h has L[h] and S[h] subtrees of the canonical tree (1 where hosts hold equal powers of
+ * two), and blocks of b = bytes / W, host h sends
+ *     all_gather       L[h] b to each other host: equal hosts (H - 1) / H of the bytes, each block once to a host
+ *     reduce_scatter   S[h] partials of b for each rank elsewhere; float32, so twice b for 16-bit types
+ *     all_reduce       both
+ *     broadcast        the bytes to each other host (the root's; nothing elsewhere)
+ *     all_to_all       b for each pair of a rank here and one elsewhere; gather, scatter: those with the root
+ *     send_recv        the bytes of each rank whose next is elsewhere
+ * and receives what others send to it. A link carries both at once. Short data, which lies beside the posts, goes to
+ * every host whole and is not counted here. */
+#ifndef TESS_BENCH_COMM_CROSS_H
+#define TESS_BENCH_COMM_CROSS_H
+
+#include "comm/job/job.h"
+#include "tessera/comm.h"
+
+typedef struct comm_map {
+    int n_ranks, n_hosts;
+    int host[JOB_MAX_RANKS]; /* of each rank */
+    int n_on[JOB_MAX_HOSTS]; /* ranks */
+    int n_subtrees[JOB_MAX_HOSTS];
+} comm_map;
+
+typedef struct comm_traffic {
+    double sent, received; /* bytes of a host's link */
+} comm_traffic;
+
+void comm_map_fill(const int *host, int n_ranks, comm_map *map);
+void comm_map_of(const tess_team *team, comm_map *map);
+
+/* A collective's traffic of one host: `bytes` as in comm_call, `wide`: bytes of its partials by those of its values. */
+typedef comm_traffic comm_crossing(const comm_map *map, int host, double bytes, double wide);
+
+comm_crossing comm_cross_gather_all, comm_cross_reduce_scatter, comm_cross_all_reduce, comm_cross_broadcast,
+    comm_cross_each_pair, comm_cross_to_root, comm_cross_from_root, comm_cross_ring, comm_cross_nothing;
+
+/* Of the busiest direction of the busiest link: what the time by it cannot be below. */
+double comm_cross_most(comm_crossing *crossing, const comm_map *map, double bytes, double wide);
+
+#endif

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The collectives' bench inside a job over two hosts: who measures, what crosses a link by the table, and that the link
+# carried no more than that.
+tessera=$1 project=$2
+. "$project/tests/cli/support.sh"
+for mpi in openmpi mpich; do
+    [ -e "$(dirname "$tessera")/libtessera_mpi_$mpi.so" ] && command -v mpirun.$mpi >/dev/null && with="$with $mpi"
+done
+[ -n "${with:-}" ] || { echo "SKIPPED: no mpirun with a plug-in for it (Debian packages: openmpi-bin, mpich)"; exit 77; }
+export TESS_HOSTS_PREFIX=c$$
+"$project/tools/hosts" up 2 || exit $?
+trap '"$project/tools/hosts" down' EXIT
+on_hosts="timeout 100 $project/tools/hosts mpirun -np 4 --per-host 2"
+
+# Bytes that h1 has sent so far.
+sent() { "$project/tools/hosts" exec h1 cat /proc/net/dev | awk '$1 == "eth0:" { print $10 }'; }
+
+for mpi in $with; do
+    bench="$on_hosts --$mpi $tessera bench comm --link 10 --iperf 20"
+    expect "$mpi: ranks of the job measure" 0 "4 ranks on 2 hosts" $bench --filter "all_gather float32" \
+        --min-bytes 1048576 --max-bytes 1048576
+    for line in "hosts    2: h1 (2 ranks), h2 (2 ranks)" "paths    shared memory inside a host, messages of MPI"; do
+        if grep -qF "$line" output; then pass "$mpi: $line"; else fail "$mpi: '$line' is printed"; fi
+    done
+    expect "$mpi: --ranks is refused" 2 "the job has 4 ranks already" $bench --ranks 2
+    expect "$mpi: other benches are for one machine" 2 "measures one machine" $on_hosts --$mpi $tessera bench machine
+done
+
+# 16 MiB over 2 hosts: 8 MiB each way, so often as samples were taken (at least 4, at most 10, and as many of private
+# memory); a byte that crossed twice would be far above.
+set -- $with
+before=$(sent)
+expect "a report as JSON" 0 "" $on_hosts --$1 "$tessera" bench comm --filter "all_gather float32" --min-bytes 16777216 \
+    --max-bytes 16777216 --json=report.json
+crossed=$(($(sent) - before)) per_call=8388608
+if grep -q '"crossing": 8388608' report.json; then pass "a gather crosses once"; else fail "the crossing is 8 MiB"; fi
+if [ $crossed -ge $((8 * per_call)) ] && [ $crossed -le $((20 * per_call * 11 / 10)) ]; then
+    pass "the link carried $crossed bytes"
+else
+    fail "the link carried $crossed bytes, by the table $per_call a call, 8 to 20 calls"
+fi
+finish
