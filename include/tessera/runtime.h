@@ -1,5 +1,8 @@
 /* tess_runtime: this process's place in the job. Made once, passed explicitly; there is no other global state.
  *
+ * A program started by mpirun, srun or `tessera launch` through `tessera run -- PROGRAM` is a rank of a job over one or
+ * several hosts; torchrun's variables are understood on one host.
+ *
  * A program started by `tessera run -n N -- PROGRAM` (or by `tessera train`) finds its rank and the job's shared memory
  * in the environment and joins it; started alone it is a job of one rank (backend `self`). */
 #ifndef TESSERA_RUNTIME_H
@@ -16,11 +19,22 @@ extern "C" {
 typedef struct tess_runtime tess_runtime;
 typedef struct tess_team tess_team;
 
+/* How ranks meet. */
+typedef enum tess_backend {
+    TESS_BACKEND_AUTO, /* shared memory on a host, MPI between hosts */
+    TESS_BACKEND_SHM,  /* a job over several hosts is refused */
+    TESS_BACKEND_MPI   /* MPI between any two ranks: each is a host of its own (slower on one host; for trials) */
+} tess_backend;
+
 typedef struct tess_runtime_options {
     int n_threads;         /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
     double comm_timeout_s; /* deadline of a collective; 0: 600 */
     uint64_t config_hash;  /* ranks whose hashes differ are refused; 0: not checked */
-    const char *kernels;   /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
+    tess_backend backend;
+    const char *tuning;     /* file that `tessera bench comm --tune` wrote; NULL: TESSERA_TUNING, or none */
+    bool native_reductions; /* all_reduce and reduce_scatter over several hosts are MPI's own where it knows the dtype:
+                               their sums then depend on the number of ranks */
+    const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.

@@ -1,6 +1,7 @@
 #include "cli/start.h"
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -40,7 +41,8 @@ static int launch(const cli_ranks *ranks, char **argv)
     if (status != TESS_OK)
         return cli_fail(status);
     bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
-                result.exit_code == CLI_INTERRUPTED;
+                result.exit_code == CLI_INTERRUPTED ||
+                (ranks->guarded && result.failed_rank < 0 && result.exit_code < 128); /* before there was a job */
     if (result.report[0] != '\0' && !told)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;
@@ -59,6 +61,16 @@ int cli_start_self(const cli_ranks *ranks, int argc, char **argv)
         words[1 + i] = argv[i];
     words[argc + 1] = NULL;
     return launch(ranks, words);
+}
+
+int cli_fail_once(tess_status status)
+{
+    tess_environment environment;
+    bool first = tess_environment_read(&environment) != TESS_OK || environment.rank == 0 ||
+                 environment.starter == TESS_STARTER_NONE || environment.starter == TESS_STARTER_TESSERA;
+    if (!first)
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    return cli_fail(status);
 }
 
 /* As a rule a refusal is the same on every rank, and rank 0 tells it. Everything else that ends a rank of a launcher is

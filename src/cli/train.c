@@ -25,12 +25,15 @@ static int run_rank(const tess_config *config)
     cli_train_view view;
     tess_runtime_options options = {.n_threads = (int)config->training.threads,
                                     .comm_timeout_s = config->comm.timeout_s,
-                                    .config_hash = tess_config_hash(config)};
+                                    .config_hash = tess_config_hash(config),
+                                    .backend = (tess_backend)config->comm.backend,
+                                    .tuning = config->comm.tuning,
+                                    .native_reductions = config->comm.reduction == 1};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status == TESS_E_PEER_LOST)
         return CLI_FAILED;
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_fail_once(status);
     int rank = tess_runtime_rank(runtime);
     if (!tess_launch_is_rank()) {
         alone = runtime;
@@ -73,7 +76,7 @@ static int run(int argc, char **argv)
         tess_mem_destroy(&mem);
     }
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_fail_once(status);
     if (is_rank || ranks.guarded)
         return is_rank ? run_rank(&config) : cli_start_self(&ranks, argc, words);
     tess_config checked = config; /* the ranks check again; here it spares starting them */

@@ -35,7 +35,8 @@ struct tess_runtime {
     int guard;      /* descriptor of the guard, when over_mpi */
     double timeout_s;
     const char *kernels;
-    const struct tess_tuning *tuning; /* NULL: as if there were no table */
+    struct tess_tuning *tuning; /* NULL: as if there were no table */
+    bool native_reductions;     /* between hosts MPI adds */
     tess_mem *mem;
     tess_job job;
     tess_job_row *row;
@@ -69,6 +70,7 @@ struct tess_team {
     atomic_flag lock; /* held by whoever works on the team: its user, or a waiter of another team that helps */
     tess_status broken;
     char error[COMM_ERROR_BYTES];
+    double broken_seen_s; /* when it was first seen broken on another host's rank, 0: not */
 
     tess_work *head, *tail; /* collectives in flight, oldest first */
     int n_in_flight;
@@ -137,6 +139,15 @@ struct comm_backend {
 };
 
 extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
+
+/* ---- join.c
+ * -------------------------------------------------------------------------------------------------------------- */
+/* Fills in rank, world and the job's memory, from whoever started this process. */
+tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
+/* Takes this rank's seat, waits for all others and compares what must be common. */
+tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
+/* Leaves it in good order. */
+void tess_runtime_part(tess_runtime *runtime);
 
 /* ---- team.c
  * -------------------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "comm/hosts/session.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
+static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 
 static bool is_message(const tess_work *work)
@@ -178,8 +179,9 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
     return tess_team_break(team, TESS_E_TIMEOUT, first);
 }
 
-/* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none. */
-static int find_broken(const tess_team *team)
+/* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none, or the reason may
+ * still be on its way to us. */
+static int find_broken(tess_team *team)
 {
     int found = -1;
     for (int r = 0; team->hosts != NULL && r < team->size && found < 0; r++) {
@@ -187,7 +189,10 @@ static int find_broken(const tess_team *team)
         if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
             found = team->ranks[r];
     }
-    return found;
+    double now_s = tess_os_now_s();
+    if (found < 0 || team->broken_seen_s == 0)
+        team->broken_seen_s = found < 0 ? 0 : now_s;
+    return found >= 0 && now_s - team->broken_seen_s >= own_word_s ? found : -1;
 }
 
 static void fail_broken(tess_team *team, const tess_work *work, int rank)

@@ -77,6 +77,8 @@ typedef struct tess_config {
     } sample;
     struct {
         double timeout_s;
+        int backend, reduction; /* tess_backend; 1: native */
+        char tuning[TESS_TEXT_SIZE];
     } comm;
     struct {
         int64_t seed;

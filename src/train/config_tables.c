@@ -124,6 +124,11 @@ static const tess_option sample[] = {
 
 static const tess_option comm[] = {
     FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
+    CHOICE("comm.backend", comm.backend, "auto", "auto|shm|mpi",
+           "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
+    CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
+           "native: sums between hosts are MPI's own, and equality across world sizes is given up"),
+    TEXT("comm.tuning", comm.tuning, "", "file of `tessera bench comm --tune`; empty: built-in choices"),
 };
 
 static const tess_option debug[] = {

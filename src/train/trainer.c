@@ -82,6 +82,10 @@ static void describe(const tess_trainer *t)
                       t->engine->stream->kernels->name, t->engine->peak_flops * 1e-12);
     if (t->hosts->n > 1)
         describe_mesh(t);
+    if (t->hosts->n > 1 && c->comm.reduction == 1)
+        tess_trainer_note(t,
+                          "comm.reduction=native: MPI adds between hosts in an order of its own; results depend on the "
+                          "number of ranks and hosts");
     tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
                       (long long)c->training.global_batch_size, (long long)c->training.seq_len,
                       (long long)c->training.local_batch_size);

@@ -45,9 +45,10 @@ void tess_hosts_message_free(tess_work *work);
 /* ---- join.c
  * -------------------------------------------------------------------------------------------------------------- */
 /* Makes this process a rank of the job that MPI started: fills in rank, world and job. Collective over all processes.
- * `config_hash` as in tess_runtime_options. */
+ */
 struct tess_environment;
-tess_status tess_hosts_join(tess_runtime *runtime, const struct tess_environment *environment, uint64_t config_hash);
+tess_status tess_hosts_join(tess_runtime *runtime, const struct tess_environment *environment,
+                            const tess_runtime_options *options);
 /* The same for the processes that torchrun started, which are to be on one host. */
 tess_status tess_hosts_meet(tess_runtime *runtime, const struct tess_environment *environment);
 /* Waits until all ranks have left, as MPI_Finalize would; when one is lost MPI is given up. */

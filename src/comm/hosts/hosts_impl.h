@@ -12,8 +12,9 @@
  *   team.c    members, subtrees, memory        meet.c    posts to and from other hosts
  *   rounds.c  the pipeline                     gather.c  all_gather, broadcast and their like
  *   fold.c    reductions                       straight.c all_to_all and its like, rank to rank
- *   message.c send and recv                    session.c this process's MPI
- *   place.c   which rank is where              join.c    becoming a job */
+ *   native.c  reductions left to MPI           message.c send and recv
+ *   place.c   which rank is where              join.c    becoming a job
+ *   choice.c  who carries what, by size        session.c this process's MPI */
 #ifndef TESS_COMM_HOSTS_HOSTS_IMPL_H
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
@@ -165,6 +166,7 @@ struct hosts_rounds {
     size_t per_round;                      /* elements */
     bool siblings_read;                    /* they take from our buffers: it is not over until they are done */
     hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
+    wire_request *native; /* instead of passes */
 };
 
 /* The elements of a block that are in the round. */
@@ -184,6 +186,9 @@ tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t by
 void hosts_plan_gather(tess_work *work);   /* gather.c */
 void hosts_plan_fold(tess_work *work);     /* fold.c */
 void hosts_plan_straight(tess_work *work); /* straight.c */
+/* native.c: MPI does the whole of it. */
+bool hosts_is_native(const tess_work *work);
+tess_status hosts_begin_native(tess_work *work);
 /* The gathering half of a large all_reduce. */
 hosts_pass hosts_pass_of_parts(tess_work *work);
 

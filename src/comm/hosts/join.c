@@ -6,9 +6,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/core/rng.h"
 #include "base/os/os.h"
 #include "comm/agent/agent.h"
 #include "comm/comm_impl.h"
+#include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/place.h"
 #include "comm/hosts/session.h"
@@ -52,12 +54,15 @@ static tess_status check_environment(const tess_environment *e, const wire_proce
     return TESS_OK;
 }
 
-static tess_status exchange_cards(joining *j, const tess_environment *e, uint64_t config_hash)
+static tess_status exchange_cards(joining *j, const tess_environment *e, const tess_runtime_options *options)
 {
     tess_card card;
     tess_card_fill(&card);
     card.core = j->process->first_core;
-    card.config_hash = config_hash;
+    card.config_hash = options->config_hash;
+    card.tuning_hash = tess_tuning_hash(j->rt->tuning);
+    if (options->backend == TESS_BACKEND_MPI) /* nobody shares memory with it */
+        card.host_key = tess_hash_bytes(&(uint64_t){(uint64_t)j->process->rank}, sizeof(uint64_t), card.host_key);
     if (e->has_torchrun) {
         card.torchrun_rank = e->torchrun_rank;
         card.torchrun_world = e->torchrun_world;
@@ -70,6 +75,8 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, uint64_
     while (j->place.host[j->first] != j->host)
         j->first++;
     j->n_local = j->place.n[j->host];
+    TESS_CHECK(options->backend != TESS_BACKEND_SHM || j->place.n_hosts == 1, TESS_E_INVALID,
+               "comm.backend=shm, but the ranks are on %d hosts: use comm.backend=auto", j->place.n_hosts);
     return TESS_OK;
 }
 
@@ -97,7 +104,6 @@ static void fill_board(const joining *j)
     tess_job_header *h = j->rt->job.header;
     h->n_hosts = (uint32_t)j->place.n_hosts;
     h->host = (uint32_t)j->host;
-    h->launcher_pid = (int32_t)getpgrp(); /* mpirun, or its daemon on this host, is the ancestor of all */
     for (int r = 0; r < j->rt->world; r++) {
         const tess_card *card = card_of(j, r);
         tess_job_row *row = &j->rt->job.rows[r];
@@ -108,6 +114,8 @@ static void fill_board(const joining *j)
             continue;
         row->config_hash = card->config_hash;
         row->version_hash = card->version_hash;
+        row->tuning_hash = card->tuning_hash;
+        row->cores_hash = card->cores_hash;
         atomic_store(&row->pid, card->pid);
         atomic_store(&row->heartbeat_ns, tess_os_now_ns());
         atomic_store(&row->state, JOB_RANK_JOINED);
@@ -179,14 +187,14 @@ static tess_status note_processes(joining *j)
     return TESS_OK;
 }
 
-static tess_status run(joining *j, const tess_environment *e, uint64_t config_hash)
+static tess_status run(joining *j, const tess_environment *e, const tess_runtime_options *options)
 {
     size_t n = (size_t)j->process->size;
     tess_mem *mem = j->rt->mem;
     TESS_TRY(check_environment(e, j->process));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(tess_card), "cards", (void **)&j->cards));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(seat), "seats", (void **)&j->seats));
-    TESS_TRY(exchange_cards(j, e, config_hash));
+    TESS_TRY(exchange_cards(j, e, options));
     bool first = j->rt->rank == j->first;
     TESS_TRY(agree(j, first ? make_memory(j) : TESS_OK));
     TESS_TRY(agree(j, first ? TESS_OK : open_memory(j)));
@@ -195,7 +203,7 @@ static tess_status run(joining *j, const tess_environment *e, uint64_t config_ha
     return note_processes(j);
 }
 
-tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, uint64_t config_hash)
+tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
 {
     joining j = {.rt = rt};
     TESS_CHECK(tess_guard_find(&rt->guard), TESS_E_UNSUPPORTED,
@@ -204,7 +212,7 @@ tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, uint64_
                tess_starter_name(e->starter));
     TESS_TRY(tess_wire_open(e, &j.process));
     tess_wire_in_job(true);
-    tess_status status = run(&j, e, config_hash);
+    tess_status status = run(&j, e, options);
     tess_mem_free(rt->mem, j.cards);
     tess_mem_free(rt->mem, j.seats);
     if (status != TESS_OK && rt->job.base != NULL)

@@ -48,6 +48,7 @@ void tess_card_fill(tess_card *card)
     card->host_key = key_of_host(card->host);
     card->version_hash = tess_hash_text(TESS_VERSION);
     card->program_hash = hash_program();
+    card->cores_hash = tess_os_cores_hash();
     card->core = -1;
     card->pid = (int32_t)getpid();
     card->torchrun_rank = card->torchrun_world = -1;

@@ -9,7 +9,8 @@ typedef struct tess_card {
     char host[JOB_NAME_BYTES];
     uint64_t host_key;    /* equal on two processes if they can share memory */
     uint64_t config_hash; /* 0: not compared */
-    uint64_t version_hash, program_hash;
+    uint64_t version_hash, program_hash, tuning_hash;
+    uint64_t cores_hash;    /* of the set of cores that it may run on */
     int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
     int32_t pid;            /* within its host */
     int32_t torchrun_rank;  /* RANK as it sees it, -1: none */
@@ -24,8 +25,8 @@ typedef struct tess_placement {
     int host[JOB_MAX_RANKS];    /* by rank; hosts are numbered in the order of their first process */
 } tess_placement;
 
-/* This process's card (all but config_hash, core and the torchrun numbers). TESSERA_HOST stands for the name of the
- * host, and two names are two hosts. */
+/* This process's card (all but what the options say, core and the torchrun numbers). TESSERA_HOST stands for the name
+ * of the host, and two names are two hosts. */
 void tess_card_fill(tess_card *card);
 
 /* Ranks of a host come one after the other, as the pairs and quads of the canonical sum are to be neighbours; inside a

@@ -115,8 +115,10 @@ tess_status tess_hosts_begin(tess_work *work)
     tess_hosts_choice choice = tess_hosts_choose(work->team->runtime->tuning, work->fp.kind, bytes);
     r->way = &h->ways[choice.way];
     r->round_bytes = choice.round_bytes;
-    r->at = 0;
+    r->at = r->n_passes = 0;
     r->siblings_read = false;
+    if (hosts_is_native(work))
+        return hosts_begin_native(work);
     switch (work->fp.kind) {
     case TESS_TRACE_REDUCE_SCATTER:
     case TESS_TRACE_REDUCE_SCATTER_PIECES:
@@ -199,6 +201,8 @@ static tess_status advance(tess_work *work, bool *over)
 {
     comm_hosts *h = work->team->hosts;
     hosts_rounds *r = h->rounds;
+    if (r->n_passes == 0)
+        return tess_wire_test(&r->native, over);
     for (;;) {
         for (bool moved = true; moved;)
             TESS_TRY(move(work, &moved));

@@ -4,9 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/os/os.h"
 #include "comm/wire/load.h"
+
+enum { LONGEST_CLOSE_S = 10 };
 
 /* The only state of the library that is the process's: MPI_Init can be called once. */
 static const wire_table *table;
@@ -15,9 +18,21 @@ static pthread_t opener;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool given_up, in_job;
 
-static void at_exit(void)
+/* MPI_Finalize may wait for ever when something outside went wrong at the very end; the work is done by then. */
+static void *end_anyway(void *status)
 {
-    table->close(!atomic_load(&given_up) && !atomic_load(&in_job));
+    nanosleep(&(struct timespec){.tv_sec = LONGEST_CLOSE_S}, NULL);
+    _exit((int)(intptr_t)status);
+}
+
+static void at_exit(int status, void *unused)
+{
+    (void)unused;
+    pthread_t thread;
+    bool orderly = !atomic_load(&given_up) && !atomic_load(&in_job);
+    if (orderly && pthread_create(&thread, NULL, end_anyway, (void *)(intptr_t)status) == 0)
+        pthread_detach(thread);
+    table->close(orderly);
 }
 
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
@@ -31,7 +46,7 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     TESS_CHECK(loaded->open(&process, error) == 0, TESS_E_UNSUPPORTED, "open MPI: %s", error);
     table = loaded;
     opener = pthread_self();
-    atexit(at_exit);
+    on_exit(at_exit, NULL);
     return TESS_OK;
 }
 

@@ -145,6 +145,8 @@ static void cancel_messages(comm_hosts *h)
 {
     cancel_all(h->sending, CONTROL_SLOTS * (size_t)h->n_hosts);
     cancel_all(h->awaited, CONTROL_SLOTS * (size_t)h->ways[HOSTS_STRIPED].n_sources);
+    if (h->rounds != NULL)
+        tess_wire_cancel(&h->rounds->native);
     for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
         cancel_batch(&h->rounds->sends[area]);
         cancel_batch(&h->rounds->receives[area]);

@@ -243,8 +243,8 @@ static bool meet(tess_work *work)
     work->path = SHM_STAGED;
     if (team->hosts != NULL) {
         work->step = STEP_HOSTS;
-        tess_hosts_begin(work);
-        return false;
+        status = tess_hosts_begin(work);
+        return status != TESS_OK && fail(work, status);
     }
     if (all_direct(work) || shm_can_reach(work)) {
         take_at_once(work, all_direct(work) ? SHM_DIRECT : SHM_REACHED);
