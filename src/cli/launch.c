@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "comm/hosts/launch_line.h"
+#include "comm/hosts/launch_watch.h"
 
 static tess_status choose_mpi(const char *text, tess_mpi *mpi)
 {
@@ -40,13 +40,13 @@ static tess_status own_path(char *path, size_t size)
     return TESS_OK;
 }
 
-static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi mpi, char **arguments, tess_launch_line *line)
+static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments, tess_launch_line *line)
 {
     char mpirun[4096], program[4096];
-    TESS_TRY(tess_launch_find_mpi(getenv("PATH"), &mpi, mpirun, sizeof(mpirun)));
+    TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
     TESS_TRY(own_path(program, sizeof(program)));
     tess_launch_request request = {.hosts = hosts,
-                                   .mpi = mpi,
+                                   .mpi = *mpi,
                                    .mpirun = mpirun,
                                    .agent = getenv("TESSERA_LAUNCH_AGENT"),
                                    .root = geteuid() == 0,
@@ -56,16 +56,16 @@ static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi mpi, char 
     return tess_launch_line_make(&request, line);
 }
 
-/* Prints the line and becomes it. */
-static int start(tess_launch_line *line, bool dry)
+static int start(const tess_launch_line *line, tess_mpi mpi, bool dry)
 {
+    int code = CLI_OK;
     static char quoted[sizeof(line->text) * 2];
     tess_launch_line_quote(line, quoted, sizeof(quoted));
     fprintf(dry ? stdout : stderr, "%s\n", quoted);
     if (dry)
         return CLI_OK;
-    execv(line->words[0], line->words);
-    return cli_fail(TESS_FAIL(TESS_E_IO, "%s: %s", line->words[0], strerror(errno)));
+    tess_status status = tess_launch_line_run(line, mpi, &code);
+    return status == TESS_OK ? code : cli_fail(status);
 }
 
 static int run(int argc, char **argv)
@@ -90,8 +90,8 @@ static int run(int argc, char **argv)
     if (status == TESS_OK)
         status = read_hosts(list, file, &hosts);
     if (status == TESS_OK)
-        status = make_line(&hosts, mpi, argv + 1, &line);
-    return status == TESS_OK ? start(&line, dry != NULL) : cli_fail(status);
+        status = make_line(&hosts, &mpi, argv + 1, &line);
+    return status == TESS_OK ? start(&line, mpi, dry != NULL) : cli_fail(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",

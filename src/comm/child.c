@@ -14,6 +14,7 @@ void tess_child_block_signals(tess_child_signals *signals)
     sigaddset(&signals->watched, SIGINT);
     sigaddset(&signals->watched, SIGTERM);
     sigaddset(&signals->watched, SIGUSR1);
+    sigaddset(&signals->watched, SIGUSR2);
     sigaction(SIGCHLD, &plain, &signals->old_child); /* if it were ignored there would be nothing to wait for */
     pthread_sigmask(SIG_BLOCK, &signals->watched, &signals->old_mask);
 }

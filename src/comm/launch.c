@@ -119,13 +119,13 @@ static void take_signal(launcher *l, int signal)
 {
     if (signal == SIGUSR1) {
         signal_all(l, SIGUSR1, false);
-    } else if (signal == SIGINT || signal == SIGTERM) {
+    } else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR2) {
         if (l->stop_signal != 0) {
             kill_all(l);
             return;
         }
         /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
-        l->stop_signal = signal;
+        l->stop_signal = signal == SIGTERM ? SIGTERM : SIGINT;
         atomic_store(&l->job.header->stop, 1);
         signal_all(l, signal, true);
     }

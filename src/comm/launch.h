@@ -13,8 +13,8 @@ typedef struct tess_launch_result {
 } tess_launch_result;
 
 /* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
- * and SIGUSR1 sent to the launcher reach every rank. Returns when all have ended: after a rank was lost the others get
- * grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL. */
+ * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT. Returns when all have ended: after a rank was
+ * lost the others get grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL. */
 tess_status tess_launch(int n_ranks, char *const *argv, double grace_s, tess_launch_result *result);
 
 /* The same with forked children that run fn(context) and exit with its return value (tests). timeout_s 0: none. */

@@ -89,9 +89,9 @@ static const char *line_of(tess_launch_request request)
 static void open_mpi_gets_its_words(void)
 {
     tess_launch_request request = {.mpi = TESS_MPI_OPEN_MPI, .mpirun = "/usr/bin/mpirun", .environment = no_variables};
-    EXPECT_TEXT(line_of(request),
-                "/usr/bin/mpirun -q --map-by slot --bind-to none --mca odls_base_sigkill_timeout 30 -np 4 "
-                "--host h1:2,h2:2 /usr/bin/tessera train 'my config.yaml' 'x='\\''y'\\''' ''");
+    EXPECT_TEXT(line_of(request), "/usr/bin/mpirun -q --map-by slot --bind-to none --mca oob_tcp_keepalive_time 20 "
+                                  "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 4 -np 4 "
+                                  "--host h1:2,h2:2 /usr/bin/tessera train 'my config.yaml' 'x='\\''y'\\''' ''");
 }
 
 static void open_mpi_is_told_what_it_needs(void)

@@ -117,6 +117,8 @@ static void take_signals(guard *g)
             signal_child(g, SIGUSR1);
         else if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
             stop(g, (int)info.ssi_signo);
+        else if (info.ssi_signo == SIGUSR2) /* a ctrl-C that mpirun is not to know of (launch_watch.c) */
+            stop(g, SIGINT);
     }
 }
 

@@ -119,11 +119,25 @@ static bool is_for_ranks(const char *variable)
     return false;
 }
 
-/* Ranks of a host follow each other; where they run, Tessera decides; ctrl-C leaves time to save. */
+/* Ranks of a host follow each other; on which cores, Tessera decides. A host that is gone without a word keeps mpirun
+ * for 40 s; by default that is eight minutes, as the ranks are done long before. */
 static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_request *request)
 {
-    static const char *const first[] = {
-        "-q", "--map-by", "slot", "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", "30", NULL};
+    static const char *const first[] = {"-q",
+                                        "--map-by",
+                                        "slot",
+                                        "--bind-to",
+                                        "none",
+                                        "--mca",
+                                        "oob_tcp_keepalive_time",
+                                        "20",
+                                        "--mca",
+                                        "oob_tcp_keepalive_intvl",
+                                        "5",
+                                        "--mca",
+                                        "oob_tcp_keepalive_probes",
+                                        "4",
+                                        NULL};
     TESS_TRY(add_all(line, first));
     if (request->root)
         TESS_TRY(add(line, "--allow-run-as-root"));
