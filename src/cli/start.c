@@ -69,7 +69,7 @@ int cli_fail_once(tess_status status)
     bool first = tess_environment_read(&environment) != TESS_OK || environment.rank == 0 ||
                  environment.starter == TESS_STARTER_NONE || environment.starter == TESS_STARTER_TESSERA;
     if (!first)
-        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+        nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
     return cli_fail(status);
 }
 

@@ -22,7 +22,7 @@ tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s,
 int cli_start_self(const cli_ranks *ranks, int argc, char **argv);
 
 /* As cli_fail, before there is a job. Ranks that an MPI has started mostly fail alike, and it ends all at the first
- * that does: the first rank speaks at once, the others when they are still there half a second later. */
+ * that does: the first rank speaks at once, the others when they are still there two seconds later. */
 int cli_fail_once(tess_status status);
 
 /* A rank is about to end with `status`, a failure: says why, here or through who started it; returns the exit code. */

@@ -30,8 +30,8 @@ static int run_rank(const tess_config *config)
                                     .tuning = config->comm.tuning,
                                     .native_reductions = config->comm.reduction == 1};
     tess_status status = tess_runtime_create(&options, &runtime);
-    if (status == TESS_E_PEER_LOST)
-        return CLI_FAILED;
+    if (status == TESS_E_PEER_LOST || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
+        return CLI_FAILED; /* whoever watches us tells it, once */
     if (status != TESS_OK)
         return cli_fail_once(status);
     int rank = tess_runtime_rank(runtime);
