@@ -1,8 +1,10 @@
 /* However peers read a rank's data (beside its post, in its window, in its private memory, through stages), results are
  * the same bits, at the sizes where one way gives over to another. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "comm/comm_impl.h"
+#include "comm/hosts/choice.h"
 #include "comm/reduce.h"
 #include "support/test.h"
 
@@ -172,10 +174,67 @@ static void one_rank_that_cannot_read_is_enough_for_stages(void)
     tess_runtime_destroy(&rt);
 }
 
+/* Over several hosts; on one host nothing is carried. */
+static void whoever_carries_them_the_bits_are_the_same(void)
+{
+    static const tess_hosts_choice choices[] = {{HOSTS_LEADERS, 4096}, {HOSTS_LEADERS, 1 << 20}, {HOSTS_STRIPED, 4096}};
+    static const size_t sizes[] = {4097, 40000, 131072 + 1};
+    tess_runtime *rt;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+        tess_tuning *given = rt->tuning;
+        EXPECT_OK(tess_tuning_of(rt->mem, choices[i], &rt->tuning));
+        for (int kind = WINDOWS; kind <= REACHED; kind++) {
+            setting s;
+            begin(&s, rt, (memory_kind)kind, LONGEST);
+            for (int k = 0; k < 3; k++) {
+                check_sums(&s, sizes[k]);
+                check_moves(&s, sizes[k]);
+            }
+            end(&s, rt);
+        }
+        tess_tuning_free(&rt->tuning);
+        rt->tuning = given;
+    }
+    tess_runtime_destroy(&rt);
+}
+
+static void native_reductions_add_up(void)
+{
+    enum { N = 30001 };
+    static float x[N], sum[N];
+    static int64_t k[N], total[N];
+    tess_runtime *rt;
+    tess_runtime_options options = {.native_reductions = true};
+    EXPECT_OK(tess_runtime_create(&options, &rt));
+    tess_team *team = tess_runtime_team(rt);
+    int W = tess_team_size(team), me = tess_team_rank(team);
+    for (size_t i = 0; i < N; i++) {
+        x[i] = value(me, i);
+        k[i] = (int64_t)i * (me + 1);
+    }
+    EXPECT_OK(tess_all_reduce(team, x, sum, N, TESS_F32, TESS_SUM, NULL));
+    EXPECT_OK(tess_all_reduce(team, k, total, N, TESS_I64, TESS_SUM, NULL));
+    for (size_t i = 0; i < N; i++) {
+        double want = 0;
+        for (int r = 0; r < W; r++)
+            want += (double)value(r, i);
+        EXPECT(fabs((double)sum[i] - want) <= 1e-6 * 8 * W);
+        EXPECT_INT(total[i], (int64_t)i * (W * (W + 1) / 2));
+    }
+    size_t block = N / (size_t)W;
+    EXPECT_OK(tess_reduce_scatter(team, k, total, block, TESS_I64, TESS_MAX, NULL));
+    for (size_t i = 0; i < block; i++)
+        EXPECT_INT(total[i], (int64_t)((size_t)me * block + i) * W);
+    tess_runtime_destroy(&rt);
+}
+
 static const test_case cases[] = {
     {"every_way_to_the_data_gives_the_same_bits", every_way_to_the_data_gives_the_same_bits, -1, 0},
     {"streamed_results_have_the_same_bits", streamed_results_have_the_same_bits, 2, 0},
     {"streamed_results_of_three_ranks_have_the_same_bits", streamed_results_have_the_same_bits, 3, 0},
     {"one_rank_that_cannot_read_is_enough_for_stages", one_rank_that_cannot_read_is_enough_for_stages, -1, 0},
+    {"whoever_carries_them_the_bits_are_the_same", whoever_carries_them_the_bits_are_the_same, -1, 0},
+    {"native_reductions_add_up", native_reductions_add_up, -1, 0},
 };
 TEST_MAIN(cases)
