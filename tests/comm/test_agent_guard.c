@@ -21,6 +21,7 @@ typedef enum scene {
     STOP,  /* all end with 130 when asked to */
     WAIT,  /* until the job has lost a rank; then code 7 */
     MISS,  /* those of the last host end with code 9 after 1.5 s without the victim */
+    AGAIN, /* all leave and join a second job, with the meeting that follows; there as DIE */
     DIE_UNADOPTED
 } scene;
 
@@ -135,7 +136,24 @@ static int miss(const tess_job *job, const meeting *m, int rank)
     return 9;
 }
 
-static int play(const meeting *m, const tess_job *job, int rank)
+/* A guard lets go of a job only when all have left it. */
+static int play_again(meeting *m, tess_job *job, int rank)
+{
+    int guard = -1, world = m->n_hosts * m->ranks;
+    if (rank == m->victim && (!tess_guard_find(&guard) || tess_guard_adopt(guard, job, rank) != TESS_E_INVALID))
+        return 88;
+    atomic_store(&job->rows[rank].state, JOB_RANK_LEFT);
+    for (int r = 0; r < world; r++)
+        while (atomic_load(&job->rows[r].state) != JOB_RANK_LEFT)
+            usleep(1000);
+    tess_job_close(job, true);
+    int code = join(m + 1, rank, job);
+    if (code == 0 && rank == m->victim)
+        raise(SIGKILL);
+    return code != 0 ? code : wait_for_loss(job, rank);
+}
+
+static int play(meeting *m, tess_job *job, int rank)
 {
     tess_job_row *row = &job->rows[rank];
     bool victim = rank == m->victim;
@@ -175,6 +193,8 @@ static int play(const meeting *m, const tess_job *job, int rank)
         return 130;
     case WAIT:
         return wait_for_loss(job, rank);
+    case AGAIN:
+        return play_again(m, job, rank);
     case MISS:
         return miss(job, m, rank);
     case DIE_UNADOPTED:
@@ -187,7 +207,7 @@ static int rank_main(int rank)
 {
     void *memory;
     tess_job job;
-    if (tess_os_map_shared(atoi(getenv("TEST_MEETING_FD")), 0, sizeof(meeting), &memory) != TESS_OK)
+    if (tess_os_map_shared(atoi(getenv("TEST_MEETING_FD")), 0, 2 * sizeof(meeting), &memory) != TESS_OK)
         return 87;
     meeting *m = memory;
     atomic_store(&m->rank_pid[rank], (int)getpid());
@@ -204,15 +224,15 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
     int fd;
     void *memory;
     char text[16], program[256] = "";
-    EXPECT_OK(tess_os_memfd("meeting", sizeof(meeting), &fd));
-    EXPECT_OK(tess_os_map_shared(fd, 0, sizeof(meeting), &memory));
+    EXPECT_OK(tess_os_memfd("meetings", 2 * sizeof(meeting), &fd));
+    EXPECT_OK(tess_os_map_shared(fd, 0, 2 * sizeof(meeting), &memory));
     tess_os_inherit(fd);
     snprintf(text, sizeof(text), "%d", fd);
     setenv("TEST_MEETING_FD", text, 1);
     setenv("TESSERA_IFNAME", "lo", 1);
     EXPECT(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
     meeting *m = memory;
-    *m = (meeting){.scene = what, .n_hosts = n_hosts, .ranks = ranks, .victim = victim};
+    m[0] = m[1] = (meeting){.scene = what, .n_hosts = n_hosts, .ranks = ranks, .victim = victim};
     for (int r = 0; r < n_hosts * ranks; r++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -287,6 +307,12 @@ static void a_refusal_of_one_rank_is_told_whoever_ends_first(void)
 {
     play_all(LEAVE, 2, 2, 3, 5, 2, "rank 3 on host h1 exited with code 2 before its first operation");
     play_all(LEAVE, 1, 3, 1, 5, 2, "line 301 is not text");
+}
+
+static void ranks_that_have_left_join_the_next_job(void)
+{
+    EXPECT(play_all(AGAIN, 1, 3, 2, 5, 137, "rank 2 was killed by signal 9 (SIGKILL)") < 2);
+    EXPECT(play_all(AGAIN, 3, 2, 3, 5, 137, "rank 3 on host h1 was killed by signal 9 (SIGKILL)") < 3);
 }
 
 static void those_who_do_not_go_are_killed(void)
@@ -409,6 +435,7 @@ static const test_case cases[] = {
     {"a_killed_rank_is_told_by_one_guard", a_killed_rank_is_told_by_one_guard, 0, 0},
     {"an_exit_code_is_that_of_the_job", an_exit_code_is_that_of_the_job, 0, 0},
     {"a_refusal_of_one_rank_is_told_whoever_ends_first", a_refusal_of_one_rank_is_told_whoever_ends_first, 0, 0},
+    {"ranks_that_have_left_join_the_next_job", ranks_that_have_left_join_the_next_job, 0, 0},
     {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
     {"a_killed_host_is_named", a_killed_host_is_named, 0, 0},
     {"a_rank_whose_guard_was_killed_is_missed", a_rank_whose_guard_was_killed_is_missed, 0, 0},

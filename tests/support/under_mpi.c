@@ -23,8 +23,7 @@ static bool chosen(const test_case *test, const char *filter)
 
 static bool together(const test_case *test, int ranks, const char *filter)
 {
-    return chosen(test, filter) && test->under_mpi == TEST_TOGETHER && test_wants_ranks(test, ranks) &&
-           getenv("TESS_TEST_ALONE") == NULL;
+    return chosen(test, filter) && test->under_mpi == TEST_TOGETHER && test_wants_ranks(test, ranks);
 }
 
 /* Ranks that passed leave a file in the folder TESS_TEST_PASSED. */

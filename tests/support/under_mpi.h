@@ -1,7 +1,7 @@
 /* Cases with ranks where MPI starts the ranks. TESS_TEST_MPI is the beginning of the command, with %d for the number of
  * ranks ("mpirun.openmpi -np %d"), TESS_TEST_TESSERA the command `tessera`. This program is then started again as
  * ranks, with `--rank-cases N FIRST LAST [FILTER]`: those of cases FIRST .. LAST that run with N ranks, one after the
- * other. TESS_TEST_RANKS="1 3": only those numbers of ranks; TESS_TEST_ALONE=1: every case in processes of its own. */
+ * other. TESS_TEST_RANKS="1 3": only those numbers of ranks. */
 #ifndef TESS_TEST_UNDER_MPI_H
 #define TESS_TEST_UNDER_MPI_H
 

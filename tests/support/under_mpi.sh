@@ -8,7 +8,7 @@ need() { # MPI PACKAGE
     [ -e "$(dirname "$tessera")/libtessera_mpi_$1.so" ] || skip "this build has no plug-in for $1"
 }
 
-export TESS_TEST_TESSERA=$tessera TESS_TEST_ALONE=1
+export TESS_TEST_TESSERA=$tessera
 export LD_LIBRARY_PATH=$(dirname "$tessera") # the plug-ins lie beside the command, not beside the test
 case $how in
 openmpi)

@@ -29,7 +29,7 @@ typedef struct tess_agent_address {
 bool tess_guard_find(int *fd);
 /* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. Before that the
  * header says n_hosts and host, and the rows say the host of every rank; that of the host's first rank fills in
- * launcher_pid. */
+ * launcher_pid. Once all ranks have left a job in good order a guard may adopt its rank for the next. */
 tess_status tess_guard_adopt(int fd, const tess_job *job, int rank);
 /* The host's first rank, in a job of several hosts: asks the guard to be the agent and to listen.
  * TESSERA_IFNAME names the network interface (prefix match, "eth,ib"; default: all but loopback), TESSERA_AGENT_PORTS

@@ -66,11 +66,19 @@ static bool was_asked(const guard *g, int code)
     return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
 }
 
+/* A job that its rank has joined after the request to stop hears of it too. */
+static void take_request(guard *g)
+{
+    guard_answer_request(&g->rank);
+    if (g->stop_signal != 0 && is_adopted(g))
+        atomic_store(&g->rank.job.header->stop, 1);
+}
+
 static void take_requests(guard *g)
 {
     struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
     while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0)
-        guard_answer_request(&g->rank);
+        take_request(g);
 }
 
 static void take_signals(guard *g);
@@ -279,7 +287,7 @@ static void wait_for_something(guard *g)
             fds[i].revents = 0;
     take_signals(g);
     if (fds[1].revents != 0)
-        guard_answer_request(&g->rank);
+        take_request(g);
     if (g->rank.agent != NULL && n > 0)
         agent_serve(g->rank.agent, fds + 2);
 }

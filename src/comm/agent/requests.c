@@ -90,12 +90,33 @@ int guard_first_rank(const tess_job *job)
     return -1;
 }
 
+static bool is_over(const tess_job *job)
+{
+    bool over = atomic_load(&job->header->first_lost) < 0;
+    for (int r = 0; r < (int)job->header->world && over; r++)
+        over = atomic_load(&job->rows[r].state) == JOB_RANK_LEFT;
+    return over;
+}
+
+/* Other hosts may not know yet that the ranks of this one have left. */
+static void forget_job(guard_client *client)
+{
+    if (client->agent != NULL)
+        agent_say_goodbye(client->agent);
+    agent_close(&client->agent, false);
+    tess_job_close(&client->job, true);
+    client->rank = -1;
+}
+
 /* `fd` becomes the job's, or is closed. */
 static tess_status adopt(guard_client *client, const guard_request *request, int fd)
 {
+    if (client->rank >= 0 && is_over(&client->job))
+        forget_job(client);
     if (client->rank >= 0 || fd < 0 || request->rank < 0 || request->rank >= request->world) {
         tess_os_close(&fd);
-        return TESS_FAIL(TESS_E_INVALID, "a guard adopts one rank of a job, once, with its memory");
+        return TESS_FAIL(TESS_E_INVALID,
+                         "a guard adopts a rank with the memory of its job, and again only when all have left that");
     }
     tess_status status = tess_job_open(fd, request->world, &client->job);
     if (status != TESS_OK) {
