@@ -122,7 +122,11 @@ static void a_late_peer_is_hidden_behind_work(void)
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(j.fsdp);
     if (!late) {
         EXPECT(ms_of(&j, TESS_PHASE_WAIT) - waited < LATE_MS);
-        EXPECT((double)(traffic.hidden_ns - j.before.hidden_ns) * 1e-6 > LATE_MS / 2.0);
+        double hidden_ms = (double)(traffic.hidden_ns - j.before.hidden_ns) * 1e-6;
+        if (tess_runtime_hosts(j.runtime) == 1)
+            EXPECT(hidden_ms > LATE_MS / 2.0);
+        else /* when a peer of another host came is not known */
+            EXPECT_INT(hidden_ms, 0);
     }
     close_job(&j);
 }
