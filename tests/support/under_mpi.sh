@@ -10,10 +10,12 @@ need() { # MPI PACKAGE
 
 export TESS_TEST_TESSERA=$tessera
 export LD_LIBRARY_PATH=$(dirname "$tessera") # the plug-ins lie beside the command, not beside the test
+# After a failed job mpirun gives processes time to end; here all have, or will not.
+quick="-q --mca odls_base_sigkill_timeout 0"
 case $how in
 openmpi)
     need openmpi openmpi-bin
-    export TESS_TEST_MPI="mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -x TESS_TEST_PASSED -np %d"
+    export TESS_TEST_MPI="mpirun.openmpi $quick --allow-run-as-root --oversubscribe --bind-to none -x TESS_TEST_PASSED -np %d"
     ;;
 mpich)
     need mpich mpich
@@ -24,7 +26,7 @@ hosts)
     export TESS_HOSTS_PREFIX=t$$ TESS_HOSTS_OWNER=$$
     "$project/tools/hosts" up 2 || exit $?
     trap '"$project/tools/hosts" down' EXIT
-    export TESS_TEST_MPI="$project/tools/hosts mpirun --mpi-args -q -np %d"
+    export TESS_TEST_MPI="$project/tools/hosts mpirun --mpi-args '$quick' -np %d"
     ;;
 esac
 "$program"
