@@ -1,8 +1,10 @@
 /* What `tessera bench comm` compares itself with: the same collectives through MPI, measured by the same plan.
  *
  *     mpirun -n RANKS mpi_collectives COLLECTIVE float32|bfloat16 BYTES [BYTES ...]
+ *     mpirun -n RANKS mpi_collectives all float32|bfloat16 BYTES [BYTES ...]
  *
- * BYTES are those of the larger buffer of a rank. Rank 0 prints "BYTES MEDIAN_US MIN_US" a line. */
+ * BYTES are those of the larger buffer of a rank. Rank 0 prints "BYTES MEDIAN_US MIN_US" a line; of all collectives, a
+ * table in the units of `tessera bench comm`, to lay beside its own where the ranks are on several hosts. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,7 +106,8 @@ static void add_bf16(void *in, void *inout, int *n, MPI_Datatype *type)
     }
 }
 
-static void measure(job *j, const collective *c, size_t bytes)
+/* Returns the median and *min in microseconds, on every rank. */
+static double measure(job *j, const collective *c, size_t bytes, double *min)
 {
     double samples[COMM_PLAN_SAMPLES], spent_s = 0;
     int n = 0, operations = comm_plan_operations(bytes);
@@ -122,10 +125,41 @@ static void measure(job *j, const collective *c, size_t bytes)
         spent_s += slowest;
     }
     double median = comm_plan_median(samples, n);
-    if (j->rank == 0) {
-        printf("%zu %.3f %.3f\n", bytes, median, samples[0]);
+    *min = samples[0];
+    return median;
+}
+
+static void measure_one(job *j, const collective *c, int n, char **bytes)
+{
+    for (int i = 0; i < n; i++) {
+        double min, median = measure(j, c, strtoull(bytes[i], NULL, 10), &min);
+        if (j->rank == 0)
+            printf("%s %.3f %.3f\n", bytes[i], median, min);
         fflush(stdout); /* who waits for it sees that we get on */
     }
+}
+
+static void measure_all(job *j, int n, char **bytes)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(library, &length);
+    if (j->rank == 0)
+        printf("%.*s\n%-24s %12s %12s %12s %12s\n", (int)strcspn(library, ",\n"), library, "", "size B", "time us",
+               "min us", "algbw GB/s");
+    for (size_t c = 0; c < sizeof(collectives) / sizeof(collectives[0]); c++)
+        for (int i = 0; i < n; i++) {
+            size_t unit = 64 * (size_t)j->size, even = (strtoull(bytes[i], NULL, 10) + unit - 1) / unit * unit;
+            bool sized = collectives[c].call != barrier;
+            if (!sized && i > 0)
+                break;
+            even = sized ? even : 0;
+            double min, median = measure(j, &collectives[c], even, &min);
+            if (j->rank == 0)
+                printf("%-24s %12zu %12.1f %12.1f %12.3f\n", collectives[c].name, even, median, min,
+                       (double)even / median * 1e-3);
+            fflush(stdout);
+        }
 }
 
 int main(int argc, char **argv)
@@ -135,8 +169,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 3 && i < sizeof(collectives) / sizeof(collectives[0]); i++)
         if (strcmp(argv[1], collectives[i].name) == 0)
             c = &collectives[i];
-    if (c == NULL) {
-        fprintf(stderr, "usage: mpi_collectives COLLECTIVE float32|bfloat16 BYTES [BYTES ...]\n");
+    bool all = argc > 3 && strcmp(argv[1], "all") == 0;
+    if (c == NULL && !all) {
+        fprintf(stderr, "usage: mpi_collectives COLLECTIVE|all float32|bfloat16 BYTES [BYTES ...]\n");
         MPI_Finalize();
         return 2;
     }
@@ -152,12 +187,15 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++)
         if (strtoull(argv[i], NULL, 10) > most)
             most = strtoull(argv[i], NULL, 10);
+    most += 64 * (size_t)j.size; /* a table's sizes are rounded up */
     j.in = aligned_alloc(4096, (most + 4095) / 4096 * 4096);
     j.out = aligned_alloc(4096, (most + 4095) / 4096 * 4096);
     memset(j.in, 0, most);
     memset(j.out, 0, most);
-    for (int i = 3; i < argc; i++)
-        measure(&j, c, strtoull(argv[i], NULL, 10));
+    if (all)
+        measure_all(&j, argc - 3, argv + 3);
+    else
+        measure_one(&j, c, argc - 3, argv + 3);
     free(j.in);
     free(j.out);
     MPI_Finalize();

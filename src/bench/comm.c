@@ -180,6 +180,9 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     void *block;
     TESS_TRY(parse_ranks(&options->comm.ranks, ranks, &n_ranks));
     TESS_TRY(comm_check_sizes(options));
+    TESS_CHECK(options->comm.tune[0] == '\0', TESS_E_INVALID,
+               "--tune %s: the table is for jobs over several hosts; start this with mpirun on two or more",
+               options->comm.tune);
     TESS_TRY(find_mpi(&b));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(series), "timings", &block));
     b.series = block;

@@ -3,7 +3,6 @@
 #include "bench/comm_hosts.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/comm_job.h"
@@ -152,6 +151,8 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
     TESS_CHECK(tess_runtime_world(runtime) > 1, TESS_E_INVALID, "tessera bench comm: a job of one rank has no peers");
     TESS_TRY(comm_check_sizes(options));
     TESS_TRY(facts(runtime, options, report));
+    if (options->comm.tune[0] != '\0')
+        return comm_tune(runtime, options, report);
     comm_map_of(b.team, &b.map);
     TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(series), "timings", &block));
     b.series = block;

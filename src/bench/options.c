@@ -30,6 +30,7 @@ static const tess_option comm[] = {
     NUMBER("--link", comm.link_gbit,
            "Gbit/s of a host's link, to see what share of it is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
+    TEXT("--tune", comm.tune, "FILE: measure ways and round sizes over several hosts, and write the tuning table"),
     TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
 };
 

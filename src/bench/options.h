@@ -23,6 +23,7 @@ typedef struct tess_bench_options {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
         double link_gbit, iperf_gbit; /* of a host's link: what it is said to do, what iperf3 found; 0: not told */
+        char tune[TESS_TEXT_SIZE];    /* write a tuning table there; "": measure */
         char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": beside this program; "none" */
     } comm;
 } tess_bench_options;

@@ -39,4 +39,17 @@ if [ $crossed -ge $((8 * per_call)) ] && [ $crossed -le $((20 * per_call * 11 / 
 else
     fail "the link carried $crossed bytes, by the table $per_call a call, 8 to 20 calls"
 fi
+
+# The table that it writes is one that it reads, and a run goes by it.
+expect "ways and round sizes are measured" 0 "way and bytes of a round" $on_hosts --$1 "$tessera" bench comm \
+    --filter "broadcast" --min-bytes 262144 --max-bytes 262144 --tune "$work/table.json"
+for text in '"tessera_tuning": 1' '"hosts": "2: h1 (2 ranks), h2 (2 ranks)"' '"broadcast": ['; do
+    if grep -qF "$text" table.json; then pass "the table says $text"; else fail "the table says $text"; fi
+done
+TESSERA_TUNING=$work/table.json expect "the table is taken" 0 "4 ranks on 2 hosts" $on_hosts --$1 "$tessera" bench comm \
+    --filter "broadcast float32" --min-bytes 262144 --max-bytes 262144
+sed -i 's/"way": "[a-z]*"/"way": "swum"/' table.json
+TESSERA_TUNING=$work/table.json expect "a bad table is refused" 2 "table.json: broadcast, row 1: 'way' is 'swum'" \
+    $on_hosts --$1 "$tessera" bench comm --filter "broadcast float32" --max-bytes 1024
+expect "one host needs no table" 2 "jobs over several hosts" "$tessera" bench comm --tune "$work/none.json"
 finish

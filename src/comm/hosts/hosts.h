@@ -11,6 +11,9 @@ uint64_t tess_hosts_bytes(int n_local);
 /* Sets team->hosts. Collective over the team. `shared` is the host's shared part, in zeroed memory. */
 tess_status tess_hosts_attach(tess_team *team, uint8_t *shared);
 void tess_hosts_detach(tess_team *team);
+/* The table by which operations go from the next one on: set alike, between the same operations, on all ranks. Takes
+ * `tuning` over (NULL: none); returns the one that was in use, which is the caller's from then on. */
+struct tess_tuning *tess_hosts_set_tuning(tess_runtime *runtime, struct tess_tuning *tuning);
 /* The team is broken: messages under way are cancelled, as their buffers go back to their owners. */
 void tess_hosts_give_up(tess_team *team);
 
