@@ -26,9 +26,10 @@
 #include "comm/reduce.h"
 
 enum {
-    HOSTS_AREAS = 4,            /* rounds on their way */
-    HOSTS_AREA_BYTES = 8 << 20, /* of one rank's area */
-    HOSTS_TAGS = 8192           /* operations that tags tell apart */
+    HOSTS_AREAS = 4,                       /* rounds on their way */
+    HOSTS_AREA_BYTES = 8 << 20,            /* of one rank's area */
+    HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations whose posts are on their way */
+    HOSTS_TAGS = 8192                      /* operations that tags tell apart */
 };
 
 /* Tags of an operation's messages; tags of sends and receives lie above. */
@@ -98,13 +99,14 @@ struct comm_hosts {
     int most_subtrees;          /* of any host */
     hosts_way ways[HOSTS_WAYS]; /* posts go striped */
 
-    hosts_letter *sent;     /* (CONTROL_SLOTS) */
-    hosts_letter *received; /* (CONTROL_SLOTS, sources) */
-    wire_request **sending; /* (CONTROL_SLOTS, n_hosts) */
-    wire_request **awaited; /* (CONTROL_SLOTS, sources); NULL: has come, or not asked for */
+    hosts_letter *sent;     /* (HOSTS_LETTERS) */
+    hosts_letter *received; /* (HOSTS_LETTERS, sources) */
+    wire_request **sending; /* (HOSTS_LETTERS, n_hosts) */
+    wire_request **awaited; /* (HOSTS_LETTERS, sources); NULL: has come, or not asked for */
 
     hosts_counter *counters; /* (members of the host), then their areas */
     uint8_t *areas;
+    size_t used;       /* bytes of this rank's areas that were ever used, and are counted */
     uint64_t n_rounds; /* of the operations before: equal on all ranks */
     hosts_rounds *rounds;
 };

@@ -9,7 +9,7 @@ static const double longest_send_s = 5;
 
 static size_t slot_of(uint64_t sequence)
 {
-    return sequence % CONTROL_SLOTS;
+    return sequence % HOSTS_LETTERS;
 }
 
 /* All ranks have long met in the slot's last operation, so what was sent then has come; MPI only has to say so. */
@@ -25,7 +25,7 @@ static tess_status finish_sending(comm_hosts *h, size_t slot)
             double now_s = tess_os_now_s();
             begin_s = begin_s == 0 ? now_s : begin_s;
             TESS_CHECK(now_s - begin_s < longest_send_s, TESS_E_TIMEOUT,
-                       "a message that was received 17 operations ago is not sent yet");
+                       "a message that was received long ago is not sent yet");
         }
     }
     return TESS_OK;

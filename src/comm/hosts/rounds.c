@@ -94,17 +94,31 @@ static bool all_have_taken(const comm_hosts *h, uint64_t rounds)
 
 /* ---- The pipeline
  * -------------------------------------------------------------------------------------------------------- */
-static void begin_pass(hosts_rounds *r, const comm_hosts *h)
+/* An area's pages exist once they are touched. */
+static void count_areas(const tess_work *work, size_t bytes)
 {
+    comm_hosts *h = work->team->hosts;
+    if (bytes <= h->used)
+        return;
+    tess_mem_count(work->team->runtime->mem, TESS_POOL_COMM, (int64_t)(bytes - h->used));
+    h->used = bytes;
+}
+
+static void begin_pass(const tess_work *work)
+{
+    comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
     const hosts_pass *pass = &r->pass[r->at];
     r->base = h->n_rounds;
     r->shown = r->folded = r->landed = r->taken = 0;
     r->per_round = pass->block;
     if (pass->element > 0) {
         size_t most = HOSTS_AREA_BYTES / pass->element, good = r->round_bytes / sizeof(float);
-        r->per_round = (most < good ? most : good) / 64 * 64;
+        size_t all = (pass->block + 63) / 64 * 64, longest = (most < good ? most : good) / 64 * 64;
+        r->per_round = all < longest ? all : longest;
     }
     r->n = (pass->block + r->per_round - 1) / r->per_round;
+    count_areas(work, (r->n < HOSTS_AREAS ? r->n : HOSTS_AREAS) * r->per_round * pass->element);
 }
 
 tess_status tess_hosts_begin(tess_work *work)
@@ -134,7 +148,7 @@ tess_status tess_hosts_begin(tess_work *work)
     default:
         hosts_plan_gather(work);
     }
-    begin_pass(r, h);
+    begin_pass(work);
     return TESS_OK;
 }
 
@@ -212,7 +226,7 @@ static tess_status advance(tess_work *work, bool *over)
         h->n_rounds += r->n;
         if (++r->at == r->n_passes)
             return TESS_OK;
-        begin_pass(r, h);
+        begin_pass(work);
     }
 }
 

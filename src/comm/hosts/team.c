@@ -89,10 +89,10 @@ static tess_status allocate(tess_team *team, comm_hosts *h)
 static tess_status allocate_letters(tess_team *team, comm_hosts *h)
 {
     size_t n_hosts = (size_t)h->n_hosts, n_sources = (size_t)h->ways[HOSTS_STRIPED].n_sources;
-    TESS_TRY(array(team, CONTROL_SLOTS, sizeof(hosts_letter), "posts to other hosts", &h->sent));
-    TESS_TRY(array(team, CONTROL_SLOTS * n_sources, sizeof(hosts_letter), "posts of other hosts", &h->received));
-    TESS_TRY(array(team, CONTROL_SLOTS * n_hosts, sizeof(wire_request *), "posts to other hosts", &h->sending));
-    return array(team, CONTROL_SLOTS * n_sources, sizeof(wire_request *), "posts of other hosts", &h->awaited);
+    TESS_TRY(array(team, HOSTS_LETTERS, sizeof(hosts_letter), "posts to other hosts", &h->sent));
+    TESS_TRY(array(team, HOSTS_LETTERS * n_sources, sizeof(hosts_letter), "posts of other hosts", &h->received));
+    TESS_TRY(array(team, HOSTS_LETTERS * n_hosts, sizeof(wire_request *), "posts to other hosts", &h->sending));
+    return array(team, HOSTS_LETTERS * n_sources, sizeof(wire_request *), "posts of other hosts", &h->awaited);
 }
 
 static tess_status make_group(tess_team *team, comm_hosts *h)
@@ -143,8 +143,8 @@ static void cancel_batch(hosts_batch *batch)
 
 static void cancel_messages(comm_hosts *h)
 {
-    cancel_all(h->sending, CONTROL_SLOTS * (size_t)h->n_hosts);
-    cancel_all(h->awaited, CONTROL_SLOTS * (size_t)h->ways[HOSTS_STRIPED].n_sources);
+    cancel_all(h->sending, HOSTS_LETTERS * (size_t)h->n_hosts);
+    cancel_all(h->awaited, HOSTS_LETTERS * (size_t)h->ways[HOSTS_STRIPED].n_sources);
     if (h->rounds != NULL)
         tess_wire_cancel(&h->rounds->native);
     for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
@@ -165,7 +165,7 @@ static void finish_posts(const tess_team *team)
     const comm_hosts *h = team->hosts;
     const tess_job *job = &team->runtime->job;
     double begin_s = tess_os_now_s();
-    for (size_t i = 0; h->sending != NULL && i < CONTROL_SLOTS * (size_t)h->n_hosts; i++)
+    for (size_t i = 0; h->sending != NULL && i < HOSTS_LETTERS * (size_t)h->n_hosts; i++)
         for (bool done = false; !done;)
             if (tess_wire_test(&h->sending[i], &done) != TESS_OK || atomic_load(&job->header->first_lost) >= 0 ||
                 tess_os_now_s() - begin_s > team->timeout_s)
@@ -186,6 +186,7 @@ void tess_hosts_detach(tess_team *team)
         tess_mem_free(mem, h->rounds->sends[area].messages);
         tess_mem_free(mem, h->rounds->receives[area].messages);
     }
+    tess_mem_count(mem, TESS_POOL_COMM, -(int64_t)h->used);
     tess_wire_free_group(&h->group);
     for (int way = 0; way < HOSTS_WAYS; way++) {
         tess_mem_free(mem, h->ways[way].sources);
