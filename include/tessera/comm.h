@@ -113,7 +113,8 @@ TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *ful
 TESS_API tess_status tess_work_wait(tess_work **work, double timeout_s);
 /* True when tess_work_wait would return at once. */
 TESS_API bool tess_work_done(tess_work *work);
-/* Gives the operation up; the team is broken from then on. */
+/* Gives the operation up; the team is broken from then on. Over several hosts so are all teams that span hosts, on this
+ * rank: MPI cannot take back what is on its way, and is not called again. */
 TESS_API void tess_work_cancel(tess_work **work);
 
 #ifdef __cplusplus

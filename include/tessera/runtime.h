@@ -42,7 +42,8 @@ typedef struct tess_runtime_options {
  * TESS_E_INVALID: contradictory environment. Destroy with tess_runtime_destroy, after all that was made from it. */
 TESS_API tess_status tess_runtime_create(const tess_runtime_options *options, tess_runtime **runtime);
 
-/* Leaves the job in an orderly way (others see "exited", not "lost") and nulls the handle. Not collective. */
+/* Leaves the job in an orderly way (others see "exited", not "lost") and nulls the handle. Not collective,
+ * but in a job that MPI started it waits until all ranks leave or one is lost, as MPI_Finalize would. */
 TESS_API void tess_runtime_destroy(tess_runtime **runtime);
 
 TESS_API int tess_runtime_rank(const tess_runtime *runtime);

@@ -146,6 +146,8 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
 /* Takes this rank's seat, waits for all others and compares what must be common. */
 tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
+/* Of what must be equal for ranks to choose alike how data moves between hosts. */
+uint64_t tess_runtime_ways_hash(const tess_runtime *runtime);
 /* Leaves it in good order. */
 void tess_runtime_part(tess_runtime *runtime);
 

@@ -90,7 +90,7 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
                rt->rank, nobody);
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
-    row->tuning_hash = tess_tuning_hash(rt->tuning);
+    row->ways_hash = tess_runtime_ways_hash(rt);
     row->cores_hash = tess_os_cores_hash();
     allow_reading(rt);
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
@@ -212,6 +212,12 @@ static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip
     return TESS_OK;
 }
 
+uint64_t tess_runtime_ways_hash(const tess_runtime *rt)
+{
+    const uint64_t words[] = {tess_tuning_hash(rt->tuning), rt->native_reductions};
+    return tess_hash_bytes(words, sizeof(words), 0);
+}
+
 static tess_status compare_ranks(const tess_runtime *rt)
 {
     static const struct {
@@ -221,7 +227,7 @@ static tess_status compare_ranks(const tess_runtime *rt)
     } common[] = {{offsetof(tess_job_row, version_hash), false, "version of libtessera"},
                   {offsetof(tess_job_row, program_hash), true, "program"},
                   {offsetof(tess_job_row, config_hash), true, "configuration"},
-                  {offsetof(tess_job_row, tuning_hash), false, "table of comm.tuning"}};
+                  {offsetof(tess_job_row, ways_hash), false, "comm.tuning or comm.reduction"}};
     for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
         tess_status status = compare_rows(rt, common[i].offset, common[i].skip_zero, common[i].what);
         if (status != TESS_OK) {

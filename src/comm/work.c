@@ -118,7 +118,8 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
     if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
         return;
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {
-        if (team == mine || !tess_team_try_lock(team))
+        bool can = team->hosts == NULL || tess_wire_is_mine();
+        if (team == mine || !can || !tess_team_try_lock(team))
             continue;
         tess_team_progress(team);
         tess_team_unlock(team);

@@ -149,13 +149,20 @@ hosts_pass hosts_pass_of_parts(tess_work *work)
     return pass_over(work, hosts_part(work, 0, &begin));
 }
 
-/* Every rank's buffer is one that its host shares: rows of ranks elsewhere go straight into it. */
+static uint64_t out_offset(const tess_work *work, int rank)
+{
+    return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->out_offset;
+}
+
+/* On every host all ranks have named one buffer that they share: rows of ranks elsewhere go straight into it. */
 static bool all_share(const tess_work *work)
 {
-    const tess_team *team = work->team;
+    const comm_hosts *h = work->team->hosts;
     bool all = work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES;
-    for (int r = 0; r < team->size && all; r++)
-        all = tess_control_post(team->control, team->size, work->fp.sequence, r)->out_offset != CONTROL_PRIVATE;
+    for (int r = 0; r < work->team->size && all; r++) {
+        int first = h->ranks[h->first[h->members[r].host]];
+        all = out_offset(work, r) != CONTROL_PRIVATE && out_offset(work, r) == out_offset(work, first);
+    }
     return all;
 }
 

@@ -15,6 +15,8 @@
 #include "comm/hosts/place.h"
 #include "comm/hosts/session.h"
 
+enum { LEAVE_LOOK_NS = 5000000 };
+
 /* What a process says once it knows its place. */
 typedef struct seat {
     int32_t status;
@@ -60,7 +62,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     tess_card_fill(&card);
     card.core = j->process->first_core;
     card.config_hash = options->config_hash;
-    card.tuning_hash = tess_tuning_hash(j->rt->tuning);
+    card.ways_hash = tess_runtime_ways_hash(j->rt);
     if (options->backend == TESS_BACKEND_MPI) /* nobody shares memory with it */
         card.host_key = tess_hash_bytes(&(uint64_t){(uint64_t)j->process->rank}, sizeof(uint64_t), card.host_key);
     if (e->has_torchrun) {
@@ -114,7 +116,7 @@ static void fill_board(const joining *j)
             continue;
         row->config_hash = card->config_hash;
         row->version_hash = card->version_hash;
-        row->tuning_hash = card->tuning_hash;
+        row->ways_hash = card->ways_hash;
         row->cores_hash = card->cores_hash;
         atomic_store(&row->pid, card->pid);
         atomic_store(&row->heartbeat_ns, tess_os_now_ns());
@@ -235,8 +237,9 @@ void tess_hosts_leave(tess_runtime *rt)
             all_left = all_left && state == JOB_RANK_LEFT;
             lost = state == JOB_RANK_LOST || state == JOB_RANK_GONE || atomic_load(&rt->job.rows[r].broken_team) != 0;
         }
+        tess_wire_poll(); /* what we sent last may still be on its way */
         if (!all_left && !lost)
-            tess_job_sleep(&rt->job, rt->rank, ticket, 50000000);
+            tess_job_sleep(&rt->job, rt->rank, ticket, LEAVE_LOOK_NS);
         tess_job_sleep_end(&rt->job, rt->rank);
     }
     tess_wire_in_job(lost);

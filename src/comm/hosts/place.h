@@ -9,7 +9,7 @@ typedef struct tess_card {
     char host[JOB_NAME_BYTES];
     uint64_t host_key;    /* equal on two processes if they can share memory */
     uint64_t config_hash; /* 0: not compared */
-    uint64_t version_hash, program_hash, tuning_hash;
+    uint64_t version_hash, program_hash, ways_hash;
     uint64_t cores_hash;    /* of the set of cores that it may run on */
     int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
     int32_t pid;            /* within its host */

@@ -121,18 +121,8 @@ static void begin_pass(const tess_work *work)
     count_areas(work, (r->n < HOSTS_AREAS ? r->n : HOSTS_AREAS) * r->per_round * pass->element);
 }
 
-tess_status tess_hosts_begin(tess_work *work)
+static void plan_passes(tess_work *work)
 {
-    comm_hosts *h = work->team->hosts;
-    hosts_rounds *r = h->rounds;
-    size_t bytes = work->in_bytes > work->out_bytes ? work->in_bytes : work->out_bytes;
-    tess_hosts_choice choice = tess_hosts_choose(work->team->runtime->tuning, work->fp.kind, bytes);
-    r->way = &h->ways[choice.way];
-    r->round_bytes = choice.round_bytes;
-    r->at = r->n_passes = 0;
-    r->siblings_read = false;
-    if (hosts_is_native(work))
-        return hosts_begin_native(work);
     switch (work->fp.kind) {
     case TESS_TRACE_REDUCE_SCATTER:
     case TESS_TRACE_REDUCE_SCATTER_PIECES:
@@ -148,6 +138,39 @@ tess_status tess_hosts_begin(tess_work *work)
     default:
         hosts_plan_gather(work);
     }
+}
+
+/* Elements that an area holds. One rank alone may have more to stand for than fits. */
+static bool areas_suffice(const hosts_rounds *r)
+{
+    bool suffice = true;
+    for (int i = 0; i < r->n_passes; i++)
+        suffice = suffice && HOSTS_AREA_BYTES / 64 >= r->pass[i].element;
+    return suffice;
+}
+
+tess_status tess_hosts_begin(tess_work *work)
+{
+    comm_hosts *h = work->team->hosts;
+    hosts_rounds *r = h->rounds;
+    size_t bytes = work->in_bytes > work->out_bytes ? work->in_bytes : work->out_bytes;
+    tess_hosts_choice choice = tess_hosts_choose(work->team->runtime->tuning, work->fp.kind, bytes);
+    r->way = &h->ways[choice.way];
+    r->round_bytes = choice.round_bytes;
+    r->at = r->n_passes = 0;
+    r->siblings_read = false;
+    if (hosts_is_native(work))
+        return hosts_begin_native(work);
+    plan_passes(work);
+    if (!areas_suffice(r)) {
+        r->way = &h->ways[HOSTS_STRIPED];
+        plan_passes(work);
+    }
+    TESS_CHECK(
+        areas_suffice(r), TESS_E_UNSUPPORTED,
+        "team '%s': its %d ranks take turns on %d hosts, which leaves no room for so many partial sums; split it so "
+        "that ranks of a host follow each other",
+        work->team->name, work->team->size, h->n_hosts);
     begin_pass(work);
     return TESS_OK;
 }

@@ -15,6 +15,7 @@ enum { LONGEST_CLOSE_S = 10 };
 static const wire_table *table;
 static wire_process process;
 static pthread_t opener;
+static pid_t opener_pid;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool given_up, in_job;
 
@@ -28,6 +29,8 @@ static void *end_anyway(void *status)
 static void at_exit(int status, void *unused)
 {
     (void)unused;
+    if (getpid() != opener_pid)
+        return; /* a child of ours: MPI is not its own */
     pthread_t thread;
     bool orderly = !atomic_load(&given_up) && !atomic_load(&in_job);
     if (orderly && pthread_create(&thread, NULL, end_anyway, (void *)(intptr_t)status) == 0)
@@ -46,6 +49,7 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     TESS_CHECK(loaded->open(&process, error) == 0, TESS_E_UNSUPPORTED, "open MPI: %s", error);
     table = loaded;
     opener = pthread_self();
+    opener_pid = getpid();
     on_exit(at_exit, NULL);
     return TESS_OK;
 }
@@ -65,9 +69,16 @@ void tess_wire_give_up(void)
     atomic_store(&given_up, true);
 }
 
+bool tess_wire_is_mine(void)
+{
+    return !process.funneled || pthread_equal(pthread_self(), opener);
+}
+
 static tess_status enter(void)
 {
-    TESS_CHECK(!process.funneled || pthread_equal(pthread_self(), opener), TESS_E_UNSUPPORTED,
+    TESS_CHECK(!atomic_load(&given_up), TESS_E_CANCELLED,
+               "teams over several hosts are at an end in this process, since one of them failed");
+    TESS_CHECK(tess_wire_is_mine(), TESS_E_UNSUPPORTED,
                "%s offers MPI_THREAD_FUNNELED only: teams over several hosts may be used by the thread that made the "
                "runtime alone; build or choose an MPI with MPI_THREAD_SERIALIZED",
                process.library);
@@ -97,7 +108,7 @@ tess_status tess_wire_make_group(const int *ranks, int n, int tag, wire_group **
 
 void tess_wire_free_group(wire_group **group)
 {
-    if (*group == NULL || enter() != TESS_OK)
+    if (*group == NULL || atomic_load(&given_up) || enter() != TESS_OK)
         return;
     table->free_group(group);
     leave();
@@ -147,7 +158,7 @@ tess_status tess_wire_test(wire_request **request, bool *done)
 
 void tess_wire_poll(void)
 {
-    if (process.funneled && !pthread_equal(pthread_self(), opener))
+    if (atomic_load(&given_up) || !tess_wire_is_mine())
         return;
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return; /* somebody is about it */
@@ -157,10 +168,11 @@ void tess_wire_poll(void)
 
 void tess_wire_cancel(wire_request **request)
 {
-    if (*request == NULL || enter() != TESS_OK)
-        return;
-    table->cancel(request);
-    leave();
+    if (*request != NULL && !atomic_load(&given_up) && enter() == TESS_OK) {
+        table->cancel(request);
+        leave();
+    }
+    *request = NULL;
 }
 
 tess_status tess_wire_gather(const void *mine, void *all, size_t bytes, double timeout_s)

@@ -9,9 +9,11 @@
 /* Opens the wire, or gives the one that is open. Collective over the processes that MPI started. */
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **process);
 int tess_wire_most_tag(void);
+bool tess_wire_is_mine(void); /* false: MPI does not let this thread call */
 /* Between joining a job and leaving it in good order: a process that exits there waits for nobody. */
 void tess_wire_in_job(bool in);
-/* Something went wrong: at exit nobody is waited for. */
+/* Something went wrong. MPI is not called again, so that no message on its way reaches memory that goes back to its
+ * owner; at exit nobody is waited for. */
 void tess_wire_give_up(void);
 
 /* As the functions of wire_table, with errors as status: TESS_E_INVALID from a thread that MPI does not let call,

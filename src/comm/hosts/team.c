@@ -155,8 +155,8 @@ static void cancel_messages(comm_hosts *h)
 
 void tess_hosts_give_up(tess_team *team)
 {
-    tess_wire_give_up();
     cancel_messages(team->hosts);
+    tess_wire_give_up();
 }
 
 /* A post may still be on its way to a host that is late: nobody there may miss it. */

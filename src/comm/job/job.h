@@ -51,7 +51,7 @@ typedef struct tess_job_row {
     _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
     _Atomic uint64_t broken_team; /* hash of the team that failed here (error says why), 0: none */
     uint64_t config_hash, version_hash, program_hash;
-    uint64_t tuning_hash;
+    uint64_t ways_hash;            /* of what decides how teams over hosts move data */
     uint64_t cores_hash;           /* of the set of cores that it may run on */
     uint64_t token, token_address; /* a word of its private memory, and where it is */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all others */
