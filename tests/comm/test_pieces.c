@@ -40,15 +40,17 @@ static tess_runtime *join(void)
     return rt;
 }
 
-typedef enum memory_kind { PRIVATE, WINDOW, SHARED } memory_kind;
+typedef enum memory_kind { PRIVATE, WINDOW, SHARED, APART } memory_kind;
+
+static tess_team *lone; /* APART: shared memory of a team of this rank alone, in which nobody else writes */
 
 static void *take(tess_team *team, memory_kind kind, size_t bytes)
 {
     void *memory;
     if (kind == WINDOW)
         EXPECT_OK(tess_window_alloc(team, TESS_POOL_COMM, bytes, "test", &memory));
-    else if (kind == SHARED)
-        EXPECT_OK(tess_shared_alloc(team, TESS_POOL_COMM, bytes, "test", &memory));
+    else if (kind == SHARED || kind == APART)
+        EXPECT_OK(tess_shared_alloc(kind == APART ? lone : team, TESS_POOL_COMM, bytes, "test", &memory));
     else
         EXPECT_OK(tess_mem_alloc(tess_runtime_mem(tess_team_runtime(team)), TESS_POOL_COMM, bytes, "test", &memory));
     return memory;
@@ -58,8 +60,8 @@ static void give(tess_team *team, memory_kind kind, void *memory)
 {
     if (kind == WINDOW)
         tess_window_free(team, memory);
-    else if (kind == SHARED)
-        tess_shared_free(team, memory);
+    else if (kind == SHARED || kind == APART)
+        tess_shared_free(kind == APART ? lone : team, memory);
     else
         tess_mem_free(tess_runtime_mem(tess_team_runtime(team)), memory);
 }
@@ -95,7 +97,8 @@ static void gathered_pieces_are_converted_rows(void)
 {
     tess_runtime *rt = join();
     tess_team *team = tess_runtime_team(rt);
-    for (int kind = PRIVATE; kind <= SHARED; kind++) {
+    EXPECT_OK(tess_team_split(team, tess_team_rank(team), 0, "lone", &lone));
+    for (int kind = PRIVATE; kind <= APART; kind++) {
         for (size_t scale = 1; scale <= 2500; scale += 2499) {
             check_gather(team, (memory_kind)kind, TESS_F32, TESS_F32, scale);
             check_gather(team, (memory_kind)kind, TESS_F32, TESS_BF16, scale);
@@ -103,6 +106,7 @@ static void gathered_pieces_are_converted_rows(void)
         }
         check_gather(team, (memory_kind)kind, TESS_F32, TESS_F16, 3);
     }
+    tess_team_destroy(&lone);
     tess_runtime_destroy(&rt);
 }
 
