@@ -323,6 +323,55 @@ static void strangers_are_hung_up_on(void)
     }
 }
 
+/* Steps until host `h` has said hello on the link. */
+static void expect_hello(host *h, agent_link *link)
+{
+    agent_frame frame;
+    int got = 0;
+    for (int i = 0; i < 1000 && got == 0; i++) {
+        EXPECT(agent_link_send(link) && agent_link_receive(link));
+        step(h, 1);
+        got = agent_link_next(link, &frame);
+    }
+    EXPECT(got > 0 && frame.kind == FRAME_HELLO);
+}
+
+static void expect_first_is_awaited(host *h)
+{
+    run_for(h, 1, 0.1);
+    EXPECT_INT(atomic_load(&h->job.header->hosts[0].state), JOB_HOST_UNHEARD);
+    EXPECT_INT(atomic_load(&h->job.header->agent_state), JOB_AGENT_NONE);
+    EXPECT_INT(atomic_load(&h->job.rows[0].state), JOB_RANK_ABSENT);
+    EXPECT_INT(atomic_load(&h->job.header->first_lost), -1);
+}
+
+/* A caller that was not answered in time hangs up and calls again: that is not the end of its host. */
+static void calls_that_were_given_up_lose_nobody(void)
+{
+    host h;
+    await_first(&h, 1);
+    agent_frame frame = good_hello(2);
+    for (int answered = 0; answered < 2; answered++) {
+        agent_link *given_up = pose_as_first(&h, &frame);
+        if (answered)
+            expect_hello(&h, given_up);
+        EXPECT(agent_link_send(given_up));
+        agent_link_close(given_up);
+        free(given_up);
+        expect_first_is_awaited(&h);
+    }
+    agent_link *link = pose_as_first(&h, &frame);
+    expect_hello(&h, link);
+    frame = (agent_frame){.kind = FRAME_HOST, .host = {.stop = 1}};
+    EXPECT(agent_link_put(link, &frame) && agent_link_send(link));
+    run_until(&h, 1, &h.job.header->agent_state, JOB_AGENT_UP);
+    EXPECT_INT(atomic_load(&h.job.header->stop), 1);
+    agent_link_close(link);
+    run_until(&h, 1, &h.job.rows[0].state, JOB_RANK_LOST);
+    free(link);
+    free_hosts(&h, 1);
+}
+
 static void a_host_speaks_for_its_own_ranks_only(void)
 {
     for (int rank = 0; rank < 4; rank++) {
@@ -330,10 +379,7 @@ static void a_host_speaks_for_its_own_ranks_only(void)
         await_first(&h, 2);
         agent_frame frame = good_hello(4);
         agent_link *link = pose_as_first(&h, &frame);
-        for (int i = 0; i < 1000 && atomic_load(&h.job.header->agent_state) != JOB_AGENT_UP; i++) {
-            EXPECT(agent_link_send(link));
-            step(&h, 1);
-        }
+        expect_hello(&h, link);
         frame = (agent_frame){.kind = FRAME_ROW,
                               .row = {.rank = rank < 3 ? (uint32_t)rank : 4, .copy = {.state = JOB_RANK_JOINED}}};
         agent_link_put(link, &frame);
@@ -373,6 +419,8 @@ static void who_was_lost_is_told_before_those_who_lost_it(void)
     await_first(&h, 3);
     agent_frame frame = good_hello(6);
     agent_link *link = pose_as_first(&h, &frame);
+    expect_hello(&h, link);
+    EXPECT(agent_link_put(link, &(agent_frame){.kind = FRAME_HOST}));
     while (next_row(&h, link).rank != 5) /* a round ends */
         ;
     atomic_store(&h.job.rows[5].state, JOB_RANK_LOST);
@@ -443,6 +491,7 @@ static const test_case cases[] = {
     {"a_host_that_leaves_in_good_order_loses_nobody", a_host_that_leaves_in_good_order_loses_nobody, 0, 0},
     {"silence_is_told_and_loses_nobody", silence_is_told_and_loses_nobody, 0, 0},
     {"strangers_are_hung_up_on", strangers_are_hung_up_on, 0, 0},
+    {"calls_that_were_given_up_lose_nobody", calls_that_were_given_up_lose_nobody, 0, 0},
     {"a_host_speaks_for_its_own_ranks_only", a_host_speaks_for_its_own_ranks_only, 0, 0},
     {"who_was_lost_is_told_before_those_who_lost_it", who_was_lost_is_told_before_those_who_lost_it, 0, 0},
     {"a_host_that_cannot_be_reached_is_named", a_host_that_cannot_be_reached_is_named, 0, 0},

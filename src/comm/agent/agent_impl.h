@@ -43,6 +43,7 @@ typedef enum peer_state {
     PEER_IDLE,    /* we call it, soon */
     PEER_CALLING,
     PEER_GREETING, /* our hello is under way, its is not here */
+    PEER_ANSWERED, /* it has called and gets our hello; it may have given that call up, until it says more */
     PEER_UP,
     PEER_GONE
 } peer_state;

@@ -110,6 +110,23 @@ static void peer_gone(agent *a, int host)
     tess_job_wake_all(a->job);
 }
 
+/* One that has said nothing behind its hello gave that call up, and calls again. */
+static void hung_up(agent *a, int host)
+{
+    agent_peer *peer = &a->peers[host];
+    if (peer->state != PEER_ANSWERED) {
+        peer_gone(a, host);
+        return;
+    }
+    agent_link_close(&peer->link);
+    peer->state = PEER_AWAITED;
+}
+
+static bool is_connected(const agent_peer *peer)
+{
+    return peer->state == PEER_UP || peer->state == PEER_ANSWERED;
+}
+
 /* ---- What comes in
  * ------------------------------------------------------------------------------------------------------ */
 /* A peer speaks for the ranks of its own host and for no others. */
@@ -175,11 +192,13 @@ static void receive(agent *a, int host)
     bool alive = agent_link_receive(&peer->link), sane = true;
     int got;
     while (sane && (got = agent_link_next(&peer->link, &frame)) != 0) {
+        if (got > 0 && peer->state == PEER_ANSWERED)
+            agent_peer_up(a, host);
         sane = got > 0 && take(a, host, &frame);
         atomic_store(&a->job->header->hosts[host].heard_ns, tess_os_now_ns());
     }
     if (!alive || !sane)
-        peer_gone(a, host);
+        hung_up(a, host);
 }
 
 /* ---- What goes out
@@ -243,12 +262,13 @@ static void send_due(agent *a, int host)
         peer->host_due = false;
     while (room && peer->rows_due > 0 && (room = put_row(a, peer)))
         peer->rows_due--;
-    if (room && !peer->verdict_sent && atomic_load(&a->job->header->verdict_state) == JOB_VERDICT_HERE)
+    if (room && peer->state == PEER_UP && !peer->verdict_sent &&
+        atomic_load(&a->job->header->verdict_state) == JOB_VERDICT_HERE)
         peer->verdict_sent = put_verdict(a, peer);
     if (!agent_link_send(&peer->link)) {
         receive(a, host); /* its last words may be here */
-        if (peer->state == PEER_UP)
-            peer_gone(a, host);
+        if (is_connected(peer))
+            hung_up(a, host);
     }
 }
 
@@ -262,9 +282,9 @@ static void send_all(agent *a)
         a->next_round_s = now_s + round_s;
     }
     for (int h = 0; h < a->n_hosts; h++) {
-        if (a->peers[h].state != PEER_UP)
+        if (!is_connected(&a->peers[h]))
             continue;
-        if (round)
+        if (round && a->peers[h].state == PEER_UP)
             owe_round(a, &a->peers[h]);
         send_due(a, h);
     }
@@ -279,7 +299,7 @@ int agent_watch(agent *a, struct pollfd *fds)
     for (int h = 0; a->peers != NULL && h < a->n_hosts; h++) {
         agent_peer *peer = &a->peers[h];
         peer->link.slot = -1;
-        if (peer->state != PEER_UP)
+        if (!is_connected(peer))
             continue;
         peer->link.slot = n;
         short events = peer->link.out_at < peer->link.n_out ? POLLIN | POLLOUT : POLLIN;
@@ -296,7 +316,7 @@ void agent_serve(agent *a, const struct pollfd *fds)
         return;
     for (int h = 0; h < a->n_hosts; h++) {
         const agent_peer *peer = &a->peers[h];
-        if (peer->state == PEER_UP && peer->link.slot >= 0 && (fds[peer->link.slot].revents & ~POLLOUT) != 0)
+        if (is_connected(peer) && peer->link.slot >= 0 && (fds[peer->link.slot].revents & ~POLLOUT) != 0)
             receive(a, h);
     }
     if (a->listen_fd >= 0)

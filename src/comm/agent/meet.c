@@ -159,20 +159,25 @@ static void accept_callers(agent *a, double now_s)
     }
 }
 
+static bool is_awaited(const agent *a, const agent_frame *frame)
+{
+    return refuse_hello(a, frame) == NULL && frame->hello.host < (uint32_t)a->host &&
+           a->peers[frame->hello.host].state == PEER_AWAITED;
+}
+
+/* A caller that was not answered in time has hung up behind its hello, and calls again. */
 static void step_caller(agent *a, agent_caller *caller, double now_s)
 {
     agent_frame frame;
     bool alive = agent_link_receive(&caller->link);
     int got = agent_link_next(&caller->link, &frame);
-    if (got > 0 && refuse_hello(a, &frame) == NULL && frame.hello.host < (uint32_t)a->host &&
-        a->peers[frame.hello.host].state == PEER_AWAITED) {
+    if (got > 0 && is_awaited(a, &frame) && agent_link_receive(&caller->link)) {
         agent_peer *peer = &a->peers[frame.hello.host];
-        int host = (int)frame.hello.host;
         peer->link = caller->link;
+        peer->state = PEER_ANSWERED;
         caller->link.fd = -1;
         frame = hello(a);
         agent_link_put(&peer->link, &frame);
-        agent_peer_up(a, host);
     } else if (got != 0 || !alive || now_s >= caller->until_s) {
         agent_link_close(&caller->link);
     }
