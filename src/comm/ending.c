@@ -38,7 +38,9 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
 int tess_ending_cause(const tess_job *job, int rank)
 {
     int world = (int)job->header->world;
-    for (int n = 0; n < world; n++) {
+    bool visited[JOB_MAX_RANKS] = {false};
+    while (!visited[rank]) {
+        visited[rank] = true;
         int blamed = atomic_load(&job->rows[rank].blames) - 1;
         if (blamed < 0 || blamed >= world)
             return rank;

@@ -16,7 +16,8 @@ bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked
 /* The same for a rank of which only this is known. */
 void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);
 
-/* A rank may have failed because of another that ended or left: follows the blame to where it begins. */
+/* A rank may have failed because of another that ended or left: follows the blame to where it begins. Where
+ * ranks blame each other in a circle that is the first of them on the way. */
 int tess_ending_cause(const tess_job *job, int rank);
 
 /* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
