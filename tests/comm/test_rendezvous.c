@@ -165,16 +165,23 @@ static void a_second_first_rank_is_refused(void)
     expect_all_well(pids, 3);
 }
 
-/* Another user's process that knows the name. */
-static void is_a_stranger(tess_environment environment)
+/* Calls the first rank as user `uid`. */
+static int call_as(unsigned uid, tess_environment environment)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "tessera-%u-%d-0-", (unsigned)geteuid(),
                      environment.master_port);
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    EXPECT_INT(setuid(65534), 0);
+    EXPECT_INT(setuid(uid), 0);
     int connection = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     EXPECT_INT(connect(connection, (struct sockaddr *)&address, size), 0);
+    return connection;
+}
+
+/* Another user's process that knows the name. */
+static void is_a_stranger(tess_environment environment)
+{
+    int connection = call_as(65534, environment);
     int32_t hello[] = {1, 2};
     char answer[16];
     EXPECT(send(connection, hello, sizeof(hello), MSG_NOSIGNAL) <= (ssize_t)sizeof(hello));
@@ -197,6 +204,29 @@ static void another_users_process_gets_nothing(void)
     expect_all_well(pids, 2);
 }
 
+static void says_nothing(tess_environment environment)
+{
+    char answer[16];
+    EXPECT(recv(call_as(geteuid(), environment), answer, sizeof(answer), 0) <= 0);
+}
+
+static void offers_for_some_seconds(tess_environment environment)
+{
+    EXPECT_OK(tess_rendezvous_offer(&environment, make_memory("shared"), 5));
+}
+
+static void a_caller_that_says_nothing_keeps_nobody_waiting(void)
+{
+    unsetenv("TORCHELASTIC_RUN_ID");
+    unsetenv("TORCHELASTIC_RESTART_COUNT");
+    pid_t pids[3] = {start(offers_for_some_seconds, 0, 2)};
+    usleep(200000);
+    pids[1] = start(says_nothing, 1, 2);
+    usleep(100000);
+    pids[2] = start(takes, 1, 2);
+    expect_all_well(pids, 3);
+}
+
 static void jobs_over_several_hosts_are_refused(void)
 {
     int fd;
@@ -217,6 +247,7 @@ static const test_case cases[] = {
     {"ranks_that_contradict_each_other_are_refused", ranks_that_contradict_each_other_are_refused, 0, 0},
     {"a_second_first_rank_is_refused", a_second_first_rank_is_refused, 0, 0},
     {"another_users_process_gets_nothing", another_users_process_gets_nothing, 0, 0},
+    {"a_caller_that_says_nothing_keeps_nobody_waiting", a_caller_that_says_nothing_keeps_nobody_waiting, 0, 0},
     {"jobs_over_several_hosts_are_refused", jobs_over_several_hosts_are_refused, 0, 0},
 };
 
