@@ -16,11 +16,13 @@ typedef enum scene {
     END_WELL,
     DIE,   /* the victim by SIGKILL, the others say that they lost it */
     EXIT,  /* the victim with code 3 */
+    TARDY, /* the same after 0.6 s */
     LEAVE, /* the victim leaves, says why late, with code 2 */
     HANG,  /* the victim exits with code 5, the others ignore SIGTERM */
     STOP,  /* all end with 130 when asked to */
     WAIT,  /* until the job has lost a rank; then code 7 */
     MISS,  /* those of the last host end with code 9 after 1.5 s without the victim */
+    LATE,  /* the victim leaves and ends well 0.6 s later, the others do after 2.5 s */
     AGAIN, /* all leave and join a second job, with the meeting that follows; there as DIE */
     DIE_UNADOPTED
 } scene;
@@ -166,6 +168,9 @@ static int play(meeting *m, tess_job *job, int rank)
         if (victim)
             raise(SIGKILL);
         return wait_for_loss(job, rank);
+    case TARDY:
+        usleep(victim ? 600000 : 0);
+        return victim ? 3 : wait_for_loss(job, rank);
     case EXIT:
         return victim ? 3 : wait_for_loss(job, rank);
     case LEAVE:
@@ -193,6 +198,11 @@ static int play(meeting *m, tess_job *job, int rank)
         return 130;
     case WAIT:
         return wait_for_loss(job, rank);
+    case LATE:
+        usleep(victim ? 0 : 2500000);
+        atomic_store(&row->state, JOB_RANK_LEFT);
+        usleep(victim ? 600000 : 0);
+        return 0;
     case AGAIN:
         return play_again(m, job, rank);
     case MISS:
@@ -366,6 +376,37 @@ static void a_rank_whose_guard_was_killed_is_missed(void)
     EXPECT_INT(n_told, 1);
 }
 
+/* A guard that does not get to run leaves its rank a zombie, one that is killed takes it along: it had left all the
+ * same. */
+static void a_rank_that_has_left_is_never_lost(void)
+{
+    meeting *m = begin(LATE, 1, 2, 1, 5);
+    wait_until_all_are_ready(m);
+    kill(m->guard_pid[1], SIGSTOP);
+    usleep(1500000);
+    kill(m->guard_pid[1], SIGCONT);
+    wait_for_guards(m, 0);
+    check_results(m, 0, -1, NULL);
+    m = begin(LATE, 1, 2, 1, 5);
+    wait_until_all_are_ready(m);
+    kill(m->guard_pid[1], SIGKILL);
+    EXPECT(wait_for_guards(m, tess_os_now_s()) < 4);
+    EXPECT_INT(atomic_load(&m->has_returned[0]), 1);
+    check_results(m, 0, -1, NULL);
+}
+
+/* A zombie is for its guard to judge, however late: the judge does not guess. */
+static void a_guard_that_is_late_says_how_its_rank_ended(void)
+{
+    meeting *m = begin(TARDY, 1, 2, 1, 5);
+    wait_until_all_are_ready(m);
+    kill(m->guard_pid[1], SIGSTOP);
+    usleep(1500000);
+    kill(m->guard_pid[1], SIGCONT);
+    wait_for_guards(m, 0);
+    check_results(m, 3, 0, "rank 1 exited with code 3");
+}
+
 static void a_silent_host_is_named(void)
 {
     meeting *m = begin(MISS, 2, 2, 1, 1);
@@ -439,6 +480,8 @@ static const test_case cases[] = {
     {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
     {"a_killed_host_is_named", a_killed_host_is_named, 0, 0},
     {"a_rank_whose_guard_was_killed_is_missed", a_rank_whose_guard_was_killed_is_missed, 0, 0},
+    {"a_rank_that_has_left_is_never_lost", a_rank_that_has_left_is_never_lost, 0, 0},
+    {"a_guard_that_is_late_says_how_its_rank_ended", a_guard_that_is_late_says_how_its_rank_ended, 0, 0},
     {"a_silent_host_is_named", a_silent_host_is_named, 0, 0},
     {"a_stop_reaches_all_hosts", a_stop_reaches_all_hosts, 0, 0},
     {"a_second_stop_kills", a_second_stop_kills, 0, 0},

@@ -3,17 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Field 3 of /proc/PID/stat, behind a name in parentheses that may hold anything. */
-char tess_os_process_state(int pid)
+/* Fields 3 and 4 of /proc/PID/stat, behind a name in parentheses that may hold anything. False: no such process. */
+static bool read_stat(int pid, char *state, int *parent)
 {
     char path[32], text[512] = "";
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return '\0';
+        return false;
     size_t n = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
     text[n] = '\0';
     const char *at = strrchr(text, ')');
-    return at != NULL && at[1] == ' ' ? at[2] : '\0';
+    return at != NULL && sscanf(at, ") %c %d", state, parent) == 2;
+}
+
+char tess_os_process_state(int pid)
+{
+    char state;
+    int parent;
+    return read_stat(pid, &state, &parent) ? state : '\0';
+}
+
+int tess_os_process_parent(int pid)
+{
+    char state;
+    int parent;
+    return read_stat(pid, &state, &parent) ? parent : 0;
 }

@@ -132,6 +132,24 @@ static void take_signals(guard *g)
 
 /* ---- The other ranks of the host
  * ------------------------------------------------------------------------------------------ */
+/* Nobody will say how it ended. */
+static void miss_process(const guard *g, int rank)
+{
+    const tess_job *job = &g->rank.job;
+    if (atomic_load(&job->rows[rank].state) != JOB_RANK_LEFT) {
+        tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
+        return;
+    }
+    atomic_store(&job->rows[rank].ended, 1);
+    tess_job_wake_all(job);
+}
+
+/* A zombie has a guard that will say how it ended, but for an orphan: a container's first process may never take it. */
+static bool is_missing(int pid, char state)
+{
+    return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
+}
+
 /* A rank whose guard was killed dies with it and nobody says so. */
 static void look_at_process(guard *g, int rank, double now_s)
 {
@@ -141,12 +159,12 @@ static void look_at_process(guard *g, int rank, double now_s)
         return;
     char state = tess_os_process_state(pid);
     atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
-    if (state != '\0' && state != 'Z')
+    if (!is_missing(pid, state))
         g->vanished_s[rank] = 0;
     else if (g->vanished_s[rank] == 0)
         g->vanished_s[rank] = now_s;
     else if (now_s - g->vanished_s[rank] >= vanished_s)
-        tess_ending_lose(&g->rank.job, rank, SIGKILL, 128 + SIGKILL);
+        miss_process(g, rank);
 }
 
 /* The judge looks after all ranks of the host, the others after its rank. */
