@@ -188,9 +188,28 @@ static bool judge_is_gone(const guard *g)
 
 /* ---- A failure
  * ---------------------------------------------------------------------------------------------------------- */
+static bool knows_verdict(const tess_job_header *header)
+{
+    uint32_t state = atomic_load(&header->verdict_state);
+    return state == JOB_VERDICT_HERE || state == JOB_VERDICT_ELSEWHERE;
+}
+
+/* The rank that failed waited for ours in vain, and ours does not even know. */
+static bool is_blamed(const guard *g)
+{
+    const tess_job *job = &g->rank.job;
+    const tess_job_row *own = &job->rows[g->rank.rank];
+    if (!knows_verdict(job->header) || atomic_load(&own->state) > JOB_RANK_JOINED || own->error[0] != '\0')
+        return false;
+    return atomic_load(&job->rows[atomic_load(&job->header->verdict_rank)].blames) == 1 + g->rank.rank;
+}
+
+/* A grace is for ranks that can make use of it. */
 static void end_survivor(guard *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
+    if (!g->killed && is_blamed(g))
+        kill_child(g);
     if (!g->terminated && since_s >= g->grace_s) {
         g->terminated = true;
         signal_child(g, SIGTERM);
@@ -244,12 +263,6 @@ static void look_at_failure(guard *g, double now_s)
 
 /* ---- When it may go
  * ----------------------------------------------------------------------------------------------------- */
-static bool knows_verdict(const tess_job_header *header)
-{
-    uint32_t state = atomic_load(&header->verdict_state);
-    return state == JOB_VERDICT_HERE || state == JOB_VERDICT_ELSEWHERE;
-}
-
 /* The process that tells the verdict has done so: it has ended. */
 static bool verdict_was_told(const guard *g)
 {
