@@ -199,7 +199,7 @@ static int find_broken(tess_team *team)
 static void fail_broken(tess_team *team, const tess_work *work, int rank)
 {
     char what[256];
-    TESS_FAIL(TESS_E_CANCELLED, "rank %d gave team '%s' up (%.*s) while this rank (%d) was in %s", rank, team->name,
+    TESS_FAIL(TESS_E_CANCELLED, "rank %d gave up on team '%s' (%.*s) while this rank (%d) was in %s", rank, team->name,
               JOB_ERROR_BYTES, team->runtime->job.rows[rank].error, team->runtime->rank,
               format_work(work, what, sizeof(what)));
     tess_team_break(team, TESS_E_CANCELLED, rank);

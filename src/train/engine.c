@@ -1,7 +1,10 @@
 /* Building the step engine from a configuration. */
 #include "train/engine.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "ckpt/agree.h"
 
 #include "device/peak.h"
 #include "optim/optim_internal.h"
@@ -100,11 +103,29 @@ static tess_status measure_peak(tess_engine *e)
     return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), &e->peak_flops);
 }
 
+/* Machines of other kinds have other tables, and each table its own bits. */
+static tess_status agree_on_kernels(tess_engine *e)
+{
+    char first[32] = "";
+    const char *mine = e->stream->kernels->name;
+    snprintf(first, sizeof(first), "%s", mine);
+    TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
+    tess_status status = TESS_OK;
+    if (strcmp(first, mine) != 0)
+        status =
+            TESS_FAIL(TESS_E_MISMATCH,
+                      "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; set "
+                      "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it)",
+                      mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
+    return tess_ckpt_agree(e->team, status);
+}
+
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)
 {
     TESS_TRY(tess_model_create(e->mem, model_config, &e->model));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
+    TESS_TRY(agree_on_kernels(e));
     TESS_TRY(build_sharding(e, reporter));
     TESS_TRY(build_executor(e));
     return measure_peak(e);
