@@ -113,15 +113,18 @@ static void run_batch(const batch *batch, int n, double timeout_s, test_outcome 
 
 static void run_together(const batch *batch, test_outcome *outcome)
 {
+    struct batch some = *batch;
     double timeout_s = 30;
     int n = 0;
     for (int i = batch->first; i <= batch->last; i++)
         if (together(&batch->cases[i], batch->ranks, batch->filter)) {
             timeout_s += test_timeout(&batch->cases[i]);
+            some.first = n == 0 ? i : some.first;
+            some.last = i;
             n++;
         }
     if (n > 0)
-        run_batch(batch, n, timeout_s < 300 ? timeout_s : 300, outcome);
+        run_batch(&some, n, timeout_s < 300 ? timeout_s : 300, outcome);
 }
 
 /* TESS_TEST_RANKS="1 3": only with so many. */
