@@ -85,6 +85,16 @@ static void every_part_of_a_fingerprint_counts(void)
     }
 }
 
+/* As of one that has died, where MPI's messages go over TCP. */
+static void a_broken_pipe_of_mpi_ends_no_rank(void)
+{
+    tess_runtime *rt = join();
+    if (getenv("TESSERA_GUARD_FD") != NULL)
+        raise(SIGPIPE);
+    EXPECT_OK(tess_barrier(tess_runtime_team(rt), NULL));
+    tess_runtime_destroy(&rt);
+}
+
 static void uneven_counts_must_fit(void)
 {
     tess_runtime *rt = join();
@@ -444,6 +454,7 @@ static const test_case cases[] = {
     {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0, TEST_ALONE},
     {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0, TEST_ALONE},
     {"every_part_of_a_fingerprint_counts", every_part_of_a_fingerprint_counts, 0, 0},
+    {"a_broken_pipe_of_mpi_ends_no_rank", a_broken_pipe_of_mpi_ends_no_rank, 2, 0},
     {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0, TEST_ALONE},
     {"configurations_must_agree", configurations_must_agree, 3, 0, TEST_ALONE},
     {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0, TEST_ALONE},

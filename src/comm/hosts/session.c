@@ -1,6 +1,7 @@
 #include "comm/hosts/session.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -38,6 +39,14 @@ static void at_exit(int status, void *unused)
     table->close(orderly);
 }
 
+/* What MPI writes to a rank that has just died would end this one too, before the board names who was first. */
+static void survive_broken_pipes(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
 {
     char error[WIRE_ERROR_BYTES];
@@ -50,6 +59,7 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     table = loaded;
     opener = pthread_self();
     opener_pid = getpid();
+    survive_broken_pipes();
     on_exit(at_exit, NULL);
     return TESS_OK;
 }
