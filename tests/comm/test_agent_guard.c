@@ -407,8 +407,8 @@ static void a_guard_that_is_late_says_how_its_rank_ended(void)
     check_results(m, 3, 0, "rank 1 exited with code 3");
 }
 
-/* The rank that another waited for in vain: whoever is stopped makes no use of a grace. */
-static void a_rank_that_never_comes_gets_no_grace(void)
+/* The rank that another waited for in vain, and whoever is stopped: they make no use of a grace. */
+static void ranks_that_never_come_get_no_grace(void)
 {
     meeting *m = begin(MISS, 2, 1, 0, 5);
     wait_until_all_are_ready(m);
@@ -417,6 +417,15 @@ static void a_rank_that_never_comes_gets_no_grace(void)
     check_results(m, 9, 0, "rank 1 on host h1 exited with code 9");
     EXPECT_CONTAINS(m->results[0].report, "rank 0 on host h0 is before its first operation");
     EXPECT_CONTAINS(m->results[0].report, "is stopped (state T)");
+    m = begin(MISS, 2, 1, 0, 5); /* blamed, and runs */
+    wait_until_all_are_ready(m);
+    EXPECT(wait_for_guards(m, tess_os_now_s()) < 3);
+    check_results(m, 9, 0, "rank 1 on host h1 exited with code 9");
+    m = begin(MISS, 2, 2, 1, 5); /* stopped, and blamed by nobody */
+    wait_until_all_are_ready(m);
+    kill(atomic_load(&m->rank_pid[0]), SIGSTOP);
+    EXPECT(wait_for_guards(m, tess_os_now_s()) < 3);
+    check_results(m, 9, 0, "on host h1 exited with code 9");
 }
 
 static void a_silent_host_is_named(void)
@@ -494,7 +503,7 @@ static const test_case cases[] = {
     {"a_rank_whose_guard_was_killed_is_missed", a_rank_whose_guard_was_killed_is_missed, 0, 0},
     {"a_rank_that_has_left_is_never_lost", a_rank_that_has_left_is_never_lost, 0, 0},
     {"a_guard_that_is_late_says_how_its_rank_ended", a_guard_that_is_late_says_how_its_rank_ended, 0, 0},
-    {"a_rank_that_never_comes_gets_no_grace", a_rank_that_never_comes_gets_no_grace, 0, 0},
+    {"ranks_that_never_come_get_no_grace", ranks_that_never_come_get_no_grace, 0, 0},
     {"a_silent_host_is_named", a_silent_host_is_named, 0, 0},
     {"a_stop_reaches_all_hosts", a_stop_reaches_all_hosts, 0, 0},
     {"a_second_stop_kills", a_second_stop_kills, 0, 0},

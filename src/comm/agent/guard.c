@@ -194,6 +194,13 @@ static bool knows_verdict(const tess_job_header *header)
     return state == JOB_VERDICT_HERE || state == JOB_VERDICT_ELSEWHERE;
 }
 
+/* Whoever was named, a stopped rank was missed by somebody. */
+static bool is_stopped(const guard *g)
+{
+    const tess_job *job = &g->rank.job;
+    return knows_verdict(job->header) && atomic_load(&job->rows[g->rank.rank].run_state) == 'T';
+}
+
 /* The rank that failed waited for ours in vain, and ours does not even know. */
 static bool is_blamed(const guard *g)
 {
@@ -208,7 +215,7 @@ static bool is_blamed(const guard *g)
 static void end_survivor(guard *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
-    if (!g->killed && is_blamed(g))
+    if (!g->killed && (is_blamed(g) || is_stopped(g)))
         kill_child(g);
     if (!g->terminated && since_s >= g->grace_s) {
         g->terminated = true;
