@@ -29,8 +29,8 @@ static void attach(tess_job *job, void *base, size_t bytes, int fd)
 
 tess_status tess_job_create(int world, tess_job *job)
 {
-    TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID,
-               "a job of %d ranks: 1 to %d are possible", world, JOB_MAX_RANKS);
+    TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
+               JOB_MAX_RANKS);
     uint64_t limit;
     uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
     uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
