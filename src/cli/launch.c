@@ -56,6 +56,9 @@ static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char
     return tess_launch_line_make(&request, line);
 }
 
+/* Open MPI says -51 in eight bits, and by then nothing of what the ranks' guards say gets through it. */
+enum { CODE_OUT_OF_TOUCH = 205 };
+
 static int start(const tess_launch_line *line, tess_mpi mpi, bool dry)
 {
     int code = CLI_OK;
@@ -65,6 +68,9 @@ static int start(const tess_launch_line *line, tess_mpi mpi, bool dry)
     if (dry)
         return CLI_OK;
     tess_status status = tess_launch_line_run(line, mpi, &code);
+    if (status == TESS_OK && mpi == TESS_MPI_OPEN_MPI && code == CODE_OUT_OF_TOUCH)
+        fprintf(stderr,
+                "tessera: mpirun has lost touch with a host and ended the job: it is down, or the link is cut\n");
     return status == TESS_OK ? code : cli_fail(status);
 }
 

@@ -1,6 +1,9 @@
 /* The pipeline of a large operation. Round g of the team lies in area g modulo HOSTS_AREAS of every rank, so a rank may
  * be that many rounds ahead of the slowest of its host. Which round a rank is in, its host sees in its counters. */
+#include "base/os/os.h"
 #include "comm/hosts/hosts_impl.h"
+
+enum { LONGEST_LOOK_NS = 1000000000 };
 
 /* ---- Messages
  * ------------------------------------------------------------------------------------------------------------ */
@@ -279,7 +282,16 @@ static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
            atomic_load(&counter->taken) < r->base + r->taken;
 }
 
-/* Whose messages have not come, to us or to a sibling that is behind; else that sibling itself. */
+/* A rank that waits gives a sign of life at every look: what it said it waits for still holds. */
+static bool is_waiting(const tess_work *work, int index)
+{
+    const tess_team *team = work->team;
+    const tess_job_row *row = &team->runtime->job.rows[team->ranks[hosts_local_rank(team->hosts, index)]];
+    uint64_t seen = atomic_load(&row->heartbeat_ns), now = tess_os_now_ns();
+    return now <= seen || now - seen < LONGEST_LOOK_NS;
+}
+
+/* Whose messages have not come, to us or to a sibling that is behind and waits; else that sibling itself. */
 int tess_hosts_missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = work->team->hosts;
@@ -289,7 +301,8 @@ int tess_hosts_missing(const tess_work *work, int *ranks)
     for (int i = 0; i < hosts_n_local(h, h->mine); i++) {
         int awaited = atomic_load(&h->counters[i].waits_for) - 1;
         bool behind = i != h->index && is_behind(&h->counters[i], r);
-        int rank = awaited >= 0 && (behind || i == h->index) ? awaited : behind ? hosts_local_rank(h, i) : -1;
+        bool told = awaited >= 0 && (i == h->index || (behind && is_waiting(work, i)));
+        int rank = told ? awaited : behind ? hosts_local_rank(h, i) : -1;
         if (rank >= 0 && !named[rank])
             ranks[n++] = rank;
         if (rank >= 0)
