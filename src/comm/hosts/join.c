@@ -150,7 +150,7 @@ static tess_status open_memory(joining *j)
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", first->pid, first->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return tess_os_error("open the shared memory of rank's host at", path);
+        return tess_os_error("open the shared memory of this host", path);
     tess_status status = tess_job_open(fd, j->rt->world, &j->rt->job);
     if (status != TESS_OK)
         tess_os_close(&fd);
