@@ -87,9 +87,14 @@ static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_
         at = append_ranks(mesh, mesh->hosts[rank], text, size, at);
         separator = ",";
     }
-    for (int a = 0; a < mesh->n_axes; a++)
-        at = tess_mesh_append(text, size, at, "%s %s %s", a > 0 ? "," : ";", mesh->names[a],
+    separator = ";";
+    for (int a = 0; a < mesh->n_axes; a++) {
+        if (mesh->sizes[a] == 1)
+            continue;
+        at = tess_mesh_append(text, size, at, "%s %s %s", separator, mesh->names[a],
                               tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
+        separator = ",";
+    }
     return at;
 }
 
