@@ -70,6 +70,7 @@ struct tess_team {
     atomic_flag lock; /* held by whoever works on the team: its user, or a waiter of another team that helps */
     tess_status broken;
     char error[COMM_ERROR_BYTES];
+    double left_seen_s;   /* when a rank of another host was first seen to have left while it was waited for, 0: not */
     double broken_seen_s; /* when it was first seen broken on another host's rank, 0: not */
 
     tess_work *head, *tail; /* collectives in flight, oldest first */

@@ -11,6 +11,7 @@
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
+static const double last_word_s = 2;               /* for what a rank of another host sent before it left */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 
 static bool is_message(const tess_work *work)
@@ -134,20 +135,35 @@ static const char *format_work(const tess_work *work, char *text, size_t size)
     return tess_fingerprint_format(&work->fp, work->team->name, text, size);
 }
 
+static bool has_been_seen(tess_team *team)
+{
+    double now_s = tess_os_now_s();
+    if (team->left_seen_s == 0)
+        team->left_seen_s = now_s;
+    return now_s - team->left_seen_s >= last_word_s;
+}
+
 /* A member that has ended can never come: true when one of those that `work` waits for has. */
 static bool find_ended(const tess_work *work, int *ended)
 {
-    const tess_team *team = work->team;
+    tess_team *team = work->team;
+    bool left = false;
     int ranks[JOB_MAX_RANKS];
     int n = is_message(work) || team->size > 1 ? team->backend->missing(work, ranks) : 0;
     for (int i = 0; i < n; i++) {
         int rank = team->ranks[ranks[i]];
         uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
-        if (rank != team->runtime->rank && state != JOB_RANK_JOINED) {
+        if (rank == team->runtime->rank || state == JOB_RANK_JOINED)
+            continue;
+        /* Word that it left in good order may be faster than its last messages. */
+        left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
+        if (!left || has_been_seen(team)) {
             *ended = rank;
             return true;
         }
     }
+    if (!left)
+        team->left_seen_s = 0;
     return false;
 }
 
