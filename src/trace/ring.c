@@ -1,5 +1,6 @@
 #include "trace/ring.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -34,6 +35,35 @@ tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world
     memcpy(r->magic, magic, sizeof(magic));
     *ring = r;
     return TESS_OK;
+}
+
+tess_status tess_trace_create(const char *path, uint64_t capacity, int rank, int world, tess_trace_ring **ring)
+{
+    void *memory;
+    *ring = NULL;
+    TESS_TRY(tess_os_map_new(path, tess_trace_bytes(capacity), &memory));
+    tess_status status = tess_trace_init(memory, capacity, rank, world, ring);
+    if (status != TESS_OK)
+        tess_os_unmap_shared(memory, tess_trace_bytes(capacity));
+    return status;
+}
+
+void tess_trace_close(tess_trace_ring **ring)
+{
+    if (*ring != NULL)
+        tess_os_unmap_shared(*ring, tess_trace_bytes((*ring)->capacity));
+    *ring = NULL;
+}
+
+void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name, int size, int position)
+{
+    uint32_t n = atomic_load_explicit(&ring->n_teams, memory_order_relaxed);
+    if (n >= TESS_TRACE_TEAMS)
+        return;
+    tess_trace_team *team = &ring->teams[n];
+    *team = (tess_trace_team){.hash = hash, .size = size, .position = position};
+    snprintf(team->name, sizeof(team->name), "%s", name);
+    atomic_store_explicit(&ring->n_teams, n + 1, memory_order_release);
 }
 
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring)

@@ -49,10 +49,14 @@ typedef enum tess_trace_state {
 } tess_trace_state;
 
 enum {
-    TESS_TRACE_VERSION = 1,
+    TESS_TRACE_VERSION = 2,
     TESS_TRACE_HEADER_BYTES = 4096,
     TESS_TRACE_EVENT_BYTES = 128,
-    TESS_TRACE_PHASE_BYTES = 24
+    TESS_TRACE_PHASE_BYTES = 24,
+    TESS_TRACE_NAME_BYTES = 32,
+    TESS_TRACE_HOST_BYTES = 64,
+    TESS_TRACE_PROGRAM_BYTES = 512,
+    TESS_TRACE_TEAMS = 48
 };
 
 typedef struct tess_trace_event {
@@ -69,16 +73,36 @@ typedef struct tess_trace_event {
     uint8_t state;
     uint8_t dtype;
     uint8_t reduce_op;
-    uint8_t spare[24];
+    uint64_t label;   /* what the operation is for (label.h), 0: nobody said */
+    uint8_t in_dtype; /* of the coalesced forms; else as dtype */
+    uint8_t spare[15];
     char phase[TESS_TRACE_PHASE_BYTES];
 } tess_trace_event;
+
+/* Who writes the ring. */
+typedef struct tess_trace_owner {
+    int32_t pid, spare;
+    uint64_t wall_ns, monotonic_ns; /* one moment on both clocks */
+    char host[TESS_TRACE_HOST_BYTES];
+    char program[TESS_TRACE_PROGRAM_BYTES]; /* path: call sites are offsets in it */
+} tess_trace_owner;
+
+/* A team that the rank is a member of. */
+typedef struct tess_trace_team {
+    uint64_t hash;
+    int32_t size, position; /* members; the rank's place among them */
+    char name[TESS_TRACE_NAME_BYTES];
+} tess_trace_team;
 
 typedef struct tess_trace_ring {
     char magic[8]; /* "TESSRING" */
     uint32_t version, event_bytes;
     uint32_t rank, world;
-    uint64_t capacity;         /* events, a power of two */
-    _Atomic uint64_t n_events; /* ever emitted; event i lies at i % capacity */
+    uint64_t capacity; /* events, a power of two */
+    tess_trace_owner owner;
+    _Alignas(64) _Atomic uint64_t n_events; /* ever emitted; event i lies at i % capacity */
+    _Alignas(64) _Atomic uint32_t n_teams;  /* the first TESS_TRACE_TEAMS that the rank joined are kept */
+    tess_trace_team teams[TESS_TRACE_TEAMS];
 } tess_trace_ring;
 
 /* Bytes of a ring of `capacity` events. */
@@ -87,6 +111,14 @@ size_t tess_trace_bytes(uint64_t capacity);
 /* Makes an empty ring in zeroed memory of tess_trace_bytes(capacity), aligned to 64. TESS_E_INVALID: capacity is no
  * power of two. */
 tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
+
+/* The same in a new file at `path` that stays when its writer is killed; its bytes are reserved, so that a full disk is
+ * met here (TESS_E_NO_SPACE) and not by a store. Close with tess_trace_close. */
+tess_status tess_trace_create(const char *path, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
+void tess_trace_close(tess_trace_ring **ring);
+
+/* Notes a team. One writer a ring. */
+void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name, int size, int position);
 
 /* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);

@@ -81,6 +81,9 @@ size_t tess_os_memory_bytes(void); /* of the machine */
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address);
 /* Zeroed memory that processes forked from now on share. */
 tess_status tess_os_share(const char *name, size_t size, void **address);
+/* Maps a new file of zeroes, with its bytes reserved (TESS_E_NO_SPACE); what is stored there stays whatever becomes of
+ * the process. What was at `path` is replaced. */
+tess_status tess_os_map_new(const char *path, size_t size, void **address);
 void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 

@@ -64,6 +64,22 @@ tess_status tess_os_share(const char *name, size_t size, void **address)
     return status;
 }
 
+tess_status tess_os_map_new(const char *path, size_t size, void **address)
+{
+    /* Another process may still write to, or read, the file that was there. */
+    unlink(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return tess_os_error("create", path);
+    errno = posix_fallocate(fd, 0, (off_t)size);
+    tess_status status =
+        errno == 0 ? tess_os_map_shared(fd, 0, size, address) : tess_os_error("reserve room for", path);
+    tess_os_close(&fd);
+    if (status != TESS_OK)
+        unlink(path);
+    return status;
+}
+
 void tess_os_unmap_shared(void *address, size_t size)
 {
     munmap(address, size);

@@ -1,0 +1,202 @@
+#include "verdict/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "trace/label.h"
+
+const char *tess_situation_name(tess_situation situation)
+{
+    static const char *const names[] = {
+#define X(name, text) [name] = text,
+        TESS_SITUATION_LIST(X)
+#undef X
+    };
+    return situation < TESS_SITUATION_COUNT ? names[situation] : "unknown";
+}
+
+/* Room for one more: arrays are at powers of two. */
+static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
+{
+    if (n != 0 && (n & (n - 1)) != 0)
+        return TESS_OK;
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n == 0 ? 1 : 2 * n, element, "history", &memory));
+    if (n > 0)
+        memcpy(memory, *array, n * element);
+    tess_mem_free(mem, *array);
+    *array = memory;
+    return TESS_OK;
+}
+
+tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **out)
+{
+    void *memory;
+    *out = NULL;
+    TESS_CHECK(world >= 1 && world <= TESS_HISTORY_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible",
+               world, TESS_HISTORY_MAX_RANKS);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_history), "history", &memory));
+    tess_history *history = memory;
+    *history = (tess_history){.mem = mem, .source = source, .world = world};
+    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*history->ranks), "history",
+                                              (void **)&history->ranks);
+    if (status != TESS_OK) {
+        tess_mem_free(mem, history);
+        return status;
+    }
+    memset(history->ranks, 0, (size_t)world * sizeof(*history->ranks));
+    *out = history;
+    return TESS_OK;
+}
+
+void tess_history_destroy(tess_history **handle)
+{
+    tess_history *history = *handle;
+    if (history == NULL)
+        return;
+    *handle = NULL;
+    for (int r = 0; r < history->world; r++) {
+        tess_mem_free(history->mem, history->ranks[r].records);
+        tess_mem_free(history->mem, history->ranks[r].spans);
+    }
+    for (size_t t = 0; t < history->n_teams; t++)
+        tess_mem_free(history->mem, history->teams[t].ranks);
+    tess_mem_free(history->mem, history->teams);
+    tess_mem_free(history->mem, history->ranks);
+    tess_mem_free(history->mem, history);
+}
+
+tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    TESS_TRY(grow(history->mem, (void **)&r->records, r->n_records, sizeof(*record)));
+    r->records[r->n_records++] = *record;
+    return TESS_OK;
+}
+
+tess_status tess_history_add_span(tess_history *history, int rank, const tess_span *span)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    TESS_TRY(grow(history->mem, (void **)&r->spans, r->n_spans, sizeof(*span)));
+    r->spans[r->n_spans++] = *span;
+    return TESS_OK;
+}
+
+static tess_team_history *find_team(const tess_history *history, uint64_t hash)
+{
+    for (size_t t = 0; t < history->n_teams; t++)
+        if (history->teams[t].hash == hash)
+            return &history->teams[t];
+    return NULL;
+}
+
+const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)
+{
+    return find_team(history, hash);
+}
+
+static tess_status add_team(tess_history *history, uint64_t hash, const char *name, int n_ranks)
+{
+    void *memory;
+    TESS_TRY(grow(history->mem, (void **)&history->teams, history->n_teams, sizeof(*history->teams)));
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(int), "history", &memory));
+    tess_team_history *team = &history->teams[history->n_teams++];
+    *team = (tess_team_history){.hash = hash, .ranks = memory, .n_ranks = n_ranks};
+    snprintf(team->name, sizeof(team->name), "%s", name);
+    for (int i = 0; i < n_ranks; i++)
+        team->ranks[i] = -1;
+    return TESS_OK;
+}
+
+tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
+                                    int rank)
+{
+    TESS_CHECK(n_ranks >= 1 && n_ranks <= history->world && position >= 0 && position < n_ranks, TESS_E_FORMAT,
+               "team '%s': member %d of %d in a job of %d ranks", name, position, n_ranks, history->world);
+    tess_team_history *team = find_team(history, hash);
+    if (team == NULL)
+        TESS_TRY(add_team(history, hash, name, n_ranks));
+    team = find_team(history, hash);
+    TESS_CHECK(position < team->n_ranks, TESS_E_FORMAT, "team '%s': rank %d says that it has %d members, others %d",
+               name, rank, n_ranks, team->n_ranks);
+    team->ranks[position] = rank;
+    return TESS_OK;
+}
+
+static bool is_operation(const tess_trace_event *event)
+{
+    return event->op != TESS_TRACE_NONE && event->op != TESS_TRACE_PHASE;
+}
+
+/* The record that the event goes on with: the newest of the same operation, looked for among the last few. */
+static tess_record *find_record(tess_rank_history *r, const tess_trace_event *event)
+{
+    enum { MOST_IN_FLIGHT = 64 };
+    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_IN_FLIGHT;) {
+        tess_record *record = &r->records[i];
+        if (record->team == event->team && record->sequence == event->sequence && record->op == event->op)
+            return record;
+    }
+    return NULL;
+}
+
+static tess_record begin_record(const tess_trace_event *event)
+{
+    tess_record record = {.team = event->team,
+                          .sequence = event->sequence,
+                          .count = event->count,
+                          .tag = event->tag,
+                          .label = event->label,
+                          .call_site = event->call_site,
+                          .step = event->step,
+                          .detail = event->detail,
+                          .root = event->root,
+                          .op = event->op,
+                          .dtype = event->dtype,
+                          .in_dtype = event->in_dtype,
+                          .reduce_op = event->reduce_op};
+    snprintf(record.phase, sizeof(record.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
+    tess_label_text(event->label, record.what, sizeof(record.what));
+    return record;
+}
+
+static void set_state(tess_record *record, const tess_trace_event *event)
+{
+    record->state = event->state;
+    if (event->state == TESS_TRACE_ENQUEUED)
+        record->enqueued_ns = event->time_ns;
+    else if (event->state == TESS_TRACE_STARTED)
+        record->started_ns = event->time_ns;
+    else
+        record->completed_ns = event->time_ns;
+}
+
+static tess_status add_operation(tess_history *history, int rank, const tess_trace_event *event)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    tess_record *record = event->state == TESS_TRACE_ENQUEUED ? NULL : find_record(r, event);
+    if (record == NULL) {
+        tess_record fresh = begin_record(event);
+        TESS_TRY(tess_history_add_record(history, rank, &fresh));
+        record = &r->records[r->n_records - 1];
+    }
+    set_state(record, event);
+    return TESS_OK;
+}
+
+tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    for (size_t i = 0; i < n; i++) {
+        const tess_trace_event *event = &events[i];
+        if (is_operation(event)) {
+            TESS_TRY(add_operation(history, rank, event));
+        } else if (event->op == TESS_TRACE_PHASE) {
+            tess_span span = {.begin_ns = event->time_ns, .step = event->step, .detail = event->detail};
+            snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
+            TESS_TRY(tess_history_add_span(history, rank, &span));
+        }
+        r->last_ns = event->time_ns;
+    }
+    return TESS_OK;
+}
