@@ -20,7 +20,7 @@ typedef struct tess_record {
     uint64_t call_site; /* as tess_trace_event has it */
     uint64_t enqueued_ns, started_ns, completed_ns;
     int64_t step, detail;
-    int32_t root;  /* or the peer; -1: none */
+    int32_t root;  /* or the peer: a place in the team (tess_team_history.ranks); -1: none */
     uint8_t op;    /* tess_trace_op */
     uint8_t state; /* tess_trace_state */
     uint8_t dtype; /* tess_dtype; TESS_DTYPE_COUNT: not one of ours */
@@ -68,6 +68,7 @@ const char *tess_situation_name(tess_situation situation); /* "blocked_in_io" */
 typedef struct tess_rank_history {
     bool present;  /* its ring, row or dump is there; else all we know is that it should be */
     bool ended;    /* its process is gone: exit_code or signal say how (both 0: it left in good order) */
+    bool asked;    /* it ended because it was told to, after another's failure: no cause of anything */
     bool lost_any; /* its ring is longer than what it holds: the oldest records are not here */
     int pid, signal, exit_code;
     int first_error; /* 1 + the rank that its own error blames, 0: none */
@@ -77,6 +78,7 @@ typedef struct tess_rank_history {
     char error[1024];                 /* the error that it returned or left, "" */
     int64_t clock_offset_ns;          /* add to its times to get the reader's clock */
     uint64_t last_ns;                 /* newest sign of life, on its clock */
+    uint64_t ended_ns;                /* when its process ended, on the reader's clock; 0: not known */
     tess_record *records;             /* in the order of enqueued_ns */
     size_t n_records;
     tess_span *spans;
@@ -101,6 +103,7 @@ typedef struct tess_history {
     size_t n_teams;
     uint64_t now_ns;   /* when it was taken, on the reader's clock; of a dead job: its newest event */
     char folder[4096]; /* where it came from, "" */
+    char told[2048];   /* what the launcher said of it when it happened, "" */
 } tess_history;
 
 /* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */
