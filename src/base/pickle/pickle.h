@@ -1,0 +1,92 @@
+/* Python pickles from outside, as data: protocols 0 to 5, nothing is ever imported, called or looked up.
+ *
+ * A pickle is a program for a small stack machine. This one builds plain values; where Python would import a name and
+ * call it, an inert object is kept that says which name, with which arguments and state. Only calls that older
+ * protocols use to spell plain data are carried out, by our own code: bytes (_codecs.encode), set, frozenset,
+ * bytearray, OrderedDict, and copyreg's _reconstructor.
+ *
+ * Values form a graph without cycles, at most TESS_PICKLE_MAX_DEPTH deep: recursion over it is safe. A value may be
+ * reached by several ways, so a walk over all ways can be long: bound it. */
+#ifndef TESS_BASE_PICKLE_PICKLE_H
+#define TESS_BASE_PICKLE_PICKLE_H
+
+#include "tessera/memory.h"
+
+enum { TESS_PICKLE_MAX_DEPTH = 128 };
+
+typedef enum tess_pickle_kind {
+    TESS_PICKLE_NONE,
+    TESS_PICKLE_BOOL,
+    TESS_PICKLE_INT,    /* fits int64_t */
+    TESS_PICKLE_BIG,    /* an integer that does not: bytes, little-endian, two's complement */
+    TESS_PICKLE_FLOAT,  /* a double */
+    TESS_PICKLE_BYTES,  /* also bytearray, and strings of Python 2 that are no UTF-8 */
+    TESS_PICKLE_TEXT,   /* UTF-8 */
+    TESS_PICKLE_LIST,   /* items */
+    TESS_PICKLE_TUPLE,  /* items */
+    TESS_PICKLE_SET,    /* items; also frozenset */
+    TESS_PICKLE_DICT,   /* items: key, value, key, value ... in the order of setting; the last of equal keys counts */
+    TESS_PICKLE_NAME,   /* a class or function, by name */
+    TESS_PICKLE_OBJECT, /* what calling a name would give */
+    TESS_PICKLE_PERSISTENT /* items[0]: the id of something that lies elsewhere (torch.save: storages) */
+} tess_pickle_kind;
+
+typedef struct tess_pickle_value tess_pickle_value;
+
+/* Parts are NULL where the pickle has none. */
+typedef struct tess_pickle_object {
+    const char *name;         /* "torch._utils._rebuild_tensor_v2" */
+    tess_pickle_value *args;  /* tuple */
+    tess_pickle_value *named; /* dict of named arguments */
+    tess_pickle_value *state; /* what BUILD gave it */
+    tess_pickle_value *list;  /* items that were appended: subclasses of list */
+    tess_pickle_value *dict;  /* items that were set: subclasses of dict */
+} tess_pickle_object;
+
+struct tess_pickle_value {
+    uint8_t kind; /* tess_pickle_kind */
+    uint8_t mark; /* the reader's own */
+    uint16_t height;
+    size_t n; /* bytes of text, bytes, big, name; items of list, tuple, set, dict (keys and values), persistent */
+    union {
+        bool flag;
+        int64_t integer;
+        double real;
+        const char *text; /* text, bytes, big, name; a NUL follows */
+        tess_pickle_value **items;
+        tess_pickle_object *object;
+    };
+};
+
+/* What a caller is ready to see. Zeroes: any name (as inert data), memory of 64 times the input and at most 4 GiB. */
+typedef struct tess_pickle_options {
+    const char *const *names; /* "torch._utils._rebuild_tensor_v2"; "torch.*": any of torch and below. NULL ends them */
+    bool only_names;          /* refuse a pickle that mentions any other; names NULL: any at all */
+    size_t max_bytes;         /* of memory for values */
+} tess_pickle_options;
+
+typedef struct tess_pickle tess_pickle;
+
+/* Reads the first pickle in data[0, size); `what` names the source in messages. Values are copies (MISC) and live until
+ * tess_pickle_destroy.
+ *   TESS_E_FORMAT       malformed, cut off, too deep, or contains itself: the message names offset and opcode
+ *   TESS_E_UNSUPPORTED  a name that options refuse, the extension registry, buffers out of band
+ *   TESS_E_NOMEM        larger than options allow. */
+tess_status tess_pickle_parse(tess_mem *mem, const void *data, size_t size, const char *what,
+                              const tess_pickle_options *options, tess_pickle **pickle);
+void tess_pickle_destroy(tess_pickle **pickle);
+
+const tess_pickle_value *tess_pickle_root(const tess_pickle *pickle);
+size_t tess_pickle_size(const tess_pickle *pickle); /* bytes of input it took: another may follow */
+
+/* The value of a text key of a dict; NULL: `dict` is none (or NULL), or has no such key. */
+const tess_pickle_value *tess_pickle_get(const tess_pickle_value *dict, const char *key);
+/* Item of a list, tuple or set; NULL: none such. */
+const tess_pickle_value *tess_pickle_at(const tess_pickle_value *sequence, size_t index);
+/* The text, NULL for other kinds (and for NULL). */
+const char *tess_pickle_text(const tess_pickle_value *value);
+/* True: an object made by calling `name`. */
+bool tess_pickle_is(const tess_pickle_value *value, const char *name);
+const char *tess_pickle_kind_name(int kind); /* "a list" */
+
+#endif
