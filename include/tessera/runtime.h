@@ -61,6 +61,23 @@ TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks
  * step and the micro-batch or layer (-1: none). A few stores, no lock. */
 TESS_API void tess_runtime_phase(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);
 
+/* From here on each rank's newest 16384 events (operations, phases) are kept in FOLDER/rank-00003.ring, a file that
+ * outlives the rank, with those that it remembers so far; without this call they are gone when the job is. What an
+ * earlier job left in the folder is moved to "FOLDER.previous". Collective over the job's ranks; happens at
+ * tess_runtime_create when TESSERA_TRACE names a folder, and only once. TESS_E_NO_SPACE, TESS_E_IO: no room, or not
+ * writable; the run may go on without. `tessera trace FOLDER` reads it. */
+TESS_API tess_status tess_runtime_keep_trace(tess_runtime *runtime, const char *folder);
+
+/* How far it is, for the same readers: a short call once a step. */
+enum { TESS_PROGRESS_PHASES = 8 };
+typedef struct tess_progress {
+    int64_t n_steps, n_tokens;            /* done so far; tokens of all ranks together */
+    double loss, step_s;                  /* of the newest step */
+    double phase_s[TESS_PROGRESS_PHASES]; /* of the newest step: other, data, gather, forward, backward, reduce,
+                                             optimizer, wait */
+} tess_progress;
+TESS_API void tess_runtime_progress(tess_runtime *runtime, const tess_progress *progress);
+
 /* Leaves word of why this rank is about to end with a failure: the launcher tells it when it names the root cause. The
  * first word stays; errors of collectives leave theirs by themselves. */
 TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);

@@ -29,15 +29,22 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks)
     return TESS_OK;
 }
 
-tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s, tess_launch_result *result)
+void cli_notice(void *self, const char *line)
 {
-    return ranks->guarded ? tess_guard_run(argv, grace_s, result) : tess_launch(ranks->n, argv, grace_s, result);
+    (void)self;
+    fprintf(stderr, "tessera: %s\n", line);
 }
 
-static int launch(const cli_ranks *ranks, char **argv)
+tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_launch_options *options,
+                      tess_launch_result *result)
+{
+    return ranks->guarded ? tess_guard_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
+}
+
+static int launch(const cli_ranks *ranks, char **argv, const tess_launch_options *options)
 {
     tess_launch_result result;
-    tess_status status = cli_start(ranks, argv, 5, &result);
+    tess_status status = cli_start(ranks, argv, options, &result);
     if (status != TESS_OK)
         return cli_fail(status);
     bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
@@ -48,7 +55,7 @@ static int launch(const cli_ranks *ranks, char **argv)
     return result.exit_code;
 }
 
-int cli_start_self(const cli_ranks *ranks, int argc, char **argv)
+int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_launch_options *options)
 {
     char program[4096];
     char *words[256];
@@ -60,7 +67,7 @@ int cli_start_self(const cli_ranks *ranks, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         words[1 + i] = argv[i];
     words[argc + 1] = NULL;
-    return launch(ranks, words);
+    return launch(ranks, words, options);
 }
 
 int cli_fail_once(tess_status status)

@@ -15,11 +15,15 @@ typedef struct cli_ranks {
 tess_status cli_count_ranks(const char *text, cli_ranks *ranks);
 
 /* Starts argv[0] with argv as the rank or ranks (not for `joins`) and returns when all have ended. */
-tess_status cli_start(const cli_ranks *ranks, char *const *argv, double grace_s, tess_launch_result *result);
+tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_launch_options *options,
+                      tess_launch_result *result);
 
 /* Starts this program with the words `argv` as the rank or ranks (not for `joins`), waits until all have ended, prints
  * why when that was not well, and returns the exit code. */
-int cli_start_self(const cli_ranks *ranks, int argc, char **argv);
+int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_launch_options *options);
+
+/* Prints a line of whoever watches the ranks: a tess_launch_options.notice. */
+void cli_notice(void *self, const char *line);
 
 /* As cli_fail, before there is a job. Ranks that an MPI has started mostly fail alike, and it ends all at the first
  * that does: the first rank speaks at once, the others when they are still there two seconds later. */

@@ -77,13 +77,14 @@ static int run(int argc, char **argv)
     }
     if (status != TESS_OK)
         return cli_fail_once(status);
+    tess_launch_options options = {.grace_s = 5, .soft_timeout_s = config.comm.soft_timeout_s, .notice = cli_notice};
     if (is_rank || ranks.guarded)
-        return is_rank ? run_rank(&config) : cli_start_self(&ranks, argc, words);
+        return is_rank ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = tess_config_check(&checked, ranks.n);
     if (status != TESS_OK)
         return cli_fail(status);
-    return ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words);
+    return ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
 }
 
 const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",

@@ -41,6 +41,7 @@ struct tess_runtime {
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;
+    bool ring_is_file; /* else it lies in the job's memory */
     tess_program program;
     tess_team *team;
     uint64_t token; /* peers read it to see whether they can */
@@ -58,6 +59,7 @@ struct tess_team {
     int rank, size;
     int *ranks; /* the job's number of each member */
     uint64_t hash;
+    uint64_t label; /* of the next operations */
     uint64_t control_offset;
     tess_control *control;
     comm_hosts *hosts; /* NULL: all members are on this host */
@@ -145,6 +147,11 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
  * -------------------------------------------------------------------------------------------------------------- */
 /* Fills in rank, world and the job's memory, from whoever started this process. */
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
+
+/* recorder.c */
+void tess_recorder_begin(tess_runtime *runtime);
+void tess_recorder_end(tess_runtime *runtime);
+
 /* Takes this rank's seat, waits for all others and compares what must be common. */
 tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
 /* Of what must be equal for ranks to choose alike how data moves between hosts. */

@@ -257,7 +257,7 @@ static void try_reading_peers(tess_runtime *rt)
 tess_status tess_runtime_join(tess_runtime *rt, uint64_t config_hash)
 {
     TESS_TRY(take_seat(rt, config_hash));
-    tess_board_phase(rt->row, "", -1, -1);
+    tess_board_phase(rt->row, "", -1, -1, tess_os_now_ns());
     tess_status status = wait_for_all(rt);
     if (status == TESS_OK)
         status = compare_ranks(rt);

@@ -18,7 +18,7 @@ typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
     pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
-    double grace_s;
+    tess_launch_options options;
     tess_child_signals signals;
     int stop_signal; /* SIGINT or SIGTERM once it came */
     int stop_code;   /* with which ranks ended after it */
@@ -54,6 +54,8 @@ static void run_rank(const launcher *l, int rank, pid_t parent, const payload *w
     set_number("TESSERA_RANK", rank);
     set_number("TESSERA_WORLD", l->n_ranks);
     set_number("TESSERA_SHM_FD", l->job.fd);
+    if (l->options.trace_folder != NULL)
+        setenv("TESSERA_TRACE", l->options.trace_folder, 1);
     if (what->fn != NULL) {
         tess_job job = l->job;
         tess_job_close(&job, false);
@@ -175,10 +177,10 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
 {
     double now_s = tess_os_now_s();
     if (l->failed_s != 0 && !l->killed) {
-        if (!l->terminated && now_s - l->failed_s >= l->grace_s) {
+        if (!l->terminated && now_s - l->failed_s >= l->options.grace_s) {
             l->terminated = true;
             signal_all(l, SIGTERM, false);
-        } else if (l->terminated && now_s - l->failed_s >= l->grace_s + TESS_KILL_AFTER_S) {
+        } else if (l->terminated && now_s - l->failed_s >= l->options.grace_s + TESS_KILL_AFTER_S) {
             kill_all(l);
         }
     }
@@ -224,9 +226,10 @@ static tess_status start_ranks(launcher *l, const payload *what)
     return TESS_OK;
 }
 
-static tess_status run_job(int n_ranks, payload *what, double grace_s, double timeout_s, tess_launch_result *result)
+static tess_status run_job(int n_ranks, payload *what, const tess_launch_options *options, double timeout_s,
+                           tess_launch_result *result)
 {
-    launcher l = {.n_ranks = n_ranks, .grace_s = grace_s, .result = result, .suspect = -1, .job = {.fd = -1}};
+    launcher l = {.n_ranks = n_ranks, .options = *options, .result = result, .suspect = -1, .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();
@@ -260,11 +263,12 @@ static tess_status run_job(int n_ranks, payload *what, double grace_s, double ti
     return status;
 }
 
-tess_status tess_launch(int n_ranks, char *const *argv, double grace_s, tess_launch_result *result)
+tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result)
 {
-    TESS_CHECK(argv != NULL && argv[0] != NULL && result != NULL, TESS_E_INVALID, "tess_launch: there is no program");
+    TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
+               "tess_launch: there is no program");
     payload what = {.argv = argv};
-    return run_job(n_ranks, &what, grace_s, 0, result);
+    return run_job(n_ranks, &what, options, 0, result);
 }
 
 tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
@@ -272,5 +276,6 @@ tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *co
 {
     TESS_CHECK(fn != NULL && result != NULL, TESS_E_INVALID, "tess_launch_function: there is no function");
     payload what = {.fn = fn, .context = context};
-    return run_job(n_ranks, &what, grace_s, timeout_s, result);
+    tess_launch_options options = {.grace_s = grace_s};
+    return run_job(n_ranks, &what, &options, timeout_s, result);
 }

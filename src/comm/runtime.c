@@ -32,6 +32,12 @@ static tess_status make_world(tess_runtime *rt)
     return status;
 }
 
+static tess_status keep_asked_trace(tess_runtime *rt)
+{
+    const char *folder = getenv("TESSERA_TRACE");
+    return folder != NULL && folder[0] != '\0' ? tess_runtime_keep_trace(rt, folder) : TESS_OK;
+}
+
 /* Ranks that run on the cores that this one may run on. An mpirun may have bound each to its own; and what counts as
  * several hosts may be one machine (TESS_BACKEND_MPI). */
 static int count_sharers(const tess_runtime *rt)
@@ -83,10 +89,11 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     TESS_GOTO(load_tuning(rt, options.tuning), runtime);
     TESS_GOTO(tess_runtime_find_job(rt, &options), tuning);
     rt->row = &rt->job.rows[rt->rank];
-    rt->ring = tess_job_ring(&rt->job, rt->rank);
     TESS_GOTO(tess_runtime_join(rt, options.config_hash), job);
     set_limits(rt, &options);
+    tess_recorder_begin(rt);
     TESS_GOTO(make_world(rt), joined);
+    TESS_GOTO(keep_asked_trace(rt), world);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;
@@ -96,6 +103,8 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     *out = rt;
     return TESS_OK;
 
+world:
+    tess_team_destroy(&rt->team);
 joined:
     tess_runtime_part(rt);
 job:
@@ -125,6 +134,7 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_runtime_part(rt);
     if (rt->over_mpi)
         tess_hosts_leave(rt);
+    tess_recorder_end(rt);
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem *mem = rt->mem;
     tess_tuning_free(&rt->tuning);
@@ -185,10 +195,27 @@ tess_team *tess_runtime_team(const tess_runtime *rt)
 
 void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64_t detail)
 {
-    tess_board_phase(rt->row, phase, step, detail);
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
     strncpy(event.phase, phase, sizeof(event.phase) - 1);
-    tess_trace_emit(rt->ring, &event);
+    uint64_t now_ns = tess_trace_emit(rt->ring, &event);
+    tess_board_phase(rt->row, phase, step, detail, now_ns);
+}
+
+void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
+{
+    tess_job_row *row = rt->row;
+    uint64_t loss;
+    memcpy(&loss, &progress->loss, sizeof(loss));
+    atomic_store_explicit(&row->n_tokens, (uint64_t)progress->n_tokens, memory_order_relaxed);
+    atomic_store_explicit(&row->loss, loss, memory_order_relaxed);
+    atomic_store_explicit(&row->step_ns, (uint64_t)(progress->step_s * 1e9), memory_order_relaxed);
+    for (int i = 0; i < TESS_PROGRESS_PHASES; i++)
+        atomic_fetch_add_explicit(&row->phase_ns[i], (uint64_t)(progress->phase_s[i] * 1e9), memory_order_relaxed);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        atomic_store_explicit(&row->pool_bytes[pool], tess_mem_stats(rt->mem, (tess_pool)pool).bytes,
+                              memory_order_relaxed);
+    /* Last: who sees the step sees what belongs to it. */
+    atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }
 
 void tess_runtime_report(tess_runtime *rt, const char *message)

@@ -6,6 +6,7 @@
 
 #include "base/core/rng.h"
 #include "comm/hosts/hosts.h"
+#include "trace/label.h"
 
 bool tess_team_try_lock(tess_team *team)
 {
@@ -78,6 +79,11 @@ void tess_team_set_timeout(tess_team *team, double seconds)
     team->timeout_s = seconds > 0 ? seconds : team->runtime->timeout_s;
 }
 
+void tess_team_label(tess_team *team, const char *word, int64_t number)
+{
+    team->label = tess_label(word, number);
+}
+
 static void find_siblings(tess_team *team)
 {
     int host = team->runtime->job.rows[team->runtime->rank].host;
@@ -138,6 +144,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
             return tess_fail_context(status, "team '%s'", name);
         }
     }
+    tess_trace_add_team(rt->ring, hash, name, size, rank);
     tess_runtime_lock(rt);
     team->next = rt->teams;
     rt->teams = team;

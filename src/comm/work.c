@@ -12,6 +12,7 @@
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
 static const double last_word_s = 2;               /* for what a rank of another host sent before it left */
+static const double shown_s = 0.02;                /* a longer wait is for others to see */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 
 static bool is_message(const tess_work *work)
@@ -28,6 +29,8 @@ void tess_work_record(tess_work *work, tess_trace_state state)
                               .count = fp->count,
                               .tag = fp->tag,
                               .call_site = fp->call_site,
+                              .label = fp->label,
+                              .in_dtype = fp->in_dtype,
                               .step = atomic_load_explicit(&rt->row->step, memory_order_relaxed),
                               .detail = atomic_load_explicit(&rt->row->detail, memory_order_relaxed),
                               .root = fp->root,
@@ -40,9 +43,9 @@ void tess_work_record(tess_work *work, tess_trace_state state)
         memcpy(event.phase + i * 8, &word, 8);
     }
     event.phase[TESS_TRACE_PHASE_BYTES - 1] = '\0';
-    tess_trace_emit(rt->ring, &event);
+    uint64_t now_ns = tess_trace_emit(rt->ring, &event);
     if (state == TESS_TRACE_ENQUEUED)
-        tess_board_op(rt->row, fp, work->team->name, state);
+        tess_board_op(rt->row, fp, work->team->name, state, now_ns);
     else
         tess_board_op_state(rt->row, fp, state);
 }
@@ -135,12 +138,17 @@ static const char *format_work(const tess_work *work, char *text, size_t size)
     return tess_fingerprint_format(&work->fp, work->team->name, text, size);
 }
 
-static bool has_been_seen(tess_team *team)
+/* True once something has been so for `least_s`; *since_s is when it was first seen, 0: it is not. */
+static bool has_lasted(double *since_s, bool is, double least_s)
 {
+    if (!is) {
+        *since_s = 0;
+        return false;
+    }
     double now_s = tess_os_now_s();
-    if (team->left_seen_s == 0)
-        team->left_seen_s = now_s;
-    return now_s - team->left_seen_s >= last_word_s;
+    if (*since_s == 0)
+        *since_s = now_s;
+    return now_s - *since_s >= least_s;
 }
 
 /* A member that has ended can never come: true when one of those that `work` waits for has. */
@@ -157,7 +165,7 @@ static bool find_ended(const tess_work *work, int *ended)
             continue;
         /* Word that it left in good order may be faster than its last messages. */
         left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
-        if (!left || has_been_seen(team)) {
+        if (!left || has_lasted(&team->left_seen_s, true, last_word_s)) {
             *ended = rank;
             return true;
         }
@@ -206,10 +214,7 @@ static int find_broken(tess_team *team)
         if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
             found = team->ranks[r];
     }
-    double now_s = tess_os_now_s();
-    if (found < 0 || team->broken_seen_s == 0)
-        team->broken_seen_s = found < 0 ? 0 : now_s;
-    return found >= 0 && now_s - team->broken_seen_s >= own_word_s ? found : -1;
+    return has_lasted(&team->broken_seen_s, found >= 0, own_word_s) ? found : -1;
 }
 
 static void fail_broken(tess_team *team, const tess_work *work, int rank)
@@ -241,12 +246,23 @@ static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, 
                       "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s",
                       team->ranks[given_up - 1], team->name, format_work(work, what, sizeof(what)));
             tess_team_break(team, TESS_E_CANCELLED, team->ranks[given_up - 1]);
-        } else {
+        } else if (broken >= 0) {
             fail_broken(team, work, broken);
         }
     } else if (waited_s >= timeout_s) {
         fail_timeout(team, work, timeout_s);
     }
+}
+
+/* Shows on the board what this rank waits for and who has not come, for whoever watches from outside. */
+static void show_wait(const tess_work *work, uint64_t since_ns)
+{
+    tess_team *team = work->team;
+    uint64_t missing[JOB_RANK_WORDS] = {0};
+    int ranks[JOB_MAX_RANKS], n = team->size > 1 ? team->backend->missing(work, ranks) : 0;
+    for (int i = 0; i < n; i++)
+        missing[team->ranks[ranks[i]] / 64] |= UINT64_C(1) << team->ranks[ranks[i]] % 64;
+    tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
 }
 
 /* The team is locked. Afterwards the work is done, well or not. */
@@ -257,10 +273,11 @@ static void wait_for(tess_work *work, double timeout_s)
     if (timeout_s <= 0)
         timeout_s = team->timeout_s;
     double waited_s = 0, last_s = 0;
+    uint64_t since_ns = 0;
     bool has_slept = false;
     while (!work->done) {
         if (tess_work_look(work, has_slept))
-            return;
+            break;
         /* A job that was stopped with ctrl-Z, or a machine that slept, has not waited: a gap counts as a second. */
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
@@ -275,6 +292,10 @@ static void wait_for(tess_work *work, double timeout_s)
         tess_team_progress(team);
         if (!work->done)
             look_for_trouble(team, work, waited_s, timeout_s);
+        if (since_ns == 0)
+            since_ns = tess_os_now_ns();
+        if (!work->done && waited_s >= shown_s)
+            show_wait(work, since_ns);
         if (!work->done) {
             double left_ns = (timeout_s - waited_s) * 1e9;
             uint64_t most_ns = rt->processes != NULL ? wire_sleep_ns : longest_sleep_ns;
@@ -283,6 +304,8 @@ static void wait_for(tess_work *work, double timeout_s)
         }
         tess_job_sleep_end(&rt->job, rt->rank);
     }
+    if (waited_s >= shown_s)
+        tess_board_wait_over(rt->row, &work->fp);
 }
 
 /* ---- Handles
@@ -328,6 +351,7 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
                                   .root = -1,
                                   .dtype = TESS_U8,
                                   .in_dtype = TESS_U8,
+                                  .label = team->label,
                                   .call_site = tess_call_site(&team->runtime->program, call_site)};
     *out = work;
     return TESS_OK;

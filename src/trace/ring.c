@@ -55,6 +55,19 @@ void tess_trace_close(tess_trace_ring **ring)
     *ring = NULL;
 }
 
+void tess_trace_copy(tess_trace_ring *to, const tess_trace_ring *from)
+{
+    uint64_t n = atomic_load_explicit(&from->n_events, memory_order_acquire);
+    uint64_t least = to->capacity < from->capacity ? to->capacity : from->capacity;
+    to->owner = from->owner;
+    uint32_t n_teams = atomic_load_explicit(&from->n_teams, memory_order_acquire);
+    memcpy(to->teams, from->teams, n_teams * sizeof(to->teams[0]));
+    atomic_store_explicit(&to->n_teams, n_teams, memory_order_release);
+    for (uint64_t i = n > least ? n - least : 0; i < n; i++)
+        memcpy((void *)event_at(to, i), (const void *)event_at(from, i), TESS_TRACE_EVENT_BYTES);
+    atomic_store_explicit(&to->n_events, n, memory_order_release);
+}
+
 void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name, int size, int position)
 {
     uint32_t n = atomic_load_explicit(&ring->n_teams, memory_order_relaxed);
@@ -94,16 +107,18 @@ static _Atomic uint64_t *words_of(tess_trace_event *event)
     return (_Atomic uint64_t *)(void *)event;
 }
 
-void tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event)
+uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event)
 {
     uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed), words[EVENT_WORDS];
     tess_trace_event *to = event_at(ring, number);
     memcpy(words, (const void *)event, sizeof(words));
-    words[offsetof(tess_trace_event, time_ns) / 8] = tess_os_now_ns();
+    uint64_t now_ns = tess_os_now_ns();
+    words[offsetof(tess_trace_event, time_ns) / 8] = now_ns;
     atomic_store_explicit(&to->stamp, 0, memory_order_relaxed);
     for (int i = 1; i < EVENT_WORDS; i++)
         atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
     atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
+    return now_ns;
 }
 
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max)

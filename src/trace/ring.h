@@ -117,14 +117,17 @@ tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world
 tess_status tess_trace_create(const char *path, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
 void tess_trace_close(tess_trace_ring **ring);
 
+/* Makes an empty ring of as many ranks go on from where `from` is: its owner, teams and events, as far as they fit. */
+void tess_trace_copy(tess_trace_ring *to, const tess_trace_ring *from);
+
 /* Notes a team. One writer a ring. */
 void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name, int size, int position);
 
 /* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);
 
-/* Adds one event; stamp and time are filled in here. */
-void tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event);
+/* Adds one event; stamp and time are filled in here. Returns the time. */
+uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event);
 
 /* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);

@@ -76,14 +76,19 @@ typedef struct tess_config {
         double temperature, top_p;
     } sample;
     struct {
-        double timeout_s;
+        double timeout_s, soft_timeout_s;
         int backend, reduction; /* tess_backend; 1: native */
+        int on_timeout;         /* tess_on_timeout */
         char tuning[TESS_TEXT_SIZE];
     } comm;
     struct {
         int64_t seed;
-        bool deterministic;
+        bool deterministic, trace;
     } debug;
+    struct {
+        char spec[TESS_TEXT_SIZE];
+        int64_t seed;
+    } fault;
 } tess_config;
 
 const tess_option_table *tess_config_tables(int *n_tables);

@@ -124,6 +124,10 @@ static const tess_option sample[] = {
 
 static const tess_option comm[] = {
     FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
+    FLOAT("comm.soft_timeout_s", comm.soft_timeout_s, "0.75", 0, 1e6,
+          "whoever keeps others waiting for longer is named, and why; grows with what is usual in the job; 0: never"),
+    CHOICE("comm.on_timeout", comm.on_timeout, "abort", "report|abort|recover",
+           "at the deadline: report: say so and wait on; abort: end the job; recover: leave it to who restarts jobs"),
     CHOICE("comm.backend", comm.backend, "auto", "auto|shm|mpi",
            "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
     CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
@@ -134,6 +138,13 @@ static const tess_option comm[] = {
 static const tess_option debug[] = {
     INT("debug.seed", debug.seed, "0", 0, 9007199254740992.0, "decides initial weights, data order and samples"),
     BOOL("debug.deterministic", debug.deterministic, "true", "always so here; accepted for compatibility"),
+    BOOL("debug.trace", debug.trace, "true", "keep each rank's last events in job.dump_folder/trace"),
+};
+
+static const tess_option fault[] = {
+    TEXT("fault.spec", fault.spec, "",
+         "fault to inject, for drills: \"rank=3 step=12 point=before:reduce_scatter kind=skip\""),
+    INT("fault.seed", fault.seed, "0", 0, 9007199254740992.0, "decides what the spec calls random"),
 };
 
 #define TABLE(section_, help_)                                                    \
@@ -156,7 +167,8 @@ static const tess_option_table tables[] = {
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),
     TABLE(comm, "collectives"),
-    TABLE(debug, "reproducibility"),
+    TABLE(debug, "reproducibility and traces"),
+    TABLE(fault, "drills"),
 };
 
 const tess_option_table *tess_config_tables(int *n_tables)

@@ -1,11 +1,27 @@
 /* The points that nn names, filled with fsdp's units. They tell the clock, too, which pass is under way. */
 #include "train/engine.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/* "layers.12" is layer 12; the embedding and the head are none. */
+static int64_t layer_of(const char *unit_name)
+{
+    const char *dot = strrchr(unit_name, '.');
+    return dot != NULL && dot[1] >= '0' && dot[1] <= '9' ? strtoll(dot + 1, NULL, 10) : -1;
+}
+
+static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
+{
+    tess_runtime_phase(e->runtime, name, e->step + 1, layer_of(tess_model_unit_name(e->model, unit)));
+    tess_phase_switch(&e->clock, phase);
+}
+
 static tess_status pre_forward(void *self, int unit, const void *const **w)
 {
     tess_engine *e = self;
     int first, n;
-    tess_phase_switch(&e->clock, TESS_PHASE_FORWARD);
+    enter(e, TESS_PHASE_FORWARD, "forward", unit);
     TESS_TRY(tess_unit_pre_forward(e->units[unit]));
     tess_model_unit_params(e->model, unit, &first, &n);
     for (int i = 0; i < n; i++)
@@ -23,7 +39,7 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
 {
     tess_engine *e = self;
     int first, n;
-    tess_phase_switch(&e->clock, TESS_PHASE_BACKWARD);
+    enter(e, TESS_PHASE_BACKWARD, "backward", unit);
     TESS_TRY(tess_unit_pre_backward(e->units[unit]));
     tess_model_unit_params(e->model, unit, &first, &n);
     for (int i = 0; i < n; i++) {

@@ -19,7 +19,10 @@ tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
     words[TESS_EXACT_LIMBS] = sum->n_tokens;
     words[TESS_EXACT_LIMBS + 1] = sum->n_bytes;
     words[TESS_EXACT_LIMBS + 2] = sum->flag;
-    TESS_TRY(tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 3, TESS_I64, TESS_SUM, NULL));
+    tess_team_label(team, "loss", -1);
+    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 3, TESS_I64, TESS_SUM, NULL);
+    tess_team_label(team, NULL, -1);
+    TESS_TRY(status);
     memcpy(sum->nll.limb, words, sizeof(sum->nll.limb));
     sum->n_tokens = words[TESS_EXACT_LIMBS];
     sum->n_bytes = words[TESS_EXACT_LIMBS + 1];

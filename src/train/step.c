@@ -13,7 +13,6 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     tess_runtime_phase(e->runtime, "data", e->step + 1, index);
     tess_phase_switch(&e->clock, TESS_PHASE_DATA);
     TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
-    tess_runtime_phase(e->runtime, "forward/backward", e->step + 1, s);
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
@@ -82,6 +81,17 @@ static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_ste
     }
 }
 
+/* For whoever watches the job from outside. */
+static void show_progress(const tess_engine *e, const tess_engine_report *report)
+{
+    _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
+    tess_progress progress = {
+        .n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss, .step_s = report->times.total_s};
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        progress.phase_s[phase] = report->times.phase_s[phase];
+    tess_runtime_progress(e->runtime, &progress);
+}
+
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
     const tess_config *c = e->config;
@@ -99,5 +109,6 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     e->step++;
     e->n_tokens += report->n_tokens;
     fill_times(e, &traffic, &report->times);
+    show_progress(e, report);
     return TESS_OK;
 }

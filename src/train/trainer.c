@@ -91,6 +91,15 @@ static void describe(const tess_trainer *t)
                       (long long)c->training.local_batch_size);
 }
 
+static tess_status keep_trace(const tess_trainer *t)
+{
+    char folder[TESS_TEXT_SIZE + 8];
+    if (!t->config.debug.trace)
+        return TESS_OK;
+    snprintf(folder, sizeof(folder), "%s/trace", t->config.job.dump_folder);
+    return tess_runtime_keep_trace(t->runtime, folder);
+}
+
 static tess_status build(tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
@@ -103,6 +112,7 @@ static tess_status build(tess_trainer *t)
     tess_reporter reporter = {report_line, t};
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &reporter, &t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
+    TESS_TRY(keep_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
     describe(t);
     TESS_TRY(tess_trainer_resume(t));

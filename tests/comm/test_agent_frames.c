@@ -1,5 +1,6 @@
 /* What agents send each other: every frame comes out as it went in, and nothing else gets in. */
 #include "comm/agent/frames.h"
+#include "verdict/history.h"
 #include "support/test.h"
 
 static agent_frame make_row(void)
@@ -29,7 +30,22 @@ static agent_frame make_row(void)
                                   .dtype = 1,
                                   .in_dtype = 2,
                                   .op = 3,
-                                  .flags = 1}};
+                                  .flags = 1,
+                                  .label = UINT64_MAX - 1},
+                           .wait_op = {.team = 6, .kind = TESS_TRACE_BARRIER, .label = 7},
+                           .phase_age_ns = 8,
+                           .op_age_ns = 9,
+                           .wait_age_ns = UINT64_MAX,
+                           .situation = TESS_RANK_STOPPED,
+                           .n_steps = 10,
+                           .n_tokens = 11,
+                           .loss = 12,
+                           .step_ns = 13};
+    memset(c->wait_missing, 0xa5, sizeof(c->wait_missing));
+    memset(c->phase_ns, 0x5a, sizeof(c->phase_ns));
+    memset(c->pool_bytes, 0x3c, sizeof(c->pool_bytes));
+    memset(c->wait_team, 'w', sizeof(c->wait_team) - 1);
+    memset(c->why, 'y', sizeof(c->why) - 1);
     memset(c->phase, 'p', sizeof(c->phase) - 1);
     memset(c->op_team, 't', sizeof(c->op_team) - 1);
     memset(c->error, 'e', sizeof(c->error) - 1);
@@ -113,7 +129,13 @@ static void fields_out_of_range_are_refused(void)
     static const struct {
         size_t at;
         uint8_t value;
-    } changes[] = {{8, JOB_RANK_LOST + 1}, {9, 2}, {10, 200}, {11, TESS_TRACE_FAILED + 1}, {104, TESS_TRACE_OP_COUNT}};
+    } changes[] = {{8, JOB_RANK_LOST + 1},
+                   {9, 2},
+                   {10, 200},
+                   {11, TESS_TRACE_FAILED + 1},
+                   {148, TESS_SITUATION_COUNT},
+                   {345, TESS_TRACE_OP_COUNT},
+                   {402, TESS_TRACE_OP_COUNT}};
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);
@@ -126,10 +148,10 @@ static void fields_out_of_range_are_refused(void)
     EXPECT_OK(agent_frame_decode(bytes, n, &out, &used));
 }
 
-/* The first text begins behind the operation; its length is made one too many, the bytes are there. */
+/* The first text begins behind the operations; its length is made one too many, the bytes are there. */
 static void a_text_that_does_not_fit_is_refused(void)
 {
-    enum { PHASE_AT = 109 };
+    enum { PHASE_AT = 415 };
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);

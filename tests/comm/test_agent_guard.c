@@ -106,7 +106,7 @@ static int join(meeting *m, int rank, tess_job *job)
         usleep(1000);
     }
     atomic_store(&job->rows[rank].pid, (int)getpid());
-    tess_board_phase(&job->rows[rank], "step", 5, -1);
+    tess_board_phase(&job->rows[rank], "step", 5, -1, 0);
     atomic_store(&job->rows[rank].state, JOB_RANK_JOINED);
     atomic_store(&m->is_ready[rank], 1);
     for (int r = 0; r < m->n_hosts * m->ranks; r++) {
@@ -249,7 +249,7 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
             char number[16];
             snprintf(number, sizeof(number), "%d", r);
             char *argv[] = {program, "--rank", number, NULL};
-            m->status[r] = tess_guard_run(argv, grace_s, &m->results[r]);
+            m->status[r] = tess_guard_run(argv, &(tess_launch_options){.grace_s = grace_s}, &m->results[r]);
             atomic_store(&m->has_returned[r], 1);
             _exit(0);
         }
@@ -481,15 +481,16 @@ static void any_program_can_be_guarded(void)
 {
     tess_launch_result result;
     char *fine[] = {"sh", "-c", "test -S /proc/self/fd/$TESSERA_GUARD_FD", NULL};
-    EXPECT_OK(tess_guard_run(fine, 1, &result));
+    EXPECT_OK(tess_guard_run(fine, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 0);
     EXPECT_TEXT(result.report, "");
     char *fails[] = {"sh", "-c", "exit 4", NULL};
-    EXPECT_OK(tess_guard_run(fails, 1, &result));
+    EXPECT_OK(tess_guard_run(fails, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 4);
     EXPECT_CONTAINS(result.report, "exited with code 4 before it joined the job");
     char *missing[] = {"/nonexistent/program", NULL};
-    EXPECT_FAILS(tess_guard_run(missing, 1, &result), TESS_E_NOT_FOUND, "/nonexistent/program");
+    EXPECT_FAILS(tess_guard_run(missing, &(tess_launch_options){.grace_s = 1}, &result), TESS_E_NOT_FOUND,
+                 "/nonexistent/program");
 }
 
 static const test_case cases[] = {

@@ -417,16 +417,17 @@ static void programs_are_started_and_their_code_returned(void)
 {
     tess_launch_result result;
     char *shell[] = {"sh", "-c", "test $TESSERA_WORLD = 3 && exit $((TESSERA_RANK == 1 ? 9 : 0))", NULL};
-    EXPECT_OK(tess_launch(3, shell, 1, &result));
+    EXPECT_OK(tess_launch(3, shell, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 9);
     EXPECT_TEXT(result.report, "rank 1 exited with code 9 before its first operation");
     char *fine[] = {"true", NULL};
-    EXPECT_OK(tess_launch(2, fine, 1, &result));
+    EXPECT_OK(tess_launch(2, fine, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 0);
     EXPECT_TEXT(result.report, "");
     char *missing[] = {"/nonexistent/program", NULL};
-    EXPECT_FAILS(tess_launch(2, missing, 1, &result), TESS_E_NOT_FOUND, "/nonexistent/program");
-    EXPECT_FAILS(tess_launch(0, fine, 1, &result), TESS_E_INVALID, "0 ranks");
+    EXPECT_FAILS(tess_launch(2, missing, &(tess_launch_options){.grace_s = 1}, &result), TESS_E_NOT_FOUND,
+                 "/nonexistent/program");
+    EXPECT_FAILS(tess_launch(0, fine, &(tess_launch_options){.grace_s = 1}, &result), TESS_E_INVALID, "0 ranks");
     EXPECT(!tess_launch_is_rank());
 }
 

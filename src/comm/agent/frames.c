@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "verdict/history.h"
+
 /* ---- Fields. A reader that has come to the end of its bytes gives zeros and says so at the end.
  * ------------------------------------------------------------------------------------------------- */
 typedef struct writer {
@@ -50,6 +52,18 @@ static void get_bytes(reader *r, void *data, size_t n)
     r->at += n;
 }
 
+static void put_words(writer *w, const uint64_t *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        put(w, words[i], 8);
+}
+
+static void get_words(reader *r, uint64_t *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        words[i] = get(r, 8);
+}
+
 /* Texts have their length in front; a reader refuses what would not fit with a NUL behind it. */
 static void put_text(writer *w, const char *text, size_t size)
 {
@@ -84,6 +98,7 @@ static void put_op(writer *w, const tess_fingerprint *op)
     put(w, op->in_dtype, 1);
     put(w, op->op, 1);
     put(w, op->flags, 1);
+    put(w, op->label, 8);
 }
 
 static bool get_op(reader *r, tess_fingerprint *op)
@@ -100,6 +115,7 @@ static bool get_op(reader *r, tess_fingerprint *op)
     op->in_dtype = (uint8_t)get(r, 1);
     op->op = (uint8_t)get(r, 1);
     op->flags = (uint8_t)get(r, 1);
+    op->label = get(r, 8);
     return op->kind < TESS_TRACE_OP_COUNT;
 }
 
@@ -121,9 +137,23 @@ static void put_row(writer *w, const frame_row *row)
     put(w, c->broken_team, 8);
     put(w, (uint64_t)c->step, 8);
     put(w, (uint64_t)c->detail, 8);
+    put(w, c->phase_age_ns, 8);
+    put(w, c->op_age_ns, 8);
+    put(w, c->wait_age_ns, 8);
+    put_words(w, c->wait_missing, JOB_RANK_WORDS);
+    put(w, c->situation, 1);
+    put(w, c->n_steps, 8);
+    put(w, c->n_tokens, 8);
+    put(w, c->loss, 8);
+    put(w, c->step_ns, 8);
+    put_words(w, c->phase_ns, TESS_PROGRESS_PHASES);
+    put_words(w, c->pool_bytes, TESS_POOL_COUNT);
     put_op(w, &c->op);
+    put_op(w, &c->wait_op);
     put_text(w, c->phase, sizeof(c->phase));
     put_text(w, c->op_team, sizeof(c->op_team));
+    put_text(w, c->wait_team, sizeof(c->wait_team));
+    put_text(w, c->why, sizeof(c->why));
     put_text(w, c->error, sizeof(c->error));
 }
 
@@ -144,12 +174,26 @@ static bool get_row(reader *r, frame_row *row)
     c->broken_team = get(r, 8);
     c->step = (int64_t)get(r, 8);
     c->detail = (int64_t)get(r, 8);
-    bool known = c->state <= JOB_RANK_LOST && c->ended <= 1 && c->op_state <= TESS_TRACE_FAILED && c->run_state < 128;
-    bool op = get_op(r, &c->op);
+    c->phase_age_ns = get(r, 8);
+    c->op_age_ns = get(r, 8);
+    c->wait_age_ns = get(r, 8);
+    get_words(r, c->wait_missing, JOB_RANK_WORDS);
+    c->situation = (uint32_t)get(r, 1);
+    c->n_steps = get(r, 8);
+    c->n_tokens = get(r, 8);
+    c->loss = get(r, 8);
+    c->step_ns = get(r, 8);
+    get_words(r, c->phase_ns, TESS_PROGRESS_PHASES);
+    get_words(r, c->pool_bytes, TESS_POOL_COUNT);
+    bool known = c->state <= JOB_RANK_LOST && c->ended <= 1 && c->op_state <= TESS_TRACE_FAILED && c->run_state < 128 &&
+                 c->situation < TESS_SITUATION_COUNT;
+    bool op = get_op(r, &c->op), wait = get_op(r, &c->wait_op);
     bool phase = get_text(r, c->phase, sizeof(c->phase));
     bool team = get_text(r, c->op_team, sizeof(c->op_team));
+    bool wait_team = get_text(r, c->wait_team, sizeof(c->wait_team));
+    bool why = get_text(r, c->why, sizeof(c->why));
     bool error = get_text(r, c->error, sizeof(c->error));
-    return known && op && phase && team && error;
+    return known && op && wait && phase && team && wait_team && why && error;
 }
 
 /* ---- Frames

@@ -28,7 +28,7 @@ typedef struct guard {
     int stop_signal; /* SIGINT or SIGTERM, once one came */
     double stop_s;
     bool terminated, killed; /* what its child was sent */
-    double grace_s;
+    tess_launch_options options;
     double failed_s; /* when a failure of the job was seen here, 0: none */
     double next_look_s;
     double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
@@ -217,17 +217,17 @@ static void end_survivor(guard *g, double now_s)
     double since_s = now_s - g->failed_s;
     if (!g->killed && (is_blamed(g) || is_stopped(g)))
         kill_child(g);
-    if (!g->terminated && since_s >= g->grace_s) {
+    if (!g->terminated && since_s >= g->options.grace_s) {
         g->terminated = true;
         signal_child(g, SIGTERM);
-    } else if (!g->killed && since_s >= g->grace_s + TESS_KILL_AFTER_S) {
+    } else if (!g->killed && since_s >= g->options.grace_s + TESS_KILL_AFTER_S) {
         kill_child(g);
     }
 }
 
 static bool out_of_patience(const guard *g, double now_s)
 {
-    return g->failed_s != 0 && now_s - g->failed_s >= g->grace_s + patience_s;
+    return g->failed_s != 0 && now_s - g->failed_s >= g->options.grace_s + patience_s;
 }
 
 /* No host that comes before this one is in touch: it tells the verdict. */
@@ -247,7 +247,7 @@ static void judge(guard *g, double now_s)
         return;
     if (!late && (is_judge(g) ? !host_tells(job) : !judge_is_gone(g)))
         return;
-    int code, cause = verdict_find(job, now_s - g->failed_s < g->grace_s, &code);
+    int code, cause = verdict_find(job, now_s - g->failed_s < g->options.grace_s, &code);
     const tess_job_row *row = &job->rows[cause];
     /* One that has left the job but still runs may yet say with its exit code what was wrong. */
     if (!late && atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
@@ -385,9 +385,9 @@ static void release(guard *g)
     tess_job_close(&g->rank.job, true);
 }
 
-tess_status tess_guard_run(char *const *argv, double grace_s, tess_launch_result *result)
+tess_status tess_guard_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result)
 {
-    TESS_CHECK(argv != NULL && argv[0] != NULL && result != NULL, TESS_E_INVALID,
+    TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
                "tess_guard_run: there is no program");
     tess_child_signals signals;
     tess_mem *mem;
@@ -400,7 +400,7 @@ tess_status tess_guard_run(char *const *argv, double grace_s, tess_launch_result
         return status;
     }
     guard *g = memory;
-    *g = (guard){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .grace_s = grace_s};
+    *g = (guard){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .options = *options};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
     status = g->signals_fd >= 0 ? guard_start(argv, &signals, &g->child, &g->rank.channel)

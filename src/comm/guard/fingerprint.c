@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace/label.h"
+
 _Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
 
 static int first_object(struct dl_phdr_info *info, size_t size, void *context)
@@ -38,7 +40,7 @@ bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b
 {
     return a->team == b->team && a->sequence == b->sequence && a->count == b->count && a->tag == b->tag &&
            a->root == b->root && a->kind == b->kind && a->dtype == b->dtype && a->in_dtype == b->in_dtype &&
-           a->op == b->op && a->flags == b->flags;
+           a->op == b->op && a->flags == b->flags && a->label == b->label;
 }
 
 static bool reduces(int kind)
@@ -59,10 +61,14 @@ static size_t clamp(int written, size_t size)
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size)
 {
     static const char *const ops[] = {"sum", "max", "min", "avg"};
+    char label[32];
     int kind = fp->kind;
     size_t at = clamp(
         snprintf(text, size, "%s #%llu of team '%s'", tess_trace_op_name(kind), (unsigned long long)fp->sequence, team),
         size);
+    if (fp->label != 0)
+        at += clamp(snprintf(text + at, size - at, " for '%s'", tess_label_text(fp->label, label, sizeof(label))),
+                    size - at);
     if (has_data(kind)) {
         at += clamp(snprintf(text + at, size - at, ": %llu %s", (unsigned long long)fp->count,
                              fp->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)fp->dtype) : "?"),

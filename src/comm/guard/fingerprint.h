@@ -18,7 +18,8 @@ typedef struct tess_fingerprint {
     uint8_t in_dtype; /* of the coalesced forms; else as dtype */
     uint8_t op;       /* tess_op */
     uint8_t flags;    /* bit 0: accumulate */
-    uint8_t spare[15];
+    uint8_t spare[7];
+    uint64_t label; /* what it is for (trace/label.h), 0: nobody said */
 } tess_fingerprint;
 
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);

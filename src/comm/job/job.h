@@ -14,9 +14,10 @@
 #include <stdatomic.h>
 
 #include "comm/guard/fingerprint.h"
+#include "tessera/runtime.h"
 
 enum {
-    JOB_VERSION = 3,
+    JOB_VERSION = 4,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_PAGE = 4096,
@@ -24,7 +25,10 @@ enum {
     JOB_TEXT_BYTES = 32,
     JOB_NAME_BYTES = 64,
     JOB_ERROR_BYTES = 1024,
-    JOB_RING_EVENTS = 4096,
+    JOB_RING_EVENTS = 16384,
+    JOB_RANK_WORDS = JOB_MAX_RANKS / 64, /* of a set of ranks */
+    JOB_FOLDER_BYTES = 1024,
+    JOB_WHY_BYTES = 256,
     JOB_HEAP_HOLES = 8192
 };
 
@@ -58,11 +62,30 @@ typedef struct tess_job_row {
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic int64_t step, detail;
+    _Atomic uint64_t phase_since_ns;
 
     _Alignas(64) _Atomic uint32_t op_version; /* odd: being written */
     _Atomic uint32_t op_state;                /* tess_trace_state of the newest operation */
     _Atomic uint64_t op[sizeof(tess_fingerprint) / 8];
     _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* text */
+    _Atomic uint64_t op_since_ns;                 /* when it was asked for */
+
+    /* What it waits for, once that is more than a look: the operation, and who has not come to it. */
+    _Alignas(64) _Atomic uint64_t wait_since_ns; /* 0: it waits for nobody */
+    _Atomic uint32_t wait_version;               /* odd: being written */
+    _Atomic uint64_t wait_op[sizeof(tess_fingerprint) / 8];
+    _Atomic uint64_t wait_team[JOB_TEXT_BYTES / 8]; /* text */
+    _Atomic uint64_t wait_missing[JOB_RANK_WORDS];  /* set of the job's ranks */
+
+    _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
+    _Atomic uint64_t loss, step_ns;                  /* of the newest step; the loss as the bits of a double */
+    _Atomic uint64_t phase_ns[TESS_PROGRESS_PHASES]; /* of all steps */
+    _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
+
+    /* Why it does not come, as the watchdog of its host sees it from outside. */
+    _Alignas(64) _Atomic uint32_t situation; /* tess_situation */
+    _Atomic uint64_t situation_ns;           /* when that was seen */
+    _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* text */
 
     _Alignas(64) char error[JOB_ERROR_BYTES]; /* the comm error that it returned, if any */
 } tess_job_row;
@@ -109,6 +132,7 @@ typedef struct tess_job_header {
     _Atomic int32_t agent_pid;                  /* the guard that judges for the host, and is its agent */
     _Atomic uint32_t verdict_state;             /* tess_verdict_state */
     _Atomic int32_t verdict_rank, verdict_code; /* valid once HERE or ELSEWHERE */
+    char trace_folder[JOB_FOLDER_BYTES];        /* of the rings of this host's ranks; "": they lie here */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
     _Atomic uint32_t stop;                   /* 1: asked to stop */
@@ -133,7 +157,7 @@ tess_status tess_job_open(int fd, int world, tess_job *job);
 /* Unmaps; closes the descriptor too when asked. */
 void tess_job_close(tess_job *job, bool close_fd);
 
-/* A ring of the rank's events. */
+/* The ring of the rank's events that lies here; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
 /* ---- Doorbells: sleep until somebody changed something that concerns this rank
@@ -148,22 +172,36 @@ void tess_job_sleep_end(const tess_job *job, int rank);
 
 /* ---- The board
  * ---------------------------------------------------------------------------------------------------------- */
-void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail);
-void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, tess_trace_state state);
+void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
+void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, tess_trace_state state,
+                   uint64_t now_ns);
 /* The newest operation's state changed; nothing happens when `fp` is no longer the newest. */
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
 /* The rank's error, for the launcher's report. `blames`: job's rank or -1. */
 void tess_board_error(tess_job_row *row, const char *message, int blames);
 
+/* `missing`: JOB_RANK_WORDS words, the set of ranks that have not come. One thread of the rank is shown at a time. */
+void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
+                     const uint64_t *missing);
+void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp);
+/* The watchdog's word. */
+void tess_board_situation(tess_job_row *row, uint32_t situation, const char *why);
+
 /* A row as it was at one moment, without clocks: what an agent sends and what texts are made from. */
 typedef struct tess_board_copy {
     uint32_t state, ended, run_state, op_state;
     int32_t pid, signal, exit_code, blames;
-    uint64_t age_ns; /* of its last sign of life */
+    uint64_t age_ns;                               /* of its last sign of life */
+    uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
+    uint64_t wait_missing[JOB_RANK_WORDS];
+    uint32_t situation;
     uint64_t broken_team;
     int64_t step, detail;
-    char phase[JOB_TEXT_BYTES], op_team[JOB_TEXT_BYTES];
-    tess_fingerprint op;
+    uint64_t n_steps, n_tokens, loss, step_ns;
+    uint64_t phase_ns[TESS_PROGRESS_PHASES], pool_bytes[TESS_POOL_COUNT];
+    char phase[JOB_TEXT_BYTES], op_team[JOB_TEXT_BYTES], wait_team[JOB_TEXT_BYTES];
+    char why[JOB_WHY_BYTES];
+    tess_fingerprint op, wait_op;
     char error[JOB_ERROR_BYTES];
 } tess_board_copy;
 

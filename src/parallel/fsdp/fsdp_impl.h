@@ -64,6 +64,8 @@ typedef struct tess_fsdp_window {
 struct tess_unit {
     tess_fsdp *fsdp;
     char *name;
+    char label[16]; /* of its operations: "layer" when its name ends with a number, else its name */
+    int64_t number; /* that number, -1: none */
     int index;
     tess_fsdp_param *params;
     int n_params, n_trainable;

@@ -27,8 +27,12 @@ static tess_status convert_alone(tess_unit *unit, void *full)
 static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
-                                    unit->gather_pieces, (size_t)unit->n_params, &slot->work));
+    tess_team_label(fsdp->shard_team, unit->label, unit->number);
+    tess_status status =
+        tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
+                               unit->gather_pieces, (size_t)unit->n_params, &slot->work);
+    tess_team_label(fsdp->shard_team, NULL, -1);
+    TESS_TRY(status);
     tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
     return TESS_OK;
 }

@@ -36,8 +36,11 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     }
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    TESS_TRY_CTX(tess_all_reduce(fsdp->data_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL),
-                 "grad_norm");
+    tess_team_label(fsdp->data_team, "gradnorm", -1);
+    tess_status status =
+        tess_all_reduce(fsdp->data_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
+    tess_team_label(fsdp->data_team, NULL, -1);
+    TESS_TRY_CTX(status, "grad_norm");
     tess_phase_switch(fsdp->clock, phase);
     tess_exact_normalize(&sum);
     *norm = sqrt(tess_exact_value(&sum));

@@ -112,9 +112,12 @@ static tess_status send(tess_unit *unit)
     unit->window->reducing = true;
     tess_fsdp_stamp_now(fsdp, unit->reduce_number);
     unit->window->released = ++fsdp->n_windows_released;
-    return tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype, unit->incoming,
-                                      unit->reduce_pieces, (size_t)unit->n_trainable, unit->reduce_fused,
-                                      &unit->reduce_work);
+    tess_team_label(fsdp->shard_team, unit->label, unit->number);
+    tess_status status = tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype,
+                                                    unit->incoming, unit->reduce_pieces, (size_t)unit->n_trainable,
+                                                    unit->reduce_fused, &unit->reduce_work);
+    tess_team_label(fsdp->shard_team, NULL, -1);
+    return status;
 }
 
 /* The shards of this replica are summed; their sum over the replicas begins. */
@@ -129,9 +132,11 @@ static tess_status finish_shards(tess_unit *unit)
     tess_fsdp_window_release(unit);
     if (fsdp->n_replicas == 1)
         return TESS_OK;
-    TESS_TRY_CTX(tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming, unit->accumulator_elements,
-                                 TESS_F32, TESS_SUM, &unit->replica_work),
-                 "gradients of unit '%s' over the replicas", unit->name);
+    tess_team_label(fsdp->replicate_team, unit->label, unit->number);
+    tess_status status = tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming,
+                                         unit->accumulator_elements, TESS_F32, TESS_SUM, &unit->replica_work);
+    tess_team_label(fsdp->replicate_team, NULL, -1);
+    TESS_TRY_CTX(status, "gradients of unit '%s' over the replicas", unit->name);
     return TESS_OK;
 }
 
@@ -218,9 +223,11 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
     if (!fsdp->replicated)
         return TESS_OK;
     uint64_t number = ++fsdp->n_issued;
-    TESS_TRY_CTX(tess_all_gather_pieces(fsdp->shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
-                                        unit->gradient_pieces, (size_t)unit->n_trainable, NULL),
-                 "gradients of unit '%s'", unit->name);
+    tess_team_label(fsdp->shard_team, unit->label, unit->number);
+    tess_status status = tess_all_gather_pieces(fsdp->shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
+                                                unit->gradient_pieces, (size_t)unit->n_trainable, NULL);
+    tess_team_label(fsdp->shard_team, NULL, -1);
+    TESS_TRY_CTX(status, "gradients of unit '%s'", unit->name);
     fsdp->n_proven = number;
     return TESS_OK;
 }

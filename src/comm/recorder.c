@@ -1,0 +1,81 @@
+/* Where a rank's events go: a file of the trace folder that outlives everybody, or the job's memory. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "comm/comm_impl.h"
+#include "trace/folder.h"
+
+static void fill_owner(tess_trace_owner *owner)
+{
+    struct timespec wall;
+    ssize_t n = readlink("/proc/self/exe", owner->program, sizeof(owner->program) - 1);
+    owner->program[n > 0 ? n : 0] = '\0';
+    if (gethostname(owner->host, sizeof(owner->host) - 1) != 0)
+        owner->host[0] = '\0';
+    owner->pid = (int32_t)getpid();
+    clock_gettime(CLOCK_REALTIME, &wall);
+    owner->monotonic_ns = tess_os_now_ns();
+    owner->wall_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+}
+
+static bool is_first_of_host(const tess_runtime *rt)
+{
+    for (int r = 0; r < rt->rank; r++)
+        if (rt->job.rows[r].host == rt->row->host)
+            return false;
+    return true;
+}
+
+/* The folder as everybody finds it, wherever they are. */
+static void tell_folder(const tess_runtime *rt, const char *folder)
+{
+    char *whole = realpath(folder, NULL);
+    snprintf(rt->job.header->trace_folder, sizeof(rt->job.header->trace_folder), "%s", whole != NULL ? whole : folder);
+    free(whole);
+}
+
+void tess_recorder_begin(tess_runtime *rt)
+{
+    rt->ring = tess_job_ring(&rt->job, rt->rank);
+    fill_owner(&rt->ring->owner);
+}
+
+/* What an earlier job left in the folder is put away before anybody writes there. */
+static tess_status clear_folder(const tess_runtime *rt, const char *folder)
+{
+    tess_status status = rt->rank == 0 ? tess_trace_folder_begin(folder) : TESS_OK;
+    int64_t failed = status != TESS_OK;
+    TESS_TRY(tess_broadcast(rt->team, &failed, 1, TESS_I64, 0, NULL));
+    TESS_TRY(status);
+    TESS_CHECK(failed == 0, TESS_E_IO, "trace folder %s: rank 0 could not prepare it", folder);
+    return tess_os_make_dirs(folder);
+}
+
+tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
+{
+    char path[PATH_MAX];
+    tess_trace_ring *ring;
+    TESS_CHECK(folder != NULL && folder[0] != '\0', TESS_E_INVALID, "tess_runtime_keep_trace: there is no folder");
+    if (rt->ring_is_file)
+        return TESS_OK;
+    TESS_TRY(clear_folder(rt, folder));
+    TESS_TRY(tess_trace_ring_path(folder, rt->rank, path, sizeof(path)));
+    TESS_TRY(tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, &ring));
+    tess_trace_copy(ring, rt->ring);
+    rt->ring = ring;
+    rt->ring_is_file = true;
+    if (is_first_of_host(rt))
+        tell_folder(rt, folder);
+    return TESS_OK;
+}
+
+void tess_recorder_end(tess_runtime *rt)
+{
+    if (rt->ring_is_file)
+        tess_trace_close(&rt->ring);
+}

@@ -1,0 +1,51 @@
+#include "trace/folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+
+static const char prefix[] = "rank-", suffix[] = ".ring";
+
+tess_status tess_trace_ring_path(const char *folder, int rank, char *path, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "%s%05d%s", prefix, rank, suffix);
+    return tess_os_join(path, size, folder, name);
+}
+
+bool tess_trace_ring_name(const char *name, int *rank)
+{
+    enum { LEAST_DIGITS = 5, MOST_DIGITS = 8 };
+    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+        return false;
+    const char *digits = name + sizeof(prefix) - 1;
+    size_t n = strspn(digits, "0123456789");
+    if (n < LEAST_DIGITS || n > MOST_DIGITS || strcmp(digits + n, suffix) != 0)
+        return false;
+    *rank = (int)strtol(digits, NULL, 10);
+    return true;
+}
+
+static tess_status find_ours(void *context, const char *name)
+{
+    int rank;
+    *(bool *)context |= tess_trace_ring_name(name, &rank) || strcmp(name, TESS_TRACE_JOB_FILE) == 0;
+    return TESS_OK;
+}
+
+tess_status tess_trace_folder_begin(const char *folder)
+{
+    char previous[4096];
+    bool used = false;
+    if (tess_os_is_dir(folder))
+        TESS_TRY(tess_os_list(folder, find_ours, &used));
+    if (used) {
+        int n = snprintf(previous, sizeof(previous), "%s.previous", folder);
+        TESS_CHECK(n > 0 && (size_t)n < sizeof(previous), TESS_E_INVALID, "%s: the path is too long", folder);
+        TESS_TRY(tess_os_remove_tree(previous));
+        TESS_TRY(tess_os_rename(folder, previous));
+    }
+    return tess_os_make_dirs(folder);
+}
