@@ -7,6 +7,22 @@ set(TESS_ISA_avx512_bf16 ${TESS_ISA_avx512} -mavx512bf16)
 set(TESS_ISA_amx ${TESS_ISA_avx512_bf16} -mamx-tile -mamx-bf16)
 set_property(GLOBAL PROPERTY TESS_MODULES "")
 
+# Every .yaml below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake).
+function(tess_embed_data name list)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml)
+  set(generated ${${list}})
+  foreach(file ${files})
+    get_filename_component(stem ${file} NAME_WE)
+    set(out ${CMAKE_BINARY_DIR}/data/${name}/${stem}.c)
+    add_custom_command(OUTPUT ${out}
+                       COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${out} -DNAME=tess_data_${stem}
+                               -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake
+                       DEPENDS ${file} ${CMAKE_SOURCE_DIR}/tools/embed.cmake COMMENT "Embedding ${stem}.yaml")
+    list(APPEND generated ${out})
+  endforeach()
+  set(${list} ${generated} PARENT_SCOPE)
+endfunction()
+
 function(tess_module name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
@@ -26,6 +42,7 @@ function(tess_module name)
   if(NOT sources)
     return()
   endif()
+  tess_embed_data(${name} sources)
   add_library(tess_${name} STATIC ${sources})
   target_include_directories(tess_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   foreach(dep ${ARG_DEPS})

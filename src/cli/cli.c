@@ -39,6 +39,18 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
     return NULL;
 }
 
+/* Where the value of `flag` goes; NULL: it was given too often. */
+static const char **place_of(const cli_flag *flag)
+{
+    size_t n = flag->value != NULL ? strlen(flag->value) : 0;
+    if (n < 3 || strcmp(flag->value + n - 3, "...") != 0)
+        return flag->text;
+    for (int i = 0; i < CLI_REPEATS; i++)
+        if (flag->text[i] == NULL)
+            return &flag->text[i];
+    return NULL;
+}
+
 static int complain(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[64];
@@ -80,7 +92,12 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
             }
             value = argv[++i];
         }
-        *flag->text = value != NULL ? value : "";
+        const char **place = place_of(flag);
+        if (place == NULL) {
+            cli_misuse(command, "%s may be given %d times", flag->name, CLI_REPEATS);
+            return -2;
+        }
+        *place = value != NULL ? value : "";
     }
     return n_positional;
 }

@@ -9,9 +9,11 @@
 
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */
-    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value */
+    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
+                        * "FILE...": it may be given CLI_REPEATS times */
     const char *help;
-    const char **text; /* where the value goes (switch: "" when given) */
+    const char *
+        *text; /* where the value goes (switch: "" when given; "FILE...": CLI_REPEATS + 1 of them, NULL first) */
 } cli_flag;
 
 typedef struct cli_command {
@@ -19,6 +21,7 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
 } cli_command;
 
+enum { CLI_REPEATS = 16 };
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_BAD_INPUT = 2, CLI_INTERRUPTED = 130 };
 
 /* Sorts argv[1..] into flags and positionals (which are moved to the front of argv + 1; their number is returned). On
@@ -44,6 +47,6 @@ void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2
 void cli_status_clear(void);
 
 extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_launch, cli_info,
-    cli_bench;
+    cli_bench, cli_doctor;
 
 #endif

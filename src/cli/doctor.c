@@ -1,0 +1,46 @@
+#include "cli/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/options.h"
+
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} doctors[] = {
+    {"env", "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void", cli_doctor_env},
+};
+enum { N_DOCTORS = sizeof(doctors) / sizeof(doctors[0]) };
+
+static void print_list(FILE *out)
+{
+    fprintf(out, "usage: tessera doctor %s\n%s\n", cli_doctor.arguments, cli_doctor.help);
+    for (int i = 0; i < N_DOCTORS; i++)
+        fprintf(out, "  tessera doctor %-10s %s\n", doctors[i].name, doctors[i].help);
+    fputs("tessera doctor SUBCOMMAND --help says more.\n", out);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *names[N_DOCTORS];
+    if (argc < 2) {
+        print_list(stderr);
+        return CLI_BAD_INPUT;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_list(stdout);
+        return CLI_OK;
+    }
+    for (int i = 0; i < N_DOCTORS; i++) {
+        names[i] = doctors[i].name;
+        if (strcmp(argv[1], names[i]) == 0)
+            return doctors[i].run(argc - 1, argv + 1);
+    }
+    const char *nearest = tess_options_nearest(argv[1], names, N_DOCTORS);
+    return cli_misuse(&cli_doctor, "no doctor '%.60s'%s%s%s", argv[1], nearest != NULL ? ": did you mean '" : "",
+                      nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+const cli_command cli_doctor = {"doctor", "SUBCOMMAND ...", "before, during and after a run: logs, variables, machines",
+                                run};

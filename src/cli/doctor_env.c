@@ -1,0 +1,112 @@
+#include "cli/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "doctor/env/env.h"
+
+enum { MOST_BYTES = 16 << 20 };
+
+typedef struct options {
+    const char *file, *pid, *json;
+    const char *knowledge[CLI_REPEATS + 1];
+} options;
+
+static const cli_command command = {"doctor env", "[--file FILE | --pid PID] [--json] [--knowledge FILE]...",
+                                    "every variable of NCCL, PyTorch, MPI, UCX, CUDA, OpenMP and Tessera that is set: "
+                                    "what it does, whether anybody reads "
+                                    "it,\nwhether its value is one, and which contradict each other.\n"
+                                    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
+                                    cli_doctor_env};
+
+/* The environment of this command, as a block. */
+static tess_status read_own(tess_buffer *text)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        TESS_TRY(tess_buffer_append(text, *entry, strlen(*entry) + 1));
+    return TESS_OK;
+}
+
+static tess_status read_process(const char *pid, tess_buffer *text)
+{
+    char path[64], piece[4096];
+    int64_t number = 0;
+    TESS_TRY(cli_int("--pid", pid, 1, INT32_MAX, &number));
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)number);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return tess_os_error("read", path);
+    tess_status status = TESS_OK;
+    for (size_t n; status == TESS_OK && (n = fread(piece, 1, sizeof(piece), file)) > 0;)
+        status = tess_buffer_append(text, piece, n);
+    if (status == TESS_OK && ferror(file))
+        status = tess_os_error("read", path);
+    fclose(file);
+    return status;
+}
+
+static tess_status read_file(tess_mem *mem, const char *path, tess_buffer *text)
+{
+    char *data;
+    size_t size;
+    TESS_TRY(tess_os_read(mem, path, MOST_BYTES, &data, &size));
+    tess_status status = tess_buffer_append(text, data, size);
+    tess_mem_free(mem, data);
+    return status;
+}
+
+static tess_status examine(tess_mem *mem, const options *o, const tess_env_registry *registry, tess_buffer *text,
+                           tess_buffer *out, int *n_findings)
+{
+    tess_env_report report = {.mem = mem};
+    if (o->file != NULL)
+        TESS_TRY(read_file(mem, o->file, text));
+    else
+        TESS_TRY(o->pid != NULL ? read_process(o->pid, text) : read_own(text));
+    tess_status status = tess_env_check(mem, registry, text->data, text->size,
+                                        o->file != NULL ? TESS_ENV_LINES : TESS_ENV_BLOCK, tess_os_cores(), &report);
+    if (status == TESS_OK)
+        status = o->json != NULL ? tess_env_print_json(&report, registry, out) : tess_env_print(&report, registry, out);
+    *n_findings = tess_env_n_findings(&report);
+    tess_env_report_free(&report);
+    return status;
+}
+
+int cli_doctor_env(int argc, char **argv)
+{
+    options o = {0};
+    const cli_flag flags[] = {
+        {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", &o.file},
+        {"--pid", "PID", "the environment that this process was started with", &o.pid},
+        {"--json", NULL, "as JSON", &o.json},
+        {"--knowledge", "FILE...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
+         o.knowledge},
+    };
+    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, n_findings = 0;
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n > 0 || (o.file != NULL && o.pid != NULL))
+        return cli_misuse(&command, "name one environment: --file or --pid, or none for this one");
+    while (o.knowledge[n_files] != NULL)
+        n_files++;
+    tess_mem *mem = NULL;
+    tess_status status = tess_mem_create(&mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    tess_env_registry registry;
+    tess_buffer text = {.mem = mem}, out = {.mem = mem};
+    status = tess_env_registry_load(mem, o.knowledge, n_files, &registry);
+    if (status == TESS_OK)
+        status = examine(mem, &o, &registry, &text, &out, &n_findings);
+    if (status == TESS_OK)
+        fwrite(out.data, 1, out.size, stdout);
+    tess_env_registry_free(&registry);
+    tess_buffer_free(&text);
+    tess_buffer_free(&out);
+    tess_mem_destroy(&mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    return n_findings > 0 ? CLI_DOCTOR_FINDS : CLI_OK;
+}

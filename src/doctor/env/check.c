@@ -1,0 +1,106 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/options.h"
+#include "doctor/env/env_impl.h"
+#include "doctor/env/values.h"
+#include "doctor/table/clean.h"
+
+const tess_env_setting *tess_env_find(const tess_env_report *report, const char *name)
+{
+    for (int i = 0; i < report->n_settings; i++)
+        if (strcmp(report->settings[i].name, name) == 0)
+            return &report->settings[i];
+    return NULL;
+}
+
+long long env_number(const tess_env_report *report, const char *name, long long fallback)
+{
+    const tess_env_setting *setting = tess_env_find(report, name);
+    if (setting == NULL)
+        return fallback;
+    char *end;
+    long long number = strtoll(setting->value, &end, 0);
+    return end != setting->value && *end == '\0' ? number : fallback;
+}
+
+/* The nearest name that the registry has, of those that exist. */
+static const char *nearest_name(const tess_env_registry *registry, const char *name)
+{
+    const char *names[TESS_TABLE_MOST_ROWS];
+    int n = 0;
+    for (int i = 0; i < registry->table.n; i++) {
+        const tess_env_variable *variable = tess_table_at(&registry->table, i);
+        if (variable->state == NULL)
+            names[n++] = variable->row.id;
+    }
+    return tess_options_nearest(name, names, n);
+}
+
+static void judge_unknown(const tess_env_registry *registry, tess_env_setting *setting)
+{
+    const env_family *family = env_family_of(setting->name);
+    const char *nearest = nearest_name(registry, setting->name);
+    /* Names of an open family are near to each other: only a slip of the finger counts. */
+    bool slip = nearest != NULL && tess_text_distance(setting->name, nearest) <= 2;
+    if (!family->closed && !slip) {
+        setting->grade = TESS_ENV_UNKNOWN;
+        snprintf(setting->finding, sizeof(setting->finding), "not in the registry; to check it: %s", family->ask);
+        return;
+    }
+    setting->grade = TESS_ENV_WRONG;
+    if (nearest != NULL)
+        snprintf(setting->finding, sizeof(setting->finding), "nobody reads a variable of this name: did you mean %s?",
+                 nearest);
+    else
+        snprintf(setting->finding, sizeof(setting->finding), "nobody reads a variable of this name");
+}
+
+static void judge_known(tess_env_setting *setting)
+{
+    const tess_env_variable *known = setting->known;
+    char accepted[400], value[80];
+    if (known->state != NULL) {
+        setting->grade = TESS_ENV_VOID;
+        snprintf(setting->finding, sizeof(setting->finding), "%s", known->state);
+    } else if (!tess_env_accepts(known->values, setting->value)) {
+        setting->grade = TESS_ENV_WRONG;
+        snprintf(setting->finding, sizeof(setting->finding), "'%s' is no value of it: %s",
+                 tess_clean(setting->value, strlen(setting->value), value, sizeof(value)),
+                 tess_env_describe_values(known->values, accepted, sizeof(accepted)));
+    } else if (tess_env_is_default(known->fallback, setting->value)) {
+        snprintf(setting->finding, sizeof(setting->finding), "says the default again");
+    }
+}
+
+tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
+                           tess_env_format format, int n_cores, tess_env_report *report)
+{
+    memset(report, 0, sizeof(*report));
+    report->mem = mem;
+    TESS_TRY(env_read(registry, text, size, format, report));
+    for (int i = 0; i < report->n_settings; i++) {
+        if (report->settings[i].known == NULL)
+            judge_unknown(registry, &report->settings[i]);
+        else
+            judge_known(&report->settings[i]);
+    }
+    env_find_conflicts(report, n_cores);
+    return TESS_OK;
+}
+
+int tess_env_n_findings(const tess_env_report *report)
+{
+    int n = report->n_conflicts;
+    for (int i = 0; i < report->n_settings; i++)
+        n += report->settings[i].grade >= TESS_ENV_VOID;
+    return n;
+}
+
+void tess_env_report_free(tess_env_report *report)
+{
+    tess_mem_free(report->mem, report->settings);
+    tess_mem_free(report->mem, report->text);
+    memset(report, 0, sizeof(*report));
+}

@@ -1,0 +1,262 @@
+/* Variables that are fine alone and contradict each other together. One function a rule. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/env/env_impl.h"
+#include "doctor/table/clean.h"
+
+static void tell(tess_env_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(tess_env_report *report, const char *format, ...)
+{
+    if (report->n_conflicts == TESS_ENV_MOST_CONFLICTS)
+        return;
+    char raw[sizeof(report->conflicts[0])], *text = report->conflicts[report->n_conflicts++];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(raw, sizeof(raw), format, args);
+    va_end(args);
+    tess_clean(raw, strlen(raw), text, sizeof(report->conflicts[0]));
+}
+
+static const char *value_of(const tess_env_report *report, const char *name)
+{
+    const tess_env_setting *setting = tess_env_find(report, name);
+    return setting != NULL ? setting->value : NULL;
+}
+
+static bool is_on(const tess_env_report *report, const char *name)
+{
+    const char *value = value_of(report, name);
+    return value != NULL && (atoi(value) != 0 || strcasecmp(value, "true") == 0 || strcasecmp(value, "yes") == 0 ||
+                             strcasecmp(value, "on") == 0);
+}
+
+static bool is_off(const tess_env_report *report, const char *name)
+{
+    return value_of(report, name) != NULL && !is_on(report, name);
+}
+
+/* A switch that is off makes the settings behind it void. */
+static void find_switched_off(tess_env_report *report)
+{
+    static const struct {
+        const char *name;
+        bool when_on;        /* the switch takes effect when set to 1; otherwise when set to 0 */
+        const char *prefix;  /* of the variables that it makes void */
+        const char *because; /* what it does */
+    } switches[] = {{"NCCL_IB_DISABLE", true, "NCCL_IB_", "turns InfiniBand and RoCE off"},
+                    {"NCCL_P2P_DISABLE", true, "NCCL_P2P_LEVEL", "turns direct copies between GPUs off"},
+                    {"NCCL_RAS_ENABLE", false, "NCCL_RAS_", "turns the RAS threads off"},
+                    {"NCCL_MNNVL_ENABLE", false, "NCCL_MNNVL_", "turns NVLink between hosts off"},
+                    {"NCCL_OOB_NET_ENABLE", false, "NCCL_OOB_NET_", "keeps start-up off NCCL's network"},
+                    {"NCCL_PXN_DISABLE", true, "NCCL_P2P_PXN_LEVEL", "turns PXN off"}};
+    for (size_t s = 0; s < sizeof(switches) / sizeof(switches[0]); s++) {
+        bool takes_effect = switches[s].when_on ? is_on(report, switches[s].name) : is_off(report, switches[s].name);
+        for (int i = 0; takes_effect && i < report->n_settings; i++) {
+            const char *name = report->settings[i].name;
+            if (strncmp(name, switches[s].prefix, strlen(switches[s].prefix)) == 0 &&
+                strcmp(name, switches[s].name) != 0)
+                tell(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name,
+                     value_of(report, switches[s].name), switches[s].because, name, report->settings[i].value);
+        }
+    }
+}
+
+static void find_socket_threads(tess_env_report *report)
+{
+    long long threads = env_number(report, "NCCL_SOCKET_NTHREADS", 1);
+    long long sockets = env_number(report, "NCCL_NSOCKS_PERTHREAD", 1);
+    if (threads > 0 && sockets > 0 && (threads > 64 || sockets > 64 || threads * sockets > 64))
+        tell(report, "NCCL_SOCKET_NTHREADS=%lld x NCCL_NSOCKS_PERTHREAD=%lld is above the 64 sockets that NCCL allows",
+             threads, sockets);
+}
+
+static void find_debug_without_output(tess_env_report *report)
+{
+    if (value_of(report, "NCCL_DEBUG") != NULL)
+        return;
+    static const char *const details[] = {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS"};
+    for (int i = 0; i < 3; i++)
+        if (value_of(report, details[i]) != NULL)
+            tell(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
+}
+
+static void find_subsystems_without_info(tess_env_report *report)
+{
+    const char *level = value_of(report, "NCCL_DEBUG");
+    if (level != NULL && value_of(report, "NCCL_DEBUG_SUBSYS") != NULL && strcasecmp(level, "INFO") != 0 &&
+        strcasecmp(level, "TRACE") != 0)
+        tell(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing", level);
+}
+
+/* PyTorch's monitor ends a process whose watchdog stands still. Where it is faster than the deadline of a collective,
+ * it does so before the watchdog could say which collective hangs. */
+static void find_heartbeat_below_timeout(tess_env_report *report)
+{
+    enum { HEARTBEAT_S = 480, COLLECTIVE_S = 600 }; /* PyTorch's defaults */
+    long long minutes = env_number(report, "DEEPSPEED_TIMEOUT", 0);
+    long long timeout_s = minutes > 0 && minutes < 1 << 20 ? 60 * minutes : COLLECTIVE_S;
+    long long heartbeat_s = env_number(report, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", HEARTBEAT_S);
+    if (heartbeat_s < HEARTBEAT_S && heartbeat_s < timeout_s)
+        tell(
+            report,
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=%lld is below the collective timeout of %lld s and PyTorch's own %d s: a "
+            "stalled file system or a long compilation ends the process before the watchdog can name the collective "
+            "that hangs",
+            heartbeat_s, timeout_s, HEARTBEAT_S);
+}
+
+static void find_dump_without_buffer(tess_env_report *report)
+{
+    if (is_on(report, "TORCH_NCCL_DUMP_ON_TIMEOUT") && env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", -1) == 0)
+        tell(report, "TORCH_NCCL_DUMP_ON_TIMEOUT=1 with TORCH_NCCL_TRACE_BUFFER_SIZE=0: there is nothing to dump");
+    if (env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) == 1 &&
+        env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", 0) > 0)
+        tell(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 aborts the communicator before the flight recorder is dumped: "
+                     "leave it at 3");
+}
+
+static void find_blocking_wait(tess_env_report *report)
+{
+    if (is_on(report, "TORCH_NCCL_BLOCKING_WAIT") && value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING") != NULL &&
+        env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) != 0)
+        tell(report, "TORCH_NCCL_BLOCKING_WAIT=1 turns TORCH_NCCL_ASYNC_ERROR_HANDLING=%s off: choose one",
+             value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+static void find_renamed_twice(tess_env_report *report)
+{
+    static const char *const pairs[][2] = {
+        {"NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ASYNC_ERROR_HANDLING"},
+        {"NCCL_BLOCKING_WAIT", "TORCH_NCCL_BLOCKING_WAIT"},
+        {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"},
+        {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"},
+        {"NCCL_MIN_NCHANNELS", "NCCL_MIN_CTAS"},
+        {"NCCL_CHECK_POINTERS", "NCCL_CHECK_MODE"},
+        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const char *old = value_of(report, pairs[i][0]), *new = value_of(report, pairs[i][1]);
+        if (old != NULL && new != NULL && strcmp(old, new) != 0)
+            tell(report, "%s=%s and %s=%s are the old and the new name of one setting: keep the new one", pairs[i][0],
+                 old, pairs[i][1], new);
+    }
+}
+
+static void find_min_above_max(tess_env_report *report)
+{
+    static const char *const pairs[][2] = {{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"},
+                                           {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"}};
+    for (int i = 0; i < 2; i++) {
+        long long least = env_number(report, pairs[i][0], 0), most = env_number(report, pairs[i][1], 1 << 20);
+        if (least > most)
+            tell(report, "%s=%lld is above %s=%lld", pairs[i][0], least, pairs[i][1], most);
+    }
+}
+
+/* What a variable says beside NCCL_NET=Socket, which leaves InfiniBand aside. */
+static void find_socket_net_with_ib(tess_env_report *report)
+{
+    const char *net = value_of(report, "NCCL_NET");
+    if (net == NULL || strcasecmp(net, "Socket") != 0)
+        return;
+    for (int i = 0; i < report->n_settings; i++)
+        if (strncmp(report->settings[i].name, "NCCL_IB_", 8) == 0 &&
+            strcmp(report->settings[i].name, "NCCL_IB_DISABLE") != 0)
+            tell(report, "NCCL_NET=Socket leaves InfiniBand aside: %s does nothing beside it",
+                 report->settings[i].name);
+}
+
+static void find_gid_filters(tess_env_report *report)
+{
+    static const char *const filters[] = {"NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM"};
+    if (env_number(report, "NCCL_IB_GID_INDEX", -1) < 0)
+        return;
+    for (int i = 0; i < 3; i++)
+        if (value_of(report, filters[i]) != NULL)
+            tell(report, "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
+                 value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
+}
+
+static void find_launch_blocking(tess_env_report *report)
+{
+    if (is_on(report, "CUDA_LAUNCH_BLOCKING"))
+        tell(report, "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait for the one before: communication no longer "
+                     "overlaps, and collectives of several communicators may deadlock; for finding an error only");
+    if (is_on(report, "CUDA_LAUNCH_BLOCKING") && is_on(report, "NCCL_LAUNCH_ORDER_IMPLICIT"))
+        tell(report, "NCCL_LAUNCH_ORDER_IMPLICIT=1 cannot order launches that CUDA_LAUNCH_BLOCKING=1 holds up");
+}
+
+static void find_interfaces_apart(tess_env_report *report)
+{
+    const char *nccl = value_of(report, "NCCL_SOCKET_IFNAME"), *gloo = value_of(report, "GLOO_SOCKET_IFNAME");
+    if (nccl == NULL || gloo == NULL)
+        return;
+    while (*nccl == '=')
+        nccl++;
+    if (*nccl != '^' && strcmp(nccl, gloo) != 0)
+        tell(report,
+             "NCCL_SOCKET_IFNAME=%s and GLOO_SOCKET_IFNAME=%s name different interfaces: of two networks one "
+             "may not reach all hosts",
+             value_of(report, "NCCL_SOCKET_IFNAME"), gloo);
+}
+
+/* How many ranks share this host, as its launcher says. */
+static long long local_ranks(const tess_env_report *report)
+{
+    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "SLURM_NTASKS_PER_NODE", "TESSERA_WORLD"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        long long n = env_number(report, names[i], 0);
+        if (n > 0)
+            return n;
+    }
+    return 1;
+}
+
+static void find_too_many_threads(tess_env_report *report, int n_cores)
+{
+    long long threads = env_number(report, "OMP_NUM_THREADS", 0), ranks = local_ranks(report);
+    if (n_cores > 0 && threads > 0 && threads < 1 << 20 && ranks < 1 << 20 && threads * ranks > n_cores)
+        tell(report, "OMP_NUM_THREADS=%lld x %lld rank%s on this host is more than its %d cores: set it to %lld",
+             threads, ranks, ranks == 1 ? "" : "s", n_cores, n_cores / ranks > 0 ? n_cores / ranks : 1);
+}
+
+static void find_rank_outside_world(tess_env_report *report)
+{
+    static const char *const pairs[][2] = {{"RANK", "WORLD_SIZE"},
+                                           {"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+                                           {"TESSERA_RANK", "TESSERA_WORLD"},
+                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"PMI_RANK", "PMI_SIZE"}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        long long rank = env_number(report, pairs[i][0], -1), world = env_number(report, pairs[i][1], -1);
+        if (world >= 0 && rank >= world)
+            tell(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
+        if (i == 0 && rank >= 0 && world > 1 && value_of(report, "MASTER_ADDR") == NULL)
+            tell(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
+    }
+}
+
+void env_find_conflicts(tess_env_report *report, int n_cores)
+{
+    find_switched_off(report);
+    find_socket_net_with_ib(report);
+    find_gid_filters(report);
+    find_socket_threads(report);
+    find_debug_without_output(report);
+    find_subsystems_without_info(report);
+    find_heartbeat_below_timeout(report);
+    find_dump_without_buffer(report);
+    find_blocking_wait(report);
+    find_renamed_twice(report);
+    find_min_above_max(report);
+    find_launch_blocking(report);
+    find_interfaces_apart(report);
+    find_too_many_threads(report, n_cores);
+    find_rank_outside_world(report);
+}

@@ -1,0 +1,24 @@
+/* What the files of this folder share. */
+#ifndef TESS_DOCTOR_ENV_ENV_IMPL_H
+#define TESS_DOCTOR_ENV_ENV_IMPL_H
+
+#include "doctor/env/env.h"
+
+typedef struct env_family {
+    const char *prefix;
+    bool closed;
+    const char *ask;
+} env_family;
+
+/* NULL: a name of no family. */
+const env_family *env_family_of(const char *name);
+
+/* Splits an environment into report->settings: names of a family or in the registry. */
+tess_status env_read(const tess_env_registry *registry, const char *text, size_t size, tess_env_format format,
+                     tess_env_report *report);
+/* Fills report->conflicts. */
+void env_find_conflicts(tess_env_report *report, int n_cores);
+/* The value of a setting as an integer; `fallback` when it is not set or is none. */
+long long env_number(const tess_env_report *report, const char *name, long long fallback);
+
+#endif

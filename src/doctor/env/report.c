@@ -1,0 +1,60 @@
+#include <string.h>
+
+#include "doctor/env/env_impl.h"
+#include "doctor/env/values.h"
+#include "doctor/table/clean.h"
+
+static const char *grade_name(const tess_env_setting *setting)
+{
+    static const char *const names[] = {
+        [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
+    return names[setting->grade];
+}
+
+static int count(const tess_env_report *report, tess_env_grade grade)
+{
+    int n = 0;
+    for (int i = 0; i < report->n_settings; i++)
+        n += report->settings[i].grade == grade;
+    return n;
+}
+
+static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
+{
+    char accepted[400], value[200];
+    TESS_TRY(tess_buffer_printf(out, "%-8s %s=%s\n", grade_name(s), s->name,
+                                tess_clean(s->value, strlen(s->value), value, sizeof(value))));
+    if (s->finding[0] != '\0')
+        TESS_TRY(tess_buffer_printf(out, "         %s\n", s->finding));
+    if (s->known == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_buffer_printf(out, "         %s: %s", s->known->of, s->known->does));
+    if (s->known->fallback != NULL)
+        TESS_TRY(tess_buffer_printf(out, "; default: %s", s->known->fallback));
+    if (s->known->values != NULL && s->grade != TESS_ENV_WRONG)
+        TESS_TRY(tess_buffer_printf(out, "; accepts %s",
+                                    tess_env_describe_values(s->known->values, accepted, sizeof(accepted))));
+    TESS_TRY(tess_buffer_printf(out, "\n"));
+    if (s->known->note != NULL)
+        TESS_TRY(tess_buffer_printf(out, "         note: %s\n", s->known->note));
+    return TESS_OK;
+}
+
+tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out,
+                                "%d of the %d variables that are set concern NCCL, PyTorch, MPI, UCX, CUDA, OpenMP or "
+                                "Tessera (%d known): %d wrong, %d void, %d conflict%s\n",
+                                report->n_settings, report->n_seen, registry->table.n, count(report, TESS_ENV_WRONG),
+                                count(report, TESS_ENV_VOID), report->n_conflicts,
+                                report->n_conflicts == 1 ? "" : "s"));
+    for (int i = 0; i < report->n_conflicts; i++)
+        TESS_TRY(tess_buffer_printf(out, "%s%-8s %s\n", i == 0 ? "\n" : "", "conflict", report->conflicts[i]));
+    for (int grade = TESS_ENV_WRONG; grade >= TESS_ENV_FINE; grade--) /* what is to be corrected first */
+        for (int i = 0; i < report->n_settings; i++)
+            if ((int)report->settings[i].grade == grade) {
+                TESS_TRY(tess_buffer_printf(out, "\n"));
+                TESS_TRY(print_setting(&report->settings[i], out));
+            }
+    return TESS_OK;
+}

@@ -1,0 +1,30 @@
+#include "doctor/table/clean.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+
+const char *tess_clean(const char *text, size_t size, char *out, size_t out_size)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < size;) {
+        uint32_t point = 0;
+        int bytes = tess_utf8_decode((const uint8_t *)text + at, size - at, &point);
+        bool control =
+            bytes > 0 && (point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029);
+        size_t taken = bytes > 0 ? (size_t)bytes : 1;
+        if (n + taken + 4 > out_size) {
+            memcpy(out + n, "...", 4);
+            return out;
+        }
+        if (bytes == 0 || control) {
+            out[n++] = point == '\t' ? ' ' : '?';
+        } else {
+            memcpy(out + n, text + at, taken);
+            n += taken;
+        }
+        at += taken;
+    }
+    out[n] = '\0';
+    return out;
+}

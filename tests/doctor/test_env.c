@@ -1,0 +1,257 @@
+#include "support/test.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "doctor/env/env.h"
+#include "doctor/env/values.h"
+
+/* The environment `text` (lines), on a host of `n_cores`, judged by the built-in registry. */
+static tess_env_registry registry;
+static tess_env_report report;
+
+static void judge(const char *text, int n_cores)
+{
+    EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
+    EXPECT_OK(tess_env_check(test_mem(), &registry, text, strlen(text), TESS_ENV_LINES, n_cores, &report));
+}
+
+static void forget(void)
+{
+    tess_env_report_free(&report);
+    tess_env_registry_free(&registry);
+}
+
+static void the_registry_knows_its_variables(void)
+{
+    /* Every name of spec 001 table 1b and of spec 004, and every one that Tessera reads. */
+    static const char *const names[] = {"NCCL_DEBUG",
+                                        "NCCL_DEBUG_SUBSYS",
+                                        "NCCL_DEBUG_FILE",
+                                        "TORCH_DISTRIBUTED_DEBUG",
+                                        "NCCL_TIMEOUT",
+                                        "NCCL_ASYNC_ERROR_HANDLING",
+                                        "TORCH_DISTRIBUTED_TIMEOUT",
+                                        "NCCL_IB_DISABLE",
+                                        "NCCL_IB_HCA",
+                                        "NCCL_IB_GID_INDEX",
+                                        "NCCL_IB_TC",
+                                        "NCCL_IB_SL",
+                                        "NCCL_SOCKET_IFNAME",
+                                        "NCCL_SOCKET_NTHREADS",
+                                        "NCCL_NSOCKS_PERTHREAD",
+                                        "NCCL_P2P_DISABLE",
+                                        "NCCL_P2P_LEVEL",
+                                        "NCCL_BUFFSIZE",
+                                        "NCCL_NTHREADS",
+                                        "NCCL_MAX_NCHANNELS",
+                                        "NCCL_NET_GDR_LEVEL",
+                                        "NCCL_CROSS_NIC",
+                                        "NCCL_ALGO",
+                                        "NCCL_PROTO",
+                                        "NCCL_TREE_THRESHOLD",
+                                        "CUDA_VISIBLE_DEVICES",
+                                        "TORCH_NCCL_TRACE_BUFFER_SIZE",
+                                        "NCCL_IB_TIMEOUT",
+                                        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+                                        "TESSERA_CPU",
+                                        "TESSERA_GUARD_FD",
+                                        "TESSERA_AGENT_PORTS",
+                                        "TESSERA_IFNAME",
+                                        "TESSERA_SHM_FD",
+                                        "TESSERA_TUNING",
+                                        "TESSERA_HOST",
+                                        "TESSERA_MPI",
+                                        "TESSERA_MPI_PART_BYTES",
+                                        "TESSERA_LAUNCH_AGENT",
+                                        "TESSERA_RANK",
+                                        "TESSERA_WORLD",
+                                        "TESSERA_FAULT"};
+    EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
+    EXPECT(registry.table.n >= 120);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (tess_table_find(&registry.table, names[i]) == NULL)
+            test_fail(__FILE__, __LINE__, "%s is not in the registry", names[i]);
+    for (int i = 0; i < registry.table.n; i++) { /* a default that is a plain value is one of the values */
+        const tess_env_variable *v = tess_table_at(&registry.table, i);
+        if (v->values != NULL && v->fallback != NULL && strchr(v->fallback, ' ') == NULL &&
+            strncmp(v->fallback, "unset", 5) != 0 && strcmp(v->fallback, "chosen") != 0 &&
+            !tess_env_accepts(v->values, v->fallback))
+            test_fail(__FILE__, __LINE__, "%s: its default '%s' is not among '%s'", v->row.id, v->fallback, v->values);
+    }
+    tess_env_registry_free(&registry);
+}
+
+static void expect_grade(const char *name, tess_env_grade grade, const char *finding)
+{
+    const tess_env_setting *s = tess_env_find(&report, name);
+    if (s == NULL)
+        test_fail(__FILE__, __LINE__, "%s is not in the report", name);
+    if (s->grade != grade)
+        test_fail(__FILE__, __LINE__, "%s=%s has grade %d, expected %d: %s", name, s->value, s->grade, grade,
+                  s->finding);
+    EXPECT_CONTAINS(s->finding, finding);
+}
+
+static void values_that_are_none_are_flagged(void)
+{
+    judge("export NCCL_DEBUG=ERROR\nNCCL_ALGO=Ring/Tree/CollNet\nNCCL_PROTO='LL,Simple' # fine\nNCCL_IB_TIMEOUT=40\n"
+          "NCCL_P2P_LEVEL=PIX\nNCCL_NTHREADS=100\nNCCL_IB_DISABLE=0\nNCCL_SOCKET_NTHREADS=abc\nHOME=/root\n",
+          0);
+    expect_grade("NCCL_DEBUG", TESS_ENV_WRONG, "WARN");
+    expect_grade("NCCL_ALGO", TESS_ENV_WRONG, "separated by commas");
+    expect_grade("NCCL_PROTO", TESS_ENV_FINE, "");
+    expect_grade("NCCL_IB_TIMEOUT", TESS_ENV_WRONG, "from 0 to 31");
+    expect_grade("NCCL_P2P_LEVEL", TESS_ENV_FINE, "");
+    expect_grade("NCCL_NTHREADS", TESS_ENV_WRONG, "64|128|256|512");
+    expect_grade("NCCL_IB_DISABLE", TESS_ENV_FINE, "says the default again");
+    expect_grade("NCCL_SOCKET_NTHREADS", TESS_ENV_WRONG, "from 1 to 16");
+    EXPECT(tess_env_find(&report, "HOME") == NULL);
+    EXPECT_INT(report.n_seen, 9);
+    EXPECT_INT(tess_env_n_findings(&report), 5);
+    forget();
+}
+
+static void void_advice_is_called_void(void)
+{
+    judge("NCCL_TIMEOUT=3600\nNCCL_TREE_THRESHOLD=0\nTORCH_DISTRIBUTED_TIMEOUT=3600\nNCCL_IB_CUDA_SUPPORT=1\n", 0);
+    expect_grade("NCCL_TIMEOUT", TESS_ENV_VOID, "nobody reads it");
+    expect_grade("NCCL_TREE_THRESHOLD", TESS_ENV_VOID, "removed in NCCL 2.5");
+    expect_grade("TORCH_DISTRIBUTED_TIMEOUT", TESS_ENV_VOID, "nobody");
+    expect_grade("NCCL_IB_CUDA_SUPPORT", TESS_ENV_VOID, "removed in NCCL 2.4");
+    EXPECT_CONTAINS(tess_env_find(&report, "NCCL_TIMEOUT")->known->note, "timeout=");
+    forget();
+}
+
+static void unknown_names_get_the_nearest_one(void)
+{
+    judge("NCCL_SOCKET_IFNAMES=eth0\nTORCH_NCCL_HEARTBEAT_TIMEOUT=600\nTESSERA_CPUS=avx2\nUCX_GGA_SOMETHING=1\n"
+          "UCX_NET_DEVICE=mlx5_0:1\nOMPI_MCA_btl_tcp_links=2\n",
+          0);
+    expect_grade("NCCL_SOCKET_IFNAMES", TESS_ENV_WRONG, "did you mean NCCL_SOCKET_IFNAME?");
+    expect_grade("TORCH_NCCL_HEARTBEAT_TIMEOUT", TESS_ENV_WRONG, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC");
+    expect_grade("TESSERA_CPUS", TESS_ENV_WRONG, "TESSERA_CPU?");
+    expect_grade("UCX_GGA_SOMETHING", TESS_ENV_UNKNOWN, "ucx_info");
+    expect_grade("UCX_NET_DEVICE", TESS_ENV_WRONG, "UCX_NET_DEVICES");
+    expect_grade("OMPI_MCA_btl_tcp_links", TESS_ENV_UNKNOWN, "ompi_info");
+    forget();
+}
+
+static void expect_conflict(const char *environment, const char *needle)
+{
+    judge(environment, 8);
+    for (int i = 0; i < report.n_conflicts; i++) {
+        if (strstr(report.conflicts[i], needle) != NULL) {
+            forget();
+            return;
+        }
+    }
+    test_fail(__FILE__, __LINE__, "no conflict with \"%s\" among %d in %s", needle, report.n_conflicts, environment);
+}
+
+static void contradictions_are_named(void)
+{
+    expect_conflict("NCCL_IB_DISABLE=1\nNCCL_IB_HCA=mlx5_0\n", "NCCL_IB_HCA=mlx5_0 does nothing");
+    expect_conflict("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=120\n", "below the collective timeout of 600 s");
+    expect_conflict("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=300\nDEEPSPEED_TIMEOUT=60\n", "3600 s");
+    expect_conflict("OMP_NUM_THREADS=4\nLOCAL_WORLD_SIZE=4\n", "set it to 2");
+    expect_conflict("NCCL_SOCKET_NTHREADS=16\nNCCL_NSOCKS_PERTHREAD=8\n", "64 sockets");
+    expect_conflict("NCCL_DEBUG_SUBSYS=ALL\n", "without NCCL_DEBUG");
+    expect_conflict("NCCL_DEBUG_SUBSYS=ALL\nNCCL_DEBUG=WARN\n", "does nothing");
+    expect_conflict("NCCL_ASYNC_ERROR_HANDLING=1\nTORCH_NCCL_ASYNC_ERROR_HANDLING=3\n", "old and the new name");
+    expect_conflict("NCCL_MIN_CTAS=32\nNCCL_MAX_CTAS=16\n", "above");
+    expect_conflict("NCCL_NET=Socket\nNCCL_IB_TC=106\n", "leaves InfiniBand aside");
+    expect_conflict("NCCL_IB_GID_INDEX=3\nNCCL_IB_ROCE_VERSION_NUM=2\n", "fixes the GID");
+    expect_conflict("CUDA_LAUNCH_BLOCKING=1\n", "for finding an error only");
+    expect_conflict("NCCL_SOCKET_IFNAME=eth0\nGLOO_SOCKET_IFNAME=ib0\n", "different interfaces");
+    expect_conflict("RANK=8\nWORLD_SIZE=8\nMASTER_ADDR=h\n", "not below");
+    expect_conflict("TORCH_NCCL_DUMP_ON_TIMEOUT=1\nTORCH_NCCL_TRACE_BUFFER_SIZE=0\n", "nothing to dump");
+    judge("NCCL_DEBUG=INFO\nNCCL_DEBUG_SUBSYS=INIT,^ENV\nTORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=900\nOMP_NUM_THREADS=2\n"
+          "LOCAL_WORLD_SIZE=4\nNCCL_IB_HCA==mlx5_0:1\nNCCL_ALGO=allreduce:^tree\n",
+          8);
+    EXPECT_INT(tess_env_n_findings(&report), 0);
+    forget();
+}
+
+static void an_environment_is_read_as_it_is_written(void)
+{
+    static const char block[] = "NCCL_DEBUG=INFO\0NCCL_DEBUG_FILE=a b # c\0=bad\0NCCL_ALGO";
+    judge("  export NCCL_DEBUG=\"WARN\"\r\n# NCCL_ALGO=Tree\nNCCL_NET='IB'\nNCCL_NET=Socket\nnot a line\n=\n", 0);
+    EXPECT_TEXT(tess_env_find(&report, "NCCL_DEBUG")->value, "WARN");
+    EXPECT_TEXT(tess_env_find(&report, "NCCL_NET")->value, "Socket");
+    EXPECT_INT(report.n_settings, 2);
+    forget();
+    EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
+    EXPECT_OK(tess_env_check(test_mem(), &registry, block, sizeof(block) - 1, TESS_ENV_BLOCK, 0, &report));
+    EXPECT_TEXT(tess_env_find(&report, "NCCL_DEBUG_FILE")->value, "a b # c");
+    EXPECT_INT(report.n_settings, 2);
+    forget();
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    static char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+    return path;
+}
+
+static void expect_bad_file(const char *text, const char *needle)
+{
+    const char *path = write_file("v.yaml", text);
+    EXPECT_FAILS(tess_env_registry_load(test_mem(), &path, 1, &registry), TESS_E_FORMAT, needle);
+    tess_env_registry_free(&registry);
+}
+
+static void a_users_file_adds_and_a_broken_one_names_its_line(void)
+{
+    const char *path = write_file("v.yaml", "NCCL_DEBUG:\n  of: us\n  does: other\nOUR_SWITCH:\n  of: us\n  does: x\n"
+                                            "  values: one A|B\n");
+    EXPECT_OK(tess_env_registry_load(test_mem(), &path, 1, &registry));
+    EXPECT_OK(
+        tess_env_check(test_mem(), &registry, "OUR_SWITCH=C\nNCCL_DEBUG=ERROR\n", 30, TESS_ENV_LINES, 0, &report));
+    expect_grade("OUR_SWITCH", TESS_ENV_WRONG, "one of A|B");
+    expect_grade("NCCL_DEBUG", TESS_ENV_FINE, "");
+    forget();
+    expect_bad_file("A:\n  of: x\n  doess: y\n", "v.yaml:3: there is no field 'doess': did you mean 'does'?");
+    expect_bad_file("A:\n  of: x\n", "v.yaml:2: 'A' needs the field 'does'");
+    expect_bad_file("A:\n  of: x\n  does: y\n  values: enum 1\n", "write bool");
+    expect_bad_file("A:\n  of: x\n  does: y\nB:\n  of: x\n  does: y\nA:\n  of: z\n",
+                    "v.yaml:8: 'A' stands there twice");
+    expect_bad_file("A:\n  of: [\n", "v.yaml:3");
+    expect_bad_file("A:\n  of: ''\n", "'of' is empty");
+}
+
+static void reports_are_text_and_json(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    json_t *json;
+    int64_t version = 0;
+    judge("NCCL_TIMEOUT=1\nNCCL_DEBUG_FILE=\x1b[31m\xff\n", 0);
+    EXPECT_OK(tess_env_print(&report, &registry, &out));
+    EXPECT_CONTAINS(out.data, "void     NCCL_TIMEOUT=1");
+    EXPECT(strchr(out.data, '\x1b') == NULL);
+    out.size = 0;
+    EXPECT_OK(tess_env_print_json(&report, &registry, &out));
+    EXPECT_OK(tess_json_parse(out.data, out.size, "report", true, &json));
+    EXPECT_OK(tess_json_get_int(json, "version", "report", &version));
+    EXPECT_INT(version, 1);
+    EXPECT_INT(json_array_size(json_object_get(json, "settings")), 2);
+    json_decref(json);
+    tess_buffer_free(&out);
+    forget();
+}
+
+static const test_case cases[] = {
+    {"the_registry_knows_its_variables", the_registry_knows_its_variables},
+    {"values_that_are_none_are_flagged", values_that_are_none_are_flagged},
+    {"void_advice_is_called_void", void_advice_is_called_void},
+    {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
+    {"contradictions_are_named", contradictions_are_named},
+    {"an_environment_is_read_as_it_is_written", an_environment_is_read_as_it_is_written},
+    {"a_users_file_adds_and_a_broken_one_names_its_line", a_users_file_adds_and_a_broken_one_names_its_line},
+    {"reports_are_text_and_json", reports_are_text_and_json},
+};
+
+TEST_MAIN(cases)
