@@ -10,6 +10,12 @@
 typedef struct comm_backend comm_backend;
 typedef struct comm_hosts comm_hosts; /* hosts/hosts_impl.h */
 
+#ifdef TESS_NO_GUARD
+enum { COMM_IS_GUARDED = 0 };
+#else
+enum { COMM_IS_GUARDED = 1 };
+#endif
+
 enum { COMM_ERROR_BYTES = 1024 };
 
 /* What lies in the job's memory and where it came from. */

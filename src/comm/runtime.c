@@ -195,6 +195,8 @@ tess_team *tess_runtime_team(const tess_runtime *rt)
 
 void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64_t detail)
 {
+    if (!COMM_IS_GUARDED)
+        return;
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
     strncpy(event.phase, phase, sizeof(event.phase) - 1);
     uint64_t now_ns = tess_trace_emit(rt->ring, &event);

@@ -22,6 +22,8 @@ static bool is_message(const tess_work *work)
 
 void tess_work_record(tess_work *work, tess_trace_state state)
 {
+    if (!COMM_IS_GUARDED)
+        return;
     tess_runtime *rt = work->team->runtime;
     const tess_fingerprint *fp = &work->fp;
     tess_trace_event event = {.team = fp->team,
