@@ -47,6 +47,7 @@ struct tess_runtime {
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;
+    char phase[TESS_TRACE_PHASE_BYTES];
     bool ring_is_file; /* else it lies in the job's memory */
     tess_program program;
     tess_team *team;
@@ -111,6 +112,9 @@ struct tess_work {
     tess_fingerprint fp;
     tess_status status;
     bool done;
+    bool is_short;    /* it is complete as soon as it has started */
+    uint64_t event;   /* its number in the ring */
+    uint64_t seen_ns; /* when it started, or what came last */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */
     uint8_t *out;

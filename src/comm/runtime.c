@@ -198,8 +198,11 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     if (!COMM_IS_GUARDED)
         return;
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
-    strncpy(event.phase, phase, sizeof(event.phase) - 1);
-    uint64_t now_ns = tess_trace_emit(rt->ring, &event);
+    uint64_t now_ns = tess_os_now_ns();
+    memset(rt->phase, 0, sizeof(rt->phase));
+    memcpy(rt->phase, phase, strnlen(phase, sizeof(rt->phase) - 1));
+    memcpy(event.phase, rt->phase, sizeof(event.phase));
+    tess_trace_emit(rt->ring, &event, now_ns);
     tess_board_phase(rt->row, phase, step, detail, now_ns);
 }
 

@@ -20,7 +20,8 @@ static bool is_message(const tess_work *work)
     return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
 }
 
-void tess_work_record(tess_work *work, tess_trace_state state)
+/* What this rank asks for, in the ring and on the board. */
+static void record_begin(tess_work *work)
 {
     if (!COMM_IS_GUARDED)
         return;
@@ -32,24 +33,30 @@ void tess_work_record(tess_work *work, tess_trace_state state)
                               .tag = fp->tag,
                               .call_site = fp->call_site,
                               .label = fp->label,
-                              .in_dtype = fp->in_dtype,
                               .step = atomic_load_explicit(&rt->row->step, memory_order_relaxed),
                               .detail = atomic_load_explicit(&rt->row->detail, memory_order_relaxed),
                               .root = fp->root,
                               .op = fp->kind,
-                              .state = (uint8_t)state,
+                              .state = TESS_TRACE_ENQUEUED,
                               .dtype = fp->dtype,
+                              .in_dtype = fp->in_dtype,
                               .reduce_op = fp->op};
-    for (int i = 0; i < TESS_TRACE_PHASE_BYTES / 8; i++) {
-        uint64_t word = atomic_load_explicit(&rt->row->phase[i], memory_order_relaxed);
-        memcpy(event.phase + i * 8, &word, 8);
-    }
-    event.phase[TESS_TRACE_PHASE_BYTES - 1] = '\0';
-    uint64_t now_ns = tess_trace_emit(rt->ring, &event);
-    if (state == TESS_TRACE_ENQUEUED)
-        tess_board_op(rt->row, fp, work->team->name, state, now_ns);
-    else
-        tess_board_op_state(rt->row, fp, state);
+    memcpy(event.phase, rt->phase, sizeof(event.phase));
+    uint64_t now_ns = tess_os_now_ns();
+    work->event = tess_trace_emit(rt->ring, &event, now_ns);
+    tess_board_op(rt->row, fp, work->team->name, now_ns);
+}
+
+void tess_work_record(tess_work *work, tess_trace_state state)
+{
+    if (!COMM_IS_GUARDED)
+        return;
+    tess_runtime *rt = work->team->runtime;
+    /* Small operations complete where they start. */
+    if (state == TESS_TRACE_STARTED || !work->is_short)
+        work->seen_ns = tess_os_now_ns();
+    tess_trace_update(rt->ring, work->event, state, work->seen_ns);
+    tess_board_op_state(rt->row, &work->fp, state);
 }
 
 static void finish(tess_work *work)
@@ -364,14 +371,14 @@ tess_status tess_work_submit(tess_work *work, tess_work **handle)
     tess_team *team = work->team;
     if (is_message(work)) {
         work->fp.sequence = team->n_messages++;
-        tess_work_record(work, TESS_TRACE_ENQUEUED);
+        record_begin(work);
         tess_work **at = &team->messages;
         while (*at != NULL)
             at = &(*at)->next;
         *at = work;
     } else {
         work->fp.sequence = team->sequence++;
-        tess_work_record(work, TESS_TRACE_ENQUEUED);
+        record_begin(work);
         if (team->tail != NULL)
             team->tail->next = work;
         else

@@ -1,5 +1,6 @@
 #include "trace/ring.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,7 +99,13 @@ tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_r
     return TESS_OK;
 }
 
-enum { EVENT_WORDS = TESS_TRACE_EVENT_BYTES / 8 };
+enum {
+    EVENT_WORDS = TESS_TRACE_EVENT_BYTES / 8,
+    STARTED_WORD = offsetof(tess_trace_event, started_ns) / 8,
+    COMPLETED_WORD = offsetof(tess_trace_event, completed_ns) / 8,
+    STATE_WORD = offsetof(tess_trace_event, root) / 8,
+    STATE_SHIFT = (offsetof(tess_trace_event, state) - offsetof(tess_trace_event, root)) * 8
+};
 
 /* An event goes into the ring and out of it by words, each store behind the ones before it and each load before the
  * ones after it: a copy between two looks at the same stamp is whole. The first word is the stamp. */
@@ -107,18 +114,35 @@ static _Atomic uint64_t *words_of(tess_trace_event *event)
     return (_Atomic uint64_t *)(void *)event;
 }
 
-uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event)
+uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, uint64_t now_ns)
 {
     uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed), words[EVENT_WORDS];
     tess_trace_event *to = event_at(ring, number);
     memcpy(words, (const void *)event, sizeof(words));
-    uint64_t now_ns = tess_os_now_ns();
     words[offsetof(tess_trace_event, time_ns) / 8] = now_ns;
     atomic_store_explicit(&to->stamp, 0, memory_order_relaxed);
     for (int i = 1; i < EVENT_WORDS; i++)
         atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
     atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
-    return now_ns;
+    /* A ring is larger than the caches near the core: the next event's lines are fetched while something else is
+     * done. */
+    char *next = (char *)event_at(ring, number + 1);
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch(next + 64, 1);
+    return number;
+}
+
+void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns)
+{
+    tess_trace_event *event = event_at(ring, number);
+    _Atomic uint64_t *words = words_of(event);
+    if (atomic_load_explicit(&event->stamp, memory_order_relaxed) != number + 1)
+        return;
+    uint64_t word = atomic_load_explicit(&words[STATE_WORD], memory_order_relaxed);
+    word = (word & ~(UINT64_C(0xff) << STATE_SHIFT)) | (uint64_t)state << STATE_SHIFT;
+    atomic_store_explicit(&words[state == TESS_TRACE_STARTED ? STARTED_WORD : COMPLETED_WORD], now_ns,
+                          memory_order_release);
+    atomic_store_explicit(&words[STATE_WORD], word, memory_order_release);
 }
 
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max)
@@ -129,7 +153,9 @@ size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, si
     for (uint64_t i = end > most ? end - most : 0; i < end; i++) {
         tess_trace_event *from = event_at(ring, i);
         uint64_t words[EVENT_WORDS];
-        for (int k = 0; k < EVENT_WORDS; k++)
+        words[0] = atomic_load_explicit(&from->stamp, memory_order_acquire);
+        /* Downwards: a state is read before the times that were written before it. */
+        for (int k = EVENT_WORDS - 1; k > 0; k--)
             words[k] = atomic_load_explicit(&words_of(from)[k], memory_order_acquire);
         if (words[0] != i + 1 || atomic_load_explicit(&from->stamp, memory_order_relaxed) != words[0])
             continue;

@@ -52,31 +52,32 @@ enum {
     TESS_TRACE_VERSION = 2,
     TESS_TRACE_HEADER_BYTES = 4096,
     TESS_TRACE_EVENT_BYTES = 128,
-    TESS_TRACE_PHASE_BYTES = 24,
+    TESS_TRACE_PHASE_BYTES = 23,
     TESS_TRACE_NAME_BYTES = 32,
     TESS_TRACE_HOST_BYTES = 64,
     TESS_TRACE_PROGRAM_BYTES = 512,
     TESS_TRACE_TEAMS = 48
 };
 
+/* One operation, from when it was asked for; what becomes of it is added to the same event. Or a phase that begins. */
 typedef struct tess_trace_event {
     _Atomic uint64_t stamp; /* 1 + the event's number, 0 while it is written */
-    uint64_t time_ns;       /* monotonic */
+    uint64_t time_ns;       /* monotonic: when it was asked for, or the phase began */
     uint64_t team;          /* hash */
     uint64_t sequence;      /* of the operation inside its team */
     uint64_t count;         /* elements */
     uint64_t tag;
     uint64_t call_site; /* offset in the program; bit 63 set: an address elsewhere in the process */
+    uint64_t label;     /* what the operation is for (label.h), 0: nobody said */
     int64_t step, detail;
-    int32_t root; /* or peer; -1: none */
-    uint8_t op;   /* tess_trace_op */
+    uint64_t started_ns, completed_ns; /* 0: not yet; completed or failed */
+    int32_t root;                      /* or peer; -1: none */
+    uint8_t op;                        /* tess_trace_op */
     uint8_t state;
     uint8_t dtype;
     uint8_t reduce_op;
-    uint64_t label;   /* what the operation is for (label.h), 0: nobody said */
-    uint8_t in_dtype; /* of the coalesced forms; else as dtype */
-    uint8_t spare[15];
     char phase[TESS_TRACE_PHASE_BYTES];
+    uint8_t in_dtype; /* of the coalesced forms; else as dtype */
 } tess_trace_event;
 
 /* Who writes the ring. */
@@ -126,8 +127,11 @@ void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name,
 /* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);
 
-/* Adds one event; stamp and time are filled in here. Returns the time. */
-uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event);
+/* Adds one event; stamp and time_ns are filled in here. Returns its number. */
+uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, uint64_t now_ns);
+/* Adds to an operation's event what became of it, unless newer ones have taken its place. By the thread that works on
+ * it. */
+void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns);
 
 /* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);

@@ -128,19 +128,7 @@ static bool is_operation(const tess_trace_event *event)
     return event->op != TESS_TRACE_NONE && event->op != TESS_TRACE_PHASE;
 }
 
-/* The record that the event goes on with: the newest of the same operation, looked for among the last few. */
-static tess_record *find_record(tess_rank_history *r, const tess_trace_event *event)
-{
-    enum { MOST_IN_FLIGHT = 64 };
-    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_IN_FLIGHT;) {
-        tess_record *record = &r->records[i];
-        if (record->team == event->team && record->sequence == event->sequence && record->op == event->op)
-            return record;
-    }
-    return NULL;
-}
-
-static tess_record begin_record(const tess_trace_event *event)
+static tess_record record_of(const tess_trace_event *event)
 {
     tess_record record = {.team = event->team,
                           .sequence = event->sequence,
@@ -148,10 +136,14 @@ static tess_record begin_record(const tess_trace_event *event)
                           .tag = event->tag,
                           .label = event->label,
                           .call_site = event->call_site,
+                          .enqueued_ns = event->time_ns,
+                          .started_ns = event->started_ns,
+                          .completed_ns = event->completed_ns,
                           .step = event->step,
                           .detail = event->detail,
                           .root = event->root,
                           .op = event->op,
+                          .state = event->state,
                           .dtype = event->dtype,
                           .in_dtype = event->in_dtype,
                           .reduce_op = event->reduce_op};
@@ -160,28 +152,12 @@ static tess_record begin_record(const tess_trace_event *event)
     return record;
 }
 
-static void set_state(tess_record *record, const tess_trace_event *event)
+static uint64_t newest_of(const tess_trace_event *event, uint64_t newest_ns)
 {
-    record->state = event->state;
-    if (event->state == TESS_TRACE_ENQUEUED)
-        record->enqueued_ns = event->time_ns;
-    else if (event->state == TESS_TRACE_STARTED)
-        record->started_ns = event->time_ns;
-    else
-        record->completed_ns = event->time_ns;
-}
-
-static tess_status add_operation(tess_history *history, int rank, const tess_trace_event *event)
-{
-    tess_rank_history *r = &history->ranks[rank];
-    tess_record *record = event->state == TESS_TRACE_ENQUEUED ? NULL : find_record(r, event);
-    if (record == NULL) {
-        tess_record fresh = begin_record(event);
-        TESS_TRY(tess_history_add_record(history, rank, &fresh));
-        record = &r->records[r->n_records - 1];
-    }
-    set_state(record, event);
-    return TESS_OK;
+    const uint64_t times[] = {event->time_ns, event->started_ns, event->completed_ns};
+    for (int i = 0; i < 3; i++)
+        newest_ns = times[i] > newest_ns ? times[i] : newest_ns;
+    return newest_ns;
 }
 
 tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n)
@@ -190,13 +166,14 @@ tess_status tess_history_add_events(tess_history *history, int rank, const tess_
     for (size_t i = 0; i < n; i++) {
         const tess_trace_event *event = &events[i];
         if (is_operation(event)) {
-            TESS_TRY(add_operation(history, rank, event));
+            tess_record record = record_of(event);
+            TESS_TRY(tess_history_add_record(history, rank, &record));
         } else if (event->op == TESS_TRACE_PHASE) {
             tess_span span = {.begin_ns = event->time_ns, .step = event->step, .detail = event->detail};
             snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
             TESS_TRY(tess_history_add_span(history, rank, &span));
         }
-        r->last_ns = event->time_ns;
+        r->last_ns = newest_of(event, r->last_ns);
     }
     return TESS_OK;
 }

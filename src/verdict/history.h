@@ -118,8 +118,7 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
                                     int rank);
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
 
-/* Puts the events of one rank, oldest first, into its records (the three states of an operation become one) and spans.
- */
+/* Puts the events of one rank, oldest first, into its records and spans. */
 tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n);
 
 #endif

@@ -107,7 +107,7 @@ static void every_host_sees_the_rows_of_all(void)
     for (int r = 0; r < 6; r++)
         join(&hosts[r / 2], r);
     tess_fingerprint op = {.team = 5, .sequence = 12, .count = 1024, .kind = TESS_TRACE_BARRIER, .root = -1};
-    tess_board_op(&hosts[2].job.rows[5], &op, "world", TESS_TRACE_ENQUEUED, 0);
+    tess_board_op(&hosts[2].job.rows[5], &op, "world", 0);
     tess_board_error(&hosts[2].job.rows[5], "what went wrong", 3);
     atomic_store(&hosts[2].job.rows[5].broken_team, 77);
     run_for(hosts, 3, 0.3);

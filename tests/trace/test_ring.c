@@ -19,13 +19,15 @@ static void the_newest_events_are_kept_in_order(void)
     tess_trace_event events[32];
     EXPECT_INT(tess_trace_read(ring, events, 32), 0);
     for (uint64_t i = 0; i < 37; i++)
-        tess_trace_emit(ring, &(tess_trace_event){.sequence = i,
-                                                  .team = 11,
-                                                  .count = i * i,
-                                                  .root = -1,
-                                                  .op = TESS_TRACE_ALL_REDUCE,
-                                                  .state = TESS_TRACE_STARTED,
-                                                  .phase = "forward"});
+        tess_trace_emit(ring,
+                        &(tess_trace_event){.sequence = i,
+                                            .team = 11,
+                                            .count = i * i,
+                                            .root = -1,
+                                            .op = TESS_TRACE_ALL_REDUCE,
+                                            .state = TESS_TRACE_STARTED,
+                                            .phase = "forward"},
+                        i);
     EXPECT_INT(tess_trace_read(ring, events, 32), 16);
     for (int i = 0; i < 16; i++) {
         EXPECT_INT(events[i].sequence, 21 + i);
@@ -44,7 +46,7 @@ static void a_torn_event_is_left_out(void)
     tess_trace_ring *ring = make_ring(8);
     tess_trace_event events[8];
     for (uint64_t i = 0; i < 5; i++)
-        tess_trace_emit(ring, &(tess_trace_event){.sequence = i});
+        tess_trace_emit(ring, &(tess_trace_event){.sequence = i}, i);
     tess_trace_event *third = (tess_trace_event *)((char *)ring + TESS_TRACE_HEADER_BYTES) + 2;
     atomic_store(&third->stamp, 0); /* as its writer leaves it when it dies in the middle */
     EXPECT_INT(tess_trace_read(ring, events, 8), 4);
@@ -52,10 +54,76 @@ static void a_torn_event_is_left_out(void)
     free(ring);
 }
 
+static void what_becomes_of_an_operation_is_added_to_its_event(void)
+{
+    tess_trace_ring *ring = make_ring(4);
+    tess_trace_event events[4];
+    const tess_trace_event operation = {.root = -1, .op = TESS_TRACE_BROADCAST, .dtype = 3, .reduce_op = 2};
+    uint64_t first = tess_trace_emit(ring, &operation, 10), second = tess_trace_emit(ring, &operation, 11);
+    tess_trace_update(ring, first, TESS_TRACE_STARTED, 20);
+    tess_trace_update(ring, first, TESS_TRACE_FAILED, 30);
+    tess_trace_update(ring, second, TESS_TRACE_STARTED, 25);
+    EXPECT_INT(tess_trace_read(ring, events, 4), 2);
+    EXPECT_INT(events[0].state, TESS_TRACE_FAILED);
+    EXPECT_INT(events[0].started_ns, 20);
+    EXPECT_INT(events[0].completed_ns, 30);
+    EXPECT_INT(events[0].root, -1);
+    EXPECT_INT(events[0].op, TESS_TRACE_BROADCAST);
+    EXPECT_INT(events[0].dtype, 3);
+    EXPECT_INT(events[0].reduce_op, 2);
+    EXPECT_INT(events[1].state, TESS_TRACE_STARTED);
+    EXPECT_INT(events[1].completed_ns, 0);
+    for (int i = 0; i < 4; i++)
+        tess_trace_emit(ring, &operation, 40);
+    tess_trace_update(ring, second, TESS_TRACE_COMPLETED, 50); /* its place is another's by now */
+    EXPECT_INT(tess_trace_read(ring, events, 4), 4);
+    EXPECT_INT(events[1].completed_ns, 0);
+    free(ring);
+}
+
+static void a_ring_goes_on_in_another(void)
+{
+    tess_trace_ring *from = make_ring(4), *to = make_ring(16);
+    tess_trace_event events[16];
+    tess_trace_add_team(from, 77, "world", 8, 3);
+    for (uint64_t i = 0; i < 6; i++)
+        tess_trace_emit(from, &(tess_trace_event){.sequence = i}, i);
+    tess_trace_copy(to, from);
+    tess_trace_update(to, 5, TESS_TRACE_COMPLETED, 9);
+    tess_trace_emit(to, &(tess_trace_event){.sequence = 6}, 6);
+    EXPECT_INT(tess_trace_read(to, events, 16), 5);
+    for (int i = 0; i < 5; i++)
+        EXPECT_INT(events[i].sequence, 2 + i);
+    EXPECT_INT(events[3].completed_ns, 9);
+    EXPECT_INT(to->n_teams, 1);
+    EXPECT_TEXT(to->teams[0].name, "world");
+    free(from);
+    free(to);
+}
+
+static void a_file_keeps_what_was_emitted(void)
+{
+    char path[512];
+    tess_trace_ring *ring;
+    tess_mapping file;
+    const tess_trace_ring *loaded;
+    tess_trace_event events[8];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "rank-00002.ring"));
+    EXPECT_OK(tess_trace_create(path, 8, 2, 4, &ring));
+    tess_trace_emit(ring, &(tess_trace_event){.sequence = 5, .op = TESS_TRACE_BARRIER}, 1);
+    EXPECT_OK(tess_os_map(path, &file)); /* while its writer lives, or after it was killed */
+    EXPECT_OK(tess_trace_open(file.data, file.size, &loaded));
+    EXPECT_INT(tess_trace_read(loaded, events, 8), 1);
+    EXPECT_INT(events[0].sequence, 5);
+    tess_os_unmap(&file);
+    tess_trace_close(&ring);
+    EXPECT(ring == NULL);
+}
+
 static void a_saved_ring_reads_back(void)
 {
     tess_trace_ring *ring = make_ring(8);
-    tess_trace_emit(ring, &(tess_trace_event){.sequence = 42, .op = TESS_TRACE_BARRIER});
+    tess_trace_emit(ring, &(tess_trace_event){.sequence = 42, .op = TESS_TRACE_BARRIER}, 7);
     char path[512];
     EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "ring.trace"));
     EXPECT_OK(tess_trace_save(ring, path));
@@ -102,7 +170,7 @@ static void an_event_costs_less_than_a_microsecond(void)
     for (int round = 0; round < 5; round++) {
         uint64_t begin = tess_os_now_ns();
         for (int i = 0; i < N; i++)
-            tess_trace_emit(ring, &event);
+            tess_trace_emit(ring, &event, tess_os_now_ns());
         uint64_t ns = tess_os_now_ns() - begin;
         best = ns < best ? ns : best;
     }
@@ -114,6 +182,9 @@ static void an_event_costs_less_than_a_microsecond(void)
 static const test_case cases[] = {
     {"the_newest_events_are_kept_in_order", the_newest_events_are_kept_in_order, 0, 0},
     {"a_torn_event_is_left_out", a_torn_event_is_left_out, 0, 0},
+    {"what_becomes_of_an_operation_is_added_to_its_event", what_becomes_of_an_operation_is_added_to_its_event, 0, 0},
+    {"a_ring_goes_on_in_another", a_ring_goes_on_in_another, 0, 0},
+    {"a_file_keeps_what_was_emitted", a_file_keeps_what_was_emitted, 0, 0},
     {"a_saved_ring_reads_back", a_saved_ring_reads_back, 0, 0},
     {"lying_headers_are_refused", lying_headers_are_refused, 0, 0},
     {"an_event_costs_less_than_a_microsecond", an_event_costs_less_than_a_microsecond, 0, 0},

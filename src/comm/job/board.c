@@ -1,5 +1,6 @@
 #include "comm/job/job.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,26 +50,32 @@ void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_
     atomic_store_explicit(&row->heartbeat_ns, now_ns, memory_order_relaxed);
 }
 
-void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, tess_trace_state state,
-                   uint64_t now_ns)
+void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns)
 {
     uint32_t version = atomic_load_explicit(&row->op_version, memory_order_relaxed);
     /* Two threads on two teams may come at once: the board shows one of them. */
     if ((version & 1) != 0 || !atomic_compare_exchange_strong(&row->op_version, &version, version + 1))
         return;
+    bool same_team =
+        atomic_load_explicit(&row->op[offsetof(tess_fingerprint, team) / 8], memory_order_relaxed) == fp->team;
     store_words(row->op, fp, sizeof(*fp) / 8);
-    store_text(row->op_team, team, JOB_TEXT_BYTES);
-    atomic_store_explicit(&row->op_state, (uint32_t)state, memory_order_relaxed);
+    if (!same_team)
+        store_text(row->op_team, team, JOB_TEXT_BYTES);
+    atomic_store_explicit(&row->op_state, TESS_TRACE_ENQUEUED, memory_order_relaxed);
     atomic_store_explicit(&row->op_since_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&row->op_version, version + 2, memory_order_release);
     atomic_store_explicit(&row->heartbeat_ns, now_ns, memory_order_relaxed);
 }
 
+static bool shows(const _Atomic uint64_t *words, const tess_fingerprint *fp)
+{
+    return atomic_load_explicit(&words[offsetof(tess_fingerprint, team) / 8], memory_order_relaxed) == fp->team &&
+           atomic_load_explicit(&words[offsetof(tess_fingerprint, sequence) / 8], memory_order_relaxed) == fp->sequence;
+}
+
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state)
 {
-    tess_fingerprint now;
-    load_words(&now, row->op, sizeof(now) / 8);
-    if (now.team == fp->team && now.sequence == fp->sequence && now.kind == fp->kind)
+    if (shows(row->op, fp))
         atomic_store_explicit(&row->op_state, (uint32_t)state, memory_order_relaxed);
 }
 
@@ -87,9 +94,7 @@ void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *
 
 void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp)
 {
-    tess_fingerprint shown;
-    load_words(&shown, row->wait_op, sizeof(shown) / 8);
-    if (shown.team == fp->team && shown.sequence == fp->sequence && shown.kind == fp->kind)
+    if (shows(row->wait_op, fp))
         atomic_store_explicit(&row->wait_since_ns, 0, memory_order_release);
 }
 
@@ -195,7 +200,8 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
     uint64_t now = tess_os_now_ns();
     bool news = false;
     tess_board_phase(row, copy->phase, copy->step, copy->detail, age(copy->phase_age_ns, now));
-    tess_board_op(row, &copy->op, copy->op_team, (tess_trace_state)copy->op_state, age(copy->op_age_ns, now));
+    tess_board_op(row, &copy->op, copy->op_team, age(copy->op_age_ns, now));
+    tess_board_op_state(row, &copy->op, (tess_trace_state)copy->op_state);
     tess_board_wait(row, &copy->wait_op, copy->wait_team, copy->wait_age_ns == 0 ? 0 : age(copy->wait_age_ns, now),
                     copy->wait_missing);
     store_progress(row, copy);

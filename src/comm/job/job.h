@@ -173,8 +173,7 @@ void tess_job_sleep_end(const tess_job *job, int rank);
 /* ---- The board
  * ---------------------------------------------------------------------------------------------------------- */
 void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
-void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, tess_trace_state state,
-                   uint64_t now_ns);
+void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns);
 /* The newest operation's state changed; nothing happens when `fp` is no longer the newest. */
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
 /* The rank's error, for the launcher's report. `blames`: job's rank or -1. */

@@ -234,9 +234,10 @@ static bool meet(tess_work *work)
         if (status != TESS_OK)
             return fail(work, status);
     }
+    work->is_short = work->n == 0 || work->path == SHM_NOTHING || all_shown(work);
     if (work->n == 0 || work->path == SHM_NOTHING)
         return complete(work);
-    if (all_shown(work)) {
+    if (work->is_short) {
         work->path = SHM_INLINE;
         work->count = work->n;
         c->take(work);

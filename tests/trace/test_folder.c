@@ -1,0 +1,63 @@
+#include <stdio.h>
+
+#include "base/os/os.h"
+#include "support/test.h"
+#include "trace/folder.h"
+#include "trace/label.h"
+
+static void labels_read_back(void)
+{
+    char text[32];
+    EXPECT_TEXT(tess_label_text(tess_label("layer", 12), text, sizeof(text)), "layer 12");
+    EXPECT_TEXT(tess_label_text(tess_label("gradnorm", -1), text, sizeof(text)), "gradnorm");
+    EXPECT_TEXT(tess_label_text(tess_label("Embedding", 0), text, sizeof(text)), "embeddin 0");
+    EXPECT_TEXT(tess_label_text(tess_label("a?b", TESS_LABEL_MOST), text, sizeof(text)), "a_b 65534");
+    EXPECT_TEXT(tess_label_text(0, text, sizeof(text)), "");
+    EXPECT(tess_label(NULL, 3) == 0 && tess_label("", 3) == 0);
+    EXPECT(tess_label("layer", 1) != tess_label("layer", 2));
+    EXPECT(tess_label("layer", 0) != tess_label("layer", -1));
+    for (uint64_t i = 0; i < 64; i++) /* any bits are some text */
+        EXPECT(tess_label_text(UINT64_C(0x9e3779b97f4a7c15) * i, text, sizeof(text)) == text);
+}
+
+static void names_of_rings_are_told_from_others(void)
+{
+    char path[64];
+    int rank = -1;
+    EXPECT_OK(tess_trace_ring_path("out/trace", 3, path, sizeof(path)));
+    EXPECT_TEXT(path, "out/trace/rank-00003.ring");
+    EXPECT(tess_trace_ring_name("rank-00003.ring", &rank));
+    EXPECT_INT(rank, 3);
+    EXPECT(!tess_trace_ring_name("rank-3.ring", &rank));
+    EXPECT(!tess_trace_ring_name("rank-00003.ring.part", &rank));
+    EXPECT(!tess_trace_ring_name("rank-000030000.ring", &rank));
+    EXPECT(!tess_trace_ring_name("job.json", &rank));
+}
+
+static void what_an_earlier_job_left_is_put_away(void)
+{
+    char folder[512], previous[520], path[600];
+    EXPECT_OK(tess_os_join(folder, sizeof(folder), test_folder(), "trace"));
+    snprintf(previous, sizeof(previous), "%s.previous", folder);
+    EXPECT_OK(tess_trace_folder_begin(folder)); /* there was none */
+    EXPECT(tess_os_is_dir(folder));
+    EXPECT_OK(tess_trace_folder_begin(folder)); /* an empty one is used as it is */
+    EXPECT(!tess_os_is_dir(previous));
+    for (int job = 0; job < 2; job++) {
+        EXPECT_OK(tess_trace_ring_path(folder, job, path, sizeof(path)));
+        EXPECT_OK(tess_os_write_atomic(path, "x", 1));
+        EXPECT_OK(tess_trace_folder_begin(folder));
+        EXPECT(!tess_os_is_file(path));
+        EXPECT_OK(tess_trace_ring_path(previous, job, path, sizeof(path)));
+        EXPECT(tess_os_is_file(path));
+    }
+    EXPECT_OK(tess_trace_ring_path(previous, 0, path, sizeof(path)));
+    EXPECT(!tess_os_is_file(path)); /* one is kept, not all */
+}
+
+static const test_case cases[] = {
+    {"labels_read_back", labels_read_back, 0, 0},
+    {"names_of_rings_are_told_from_others", names_of_rings_are_told_from_others, 0, 0},
+    {"what_an_earlier_job_left_is_put_away", what_an_earlier_job_left_is_put_away, 0, 0},
+};
+TEST_MAIN(cases)
