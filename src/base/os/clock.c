@@ -21,12 +21,18 @@ double tess_os_now_s(void)
     return (double)tess_os_now_ns() * 1e-9;
 }
 
-/* Field 22 of /proc/self/stat: start of the process, in clock ticks since boot. The second field is a name in
- * parentheses that may hold anything. */
 double tess_os_process_age_s(void)
 {
-    char text[1024] = "";
-    FILE *file = fopen("/proc/self/stat", "re");
+    return tess_os_age_of_process_s((int)getpid());
+}
+
+/* Field 22 of /proc/PID/stat: start of the process, in clock ticks since boot. The second field is a name in
+ * parentheses that may hold anything. */
+double tess_os_age_of_process_s(int pid)
+{
+    char path[64], text[1024] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return 0;
     size_t n = fread(text, 1, sizeof(text) - 1, file);

@@ -4,13 +4,14 @@
 
 #include "tessera/memory.h"
 
-double tess_os_now_s(void);          /* monotonic */
-uint64_t tess_os_now_ns(void);       /* monotonic */
-double tess_os_process_age_s(void);  /* since this process was started, to 10 ms; 0 when the system does not say */
-char tess_os_process_state(int pid); /* 'R', 'S', 'D', 'T', 'Z' ... of proc(5); '\0': there is no such process */
-int tess_os_process_parent(int pid); /* 0: there is no such process */
-int tess_os_cores(void);             /* that this process may run on (affinity and cgroup quota) */
-uint64_t tess_os_cores_hash(void);   /* equal for equal sets of cores (affinity) */
+double tess_os_now_s(void);               /* monotonic */
+uint64_t tess_os_now_ns(void);            /* monotonic */
+double tess_os_process_age_s(void);       /* since this process was started, to 10 ms; 0 when the system does not say */
+double tess_os_age_of_process_s(int pid); /* likewise */
+char tess_os_process_state(int pid);      /* 'R', 'S', 'D', 'T', 'Z' ... of proc(5); '\0': there is no such process */
+int tess_os_process_parent(int pid);      /* 0: there is no such process */
+int tess_os_cores(void);                  /* that this process may run on (affinity and cgroup quota) */
+uint64_t tess_os_cores_hash(void);        /* equal for equal sets of cores (affinity) */
 /* Keeps the calling thread on the core of this number among those that it may run on; nothing when there are fewer. */
 void tess_os_bind(int number);
 

@@ -5,8 +5,6 @@
 #include "base/os/os.h"
 #include "comm/shm/control.h"
 
-static const char magic[8] = "TESSJOB";
-
 static uint64_t round_up(uint64_t n, uint64_t unit)
 {
     return (n + unit - 1) / unit * unit;
@@ -72,7 +70,8 @@ tess_status tess_job_create(int world, tess_job *job)
             return status;
         }
     }
-    memcpy(h->magic, magic, sizeof(magic));
+    atomic_thread_fence(memory_order_release);
+    memcpy(h->magic, JOB_MAGIC, sizeof(h->magic));
     return TESS_OK;
 }
 
@@ -86,10 +85,10 @@ tess_status tess_job_open(int fd, int world, tess_job *job)
     TESS_TRY(tess_os_map_shared(fd, 0, bytes, &base));
     attach(job, base, bytes, fd);
     const tess_job_header *h = job->header;
-    if (memcmp(h->magic, magic, sizeof(magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
+    if (memcmp(h->magic, JOB_MAGIC, sizeof(h->magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
         h->world != (uint32_t)world) {
         uint32_t version = h->version, ranks = h->world;
-        bool ours = memcmp(h->magic, magic, sizeof(magic)) == 0;
+        bool ours = memcmp(h->magic, JOB_MAGIC, sizeof(h->magic)) == 0;
         tess_job_close(job, false);
         if (!ours)
             return TESS_FAIL(TESS_E_INVALID, "TESSERA_SHM_FD=%d is not a job's shared memory", fd);

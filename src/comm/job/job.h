@@ -32,6 +32,8 @@ enum {
     JOB_HEAP_HOLES = 8192
 };
 
+#define JOB_MAGIC "TESSJOB" /* and its NUL; written last: a header that has it is whole */
+
 typedef enum tess_rank_state {
     JOB_RANK_ABSENT, /* not joined yet */
     JOB_RANK_JOINED,
@@ -121,7 +123,7 @@ typedef enum tess_verdict_state {
 } tess_verdict_state;
 
 typedef struct tess_job_header {
-    char magic[8]; /* "TESSJOB\0" */
+    char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
     uint32_t n_hosts, host;                             /* of the job; number of this one */
     uint64_t bytes;                                     /* of all of this */
