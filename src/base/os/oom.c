@@ -1,0 +1,96 @@
+#include "base/os/oom.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+
+/* Process numbers in the log are those of the machine; in a container ours are others. The number of the first
+ * namespace's file is fixed. */
+static bool log_has_our_numbers(void)
+{
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == 0xEFFFFFFC;
+}
+
+void tess_oom_begin(tess_oom_watch *watch)
+{
+    *watch = (tess_oom_watch){.log = -1};
+    watch->has_group = tess_memory_group_find((int)getpid(), &watch->group);
+    if (watch->has_group)
+        watch->kills_known = tess_memory_group_kills(&watch->group);
+    if (!log_has_our_numbers())
+        return;
+    watch->log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (watch->log >= 0)
+        lseek(watch->log, 0, SEEK_END);
+}
+
+void tess_oom_end(tess_oom_watch *watch)
+{
+    tess_os_close(&watch->log);
+}
+
+/* "...: Killed process 4711 (tessera) total-vm:8123kB, anon-rss:512kB, file-rss:4kB, shmem-rss:0kB, UID:0 ..." */
+bool tess_oom_parse(const char *line, tess_oom_kill *kill)
+{
+    static const char *const parts[] = {"anon-rss:", "file-rss:", "shmem-rss:"};
+    const char *at = strstr(line, "Killed process ");
+    if (at == NULL || strstr(line, "emory") == NULL)
+        return false;
+    *kill = (tess_oom_kill){.pid = atoi(at + strlen("Killed process "))};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *part = strstr(at, parts[i]);
+        if (part != NULL)
+            kill->bytes += strtoull(part + strlen(parts[i]), NULL, 10) * 1024;
+    }
+    return kill->pid > 0;
+}
+
+/* A read gives one record; EPIPE says that some were lost before the next. */
+static void read_log(tess_oom_watch *watch)
+{
+    char line[8192];
+    while (watch->log >= 0) {
+        ssize_t n = read(watch->log, line, sizeof(line) - 1);
+        if (n < 0 && (errno == EPIPE || errno == EINTR))
+            continue;
+        if (n <= 0)
+            return;
+        line[n] = '\0';
+        tess_oom_kill kill;
+        if (tess_oom_parse(line, &kill))
+            watch->logged[watch->n_logged++ % TESS_OOM_LOGGED] = kill;
+    }
+}
+
+static const tess_oom_kill *find_logged(const tess_oom_watch *watch, int pid)
+{
+    for (int i = 0; i < watch->n_logged && i < TESS_OOM_LOGGED; i++)
+        if (watch->logged[i].pid == pid)
+            return &watch->logged[i];
+    return NULL;
+}
+
+void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer)
+{
+    uint64_t used;
+    *answer = (tess_oom_answer){0};
+    read_log(watch);
+    const tess_oom_kill *logged = find_logged(watch, pid);
+    uint64_t kills = watch->has_group ? tess_memory_group_kills(&watch->group) : 0;
+    bool counted = kills > watch->kills_known;
+    answer->certain = logged != NULL;
+    answer->killed = answer->certain || (counted && watch->log < 0);
+    if (!answer->killed)
+        return;
+    watch->kills_known += counted;
+    answer->held_bytes = logged != NULL ? logged->bytes : 0;
+    if (counted && !tess_memory_group_limit(&watch->group, &answer->limit_bytes, &used))
+        answer->limit_bytes = 0;
+}

@@ -1,0 +1,22 @@
+/* Names and lines for places in a program file, also of one whose processes are long dead. Reads that file, and its
+ * separate debug information where the system has it; never asks a network. */
+#ifndef TESS_BASE_OS_SYMBOLS_H
+#define TESS_BASE_OS_SYMBOLS_H
+
+#include "tessera/types.h"
+
+typedef struct tess_symbols {
+    void *dwfl, *module; /* of libdwfl; NULL: not open */
+    uint64_t bias;
+} tess_symbols;
+
+/* TESS_E_NOT_FOUND: no such file; TESS_E_FORMAT: it is no program. Open it once and ask often: opening takes
+ * milliseconds, the first question in a source file reads that file's lines. */
+tess_status tess_symbols_open(const char *program, tess_symbols *symbols);
+void tess_symbols_close(tess_symbols *symbols);
+
+/* "train_step (step.c:41)" for the call that returns to `offset` bytes behind the beginning of the program in memory;
+ * "train_step" where lines are not known, "" where nothing is. Returns text. */
+const char *tess_symbols_tell(const tess_symbols *symbols, uint64_t offset, char *text, size_t size);
+
+#endif

@@ -1,0 +1,18 @@
+/* System calls by number, and what a thread that sleeps in one of them waits for. */
+#ifndef TESS_BASE_OS_SYSCALLS_H
+#define TESS_BASE_OS_SYSCALLS_H
+
+#include "base/os/process_facts.h"
+
+typedef struct tess_syscall {
+    const char *name;
+    int number;
+    tess_call_kind kind;
+    int fd;   /* which argument is a file descriptor, -1: none */
+    int path; /* which is the address of a path, -1: none */
+} tess_syscall;
+
+/* NULL: not one that is told apart. */
+const tess_syscall *tess_syscall_find(int number);
+
+#endif

@@ -1,0 +1,387 @@
+/* What the system says of a process from outside: its call, its file, its stack, and whether it was OOM-killed. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/oom.h"
+#include "base/os/os.h"
+#include "base/os/process_facts.h"
+#include "base/os/stack.h"
+#include "base/os/symbols.h"
+#include "support/test.h"
+
+/* ---- Children that are stuck ---- */
+static const char *path; /* what a child works on */
+
+static void sleep_long(void)
+{
+    nanosleep(&(struct timespec){.tv_sec = 60}, NULL);
+}
+
+static void read_pipe(void)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) == 0 && read(ends[0], &byte, 1) == 1)
+        abort();
+}
+
+static void open_fifo(void)
+{
+    if (open(path, O_RDONLY) >= 0)
+        abort();
+}
+
+static void lock_file(void)
+{
+    int fd = open(path, O_RDONLY);
+    if (lseek(fd, 7, SEEK_SET) != 7 || flock(fd, LOCK_EX) == 0)
+        abort();
+}
+
+__attribute__((noinline)) void spin_in_user_code(void);
+void spin_in_user_code(void)
+{
+    for (volatile unsigned n = 0;; n++)
+        ;
+}
+
+static void *read_in_thread(void *unused)
+{
+    (void)unused;
+    read_pipe();
+    return NULL;
+}
+
+static void wait_for_thread(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, read_in_thread, NULL);
+    pthread_join(thread, NULL);
+}
+
+static void stop(void)
+{
+    raise(SIGSTOP);
+}
+
+static int start(void (*what)(void))
+{
+    int pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a case that fails leaves nobody behind */
+        what();
+        _exit(0);
+    }
+    return pid;
+}
+
+static void end(int pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Looks until the telling thread is of this kind and state (a loaded machine may take a while to get there). */
+static tess_process_facts look_until(int pid, tess_call_kind kind, char state)
+{
+    tess_process_facts facts;
+    for (int i = 0; i < 1000; i++) {
+        tess_os_process_facts(pid, &facts);
+        if (facts.thread.kind == kind && (state == 0 || facts.thread.state == state))
+            return facts;
+        usleep(5000);
+    }
+    char text[512];
+    test_fail(__FILE__, __LINE__, "still %s", tess_os_facts_tell(&facts, text, sizeof(text)));
+}
+
+/* ---- Facts ---- */
+static void a_sleeper_is_seen_to_sleep(void)
+{
+    int pid = start(sleep_long);
+    tess_process_facts facts = look_until(pid, TESS_CALL_SLEEP, 'S');
+    EXPECT(facts.here && facts.n_threads == 1 && facts.rss_bytes > 0);
+    EXPECT_CONTAINS(facts.thread.call_name, "nanosleep");
+    end(pid);
+    tess_os_process_facts(pid, &facts);
+    EXPECT(!facts.here);
+}
+
+static void a_read_names_its_pipe(void)
+{
+    char text[512];
+    int pid = start(read_pipe);
+    tess_process_facts facts = look_until(pid, TESS_CALL_FILE, 'S');
+    EXPECT_TEXT(facts.thread.call_name, "read");
+    EXPECT_CONTAINS(facts.file, "pipe:[");
+    EXPECT_CONTAINS(tess_os_facts_tell(&facts, text, sizeof(text)), "in read of pipe:[");
+    end(pid);
+}
+
+static void an_open_names_its_path(void)
+{
+    char fifo[300];
+    snprintf(fifo, sizeof(fifo), "%s/fifo", test_folder());
+    EXPECT_INT(mkfifo(fifo, 0600), 0);
+    path = fifo;
+    int pid = start(open_fifo);
+    tess_process_facts facts = look_until(pid, TESS_CALL_FILE, 'S');
+    EXPECT_TEXT(facts.file, fifo);
+    end(pid);
+}
+
+static void a_call_on_a_file_names_it_with_its_position(void)
+{
+    char file[300];
+    snprintf(file, sizeof(file), "%s/shard.bin", test_folder());
+    int fd = open(file, O_RDWR | O_CREAT, 0600);
+    EXPECT_INT(write(fd, "0123456789", 10), 10);
+    EXPECT_INT(flock(fd, LOCK_EX), 0);
+    path = file;
+    int pid = start(lock_file);
+    tess_process_facts facts = look_until(pid, TESS_CALL_FILE, 'S');
+    EXPECT_TEXT(facts.thread.call_name, "flock");
+    EXPECT_TEXT(facts.file, file);
+    EXPECT_INT(facts.position, 7);
+    end(pid);
+    close(fd);
+}
+
+static void the_thread_that_others_wait_for_is_told(void)
+{
+    int pid = start(wait_for_thread);
+    tess_process_facts facts = look_until(pid, TESS_CALL_FILE, 'S');
+    EXPECT(facts.main.kind == TESS_CALL_FUTEX && facts.thread.tid != pid && facts.n_threads == 2);
+    end(pid);
+}
+
+static void computing_and_sleeping_are_told_apart_by_cpu_time(void)
+{
+    int spinner = start(spin_in_user_code), sleeper = start(sleep_long);
+    tess_process_facts before[2], after[2];
+    look_until(sleeper, TESS_CALL_SLEEP, 'S');
+    tess_os_process_facts(spinner, &before[0]);
+    tess_os_process_facts(sleeper, &before[1]);
+    usleep(100000);
+    tess_os_process_facts(spinner, &after[0]);
+    tess_os_process_facts(sleeper, &after[1]);
+    EXPECT(after[0].cpu_ns > before[0].cpu_ns);
+    EXPECT_INT(after[1].cpu_ns - before[1].cpu_ns, 0);
+    EXPECT_INT(after[0].thread.kind, TESS_CALL_NONE);
+    end(spinner);
+    end(sleeper);
+}
+
+static void a_stopped_process_is_seen_to_be_stopped(void)
+{
+    int pid = start(stop);
+    tess_process_facts facts;
+    for (int i = 0; i < 1000; i++) {
+        tess_os_process_facts(pid, &facts);
+        if (facts.main.state == 'T')
+            break;
+        usleep(5000);
+    }
+    EXPECT_INT(facts.main.state, 'T');
+    end(pid);
+}
+
+/* ---- Stacks and symbols ---- */
+static bool names(const tess_stack *stack, const char *what)
+{
+    for (int i = 0; i < stack->n_lines; i++)
+        if (strstr(stack->lines[i], what) != NULL)
+            return true;
+    return false;
+}
+
+static void a_stack_from_outside_names_functions_and_lines(void)
+{
+    tess_stack stack;
+    tess_process_facts facts;
+    int pid = start(spin_in_user_code);
+    usleep(20000);
+    tess_stack_take(pid, pid, &stack);
+    if (stack.n_lines == 0)
+        test_fail(__FILE__, __LINE__, "no stack: %s", stack.reason);
+    EXPECT_CONTAINS(stack.lines[0], "spin_in_user_code (test_process_facts.c:");
+    EXPECT(names(&stack, "main (test_process_facts.c:") || names(&stack, "test_main"));
+    printf("stack of %d frames in %.1f ms\n", stack.n_lines, stack.seconds * 1e3);
+    look_until(pid, TESS_CALL_NONE, 'R'); /* it runs on */
+    end(pid);
+    pid = start(stop);
+    while (tess_os_process_facts(pid, &facts), facts.main.state != 'T')
+        usleep(1000);
+    tess_stack_take(pid, pid, &stack);
+    EXPECT(names(&stack, "raise"));
+    tess_os_process_facts(pid, &facts);
+    EXPECT_INT(facts.main.state, 'T'); /* and stays stopped */
+    end(pid);
+}
+
+static void a_sleep_goes_on_after_a_look_at_the_stack(void)
+{
+    tess_stack stack;
+    int pid = start(sleep_long);
+    look_until(pid, TESS_CALL_SLEEP, 'S');
+    tess_stack_take(pid, pid, &stack);
+    EXPECT(names(&stack, "nanosleep"));
+    look_until(pid, TESS_CALL_SLEEP, 'S');
+    end(pid);
+}
+
+static void where_there_is_no_stack_the_reason_is_told(void)
+{
+    tess_stack stack;
+    int pid = start(sleep_long);
+    end(pid);
+    tess_stack_take(pid, pid, &stack);
+    EXPECT_INT(stack.n_lines, 0);
+    EXPECT(stack.reason[0] != '\0');
+}
+
+/* Position-independent programs count from where they are loaded. */
+static void offsets_in_a_program_have_names(void)
+{
+    char program[512], text[200];
+    tess_symbols symbols;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    EXPECT(n > 0);
+    program[n] = '\0';
+    extern const char __executable_start;
+    uint64_t offset = (uint64_t)((const char *)(uintptr_t)&spin_in_user_code - &__executable_start);
+    EXPECT_OK(tess_symbols_open(program, &symbols));
+    EXPECT_CONTAINS(tess_symbols_tell(&symbols, offset + 1, text, sizeof(text)),
+                    "spin_in_user_code (test_process_facts.c:");
+    EXPECT_TEXT(tess_symbols_tell(&symbols, UINT64_C(1) << 40, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_tell(&symbols, 0, text, sizeof(text)), "");
+    tess_symbols_close(&symbols);
+    EXPECT_TEXT(tess_symbols_tell(&symbols, offset + 1, text, sizeof(text)), "");
+}
+
+static void what_is_no_program_has_no_symbols(void)
+{
+    char file[300];
+    tess_symbols symbols;
+    EXPECT_FAILS(tess_symbols_open("/nowhere/at/all", &symbols), TESS_E_NOT_FOUND, "/nowhere/at/all");
+    snprintf(file, sizeof(file), "%s/text", test_folder());
+    EXPECT_OK(tess_os_write_atomic(file, "\177ELFnot really", 15));
+    EXPECT_FAILS(tess_symbols_open(file, &symbols), TESS_E_FORMAT, "text");
+}
+
+/* ---- Memory ---- */
+static void lines_of_the_kernels_log_are_read(void)
+{
+    tess_oom_kill kill;
+    EXPECT(tess_oom_parse("3,901,5000,-;Memory cgroup out of memory: Killed process 4711 (tessera) total-vm:9000kB, "
+                          "anon-rss:2000kB, file-rss:20kB, shmem-rss:4kB, UID:0 pgtables:40kB oom_score_adj:0",
+                          &kill));
+    EXPECT_INT(kill.pid, 4711);
+    EXPECT_INT(kill.bytes, 2024 * 1024);
+    EXPECT(tess_oom_parse("Out of memory: Killed process 12 (x)", &kill) && kill.pid == 12 && kill.bytes == 0);
+    EXPECT(!tess_oom_parse("oom-kill:constraint=CONSTRAINT_MEMCG,task=tessera,pid=4711,uid=0", &kill));
+    EXPECT(!tess_oom_parse("Killed process everything", &kill));
+    EXPECT(!tess_oom_parse("", &kill));
+}
+
+static void hog(void)
+{
+    for (;;) {
+        volatile char *block = malloc(1 << 20);
+        for (size_t i = 0; i < 1 << 20; i += 4096)
+            block[i] = 1;
+    }
+}
+
+static bool write_text(const char *folder, const char *name, const char *text)
+{
+    char file[600];
+    snprintf(file, sizeof(file), "%s/%s", folder, name);
+    int fd = open(file, O_WRONLY);
+    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+/* Puts this process in a control group of its own of 32 MiB. False: the machine does not let us. */
+static bool enter_small_group(char *folder, size_t size)
+{
+    tess_memory_group group;
+    if (!tess_memory_group_find((int)getpid(), &group))
+        return false;
+    snprintf(folder, size, "%s/tessera-test-%d", group.folder, (int)getpid());
+    if (mkdir(folder, 0755) != 0)
+        return false;
+    if (write_text(folder, group.version2 ? "memory.max" : "memory.limit_in_bytes", "33554432") &&
+        write_text(folder, "cgroup.procs", "0"))
+        return true;
+    rmdir(folder);
+    return false;
+}
+
+static void leave_group(const char *folder)
+{
+    char above[512];
+    snprintf(above, sizeof(above), "%.*s", (int)(strrchr(folder, '/') - folder), folder);
+    EXPECT(write_text(above, "cgroup.procs", "0"));
+    EXPECT_INT(rmdir(folder), 0);
+}
+
+static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
+{
+    char folder[512];
+    if (!enter_small_group(folder, sizeof(folder))) {
+        printf("SKIPPED: no right to make a memory control group here\n");
+        return;
+    }
+    tess_oom_watch watch;
+    tess_oom_answer answer;
+    tess_oom_begin(&watch);
+    int by_hand = start(sleep_long);
+    end(by_hand);
+    tess_oom_ask(&watch, by_hand, &answer);
+    EXPECT(!answer.killed);
+    int state, by_memory = start(hog);
+    EXPECT_INT(waitpid(by_memory, &state, 0), by_memory);
+    EXPECT(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
+    for (int i = 0; i < 100 && !answer.killed; i++) {
+        tess_oom_ask(&watch, by_memory, &answer);
+        usleep(5000);
+    }
+    EXPECT(answer.killed);
+    EXPECT_INT(answer.limit_bytes, 33554432);
+    printf("held %llu bytes; %s\n", (unsigned long long)answer.held_bytes, answer.certain ? "logged" : "counted");
+    tess_oom_ask(&watch, by_hand, &answer);
+    EXPECT(!answer.killed);
+    tess_oom_end(&watch);
+    leave_group(folder);
+}
+
+static const test_case cases[] = {
+    {"a_sleeper_is_seen_to_sleep", a_sleeper_is_seen_to_sleep},
+    {"a_read_names_its_pipe", a_read_names_its_pipe},
+    {"an_open_names_its_path", an_open_names_its_path},
+    {"a_call_on_a_file_names_it_with_its_position", a_call_on_a_file_names_it_with_its_position},
+    {"the_thread_that_others_wait_for_is_told", the_thread_that_others_wait_for_is_told},
+    {"computing_and_sleeping_are_told_apart_by_cpu_time", computing_and_sleeping_are_told_apart_by_cpu_time},
+    {"a_stopped_process_is_seen_to_be_stopped", a_stopped_process_is_seen_to_be_stopped},
+    {"a_stack_from_outside_names_functions_and_lines", a_stack_from_outside_names_functions_and_lines},
+    {"a_sleep_goes_on_after_a_look_at_the_stack", a_sleep_goes_on_after_a_look_at_the_stack},
+    {"where_there_is_no_stack_the_reason_is_told", where_there_is_no_stack_the_reason_is_told},
+    {"offsets_in_a_program_have_names", offsets_in_a_program_have_names},
+    {"what_is_no_program_has_no_symbols", what_is_no_program_has_no_symbols},
+    {"lines_of_the_kernels_log_are_read", lines_of_the_kernels_log_are_read},
+    {"a_process_killed_for_memory_is_told_from_one_killed_by_hand",
+     a_process_killed_for_memory_is_told_from_one_killed_by_hand},
+};
+
+TEST_MAIN(cases)
