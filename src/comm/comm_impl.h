@@ -112,9 +112,8 @@ struct tess_work {
     tess_fingerprint fp;
     tess_status status;
     bool done;
-    bool is_short;    /* it is complete as soon as it has started */
-    uint64_t event;   /* its number in the ring */
-    uint64_t seen_ns; /* when it started, or what came last */
+    bool is_short;  /* it is complete as soon as all have come */
+    uint64_t event; /* its number in the ring */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */
     uint8_t *out;

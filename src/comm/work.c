@@ -20,8 +20,8 @@ static bool is_message(const tess_work *work)
     return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
 }
 
-/* What this rank asks for, in the ring and on the board. */
-static void record_begin(tess_work *work)
+/* What this rank asks for, before anything of it is touched: whoever looks at a crashed rank finds it. */
+static void record_request(tess_work *work)
 {
     if (!COMM_IS_GUARDED)
         return;
@@ -42,9 +42,18 @@ static void record_begin(tess_work *work)
                               .in_dtype = fp->in_dtype,
                               .reduce_op = fp->op};
     memcpy(event.phase, rt->phase, sizeof(event.phase));
+    work->event = tess_trace_emit(rt->ring, &event, 0);
+}
+
+/* When that was, and the board: the peers have been told already, so this costs none of their time. */
+static void record_request_time(tess_work *work)
+{
+    if (!COMM_IS_GUARDED)
+        return;
+    tess_runtime *rt = work->team->runtime;
     uint64_t now_ns = tess_os_now_ns();
-    work->event = tess_trace_emit(rt->ring, &event, now_ns);
-    tess_board_op(rt->row, fp, work->team->name, now_ns);
+    tess_trace_update(rt->ring, work->event, TESS_TRACE_ENQUEUED, now_ns);
+    tess_board_op(rt->row, &work->fp, work->team->name, now_ns);
 }
 
 void tess_work_record(tess_work *work, tess_trace_state state)
@@ -52,10 +61,10 @@ void tess_work_record(tess_work *work, tess_trace_state state)
     if (!COMM_IS_GUARDED)
         return;
     tess_runtime *rt = work->team->runtime;
-    /* Small operations complete where they start. */
-    if (state == TESS_TRACE_STARTED || !work->is_short)
-        work->seen_ns = tess_os_now_ns();
-    tess_trace_update(rt->ring, work->event, state, work->seen_ns);
+    uint64_t now_ns = tess_os_now_ns();
+    if (work->is_short)
+        tess_trace_update(rt->ring, work->event, TESS_TRACE_STARTED, now_ns);
+    tess_trace_update(rt->ring, work->event, state, now_ns);
     tess_board_op_state(rt->row, &work->fp, state);
 }
 
@@ -371,14 +380,14 @@ tess_status tess_work_submit(tess_work *work, tess_work **handle)
     tess_team *team = work->team;
     if (is_message(work)) {
         work->fp.sequence = team->n_messages++;
-        record_begin(work);
+        record_request(work);
         tess_work **at = &team->messages;
         while (*at != NULL)
             at = &(*at)->next;
         *at = work;
     } else {
         work->fp.sequence = team->sequence++;
-        record_begin(work);
+        record_request(work);
         if (team->tail != NULL)
             team->tail->next = work;
         else
@@ -387,6 +396,7 @@ tess_status tess_work_submit(tess_work *work, tess_work **handle)
         team->n_in_flight++;
         team->backend->start(work);
     }
+    record_request_time(work);
     tess_team_progress(team);
     if (handle != NULL) {
         *handle = work;

@@ -101,6 +101,7 @@ tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_r
 
 enum {
     EVENT_WORDS = TESS_TRACE_EVENT_BYTES / 8,
+    ENQUEUED_WORD = offsetof(tess_trace_event, time_ns) / 8,
     STARTED_WORD = offsetof(tess_trace_event, started_ns) / 8,
     COMPLETED_WORD = offsetof(tess_trace_event, completed_ns) / 8,
     STATE_WORD = offsetof(tess_trace_event, root) / 8,
@@ -119,7 +120,7 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
     uint64_t number = atomic_fetch_add_explicit(&ring->n_events, 1, memory_order_relaxed), words[EVENT_WORDS];
     tess_trace_event *to = event_at(ring, number);
     memcpy(words, (const void *)event, sizeof(words));
-    words[offsetof(tess_trace_event, time_ns) / 8] = now_ns;
+    words[ENQUEUED_WORD] = now_ns;
     atomic_store_explicit(&to->stamp, 0, memory_order_relaxed);
     for (int i = 1; i < EVENT_WORDS; i++)
         atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
@@ -132,6 +133,11 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
     return number;
 }
 
+static int time_word(tess_trace_state state)
+{
+    return state == TESS_TRACE_ENQUEUED ? ENQUEUED_WORD : state == TESS_TRACE_STARTED ? STARTED_WORD : COMPLETED_WORD;
+}
+
 void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns)
 {
     tess_trace_event *event = event_at(ring, number);
@@ -140,8 +146,7 @@ void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state 
         return;
     uint64_t word = atomic_load_explicit(&words[STATE_WORD], memory_order_relaxed);
     word = (word & ~(UINT64_C(0xff) << STATE_SHIFT)) | (uint64_t)state << STATE_SHIFT;
-    atomic_store_explicit(&words[state == TESS_TRACE_STARTED ? STARTED_WORD : COMPLETED_WORD], now_ns,
-                          memory_order_release);
+    atomic_store_explicit(&words[time_word(state)], now_ns, memory_order_release);
     atomic_store_explicit(&words[STATE_WORD], word, memory_order_release);
 }
 

@@ -62,7 +62,7 @@ enum {
 /* One operation, from when it was asked for; what becomes of it is added to the same event. Or a phase that begins. */
 typedef struct tess_trace_event {
     _Atomic uint64_t stamp; /* 1 + the event's number, 0 while it is written */
-    uint64_t time_ns;       /* monotonic: when it was asked for, or the phase began */
+    uint64_t time_ns;       /* monotonic: when it was asked for, or the phase began; 0: its rank died before it knew */
     uint64_t team;          /* hash */
     uint64_t sequence;      /* of the operation inside its team */
     uint64_t count;         /* elements */
@@ -129,8 +129,8 @@ tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_r
 
 /* Adds one event; stamp and time_ns are filled in here. Returns its number. */
 uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, uint64_t now_ns);
-/* Adds to an operation's event what became of it, unless newer ones have taken its place. By the thread that works on
- * it. */
+/* Adds to an operation's event what became of it, unless newer ones have taken its place; ENQUEUED: when it was asked
+ * for. By the thread that works on it. */
 void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns);
 
 /* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */

@@ -228,13 +228,14 @@ static bool meet(tess_work *work)
         tess_team_break(team, status, guilty);
         return fail(work, status);
     }
-    tess_work_record(work, TESS_TRACE_STARTED);
     if (c->meet != NULL) {
         status = c->meet(work);
         if (status != TESS_OK)
             return fail(work, status);
     }
     work->is_short = work->n == 0 || work->path == SHM_NOTHING || all_shown(work);
+    if (!work->is_short)
+        tess_work_record(work, TESS_TRACE_STARTED);
     if (work->n == 0 || work->path == SHM_NOTHING)
         return complete(work);
     if (work->is_short) {
