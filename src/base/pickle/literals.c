@@ -1,0 +1,176 @@
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pickle/pickle_impl.h"
+#include "base/text/text.h"
+
+/* Conversion of decimals is quadratic: this bounds it to a few hundred operations a byte. */
+enum { MAX_DIGITS = 512, BIG_BYTES = 216, FLOAT_CHARACTERS = 64 };
+
+tess_status pickle_read_bytes_int(tess_pickle *pickle, const uint8_t *data, size_t n, tess_pickle_value **value)
+{
+    uint8_t sign = n > 0 && data[n - 1] >= 0x80 ? 0xff : 0;
+    while (n > 1 && data[n - 1] == sign && (data[n - 2] >= 0x80) == (sign != 0))
+        n--;
+    if (n > 8)
+        return pickle_make_string(pickle, TESS_PICKLE_BIG, data, n, value);
+    uint64_t bits = sign != 0 ? UINT64_MAX : 0;
+    for (size_t i = n; i-- > 0;)
+        bits = bits << 8 | data[i];
+    return pickle_make_int(pickle, (int64_t)bits, value);
+}
+
+/* bytes = bytes * 10 + digit */
+static void shift_in(uint8_t bytes[BIG_BYTES], unsigned digit)
+{
+    for (int i = 0; i < BIG_BYTES; i++) {
+        digit += bytes[i] * 10u;
+        bytes[i] = (uint8_t)digit;
+        digit >>= 8;
+    }
+}
+
+static void negate(uint8_t bytes[BIG_BYTES])
+{
+    unsigned carry = 1;
+    for (int i = 0; i < BIG_BYTES; i++) {
+        carry += (uint8_t)~bytes[i];
+        bytes[i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+}
+
+static tess_status read_big(tess_pickle *pickle, const char *line, size_t n, bool negative, tess_pickle_value **value)
+{
+    uint8_t bytes[BIG_BYTES] = {0};
+    for (size_t i = 0; i < n; i++)
+        shift_in(bytes, (unsigned)(line[i] - '0'));
+    if (negative)
+        negate(bytes);
+    return pickle_read_bytes_int(pickle, bytes, sizeof(bytes), value);
+}
+
+tess_status pickle_read_int(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
+{
+    if (n > 0 && line[n - 1] == 'L')
+        n--;
+    bool negative = n > 0 && line[0] == '-';
+    line += negative;
+    n -= negative;
+    TESS_CHECK(n >= 1 && n <= MAX_DIGITS, TESS_E_FORMAT, "an integer of %zu digits: 1 to %d are read", n, MAX_DIGITS);
+    for (size_t i = 0; i < n; i++)
+        TESS_CHECK(isdigit((unsigned char)line[i]), TESS_E_FORMAT, "'%.*s' is no integer", (int)n, line);
+    if (n > 18)
+        return read_big(pickle, line, n, negative, value);
+    int64_t integer = 0;
+    for (size_t i = 0; i < n; i++)
+        integer = integer * 10 + (line[i] - '0');
+    return pickle_make_int(pickle, negative ? -integer : integer, value);
+}
+
+tess_status pickle_read_float(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
+{
+    char text[FLOAT_CHARACTERS + 1];
+    char *end;
+    TESS_CHECK(n >= 1 && n <= FLOAT_CHARACTERS, TESS_E_FORMAT, "a number of %zu characters", n);
+    memcpy(text, line, n);
+    text[n] = '\0';
+    double real = strtod(text, &end);
+    TESS_CHECK(end == text + n, TESS_E_FORMAT, "'%s' is no number", text);
+    TESS_TRY(pickle_make(pickle, TESS_PICKLE_FLOAT, value));
+    (*value)->real = real;
+    return TESS_OK;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* `digits` hexadecimal digits at s[0..n); -1: they are not there. */
+static int64_t read_hex(const char *s, size_t n, size_t digits)
+{
+    int64_t value = 0;
+    if (n < digits)
+        return -1;
+    for (size_t i = 0; i < digits; i++) {
+        int digit = hex_digit(s[i]);
+        if (digit < 0)
+            return -1;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+/* The byte that an escape behind a backslash stands for; *used: characters of it. -1: not an escape. */
+static int64_t read_escape(const char *s, size_t n, size_t *used)
+{
+    static const char letters[] = "abfnrtv\\'\"", bytes[] = "\a\b\f\n\r\t\v\\'\"";
+    *used = 1;
+    if (n == 0)
+        return -1;
+    const char *letter = s[0] != '\0' ? strchr(letters, s[0]) : NULL;
+    if (letter != NULL)
+        return bytes[letter - letters];
+    if (s[0] == 'x') {
+        *used = 3;
+        return read_hex(s + 1, n - 1, 2);
+    }
+    int64_t value = -1;
+    for (*used = 0; *used < n && *used < 3 && s[*used] >= '0' && s[*used] <= '7'; ++*used)
+        value = (value < 0 ? 0 : value << 3) | (s[*used] - '0');
+    return value > 255 ? -1 : value;
+}
+
+tess_status pickle_read_quoted(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
+{
+    void *memory;
+    TESS_CHECK(n >= 2 && (line[0] == '\'' || line[0] == '"') && line[n - 1] == line[0], TESS_E_FORMAT,
+               "a string without quotes");
+    TESS_TRY(pickle_alloc(pickle, n, &memory));
+    char *out = memory;
+    size_t n_out = 0;
+    for (size_t i = 1; i < n - 1;) {
+        if (line[i] != '\\') {
+            out[n_out++] = line[i++];
+            continue;
+        }
+        size_t used;
+        int64_t byte = read_escape(line + i + 1, n - 2 - i, &used);
+        TESS_CHECK(byte >= 0, TESS_E_FORMAT, "an escape at character %zu that is none", i);
+        out[n_out++] = (char)byte;
+        i += 1 + used;
+    }
+    return pickle_make_text(pickle, out, n_out, value);
+}
+
+/* One code point of raw-unicode-escape at s[0..n): \uXXXX, \UXXXXXXXX, or a byte of Latin-1. */
+static int64_t read_code_point(const char *s, size_t n, size_t *used)
+{
+    *used = 1;
+    if (s[0] != '\\' || n < 2 || (s[1] != 'u' && s[1] != 'U'))
+        return (uint8_t)s[0];
+    size_t digits = s[1] == 'u' ? 4 : 8;
+    *used = 2 + digits;
+    return read_hex(s + 2, n - 2, digits);
+}
+
+tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
+{
+    void *memory;
+    TESS_TRY(pickle_alloc(pickle, 2 * n + 4, &memory)); /* a byte of Latin-1 takes at most 2, an escape fewer */
+    uint8_t *out = memory;
+    size_t n_out = 0, used;
+    for (size_t i = 0; i < n; i += used) {
+        int64_t code_point = read_code_point(line + i, n - i, &used);
+        bool valid = code_point >= 0 && code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff);
+        TESS_CHECK(valid, TESS_E_FORMAT, "character %zu is no code point", i);
+        n_out += (size_t)tess_utf8_encode((uint32_t)code_point, out + n_out);
+    }
+    return pickle_make_text(pickle, out, n_out, value);
+}
