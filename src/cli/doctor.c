@@ -10,6 +10,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } doctors[] = {
     {"env", "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void", cli_doctor_env},
+    {"preflight", "machines, ranks and configuration before a job", cli_doctor_preflight},
 };
 enum { N_DOCTORS = sizeof(doctors) / sizeof(doctors[0]) };
 

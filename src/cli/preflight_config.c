@@ -1,0 +1,216 @@
+#include "cli/preflight_config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/store/store.h"
+#include "nn/model.h"
+
+enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
+
+/* Bytes a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
+enum { STATE_BYTES = 16, CHECKPOINT_BYTES = 12 };
+
+const tess_probe_check cli_preflight_config_checks[N_CHECKS] = {
+    [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
+                "what the message says; `tessera info CONFIG.yaml` lists every value"},
+    [MODEL] = {"model", "the model's sizes, and its weights where it starts from some", "fail when bad",
+               "model.config names a config.json, model.path a folder with it and safetensors"},
+    [DATA] = {"data-files", "files of data, validation and tokenizer", "fail when one cannot be read or is empty",
+              "correct the path (it is relative to where the job starts), or copy the file to this host"},
+    [CHECKPOINT] = {"checkpoint", "what the job would go on from", "warn when a newer one is damaged",
+                    "remove the damaged folder, or copy it again from where it is whole"},
+};
+const int cli_preflight_n_config_checks = N_CHECKS;
+
+/* ---- Reading
+ * ----------------------------------------------------------------------------------------------------------- */
+static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
+{
+    char path[1024];
+    tess_model_config sizes;
+    tess_model *model;
+    if (config->model.config[0] != '\0')
+        snprintf(path, sizeof(path), "%s", config->model.config);
+    else
+        TESS_TRY(tess_os_join(path, sizeof(path), config->model.path, "config.json"));
+    TESS_TRY(tess_model_config_load(path, &sizes));
+    TESS_TRY(tess_model_create(mem, &sizes, &model));
+    *n_params = (double)tess_model_count(model);
+    tess_model_destroy(&model);
+    return TESS_OK;
+}
+
+static void keep_error(char *text, size_t size)
+{
+    snprintf(text, size, "%s", tess_error_message());
+    tess_error_clear();
+}
+
+void cli_preflight_read(cli_preflight_config *read)
+{
+    tess_mem *mem;
+    read->loaded = tess_mem_create(&mem);
+    if (read->loaded == TESS_OK)
+        read->loaded = tess_config_load(mem, read->path, read->overrides, read->n_overrides, &read->config);
+    if (read->loaded != TESS_OK)
+        keep_error(read->error, sizeof(read->error));
+    else if (read->path != NULL && count_params(mem, &read->config, &read->n_params) != TESS_OK)
+        keep_error(read->model_error, sizeof(read->model_error));
+    tess_mem_destroy(&mem);
+}
+
+void cli_preflight_plan(const cli_preflight_config *read, int world, tess_probe_plan *plan)
+{
+    bool known = read->path != NULL && read->loaded == TESS_OK;
+    plan->dump_folder = known ? read->config.job.dump_folder : ".";
+    plan->state_bytes = read->n_params * STATE_BYTES * plan->n_ranks / world;
+    plan->checkpoint_bytes = known && read->config.checkpoint.enable ? read->n_params * CHECKPOINT_BYTES : 0;
+    plan->config_hash = known ? tess_config_hash(&read->config) : 0;
+}
+
+/* ---- Looking
+ * ----------------------------------------------------------------------------------------------------------- */
+typedef struct look {
+    const cli_preflight_config *read;
+    int world;
+    tess_probe_findings *findings;
+} look;
+
+static void add_failure(const look *l, int check, const char *message)
+{
+    tess_probe_add(l->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
+                   message);
+    tess_error_clear();
+}
+
+#define ADD(l, check, verdict, ...) \
+    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, verdict, __VA_ARGS__)
+
+static void look_at_config(const look *l)
+{
+    tess_config checked = l->read->config;
+    if (l->read->loaded != TESS_OK) {
+        add_failure(l, CONFIG, l->read->error);
+    } else if (tess_config_check(&checked, l->world) != TESS_OK) {
+        add_failure(l, CONFIG, tess_error_message());
+    } else {
+        int64_t local = checked.training.local_batch_size, global = checked.training.global_batch_size;
+        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s x %" PRId64 " x %" PRId64, global, l->world,
+            l->world == 1 ? "" : "s", global / local / l->world, local);
+    }
+}
+
+static void look_at_model(const look *l)
+{
+    char count[32];
+    const tess_config *config = &l->read->config;
+    if (l->read->model_error[0] != '\0') {
+        add_failure(l, MODEL, l->read->model_error);
+        return;
+    }
+    tess_format_count(l->read->n_params, count, sizeof(count));
+    ADD(l, MODEL, TESS_PROBE_OK, "%s parameters%s%s", count, config->model.path[0] != '\0' ? " from " : "",
+        config->model.path);
+}
+
+/* "": it is there, has content and may be read. */
+static const char *trouble_with(const char *path, uint64_t *bytes)
+{
+    if (tess_os_file_size(path, bytes) != TESS_OK) {
+        tess_error_clear();
+        return "is not there, or no file";
+    }
+    return *bytes == 0 ? "is empty" : access(path, R_OK) != 0 ? "may not be read" : "";
+}
+
+typedef struct file_survey {
+    int n, n_bad;
+    double bytes;
+    char first[TESS_TEXT_SIZE + 64]; /* trouble */
+} file_survey;
+
+static void survey(file_survey *s, const char *path)
+{
+    uint64_t bytes = 0;
+    const char *trouble = trouble_with(path, &bytes);
+    s->n++;
+    s->bytes += (double)bytes;
+    if (trouble[0] != '\0' && s->n_bad++ == 0)
+        snprintf(s->first, sizeof(s->first), "%s %s", path, trouble);
+}
+
+static void look_at_data(const look *l)
+{
+    file_survey s = {0};
+    char size[32];
+    const tess_config *config = &l->read->config;
+    for (int i = 0; i < config->data.files.n; i++)
+        survey(&s, config->data.files.item[i]);
+    for (int i = 0; config->validation.enable && i < config->validation.files.n; i++)
+        survey(&s, config->validation.files.item[i]);
+    if (config->tokenizer.path[0] != '\0' && !tess_os_is_dir(config->tokenizer.path))
+        survey(&s, config->tokenizer.path);
+    tess_format_bytes(s.bytes, size, sizeof(size));
+    if (s.n_bad > 0)
+        ADD(l, DATA, TESS_PROBE_FAIL, "%s%s", s.first, s.n_bad > 1 ? ", and it is not the only one" : "");
+    else
+        ADD(l, DATA, TESS_PROBE_OK, "%d, %s", s.n, size);
+}
+
+/* The highest step that a folder is named for. */
+static tess_status note_step(void *context, const char *name)
+{
+    int64_t *highest = context;
+    char *end;
+    if (strncmp(name, "step-", 5) != 0)
+        return TESS_OK;
+    long long step = strtoll(name + 5, &end, 10);
+    if (*end == '\0' && end > name + 5 && step > *highest)
+        *highest = step;
+    return TESS_OK;
+}
+
+static void look_at_checkpoint(const look *l)
+{
+    char folder[1024];
+    int64_t newest = -1, highest = -1;
+    const tess_config *config = &l->read->config;
+    if (!config->checkpoint.enable) {
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "checkpoint.enable=false: whatever ends the job loses its work");
+        return;
+    }
+    if (tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder) != TESS_OK) {
+        add_failure(l, CHECKPOINT, tess_error_message());
+        return;
+    }
+    if (tess_ckpt_latest(folder, &newest) != TESS_OK)
+        newest = -1;
+    if (tess_os_list(folder, note_step, &highest) != TESS_OK)
+        highest = -1;
+    tess_error_clear();
+    if (highest > newest)
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN,
+            "%s/step-%08" PRId64 " is damaged or incomplete: the job would begin at step %" PRId64, folder, highest,
+            newest > 0 ? newest : 0);
+    else if (newest >= 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "goes on from step %" PRId64, newest);
+    else
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "none yet");
+}
+
+void cli_preflight_look(const cli_preflight_config *read, int world, const char *only, tess_probe_findings *findings)
+{
+    static void (*const looks[N_CHECKS])(const look *l) = {look_at_config, look_at_model, look_at_data,
+                                                           look_at_checkpoint};
+    look l = {read, world, findings};
+    if (read->path == NULL)
+        return;
+    for (int i = 0; i < N_CHECKS; i++)
+        if (tess_probe_wanted(only, cli_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
+            looks[i](&l);
+}

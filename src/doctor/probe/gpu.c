@@ -1,0 +1,82 @@
+/* Asks nvidia-smi. A GPU that hangs lets it hang too, so it gets a few seconds. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/os/capture.h"
+#include "doctor/probe/gpu_impl.h"
+#include "doctor/probe/probe_impl.h"
+
+enum { OUTPUT_BYTES = 32768 };
+#define PATIENCE_S 4
+
+static tess_status ask(char *const *argv, char *text)
+{
+    return tess_os_capture(argv, PATIENCE_S, text, OUTPUT_BYTES);
+}
+
+static tess_status ask_fields(char *text)
+{
+    char *const now[] = {"nvidia-smi", (char *)probe_gpu_fields, "--format=csv,noheader,nounits", NULL};
+    char *const old[] = {"nvidia-smi", (char *)probe_gpu_old_fields, "--format=csv,noheader,nounits", NULL};
+    tess_status status = ask(now, text);
+    return status == TESS_E_IO ? ask(old, text) : status;
+}
+
+static void ask_matrix(const char *what, const char *which, char *text, probe_gpu_matrix *matrix)
+{
+    char *const argv[] = {"nvidia-smi", "topo", (char *)what, (char *)which, NULL};
+    if (ask(argv, text) == TESS_OK)
+        probe_gpu_parse_matrix(text, matrix);
+    else
+        tess_error_clear();
+}
+
+/* int f(int *version) of a library; 0: it is not here. */
+static int version_of(const char *library, const char *function)
+{
+    int (*get)(int *version);
+    int version = 0;
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    void *symbol = handle != NULL ? dlsym(handle, function) : NULL;
+    if (symbol != NULL) {
+        memcpy(&get, &symbol, sizeof(get));
+        if (get(&version) != 0)
+            version = 0;
+    }
+    return version; /* the library stays: CUDA's does not like to be unloaded */
+}
+
+static bool wants_any(const char *only)
+{
+    int n;
+    bool any = false;
+    const tess_probe_check *checks = probe_gpu_checks(&n);
+    for (int i = 0; i < n; i++)
+        any = any || tess_probe_wanted(only, checks[i].name);
+    return any;
+}
+
+void probe_gpu_look(const char *only, tess_probe_findings *findings)
+{
+    static char text[OUTPUT_BYTES];
+    static probe_gpus gpus;
+    if (!wants_any(only))
+        return;
+    memset(&gpus, 0, sizeof(gpus));
+    tess_status status = ask_fields(text);
+    gpus.n = status == TESS_OK ? probe_gpu_parse(text, gpus.gpu, PROBE_GPUS) : 0;
+    if (gpus.n == 0) {
+        bool none = status == TESS_E_NOT_FOUND || status == TESS_OK;
+        tess_probe_add(findings, TESS_PROBE_GPU, "gpu", none ? TESS_PROBE_ABSENT : TESS_PROBE_WARN, "%s",
+                       none ? "no NVIDIA GPU here" : tess_error_message());
+        tess_error_clear();
+        return;
+    }
+    if (gpus.n > 1) {
+        ask_matrix("-m", NULL, text, &gpus.topology);
+        ask_matrix("-p2p", "r", text, &gpus.peers);
+    }
+    gpus.cuda = version_of("libcuda.so.1", "cuDriverGetVersion");
+    gpus.nccl = version_of("libnccl.so.2", "ncclGetVersion");
+    probe_gpu_judge(&gpus, only, findings);
+}

@@ -1,0 +1,211 @@
+/* What the figures of GPUs mean. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "doctor/probe/gpu_impl.h"
+#include "doctor/probe/probe_impl.h"
+
+#define HOT_C 85.0
+
+typedef struct reason {
+    int64_t bit; /* of NVML */
+    const char *text;
+} reason;
+
+static const reason reasons[] = {
+    {0x04, "power cap"},       {0x08, "hardware slowdown"},        {0x20, "heat (software)"},
+    {0x40, "heat (hardware)"}, {0x80, "power brake of the board"},
+};
+
+/* The first few of those that something is wrong with, in one sentence. */
+typedef struct listing {
+    char text[TESS_PROBE_TEXT_BYTES - 32];
+    size_t at;
+    int n;
+} listing;
+
+static void list(listing *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void list(listing *l, const char *format, ...)
+{
+    char one[160];
+    va_list args;
+    if (l->n++ >= 4)
+        return;
+    va_start(args, format);
+    vsnprintf(one, sizeof(one), format, args);
+    va_end(args);
+    if (l->at + 1 < sizeof(l->text))
+        l->at += (size_t)snprintf(l->text + l->at, sizeof(l->text) - l->at, "%s%s", l->n > 1 ? "; " : "", one);
+}
+
+/* Of the list when there is one, else `fine`. */
+static void conclude(const listing *l, tess_probe_verdict verdict, const char *fine, tess_probe_finding *finding)
+{
+    if (l->n == 0)
+        probe_say(finding, TESS_PROBE_OK, "%s", fine);
+    else if (l->n > 4)
+        probe_say(finding, verdict, "%s; and %d more", l->text, l->n - 4);
+    else
+        probe_say(finding, verdict, "%s", l->text);
+}
+
+static void judge_present(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    char fine[120];
+    for (int i = 1; i < g->n; i++)
+        if (strcmp(g->gpu[i].name, g->gpu[0].name) != 0)
+            list(&l, "GPU %d is a %s, GPU 0 a %s", g->gpu[i].index, g->gpu[i].name, g->gpu[0].name);
+    snprintf(fine, sizeof(fine), "%d x %s", g->n, g->gpu[0].name);
+    conclude(&l, TESS_PROBE_WARN, fine, finding);
+}
+
+static void judge_temperature(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    char fine[48];
+    double most = 0;
+    for (int i = 0; i < g->n; i++) {
+        most = g->gpu[i].temperature_c > most ? g->gpu[i].temperature_c : most;
+        if (g->gpu[i].temperature_c > HOT_C)
+            list(&l, "GPU %d is at %.0f C", g->gpu[i].index, g->gpu[i].temperature_c);
+    }
+    snprintf(fine, sizeof(fine), "%.0f C at most", most);
+    conclude(&l, TESS_PROBE_WARN, fine, finding);
+}
+
+static void judge_ecc(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    char fine[64];
+    int64_t corrected = 0;
+    for (int i = 0; i < g->n; i++) {
+        corrected += g->gpu[i].corrected > 0 ? g->gpu[i].corrected : 0;
+        if (g->gpu[i].uncorrected > 0)
+            list(&l, "GPU %d: %lld uncorrected errors of memory", g->gpu[i].index, (long long)g->gpu[i].uncorrected);
+    }
+    snprintf(fine, sizeof(fine), "none uncorrected, %lld corrected", (long long)corrected);
+    conclude(&l, TESS_PROBE_FAIL, fine, finding);
+}
+
+static void judge_throttling(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    for (int i = 0; i < g->n; i++)
+        for (size_t k = 0; k < sizeof(reasons) / sizeof(reasons[0]); k++)
+            if (g->gpu[i].slowed_by > 0 && (g->gpu[i].slowed_by & reasons[k].bit) != 0)
+                list(&l, "GPU %d is slowed down: %s", g->gpu[i].index, reasons[k].text);
+    conclude(&l, TESS_PROBE_WARN, "no GPU", finding);
+}
+
+static void judge_persistence(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    for (int i = 0; i < g->n; i++)
+        if (g->gpu[i].persistence == 0)
+            list(&l, "GPU %d: off, so the first job waits for the driver", g->gpu[i].index);
+    conclude(&l, TESS_PROBE_WARN, "on", finding);
+}
+
+static void judge_pcie(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    for (int i = 0; i < g->n; i++)
+        if (g->gpu[i].lanes > 0 && g->gpu[i].lanes < g->gpu[i].most_lanes)
+            list(&l, "GPU %d: %d lanes of %d", g->gpu[i].index, g->gpu[i].lanes, g->gpu[i].most_lanes);
+    conclude(&l, TESS_PROBE_WARN, "all lanes", finding);
+}
+
+/* A pair over the processors' link where others have NVLink: a ring goes at that speed. */
+static void judge_topology(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    const probe_gpu_matrix *m = &g->topology;
+    bool has_nvlink = false;
+    for (int i = 0; i < m->n; i++)
+        for (int k = 0; k < m->n; k++)
+            has_nvlink = has_nvlink || strncmp(m->link[i][k], "NV", 2) == 0;
+    for (int i = 0; i < m->n; i++)
+        for (int k = i + 1; k < m->n; k++)
+            if (has_nvlink && strncmp(m->link[i][k], "NV", 2) != 0)
+                list(&l, "GPU %d and GPU %d meet over %s, others over NVLink", i, k, m->link[i][k]);
+    if (m->n < 2)
+        probe_say(finding, TESS_PROBE_ABSENT, "one GPU");
+    else
+        conclude(&l, TESS_PROBE_WARN, m->link[0][1], finding);
+}
+
+static void judge_peers(const probe_gpus *g, tess_probe_finding *finding)
+{
+    listing l = {0};
+    const probe_gpu_matrix *m = &g->peers;
+    for (int i = 0; i < m->n; i++)
+        for (int k = i + 1; k < m->n; k++)
+            if (strcmp(m->link[i][k], "OK") != 0)
+                list(&l, "GPU %d cannot read GPU %d (%s)", i, k, m->link[i][k]);
+    if (m->n < 2)
+        probe_say(finding, TESS_PROBE_ABSENT, "one GPU");
+    else
+        conclude(&l, TESS_PROBE_WARN, "all pairs", finding);
+}
+
+static void judge_software(const probe_gpus *g, tess_probe_finding *finding)
+{
+    char cuda[32] = "", nccl[32] = "";
+    int code = g->nccl, thousand = code >= 10000 ? 10000 : 1000; /* 21805 is 2.18.5, 2708 was 2.7.8 */
+    if (g->cuda > 0)
+        snprintf(cuda, sizeof(cuda), ", CUDA %d.%d", g->cuda / 1000, g->cuda % 1000 / 10);
+    if (code > 0)
+        snprintf(nccl, sizeof(nccl), ", NCCL %d.%d.%d", code / thousand, code % thousand / 100, code % 100);
+    probe_say(finding, TESS_PROBE_OK, "driver %s%s%s", g->gpu[0].driver, cuda, nccl);
+}
+
+static const struct {
+    tess_probe_check check;
+    void (*judge)(const probe_gpus *gpus, tess_probe_finding *finding);
+} rows[] = {
+    {{"gpu", "NVIDIA's GPUs, by nvidia-smi", "warn when they differ, or nvidia-smi fails",
+      "nvidia-smi says more; dmesg | grep -i xid; reload the driver or restart the host"},
+     judge_present},
+    {{"gpu-temperature", "temperature", "warn above 85 C", "check fans and airflow"}, judge_temperature},
+    {{"gpu-ecc", "errors of memory since the driver was loaded", "fail when one was uncorrected",
+      "reset the GPU (nvidia-smi -r) and watch it; have it exchanged when it comes back"},
+     judge_ecc},
+    {{"gpu-throttling", "why clocks are low", "warn at power cap, heat, power brake",
+      "nvidia-smi -q -d PERFORMANCE,POWER; check cooling and the power limit"},
+     judge_throttling},
+    {{"gpu-persistence", "persistence mode", "warn when off", "nvidia-smi -pm 1, or nvidia-persistenced"},
+     judge_persistence},
+    {{"gpu-pcie", "lanes of PCIe", "warn below those that it has", "reseat the card; check the BIOS"}, judge_pcie},
+    {{"gpu-topology", "how GPUs are linked (nvidia-smi topo -m)", "warn when some pairs lack the NVLink of others",
+      "choose GPUs of one island: CUDA_VISIBLE_DEVICES"},
+     judge_topology},
+    {{"gpu-peers", "reads from GPU to GPU (nvidia-smi topo -p2p r)", "warn when a pair cannot",
+      "IOMMU and ACS off in BIOS and kernel; NCCL_P2P_DISABLE=1 works around it, slower"},
+     judge_peers},
+    {{"gpu-software", "versions of driver, CUDA and NCCL", "for information", "install one version on all hosts"},
+     judge_software},
+};
+
+enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+const tess_probe_check *probe_gpu_checks(int *n)
+{
+    static tess_probe_check checks[N_ROWS];
+    for (int i = 0; i < N_ROWS; i++)
+        checks[i] = rows[i].check;
+    *n = N_ROWS;
+    return checks;
+}
+
+void probe_gpu_judge(const probe_gpus *gpus, const char *only, tess_probe_findings *findings)
+{
+    for (int i = 0; i < N_ROWS; i++) {
+        if (!tess_probe_wanted(only, rows[i].check.name) || findings->n == TESS_PROBE_MOST)
+            continue;
+        tess_probe_finding *finding = &findings->at[findings->n++];
+        *finding = (tess_probe_finding){.group = TESS_PROBE_GPU};
+        strncpy(finding->name, rows[i].check.name, sizeof(finding->name) - 1);
+        rows[i].judge(gpus, finding);
+    }
+}

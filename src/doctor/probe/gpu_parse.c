@@ -1,0 +1,133 @@
+/* Reads what nvidia-smi prints: lines of fields with commas between, and matrices of GPUs with tabs between. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/probe/gpu_impl.h"
+
+#define FIELDS(reasons)                                                                \
+    "index,name,driver_version,temperature.gpu,ecc.errors.uncorrected.volatile.total," \
+    "ecc.errors.corrected.volatile.total," reasons ",persistence_mode,pcie.link.width.current,pcie.link.width.max"
+
+const char probe_gpu_fields[] = "--query-gpu=" FIELDS("clocks_event_reasons.active");
+const char probe_gpu_old_fields[] = "--query-gpu=" FIELDS("clocks_throttle_reasons.active");
+
+enum { N_FIELDS = 10, FIELD_BYTES = 64 };
+
+/* The fields of one line, without the spaces around them; returns how many. */
+static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
+{
+    int n = 0;
+    const char *end = line + length;
+    while (line <= end && n < N_FIELDS) {
+        const char *comma = memchr(line, ',', (size_t)(end - line)), *stop = comma != NULL ? comma : end;
+        line += strspn(line, " ");
+        size_t bytes = stop > line ? (size_t)(stop - line) : 0;
+        while (bytes > 0 && (line[bytes - 1] == ' ' || line[bytes - 1] == '\r'))
+            bytes--;
+        snprintf(fields[n++], FIELD_BYTES, "%.*s", (int)bytes, line);
+        if (comma == NULL)
+            return n;
+        line = comma + 1;
+    }
+    return n;
+}
+
+/* -1 for "[N/A]", "[Not Supported]" and the like. */
+static int64_t whole(const char *text)
+{
+    char *end;
+    long long value = strtoll(text, &end, 0);
+    return end != text ? value : -1;
+}
+
+static int switched(const char *text)
+{
+    return strcmp(text, "Enabled") == 0 ? 1 : strcmp(text, "Disabled") == 0 ? 0 : -1;
+}
+
+static int lanes(const char *text)
+{
+    int64_t n = whole(text);
+    return n > 0 && n <= 64 ? (int)n : -1;
+}
+
+int probe_gpu_parse(const char *text, probe_gpu *gpus, int most)
+{
+    int n = 0;
+    for (const char *line = text; *line != '\0' && n < most;) {
+        char f[N_FIELDS][FIELD_BYTES];
+        size_t length = strcspn(line, "\n");
+        if (split(line, length, f) == N_FIELDS && whole(f[0]) >= 0) {
+            probe_gpu *gpu = &gpus[n++];
+            *gpu = (probe_gpu){.index = (int)(whole(f[0]) & 0xffff),
+                               .temperature_c = (double)whole(f[3]),
+                               .uncorrected = whole(f[4]),
+                               .corrected = whole(f[5]),
+                               .slowed_by = whole(f[6]),
+                               .persistence = switched(f[7]),
+                               .lanes = lanes(f[8]),
+                               .most_lanes = lanes(f[9])};
+            snprintf(gpu->name, sizeof(gpu->name), "%s", f[1]);
+            snprintf(gpu->driver, sizeof(gpu->driver), "%.31s", f[2]);
+        }
+        line += length;
+        line += *line == '\n';
+    }
+    return n;
+}
+
+/* Behind spaces and terminal colours. */
+static const char *skip(const char *at)
+{
+    for (;;) {
+        at += strspn(at, " \t\r");
+        if (*at != '\033')
+            return at;
+        at += strcspn(at, "m\n");
+        at += *at == 'm';
+    }
+}
+
+static const char *next_word(const char *at, char *word, size_t size)
+{
+    at = skip(at);
+    size_t n = strcspn(at, " \t\r\n\033");
+    snprintf(word, size, "%.*s", (int)n, at);
+    return at + n;
+}
+
+static bool is_gpu(const char *word)
+{
+    return strncmp(word, "GPU", 3) == 0 && word[3] >= '0' && word[3] <= '9';
+}
+
+/* GPUs that the line names before anything else: the head of the matrix names two or more, a row one. */
+static int count_gpus(const char *line)
+{
+    char word[PROBE_LINK_BYTES];
+    int n = 0;
+    for (line = next_word(line, word, sizeof(word)); is_gpu(word); line = next_word(line, word, sizeof(word)))
+        n++;
+    return n;
+}
+
+void probe_gpu_parse_matrix(const char *text, probe_gpu_matrix *matrix)
+{
+    int n = 0, row = 0;
+    *matrix = (probe_gpu_matrix){0};
+    for (const char *line = text; *line != '\0';) {
+        char word[PROBE_LINK_BYTES];
+        const char *at = next_word(line, word, sizeof(word));
+        if (n == 0 && is_gpu(word)) {
+            n = count_gpus(line);
+            n = n > PROBE_GPUS ? PROBE_GPUS : n;
+        } else if (is_gpu(word) && row < n) {
+            for (int column = 0; column < n; column++)
+                at = next_word(at, matrix->link[row][column], PROBE_LINK_BYTES);
+            row++;
+        }
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    matrix->n = row == n ? n : 0;
+}

@@ -1,0 +1,104 @@
+/* What is looked at before a job: its machines, its ranks, its configuration. A check is a row of a table; looking
+ * gives a finding. Nothing here changes the machine, and nothing it writes stays.
+ *
+ * Findings are plain data, so that hosts can send them to rank 0. */
+#ifndef TESS_DOCTOR_PROBE_PROBE_H
+#define TESS_DOCTOR_PROBE_PROBE_H
+
+#include <stdio.h>
+
+#include "tessera/runtime.h"
+
+typedef enum tess_probe_verdict {
+    TESS_PROBE_OK,
+    TESS_PROBE_WARN,  /* the job runs, but slower, or a fault will be harder to find */
+    TESS_PROBE_FAIL,  /* the job will not run, or not to its end */
+    TESS_PROBE_ABSENT /* there is nothing of the kind here */
+} tess_probe_verdict;
+
+typedef enum tess_probe_group {
+    TESS_PROBE_HOST,
+    TESS_PROBE_GPU,
+    TESS_PROBE_RANKS,
+    TESS_PROBE_CONFIG,
+    TESS_PROBE_GROUPS
+} tess_probe_group;
+
+typedef struct tess_probe_check {
+    const char *name;      /* "dump-space" */
+    const char *looks_at;  /* "room on the disk of job.dump_folder" */
+    const char *threshold; /* "fail below 64 MiB" */
+    const char *fix;
+} tess_probe_check;
+
+#define TESS_PROBE_START "start" /* the check that fails when ranks come to nothing: whoever started them adds it */
+
+enum { TESS_PROBE_NAME_BYTES = 24, TESS_PROBE_TEXT_BYTES = 424, TESS_PROBE_MOST = 64 };
+
+typedef struct tess_probe_finding {
+    char name[TESS_PROBE_NAME_BYTES]; /* of the check */
+    int32_t verdict;                  /* tess_probe_verdict */
+    int32_t group;                    /* tess_probe_group */
+    char text[TESS_PROBE_TEXT_BYTES]; /* what was found, with the numbers */
+} tess_probe_finding;
+
+typedef struct tess_probe_findings {
+    int32_t n;
+    tess_probe_finding at[TESS_PROBE_MOST];
+} tess_probe_findings;
+
+/* What is known of the job to come. */
+typedef struct tess_probe_plan {
+    int n_ranks, n_hosts;    /* ranks on this host; hosts in all */
+    double state_bytes;      /* estimate of what the ranks of this host keep, 0: not known */
+    double checkpoint_bytes; /* of one checkpoint, 0: not known */
+    uint64_t config_hash;    /* 0: there is no configuration */
+    const char *dump_folder; /* need not be there yet */
+    const char *tmp_folder;
+    const char *only; /* names of checks, with commas between; NULL: all */
+} tess_probe_plan;
+
+/* Whether `only` names the check. */
+bool tess_probe_wanted(const char *only, const char *name);
+
+/* Adds a finding, without it when the table of findings is full. */
+void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_verdict verdict,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* The rows of a group; CONFIG has none here (the command has them, as they need all of training). */
+const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n);
+const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ranks", "config" */
+
+/* Looks at this host and its GPUs: about two seconds. `root` stands before "/proc" and "/sys": "" but in tests. */
+void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_findings *findings);
+
+/* Lets the ranks of a job work and exchange: about two seconds. Collective; the findings are rank 0's. */
+tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings);
+
+/* All that was found. */
+typedef struct tess_probe_report {
+    int n_ranks, n_hosts;
+    double seconds;
+    char (*host_names)[64];           /* (n_hosts) */
+    const tess_probe_findings *hosts; /* (n_hosts): host, gpu and config findings */
+    const tess_probe_findings *job;   /* of the ranks together */
+    const tess_probe_check *config_checks;
+    int n_config_checks;
+} tess_probe_report;
+
+/* Rank 0's `all` (n_hosts) becomes what the first rank of each host gives as `mine`. Collective. */
+tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all);
+
+/* The row of a finding's check, NULL: none of that name. */
+const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name);
+int tess_probe_count(const tess_probe_report *report, tess_probe_verdict verdict);
+
+/* One screen: failures first, then warnings, each with what to do; then what is fine, in few words. */
+void tess_probe_print(const tess_probe_report *report, int columns, FILE *out);
+
+/* {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail", "ranks", "hosts", "seconds",
+ *  "checks": [{"name", "group", "host" (null: the job), "result": "ok"|"warn"|"fail"|"not here", "found", "threshold",
+ *  "fix"}]}. TESS_E_NOMEM, TESS_E_IO. */
+tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out);
+
+#endif

@@ -1,0 +1,149 @@
+/* Variables of the environment that decide how a job runs, and which ranks have others than the rest. Only these are
+ * looked at and shown: what else is in an environment may be secret. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/probe/ranks_impl.h"
+
+static const char *const prefixes[] = {
+    "TESSERA_", "NCCL_", "UCX_",  "UCC_",   "FI_",          "PSM",          "OMP_",          "GOMP_",
+    "KMP_",     "MKL_",  "BLIS_", "TORCH_", "OPENBLAS_",    "PYTORCH_",     "MPICH_",        "I_MPI_",
+    "MALLOC_",  "LD_",   "CUDA_", "GLOO_",  "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "GLIBC_TUNABLES",
+};
+/* Differ from rank to rank, or from host to host, as they should. */
+static const char *const own[] = {
+    "TESSERA_RANK=", "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD", "CUDA_VISIBLE_DEVICES=", "TESSERA_FAULT=",
+};
+
+static bool begins_with_any(const char *text, const char *const *beginnings, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void probe_collect_environment(char *const *environment, char *text)
+{
+    enum { MOST = 256 };
+    char *lines[MOST];
+    int n = 0;
+    size_t at = 0;
+    for (; *environment != NULL && n < MOST; environment++)
+        if (begins_with_any(*environment, prefixes, sizeof(prefixes) / sizeof(prefixes[0])) &&
+            !begins_with_any(*environment, own, sizeof(own) / sizeof(own[0])))
+            lines[n++] = *environment;
+    qsort(lines, (size_t)n, sizeof(lines[0]), by_text);
+    text[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(lines[i]);
+        if (at + length + 2 > PROBE_ENVIRONMENT_BYTES || strchr(lines[i], '\n') != NULL)
+            continue;
+        at += (size_t)snprintf(text + at, PROBE_ENVIRONMENT_BYTES - at, "%s\n", lines[i]);
+    }
+}
+
+/* The line of `name` (with its '=') in a rank's text; its length, 0: it has none. */
+static size_t find_line(const char *text, const char *name, size_t name_length, const char **line)
+{
+    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        *line = at;
+        if (strncmp(at, name, name_length) == 0)
+            return strcspn(at, "\n");
+    }
+    *line = "";
+    return 0;
+}
+
+static bool same_line(const probe_rank *a, const probe_rank *b, const char *name, size_t name_length)
+{
+    const char *x, *y;
+    size_t n = find_line(a->environment, name, name_length, &x), m = find_line(b->environment, name, name_length, &y);
+    return n == m && strncmp(x, y, n) == 0;
+}
+
+/* The rank whose line most have. */
+static int majority(const probe_rank *ranks, int n, const char *name, size_t name_length, int *members)
+{
+    int best = 0;
+    *members = 0;
+    for (int r = 0; r < n && 2 * *members <= n; r++) {
+        int alike = 0;
+        for (int q = 0; q < n; q++)
+            alike += same_line(&ranks[r], &ranks[q], name, name_length);
+        if (alike > *members) {
+            *members = alike;
+            best = r;
+        }
+    }
+    return best;
+}
+
+static const char *value_of(const probe_rank *rank, const char *name, size_t name_length, char *text, size_t size)
+{
+    const char *line;
+    size_t n = find_line(rank->environment, name, name_length, &line);
+    if (n == 0)
+        snprintf(text, size, "nothing");
+    else
+        snprintf(text, size, "%.*s", (int)(n - name_length), line + name_length);
+    return text;
+}
+
+/* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all have the same. */
+static bool compare(const probe_rank *ranks, int n, const char *name, size_t name_length, char *text, size_t size)
+{
+    char common[64], other[64];
+    int members, most = majority(ranks, n, name, name_length, &members), n_odd = 0;
+    if (members == n)
+        return false;
+    size_t at = (size_t)snprintf(text, size, "%.*s is %s on %d rank%s", (int)name_length - 1, name,
+                                 value_of(&ranks[most], name, name_length, common, sizeof(common)), members,
+                                 members == 1 ? "" : "s");
+    for (int r = 0; r < n && at + 1 < size; r++) {
+        if (same_line(&ranks[r], &ranks[most], name, name_length))
+            continue;
+        if (n_odd++ < 3)
+            at += (size_t)snprintf(text + at, size - at, ", %s on rank %d",
+                                   value_of(&ranks[r], name, name_length, other, sizeof(other)), r);
+    }
+    if (n_odd > 3 && at + 1 < size)
+        snprintf(text + at, size - at, " and %d more", n_odd - 3);
+    return true;
+}
+
+/* Whether a rank before `r` has the variable: then it has been compared. */
+static bool was_seen(const probe_rank *ranks, int r, const char *name, size_t name_length)
+{
+    const char *line;
+    for (int q = 0; q < r; q++)
+        if (find_line(ranks[q].environment, name, name_length, &line) > 0)
+            return true;
+    return false;
+}
+
+void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding *finding)
+{
+    int n_differ = 0;
+    size_t at = 0;
+    char text[TESS_PROBE_TEXT_BYTES] = "";
+    for (int r = 0; r < n; r++)
+        for (const char *line = ranks[r].environment; *line != '\0'; line += strcspn(line, "\n") + 1) {
+            char one[200];
+            size_t name_length = strcspn(line, "=\n") + 1;
+            if (was_seen(ranks, r, line, name_length) || !compare(ranks, n, line, name_length, one, sizeof(one)))
+                continue;
+            if (n_differ++ < 3 && at + 1 < sizeof(text))
+                at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at > 0 ? "; " : "", one);
+        }
+    finding->verdict = n_differ > 0 ? TESS_PROBE_WARN : TESS_PROBE_OK;
+    if (n_differ > 3)
+        snprintf(finding->text, sizeof(finding->text), "%d variables differ, of them: %.360s", n_differ, text);
+    else
+        snprintf(finding->text, sizeof(finding->text), "%s", n_differ > 0 ? text : "alike");
+}

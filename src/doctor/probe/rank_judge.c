@@ -1,0 +1,204 @@
+/* What the ranks' figures mean, together. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/job/job.h"
+#include "doctor/probe/probe_impl.h"
+#include "doctor/probe/ranks_impl.h"
+
+#define SLOW 0.8        /* of the median */
+#define SHARE_LEAST 0.8 /* of a core that no other rank has */
+#define BARRIER_WARN_US 1000.0
+#define CLOCK_WARN_S 1e-3
+#define LINK_WARN 0.5    /* of the median */
+#define LINK_LEAST 100e6 /* bytes a second: a link of 1 Gbit/s */
+enum { NAMED = 3 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of values that it sorts. */
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof(*values), by_value);
+    return (values[n / 2] + values[(n - 1) / 2]) / 2;
+}
+
+/* ---- Hashes
+ * ------------------------------------------------------------------------------------------------------------ */
+static uint64_t program_of(const probe_rank *rank)
+{
+    return rank->program;
+}
+
+static uint64_t configuration_of(const probe_rank *rank)
+{
+    return rank->configuration;
+}
+
+/* Ranks that differ from the majority, as " 3 5"; their number. */
+static int find_odd(const probe_rank *ranks, int n, uint64_t (*hash)(const probe_rank *), char *text, size_t size)
+{
+    int most = 0, best = 0, n_odd = 0;
+    size_t at = 0;
+    for (int r = 0; r < n && 2 * most <= n; r++) {
+        int alike = 0;
+        for (int q = 0; q < n; q++)
+            alike += hash(&ranks[q]) == hash(&ranks[r]);
+        if (alike > most) {
+            most = alike;
+            best = r;
+        }
+    }
+    text[0] = '\0';
+    for (int r = 0; r < n; r++)
+        if (hash(&ranks[r]) != hash(&ranks[best]) && n_odd++ < 16 && at + 8 < size)
+            at += (size_t)snprintf(text + at, size - at, " %d", r);
+    return n_odd;
+}
+
+void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding)
+{
+    char programs[160], configurations[160];
+    int n_programs = find_odd(ranks, n, program_of, programs, sizeof(programs));
+    int n_configurations = find_odd(ranks, n, configuration_of, configurations, sizeof(configurations));
+    if (n_programs == 0 && n_configurations == 0)
+        probe_say(finding, TESS_PROBE_OK, "program, version%s",
+                  ranks[0].configuration != 0 ? " and configuration" : "");
+    else if (n_programs > 0)
+        probe_say(finding, TESS_PROBE_FAIL, "another program than the others' runs on rank%s%s",
+                  n_programs == 1 ? "" : "s", programs);
+    else
+        probe_say(finding, TESS_PROBE_FAIL, "another configuration than the others' was read by rank%s%s",
+                  n_configurations == 1 ? "" : "s", configurations);
+}
+
+/* ---- Speed
+ * ------------------------------------------------------------------------------------------------------------- */
+static const probe_speed *speed_of(const probe_rank *rank, bool copies)
+{
+    return copies ? &rank->copy : &rank->gemm;
+}
+
+/* What a rank gets done in a second on the clock; of ranks that share cores, in a second of the core's time. */
+static double pace(const probe_rank *rank, bool copies)
+{
+    const probe_speed *speed = speed_of(rank, copies);
+    return speed->rate * (rank->cores_are_shared ? 1 : speed->share);
+}
+
+static bool is_slow(const probe_rank *rank, bool copies, double usual)
+{
+    bool crowded = !rank->cores_are_shared && speed_of(rank, copies)->share < SHARE_LEAST;
+    return pace(rank, copies) < SLOW * usual || crowded;
+}
+
+static size_t name_slow(const probe_rank *rank, int number, bool copies, const char *unit, double usual, char *text,
+                        size_t size)
+{
+    int written;
+    const probe_speed *speed = speed_of(rank, copies);
+    double rate = pace(rank, copies) * 1e-9;
+    if (!rank->cores_are_shared && speed->share < SHARE_LEAST)
+        written = snprintf(text, size, "rank %d got only %.0f%% of core %d: %.3g %s, the median is %.3g", number,
+                           100.0 * speed->share, speed->core, rate, unit, usual * 1e-9);
+    else
+        written = snprintf(text, size, "rank %d on core %d is slow: %.3g %s, %.0f%% of the median", number, speed->core,
+                           rate, unit, 100 * rate * 1e9 / usual);
+    return (size_t)written < size ? (size_t)written : size - 1;
+}
+
+void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool copies, tess_probe_finding *finding)
+{
+    double paces[JOB_MAX_RANKS], usual;
+    char text[TESS_PROBE_TEXT_BYTES] = "";
+    int n_slow = 0;
+    size_t at = 0;
+    for (int r = 0; r < n; r++)
+        paces[r] = pace(&ranks[r], copies);
+    usual = median(paces, n);
+    for (int r = 0; r < n; r++) {
+        if (!is_slow(&ranks[r], copies, usual) || n_slow++ >= NAMED)
+            continue;
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", at > 0 ? "; " : "");
+        at += name_slow(&ranks[r], r, copies, unit, usual, text + at, sizeof(text) - at);
+    }
+    if (n_slow > NAMED)
+        snprintf(text + at, sizeof(text) - at, "; and %d more", n_slow - NAMED);
+    if (n_slow > 0)
+        probe_say(finding, TESS_PROBE_WARN, "%s", text);
+    else
+        probe_say(finding, TESS_PROBE_OK, "%.3g to %.3g %s a core", paces[0] * 1e-9, paces[n - 1] * 1e-9, unit);
+}
+
+/* ---- Exchange
+ * ---------------------------------------------------------------------------------------------------------- */
+void probe_judge_all_reduce(const probe_rank *ranks, int n, tess_probe_finding *finding)
+{
+    int first = -1, n_wrong = 0;
+    for (int r = 0; r < n; r++) {
+        if (ranks[r].wrong[0] == '\0')
+            continue;
+        first = first < 0 ? r : first;
+        n_wrong++;
+    }
+    if (n_wrong == 0)
+        probe_say(finding, TESS_PROBE_OK, "right in all dtypes");
+    else if (n_wrong == 1)
+        probe_say(finding, TESS_PROBE_FAIL, "%s", ranks[first].wrong);
+    else
+        probe_say(finding, TESS_PROBE_FAIL, "%s, and on %d more", ranks[first].wrong, n_wrong - 1);
+}
+
+void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe_finding *finding)
+{
+    double us = ranks[0].barrier_us;
+    if (us > BARRIER_WARN_US && !ranks[0].cores_are_shared)
+        probe_say(finding, TESS_PROBE_WARN, "a barrier of %d ranks on %d host%s takes %.0f us", n, n_hosts,
+                  n_hosts == 1 ? "" : "s", us);
+    else
+        probe_say(finding, TESS_PROBE_OK, "%.3g us", us);
+}
+
+/* ---- Hosts
+ * ------------------------------------------------------------------------------------------------------------- */
+void probe_judge_clocks(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
+                        int n_hosts, tess_probe_finding *finding)
+{
+    int worst = 1;
+    for (int host = 2; host < n_hosts; host++)
+        if (fabs(links[host].offset_s) > fabs(links[worst].offset_s))
+            worst = host;
+    double off = links[worst].offset_s, unsure = links[worst].round_trip_s / 2;
+    if (fabs(off) - unsure > CLOCK_WARN_S)
+        probe_say(finding, TESS_PROBE_WARN, "the clock of host %s is %.3g ms %s that of host %s (within %.2g ms)",
+                  name(names, worst), fabs(off) * 1e3, off > 0 ? "ahead of" : "behind", name(names, 0), unsure * 1e3);
+    else
+        probe_say(finding, TESS_PROBE_OK, "within %.2g ms", (fabs(off) + unsure) * 1e3);
+}
+
+void probe_judge_links(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
+                       int n_hosts, tess_probe_finding *finding)
+{
+    double rates[JOB_MAX_HOSTS], usual;
+    int worst = 1, n = n_hosts - 1;
+    for (int host = 1; host < n_hosts; host++) {
+        rates[host - 1] = links[host].bytes_per_s;
+        if (links[host].bytes_per_s < links[worst].bytes_per_s)
+            worst = host;
+    }
+    usual = median(rates, n);
+    double rate = links[worst].bytes_per_s;
+    if (rate < LINK_WARN * usual)
+        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: %.3g Gbit/s, %.0f%% of the median",
+                  name(names, 0), name(names, worst), rate * 8e-9, 100 * rate / usual);
+    else if (rate < LINK_LEAST)
+        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: only %.3g Gbit/s", name(names, 0),
+                  name(names, worst), rate * 8e-9);
+    else
+        probe_say(finding, TESS_PROBE_OK, "%.3g to %.3g Gbit/s", rate * 8e-9, rates[n - 1] * 8e-9);
+}

@@ -1,0 +1,186 @@
+/* What the ranks of a job do together, and what rank 0 makes of it. */
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/hosts/place.h"
+#include "comm/job/job.h"
+#include "doctor/probe/probe_impl.h"
+#include "doctor/probe/ranks_impl.h"
+
+typedef enum row_kind { START, PROGRAM, ENVIRONMENT, GEMM, COPY, ALL_REDUCE, BARRIER, CLOCKS, LINKS, N_ROWS } row_kind;
+
+static const tess_probe_check rows[N_ROWS] = {
+    [START] = {TESS_PROBE_START, "ranks start, meet and leave again", "fail when one does not within 20 s",
+               "what is said of the rank; the other failures here often tell why"},
+    [PROGRAM] = {"same-program", "program, version and configuration of every rank", "fail when they differ",
+                 "install the same build on every host, and give every rank the same arguments"},
+    [ENVIRONMENT] = {"environment", "variables of Tessera, MPI, NCCL, UCX, OpenMP and the like",
+                     "warn when ranks differ",
+                     "set them for all ranks: mpirun -x NAME, or in the job's script before it starts ranks"},
+    [GEMM] = {"gemm-speed", "matrix products on every core at once", "warn below 80% of the median",
+              "see who runs on that core (top, then f, P); check clock and heat; leave the core or the host out"},
+    [COPY] = {"copy-speed", "copies of memory on every core at once", "warn below 80% of the median",
+              "as gemm-speed; on several sockets bind ranks to their memory (numactl)"},
+    [ALL_REDUCE] = {"all-reduce", "sums, maxima and minima with known results, all dtypes", "fail when one is wrong",
+                    "a fault of memory, of the network or of MPI: run it with fewer hosts to find whose"},
+    [BARRIER] = {"barrier", "100 barriers of all ranks", "warn above 1 ms where ranks have cores of their own",
+                 "see gemm-speed and load; between hosts the network's latency"},
+    [CLOCKS] = {"clock-offset", "wall clocks of hosts against rank 0's", "warn above 1 ms",
+                "start chronyd or systemd-timesyncd on all hosts, with the same server"},
+    [LINKS] = {"links", "what goes from rank 0's host to every other", "warn below half the median, or 0.8 Gbit/s",
+               "check that MPI uses the fast interface, and the cable, port and switch of that host"},
+};
+
+const tess_probe_check *probe_rank_checks(int *n)
+{
+    *n = N_ROWS;
+    return rows;
+}
+
+/* Of all ranks; meaningful on rank 0, where `ranks` is known. */
+typedef struct session {
+    tess_runtime *runtime;
+    tess_team *team;
+    const tess_probe_plan *plan;
+    int n_hosts, leaders[JOB_MAX_HOSTS]; /* team rank of the first of each host */
+    int local_index, n_local;
+    probe_rank mine, *ranks;
+    probe_link links[JOB_MAX_HOSTS];
+} session;
+
+static void find_places(session *s)
+{
+    int host = tess_runtime_host(s->runtime);
+    for (int h = 0; h < s->n_hosts; h++)
+        s->leaders[h] = -1;
+    for (int r = 0; r < tess_team_size(s->team); r++) {
+        int its = tess_team_host(s->team, r);
+        if (s->leaders[its] < 0)
+            s->leaders[its] = r;
+        s->local_index += its == host && r < tess_team_rank(s->team);
+        s->n_local += its == host;
+    }
+}
+
+static bool wants(const session *s, row_kind kind)
+{
+    return tess_probe_wanted(s->plan->only, rows[kind].name);
+}
+
+static tess_status look(session *s)
+{
+    tess_card card;
+    tess_card_fill(&card);
+    s->mine.host = tess_runtime_host(s->runtime);
+    s->mine.program = card.program_hash;
+    s->mine.configuration = s->plan->config_hash;
+    probe_collect_environment(environ, s->mine.environment);
+    if (wants(s, GEMM) || wants(s, COPY))
+        TESS_TRY(probe_measure_speed(s->team, s->local_index, s->n_local, &s->mine));
+    if (wants(s, ALL_REDUCE))
+        TESS_TRY(probe_try_all_reduce(s->team, s->mine.wrong));
+    if (wants(s, BARRIER))
+        TESS_TRY(probe_time_barrier(s->team, &s->mine.barrier_us));
+    if (s->n_hosts > 1 && (wants(s, CLOCKS) || wants(s, LINKS)))
+        TESS_TRY(probe_measure_links(s->team, s->leaders, s->n_hosts, s->links));
+    return tess_gather(s->team, &s->mine, s->ranks, sizeof(s->mine), TESS_U8, 0, NULL);
+}
+
+static const char *host_name(const void *runtime, int host)
+{
+    return tess_runtime_host_name(runtime, host);
+}
+
+static void judge_row(const session *s, row_kind kind, tess_probe_finding *finding)
+{
+    int n = tess_team_size(s->team);
+    switch (kind) {
+    case START:
+        probe_say(finding, TESS_PROBE_OK, "%d rank%s met", n, n == 1 ? "" : "s");
+        break;
+    case PROGRAM:
+        probe_judge_program(s->ranks, n, finding);
+        break;
+    case ENVIRONMENT:
+        probe_judge_environment(s->ranks, n, finding);
+        break;
+    case GEMM:
+        probe_judge_speed(s->ranks, n, "GFLOP/s", false, finding);
+        break;
+    case COPY:
+        probe_judge_speed(s->ranks, n, "GB/s", true, finding);
+        break;
+    case ALL_REDUCE:
+        probe_judge_all_reduce(s->ranks, n, finding);
+        break;
+    case BARRIER:
+        probe_judge_barrier(s->ranks, n, s->n_hosts, finding);
+        break;
+    case CLOCKS:
+    case LINKS:
+    default:
+        if (s->n_hosts == 1)
+            probe_say(finding, TESS_PROBE_ABSENT, "one host");
+        else if (kind == CLOCKS)
+            probe_judge_clocks(s->links, host_name, s->runtime, s->n_hosts, finding);
+        else
+            probe_judge_links(s->links, host_name, s->runtime, s->n_hosts, finding);
+    }
+}
+
+static void judge(const session *s, tess_probe_findings *findings)
+{
+    for (int kind = 0; kind < N_ROWS; kind++) {
+        if (!wants(s, (row_kind)kind) || findings->n == TESS_PROBE_MOST)
+            continue;
+        tess_probe_finding *finding = &findings->at[findings->n++];
+        *finding = (tess_probe_finding){.group = TESS_PROBE_RANKS};
+        strncpy(finding->name, rows[kind].name, sizeof(finding->name) - 1);
+        judge_row(s, (row_kind)kind, finding);
+    }
+}
+
+static tess_status run(session *s, tess_probe_findings *findings)
+{
+    bool first = tess_team_rank(s->team) == 0;
+    tess_mem *mem = tess_runtime_mem(s->runtime);
+    if (first)
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_team_size(s->team), sizeof(*s->ranks),
+                                      "findings of ranks", (void **)&s->ranks));
+    tess_status status = look(s);
+    if (status == TESS_OK && first)
+        judge(s, findings);
+    tess_mem_free(mem, s->ranks);
+    return status;
+}
+
+tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings)
+{
+    void *block;
+    tess_mem *mem = tess_runtime_mem(runtime);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(session), "probe", &block));
+    session *s = block;
+    *s = (session){
+        .runtime = runtime, .team = tess_runtime_team(runtime), .plan = plan, .n_hosts = tess_runtime_hosts(runtime)};
+    find_places(s);
+    tess_status status = run(s, findings);
+    tess_mem_free(mem, s);
+    return status;
+}
+
+tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all)
+{
+    void *block = NULL;
+    tess_team *team = tess_runtime_team(runtime);
+    tess_mem *mem = tess_runtime_mem(runtime);
+    bool first = tess_team_rank(team) == 0;
+    size_t n = (size_t)tess_team_size(team);
+    if (first)
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*mine), "findings of hosts", &block));
+    tess_status status = tess_gather(team, mine, block, sizeof(*mine), TESS_U8, 0, NULL);
+    const tess_probe_findings *of_ranks = block;
+    for (size_t r = n; status == TESS_OK && first && r-- > 0;) /* the first of a host is looked at last */
+        all[tess_team_host(team, (int)r)] = of_ranks[r];
+    tess_mem_free(mem, block);
+    return status;
+}
