@@ -1,0 +1,153 @@
+#include "verdict/align.h"
+
+#include <string.h>
+
+#include "verdict/request.h"
+
+enum {
+    LOOK_BACK = 4096, /* operations in which an earlier place is looked for: more than a step has */
+    CONTEXT = 32,     /* operations before two places that are compared at most */
+    LOOK_AHEAD = 8,   /* operations behind the place that are compared */
+    MOST_SKIPPED = 8,
+    MOST_EXTRA = 4
+};
+
+/* What the right ranks asked for; they agree. NULL: none of them has it. */
+static const tess_record *done_at(const tess_team_view *team, const bool *right, uint64_t sequence)
+{
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *record = right[i] ? tess_member_at(&team->members[i], sequence) : NULL;
+        if (record != NULL)
+            return record;
+    }
+    return NULL;
+}
+
+static bool same_at(const tess_team_view *team, const bool *right, uint64_t a, uint64_t b)
+{
+    const tess_record *x = done_at(team, right, a), *y = done_at(team, right, b);
+    return x != NULL && y != NULL && tess_request_same(x, y);
+}
+
+/* The nearest place before `at` whose past, from `skip` operations before it on, is like that of `at` for longest;
+ * `at`: there is none. */
+static uint64_t find_like(const tess_team_view *team, const bool *right, uint64_t at, uint64_t skip)
+{
+    uint64_t best = at;
+    int best_depth = 0;
+    for (uint64_t p = at; p-- > skip && at - p <= LOOK_BACK && best_depth < CONTEXT;) {
+        int depth = 0;
+        while (depth < CONTEXT && p >= skip + (uint64_t)depth &&
+               same_at(team, right, p - skip - (uint64_t)depth, at - skip - (uint64_t)depth))
+            depth++;
+        if (depth > best_depth) {
+            best_depth = depth;
+            best = p;
+        }
+    }
+    return best;
+}
+
+tess_course tess_course_find(const tess_team_view *team, const bool *right, uint64_t at)
+{
+    return (tess_course){.team = team, .right = right, .at = at, .like = find_like(team, right, at, 0)};
+}
+
+const tess_record *tess_course_foretell(const tess_team_view *team, const bool *right, uint64_t at)
+{
+    uint64_t like = find_like(team, right, at, 1);
+    return like < at ? done_at(team, right, like) : NULL;
+}
+
+/* What is done `ahead` operations behind the place, or is likely to be. */
+static const tess_record *expected(const tess_course *course, uint64_t ahead)
+{
+    const tess_record *record = done_at(course->team, course->right, course->at + ahead);
+    if (record != NULL || course->like == course->at)
+        return record;
+    uint64_t period = course->at - course->like;
+    return done_at(course->team, course->right, course->like + ahead % period);
+}
+
+/* How many requests of `odd` from `odd_from` on are those expected from `from` on; -1: one is not. */
+static int agreeing(const tess_course *course, const tess_member_view *odd, uint64_t odd_from, uint64_t from)
+{
+    int n = 0;
+    for (uint64_t i = 0; i < LOOK_AHEAD; i++) {
+        const tess_record *got = tess_member_at(odd, course->at + odd_from + i), *want = expected(course, from + i);
+        if (got == NULL || want == NULL)
+            break;
+        if (!tess_request_same(got, want))
+            return -1;
+        n++;
+    }
+    return n;
+}
+
+static bool was_swapped(const tess_course *course, const tess_member_view *odd)
+{
+    const tess_record *first = tess_member_at(odd, course->at), *second = tess_member_at(odd, course->at + 1);
+    const tess_record *a = expected(course, 0), *b = expected(course, 1);
+    return second != NULL && b != NULL && tess_request_same(first, b) && tess_request_same(second, a) &&
+           agreeing(course, odd, 2, 2) >= 0;
+}
+
+/* Nobody else ever called from there. */
+static bool site_is_its_own(const tess_course *course, const tess_record *record)
+{
+    if (record->call_site == 0 && record->site[0] == '\0')
+        return false;
+    for (int m = 0; m < course->team->team->n_ranks; m++) {
+        const tess_member_view *member = &course->team->members[m];
+        for (size_t i = 0; course->right[m] && i < member->n_records; i++)
+            if (tess_request_same_site(member->records[i], record))
+                return false;
+    }
+    return true;
+}
+
+/* With nothing after it to compare, an operation is one too many when it repeats the one before it, or when it comes
+ * from a place in the program and a phase in which the others are not. */
+static bool looks_extra(const tess_course *course, const tess_record *got)
+{
+    const tess_record *before = course->at > 0 ? done_at(course->team, course->right, course->at - 1) : NULL;
+    const tess_record *want = expected(course, 0);
+    if (before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got))
+        return true;
+    return strncmp(got->phase, want->phase, sizeof(got->phase)) != 0 && site_is_its_own(course, got);
+}
+
+/* The same call was made as by the others, and not the one that would be next. */
+static bool is_same_call(const tess_course *course, const tess_record *got, uint64_t ahead)
+{
+    const tess_record *want = expected(course, 0), *next = expected(course, ahead);
+    return tess_request_same_site(got, want) && !tess_request_same_site(got, next);
+}
+
+tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n)
+{
+    const tess_record *got = tess_member_at(odd, course->at);
+    bool alone = tess_member_at(odd, course->at + 1) == NULL;
+    int best = agreeing(course, odd, 1, 1);
+    tess_slip slip = TESS_SLIP_OTHER;
+    *n = 1;
+    if (was_swapped(course, odd))
+        return TESS_SLIP_SWAPPED;
+    for (int k = 1; k <= MOST_SKIPPED; k++) {
+        int agree = agreeing(course, odd, 0, (uint64_t)k);
+        if (agree > 0 && agree > best && !(alone && is_same_call(course, got, (uint64_t)k))) {
+            best = agree;
+            slip = TESS_SLIP_SKIPPED;
+            *n = k;
+        }
+    }
+    for (int k = 1; k <= MOST_EXTRA; k++) {
+        int agree = agreeing(course, odd, (uint64_t)k, 0);
+        if (agree > 0 && agree > best) {
+            best = agree;
+            slip = TESS_SLIP_EXTRA;
+            *n = k;
+        }
+    }
+    return slip == TESS_SLIP_OTHER && alone && looks_extra(course, got) ? TESS_SLIP_EXTRA : slip;
+}

@@ -1,0 +1,238 @@
+/* Where the members of a team part: the first number at which two of them asked for different things. */
+#include <string.h>
+
+#include "verdict/align.h"
+#include "verdict/request.h"
+#include "verdict/verdict_impl.h"
+
+typedef struct parting {
+    const tess_team_view *team;
+    uint64_t sequence;
+    uint64_t time_ns; /* the first of the requests there */
+} parting;
+
+/* The lowest number at which any cursor stands; false: all are at their ends. */
+static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint64_t *sequence)
+{
+    bool found = false;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_member_view *member = &team->members[i];
+        if (cursor[i] >= member->n_records)
+            continue;
+        uint64_t here = member->records[cursor[i]]->sequence;
+        if (!found || here < *sequence)
+            *sequence = here;
+        found = true;
+    }
+    return found;
+}
+
+/* Moves the cursors that stand at `sequence` on; true: two requests there differ. */
+static bool pass(const tess_history *history, const tess_team_view *team, size_t *cursor, uint64_t sequence,
+                 uint64_t *time_ns)
+{
+    const tess_record *first = NULL;
+    bool differ = false;
+    *time_ns = UINT64_MAX;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_member_view *member = &team->members[i];
+        if (cursor[i] >= member->n_records || member->records[cursor[i]]->sequence != sequence)
+            continue;
+        const tess_record *record = member->records[cursor[i]++];
+        uint64_t at_ns = tess_rank_time(history, member->rank, record->enqueued_ns);
+        *time_ns = at_ns < *time_ns ? at_ns : *time_ns;
+        first = first != NULL ? first : record;
+        differ = differ || !tess_request_same(first, record);
+    }
+    return differ;
+}
+
+static bool find_in_team(const verdict_search *search, const tess_team_view *team, parting *found)
+{
+    memset(search->cursor, 0, (size_t)team->team->n_ranks * sizeof(search->cursor[0]));
+    found->team = team;
+    while (next_sequence(team, search->cursor, &found->sequence))
+        if (pass(search->history, team, search->cursor, found->sequence, &found->time_ns))
+            return true;
+    return false;
+}
+
+static const tess_record *asked(const parting *where, int place)
+{
+    return tess_member_at(&where->team->members[place], where->sequence);
+}
+
+static int count_like(const parting *where, const tess_record *record)
+{
+    int n = 0;
+    for (int i = 0; i < where->team->team->n_ranks; i++) {
+        const tess_record *other = asked(where, i);
+        n += other != NULL && tess_request_same(other, record);
+    }
+    return n;
+}
+
+/* The place of the first member of the largest camp; *tie: another is as large. */
+static int find_majority(const parting *where, bool *tie)
+{
+    int best = -1, most = 0;
+    *tie = false;
+    for (int i = 0; i < where->team->team->n_ranks; i++) {
+        const tess_record *record = asked(where, i);
+        if (record == NULL || (best >= 0 && tess_request_same(asked(where, best), record)))
+            continue;
+        int n = count_like(where, record);
+        if (n == most && best >= 0)
+            *tie = true;
+        if (n > most) {
+            best = i;
+            most = n;
+            *tie = false;
+        }
+    }
+    return best;
+}
+
+/* Marks who asked as `place` did (`like`), or otherwise. Fills search->right with the former. */
+static void mark_camp(verdict_search *search, const parting *where, int place, bool like)
+{
+    const tess_record *record = asked(where, place);
+    for (int i = 0; i < where->team->team->n_ranks; i++) {
+        const tess_record *other = asked(where, i);
+        search->right[i] = other != NULL && tess_request_same(other, record);
+        if (other != NULL && search->right[i] == like)
+            search->mark[where->team->members[i].rank] = true;
+    }
+}
+
+/* The team in which the odd rank is waited for with just what it asked for here. */
+static const tess_record *wanted_elsewhere(const verdict_search *search, const parting *where, int rank,
+                                           const tess_record *odd)
+{
+    for (size_t t = 0; t < search->view.n_teams; t++) {
+        const tess_team_view *team = &search->view.teams[t];
+        const tess_member_view *member = team != where->team ? tess_view_member(team, rank) : NULL;
+        for (int i = 0; member != NULL && i < team->team->n_ranks; i++) {
+            const tess_record *newest = tess_member_newest(&team->members[i]);
+            if (newest != NULL && newest->state != TESS_TRACE_COMPLETED && tess_request_same(newest, odd) &&
+                tess_member_at(member, newest->sequence) == NULL &&
+                tess_member_is_behind(&search->view, member, newest->sequence))
+                return newest;
+        }
+    }
+    return NULL;
+}
+
+static tess_verdict_kind classify(verdict_search *search, const parting *where, int odd_place)
+{
+    tess_verdict *verdict = search->verdict;
+    int n;
+    if (wanted_elsewhere(search, where, where->team->members[odd_place].rank, &verdict->odd) != NULL)
+        return TESS_VERDICT_MISMATCH_TEAM;
+    tess_course course = tess_course_find(where->team, search->right, where->sequence);
+    tess_slip slip = tess_course_slip(&course, &where->team->members[odd_place], &n);
+    verdict->n_operations = n;
+    switch (slip) {
+    case TESS_SLIP_SKIPPED:
+        return TESS_VERDICT_SKIPPED;
+    case TESS_SLIP_EXTRA:
+        return TESS_VERDICT_EXTRA;
+    case TESS_SLIP_SWAPPED:
+        return TESS_VERDICT_ORDER;
+    default:
+        return tess_request_difference(&verdict->record, &verdict->odd);
+    }
+}
+
+/* One line a camp, with its call site. */
+static void tell_camps(verdict_search *search, const parting *where)
+{
+    enum { MOST_CAMPS = 6 };
+    int n_camps = 0, n_ranks = where->team->team->n_ranks;
+    for (int i = 0; i < n_ranks && n_camps < MOST_CAMPS; i++) {
+        const tess_record *record = asked(where, i);
+        bool told = record == NULL;
+        for (int j = 0; j < i && !told; j++)
+            told = asked(where, j) != NULL && tess_request_same(asked(where, j), record);
+        if (told)
+            continue;
+        char who[128], what[192], site[TESS_HISTORY_TEXT + 8];
+        mark_camp(search, where, i, true);
+        int n = verdict_take_marked(search, search->queue);
+        tess_words words = tess_words_begin(who, sizeof(who));
+        tess_words_ranks(&words, search->queue, n);
+        tess_request_format(search->history, record, what, sizeof(what));
+        tess_request_site(record, site, sizeof(site));
+        verdict_add_line(search->verdict, "%s called %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
+        n_camps++;
+    }
+}
+
+/* Who of two equal camps did what the past lets one expect? A hint, no judgement. */
+static void tell_hint(verdict_search *search, const parting *where)
+{
+    const tess_record *next = tess_course_foretell(where->team, search->right, where->sequence);
+    if (next == NULL)
+        return;
+    for (int i = 0; i < where->team->team->n_ranks; i++) {
+        const tess_record *record = asked(where, i);
+        if (record == NULL || !tess_request_same(record, next))
+            continue;
+        verdict_add_line(search->verdict, "hint: after the same operations before, all did what rank %d did here (%s)",
+                         where->team->members[i].rank, tess_trace_op_name(next->op));
+        return;
+    }
+}
+
+static int first_place_of(const parting *where, int rank)
+{
+    for (int i = 0; i < where->team->team->n_ranks; i++)
+        if (where->team->members[i].rank == rank)
+            return i;
+    return 0;
+}
+
+/* The other camp that is as large as that of `place`. */
+static int first_rival(const parting *where, int place)
+{
+    int n = count_like(where, asked(where, place));
+    for (int i = 0; i < where->team->team->n_ranks; i++)
+        if (asked(where, i) != NULL && !tess_request_same(asked(where, i), asked(where, place)) &&
+            count_like(where, asked(where, i)) == n)
+            return i;
+    return place;
+}
+
+/* In a tie the camp of the smallest rank is the one that is laid beside the other. */
+static void judge(verdict_search *search, const parting *where)
+{
+    tess_verdict *verdict = search->verdict;
+    int right = find_majority(where, &verdict->tie);
+    if (verdict->tie)
+        right = first_rival(where, right);
+    tell_camps(search, where);
+    mark_camp(search, where, right, true);
+    verdict->n_waiting = verdict_take_marked(search, verdict->waiting);
+    mark_camp(search, where, right, false);
+    verdict->n_ranks = verdict_take_marked(search, verdict->ranks);
+    int odd = first_place_of(where, verdict->ranks[0]);
+    verdict->team = where->team->team->hash;
+    verdict->record = *asked(where, right);
+    verdict->odd = *asked(where, odd);
+    verdict->waited_s = verdict_waited_s(search, verdict->waiting[0], &verdict->record);
+    verdict->kind = classify(search, where, odd);
+    if (verdict->tie)
+        tell_hint(search, where);
+}
+
+bool verdict_find_disagreement(verdict_search *search)
+{
+    parting first = {.time_ns = UINT64_MAX}, here;
+    for (size_t t = 0; t < search->view.n_teams; t++)
+        if (find_in_team(search, &search->view.teams[t], &here) && (first.team == NULL || here.time_ns < first.time_ns))
+            first = here;
+    if (first.team == NULL)
+        return false;
+    judge(search, &first);
+    return true;
+}

@@ -1,0 +1,174 @@
+/* Ranks that died or ended by an error: of those that fell one after the other, the first. */
+#include <ctype.h>
+#include <signal.h>
+#include <string.h>
+
+#include "verdict/verdict_impl.h"
+
+bool verdict_is_death(tess_situation situation)
+{
+    return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
+           situation == TESS_RANK_EXITED || situation == TESS_RANK_HOST_LOST;
+}
+
+static bool is_kill(int signal)
+{
+    return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
+
+tess_situation verdict_situation(const tess_rank_history *rank)
+{
+    if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
+        return rank->situation;
+    if (!rank->ended || rank->asked)
+        return rank->situation;
+    if (rank->signal != 0)
+        return is_kill(rank->signal) ? TESS_RANK_KILLED : TESS_RANK_CRASHED;
+    return rank->exit_code != 0 ? TESS_RANK_EXITED : TESS_RANK_LEFT;
+}
+
+static bool ended_badly(const verdict_search *search, int rank)
+{
+    return verdict_is_death(verdict_situation(&search->history->ranks[rank]));
+}
+
+/* The rank that its own error blames, -1: none. */
+static int blames(const verdict_search *search, int rank)
+{
+    int blamed = search->history->ranks[rank].first_error - 1;
+    return blamed >= 0 && blamed < search->history->world && blamed != rank ? blamed : -1;
+}
+
+/* Where blame leads from `rank`. In a circle: the first of it on the way. */
+static int end_of_blame(verdict_search *search, int rank)
+{
+    int at = rank, n = 0;
+    while (!search->mark[at]) {
+        search->mark[at] = true;
+        search->queue[n++] = at;
+        if (blames(search, at) < 0)
+            break;
+        at = blames(search, at);
+    }
+    while (n > 0)
+        search->mark[search->queue[--n]] = false;
+    return at;
+}
+
+/* What is told first: the kind of death, then who died first, as far as that is known. */
+static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
+{
+    tess_situation x = verdict_situation(a), y = verdict_situation(b);
+    if ((x == TESS_RANK_EXITED) != (y == TESS_RANK_EXITED))
+        return y == TESS_RANK_EXITED;
+    if (a->ended_ns != b->ended_ns && a->ended_ns != 0 && b->ended_ns != 0)
+        return a->ended_ns < b->ended_ns;
+    if (x != y)
+        return x < y;
+    return a->last_ns + (uint64_t)a->clock_offset_ns < b->last_ns + (uint64_t)b->clock_offset_ns;
+}
+
+static int find_root(verdict_search *search)
+{
+    const tess_rank_history *ranks = search->history->ranks;
+    int best = -1;
+    for (int r = 0; r < search->history->world; r++) {
+        if (!ended_badly(search, r))
+            continue;
+        int root = end_of_blame(search, r);
+        if (!ended_badly(search, root))
+            search->suspect = root;
+        else if (best < 0 || (root != best && comes_before(&ranks[root], &ranks[best])))
+            best = root;
+    }
+    return best;
+}
+
+/* Who fell because of the root, in their own words. */
+static void tell_consequences(verdict_search *search, int root)
+{
+    enum { MOST_TOLD = 4 };
+    for (int r = 0, n = 0; r < search->history->world && n < MOST_TOLD; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        if (r == root || rank->error[0] == '\0' || end_of_blame(search, r) != root)
+            continue;
+        verdict_add_line(search->verdict, "rank %d failed because of it: %.150s", r, rank->error);
+        n++;
+    }
+}
+
+/* A host takes all its ranks along. */
+static void mark_guilty(verdict_search *search, int root)
+{
+    const tess_rank_history *ranks = search->history->ranks;
+    search->mark[root] = true;
+    if (verdict_situation(&ranks[root]) != TESS_RANK_HOST_LOST)
+        return;
+    for (int r = 0; r < search->history->world; r++)
+        if (verdict_situation(&ranks[r]) == TESS_RANK_HOST_LOST &&
+            strncmp(ranks[r].host, ranks[root].host, sizeof(ranks[r].host)) == 0)
+            search->mark[r] = true;
+}
+
+static void name_root(verdict_search *search, int root, tess_verdict_kind kind)
+{
+    search->verdict->kind = kind;
+    mark_guilty(search, root);
+    search->verdict->n_ranks = verdict_take_marked(search, search->verdict->ranks);
+    verdict_attach_waiters(search);
+    tell_consequences(search, root);
+}
+
+bool verdict_find_ending(verdict_search *search, bool sure)
+{
+    int root = find_root(search);
+    if (root < 0)
+        return false;
+    const tess_rank_history *rank = &search->history->ranks[root];
+    bool exited = verdict_situation(rank) == TESS_RANK_EXITED;
+    if (sure && exited && verdict_waits_for_somebody(search, root))
+        return false;
+    name_root(search, root, exited && rank->error[0] != '\0' ? TESS_VERDICT_FAILED : TESS_VERDICT_LOST);
+    return true;
+}
+
+bool verdict_find_suspect(verdict_search *search)
+{
+    if (search->suspect < 0)
+        return false;
+    name_root(search, search->suspect, TESS_VERDICT_MISSING);
+    return true;
+}
+
+/* ---- Numbers -------------------------------------------------------------------------------------------------------
+ */
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = strcasestr(text, word); at != NULL; at = strcasestr(at + 1, word))
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+static bool is_about_numbers(const char *error)
+{
+    return has_word(error, "nan") || has_word(error, "inf") || has_word(error, "infinity") ||
+           strstr(error, "not finite") != NULL || strstr(error, "non-finite") != NULL ||
+           strstr(error, "diverge") != NULL;
+}
+
+/* Of ranks that all met bad numbers, the one that was first. */
+bool verdict_find_numbers(verdict_search *search)
+{
+    const tess_rank_history *ranks = search->history->ranks;
+    int best = -1;
+    for (int r = 0; r < search->history->world; r++)
+        if (is_about_numbers(ranks[r].error) && blames(search, r) < 0 &&
+            (best < 0 || comes_before(&ranks[r], &ranks[best])))
+            best = r;
+    if (best < 0)
+        return false;
+    name_root(search, best, TESS_VERDICT_NUMBERS);
+    return true;
+}

@@ -1,0 +1,109 @@
+#include "verdict/verdict.h"
+
+#include <string.h>
+
+#include "verdict/verdict_impl.h"
+
+const char *tess_verdict_name(tess_verdict_kind kind)
+{
+    static const char *const names[] = {
+#define X(name, text) [name] = text,
+        TESS_VERDICT_LIST(X)
+#undef X
+    };
+    return kind < TESS_VERDICT_COUNT ? names[kind] : "unknown";
+}
+
+int verdict_take_marked(verdict_search *search, int *list)
+{
+    int n = 0;
+    for (int r = 0; r < search->history->world; r++) {
+        if (search->mark[r])
+            list[n++] = r;
+        search->mark[r] = false;
+    }
+    return n;
+}
+
+static tess_status allocate(tess_mem *mem, size_t n, size_t size, void *out)
+{
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "verdict", out);
+}
+
+static tess_status prepare(verdict_search *search)
+{
+    tess_mem *mem = search->history->mem;
+    size_t n = (size_t)search->history->world;
+    TESS_TRY(allocate(mem, n, sizeof(bool), &search->mark));
+    TESS_TRY(allocate(mem, n, sizeof(bool), &search->right));
+    TESS_TRY(allocate(mem, n, sizeof(size_t), &search->cursor));
+    TESS_TRY(allocate(mem, n, sizeof(int), &search->queue));
+    TESS_TRY(allocate(mem, n, sizeof(int), &search->verdict->ranks));
+    TESS_TRY(allocate(mem, n, sizeof(int), &search->verdict->waiting));
+    return tess_view_create(search->history, &search->view);
+}
+
+static void clean_up(verdict_search *search)
+{
+    tess_mem *mem = search->history->mem;
+    tess_mem_free(mem, search->mark);
+    tess_mem_free(mem, search->right);
+    tess_mem_free(mem, search->cursor);
+    tess_mem_free(mem, search->queue);
+}
+
+static bool all_left_well(const tess_history *history)
+{
+    for (int r = 0; r < history->world; r++)
+        if (verdict_situation(&history->ranks[r]) != TESS_RANK_LEFT)
+            return false;
+    return true;
+}
+
+/* Some operation was still open, or some rank is not known, when the job came to its end. */
+static bool broke_off(const verdict_search *search)
+{
+    if (search->history->source == TESS_HISTORY_LIVE)
+        return false;
+    for (int r = 0; r < search->history->world; r++)
+        if (!search->history->ranks[r].present || verdict_waits_for_somebody(search, r))
+            return true;
+    return false;
+}
+
+/* The surest evidence first: what ranks say of themselves, requests that contradict each other, deaths, and then who is
+ * waited for. */
+static void judge(verdict_search *search)
+{
+    if (all_left_well(search->history))
+        search->verdict->kind = TESS_VERDICT_FINISHED;
+    else if (verdict_find_numbers(search) || verdict_find_disagreement(search) || verdict_find_message(search) ||
+             verdict_find_ending(search, true) || verdict_find_waiting(search) || verdict_find_ending(search, false) ||
+             verdict_find_suspect(search))
+        return;
+    else
+        search->verdict->kind = broke_off(search) ? TESS_VERDICT_UNDECIDED : TESS_VERDICT_HEALTHY;
+}
+
+tess_status tess_verdict_find(const tess_history *history, double patience_s, tess_verdict *verdict)
+{
+    verdict_search search = {.history = history, .patience_s = patience_s, .suspect = -1, .verdict = verdict};
+    memset(verdict, 0, sizeof(*verdict));
+    tess_status status = prepare(&search);
+    if (status == TESS_OK) {
+        judge(&search);
+        verdict_tell(&search);
+        tess_view_free(&search.view);
+    } else {
+        tess_verdict_free(history, verdict);
+    }
+    clean_up(&search);
+    return status;
+}
+
+void tess_verdict_free(const tess_history *history, tess_verdict *verdict)
+{
+    tess_mem_free(history->mem, verdict->ranks);
+    tess_mem_free(history->mem, verdict->waiting);
+    verdict->ranks = verdict->waiting = NULL;
+}

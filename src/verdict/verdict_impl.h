@@ -1,0 +1,61 @@
+/* The parts of the reasoning; verdict.c asks them one after the other. Each fills in the verdict and returns true when
+ * it has found who is guilty. */
+#ifndef TESS_VERDICT_VERDICT_IMPL_H
+#define TESS_VERDICT_VERDICT_IMPL_H
+
+#include "verdict/verdict.h"
+#include "verdict/view.h"
+#include "verdict/words.h"
+
+typedef struct verdict_search {
+    const tess_history *history;
+    tess_view view;
+    double patience_s;
+    int suspect;    /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
+    bool *mark;     /* (world) scratch: who is on a list */
+    bool *right;    /* (world) scratch, by place in a team: who asked for what most asked for */
+    size_t *cursor; /* (world) scratch, by place in a team */
+    int *queue;     /* (world) scratch */
+    tess_verdict *verdict;
+} verdict_search;
+
+/* ---- disagree.c: ranks of a team asked for different things */
+bool verdict_find_disagreement(verdict_search *search);
+
+/* ---- message.c: sends and receives that do not fit */
+bool verdict_find_message(verdict_search *search);
+/* The message that the peer should have posted for `record` of `rank` is there, fitting or not. */
+bool verdict_message_is_met(const verdict_search *search, int rank, const tess_record *record);
+int verdict_message_peer(const verdict_search *search, const tess_record *record); /* -1: not known */
+/* Nobody took part on the other side of `record`: which of the two went another way than in the step before? Puts them
+ * into the verdict, as a tie when that does not tell. */
+void verdict_judge_message(verdict_search *search, int rank, const tess_record *record);
+
+/* ---- ending.c: ranks that died, or ended by an error */
+bool verdict_find_numbers(verdict_search *search);
+/* `sure`: only when no operation of the rank says that it failed waiting for another. */
+bool verdict_find_ending(verdict_search *search, bool sure);
+/* Nothing but others' errors speak of search->suspect. */
+bool verdict_find_suspect(verdict_search *search);
+/* What became of the rank, from what was noted of it or from how its process ended. */
+tess_situation verdict_situation(const tess_rank_history *rank);
+bool verdict_is_death(tess_situation situation); /* crashed .. host lost, other than LEFT */
+
+/* ---- waiting.c: who waits for whom */
+bool verdict_find_waiting(verdict_search *search);
+/* Whether an operation of the rank waits, or failed waiting, for others. */
+bool verdict_waits_for_somebody(const verdict_search *search, int rank);
+double verdict_waited_s(const verdict_search *search, int rank, const tess_record *record);
+/* Fills in who waits for verdict->ranks, in which operation and how long, and what the first of them did last. */
+void verdict_attach_waiters(verdict_search *search);
+
+/* ---- tell.c: the sentences */
+void verdict_tell(verdict_search *search);
+void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "rank 3", in a job over several hosts "rank 3 on host h2". */
+void verdict_name_rank(const tess_history *history, int rank, tess_words *words);
+
+/* Moves who is marked, ascending, to a list of the verdict; unmarks all. */
+int verdict_take_marked(verdict_search *search, int *list);
+
+#endif
