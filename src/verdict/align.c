@@ -8,8 +8,7 @@ enum {
     LOOK_BACK = 4096, /* operations in which an earlier place is looked for: more than a step has */
     CONTEXT = 32,     /* operations before two places that are compared at most */
     LOOK_AHEAD = 8,   /* operations behind the place that are compared */
-    MOST_SKIPPED = 8,
-    MOST_EXTRA = 4
+    MOST_SLIPPED = 8
 };
 
 /* What the right ranks asked for; they agree. NULL: none of them has it. */
@@ -106,13 +105,18 @@ static bool site_is_its_own(const tess_course *course, const tess_record *record
     return true;
 }
 
+static bool repeats(const tess_course *course, const tess_record *got)
+{
+    const tess_record *before = course->at > 0 ? done_at(course->team, course->right, course->at - 1) : NULL;
+    return before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got);
+}
+
 /* With nothing after it to compare, an operation is one too many when it repeats the one before it, or when it comes
  * from a place in the program and a phase in which the others are not. */
 static bool looks_extra(const tess_course *course, const tess_record *got)
 {
-    const tess_record *before = course->at > 0 ? done_at(course->team, course->right, course->at - 1) : NULL;
     const tess_record *want = expected(course, 0);
-    if (before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got))
+    if (repeats(course, got))
         return true;
     return strncmp(got->phase, want->phase, sizeof(got->phase)) != 0 && site_is_its_own(course, got);
 }
@@ -124,30 +128,31 @@ static bool is_same_call(const tess_course *course, const tess_record *got, uint
     return tess_request_same_site(got, want) && !tess_request_same_site(got, next);
 }
 
-tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n)
+/* How well `n` skipped operations explain what the odd rank did; <= 0: they do not. */
+static int fit_of_skip(const tess_course *course, const tess_member_view *odd, int n, bool alone)
 {
     const tess_record *got = tess_member_at(odd, course->at);
+    int agree = agreeing(course, odd, 0, (uint64_t)n);
+    if (agree > 0 && alone && (is_same_call(course, got, (uint64_t)n) || (n > 1 && repeats(course, got))))
+        return 0;
+    return agree;
+}
+
+/* The smallest slip that explains all: a step is like the next, so a large one may do so too. */
+tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n)
+{
     bool alone = tess_member_at(odd, course->at + 1) == NULL;
-    int best = agreeing(course, odd, 1, 1);
-    tess_slip slip = TESS_SLIP_OTHER;
+    int as_other = agreeing(course, odd, 1, 1);
     *n = 1;
     if (was_swapped(course, odd))
         return TESS_SLIP_SWAPPED;
-    for (int k = 1; k <= MOST_SKIPPED; k++) {
-        int agree = agreeing(course, odd, 0, (uint64_t)k);
-        if (agree > 0 && agree > best && !(alone && is_same_call(course, got, (uint64_t)k))) {
-            best = agree;
-            slip = TESS_SLIP_SKIPPED;
-            *n = k;
-        }
+    for (int k = 1; k <= MOST_SLIPPED; k++) {
+        int as_skipped = fit_of_skip(course, odd, k, alone), as_extra = agreeing(course, odd, (uint64_t)k, 0);
+        int most = as_skipped > as_extra ? as_skipped : as_extra;
+        if (most <= 0 || most <= as_other)
+            continue;
+        *n = k;
+        return as_skipped >= as_extra ? TESS_SLIP_SKIPPED : TESS_SLIP_EXTRA;
     }
-    for (int k = 1; k <= MOST_EXTRA; k++) {
-        int agree = agreeing(course, odd, (uint64_t)k, 0);
-        if (agree > 0 && agree > best) {
-            best = agree;
-            slip = TESS_SLIP_EXTRA;
-            *n = k;
-        }
-    }
-    return slip == TESS_SLIP_OTHER && alone && looks_extra(course, got) ? TESS_SLIP_EXTRA : slip;
+    return alone && looks_extra(course, tess_member_at(odd, course->at)) ? TESS_SLIP_EXTRA : TESS_SLIP_OTHER;
 }

@@ -105,29 +105,62 @@ static void mark_camp(verdict_search *search, const parting *where, int place, b
     }
 }
 
-/* The team in which the odd rank is waited for with just what it asked for here. */
-static const tess_record *wanted_elsewhere(const verdict_search *search, const parting *where, int rank,
-                                           const tess_record *odd)
+/* The others wait on another team for just what the rank asked for here. */
+static bool is_wanted_in(const verdict_search *search, const tess_team_view *team, const tess_member_view *member)
+{
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *newest = tess_member_newest(&team->members[i]);
+        if (newest != NULL && newest->state != TESS_TRACE_COMPLETED &&
+            tess_request_same(newest, &search->verdict->odd) && tess_member_at(member, newest->sequence) == NULL &&
+            tess_member_is_behind(&search->view, member, newest->sequence))
+            return true;
+    }
+    return false;
+}
+
+static bool somebody_else_asked(const parting *there, int rank, const tess_record *record)
+{
+    for (int i = 0; i < there->team->team->n_ranks; i++)
+        if (there->team->members[i].rank != rank && asked(there, i) != NULL &&
+            tess_request_same(asked(there, i), record))
+            return true;
+    return false;
+}
+
+/* The ranks part on another team too: what is one too many there is what lacks here, or the other way round. Then the
+ * request that should not be where it is becomes verdict->odd. */
+static bool parts_there_too(verdict_search *search, const tess_team_view *team, const tess_member_view *member)
+{
+    tess_verdict *verdict = search->verdict;
+    parting there;
+    if (!find_in_team(search, team, &there))
+        return false;
+    const tess_record *own = tess_member_at(member, there.sequence);
+    if (own == NULL)
+        return false;
+    if (tess_request_same(own, &verdict->record)) {
+        verdict->odd = *own;
+        return true;
+    }
+    return !tess_request_same(own, &verdict->odd) && somebody_else_asked(&there, member->rank, &verdict->odd);
+}
+
+static bool took_wrong_team(verdict_search *search, const parting *where, int rank)
 {
     for (size_t t = 0; t < search->view.n_teams; t++) {
         const tess_team_view *team = &search->view.teams[t];
         const tess_member_view *member = team != where->team ? tess_view_member(team, rank) : NULL;
-        for (int i = 0; member != NULL && i < team->team->n_ranks; i++) {
-            const tess_record *newest = tess_member_newest(&team->members[i]);
-            if (newest != NULL && newest->state != TESS_TRACE_COMPLETED && tess_request_same(newest, odd) &&
-                tess_member_at(member, newest->sequence) == NULL &&
-                tess_member_is_behind(&search->view, member, newest->sequence))
-                return newest;
-        }
+        if (member != NULL && (is_wanted_in(search, team, member) || parts_there_too(search, team, member)))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 static tess_verdict_kind classify(verdict_search *search, const parting *where, int odd_place)
 {
     tess_verdict *verdict = search->verdict;
     int n;
-    if (wanted_elsewhere(search, where, where->team->members[odd_place].rank, &verdict->odd) != NULL)
+    if (took_wrong_team(search, where, where->team->members[odd_place].rank))
         return TESS_VERDICT_MISMATCH_TEAM;
     tess_course course = tess_course_find(where->team, search->right, where->sequence);
     tess_slip slip = tess_course_slip(&course, &where->team->members[odd_place], &n);

@@ -2,6 +2,7 @@
  * nobody, or round in a circle. */
 #include <stdlib.h>
 
+#include "verdict/habit.h"
 #include "verdict/request.h"
 #include "verdict/verdict_impl.h"
 
@@ -365,14 +366,61 @@ static int count_side(verdict_search *search, const tess_record *a, const tess_r
     return n;
 }
 
+static int first_of_side(verdict_search *search, const tess_record *a, const tess_record *b)
+{
+    mark_side(search, a, b);
+    verdict_take_marked(search, search->verdict->waiting);
+    return search->verdict->waiting[0];
+}
+
+/* How the first rank that went to `got` instead of `due` came to do so: it skipped `due`, or did one too many. */
+static tess_slip slip_to(verdict_search *search, const tess_record *due, const tess_record *got, int *n)
+{
+    int rank = first_of_side(search, got, due);
+    const tess_team_view *team = tess_view_team(&search->view, got->team);
+    return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
+}
+
+/* Two ways, `a` first or `b` first, taken by as many: did just one of them leave its habit? Swaps them when it is `a`
+ * that did; false: that does not tell. */
+static bool break_tie(verdict_search *search, const tess_record **a, const tess_record **b)
+{
+    int n;
+    bool b_slipped = slip_to(search, *a, *b, &n) != TESS_SLIP_OTHER;
+    bool a_slipped = slip_to(search, *b, *a, &n) != TESS_SLIP_OTHER;
+    if (a_slipped && !b_slipped) {
+        const tess_record *first = *a;
+        *a = *b;
+        *b = first;
+    }
+    return a_slipped != b_slipped;
+}
+
+/* The same operation, on another team; one left out, or one too many, after which the rank goes on in another team; or
+ * else just two orders. */
+static tess_verdict_kind kind_of_two_ways(verdict_search *search, const tess_record *due, const tess_record *got,
+                                          int *n)
+{
+    if (tess_request_same(due, got))
+        return TESS_VERDICT_MISMATCH_TEAM;
+    switch (slip_to(search, due, got, n)) {
+    case TESS_SLIP_SKIPPED:
+        return TESS_VERDICT_SKIPPED;
+    case TESS_SLIP_EXTRA:
+        return TESS_VERDICT_EXTRA;
+    default:
+        return TESS_VERDICT_DEADLOCK;
+    }
+}
+
 /* Two teams, and members of both that went to one first or to the other: most are right. */
 static void judge_two_ways(verdict_search *search, const tess_record *a, const tess_record *b)
 {
     tess_verdict *verdict = search->verdict;
     int n_a = count_side(search, a, b), n_b = count_side(search, b, a);
     const tess_record *right = n_a >= n_b ? a : b, *wrong = n_a >= n_b ? b : a;
-    verdict->kind = tess_request_same(a, b) ? TESS_VERDICT_MISMATCH_TEAM : TESS_VERDICT_DEADLOCK;
-    verdict->tie = n_a == n_b;
+    verdict->tie = n_a == n_b && !break_tie(search, &right, &wrong);
+    verdict->kind = kind_of_two_ways(search, right, wrong, &verdict->n_operations);
     mark_side(search, wrong, right);
     verdict->n_ranks = verdict_take_marked(search, verdict->ranks);
     mark_side(search, right, wrong);

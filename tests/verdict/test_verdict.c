@@ -47,13 +47,13 @@ static play *make_job(uint64_t seed, int world, int window)
     return p;
 }
 
-/* A call of the rank in the team after the first step and before the last one's end. */
+/* A call of the rank in the team in the third step: what the oldest records say of the first may be lost. */
 static int pick_call(play *p, int rank, int team)
 {
     const play_rank *r = &p->ranks[rank];
     int a_step = r->n_calls / STEPS;
     for (;;) {
-        int c = a_step + (int)play_random(p, (uint32_t)(2 * a_step));
+        int c = 2 * a_step + (int)play_random(p, (uint32_t)a_step);
         if (r->calls[c].team == team)
             return c;
     }
