@@ -49,6 +49,14 @@ double verdict_waited_s(const verdict_search *search, int rank, const tess_recor
 /* Fills in who waits for verdict->ranks, in which operation and how long, and what the first of them did last. */
 void verdict_attach_waiters(verdict_search *search);
 
+/* Calls visit for every rank that has not come to an operation in which `rank` waits, until it says stop; true: it did.
+ */
+typedef bool verdict_visitor(void *context, int missing, const tess_record *record);
+bool verdict_visit_blockers(const verdict_search *search, int rank, verdict_visitor *visit, void *context);
+
+/* ---- circle.c: all that `from` waits for, wait for each other */
+void verdict_name_circle(verdict_search *search, int from);
+
 /* ---- tell.c: the sentences */
 void verdict_tell(verdict_search *search);
 void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -177,7 +177,8 @@ bool tess_member_is_behind(const tess_view *view, const tess_member_view *member
     const tess_record *newest = tess_member_newest(member);
     if (newest != NULL)
         return newest->sequence < sequence;
-    return member->rank < 0 || !view->history->ranks[member->rank].lost_any;
+    return member->rank < 0 || !view->history->ranks[member->rank].present ||
+           !view->history->ranks[member->rank].lost_any;
 }
 
 uint64_t tess_rank_time(const tess_history *history, int rank, uint64_t time_ns)

@@ -1,8 +1,7 @@
 /* Who waits for whom: from the rank that has waited longest along those that are not there, to one that waits for
- * nobody, or round in a circle. */
+ * nobody. */
 #include <stdlib.h>
 
-#include "verdict/habit.h"
 #include "verdict/request.h"
 #include "verdict/verdict_impl.h"
 
@@ -41,9 +40,7 @@ static bool is_open(const verdict_search *search, int rank, const tess_record *r
 }
 
 /* Calls visit for every rank that has not come to `record` of `rank`, until it says stop. */
-typedef bool visitor(void *context, int missing, const tess_record *record);
-
-static bool visit_missing(const verdict_search *search, int rank, const tess_record *record, visitor *visit,
+static bool visit_missing(const verdict_search *search, int rank, const tess_record *record, verdict_visitor *visit,
                           void *context)
 {
     if (tess_request_is_message(record)) {
@@ -61,8 +58,7 @@ static bool visit_missing(const verdict_search *search, int rank, const tess_rec
     return false;
 }
 
-/* The same for all operations of the rank that wait. */
-static bool visit_blockers(const verdict_search *search, int rank, visitor *visit, void *context)
+bool verdict_visit_blockers(const verdict_search *search, int rank, verdict_visitor *visit, void *context)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
     for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_OPEN;)
@@ -79,7 +75,7 @@ static bool stop_at_first(void *context, int missing, const tess_record *record)
 
 bool verdict_waits_for_somebody(const verdict_search *search, int rank)
 {
-    return visit_blockers(search, rank, stop_at_first, NULL);
+    return verdict_visit_blockers(search, rank, stop_at_first, NULL);
 }
 
 /* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
@@ -151,7 +147,7 @@ static int find_reach(verdict_search *search, int from)
     add_to_reach(&r, from, NULL);
     for (int i = 0; i < r.n; i++)
         if (!is_explained(&search->history->ranks[search->queue[i]]))
-            visit_blockers(search, search->queue[i], add_to_reach, &r);
+            verdict_visit_blockers(search, search->queue[i], add_to_reach, &r);
     for (int i = 0; i < r.n; i++)
         search->mark[search->queue[i]] = false;
     return r.n;
@@ -236,7 +232,7 @@ void verdict_attach_waiters(verdict_search *search)
     waiters w = {.search = search};
     for (w.rank = 0; w.rank < search->history->world; w.rank++)
         if (!is_guilty(verdict, w.rank))
-            visit_blockers(search, w.rank, note_waiter, &w);
+            verdict_visit_blockers(search, w.rank, note_waiter, &w);
     verdict->n_waiting = verdict_take_marked(search, verdict->waiting);
     verdict->waited_s = w.longest_s;
     const tess_rank_history *first = &search->history->ranks[verdict->ranks[0]];
@@ -285,184 +281,6 @@ static bool name_leaves(verdict_search *search, int n_reached)
     return true;
 }
 
-/* ---- Circles -------------------------------------------------------------------------------------------------------
- */
-typedef struct edge {
-    int missing;
-    const tess_record *record;
-} edge;
-
-static bool take_first(void *context, int missing, const tess_record *record)
-{
-    *(edge *)context = (edge){.missing = missing, .record = record};
-    return true;
-}
-
-static edge first_edge(const verdict_search *search, int rank)
-{
-    edge e = {.missing = -1};
-    visit_blockers(search, rank, take_first, &e);
-    return e;
-}
-
-/* The ranks of a circle that `from` leads into, in its order, into search->queue. */
-static int find_circle(verdict_search *search, int from)
-{
-    int at = from, n = 0, first = 0;
-    while (!search->mark[at]) {
-        search->mark[at] = true;
-        search->queue[n++] = at;
-        at = first_edge(search, at).missing;
-    }
-    while (search->queue[first] != at)
-        first++;
-    for (int i = 0; i < n; i++)
-        search->mark[search->queue[i]] = false;
-    for (int i = first; i < n; i++)
-        search->queue[i - first] = search->queue[i];
-    return n - first;
-}
-
-static void tell_circle(verdict_search *search, int n)
-{
-    enum { MOST_TOLD = 8 };
-    for (int i = 0; i < n && i < MOST_TOLD; i++) {
-        edge e = first_edge(search, search->queue[i]);
-        char what[192], site[TESS_HISTORY_TEXT + 8];
-        tess_request_site(e.record, site, sizeof(site));
-        verdict_add_line(search->verdict, "rank %d waits for rank %d in %s%s%s", search->queue[i], e.missing,
-                         tess_request_format(search->history, e.record, what, sizeof(what)),
-                         site[0] != '\0' ? ", at " : "", site);
-    }
-}
-
-static bool has_come(const tess_team_view *team, int rank, uint64_t sequence)
-{
-    const tess_member_view *member = tess_view_member(team, rank);
-    return member != NULL && tess_member_at(member, sequence) != NULL;
-}
-
-/* Marks the members of both teams that have come to `a` and not to `b`; returns how many. */
-static int mark_side(verdict_search *search, const tess_record *a, const tess_record *b)
-{
-    const tess_team_view *team = tess_view_team(&search->view, a->team);
-    const tess_team_view *other = tess_view_team(&search->view, b->team);
-    int n = 0;
-    for (int i = 0; i < team->team->n_ranks; i++) {
-        int rank = team->members[i].rank;
-        if (rank < 0 || tess_view_member(other, rank) == NULL || !has_come(team, rank, a->sequence) ||
-            has_come(other, rank, b->sequence))
-            continue;
-        search->mark[rank] = true;
-        n++;
-    }
-    return n;
-}
-
-static int count_side(verdict_search *search, const tess_record *a, const tess_record *b)
-{
-    int n = mark_side(search, a, b);
-    verdict_take_marked(search, search->verdict->waiting);
-    return n;
-}
-
-static int first_of_side(verdict_search *search, const tess_record *a, const tess_record *b)
-{
-    mark_side(search, a, b);
-    verdict_take_marked(search, search->verdict->waiting);
-    return search->verdict->waiting[0];
-}
-
-/* How the first rank that went to `got` instead of `due` came to do so: it skipped `due`, or did one too many. */
-static tess_slip slip_to(verdict_search *search, const tess_record *due, const tess_record *got, int *n)
-{
-    int rank = first_of_side(search, got, due);
-    const tess_team_view *team = tess_view_team(&search->view, got->team);
-    return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
-}
-
-/* Two ways, `a` first or `b` first, taken by as many: did just one of them leave its habit? Swaps them when it is `a`
- * that did; false: that does not tell. */
-static bool break_tie(verdict_search *search, const tess_record **a, const tess_record **b)
-{
-    int n;
-    bool b_slipped = slip_to(search, *a, *b, &n) != TESS_SLIP_OTHER;
-    bool a_slipped = slip_to(search, *b, *a, &n) != TESS_SLIP_OTHER;
-    if (a_slipped && !b_slipped) {
-        const tess_record *first = *a;
-        *a = *b;
-        *b = first;
-    }
-    return a_slipped != b_slipped;
-}
-
-/* The same operation, on another team; one left out, or one too many, after which the rank goes on in another team; or
- * else just two orders. */
-static tess_verdict_kind kind_of_two_ways(verdict_search *search, const tess_record *due, const tess_record *got,
-                                          int *n)
-{
-    if (tess_request_same(due, got))
-        return TESS_VERDICT_MISMATCH_TEAM;
-    switch (slip_to(search, due, got, n)) {
-    case TESS_SLIP_SKIPPED:
-        return TESS_VERDICT_SKIPPED;
-    case TESS_SLIP_EXTRA:
-        return TESS_VERDICT_EXTRA;
-    default:
-        return TESS_VERDICT_DEADLOCK;
-    }
-}
-
-/* Two teams, and members of both that went to one first or to the other: most are right. */
-static void judge_two_ways(verdict_search *search, const tess_record *a, const tess_record *b)
-{
-    tess_verdict *verdict = search->verdict;
-    int n_a = count_side(search, a, b), n_b = count_side(search, b, a);
-    const tess_record *right = n_a >= n_b ? a : b, *wrong = n_a >= n_b ? b : a;
-    verdict->tie = n_a == n_b && !break_tie(search, &right, &wrong);
-    verdict->kind = kind_of_two_ways(search, right, wrong, &verdict->n_operations);
-    mark_side(search, wrong, right);
-    verdict->n_ranks = verdict_take_marked(search, verdict->ranks);
-    mark_side(search, right, wrong);
-    verdict->n_waiting = verdict_take_marked(search, verdict->waiting);
-    verdict->record = *right;
-    verdict->odd = *wrong;
-    verdict->team = right->team;
-}
-
-/* Nobody of the circle is more guilty than the others. */
-static void name_all_of_circle(verdict_search *search, int n)
-{
-    tess_verdict *verdict = search->verdict;
-    verdict->kind = TESS_VERDICT_DEADLOCK;
-    verdict->tie = true;
-    verdict->record = *first_edge(search, search->queue[0]).record;
-    verdict->odd = verdict->record;
-    verdict->team = verdict->record.team;
-    for (int i = 0; i < n; i++)
-        search->mark[search->queue[i]] = true;
-    verdict->n_ranks = verdict_take_marked(search, verdict->ranks);
-}
-
-static void name_circle(verdict_search *search, int from)
-{
-    int n = find_circle(search, from), n_messages = 0, with_message = 0;
-    tell_circle(search, n);
-    for (int i = 0; i < n; i++) {
-        if (tess_request_is_message(first_edge(search, search->queue[i]).record)) {
-            with_message = search->queue[i];
-            n_messages++;
-        }
-    }
-    edge a = first_edge(search, search->queue[0]), b = first_edge(search, search->queue[n > 1]);
-    if (n_messages > 0 && n_messages < n)
-        verdict_judge_message(search, with_message, first_edge(search, with_message).record);
-    else if (n == 2 && n_messages == 0 && a.record->team != b.record->team)
-        judge_two_ways(search, a.record, b.record);
-    else
-        name_all_of_circle(search, n);
-}
-
 bool verdict_find_waiting(verdict_search *search)
 {
     double longest_s;
@@ -470,7 +288,7 @@ bool verdict_find_waiting(verdict_search *search)
     if (from < 0)
         return false;
     if (!name_leaves(search, find_reach(search, from)))
-        name_circle(search, from);
+        verdict_name_circle(search, from);
     if (search->verdict->waited_s < longest_s)
         search->verdict->waited_s = longest_s;
     return true;

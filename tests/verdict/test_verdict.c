@@ -213,7 +213,7 @@ static void the_odd_request_is_named_with_what_is_odd(void)
     for (int kind = 0; kind < N_FAULTS; kind++)
         for (int w = 0; w < 3; w++)
             for (int window = kind == SWAP ? 12 : 1; window <= 12; window += 11)
-                for (uint64_t seed = 1; seed <= 6; seed++, n++)
+                for (uint64_t seed = 1; seed <= 20; seed++, n++)
                     try_fault((fault)kind, worlds[w], window, seed * 977 + (uint64_t)kind);
     printf("%d cases\n", n);
 }
@@ -301,7 +301,7 @@ static void who_does_not_come_is_named_with_the_reason(void)
     static const int worlds[] = {2, 3, 4, 8};
     for (int i = 0; i < N_ABSENCES; i++)
         for (int w = 0; w < 4; w++)
-            for (uint64_t seed = 1; seed <= 5; seed++)
+            for (uint64_t seed = 1; seed <= 20; seed++)
                 try_absence(&absences[i], worlds[w], seed + 100 * (uint64_t)i);
 }
 
