@@ -1,5 +1,4 @@
 /* Joining a job: whose rank this process is, the meeting of all, and what they must have in common. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,17 +23,10 @@ bool tess_launch_is_rank(void)
 /* The descriptor of the launcher's memory. */
 static tess_status read_descriptor(int *fd)
 {
-    const char *text = getenv("TESSERA_SHM_FD");
-    char *end;
-    TESS_CHECK(text != NULL, TESS_E_INVALID,
+    TESS_CHECK(getenv("TESSERA_SHM_FD") != NULL, TESS_E_INVALID,
                "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: a "
                "launcher sets all three");
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    TESS_CHECK(errno == 0 && end != text && *end == '\0' && value >= 0 && value <= INT_MAX, TESS_E_INVALID,
-               "TESSERA_SHM_FD is '%s', expected a number from 0 to %d", text, INT_MAX);
-    *fd = (int)value;
-    return TESS_OK;
+    return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
 }
 
 /* Rank, world and shared memory from whoever started this process, or a job of one. */

@@ -58,10 +58,7 @@ int tess_team_host(const tess_team *team, int team_rank)
 
 bool tess_team_is_local(const tess_team *team)
 {
-    bool local = true;
-    for (int r = 1; r < team->size && local; r++)
-        local = tess_team_host(team, r) == tess_team_host(team, 0);
-    return local;
+    return team->n_local == team->size;
 }
 
 const char *tess_team_name(const tess_team *team)
@@ -86,10 +83,10 @@ void tess_team_label(tess_team *team, const char *word, int64_t number)
 
 static void find_siblings(tess_team *team)
 {
-    int host = team->runtime->job.rows[team->runtime->rank].host;
+    int host = tess_team_host(team, team->rank);
     team->local_first = -1;
     for (int r = 0; r < team->size; r++) {
-        if (team->runtime->job.rows[team->ranks[r]].host != host)
+        if (tess_team_host(team, r) != host)
             continue;
         if (team->local_first < 0)
             team->local_first = r;

@@ -71,7 +71,7 @@ const char *tess_starter_name(tess_starter starter)
     return names[starter];
 }
 
-static tess_status read_number(const char *name, int least, int most, int *number)
+tess_status tess_environment_number(const char *name, int least, int most, int *number)
 {
     const char *text = getenv(name);
     char *end;
@@ -89,18 +89,18 @@ static tess_status read_place(const launcher *from, int *rank, int *world)
     TESS_CHECK(has_rank && has_world, TESS_E_INVALID, "%s is set, but %s is not: %s sets both, unset the first",
                has_rank ? from->rank : from->world, has_rank ? from->world : from->rank,
                tess_starter_name(from->starter));
-    TESS_TRY(read_number(from->world, 1, INT_MAX, world));
-    return read_number(from->rank, 0, *world - 1, rank);
+    TESS_TRY(tess_environment_number(from->world, 1, INT_MAX, world));
+    return tess_environment_number(from->rank, 0, *world - 1, rank);
 }
 
 static tess_status read_local_place(const launcher *from, tess_environment *e)
 {
     e->local_rank = e->local_world = -1;
     if (from->local_world != NULL && getenv(from->local_world) != NULL)
-        TESS_TRY(read_number(from->local_world, 1, e->world, &e->local_world));
+        TESS_TRY(tess_environment_number(from->local_world, 1, e->world, &e->local_world));
     if (getenv(from->local_rank) != NULL)
-        TESS_TRY(
-            read_number(from->local_rank, 0, (e->local_world > 0 ? e->local_world : e->world) - 1, &e->local_rank));
+        TESS_TRY(tess_environment_number(from->local_rank, 0, (e->local_world > 0 ? e->local_world : e->world) - 1,
+                                         &e->local_rank));
     return TESS_OK;
 }
 
@@ -112,7 +112,8 @@ static tess_status read_master(tess_environment *e)
                    sizeof(e->master) - 1);
         strcpy(e->master, master);
     }
-    return getenv("MASTER_PORT") != NULL ? read_number("MASTER_PORT", 1, UINT16_MAX, &e->master_port) : TESS_OK;
+    return getenv("MASTER_PORT") != NULL ? tess_environment_number("MASTER_PORT", 1, UINT16_MAX, &e->master_port)
+                                         : TESS_OK;
 }
 
 /* What torchrun says beside another starter must be the same. Ranks of our own launcher are exempt: whatever stands

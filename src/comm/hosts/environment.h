@@ -33,4 +33,7 @@ tess_status tess_environment_read(tess_environment *environment);
 /* "Open MPI", "Slurm". */
 const char *tess_starter_name(tess_starter starter);
 
+/* The value of a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
+tess_status tess_environment_number(const char *name, int least, int most, int *number);
+
 #endif

@@ -28,20 +28,6 @@ static size_t partial_size(const tess_work *work)
     return tess_dtype_size(tess_reduce_partial_dtype(shown_dtype(work), op_of(work)));
 }
 
-/* Elements that are to be a rank's in the end. */
-static size_t block_of(const tess_work *work, int rank)
-{
-    size_t begin;
-    switch (work->fp.kind) {
-    case TESS_TRACE_ALL_REDUCE:
-        return hosts_part(work, rank, &begin);
-    case TESS_TRACE_REDUCE_SCATTER_PIECES:
-        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
-    default:
-        return work->n;
-    }
-}
-
 /* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the result. */
 static bool next_run(const tess_work *work, int rank, size_t first, size_t count, tess_run_cursor *cursor,
                      tess_run *run)
@@ -90,16 +76,11 @@ static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int 
     return shown_by(work, round, h->members[rank].index, block) + (run->packed - first) * size;
 }
 
-static uint8_t *partials_begin(const tess_work *work, uint64_t round)
-{
-    return shown_by(work, round, work->team->hosts->index, work->team->size);
-}
-
 /* Partials that this rank sends to the k-th rank that it handles. */
 static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 {
     const comm_hosts *h = work->team->hosts;
-    return partials_begin(work, round) +
+    return shown_by(work, round, h->index, work->team->size) +
            (size_t)k * (size_t)h->most_subtrees * h->rounds->per_round * partial_size(work);
 }
 
@@ -112,12 +93,12 @@ static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, 
 
 /* ---- Steps of a round
  * -------------------------------------------------------------------------------------------------------- */
-/* A host's partials lie together only if its subtrees follow each other; they do, or each comes by itself. */
+/* Each partial is a message of its own: the subtrees of a host need not follow each other. */
 static tess_status receive(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = work->team->hosts;
     int me = work->team->rank;
-    size_t first, count = hosts_span(work, round, block_of(work, me), &first);
+    size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
     for (int s = 0; s < h->n_subtrees; s++)
         if (h->subtrees[s].host != h->mine)
             TESS_TRY(hosts_receive(work, round, partial_got(work, round, s, count), count * partial_size(work),
@@ -132,7 +113,7 @@ static tess_status show(tess_work *work, uint64_t round)
     if (offset_in_job(work, work->team->rank) != CONTROL_PRIVATE || hosts_n_local(h, h->mine) == 1)
         return TESS_OK;
     for (int rank = 0; rank < work->team->size; rank++) {
-        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        size_t first, count = hosts_span(work, round, hosts_block_of(work, rank), &first);
         uint8_t *to = shown_by(work, round, h->index, rank);
         tess_run_cursor cursor = {0};
         tess_run run;
@@ -145,7 +126,7 @@ static tess_status show(tess_work *work, uint64_t round)
 /* The subtree's partial of a block's elements of the round. */
 static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
 {
-    size_t first, count = hosts_span(work, round, block_of(work, block), &first);
+    size_t first, count = hosts_span(work, round, hosts_block_of(work, block), &first);
     tess_run_cursor cursor = {0};
     tess_run run;
     while (next_run(work, block, first, count, &cursor, &run)) {
@@ -176,7 +157,8 @@ static tess_status fold(tess_work *work, uint64_t round)
     const hosts_way *way = h->rounds->way;
     for (int k = 0; k < way->n_sources; k++) {
         int to = way->sources[k];
-        size_t first, count = hosts_span(work, round, block_of(work, to), &first), bytes = count * partial_size(work);
+        size_t first, count = hosts_span(work, round, hosts_block_of(work, to), &first),
+                      bytes = count * partial_size(work);
         uint8_t *at = partials_sent(work, round, k);
         for (int s = 0; s < h->n_subtrees && count > 0; s++) {
             const hosts_subtree *subtree = &h->subtrees[s];
@@ -198,7 +180,7 @@ static void take(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = work->team->hosts;
     int me = work->team->rank;
-    size_t first, count = hosts_span(work, round, block_of(work, me), &first);
+    size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
     for (int s = 0; s < h->n_subtrees; s++)
         if (h->subtrees[s].host == h->mine && count > 0)
             add_subtree(work, round, &h->subtrees[s], me, partial_got(work, round, s, count));

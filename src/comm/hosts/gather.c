@@ -7,22 +7,6 @@
 #include "comm/hosts/hosts_impl.h"
 #include "comm/stream.h"
 
-/* Elements that a rank shows in all. */
-static size_t block_of(const tess_work *work, int rank)
-{
-    size_t begin;
-    switch (work->fp.kind) {
-    case TESS_TRACE_BROADCAST:
-        return rank == work->root ? work->n : 0;
-    case TESS_TRACE_ALL_GATHER_PIECES:
-        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
-    case TESS_TRACE_ALL_REDUCE:
-        return hosts_part(work, rank, &begin);
-    default:
-        return work->n;
-    }
-}
-
 static bool in_one_piece(const tess_work *work)
 {
     return work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES;
@@ -93,7 +77,7 @@ static tess_status receive(tess_work *work, uint64_t round)
     size_t element = tess_dtype_size(work->dtype);
     for (int k = 0; k < way->n_sources; k++) {
         int rank = way->sources[k];
-        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        size_t first, count = hosts_span(work, round, hosts_block_of(work, rank), &first);
         uint8_t *to = alone(work) ? place_of(work, rank) + first * element : slot_of(work, round, rank);
         TESS_TRY(hosts_receive(work, round, to, count * element, rank));
     }
@@ -104,7 +88,8 @@ static tess_status show(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = work->team->hosts;
     int me = work->team->rank;
-    size_t first, count = hosts_span(work, round, block_of(work, me), &first), element = tess_dtype_size(work->dtype);
+    size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first),
+                  element = tess_dtype_size(work->dtype);
     const uint8_t *from = slot_of(work, round, me);
     if (count == 0)
         return TESS_OK;
@@ -122,7 +107,7 @@ static void take(tess_work *work, uint64_t round)
 {
     const tess_team *team = work->team;
     for (int rank = 0; rank < team->size; rank++) {
-        size_t first, count = hosts_span(work, round, block_of(work, rank), &first);
+        size_t first, count = hosts_span(work, round, hosts_block_of(work, rank), &first);
         bool own = rank == team->rank, there = in_one_piece(work) && own && own_block(work) == place_of(work, rank);
         if (count == 0 || there || (alone(work) && !own))
             continue;

@@ -56,12 +56,18 @@ typedef struct hosts_way {
     hosts_seat *seats; /* by team rank */
 } hosts_way;
 
+/* What a rank tells its host of a round. */
+typedef enum hosts_stage {
+    HOSTS_SHOWN,  /* its part is in its area */
+    HOSTS_LANDED, /* what it receives for its host has come */
+    HOSTS_TAKEN,  /* it reads the areas no more */
+    HOSTS_STAGES
+} hosts_stage;
+
 /* How far a rank has come, in rounds ever; its own line, written by it alone. */
 typedef struct hosts_counter {
-    _Alignas(64) _Atomic uint64_t shown; /* its part is in its area */
-    _Atomic uint64_t landed;             /* what it receives for its host has come */
-    _Atomic uint64_t taken;              /* it reads the areas no more */
-    _Atomic int32_t waits_for;           /* 1 + the team rank whose message it waits for, 0: for none */
+    _Alignas(64) _Atomic uint64_t rounds[HOSTS_STAGES];
+    _Atomic int32_t waits_for; /* 1 + the team rank whose message it waits for, 0: for none */
 } hosts_counter;
 
 /* A subtree of the canonical tree that lies on one host, and in no larger one that does. */
@@ -179,6 +185,9 @@ static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t bl
     size_t left = block > *first ? block - *first : 0;
     return left < r->per_round ? left : r->per_round;
 }
+
+/* Elements that a rank shows in all (gathers), or that are to be its own in the end (reductions). */
+size_t hosts_block_of(const tess_work *work, int rank);
 
 /* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
 tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);

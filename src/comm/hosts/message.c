@@ -13,12 +13,6 @@ typedef struct letter {
     bool agreed; /* sender: the data is on its way; receiver: it has asked for it */
 } letter;
 
-static bool fail(tess_work *work, tess_status status)
-{
-    work->status = status;
-    return true;
-}
-
 /* An older message of the same kind, peer and tag that has not come to its data goes first. */
 static bool must_queue(const tess_work *work)
 {
@@ -130,9 +124,11 @@ bool tess_hosts_message_advance(tess_work *work)
 {
     int most = (tess_wire_most_tag() - HOSTS_TAGS * HOSTS_TAG_KINDS) / WAYS - 1;
     bool done = false;
-    if (work->fp.tag > (uint64_t)most)
-        return fail(work, TESS_FAIL(TESS_E_UNSUPPORTED, "tag %llu: between hosts MPI has tags up to %d",
-                                    (unsigned long long)work->fp.tag, most));
+    if (work->fp.tag > (uint64_t)most) {
+        work->status = TESS_FAIL(TESS_E_UNSUPPORTED, "tag %llu: between hosts MPI has tags up to %d",
+                                 (unsigned long long)work->fp.tag, most);
+        return true;
+    }
     int tag = HOSTS_TAGS * HOSTS_TAG_KINDS + (int)work->fp.tag * WAYS;
     work->status = work->fp.kind == TESS_TRACE_SEND ? advance_send(work, tag, &done) : advance_recv(work, tag, &done);
     if (!done && work->status == TESS_OK)

@@ -61,38 +61,41 @@ static tess_status test_batch(hosts_batch *batch, bool *done)
 
 /* ---- Counters
  * ------------------------------------------------------------------------------------------------------------ */
-static void tell(const tess_work *work, _Atomic uint64_t *counter, uint64_t value)
+static void tell(const tess_work *work, hosts_stage stage, uint64_t rounds)
 {
     const tess_team *team = work->team;
     const comm_hosts *h = team->hosts;
-    atomic_store(counter, value);
+    atomic_store(&h->counters[h->index].rounds[stage], rounds);
     for (int i = 0; i < hosts_n_local(h, h->mine); i++)
         if (i != h->index)
             tess_job_wake(&team->runtime->job, team->ranks[hosts_local_rank(h, i)]);
 }
 
-static bool all_have_shown(const comm_hosts *h, uint64_t rounds)
+/* So many rounds are over for all ranks of this host, as far as the stage goes. */
+static bool all_have(const comm_hosts *h, hosts_stage stage, uint64_t rounds)
 {
     bool all = true;
     for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
-        all = atomic_load(&h->counters[i].shown) >= rounds;
+        all = atomic_load(&h->counters[i].rounds[stage]) >= rounds;
     return all;
 }
 
-static bool all_have_landed(const comm_hosts *h, uint64_t rounds)
+/* ---- Blocks
+ * --------------------------------------------------------------------------------------------------------------- */
+size_t hosts_block_of(const tess_work *work, int rank)
 {
-    bool all = true;
-    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
-        all = atomic_load(&h->counters[i].landed) >= rounds;
-    return all;
-}
-
-static bool all_have_taken(const comm_hosts *h, uint64_t rounds)
-{
-    bool all = true;
-    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
-        all = atomic_load(&h->counters[i].taken) >= rounds;
-    return all;
+    size_t begin;
+    switch (work->fp.kind) {
+    case TESS_TRACE_BROADCAST:
+        return rank == work->root ? work->n : 0;
+    case TESS_TRACE_ALL_REDUCE:
+        return hosts_part(work, rank, &begin);
+    case TESS_TRACE_ALL_GATHER_PIECES:
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
+    default:
+        return work->n;
+    }
 }
 
 /* ---- The pipeline
@@ -182,7 +185,7 @@ tess_status tess_hosts_begin(tess_work *work)
 static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
 {
     uint64_t round = r->base + r->shown;
-    *may = r->shown < r->n && (round < HOSTS_AREAS || all_have_taken(h, round - HOSTS_AREAS + 1));
+    *may = r->shown < r->n && (round < HOSTS_AREAS || all_have(h, HOSTS_TAKEN, round - HOSTS_AREAS + 1));
     return *may ? test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
 }
 
@@ -191,7 +194,6 @@ static tess_status move(tess_work *work, bool *moved)
 {
     comm_hosts *h = work->team->hosts;
     hosts_rounds *r = h->rounds;
-    hosts_counter *mine = &h->counters[h->index];
     const hosts_pass *pass = &r->pass[r->at];
     bool may, done = false;
     *moved = true;
@@ -201,12 +203,12 @@ static tess_status move(tess_work *work, bool *moved)
         TESS_TRY(pass->receive(work, round));
         TESS_TRY(pass->show(work, round));
         r->shown++;
-        tell(work, &mine->shown, round + 1);
+        tell(work, HOSTS_SHOWN, round + 1);
         return TESS_OK;
     }
     if (!pass->folds) {
         r->folded = r->shown;
-    } else if (r->folded < r->shown && all_have_shown(h, r->base + r->folded + 1)) {
+    } else if (r->folded < r->shown && all_have(h, HOSTS_SHOWN, r->base + r->folded + 1)) {
         TESS_TRY(pass->fold(work, r->base + r->folded));
         r->folded++;
         return TESS_OK;
@@ -215,14 +217,14 @@ static tess_status move(tess_work *work, bool *moved)
         TESS_TRY(test_batch(&r->receives[(r->base + r->landed) % HOSTS_AREAS], &done));
         if (done) {
             r->landed++;
-            tell(work, &mine->landed, r->base + r->landed);
+            tell(work, HOSTS_LANDED, r->base + r->landed);
             return TESS_OK;
         }
     }
-    if (r->taken < r->landed && all_have_landed(h, r->base + r->taken + 1)) {
+    if (r->taken < r->landed && all_have(h, HOSTS_LANDED, r->base + r->taken + 1)) {
         pass->take(work, r->base + r->taken);
         r->taken++;
-        tell(work, &mine->taken, r->base + r->taken);
+        tell(work, HOSTS_TAKEN, r->base + r->taken);
         return TESS_OK;
     }
     *moved = false;
@@ -231,7 +233,7 @@ static tess_status move(tess_work *work, bool *moved)
 
 static tess_status pass_over(const comm_hosts *h, hosts_rounds *r, bool *over)
 {
-    *over = r->taken == r->n && (!r->siblings_read || all_have_taken(h, r->base + r->n));
+    *over = r->taken == r->n && (!r->siblings_read || all_have(h, HOSTS_TAKEN, r->base + r->n));
     for (int area = 0; area < HOSTS_AREAS && *over; area++)
         TESS_TRY(test_batch(&r->sends[area], over));
     return TESS_OK;
@@ -278,8 +280,12 @@ bool tess_hosts_advance(tess_work *work)
 
 static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
 {
-    return atomic_load(&counter->landed) < r->base + r->landed || atomic_load(&counter->shown) < r->base + r->shown ||
-           atomic_load(&counter->taken) < r->base + r->taken;
+    const uint64_t ours[HOSTS_STAGES] = {
+        [HOSTS_SHOWN] = r->shown, [HOSTS_LANDED] = r->landed, [HOSTS_TAKEN] = r->taken};
+    bool behind = false;
+    for (int stage = 0; stage < HOSTS_STAGES && !behind; stage++)
+        behind = atomic_load(&counter->rounds[stage]) < r->base + ours[stage];
+    return behind;
 }
 
 /* A rank that waits gives a sign of life at every look: what it said it waits for still holds. */
