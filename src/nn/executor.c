@@ -68,6 +68,18 @@ void tess_executor_destroy(tess_executor **executor)
     *executor = NULL;
 }
 
+void tess_executor_set_watch(tess_executor *e, const tess_watch *watch)
+{
+    e->watch = watch != NULL ? *watch : (tess_watch){NULL, NULL};
+}
+
+void tess_executor_show(const tess_executor *e, const tess_run *run, int unit, const char *what, void *data,
+                        int64_t row)
+{
+    if (e->watch.see != NULL)
+        e->watch.see(e->watch.self, unit, what, data, run->dtype, run->T, row);
+}
+
 static tess_status check_sequences(const tess_executor *e, const tess_batch *batch)
 {
     int64_t T = batch->n_tokens;

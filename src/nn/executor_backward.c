@@ -48,9 +48,11 @@ static tess_status backward_layer(tess_executor *e, const tess_batch *batch, int
         TESS_TRY(norm_again(e, &run, &layout->input_norm, saved->h));
     TESS_TRY(tess_attention_block_backward(&run, &call, e->b, &saved->attention, &e->attention, e->c,
                                            want_dy ? e->a : NULL));
-    if (want_dy)
+    if (want_dy) {
         TESS_TRY(tess_norm_backward(&run, &layout->input_norm, layout->layer_norm, run.T, C, saved->h,
                                     saved->input_stats, e->a, e->c, e->c));
+        tess_executor_show(e, &run, unit, "input gradient", e->c, C);
+    }
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -70,6 +72,7 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, embeddi
     tess_run run = tess_executor_run(e, batch);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, last, &run.w));
     TESS_TRY(tess_executor_final_norm(e, &run));
+    tess_executor_show(e, &run, last, "final norm", e->b, c->hidden_size);
     TESS_TRY(e->hooks.post_forward(e->hooks.self, last));
 
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, last, &run.w, &run.dw));
@@ -85,11 +88,15 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, embeddi
     bool want_dx = e->options.first_trainable_unit < last;
     bool want_dy = want_dx || tess_wants(&run, layout->final_norm.weight) || tess_wants(&run, layout->final_norm.bias);
     TESS_TRY(tess_head_train(&head, &layout->head, e->b, batch->targets, &e->head, want_dy, logprob));
+    if (e->watch.see != NULL)
+        e->watch.see(e->watch.self, last, "log-probabilities", logprob, TESS_F32, run.T, 1);
     if (tied && !embedding_trains)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
-    if (want_dy)
+    if (want_dy) {
         TESS_TRY(tess_norm_backward(&run, &layout->final_norm, layout->layer_norm, run.T, c->hidden_size, e->a,
                                     e->final_stats, e->b, NULL, e->c));
+        tess_executor_show(e, &run, last, "input gradient", e->c, c->hidden_size);
+    }
     return e->hooks.post_backward(e->hooks.self, last);
 }
 

@@ -9,6 +9,7 @@ static tess_status embed(tess_executor *e, const tess_batch *batch)
     TESS_TRY(run.kernels->embedding_forward(
         run.stream, run.w[layout->table], layout->positions >= 0 ? run.w[layout->positions] : NULL, batch->ids,
         batch->pos, e->layers[0].h, run.T, e->model->config.hidden_size, run.dtype));
+    tess_executor_show(e, &run, 0, "output", e->layers[0].h, e->model->config.hidden_size);
     return e->hooks.post_forward(e->hooks.self, 0);
 }
 
@@ -26,9 +27,11 @@ static tess_status forward_layer(tess_executor *e, const tess_batch *batch, int6
                                l > 0 ? e->a : saved->h, l > 0 ? e->layers[l - 1].h2 : NULL, l > 0 ? saved->h : NULL,
                                e->b, saved->input_stats));
     TESS_TRY(tess_attention_block_forward(&run, &call, e->b, &saved->attention, &e->attention, e->a));
+    tess_executor_show(e, &run, (int)l + 1, "attention output", e->a, c->hidden_size);
     TESS_TRY(tess_norm_forward(&run, &layout->mlp_norm, layout->layer_norm, c->norm_eps, run.T, c->hidden_size, e->a,
                                saved->h, saved->h2, e->b, saved->mlp_stats));
     TESS_TRY(tess_mlp_forward(&run, layout, e->b, &saved->mlp, e->act, e->a));
+    tess_executor_show(e, &run, (int)l + 1, "feed-forward output", e->a, c->hidden_size);
     return e->hooks.post_forward(e->hooks.self, (int)l + 1);
 }
 

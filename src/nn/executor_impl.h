@@ -35,6 +35,7 @@ struct tess_executor {
     void *act; /* (T, F) */
     tess_head_work head;
     float *cos_table, *sin_table;
+    tess_watch watch; /* see NULL: nobody */
 };
 
 bool tess_executor_recomputes(const tess_executor_options *options, int64_t layer);
@@ -48,6 +49,10 @@ tess_status tess_executor_check_batch(const tess_executor *executor, const tess_
 
 tess_run tess_executor_run(const tess_executor *executor, const tess_batch *batch);
 tess_attention_call tess_executor_attention(const tess_executor *executor, const tess_batch *batch, int64_t layer);
+
+/* (T, row) of the run's dtype, for who watches. */
+void tess_executor_show(const tess_executor *executor, const tess_run *run, int unit, const char *what, void *data,
+                        int64_t row);
 
 /* Embedding and layers: the last layer's stream is in layers[L-1].h2 plus a. */
 tess_status tess_executor_forward(tess_executor *executor, const tess_batch *batch);

@@ -61,6 +61,16 @@ typedef struct tess_hooks {
     tess_status (*post_backward)(void *self, int unit);
 } tess_hooks;
 
+/* ---- Who watches the numbers --------------------------------------------------------------------------------------
+ */
+/* see: told of what a unit has just computed, in the order of execution: `what` is "output" (embeddings),
+ * "attention output", "feed-forward output", "final norm", "log-probabilities", "input gradient"; (n_rows, row) of
+ * `dtype`, valid during the call. It may change the data (drills do). */
+typedef struct tess_watch {
+    void *self;
+    void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row);
+} tess_watch;
+
 /* ---- A batch ---------------------------------------------------------------------------------------------------- */
 /* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
  * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
@@ -103,6 +113,8 @@ typedef struct tess_executor tess_executor;
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
+/* From here on `watch` (copied) sees what training computes; NULL: nobody does. */
+void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
