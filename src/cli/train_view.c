@@ -64,14 +64,24 @@ static void keep_loss(cli_train_view *view, const tess_step_report *r)
     view->per_point *= 2;
 }
 
+/* " (+1.25z)" once it is known. */
+static const char *format_z(double z, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (isfinite(z))
+        snprintf(text, size, " (%+.2fz)", z);
+    return text;
+}
+
 static void on_step(void *self, const tess_step_report *r)
 {
     keep_loss(self, r);
     if (r->log_line) {
-        char tps[32];
+        char tps[32], zloss[24], zgrad[24];
         cli_status_clear();
-        printf("step: %5lld  loss: %8.4f  grad_norm: %8.4f  memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n",
-               (long long)r->step, r->loss, r->grad_norm, (double)r->total_peak_bytes / 0x1p30,
+        printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n",
+               (long long)r->step, r->loss, format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm,
+               format_z(r->zgrad, zgrad, sizeof(zgrad)), (double)r->total_peak_bytes / 0x1p30,
                with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
         fflush(stdout);
     }

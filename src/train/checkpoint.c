@@ -9,6 +9,7 @@
 #include "ckpt/agree.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
+#include "train/numbers/numbers.h"
 
 /* Weights first, then both moments of the trainable ones. */
 static tess_status list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
@@ -62,15 +63,35 @@ static tess_status agree_on_cursor(tess_trainer *t, int64_t words[3])
     return tess_broadcast(t->team, words, 3, TESS_I64, t->world - 1, NULL);
 }
 
+/* The newest values, oldest first. */
+static json_t *describe_spikes(const tess_spikes *spikes)
+{
+    json_t *values = json_array();
+    int64_t n = spikes->n < TESS_SPIKE_WINDOW ? spikes->n : TESS_SPIKE_WINDOW;
+    for (int64_t i = spikes->n - n; i < spikes->n; i++)
+        json_array_append_new(values, json_real(spikes->value[i % TESS_SPIKE_WINDOW]));
+    return values;
+}
+
+/* Of checkpoints without: an empty window. */
+static void restore_spikes(const json_t *values, tess_spikes *spikes)
+{
+    *spikes = (tess_spikes){.n = 0};
+    for (size_t i = 0; i < json_array_size(values); i++)
+        tess_spikes_add(spikes, json_number_value(json_array_get(values, i)));
+}
+
 static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
     json_t *files = json_array();
     for (int i = 0; i < t->config.data.files.n; i++)
         json_array_append_new(files, json_string(t->config.data.files.item[i]));
-    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i}", "step", (json_int_t)t->engine->step, "n_tokens",
-                     (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1],
-                     (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
-                     (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world);
+    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i, s:o, s:o}", "step", (json_int_t)t->engine->step,
+                     "n_tokens", (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0],
+                     (json_int_t)cursor[1], (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
+                     (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world,
+                     "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
+                     describe_spikes(tess_numbers_norms(t->engine->numbers)));
 }
 
 static tess_status save_tensors(tess_trainer *t, const char *folder, const json_t *meta,
@@ -150,6 +171,8 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
     TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
     TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
     warn_of_other_files(t, json_object_get(meta, "data_files"));
+    restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
+    restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));
     tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
     TESS_TRY(tess_loader_seek(t->loader, &position));
     t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);

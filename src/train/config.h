@@ -12,6 +12,9 @@ typedef enum tess_decay_type {
 } tess_decay_type;
 typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
 
+typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
+typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
@@ -81,6 +84,12 @@ typedef struct tess_config {
         int on_timeout;         /* tess_on_timeout */
         char tuning[TESS_TEXT_SIZE];
     } comm;
+    struct {
+        int check, on_nonfinite; /* tess_numbers_check, tess_on_nonfinite */
+        int64_t max_skips;
+        double spike_z, skip_update_lossz, skip_update_gradz;
+        int64_t replica_check_interval;
+    } numbers;
     struct {
         int64_t seed;
         bool deterministic, trace;

@@ -135,6 +135,21 @@ static const tess_option comm[] = {
     TEXT("comm.tuning", comm.tuning, "", "file of `tessera bench comm --tune`; empty: built-in choices"),
 };
 
+static const tess_option numbers[] = {
+    CHOICE("numbers.on_nonfinite", numbers.on_nonfinite, "stop", "stop|skip",
+           "a loss or gradient that is NaN or infinite ends the run, or leaves out the step's update"),
+    INT("numbers.max_skips", numbers.max_skips, "10", 0, 1e9, "steps in a row that may be skipped"),
+    CHOICE("numbers.check", numbers.check, "replay", "replay|always",
+           "replay: who made a NaN is found by computing the step again; always: every value is checked on its way"),
+    FLOAT("numbers.spike_z", numbers.spike_z, "6", 0, 100,
+          "warn of a loss or gradient norm so many deviations above the newest 128; 0: never"),
+    FLOAT("numbers.skip_update_lossz", numbers.skip_update_lossz, "0", 0, 100,
+          "leave out the update of a step whose loss is so many deviations above the newest 128; 0: never"),
+    FLOAT("numbers.skip_update_gradz", numbers.skip_update_gradz, "0", 0, 100, "the same for its gradient norm"),
+    INT("numbers.replica_check_interval", numbers.replica_check_interval, "100", 0, 1e12,
+        "steps between checks that all copies of weights and optimizer state are the same bits; 0: never"),
+};
+
 static const tess_option debug[] = {
     INT("debug.seed", debug.seed, "0", 0, 9007199254740992.0, "decides initial weights, data order and samples"),
     BOOL("debug.deterministic", debug.deterministic, "true", "always so here; accepted for compatibility"),
@@ -167,6 +182,7 @@ static const tess_option_table tables[] = {
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),
     TABLE(comm, "collectives"),
+    TABLE(numbers, "NaN, spikes, replicas"),
     TABLE(debug, "reproducibility and traces"),
     TABLE(fault, "drills"),
 };

@@ -9,6 +9,7 @@
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
+#include "train/numbers/numbers.h"
 #include "train/peak.h"
 
 tess_dtype tess_precision_dtype(int precision)
@@ -94,7 +95,8 @@ static tess_status build_executor(tess_engine *e)
                                      .train = true};
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens, sizeof(float),
                                   "log-probabilities", (void **)&e->logprobs));
-    return tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor);
+    TESS_TRY(tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor));
+    return tess_numbers_create(e, &e->numbers);
 }
 
 static tess_status measure_peak(tess_engine *e)
@@ -158,6 +160,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_engine *e = *handle;
     if (e == NULL)
         return;
+    tess_numbers_destroy(&e->numbers);
     tess_executor_destroy(&e->executor);
     tess_adamw_destroy(&e->adamw);
     tess_fsdp_destroy(&e->fsdp);

@@ -7,8 +7,11 @@
 #include "parallel/fsdp/fsdp_internal.h"
 #include "tessera/optim.h"
 #include "train/config.h"
+#include "train/loss.h"
 #include "train/step_times.h"
 #include "train/weights.h"
+
+typedef struct tess_numbers tess_numbers;
 
 /* The public members may be read; only the engine's own functions change them, but for `step` and `n_tokens`, which a
  * resumed run sets. */
@@ -27,8 +30,9 @@ typedef struct tess_engine {
     float **dw;        /* (n_params) */
     tess_adamw *adamw;
     tess_executor *executor;
-    float *logprobs;   /* (local_batch_size * seq_len) */
-    double peak_flops; /* of all ranks together */
+    tess_numbers *numbers; /* numbers/numbers.h */
+    float *logprobs;       /* (local_batch_size * seq_len) */
+    double peak_flops;     /* of all ranks together */
     tess_phase_clock clock;
 
     int64_t step;     /* steps done */
@@ -45,6 +49,9 @@ typedef struct tess_batch_source {
 typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
     int64_t n_tokens;           /* target tokens of the step, over all ranks */
+    double zloss, zgrad;        /* how unusual loss and norm are (numbers/spikes.h); NaN: not known yet */
+    bool skipped;               /* the weights were left as they were; lr is 0 */
+    char note[896];             /* what people should know of this step, "" */
     bool stop;                  /* some rank was asked to stop: one answer for all */
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
@@ -55,9 +62,14 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
                                const tess_reporter *reporter, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);
 
-/* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or the loss or gradient is no number (weights as
- * before the step). */
+/* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or the loss or gradient is no number and the policy
+ * is to stop (the message names who made it; weights as before the step). */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
+
+/* The parts of a step before its update, which may be run again with the same result: the gradients, with this rank's
+ * part of the loss; then loss, norm and tokens of the whole step, on every rank. Collective. */
+tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);
+tess_status tess_engine_measure(tess_engine *engine, const tess_loss_sum *own, tess_engine_report *report);
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);

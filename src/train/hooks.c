@@ -1,5 +1,5 @@
 /* The points that nn names, filled with fsdp's units. They tell the clock, too, which pass is under way. */
-#include "train/engine.h"
+#include "train/numbers/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
     for (int i = 0; i < n; i++)
         e->w[first + i] = tess_unit_param(e->units[unit], i);
     *w = e->w + first;
+    tess_numbers_see_params(e->numbers, unit);
     return TESS_OK;
 }
 
@@ -48,12 +49,15 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     }
     *w = e->w + first;
     *dw = e->dw + first;
+    tess_numbers_see_params(e->numbers, unit);
     return TESS_OK;
 }
 
 static tess_status post_backward(void *self, int unit)
 {
-    return tess_unit_post_backward(((tess_engine *)self)->units[unit]);
+    tess_engine *e = self;
+    tess_numbers_see_gradients(e->numbers, unit);
+    return tess_unit_post_backward(e->units[unit]);
 }
 
 tess_hooks tess_engine_hooks(tess_engine *e)

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,16 @@ static tess_status board_times(tess_metrics *metrics, const tess_step_report *re
     return tess_tensorboard_scalar(metrics->board, "time_metrics/end_to_end(s)", report->step, (float)times->total_s);
 }
 
+/* How unusual the step is, once that is known. */
+static tess_status put_numbers(tess_buffer *line, const tess_step_report *report)
+{
+    if (isfinite(report->zloss) && isfinite(report->zgrad)) {
+        TESS_TRY(put_number(line, "zloss", report->zloss));
+        TESS_TRY(put_number(line, "zgrad", report->zgrad));
+    }
+    return report->skipped ? tess_buffer_printf(line, ", \"skipped\": true") : TESS_OK;
+}
+
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -141,6 +152,7 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
     TESS_TRY(put_number(line, "loss", report->loss));
     TESS_TRY(put_number(line, "grad_norm", report->grad_norm));
     TESS_TRY(put_number(line, "lr", report->lr));
+    TESS_TRY(put_numbers(line, report));
     TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));
     TESS_TRY(put_number(line, "tps", report->tps));
     TESS_TRY(put_number(line, "tflops", report->tflops));

@@ -1,12 +1,10 @@
 /* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
-#include "train/engine.h"
-
 #include <math.h>
 
-#include "train/loss.h"
+#include "train/numbers/numbers.h"
 
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
-                                   tess_loss_sum *sum)
+                                   tess_loss_sum *own)
 {
     tess_batch batch;
     int64_t index = e->step * n_micro + s * e->world + e->rank;
@@ -15,10 +13,22 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
+    tess_numbers_micro_begin(e->numbers, s);
     TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    tess_loss_add(sum, e->logprobs, batch.targets, batch.n_tokens);
+    tess_loss_add(own, e->logprobs, batch.targets, batch.n_tokens);
     return TESS_OK;
+}
+
+tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
+{
+    const tess_config *c = e->config;
+    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
+    tess_numbers_pass_begin(e->numbers);
+    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
+    for (int64_t s = 0; s < n_local; s++)
+        TESS_TRY(run_micro_batch(e, source, s, n_micro, own));
+    return tess_fsdp_step_end(e->fsdp);
 }
 
 static tess_schedule schedule_of(const tess_config *config)
@@ -37,24 +47,19 @@ static tess_schedule schedule_of(const tess_config *config)
     };
 }
 
-/* Loss and norm of the whole step, on every rank. */
-static tess_status measure(tess_engine *e, tess_loss_sum *sum, tess_engine_report *report)
+tess_status tess_engine_measure(tess_engine *e, const tess_loss_sum *own, tess_engine_report *report)
 {
     double norm_of_sum;
+    tess_loss_sum sum = *own;
     tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: whatever it takes is for the last rank to come */
-    TESS_TRY(tess_loss_all_reduce(e->team, sum));
+    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
     tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
     TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
-    TESS_CHECK(sum->n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
-    report->stop = sum->flag != 0;
-    report->n_tokens = sum->n_tokens;
-    report->loss = tess_exact_value(&sum->nll) / (double)sum->n_tokens;
-    report->grad_norm = norm_of_sum / (double)sum->n_tokens;
-    TESS_CHECK(
-        isfinite(report->loss) && isfinite(report->grad_norm), TESS_E_INVALID,
-        "step %lld: loss %g, gradient norm %g: training has diverged (lower optimizer.lr, or check the weights and "
-        "data); the last checkpoint is untouched",
-        (long long)e->step + 1, report->loss, report->grad_norm);
+    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
+    *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / (double)sum.n_tokens,
+                                   .grad_norm = norm_of_sum / (double)sum.n_tokens,
+                                   .n_tokens = sum.n_tokens,
+                                   .stop = sum.flag != 0};
     return TESS_OK;
 }
 
@@ -94,18 +99,16 @@ static void show_progress(const tess_engine *e, const tess_engine_report *report
 
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
-    const tess_config *c = e->config;
-    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
-    tess_loss_sum sum = {.flag = tess_runtime_stop_requested(e->runtime)};
+    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
+    tess_batch_source kept = tess_numbers_keep(e->numbers, source);
     tess_phase_start(&e->clock);
-    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
-    for (int64_t s = 0; s < n_local; s++)
-        TESS_TRY(run_micro_batch(e, source, s, n_micro, &sum));
-    TESS_TRY(tess_fsdp_step_end(e->fsdp));
+    TESS_TRY(tess_engine_gradients(e, &kept, &own));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
-    TESS_TRY(measure(e, &sum, report));
-    TESS_TRY(update(e, report));
+    TESS_TRY(tess_engine_measure(e, &own, report));
+    TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
+    if (!report->skipped)
+        TESS_TRY(update(e, report));
     e->step++;
     e->n_tokens += report->n_tokens;
     fill_times(e, &traffic, &report->times);

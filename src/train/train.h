@@ -12,6 +12,8 @@
 typedef struct tess_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
+    double zloss, zgrad;        /* deviations above the newest 128; NaN: not known yet */
+    bool skipped;               /* the step's update was left out */
     int64_t n_tokens;           /* target tokens trained on so far */
     double tps, tflops, mfu;    /* since the last log line; mfu against the measured peak of these cores, 0..1 */
     double eta_s;               /* time left, at the present speed */

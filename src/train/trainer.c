@@ -204,9 +204,14 @@ static tess_status step(tess_trainer *t, tess_step_report *report)
     tess_batch_source source = tess_trainer_source(t);
     TESS_TRY(tess_engine_step(t->engine, &source, &done));
     t->stopping = done.stop;
+    if (done.note[0] != '\0')
+        tess_trainer_note(t, "warning: %s", done.note);
     report->loss = done.loss;
     report->grad_norm = done.grad_norm;
     report->lr = done.lr;
+    report->zloss = done.zloss;
+    report->zgrad = done.zgrad;
+    report->skipped = done.skipped;
     report->times = done.times;
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         t->phase_s[phase] += done.times.phase_s[phase];

@@ -1,0 +1,91 @@
+#include "train/numbers/finite.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* Values that are looked at together: the first block with a bad one is searched a second time. */
+enum { BLOCK = 4096 };
+
+/* Exponents of ones, as loops that compilers turn into vector code. */
+static bool block_is_finite_f32(const uint32_t *bits, int64_t n)
+{
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t exponent = bits[i] & 0x7f800000u;
+        largest = exponent > largest ? exponent : largest;
+    }
+    return largest != 0x7f800000u;
+}
+
+static bool block_is_finite_bf16(const uint16_t *bits, int64_t n)
+{
+    uint16_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t exponent = bits[i] & 0x7f80u;
+        largest = exponent > largest ? exponent : largest;
+    }
+    return largest != 0x7f80u;
+}
+
+static bool block_is_finite(const void *data, tess_dtype dtype, int64_t begin, int64_t n)
+{
+    return dtype == TESS_F32 ? block_is_finite_f32((const uint32_t *)data + begin, n)
+                             : block_is_finite_bf16((const uint16_t *)data + begin, n);
+}
+
+double tess_value_at(const void *data, tess_dtype dtype, int64_t i)
+{
+    float value;
+    uint32_t bits;
+    if (dtype == TESS_F32)
+        bits = ((const uint32_t *)data)[i];
+    else
+        bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
+typedef struct search {
+    const void *data;
+    tess_dtype dtype;
+    _Atomic int64_t first;
+} search;
+
+static int64_t first_in_block(const search *s, int64_t begin, int64_t n)
+{
+    for (int64_t i = begin; i < begin + n; i++)
+        if (!isfinite(tess_value_at(s->data, s->dtype, i)))
+            return i;
+    return -1;
+}
+
+static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    search *s = context;
+    (void)worker;
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        int64_t n = end - at < BLOCK ? end - at : BLOCK;
+        if (block_is_finite(s->data, s->dtype, at, n))
+            continue;
+        int64_t found = first_in_block(s, at, n), first = atomic_load(&s->first);
+        while (found < first && !atomic_compare_exchange_weak(&s->first, &first, found))
+            continue;
+        return;
+    }
+}
+
+int64_t tess_find_not_finite(tess_threads *threads, const void *data, tess_dtype dtype, int64_t n)
+{
+    search s = {.data = data, .dtype = dtype, .first = INT64_MAX};
+    tess_threads_run(threads, search_blocks, &s, n, BLOCK);
+    return s.first == INT64_MAX ? -1 : s.first;
+}
+
+int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        count += !isfinite(tess_value_at(data, dtype, i));
+    return count;
+}

@@ -1,0 +1,114 @@
+/* The object, and what becomes of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/numbers/numbers_impl.h"
+
+tess_status tess_numbers_create(tess_engine *e, tess_numbers **out)
+{
+    tess_numbers *n;
+    const tess_config *c = e->config;
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*n), "numbers", (void **)&n));
+    n->engine = e;
+    n->kept.mem = e->mem;
+    n->kept.max_tokens = c->training.local_batch_size * c->training.seq_len;
+    n->checking = c->numbers.check == TESS_NUMBERS_ALWAYS;
+    tess_numbers_watch(n);
+    *out = n;
+    return TESS_OK;
+}
+
+void tess_numbers_destroy(tess_numbers **handle)
+{
+    tess_numbers *n = *handle;
+    if (n == NULL)
+        return;
+    tess_kept_free(&n->kept);
+    tess_mem_free(n->engine->mem, n);
+    *handle = NULL;
+}
+
+tess_batch_source tess_numbers_keep(tess_numbers *n, const tess_batch_source *from)
+{
+    return tess_kept_record(&n->kept, from);
+}
+
+void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
+{
+    n->drill = drill != NULL ? *drill : (tess_watch){NULL, NULL};
+    tess_numbers_watch(n);
+}
+
+tess_spikes *tess_numbers_losses(tess_numbers *n)
+{
+    return &n->losses;
+}
+
+tess_spikes *tess_numbers_norms(tess_numbers *n)
+{
+    return &n->norms;
+}
+
+/* The update is left out; too many in a row are no accident. `why` is the note so far. */
+static tess_status skip(tess_numbers *n, tess_engine_report *report)
+{
+    int64_t limit = n->engine->config->numbers.max_skips;
+    report->skipped = true;
+    n->n_skipped++;
+    n->n_skipped_in_a_row++;
+    TESS_CHECK(n->n_skipped_in_a_row <= limit, TESS_E_INVALID,
+               "%s; %lld steps in a row were skipped before it (numbers.max_skips=%lld)", report->note,
+               (long long)limit, (long long)limit);
+    size_t used = strlen(report->note);
+    snprintf(report->note + used, sizeof(report->note) - used, "; its update is skipped (%lld so far)",
+             (long long)n->n_skipped);
+    return TESS_OK;
+}
+
+/* A gathered copy may hold what its owners' weights do not: the next use takes them anew. */
+static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
+{
+    tess_replay replay = {0};
+    const tess_config *c = n->engine->config;
+    TESS_TRY(tess_numbers_replay(n, own, &replay));
+    tess_bad_describe(n, report, &replay, report->note, sizeof(report->note));
+    TESS_CHECK(c->numbers.on_nonfinite == TESS_NUMBERS_SKIP, TESS_E_INVALID,
+               "%s; the weights and the last checkpoint are untouched", report->note);
+    TESS_TRY(tess_fsdp_params_changed(n->engine->fsdp));
+    if (replay.repeats)
+        return skip(n, report);
+    report->loss = replay.again.loss;
+    report->grad_norm = replay.again.grad_norm;
+    size_t used = strlen(report->note);
+    snprintf(report->note + used, sizeof(report->note) - used, "; the run goes on with the second result");
+    return TESS_OK;
+}
+
+static tess_status judge_spikes(tess_numbers *n, tess_engine_report *report)
+{
+    const tess_config *c = n->engine->config;
+    report->zloss = tess_spikes_add(&n->losses, report->loss);
+    report->zgrad = tess_spikes_add(&n->norms, report->grad_norm);
+    bool loss_skips = c->numbers.skip_update_lossz > 0 && report->zloss > c->numbers.skip_update_lossz;
+    bool norm_skips = c->numbers.skip_update_gradz > 0 && report->zgrad > c->numbers.skip_update_gradz;
+    bool warn = c->numbers.spike_z > 0 && fmax(report->zloss, report->zgrad) > c->numbers.spike_z;
+    if (report->note[0] == '\0' && (warn || loss_skips || norm_skips))
+        snprintf(report->note, sizeof(report->note),
+                 "spike at step %lld: loss %.4f (z %+.2f), gradient norm %.4f (z %+.2f) among the newest %d",
+                 (long long)n->engine->step + 1, report->loss, report->zloss, report->grad_norm, report->zgrad,
+                 TESS_SPIKE_WINDOW);
+    return loss_skips || norm_skips ? skip(n, report) : TESS_OK;
+}
+
+tess_status tess_numbers_judge(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
+{
+    report->zloss = report->zgrad = NAN;
+    if (!isfinite(report->loss) || !isfinite(report->grad_norm))
+        TESS_TRY(judge_not_finite(n, own, report));
+    if (!report->skipped)
+        TESS_TRY(judge_spikes(n, report));
+    if (!report->skipped)
+        n->n_skipped_in_a_row = 0;
+    return TESS_OK;
+}

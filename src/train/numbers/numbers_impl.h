@@ -1,0 +1,67 @@
+/* Private to this folder.
+ *
+ *   numbers.c   the object, and what becomes of a step     watch.c     every value checked on its way
+ *   replay.c    a step computed again; who was first       words.c     what people are told
+ *   kept.c      its micro-batches                          spikes.c    the z-score
+ *   finite.c    the search for NaN and infinity            replicas.c  whether replicas still hold the same bits */
+#ifndef TESS_TRAIN_NUMBERS_IMPL_H
+#define TESS_TRAIN_NUMBERS_IMPL_H
+
+#include "train/numbers/kept.h"
+#include "train/numbers/numbers.h"
+
+/* In the order in which they come to be. */
+typedef enum tess_bad_stage {
+    TESS_BAD_WEIGHT, /* before the step */
+    TESS_BAD_COMPUTED,
+    TESS_BAD_SUM, /* of gradients over micro-batches and ranks, though each was finite */
+    TESS_BAD_NONE
+} tess_bad_stage;
+
+/* The first value of a rank that is no number. Plain bytes: ranks send it to each other. */
+typedef struct tess_bad_number {
+    int32_t stage, rank;
+    int32_t owner;        /* 1: the rank keeps the weight's row */
+    int32_t loss_is_bad;  /* this rank's own part of the loss was no number either */
+    int64_t local, micro; /* micro-batch: of this rank, of the step */
+    int64_t order;        /* of what the rank saw in the micro-batch */
+    int64_t row, column, n_bad, n_values;
+    double value;
+    char tensor[160];
+} tess_bad_number;
+
+struct tess_numbers {
+    tess_engine *engine;
+    tess_kept_batches kept;
+    tess_watch drill; /* see NULL: none */
+    bool checking;    /* every value of the pass under way */
+    int64_t local, order;
+    tess_bad_number first; /* of the pass under way */
+
+    tess_spikes losses, norms;
+    int64_t n_skipped, n_skipped_in_a_row;
+};
+
+/* watch.c */
+void tess_numbers_watch(tess_numbers *numbers); /* has the executor tell what it computes, or no longer */
+void tess_bad_clear(const tess_numbers *numbers, tess_bad_number *bad);
+/* The first bad value of a tensor (n_rows, row) becomes *bad, when there is one and *bad has none yet. */
+void tess_bad_look(tess_numbers *numbers, tess_bad_stage stage, const char *what, const char *of, const void *data,
+                   tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad);
+tess_status tess_bad_weights(tess_numbers *numbers, tess_bad_number *bad); /* master weights of this rank */
+tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);    /* its part of the step's gradient */
+
+/* replay.c: what a second run of the step has shown. */
+typedef struct tess_replay {
+    bool repeats;          /* the second run is no number either */
+    tess_bad_number first; /* of all ranks: of the second run, or when that was well, of the first */
+    int n_ranks;           /* how many ranks saw the same, at the same place */
+    tess_engine_report again;
+} tess_replay;
+tess_status tess_numbers_replay(tess_numbers *numbers, const tess_loss_sum *own, tess_replay *replay);
+
+/* words.c */
+void tess_bad_describe(const tess_numbers *numbers, const tess_engine_report *report, const tess_replay *replay,
+                       char *text, size_t size);
+
+#endif

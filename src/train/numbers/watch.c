@@ -1,0 +1,163 @@
+/* Checks of every tensor of a pass, in the order in which they come to be. */
+#include <stdio.h>
+
+#include "train/numbers/finite.h"
+#include "train/numbers/numbers_impl.h"
+
+void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
+{
+    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->rank};
+}
+
+void tess_bad_look(tess_numbers *n, tess_bad_stage stage, const char *what, const char *of, const void *data,
+                   tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad)
+{
+    tess_engine *e = n->engine;
+    int64_t count = n_rows * row;
+    int64_t at = bad->stage == TESS_BAD_NONE ? tess_find_not_finite(e->stream->threads, data, dtype, count) : -1;
+    if (at < 0)
+        return;
+    *bad = (tess_bad_number){.stage = stage,
+                             .rank = e->rank,
+                             .local = n->local,
+                             .micro = n->local * e->world + e->rank,
+                             .order = n->order,
+                             .row = at / row,
+                             .column = at % row,
+                             .n_bad = tess_count_not_finite(data, dtype, count),
+                             .n_values = count,
+                             .value = tess_value_at(data, dtype, at)};
+    snprintf(bad->tensor, sizeof(bad->tensor), "%s '%s'", what, of);
+}
+
+static void see(tess_numbers *n, int unit, const char *what, const char *of, void *data, tess_dtype dtype,
+                int64_t n_rows, int64_t row)
+{
+    char name[128];
+    n->order++;
+    if (n->drill.see != NULL) {
+        snprintf(name, sizeof(name), "%s %s", what, of);
+        n->drill.see(n->drill.self, unit, name, data, dtype, n_rows, row);
+    }
+    if (n->checking)
+        tess_bad_look(n, TESS_BAD_COMPUTED, what, of, data, dtype, n_rows, row, &n->first);
+}
+
+static void see_computed(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows,
+                         int64_t row)
+{
+    tess_numbers *n = self;
+    see(n, unit, what, tess_model_unit_name(n->engine->model, unit), data, dtype, n_rows, row);
+}
+
+void tess_numbers_watch(tess_numbers *n)
+{
+    tess_watch watch = {n, see_computed};
+    bool wanted = n->checking || n->drill.see != NULL;
+    tess_executor_set_watch(n->engine->executor, wanted ? &watch : NULL);
+}
+
+/* Whether a row of parameter `index` is one that this rank writes to disk: exactly one rank does. */
+static bool owns(const tess_engine *e, int index, int64_t row)
+{
+    tess_shard shard;
+    return tess_fsdp_shard(e->fsdp, index, &shard) == TESS_OK && row >= shard.primary_begin &&
+           row < shard.primary_begin + shard.primary_rows;
+}
+
+void tess_numbers_see_params(tess_numbers *n, int unit)
+{
+    tess_engine *e = n->engine;
+    int first, count;
+    if (!n->checking && n->drill.see == NULL)
+        return;
+    tess_model_unit_params(e->model, unit, &first, &count);
+    for (int i = first; i < first + count; i++) {
+        const tess_param *p = tess_model_param(e->model, i);
+        bool was_well = n->first.stage == TESS_BAD_NONE;
+        see(n, unit, "parameter", p->name, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), tess_shape_rows(&p->shape),
+            tess_shape_row_count(&p->shape));
+        if (was_well && n->first.stage != TESS_BAD_NONE)
+            n->first.owner = owns(e, i, n->first.row);
+    }
+}
+
+void tess_numbers_see_gradients(tess_numbers *n, int unit)
+{
+    tess_engine *e = n->engine;
+    int first, count;
+    if (!n->checking && n->drill.see == NULL)
+        return;
+    tess_model_unit_params(e->model, unit, &first, &count);
+    for (int i = first; i < first + count; i++) {
+        const tess_param *p = tess_model_param(e->model, i);
+        see(n, unit, "gradient", p->name, e->dw[i], TESS_F32, tess_shape_rows(&p->shape),
+            tess_shape_row_count(&p->shape));
+    }
+}
+
+/* Rows of a shard are told by their number in the whole parameter. */
+static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
+                          const float *data, tess_bad_number *bad)
+{
+    bool was_well = bad->stage == TESS_BAD_NONE;
+    tess_bad_look(n, stage, what, shard->name, data, TESS_F32, shard->n_rows, tess_shape_row_count(&shard->shape), bad);
+    if (!was_well || bad->stage == TESS_BAD_NONE)
+        return;
+    bad->row += shard->row_begin;
+    bad->owner = bad->row >= shard->primary_begin && bad->row < shard->primary_begin + shard->primary_rows;
+}
+
+tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
+{
+    tess_shard shard;
+    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
+        TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
+        look_at_shard(n, TESS_BAD_WEIGHT, "weight", &shard, shard.master, bad);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
+{
+    tess_shard shard;
+    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
+        TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
+        if (shard.grad != NULL)
+            look_at_shard(n, TESS_BAD_SUM, "summed gradient", &shard, shard.grad, bad);
+    }
+    return TESS_OK;
+}
+
+/* A drill may change the weights of its choice before the step. */
+static void drill_weights(tess_numbers *n)
+{
+    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
+        char name[128];
+        tess_shard shard;
+        if (tess_fsdp_shard(n->engine->fsdp, i, &shard) != TESS_OK)
+            return;
+        snprintf(name, sizeof(name), "weight %s", shard.name);
+        n->drill.see(n->drill.self, tess_model_param(n->engine->model, i)->unit, name, shard.master, TESS_F32,
+                     shard.n_rows, tess_shape_row_count(&shard.shape));
+    }
+}
+
+void tess_numbers_pass_begin(tess_numbers *n)
+{
+    n->local = -1;
+    tess_bad_clear(n, &n->first);
+    if (n->drill.see != NULL)
+        drill_weights(n);
+}
+
+int64_t tess_numbers_local(const tess_numbers *n)
+{
+    return n->local;
+}
+
+void tess_numbers_micro_begin(tess_numbers *n, int64_t local)
+{
+    n->local = local;
+    n->order = 0;
+}
