@@ -1,0 +1,176 @@
+#include "trace/job_file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+
+static const size_t most_bytes = 256u << 20;
+
+tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file)
+{
+    *file = (tess_job_file){.world = world};
+    TESS_CHECK(world >= 1 && world <= TESS_JOB_FILE_MAX_RANKS, TESS_E_INVALID,
+               "a job of %d ranks: 1 to %d are possible", world, TESS_JOB_FILE_MAX_RANKS);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*file->ranks), "job.json",
+                                  (void **)&file->ranks));
+    for (int r = 0; r < world; r++)
+        file->ranks[r] = (tess_job_file_rank){.blames = -1};
+    return TESS_OK;
+}
+
+void tess_job_file_free(tess_mem *mem, tess_job_file *file)
+{
+    tess_mem_free(mem, file->ranks);
+    file->ranks = NULL;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------------------------------
+ */
+/* Text that is not UTF-8 (of a program's error) is told byte by byte. */
+static json_t *json_of_text(const char *text)
+{
+    json_t *string = json_string(text);
+    char plain[2048];
+    size_t n = 0;
+    if (string != NULL)
+        return string;
+    for (; text[n] != '\0' && n + 1 < sizeof(plain); n++)
+        plain[n] = (unsigned char)text[n] < 128 ? text[n] : '?';
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
+static json_t *json_of_rank(const tess_job_file_rank *rank, int number)
+{
+    return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:i, s:I, s:i, s:s, s:o, s:o}", "rank", number, "pid", rank->pid,
+                     "host", rank->host, "ended", rank->ended, "asked", rank->asked, "signal", rank->signal,
+                     "exit_code", rank->exit_code, "ended_ns", (json_int_t)rank->ended_ns, "blames", rank->blames,
+                     "situation", rank->situation, "why", json_of_text(rank->why), "error", json_of_text(rank->error));
+}
+
+static json_t *json_of_job(const tess_job_file *file)
+{
+    json_t *ranks = json_array();
+    for (int r = 0; r < file->world; r++)
+        json_array_append_new(ranks, json_of_rank(&file->ranks[r], r));
+    return json_pack("{s:i, s:i, s:I, s:I, s:i, s:o, s:o, s:o}", "version", TESS_JOB_FILE_VERSION, "world", file->world,
+                     "begin_ns", (json_int_t)file->begin_ns, "end_ns", (json_int_t)file->end_ns, "exit_code",
+                     file->exit_code, "command", json_of_text(file->command), "verdict", json_of_text(file->verdict),
+                     "ranks", ranks);
+}
+
+tess_status tess_job_file_write(const tess_job_file *file, const char *path)
+{
+    json_t *json = json_of_job(file);
+    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    json_decref(json);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "%s: no memory to write it", path);
+    tess_status status = tess_os_write_atomic(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------------------------------
+ */
+static tess_status get_int(const json_t *object, const char *key, const char *what, int *value)
+{
+    int64_t number = *value;
+    TESS_TRY(tess_json_get_int(object, key, what, &number));
+    TESS_CHECK(number >= INT_MIN && number <= INT_MAX, TESS_E_FORMAT, "%s: '%s' is %lld", what, key, (long long)number);
+    *value = (int)number;
+    return TESS_OK;
+}
+
+static tess_status get_time(const json_t *object, const char *key, const char *what, uint64_t *value)
+{
+    int64_t number = 0;
+    TESS_TRY(tess_json_get_int(object, key, what, &number));
+    TESS_CHECK(number >= 0, TESS_E_FORMAT, "%s: '%s' is %lld", what, key, (long long)number);
+    *value = (uint64_t)number;
+    return TESS_OK;
+}
+
+static tess_status get_text(const json_t *object, const char *key, const char *what, char *text, size_t size)
+{
+    const char *value = "";
+    TESS_TRY(tess_json_get_string(object, key, what, &value));
+    snprintf(text, size, "%s", value);
+    return TESS_OK;
+}
+
+static tess_status read_rank(const json_t *json, const char *what, tess_job_file *file)
+{
+    int number = -1;
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'ranks' is no object", what);
+    TESS_TRY(get_int(json, "rank", what, &number));
+    TESS_CHECK(number >= 0 && number < file->world, TESS_E_FORMAT, "%s: 'rank' is %d in a job of %d", what, number,
+               file->world);
+    tess_job_file_rank *rank = &file->ranks[number];
+    TESS_TRY(get_int(json, "pid", what, &rank->pid));
+    TESS_TRY(tess_json_get_bool(json, "ended", what, &rank->ended));
+    TESS_TRY(tess_json_get_bool(json, "asked", what, &rank->asked));
+    TESS_TRY(get_int(json, "signal", what, &rank->signal));
+    TESS_TRY(get_int(json, "exit_code", what, &rank->exit_code));
+    TESS_TRY(get_int(json, "blames", what, &rank->blames));
+    TESS_CHECK(rank->blames >= -1 && rank->blames < file->world, TESS_E_FORMAT, "%s: 'blames' is %d in a job of %d",
+               what, rank->blames, file->world);
+    TESS_TRY(get_time(json, "ended_ns", what, &rank->ended_ns));
+    TESS_TRY(get_text(json, "host", what, rank->host, sizeof(rank->host)));
+    TESS_TRY(get_text(json, "situation", what, rank->situation, sizeof(rank->situation)));
+    TESS_TRY(get_text(json, "why", what, rank->why, sizeof(rank->why)));
+    return get_text(json, "error", what, rank->error, sizeof(rank->error));
+}
+
+static tess_status read_job(const json_t *json, const char *what, tess_job_file *file)
+{
+    size_t i;
+    json_t *entry, *ranks = json_object_get(json, "ranks");
+    TESS_TRY(get_time(json, "begin_ns", what, &file->begin_ns));
+    TESS_TRY(get_time(json, "end_ns", what, &file->end_ns));
+    TESS_TRY(get_int(json, "exit_code", what, &file->exit_code));
+    TESS_TRY(get_text(json, "command", what, file->command, sizeof(file->command)));
+    TESS_TRY(get_text(json, "verdict", what, file->verdict, sizeof(file->verdict)));
+    TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is no list", what);
+    json_array_foreach (ranks, i, entry)
+        TESS_TRY(read_rank(entry, what, file));
+    return TESS_OK;
+}
+
+static tess_status read_json(tess_mem *mem, const json_t *json, const char *what, tess_job_file *file)
+{
+    int version = 0, world = 0;
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: it is no object", what);
+    TESS_TRY(get_int(json, "version", what, &version));
+    TESS_CHECK(version == TESS_JOB_FILE_VERSION, TESS_E_FORMAT, "%s: version %d; this program reads version %d", what,
+               version, TESS_JOB_FILE_VERSION);
+    TESS_TRY(get_int(json, "world", what, &world));
+    TESS_CHECK(world >= 1 && world <= TESS_JOB_FILE_MAX_RANKS, TESS_E_FORMAT, "%s: 'world' is %d", what, world);
+    TESS_TRY(tess_job_file_create(mem, world, file));
+    tess_status status = read_job(json, what, file);
+    if (status != TESS_OK)
+        tess_job_file_free(mem, file);
+    return status;
+}
+
+tess_status tess_job_file_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_job_file *file)
+{
+    json_t *json;
+    *file = (tess_job_file){0};
+    TESS_TRY(tess_json_parse(text, size, what, false, &json));
+    tess_status status = read_json(mem, json, what, file);
+    json_decref(json);
+    return status;
+}
+
+tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *file)
+{
+    json_t *json;
+    *file = (tess_job_file){0};
+    TESS_TRY(tess_json_load(path, most_bytes, &json));
+    tess_status status = read_json(mem, json, path, file);
+    json_decref(json);
+    return status;
+}

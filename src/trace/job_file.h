@@ -1,0 +1,43 @@
+/* job.json of a trace folder: which ranks a job has, how each ended, and what the launcher found. Written when the job
+ * begins and again at its end, so that one without an end tells of a launcher that was killed. Times are wall clock,
+ * nanoseconds since 1970. */
+#ifndef TESS_TRACE_JOB_FILE_H
+#define TESS_TRACE_JOB_FILE_H
+
+#include "tessera/memory.h"
+
+enum { TESS_JOB_FILE_VERSION = 1, TESS_JOB_FILE_MAX_RANKS = 65536 };
+
+typedef struct tess_job_file_rank {
+    int pid;
+    bool ended, asked; /* asked: to end, after another rank had failed */
+    int signal, exit_code;
+    int blames; /* the rank that its own error names, -1: none */
+    uint64_t ended_ns;
+    char host[64];
+    char situation[24]; /* the watchdog's newest word: "stopped"; "": none */
+    char why[256], error[1024];
+} tess_job_file_rank;
+
+typedef struct tess_job_file {
+    int world;
+    uint64_t begin_ns, end_ns; /* end: 0 while the job runs */
+    int exit_code;
+    char command[512];
+    char verdict[2048];
+    tess_job_file_rank *ranks; /* (world) */
+} tess_job_file;
+
+/* All zero, nobody blames anybody. TESS_E_INVALID: world is not 1 .. TESS_JOB_FILE_MAX_RANKS. */
+tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file);
+void tess_job_file_free(tess_mem *mem, tess_job_file *file);
+
+/* Atomically. TESS_E_NO_SPACE, TESS_E_IO. */
+tess_status tess_job_file_write(const tess_job_file *file, const char *path);
+
+/* TESS_E_NOT_FOUND; TESS_E_FORMAT says what is wrong. Texts that are too long are cut. Free with tess_job_file_free. */
+tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *file);
+/* The same of text in memory; `what` names it in messages. */
+tess_status tess_job_file_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_job_file *file);
+
+#endif
