@@ -28,7 +28,9 @@ static int run_rank(const tess_config *config)
                                     .config_hash = tess_config_hash(config),
                                     .backend = (tess_backend)config->comm.backend,
                                     .tuning = config->comm.tuning,
-                                    .native_reductions = config->comm.reduction == 1};
+                                    .native_reductions = config->comm.reduction == 1,
+                                    .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
+                                    .fault_seed = (uint64_t)config->fault.seed};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status == TESS_E_PEER_LOST || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
         return CLI_FAILED; /* whoever watches us tells it, once */

@@ -43,6 +43,7 @@ struct tess_runtime {
     const char *kernels;
     struct tess_tuning *tuning; /* NULL: as if there were no table */
     bool native_reductions;     /* between hosts MPI adds */
+    struct tess_faults *faults; /* to inject on this rank, NULL: none (inject/inject.h) */
     tess_mem *mem;
     tess_job job;
     tess_job_row *row;
@@ -114,6 +115,7 @@ struct tess_work {
     bool done;
     bool is_short;  /* it is complete as soon as all have come */
     uint64_t event; /* its number in the ring */
+    bool detached; /* nobody waits on it: it goes when it is done */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */
     uint8_t *out;
@@ -185,11 +187,12 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames);
 
 /* ---- work.c
  * -------------------------------------------------------------------------------------------------------------- */
-/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit or tess_work_abandon. Fails
- * when the team is broken. */
+/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is broken. */
 tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
-/* Starts it and gives the handle, or waits when `handle` is NULL. */
+/* Starts it and gives the handle, or waits when `handle` is NULL; with the faults that are to be injected. */
 tess_status tess_work_submit(tess_work *work, tess_work **handle);
+/* The same without. */
+tess_status tess_work_post(tess_work *work, tess_work **handle);
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
 

@@ -9,12 +9,19 @@
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
+#include "comm/inject/inject.h"
 
 static tess_status load_tuning(tess_runtime *rt, const char *path)
 {
     if (path == NULL || path[0] == '\0')
         path = getenv("TESSERA_TUNING");
     return path != NULL && path[0] != '\0' ? tess_tuning_load(rt->mem, path, &rt->tuning) : TESS_OK;
+}
+
+static tess_status load_faults(tess_runtime *rt, const tess_runtime_options *options)
+{
+    const char *spec = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT");
+    return tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, &rt->faults);
 }
 
 static tess_status make_world(tess_runtime *rt)
@@ -94,6 +101,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     tess_recorder_begin(rt);
     TESS_GOTO(make_world(rt), joined);
     TESS_GOTO(keep_asked_trace(rt), world);
+    TESS_GOTO(load_faults(rt, &options), world);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;
@@ -137,6 +145,7 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_recorder_end(rt);
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem *mem = rt->mem;
+    tess_faults_destroy(mem, &rt->faults);
     tess_tuning_free(&rt->tuning);
     tess_mem_free(mem, rt->processes);
     tess_mem_free(mem, rt);
@@ -198,12 +207,16 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     if (!COMM_IS_GUARDED)
         return;
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
+    if (rt->faults != NULL)
+        tess_inject_phase_over(rt);
     uint64_t now_ns = tess_os_now_ns();
     memset(rt->phase, 0, sizeof(rt->phase));
     memcpy(rt->phase, phase, strnlen(phase, sizeof(rt->phase) - 1));
     memcpy(event.phase, rt->phase, sizeof(event.phase));
     tess_trace_emit(rt->ring, &event, now_ns);
     tess_board_phase(rt->row, phase, step, detail, now_ns);
+    if (rt->faults != NULL)
+        tess_inject_phase(rt, phase, step, detail);
 }
 
 void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)

@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
+#include "comm/inject/inject.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
@@ -68,10 +69,18 @@ void tess_work_record(tess_work *work, tess_trace_state state)
     tess_board_op_state(rt->row, &work->fp, state);
 }
 
+static void release(tess_work *work)
+{
+    work->next = work->team->spare;
+    work->team->spare = work;
+}
+
 static void finish(tess_work *work)
 {
     work->done = true;
     tess_work_record(work, work->status == TESS_OK ? TESS_TRACE_COMPLETED : TESS_TRACE_FAILED);
+    if (work->detached)
+        release(work);
 }
 
 tess_status tess_team_break(tess_team *team, tess_status status, int blames)
@@ -333,12 +342,6 @@ static tess_status repeat_error(const tess_team *team)
     return TESS_FAIL(team->broken, "%s", team->error);
 }
 
-static void release(tess_work *work)
-{
-    work->next = work->team->spare;
-    work->team->spare = work;
-}
-
 tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **out)
 {
     bool message = kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV;
@@ -376,6 +379,13 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
 }
 
 tess_status tess_work_submit(tess_work *work, tess_work **handle)
+{
+    if (work->team->runtime->faults != NULL)
+        return tess_inject_submit(work, handle);
+    return tess_work_post(work, handle);
+}
+
+tess_status tess_work_post(tess_work *work, tess_work **handle)
 {
     tess_team *team = work->team;
     if (is_message(work)) {

@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
+#include "comm/inject/inject.h"
 #include "tessera/fsdp.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
@@ -147,7 +148,11 @@ tess_status tess_config_check(tess_config *config, int world)
                "model: set model.config (a config.json, random weights) or model.path (a Hugging Face folder)");
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
-    return tess_config_check_step(config, world);
+    TESS_TRY(tess_config_check_step(config, world));
+    tess_fault faults[TESS_FAULTS_MAX];
+    int n_faults = 0;
+    return tess_faults_parse(config->fault.spec, (uint64_t)config->fault.seed, world, faults, TESS_FAULTS_MAX,
+                             &n_faults);
 }
 
 uint64_t tess_config_hash(const tess_config *config)

@@ -1,6 +1,7 @@
 /* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
 #include <math.h>
 
+#include "comm/inject/inject.h"
 #include "train/numbers/numbers.h"
 
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
@@ -24,6 +25,7 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
 {
     const tess_config *c = e->config;
     int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
+    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
     tess_numbers_pass_begin(e->numbers);
     TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
     for (int64_t s = 0; s < n_local; s++)

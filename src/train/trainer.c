@@ -7,6 +7,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "comm/inject/inject.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_internal.h"
@@ -230,6 +231,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     TESS_TRY(fill_memory(t, &report));
     if (t->rank != 0)
         return TESS_OK;
+    tess_runtime_phase(t->runtime, "log", t->engine->step, -1);
     if (t->observer != NULL && t->observer->step != NULL)
         t->observer->step(t->observer->self, &report);
     return tess_metrics_step(t->metrics, &report);
@@ -250,7 +252,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
 {
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
-    while (t->engine->step < c->training.steps && !t->stopping) {
+    while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
         bool last = t->engine->step == c->training.steps;
         if (tess_trainer_can_validate(t) && !t->stopping && (last || t->engine->step % c->validation.interval == 0))
@@ -284,6 +286,8 @@ tess_status tess_train(tess_runtime *runtime, const tess_config *config, const t
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run(&t, result);
+    if (status != TESS_OK) /* before the others, who know nothing of it, meet this rank in what destroy gives back */
+        tess_runtime_report(runtime, tess_error_message());
     destroy(&t);
     return status;
 }

@@ -1,0 +1,52 @@
+/* Faults at the beginning of a phase or step, and phases that take longer than they should. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/inject/inject_impl.h"
+
+/* What the phase computed: waiting for others, or for input, is not made longer. */
+static double cpu_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool phase_fits(const tess_faults *faults, const tess_fault *f)
+{
+    return strcmp(f->phase, faults->phase) == 0 && (f->detail < 0 || f->detail == faults->detail);
+}
+
+void tess_inject_phase_over(tess_runtime *rt)
+{
+    tess_faults *faults = rt->faults;
+    double took_s = cpu_s() - faults->phase_cpu_s;
+    for (int i = 0; i < faults->n; i++) {
+        tess_fault *f = &faults->fault[i];
+        if (f->kind != TESS_FAULT_SLOW || !phase_fits(faults, f) ||
+            !tess_fault_is_due(faults, f, TESS_FAULT_ENTER_PHASE))
+            continue;
+        struct timespec more = {.tv_nsec = (long)(took_s * f->percent / 100 * 1e9) % 1000000000,
+                                .tv_sec = (time_t)(took_s * f->percent / 100)};
+        nanosleep(&more, NULL);
+    }
+}
+
+void tess_inject_phase(tess_runtime *rt, const char *phase, int64_t step, int64_t detail)
+{
+    tess_faults *faults = rt->faults;
+    bool enters = step != faults->step;
+    faults->step = step;
+    faults->detail = detail;
+    snprintf(faults->phase, sizeof(faults->phase), "%s", phase);
+    for (int i = 0; i < faults->n; i++) {
+        tess_fault *f = &faults->fault[i];
+        if (f->kind == TESS_FAULT_SLOW || f->kind == TESS_FAULT_UNEVEN)
+            continue;
+        if ((enters && tess_fault_is_due(faults, f, TESS_FAULT_ENTER_STEP)) ||
+            (phase_fits(faults, f) && tess_fault_is_due(faults, f, TESS_FAULT_ENTER_PHASE)))
+            tess_fault_strike(rt, f);
+    }
+    faults->phase_cpu_s = cpu_s();
+}

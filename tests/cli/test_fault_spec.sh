@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Faults that a user asks for: what is wrong with a spec is told before ranks start; what happens is named.
+. "$(dirname "$0")/support.sh"
+make_text 300 >text.txt
+make_model model.json
+make_config run.yaml
+# train NAME CODE TEXT SPEC [WORDS...]
+train() {
+    local name=$1 code=$2 text=$3 spec=$4
+    shift 4
+    expect "$name" "$code" "$text" "$tessera" train run.yaml -n 2 training.steps=4 lr_scheduler.warmup_steps=1 validation.enable=false \
+        checkpoint.enable=false "fault.spec=$spec" "$@"
+    rm -rf out
+}
+train "an unknown kind" 2 "fault.spec: fault 1: unknown kind 'skp': did you mean 'skip'?" "rank=1 kind=skp"
+train "an unknown key" 2 "unknown key 'stp': did you mean 'step'?" "rank=1 kind=skip stp=4"
+train "an unknown operation" 2 "did you mean 'reduce_scatter'?" "rank=1 kind=skip point=before:reduce_scater"
+train "a rank that is not there" 2 "rank=2: expected a number from 0 to 1" "rank=2 kind=exit"
+train "a spec without faults" 0 "step" ""
+train "a step that never comes" 0 "step" "rank=1 step=9 kind=exit"
+train "a rank that exits" 3 "rank 1 exited with code 3" "rank=1 step=2 point=phase:optimizer kind=exit"
+train "and where" 137 "in phase 'forward' of step 2 (1)" "rank=1 step=2 point=phase:forward:1 kind=sigkill"
+train "an operation that is left out" 1 "ranks disagree" \
+    "rank=1 step=2 point=before:reduce_scatter_pieces kind=skip"
+train "a rank without a micro-batch" 2 "step_begin with 0 micro-batches" "rank=1 step=2 kind=uneven n=4"
+train "the seed draws the rank" 3 "rank" "rank=random step=random steps=3 kind=exit" fault.seed=7
+expect "the environment asks for one" 5 "rank 0 exited with code 5" env TESSERA_FAULT="rank=0 step=2 kind=exit code=5" \
+    "$tessera" train run.yaml -n 2 training.steps=4 lr_scheduler.warmup_steps=1 validation.enable=false checkpoint.enable=false
+finish
