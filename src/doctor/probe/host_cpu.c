@@ -147,9 +147,18 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 typedef struct runners {
     const probe_host *host;
     double self;
+    char own_name[32]; /* ranks of this very job have it too; older ones are leftovers (host_system.c) */
     int n;
     char names[160]; /* of the first few */
 } runners;
+
+/* The name in parentheses of /proc/PID/stat, which may hold anything. */
+static int find_name(const char *stat, const char **name)
+{
+    const char *open = strchr(stat, '('), *close = strrchr(stat, ')');
+    *name = open != NULL ? open + 1 : "";
+    return open != NULL && close != NULL && close > open ? (int)(close - open - 1) : 0;
+}
 
 static tess_status visit_process(void *context, const char *name)
 {
@@ -161,23 +170,29 @@ static tess_status visit_process(void *context, const char *name)
     snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
     if (probe_read(r->host->root, path, text, sizeof(text)) <= 0)
         return TESS_OK; /* it has ended */
-    const char *open = strchr(text, '('), *close = strrchr(text, ')');
-    if (open == NULL || close == NULL || close < open || strncmp(close, ") R", 3) != 0)
+    const char *command;
+    int length = find_name(text, &command);
+    if (strncmp(command + length, ") R", 3) != 0 ||
+        (strncmp(command, r->own_name, (size_t)length) == 0 && r->own_name[length] == '\0'))
         return TESS_OK;
     size_t at = strlen(r->names);
     if (r->n++ < 4)
-        snprintf(r->names + at, sizeof(r->names) - at, "%s%.*s (%s)", at > 0 ? ", " : "", (int)(close - open - 1),
-                 open + 1, name);
+        snprintf(r->names + at, sizeof(r->names) - at, "%s%.*s (%s)", at > 0 ? ", " : "", length, command, name);
     return TESS_OK;
 }
 
 void probe_load(const probe_host *host, tess_probe_finding *finding)
 {
-    char path[PROBE_PATH_BYTES];
+    char path[PROBE_PATH_BYTES], text[512];
+    const char *name;
     double load = 0;
     runners r = {.host = host};
     snprintf(path, sizeof(path), "%s/proc", host->root);
-    probe_read_number(host->root, "/proc/self/stat", &r.self);
+    if (probe_read(host->root, "/proc/self/stat", text, sizeof(text)) > 0) {
+        r.self = strtod(text, NULL);
+        int length = find_name(text, &name);
+        snprintf(r.own_name, sizeof(r.own_name), "%.*s", length, name);
+    }
     probe_read_number(host->root, "/proc/loadavg", &load);
     if (tess_os_list(path, visit_process, &r) != TESS_OK)
         tess_error_clear();

@@ -56,37 +56,66 @@ static int wrap(FILE *out, const char *text, int at, int indent, int columns)
     return at;
 }
 
+/* A finding that several hosts have alike is told once. */
+static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
+{
+    for (int k = 0; k < findings->n; k++)
+        if (strcmp(findings->at[k].name, finding->name) == 0 && findings->at[k].verdict == finding->verdict)
+            return true;
+    return false;
+}
+
+static bool was_told(const tess_probe_report *report, int host, const tess_probe_finding *finding)
+{
+    for (int h = 0; h < host && host < report->n_hosts; h++)
+        if (alike(&report->hosts[h], finding))
+            return true;
+    return false;
+}
+
+/* "host a (and b, c, 5 more): " when the job has several; returns text. */
+static const char *name_hosts(const tess_probe_report *report, int host, const tess_probe_finding *finding, char *text,
+                              size_t size)
+{
+    int n_others = 0;
+    text[0] = '\0';
+    if (report->n_hosts == 1 || host == report->n_hosts)
+        return text;
+    size_t at = (size_t)snprintf(text, size, "host %s", report->host_names[host]);
+    for (int h = host + 1; h < report->n_hosts; h++)
+        if (alike(&report->hosts[h], finding) && n_others++ < 3)
+            at +=
+                (size_t)snprintf(text + at, size - at, "%s%s", n_others == 1 ? " (and " : ", ", report->host_names[h]);
+    if (n_others > 3)
+        at += (size_t)snprintf(text + at, size - at, ", %d more", n_others - 3);
+    snprintf(text + at, size - at, n_others > 0 ? "): " : ": ");
+    return text;
+}
+
+static void print_one(const tess_probe_report *report, int host, const tess_probe_finding *finding, const char *word,
+                      int columns, FILE *out)
+{
+    enum { TEXT = INDENT + NAME_WIDTH + 1, FIX = TEXT + 5 };
+    char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
+    const tess_probe_check *check = tess_probe_find(report, finding->name);
+    name_hosts(report, host, finding, hosts, sizeof(hosts));
+    snprintf(text, sizeof(text), "%s%s", hosts, finding->text);
+    fprintf(out, "%-*s%-*s ", INDENT, word, NAME_WIDTH, finding->name);
+    wrap(out, text, TEXT, TEXT, columns);
+    fprintf(out, "\n%*sfix: ", TEXT, "");
+    wrap(out, check != NULL ? check->fix : "", FIX, FIX, columns);
+    fputc('\n', out);
+}
+
 static void print_trouble(const tess_probe_report *report, tess_probe_verdict verdict, const char *word, int columns,
                           FILE *out)
 {
     for (int i = 0; i <= report->n_hosts; i++)
         for (int k = 0; k < part(report, i)->n; k++) {
-            char text[TESS_PROBE_TEXT_BYTES + 80];
             const tess_probe_finding *finding = &part(report, i)->at[k];
-            const tess_probe_check *check = tess_probe_find(report, finding->name);
-            if (finding->verdict != (int)verdict)
-                continue;
-            bool named = report->n_hosts > 1 && i < report->n_hosts;
-            snprintf(text, sizeof(text), "%s%s%s%s", named ? "host " : "", named ? report->host_names[i] : "",
-                     named ? ": " : "", finding->text);
-            fprintf(out, "%-*s%-*s ", INDENT, word, NAME_WIDTH, finding->name);
-            wrap(out, text, INDENT + NAME_WIDTH + 1, INDENT + NAME_WIDTH + 1, columns);
-            fprintf(out, "\n%*sfix: ", INDENT + NAME_WIDTH + 1, "");
-            wrap(out, check != NULL ? check->fix : "", INDENT + NAME_WIDTH + 6, INDENT + NAME_WIDTH + 6, columns);
-            fputc('\n', out);
+            if (finding->verdict == (int)verdict && !was_told(report, i, finding))
+                print_one(report, i, finding, word, columns, out);
         }
-}
-
-/* A host's finding is one of all hosts when they have the same verdict; it is told once. */
-static bool was_told(const tess_probe_report *report, int host, const tess_probe_finding *finding)
-{
-    for (int h = 0; h < host && host < report->n_hosts; h++)
-        for (int k = 0; k < report->hosts[h].n; k++) {
-            const tess_probe_finding *other = &report->hosts[h].at[k];
-            if (strcmp(other->name, finding->name) == 0 && other->verdict == finding->verdict)
-                return true;
-        }
-    return false;
 }
 
 /* "name text, name text" of a group, wrapped. */

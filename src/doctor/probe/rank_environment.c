@@ -12,7 +12,8 @@ static const char *const prefixes[] = {
 };
 /* Differ from rank to rank, or from host to host, as they should. */
 static const char *const own[] = {
-    "TESSERA_RANK=", "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD", "CUDA_VISIBLE_DEVICES=", "TESSERA_FAULT=",
+    "TESSERA_RANK=",         "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD",
+    "CUDA_VISIBLE_DEVICES=", "CUDA_HOME=",      "CUDA_PATH=",    "TESSERA_FAULT=",
 };
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n)
