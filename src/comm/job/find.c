@@ -99,7 +99,7 @@ static int seen_before(const search *s, const struct stat *info)
     return -1;
 }
 
-static bool add_job(search *s, int fd, const struct stat *info)
+static bool add_job(search *s, int fd, const struct stat *info, int pid)
 {
     tess_live_job *live = &s->jobs[s->n];
     tess_job_header *header = malloc(sizeof(*header));
@@ -107,7 +107,8 @@ static bool add_job(search *s, int fd, const struct stat *info)
     *live = (tess_live_job){.pid_fd = -1, .device = info->st_dev, .inode = info->st_ino};
     bool added = what == A_JOB && map(fd, header, live);
     free(header);
-    s->n_other_versions += what == OTHER_VERSION;
+    if (what == OTHER_VERSION && s->folder == NULL && (s->pid == 0 || s->pid == pid))
+        s->n_other_versions++;
     if (!added)
         return false;
     s->wanted[s->n++] = s->pid == 0 && (s->folder == NULL || keeps_traces_in(live, s->folder));
@@ -126,7 +127,7 @@ static void see_descriptor(search *s, int fds, const char *name, int pid)
     int i = seen_before(s, &info);
     if (i < 0 && s->n < TESS_LIVE_MAX) {
         int fd = openat(fds, name, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && add_job(s, fd, &info))
+        if (fd >= 0 && add_job(s, fd, &info, pid))
             i = s->n - 1;
         tess_os_close(&fd);
     }
@@ -154,19 +155,23 @@ static tess_status see_name(void *context, const char *name)
     return TESS_OK;
 }
 
+/* Without the folder of the program. */
 static void read_command(int pid, char *text, size_t size)
 {
-    char path[64];
+    char path[64], words[4096];
     snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
+    ssize_t n = fd >= 0 ? read(fd, words, sizeof(words) - 1) : 0;
     tess_os_close(&fd);
-    while (n > 0 && text[n - 1] == '\0')
+    while (n > 0 && words[n - 1] == '\0')
         n--;
-    text[n > 0 ? n : 0] = '\0';
-    for (ssize_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            text[i] = ' ';
+    words[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(words, '/');
+    ssize_t from = slash != NULL ? slash + 1 - words : 0;
+    for (ssize_t i = from; i < n; i++)
+        if ((unsigned char)words[i] < ' ' || words[i] == 127)
+            words[i] = ' ';
+    snprintf(text, size, "%s", words + from);
 }
 
 static void describe_process(tess_live_job *live)

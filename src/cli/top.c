@@ -1,0 +1,106 @@
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/top_view.h"
+#include "doctor/top/page.h"
+
+enum { NO_SUCH_JOB = 3 };
+
+typedef struct options {
+    const char *what;
+    const char *once, *json, *interval;
+    double interval_s;
+} options;
+
+static void put(void *self, tess_top_style style, const char *text)
+{
+    (void)style;
+    fputs(text, self);
+}
+
+static void end_line(void *self)
+{
+    fputc('\n', self);
+}
+
+static tess_status print(const options *o, const tess_top_snapshot *now, const tess_top_snapshot *before)
+{
+    if (o->json != NULL)
+        return tess_top_print_json(now, before, stdout);
+    const tess_top_canvas canvas = {stdout, put, end_line};
+    tess_top_draw(now, before, &(tess_top_size){0}, &canvas);
+    return TESS_OK;
+}
+
+/* With an interval the rates are those of its two ends. */
+static tess_status show(const options *o, tess_mem *mem, const tess_live_job *live)
+{
+    tess_top_snapshot *now = NULL, *before = NULL;
+    tess_status status = TESS_OK;
+    if (o->interval != NULL) {
+        status = tess_top_snapshot_take(mem, live, &before);
+        struct timespec pause = {(time_t)o->interval_s, (long)((o->interval_s - (double)(time_t)o->interval_s) * 1e9)};
+        nanosleep(&pause, NULL);
+    }
+    if (status == TESS_OK)
+        status = tess_top_snapshot_take(mem, live, &now);
+    if (status == TESS_OK)
+        status = print(o, now, before);
+    tess_top_snapshot_destroy(&now);
+    tess_top_snapshot_destroy(&before);
+    return status;
+}
+
+static tess_status show_all(const options *o, tess_mem *mem)
+{
+    tess_live_job jobs[TESS_LIVE_MAX];
+    int n_jobs;
+    TESS_TRY(tess_live_find(o->what, jobs, TESS_LIVE_MAX, &n_jobs));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_jobs; i++) {
+        if (i > 0 && o->json == NULL)
+            putchar('\n');
+        if (status == TESS_OK)
+            status = show(o, mem, &jobs[i]);
+        tess_live_close(&jobs[i]);
+    }
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    options o = {.interval_s = 1};
+    tess_mem *mem = NULL;
+    const cli_flag flags[] = {
+        {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", &o.once},
+        {"--json", NULL, "print it once as JSON, a line a job", &o.json},
+        {"--interval", "SECONDS", "between two looks (1); with --once: rates of that time", &o.interval}};
+    int n = cli_parse(argc, argv, &cli_top, flags, 3);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n > 1)
+        return cli_misuse(&cli_top, "name one job");
+    o.what = n == 1 ? argv[1] : NULL;
+    tess_status status = cli_number("--interval", o.interval, 0.01, 3600, &o.interval_s);
+    if (status == TESS_OK)
+        status = tess_mem_create(&mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    bool once = o.once != NULL || o.json != NULL || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
+    status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
+    tess_mem_destroy(&mem);
+    if (status == TESS_OK)
+        return CLI_OK;
+    int code = cli_fail(status);
+    return status == TESS_E_NOT_FOUND ? NO_SUCH_JOB : code;
+}
+
+const cli_command cli_top = {
+    "top", "[PID | FOLDER] [--once | --json] [--interval SECONDS]",
+    "watch running jobs from another terminal: who does what, who waits for whom\n"
+    "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either all jobs of yours are meant.\n"
+    "It only reads: a job cannot tell that it is watched.\n"
+    "Exit codes: 0 shown, 1 failed, 2 bad input, 3 no such job.",
+    run};

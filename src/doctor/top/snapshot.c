@@ -1,0 +1,98 @@
+#include "doctor/top/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "doctor/table/clean.h"
+
+/* A text of the board, in place. `size` at least 8. */
+static void clean(char *text, size_t size)
+{
+    char raw[JOB_ERROR_BYTES];
+    size_t n = strnlen(text, size - 1);
+    memcpy(raw, text, n);
+    tess_clean(raw, n, text, size);
+}
+
+static int64_t resident_bytes(int pid)
+{
+    char path[64];
+    long long size, resident;
+    snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return -1;
+    int n = fscanf(file, "%lld %lld", &size, &resident);
+    fclose(file);
+    return n == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
+}
+
+static void take_host(const tess_live_job *live, int number, char *text)
+{
+    text[0] = '\0';
+    if (number < 0 || number >= live->n_hosts)
+        return;
+    memcpy(text, live->job.header->hosts[number].name, JOB_NAME_BYTES);
+    text[JOB_NAME_BYTES - 1] = '\0';
+    clean(text, JOB_NAME_BYTES);
+}
+
+static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank)
+{
+    const tess_job_row *row = &live->job.rows[number];
+    tess_board_copy *board = &rank->board;
+    tess_board_export(row, board);
+    clean(board->phase, sizeof(board->phase));
+    clean(board->op_team, sizeof(board->op_team));
+    clean(board->wait_team, sizeof(board->wait_team));
+    clean(board->why, sizeof(board->why));
+    clean(board->error, sizeof(board->error));
+    take_host(live, row->host, rank->host);
+    bool here = row->host == live->host && board->pid > 0 && board->ended == 0;
+    rank->process = here ? tess_os_process_state(board->pid) : '\0';
+    rank->rss_bytes = here ? resident_bytes(board->pid) : -1;
+}
+
+static int find_cause(const tess_live_job *live)
+{
+    const tess_job_header *h = live->job.header;
+    uint32_t verdict = atomic_load(&h->verdict_state);
+    bool judged = verdict == JOB_VERDICT_HERE || verdict == JOB_VERDICT_ELSEWHERE;
+    int rank = judged ? atomic_load(&h->verdict_rank) : atomic_load(&h->first_lost);
+    return rank >= 0 && rank < live->world ? rank : -1;
+}
+
+tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tess_top_snapshot **out)
+{
+    tess_top_snapshot *s;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "top", (void **)&s));
+    *s = (tess_top_snapshot){.mem = mem, .world = live->world, .n_hosts = live->n_hosts, .pid = live->pid};
+    tess_status status =
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*s->ranks), "top", (void **)&s->ranks);
+    if (status != TESS_OK) {
+        tess_top_snapshot_destroy(&s);
+        return status;
+    }
+    /* Whether it runs comes first: what is read after it has ended is how it ended. */
+    s->running = tess_live_running(live);
+    s->taken_ns = tess_os_now_ns();
+    s->age_s = live->start_ns > 0 ? (double)(s->taken_ns - live->start_ns) * 1e-9 : 0;
+    tess_clean(live->command, strlen(live->command), s->command, sizeof(s->command));
+    for (int r = 0; r < s->world; r++)
+        take_rank(live, r, &s->ranks[r]);
+    s->cause = find_cause(live);
+    *out = s;
+    return TESS_OK;
+}
+
+void tess_top_snapshot_destroy(tess_top_snapshot **snapshot)
+{
+    tess_top_snapshot *s = *snapshot;
+    if (s == NULL)
+        return;
+    tess_mem_free(s->mem, s->ranks);
+    tess_mem_free(s->mem, s);
+    *snapshot = NULL;
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# `tessera top`: what it shows, that jobs cannot tell that they are watched, and that nothing upsets it.
+. "$(dirname "$0")/support.sh"
+n_jobs=${TESS_TOP_JOBS:-8}
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+long="training.steps=1000000 validation.enable=false checkpoint.interval=1000000"
+short="training.steps=40 validation.enable=false checkpoint.enable=false"
+
+await_steps() { # FOLDER: until the run there has done some
+    for _ in $(seq 100); do
+        [ "$(cat "$1/metrics.jsonl" 2>/dev/null | wc -l)" -ge 3 ] && return 0
+        sleep 0.05
+    done
+    fail "the run in $1 starts: $(tail -n 3 "$1.log")"
+}
+
+expect "no job" 3 "writes to" "$tessera" top . --once
+expect "no process" 3 "there is no process" "$tessera" top 4194304 --once
+expect "neither" 3 "neither a process nor a folder" "$tessera" top nowhere
+expect "a bad interval" 2 "--interval" "$tessera" top --interval 0
+expect "exit codes are told" 0 "3 no such job" "$tessera" top --help
+
+# ---- A job of two ranks, one of them stopped.
+"$tessera" train run.yaml -n 2 job.dump_folder=live $long >live.log 2>&1 &
+launcher=$!
+await_steps live
+expect "the launcher names it" 0 "process $launcher, 2 ranks" "$tessera" top "$launcher" --once
+expect "so does its folder" 0 "process $launcher, 2 ranks" "$tessera" top live
+stopped=$("$tessera" top "$launcher" --json | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
+expect "so does a rank" 0 "tokens/s" "$tessera" top "$stopped" --once
+expect "rates between two looks" 0 "a step" "$tessera" top "$launcher" --once --interval 0.1
+expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
+kill -STOP "$stopped"
+sleep 0.6
+expect "a stopped rank is named" 0 "rank 1 keeps 1 rank waiting for" "$tessera" top "$launcher" --once
+expect "with its state" 0 " stopped " "$tessera" top "$launcher" --once
+expect "and in JSON" 0 '"waited_for":{"rank":1,"n_waiting":1' "$tessera" top "$launcher" --json
+kill -CONT "$stopped"
+
+# The live view on terminals of several sizes, with and without colours; q ends it.
+view() { # ROWS COLUMNS TERM
+    (sleep 0.5; printf j; sleep 0.1; printf q) |
+        timeout 20 script -qec "stty rows $1 cols $2; TERM=$3 '$tessera' top $launcher --interval 0.1" /dev/null
+}
+for size in "24 80 xterm-256color" "50 220 linux" "10 40 vt100" "3 12 vt100" "1 1 xterm"; do
+    # shellcheck disable=SC2086
+    expect "live view: $size" 0 "" view $size
+done
+expect "live view: ranks are there" 0 "rank" view 24 80 vt100
+expect "a terminal without a name" 2 "use --once" view 24 80 no-such-terminal
+
+# It says when the job ends while it looks.
+(sleep 1; kill -INT "$launcher"; sleep 1.5; printf q) |
+    timeout 20 script -qec "stty rows 24 cols 100; TERM=vt100 '$tessera' top $launcher --interval 30" /dev/null >end.txt
+wait "$launcher"
+[ $? = 130 ] && pass "the watched job ended as asked" || fail "the watched job: $(tail -n 2 live.log)"
+grep -qF "ended in good order" end.txt && pass "its end is told at once" || fail "its end: $(tail -n 5 end.txt)"
+
+# ---- Jobs watched a hundred times a second from before their start until after their end.
+poll() {
+    while [ ! -e stop ]; do
+        "$tessera" top --once >page 2>complaint
+        code=$?
+        n_polls=$((n_polls + 1))
+        case $code in
+        0 | 3) ;;
+        2) grep -q "another version" complaint || echo "code 2: $(cat complaint)" >>trouble ;;
+        *) echo "code $code: $(cat complaint)" >>trouble ;;
+        esac
+        sleep 0.004
+        echo "$n_polls" >polls
+    done
+}
+losses() { sed 's/.*"loss": *\([^,}]*\).*/\1/' "$1/metrics.jsonl"; }
+
+"$tessera" train run.yaml -n 2 job.dump_folder=alone $short >alone.log 2>&1 || fail "alone: $(tail -n 2 alone.log)"
+losses alone >alone.losses
+n_polls=0
+poll &
+poller=$!
+n_good=0
+n_killed=0
+for i in $(seq "$n_jobs"); do
+    n=$((1 << i % 3)) # 2, 4, 1 ...: all with the same losses
+    if [ $((i % 4)) = 0 ]; then # one that loses a rank on its way
+        "$tessera" train run.yaml -n 2 job.dump_folder="watched$i" $long >"watched$i.log" 2>&1 &
+        launcher=$!
+        await_steps "watched$i"
+        kill -KILL "$(pgrep -P "$launcher" | tail -n 1)"
+        wait "$launcher"
+        code=$?
+        [ "$code" = 137 ] && n_killed=$((n_killed + 1)) || fail "watched job $i: exit code $code, expected 137"
+        continue
+    fi
+    "$tessera" train run.yaml -n "$n" job.dump_folder="watched$i" $short >"watched$i.log" 2>&1
+    code=$?
+    losses "watched$i" >"watched$i.losses"
+    if [ "$code" = 0 ] && cmp -s alone.losses "watched$i.losses"; then
+        n_good=$((n_good + 1))
+    else
+        fail "watched job $i: exit code $code, $(diff alone.losses "watched$i.losses" | head -n 3)"
+    fi
+    rm -rf "watched$i"
+done
+touch stop
+wait "$poller"
+[ -s alone.losses ] && [ $((n_good + n_killed)) = "$n_jobs" ] &&
+    pass "$n_good watched jobs gave the same losses, $n_killed lost a rank as without ($(cat polls) looks)"
+[ -e trouble ] && fail "while watching: $(head -n 3 trouble)" || pass "no look went wrong"
+finish

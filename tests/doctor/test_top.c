@@ -1,0 +1,228 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/text/text.h"
+#include "doctor/top/page.h"
+#include "doctor/top/words.h"
+#include "support/test.h"
+
+enum { WORLD = 4 };
+
+/* Four ranks in step 13: 0, 1 and 3 wait for 2 in an all_gather; 3 moreover waits for 0 elsewhere. */
+static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
+{
+    static tess_top_snapshot s;
+    s = (tess_top_snapshot){
+        .age_s = 75, .world = WORLD, .n_hosts = 1, .pid = 4711, .running = true, .cause = -1, .ranks = ranks};
+    snprintf(s.command, sizeof(s.command), "tessera train run.yaml");
+    memset(ranks, 0, WORLD * sizeof(ranks[0]));
+    for (int r = 0; r < WORLD; r++) {
+        tess_board_copy *b = &ranks[r].board;
+        double loss = 2.5;
+        b->state = JOB_RANK_JOINED;
+        b->pid = 5000 + r;
+        b->n_steps = 12;
+        b->n_tokens = 12 * 1000;
+        b->step = 13;
+        b->detail = 3;
+        b->step_ns = 500000000;
+        memcpy(&b->loss, &loss, sizeof(loss));
+        snprintf(b->phase, sizeof(b->phase), "backward");
+        b->phase_ns[TESS_PHASE_FORWARD] = 3000000000;
+        b->phase_ns[TESS_PHASE_BACKWARD] = 6000000000;
+        b->phase_ns[TESS_PHASE_WAIT] = 1000000000;
+        b->pool_bytes[TESS_POOL_PARAMS] = 12 << 20;
+        ranks[r].process = 'S';
+        ranks[r].rss_bytes = 300 << 20;
+        if (r == 2)
+            continue;
+        b->wait_age_ns = UINT64_C(2000000000) + (uint64_t)r * 100000000;
+        b->wait_missing[0] = 1 << 2;
+        b->wait_op = (tess_fingerprint){.sequence = 34, .kind = TESS_TRACE_ALL_GATHER_PIECES};
+        snprintf(b->wait_team, sizeof(b->wait_team), "world");
+    }
+    ranks[3].board.wait_missing[0] |= 1 << 0;
+    ranks[2].process = 'T';
+    return &s;
+}
+
+static void the_rank_that_waits_for_nobody_is_guilty(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_top_snapshot *s = stuck_job(ranks);
+    tess_top_totals t = tess_top_sum(s, NULL);
+    EXPECT_INT(t.guilty, 2);
+    EXPECT_INT(t.n_waiting, 3);
+    EXPECT_INT(t.waiter, 3);
+    EXPECT(fabs(t.waited_s - 2.3) < 1e-9);
+    EXPECT_INT(t.step, 12);
+    EXPECT(t.loss == 2.5);
+    EXPECT(t.tokens_per_s == 2000);
+    int first;
+    EXPECT_INT(tess_top_missing(s, 3, &first), 2);
+    EXPECT_INT(first, 0);
+    EXPECT_INT(tess_top_missing(s, 2, &first), 0);
+    EXPECT_INT(first, -1);
+}
+
+static void two_looks_give_the_rate_between_them(void)
+{
+    tess_top_rank ranks[WORLD], earlier[WORLD];
+    tess_top_snapshot before = *stuck_job(earlier), *s;
+    before.ranks = earlier;
+    s = stuck_job(ranks);
+    for (int r = 0; r < WORLD; r++) {
+        ranks[r].board.n_steps += 2;
+        ranks[r].board.n_tokens += 3000;
+        ranks[r].board.phase_ns[TESS_PHASE_DATA] += 750000000;
+        ranks[r].board.phase_ns[TESS_PHASE_WAIT] += 250000000;
+    }
+    tess_top_totals t = tess_top_sum(s, &before);
+    EXPECT(t.step_s == 0.5);
+    EXPECT(t.tokens_per_s == 3000);
+    double share[TESS_PROGRESS_PHASES];
+    EXPECT(tess_top_shares(&ranks[1], &earlier[1], share));
+    EXPECT(share[TESS_PHASE_DATA] == 0.75 && share[TESS_PHASE_WAIT] == 0.25 && share[TESS_PHASE_FORWARD] == 0);
+}
+
+static void cells_of_a_bar_add_up(void)
+{
+    for (int width = 0; width <= 40; width++) {
+        const double share[TESS_PROGRESS_PHASES] = {0.001, 0.05, 0.1, 0.2, 0.4, 0.149, 0.1, 0};
+        int cells[TESS_PROGRESS_PHASES], sum = 0;
+        tess_top_cells(share, width, cells);
+        for (int i = 0; i < TESS_PROGRESS_PHASES; i++) {
+            EXPECT(cells[i] >= (int)(share[i] * width) && cells[i] <= (int)(share[i] * width) + 1);
+            sum += cells[i];
+        }
+        EXPECT_INT(sum, width);
+    }
+}
+
+static void put(void *self, tess_top_style style, const char *text)
+{
+    EXPECT(style < TESS_TOP_STYLES);
+    EXPECT_OK(tess_buffer_printf(self, "%s", text));
+}
+
+static void end_line(void *self)
+{
+    EXPECT_OK(tess_buffer_printf(self, "\n"));
+}
+
+static int draw(const tess_top_snapshot *s, int width, int height, tess_buffer *page)
+{
+    const tess_top_canvas canvas = {page, put, end_line};
+    tess_top_size size = {.width = width, .height = height};
+    tess_buffer_free(page);
+    return tess_top_draw(s, NULL, &size, &canvas);
+}
+
+static void the_page_says_who_and_why(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    tess_top_snapshot *s = stuck_job(ranks);
+    EXPECT_INT(draw(s, 0, 0, &page), WORLD);
+    EXPECT_CONTAINS(page.data, "step 12, loss 2.5000, 2.00 k tokens/s, 0.5 s a step");
+    EXPECT_CONTAINS(
+        page.data,
+        "rank 2 keeps 3 ranks waiting for 2.30s in all_gather_pieces #34 of 'world': stopped, in backward 3");
+    EXPECT_CONTAINS(page.data, "rank 0+1 all_gather");
+    EXPECT_CONTAINS(page.data, "FFFFFFFBBBBBBBBBBBBBB...");
+    EXPECT_CONTAINS(page.data, "par 12M");
+    snprintf(ranks[2].board.why, sizeof(ranks[2].board.why), "state T since 2.1 s");
+    draw(s, 0, 0, &page);
+    EXPECT_CONTAINS(page.data, "'world': state T since 2.1 s");
+    ranks[2].board.state = JOB_RANK_LOST;
+    ranks[2].board.signal = 9;
+    s->cause = 2;
+    draw(s, 0, 0, &page);
+    EXPECT_CONTAINS(page.data, "rank 2: SIGKILL, in phase 'backward' of step 13\n");
+    tess_buffer_free(&page);
+}
+
+static void the_end_is_told(void)
+{
+    tess_top_rank ranks[WORLD];
+    char text[2048];
+    tess_top_snapshot *s = stuck_job(ranks);
+    EXPECT_TEXT(tess_top_ending(s, text, sizeof(text)), "");
+    s->running = false;
+    EXPECT_CONTAINS(tess_top_ending(s, text, sizeof(text)), "process 4711 ended while 4 of 4 ranks had not left");
+    for (int r = 0; r < WORLD; r++)
+        ranks[r].board.state = JOB_RANK_LEFT;
+    EXPECT_TEXT(tess_top_ending(s, text, sizeof(text)), "the job has ended in good order");
+}
+
+/* Whatever the terminal: no line is longer, and none is lost but those of ranks. */
+static void a_page_fits_any_terminal(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    tess_top_snapshot *s = stuck_job(ranks);
+    for (int width = 1; width <= 220; width++) {
+        for (int height = 1; height <= 12; height++) {
+            int shown = draw(s, width, height, &page), lines = 0, column = 0;
+            EXPECT(shown >= 0 && shown <= height);
+            for (const char *c = page.data; *c != '\0'; c++) {
+                column = *c == '\n' ? 0 : column + 1;
+                lines += *c == '\n';
+                EXPECT(column <= width);
+            }
+            EXPECT(lines <= (height > 4 ? height : 4));
+        }
+    }
+    tess_buffer_free(&page);
+}
+
+/* A board that a program has written over: any bytes at all. */
+static void any_bytes_are_drawn(void)
+{
+    static tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    uint64_t x = 88172645463325252u;
+    for (int round = 0; round < 300; round++) {
+        tess_top_snapshot *s = stuck_job(ranks);
+        for (int r = 0; r < WORLD; r++) {
+            uint8_t *bytes = (uint8_t *)&ranks[r];
+            for (size_t i = 0; i < sizeof(ranks[r]); i++) {
+                x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+                bytes[i] = round % 3 == 0 ? (uint8_t)x : round % 3 == 1 ? 0xFF : (uint8_t)(x % 2 * 0x80);
+            }
+            tess_board_copy *b = &ranks[r].board; /* texts are clean and end, whatever was on the board */
+            b->phase[0] = b->op_team[0] = b->wait_team[0] = b->why[0] = b->error[0] = ranks[r].host[0] = '\0';
+        }
+        draw(s, round % 250, round % 7, &page);
+        FILE *nowhere = fopen("/dev/null", "w");
+        EXPECT_OK(tess_top_print_json(s, NULL, nowhere));
+        fclose(nowhere);
+    }
+    tess_buffer_free(&page);
+}
+
+static void figures_keep_to_their_columns(void)
+{
+    char text[64];
+    EXPECT_TEXT(tess_top_bytes(0, text, sizeof(text)), "0B");
+    EXPECT_TEXT(tess_top_bytes(1023, text, sizeof(text)), "1.0K");
+    EXPECT_TEXT(tess_top_bytes(312.0 * (1 << 20), text, sizeof(text)), "312M");
+    EXPECT_TEXT(tess_top_seconds(245, text, sizeof(text)), "4m05s");
+    EXPECT_TEXT(tess_top_seconds(9.996, text, sizeof(text)), "10.0s");
+    for (double v = 1e-9; v < 1e30; v *= 1.37) {
+        EXPECT(strlen(tess_top_bytes(fmin(v, 1e17), text, sizeof(text))) <= 5);
+        EXPECT(strlen(tess_top_seconds(v, text, sizeof(text))) <= 6);
+    }
+}
+
+static const test_case cases[] = {
+    {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_guilty},
+    {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
+    {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
+    {"the_page_says_who_and_why", the_page_says_who_and_why},
+    {"the_end_is_told", the_end_is_told},
+    {"a_page_fits_any_terminal", a_page_fits_any_terminal},
+    {"any_bytes_are_drawn", any_bytes_are_drawn},
+    {"figures_keep_to_their_columns", figures_keep_to_their_columns},
+};
+TEST_MAIN(cases)
