@@ -451,7 +451,22 @@ static void a_rank_joins_once(void)
     tess_runtime_destroy(&rt);
 }
 
+static void no_change_of_one_field_keeps_the_digest(void)
+{
+    const tess_fingerprint base = {.team = 7, .sequence = 8, .count = 9, .tag = 10, .root = -1, .kind = 3, .label = 11};
+    uint64_t digest = tess_fingerprint_digest(&base);
+    for (size_t byte = 0; byte < sizeof(base); byte++) {
+        for (int bit = 0; bit < 8; bit++) {
+            tess_fingerprint other = base;
+            ((uint8_t *)&other)[byte] ^= (uint8_t)(1 << bit);
+            bool is_site = byte / 8 == offsetof(tess_fingerprint, call_site) / 8;
+            EXPECT((tess_fingerprint_digest(&other) == digest) == is_site);
+        }
+    }
+}
+
 static const test_case cases[] = {
+    {"no_change_of_one_field_keeps_the_digest", no_change_of_one_field_keeps_the_digest, 0, 0},
     {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0, TEST_ALONE},
     {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0, TEST_ALONE},
     {"every_part_of_a_fingerprint_counts", every_part_of_a_fingerprint_counts, 0, 0},

@@ -22,6 +22,10 @@ typedef struct tess_fingerprint {
     uint64_t label; /* what it is for (trace/label.h), 0: nobody said */
 } tess_fingerprint;
 
+/* Equal fingerprints have equal digests; two that differ in one of their words (team, sequence, count, tag, label,
+ * root with kind and dtypes) never do, others but by a chance of 2^-64. */
+uint64_t tess_fingerprint_digest(const tess_fingerprint *fp);
+
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);
 
 /* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; returns text. */

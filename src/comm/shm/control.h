@@ -24,6 +24,7 @@ typedef struct tess_post {
     uint64_t in_address, out_address; /* of the same, in its own process */
     uint64_t shown;                   /* 1: what it shows lies beside this post */
     uint64_t beside;                  /* bytes that lie there */
+    uint64_t digest;                  /* of the fingerprint: while all agree nobody reads that */
     _Atomic uint64_t arrivals;        /* of this rank in this slot, ever */
 } tess_post;
 

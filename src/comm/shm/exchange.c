@@ -129,6 +129,7 @@ static void start(tess_work *work)
     work->step = STEP_MEET;
     work->path = SHM_STAGED;
     post->fingerprint = work->fp;
+    post->digest = tess_fingerprint_digest(&work->fp);
     post->in_offset = c->never_direct ? CONTROL_PRIVATE : tess_offset_of(team->runtime, work->in, work->in_bytes);
     post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
     post->in_address = (uint64_t)(uintptr_t)work->in;
@@ -214,17 +215,25 @@ static bool fail(tess_work *work, tess_status status)
     return true;
 }
 
+static bool all_agree(const tess_work *work)
+{
+    uint64_t mine = shm_post(work, work->team->rank)->digest;
+    bool agree = true;
+    for (int r = 0; COMM_IS_GUARDED && r < work->team->size && agree; r++)
+        agree = shm_post(work, r)->digest == mine;
+    return agree;
+}
+
 /* All have posted. True when the operation is over. */
 static bool meet(tess_work *work)
 {
     tess_team *team = work->team;
     const shm_collective *c = work->collective;
-    int guilty = -1;
     tess_status status = TESS_OK;
-    if (COMM_IS_GUARDED)
+    if (!all_agree(work)) {
+        int guilty;
         status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size, team->ranks,
                                           team->name, &guilty);
-    if (status != TESS_OK) {
         tess_team_break(team, status, guilty);
         return fail(work, status);
     }
