@@ -1,0 +1,179 @@
+/* A dead job: rings in files, and what the launcher wrote. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/job/job.h"
+#include "doctor/job/ring.h"
+#include "doctor/table/clean.h"
+#include "trace/folder.h"
+#include "trace/job_file.h"
+
+static tess_status note_file(void *context, const char *name)
+{
+    int rank, *highest = context;
+    if (strcmp(name, TESS_TRACE_JOB_FILE) == 0 && *highest < 0)
+        *highest = 0;
+    if (tess_trace_ring_name(name, &rank) && rank > *highest)
+        *highest = rank;
+    return TESS_OK;
+}
+
+/* The highest rank with a ring in the folder; -1: nothing of a job is there. */
+static int highest_rank(const char *folder)
+{
+    int highest = -1;
+    if (tess_os_list(folder, note_file, &highest) != TESS_OK)
+        tess_error_clear();
+    return highest;
+}
+
+bool tess_job_folder_find(const char *folder, char *path, size_t size)
+{
+    char below[4096];
+    if (tess_os_join(below, sizeof(below), folder, "trace") == TESS_OK && highest_rank(below) >= 0)
+        return (size_t)snprintf(path, size, "%s", below) < size;
+    return highest_rank(folder) >= 0 && (size_t)snprintf(path, size, "%s", folder) < size;
+}
+
+/* ---- job.json ------------------------------------------------------------------------------------------------------
+ */
+static tess_situation situation_of(const char *name)
+{
+    for (int s = 0; s < TESS_SITUATION_COUNT; s++)
+        if (strcmp(name, tess_situation_name((tess_situation)s)) == 0)
+            return (tess_situation)s;
+    return TESS_RANK_WELL;
+}
+
+static void clean_into(const char *from, char *to, size_t size)
+{
+    tess_clean(from, strlen(from), to, size);
+}
+
+static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
+{
+    to->pid = from->pid;
+    to->ended = from->ended;
+    to->asked = from->asked;
+    to->signal = from->signal;
+    to->exit_code = from->exit_code;
+    to->first_error = 1 + from->blames;
+    to->ended_ns = from->ended_ns;
+    to->situation = situation_of(from->situation);
+    clean_into(from->host, to->host, sizeof(to->host));
+    clean_into(from->why, to->why, sizeof(to->why));
+    clean_into(from->error, to->error, sizeof(to->error));
+}
+
+static void add_job_file(tess_history *history, const tess_job_file *file)
+{
+    for (int r = 0; r < history->world; r++)
+        add_rank(&file->ranks[r], &history->ranks[r]);
+    clean_into(file->verdict, history->told, sizeof(history->told));
+    history->now_ns = file->end_ns;
+}
+
+/* ---- Rings ---------------------------------------------------------------------------------------------------------
+ */
+static tess_status add_mapped(tess_history *history, int rank, const tess_mapping *file, tess_sites *sites)
+{
+    const tess_trace_ring *ring;
+    TESS_TRY(tess_trace_open(file->data, file->size, &ring));
+    TESS_TRY(tess_ring_add(history, rank, ring, sites));
+    history->ranks[rank].clock_offset_ns = (int64_t)(ring->owner.wall_ns - ring->owner.monotonic_ns);
+    return TESS_OK;
+}
+
+static tess_status add_ring(tess_history *history, int rank, tess_sites *sites)
+{
+    char path[4096];
+    tess_mapping file;
+    TESS_TRY(tess_trace_ring_path(history->folder, rank, path, sizeof(path)));
+    TESS_TRY(tess_os_map(path, &file));
+    tess_status status = add_mapped(history, rank, &file, sites);
+    tess_os_unmap(&file);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
+}
+
+/* A ring that cannot be read is no reason to say nothing of the others. */
+static tess_status add_rings(tess_history *history, tess_sites *sites)
+{
+    for (int r = 0; r < history->world; r++) {
+        tess_rank_history *rank = &history->ranks[r];
+        tess_status status = add_ring(history, r, sites);
+        if (status == TESS_E_NOMEM)
+            return status;
+        if (status != TESS_OK && rank->why[0] == '\0')
+            clean_into(tess_error_message(), rank->why, sizeof(rank->why));
+    }
+    return TESS_OK;
+}
+
+/* Without job.json the world is that of the first ring that can be read. */
+static tess_status find_world(const char *folder, int highest, int *world)
+{
+    tess_status first = TESS_E_NOT_FOUND;
+    for (int r = 0; r <= highest && r < TESS_HISTORY_MAX_RANKS; r++) {
+        char path[4096];
+        tess_mapping file;
+        const tess_trace_ring *ring;
+        TESS_TRY(tess_trace_ring_path(folder, r, path, sizeof(path)));
+        if (tess_os_map(path, &file) != TESS_OK)
+            continue;
+        tess_status status = tess_trace_open(file.data, file.size, &ring);
+        if (status == TESS_OK)
+            *world = ring->world <= TESS_HISTORY_MAX_RANKS ? (int)ring->world : 0;
+        tess_os_unmap(&file);
+        if (status == TESS_OK && *world > 0)
+            return TESS_OK;
+        first = first == TESS_E_NOT_FOUND ? tess_fail_context(status == TESS_OK ? TESS_E_FORMAT : status, "%s", path)
+                                          : first;
+    }
+    return first;
+}
+
+/* The end of the job where nobody wrote it down: the newest event. */
+static void find_end(tess_history *history)
+{
+    for (int r = 0; r < history->world && history->source == TESS_HISTORY_RINGS; r++) {
+        const tess_rank_history *rank = &history->ranks[r];
+        uint64_t last_ns = rank->last_ns + (uint64_t)rank->clock_offset_ns;
+        if (rank->present && rank->last_ns != 0 && last_ns > history->now_ns)
+            history->now_ns = last_ns;
+    }
+}
+
+static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world,
+                            tess_history **history)
+{
+    tess_sites sites = {.mem = mem};
+    TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
+    snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
+    if (file != NULL)
+        add_job_file(*history, file);
+    tess_status status = add_rings(*history, &sites);
+    tess_sites_close(&sites);
+    find_end(*history);
+    if (status != TESS_OK)
+        tess_history_destroy(history);
+    return status;
+}
+
+tess_status tess_job_history_read(tess_mem *mem, const char *folder, tess_history **history)
+{
+    char place[4096], path[4096];
+    tess_job_file file;
+    int world = 0;
+    *history = NULL;
+    TESS_CHECK(tess_job_folder_find(folder, place, sizeof(place)), TESS_E_NOT_FOUND,
+               "%s: neither it nor its 'trace' holds traces of a job (rank-00000.ring, job.json)", folder);
+    TESS_TRY(tess_os_join(path, sizeof(path), place, TESS_TRACE_JOB_FILE));
+    bool has_file = tess_job_file_read(mem, path, &file) == TESS_OK;
+    tess_status status = has_file ? TESS_OK : find_world(place, highest_rank(place), &world);
+    if (status == TESS_OK)
+        status = read_all(mem, place, has_file ? &file : NULL, has_file ? file.world : world, history);
+    if (has_file)
+        tess_job_file_free(mem, &file);
+    return status;
+}

@@ -1,0 +1,119 @@
+/* A live job: the board for what became of its ranks, the rings for what they did. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/os/os.h"
+#include "doctor/job/job.h"
+#include "doctor/job/ring.h"
+#include "doctor/table/clean.h"
+#include "trace/folder.h"
+
+static void clean_into(const char *from, size_t from_size, char *to, size_t size)
+{
+    tess_clean(from, strnlen(from, from_size), to, size);
+}
+
+static tess_situation situation_of(const tess_board_copy *row)
+{
+    if (row->situation > TESS_RANK_WELL && row->situation < TESS_SITUATION_COUNT)
+        return (tess_situation)row->situation;
+    switch (row->state) {
+    case JOB_RANK_ABSENT:
+        return TESS_RANK_NOT_JOINED;
+    case JOB_RANK_LEFT:
+    case JOB_RANK_GONE:
+        return TESS_RANK_LEFT;
+    case JOB_RANK_LOST:
+        return row->signal == 0 && row->exit_code == 0 ? TESS_RANK_HOST_LOST : TESS_RANK_WELL;
+    default:
+        return row->run_state == 'T' || row->run_state == 't' ? TESS_RANK_STOPPED : TESS_RANK_WELL;
+    }
+}
+
+static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
+{
+    tess_board_copy row;
+    tess_board_export(&live->job.rows[rank], &row);
+    int host = live->job.rows[rank].host;
+    to->pid = row.pid;
+    to->ended = row.ended != 0 || row.state == JOB_RANK_LOST || row.state == JOB_RANK_GONE;
+    to->signal = row.signal;
+    to->exit_code = row.exit_code;
+    to->first_error = row.blames >= 0 && row.blames <= live->world ? row.blames : 0;
+    to->situation = situation_of(&row);
+    clean_into(row.why, sizeof(row.why), to->why, sizeof(to->why));
+    clean_into(row.error, sizeof(row.error), to->error, sizeof(to->error));
+    if (host >= 0 && host < live->n_hosts)
+        clean_into(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
+}
+
+/* What to add to a rank's times to get ours: nothing on our host, by the wall clocks from another. */
+static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
+{
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    uint64_t ours = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec - tess_os_now_ns();
+    return is_local ? 0 : (int64_t)(owner->wall_ns - owner->monotonic_ns - ours);
+}
+
+static tess_status add_opened(tess_history *history, int rank, const void *memory, size_t bytes, bool is_local,
+                              tess_sites *sites)
+{
+    const tess_trace_ring *ring;
+    TESS_TRY(tess_trace_open(memory, bytes, &ring));
+    TESS_TRY(tess_ring_add(history, rank, ring, sites));
+    history->ranks[rank].clock_offset_ns = clock_offset(&ring->owner, is_local);
+    return TESS_OK;
+}
+
+/* The folder of the rings; "": they lie in the job's memory. */
+static void trace_folder(const tess_live_job *live, char text[JOB_FOLDER_BYTES + 1])
+{
+    memcpy(text, live->job.header->trace_folder, JOB_FOLDER_BYTES);
+    text[JOB_FOLDER_BYTES] = '\0';
+}
+
+static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites *sites)
+{
+    char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
+    bool is_local = live->job.rows[rank].host == live->host;
+    tess_mapping file;
+    trace_folder(live, folder);
+    if (folder[0] == '\0')
+        return is_local ? add_opened(history, rank, tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS),
+                                     true, sites)
+                        : TESS_E_NOT_FOUND;
+    TESS_TRY(tess_trace_ring_path(folder, rank, path, sizeof(path)));
+    TESS_TRY(tess_os_map(path, &file));
+    tess_status status = add_opened(history, rank, file.data, file.size, is_local, sites);
+    tess_os_unmap(&file);
+    return status;
+}
+
+tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)
+{
+    tess_sites sites = {.mem = mem};
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
+    tess_history *history = *out;
+    for (int r = 0; r < live->world && status != TESS_E_NOMEM; r++) {
+        char host[TESS_HISTORY_TEXT];
+        add_row(live, r, &history->ranks[r]);
+        memcpy(host, history->ranks[r].host, sizeof(host));
+        int pid = history->ranks[r].pid;
+        status = add_ring(history, live, r, &sites);
+        memcpy(history->ranks[r].host, host, sizeof(host));
+        history->ranks[r].pid = pid;
+        history->ranks[r].present = true; /* its row is */
+        history->ranks[r].lost_any |= status != TESS_OK;
+    }
+    tess_sites_close(&sites);
+    trace_folder(live, history->folder);
+    history->now_ns = tess_os_now_ns();
+    if (status == TESS_E_NOMEM)
+        tess_history_destroy(out);
+    else
+        tess_error_clear();
+    return status == TESS_E_NOMEM ? status : TESS_OK;
+}

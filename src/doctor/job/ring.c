@@ -1,0 +1,86 @@
+#include "doctor/job/ring.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/table/clean.h"
+
+/* Records of a whole job that are kept at most: a quarter of a kilobyte each. */
+static const size_t most_records = 2u << 20;
+
+static size_t most_events(const tess_history *history, uint64_t capacity)
+{
+    size_t share = most_records / (size_t)history->world;
+    return capacity < share ? (size_t)capacity : share;
+}
+
+static void take_text(const char *from, size_t from_size, char *to, size_t size)
+{
+    tess_clean(from, strnlen(from, from_size), to, size);
+}
+
+/* A team that contradicts what other rings say of it is left out: the ring's operations in it are then not compared. */
+static tess_status add_teams(tess_history *history, int rank, const tess_trace_ring *ring)
+{
+    uint32_t n = atomic_load_explicit(&ring->n_teams, memory_order_acquire);
+    for (uint32_t i = 0; i < n && i < TESS_TRACE_TEAMS; i++) {
+        const tess_trace_team *team = &ring->teams[i];
+        char name[TESS_TRACE_NAME_BYTES];
+        take_text(team->name, sizeof(team->name), name, sizeof(name));
+        tess_status status = tess_history_add_member(history, team->hash, name, team->size, team->position, rank);
+        if (status != TESS_OK && status != TESS_E_FORMAT)
+            return status;
+    }
+    return TESS_OK;
+}
+
+static void clean_event(tess_trace_event *event)
+{
+    char phase[TESS_TRACE_PHASE_BYTES];
+    take_text(event->phase, sizeof(event->phase), phase, sizeof(phase));
+    memcpy(event->phase, phase, sizeof(phase));
+    if (event->op >= TESS_TRACE_OP_COUNT)
+        event->op = TESS_TRACE_NONE;
+    if (event->state > TESS_TRACE_FAILED)
+        event->state = TESS_TRACE_ENQUEUED;
+}
+
+static tess_status add_events(tess_history *history, int rank, const tess_trace_ring *ring)
+{
+    void *memory;
+    size_t most = most_events(history, ring->capacity);
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, most, sizeof(tess_trace_event), "events", &memory));
+    tess_trace_event *events = memory;
+    size_t n = tess_trace_read(ring, events, most);
+    for (size_t i = 0; i < n; i++)
+        clean_event(&events[i]);
+    tess_status status = tess_history_add_events(history, rank, events, n);
+    history->ranks[rank].lost_any = atomic_load_explicit(&ring->n_events, memory_order_relaxed) > most;
+    tess_mem_free(history->mem, events);
+    return status;
+}
+
+static void name_sites(tess_rank_history *rank, const tess_trace_owner *owner, tess_sites *sites)
+{
+    char program[TESS_TRACE_PROGRAM_BYTES];
+    snprintf(program, sizeof(program), "%.*s", (int)sizeof(owner->program) - 1, owner->program);
+    for (size_t i = 0; i < rank->n_records; i++) {
+        tess_record *record = &rank->records[i];
+        tess_sites_tell(sites, program, owner->wall_ns, record->call_site, record->site, sizeof(record->site));
+    }
+}
+
+tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, tess_sites *sites)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    TESS_CHECK(ring->rank == (uint32_t)rank && ring->world == (uint32_t)history->world, TESS_E_FORMAT,
+               "event ring: it is of rank %u of %u, not of rank %d of %d", ring->rank, ring->world, rank,
+               history->world);
+    TESS_TRY(add_teams(history, rank, ring));
+    TESS_TRY(add_events(history, rank, ring));
+    r->present = true;
+    r->pid = ring->owner.pid;
+    take_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
+    name_sites(r, &ring->owner, sites);
+    return TESS_OK;
+}

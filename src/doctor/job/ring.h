@@ -1,0 +1,12 @@
+/* One rank's ring, put into a history. */
+#ifndef TESS_DOCTOR_JOB_RING_H
+#define TESS_DOCTOR_JOB_RING_H
+
+#include "doctor/job/sites.h"
+#include "verdict/history.h"
+
+/* Adds events, teams, host and pid of the ring to rank `rank`, which is present from now on. The ring may be damaged or
+ * be written meanwhile: TESS_E_FORMAT says what is wrong with it, nothing was added. */
+tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, tess_sites *sites);
+
+#endif
