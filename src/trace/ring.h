@@ -32,7 +32,9 @@
     X(TESS_TRACE_WINDOW_FREE, 16, "window_free")                     \
     X(TESS_TRACE_SHARED_ALLOC, 17, "shared_alloc")                   \
     X(TESS_TRACE_SHARED_FREE, 18, "shared_free")                     \
-    X(TESS_TRACE_PHASE, 19, "phase")
+    X(TESS_TRACE_PHASE, 19, "phase")                                 \
+    X(TESS_TRACE_REDUCE, 20, "reduce")                               \
+    X(TESS_TRACE_OTHER, 21, "other") /* of another framework: its name is in the record */
 
 typedef enum tess_trace_op {
 #define X(name, number, text) name = number,

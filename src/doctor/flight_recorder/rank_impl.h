@@ -1,0 +1,53 @@
+/* What one dump says: entry.c reads an entry, rank.c all of them, read.c puts ranks together. */
+#ifndef TESS_DOCTOR_FLIGHT_RECORDER_RANK_IMPL_H
+#define TESS_DOCTOR_FLIGHT_RECORDER_RANK_IMPL_H
+
+#include "doctor/flight_recorder/dump_impl.h"
+#include "doctor/flight_recorder/names_impl.h"
+#include "verdict/history.h"
+
+enum { FR_MOST_GROUPS = 1024, FR_MOST_ENTRIES = 1 << 20, FR_MOST_FRAMES = 256 };
+
+/* A process group, as one rank knows it. */
+typedef struct fr_group {
+    uint64_t key; /* hash of its name */
+    char name[64], desc[64];
+    int *ranks; /* of the job; NULL: entries mention the group, but pg_config does not have it */
+    int n_ranks;
+    uint64_t team;      /* hash; decided by read.c when ranks is NULL */
+    size_t newest;      /* 1 + index of its newest collective among the rank's records, 0: none */
+    bool newest_is_out; /* that one is retired, but whether it ended well is not known (see fr_rank_read) */
+} fr_group;
+
+typedef struct fr_rank {
+    int rank;
+    bool is_read;
+    char why[TESS_HISTORY_LONG_TEXT]; /* what is odd, or why it is not read */
+    char version[16], library[32];
+    fr_group *groups;
+    size_t n_groups;
+    tess_record *records; /* team: index of the group, until read.c puts its hash there */
+    size_t n_records;     /* of room for a power of two, as history.c wants it */
+    bool lost_any;
+} fr_rank;
+
+typedef struct fr_entry {
+    tess_record record; /* but for its team */
+    fr_name name;
+    const char *group, *desc;
+    int64_t record_id;
+    bool is_message, retired;
+} fr_entry;
+
+/* Texts of the entry are the dump's. TESS_E_FORMAT says what is wrong, not where. */
+tess_status fr_entry_read(dump *dump, dump_value value, fr_entry *entry);
+
+/* Reads a whole dump. On failure nothing is left to free. */
+tess_status fr_rank_read(tess_mem *mem, const char *path, fr_rank *rank);
+void fr_rank_free(tess_mem *mem, fr_rank *rank);
+bool fr_group_has(const fr_group *group, int rank);
+
+/* Adds a sentence to `why`. */
+void fr_rank_note(fr_rank *rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

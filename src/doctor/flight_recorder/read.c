@@ -1,0 +1,312 @@
+/* From the dumps of single ranks to the history of the job. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/flight_recorder/files_impl.h"
+#include "doctor/flight_recorder/flight_recorder.h"
+#include "doctor/flight_recorder/rank_impl.h"
+
+typedef struct job {
+    tess_mem *mem;
+    const char *folder;
+    fr_files files;
+    fr_rank *ranks; /* (files.n) */
+    int n_read, world;
+    tess_history *history;
+} job;
+
+static tess_status read_ranks(job *job)
+{
+    char path[4096], first[512] = "";
+    for (size_t i = 0; i < job->files.n; i++) {
+        fr_rank *rank = &job->ranks[i];
+        rank->rank = job->files.file[i].rank;
+        TESS_TRY(tess_os_join(path, sizeof(path), job->folder, job->files.file[i].name));
+        tess_status status = fr_rank_read(job->mem, path, rank);
+        job->n_read += status == TESS_OK;
+        if (status == TESS_OK)
+            continue;
+        if (status == TESS_E_NOMEM)
+            return status;
+        fr_rank_note(rank, "its dump cannot be read: %s", tess_error_message());
+        if (first[0] == '\0')
+            snprintf(first, sizeof(first), "%s", tess_error_message());
+        tess_error_clear();
+    }
+    TESS_CHECK(job->n_read > 0, TESS_E_FORMAT, "%s: of %zu dumps none can be read: %s", job->folder, job->files.n,
+               first);
+    return TESS_OK;
+}
+
+/* ---- Teams ---------------------------------------------------------------------------------------------------------
+ */
+/* The same group as another rank knows it; NULL: nobody does. */
+static const fr_group *find_elsewhere(const job *job, const fr_group *group, int rank)
+{
+    for (size_t i = 0; i < job->files.n; i++) {
+        for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
+            const fr_group *other = &job->ranks[i].groups[g];
+            if (other->ranks != NULL && other->key == group->key && fr_group_has(other, rank))
+                return other;
+        }
+    }
+    return NULL;
+}
+
+static void find_teams(job *job)
+{
+    for (size_t i = 0; i < job->files.n; i++) {
+        for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
+            fr_group *group = &job->ranks[i].groups[g];
+            const fr_group *other = group->ranks == NULL ? find_elsewhere(job, group, job->ranks[i].rank) : NULL;
+            if (other != NULL)
+                group->team = other->team;
+        }
+    }
+}
+
+static const char *team_name(const fr_group *group)
+{
+    return group->desc[0] != '\0' && strcmp(group->desc, "undefined") != 0 ? group->desc : group->name;
+}
+
+static tess_status add_team(job *job, const fr_group *group, const int *ranks, int n_ranks)
+{
+    for (int i = 0; i < n_ranks; i++)
+        TESS_TRY(tess_history_add_member(job->history, group->team, team_name(group), n_ranks, i, ranks[i]));
+    return TESS_OK;
+}
+
+/* Nobody says who is in it: all are in the default group, in others those who took part. */
+static tess_status add_guessed_team(job *job, const fr_group *group)
+{
+    void *memory;
+    TESS_TRY(
+        tess_mem_alloc_array(job->mem, TESS_POOL_MISC, (size_t)job->world, sizeof(int), "flight recorder", &memory));
+    int *members = memory, n = 0;
+    if (strcmp(group->desc, "default_pg") == 0) {
+        for (; n < job->world; n++)
+            members[n] = n;
+    } else {
+        for (size_t i = 0; i < job->files.n; i++)
+            for (size_t g = 0; g < job->ranks[i].n_groups; g++)
+                if (job->ranks[i].groups[g].team == group->team)
+                    members[n++] = job->ranks[i].rank;
+    }
+    tess_status status = add_team(job, group, members, n);
+    tess_mem_free(job->mem, memory);
+    return status;
+}
+
+static tess_status add_teams(job *job)
+{
+    for (int known = 1; known >= 0; known--) {
+        for (size_t i = 0; i < job->files.n; i++) {
+            for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
+                const fr_group *group = &job->ranks[i].groups[g];
+                if ((group->n_ranks > 0) != known || tess_history_team(job->history, group->team) != NULL)
+                    continue;
+                TESS_TRY(known ? add_team(job, group, group->ranks, group->n_ranks) : add_guessed_team(job, group));
+            }
+        }
+    }
+    return TESS_OK;
+}
+
+/* ---- What is odd ---------------------------------------------------------------------------------------------------
+ */
+/* The text that most ranks have at `offset` of fr_rank; "" when none has one. */
+static const char *most_common(const job *job, size_t offset)
+{
+    const char *best = "";
+    size_t most = 0;
+    for (size_t i = 0; i < job->files.n; i++) {
+        const char *text = (const char *)&job->ranks[i] + offset;
+        size_t n = 0;
+        for (size_t k = 0; k < job->files.n && text[0] != '\0' && strcmp(text, best) != 0; k++)
+            n += strcmp((const char *)&job->ranks[k] + offset, text) == 0;
+        if (n > most) {
+            most = n;
+            best = text;
+        }
+    }
+    return best;
+}
+
+static void note_versions(job *job)
+{
+    const char *version = most_common(job, offsetof(fr_rank, version));
+    const char *library = most_common(job, offsetof(fr_rank, library));
+    for (size_t i = 0; i < job->files.n; i++) {
+        fr_rank *rank = &job->ranks[i];
+        if (rank->is_read && strcmp(rank->version, version) != 0)
+            fr_rank_note(rank, "its dump has version %s, others %s", rank->version[0] ? rank->version : "none",
+                         version);
+        if (rank->library[0] != '\0' && strcmp(rank->library, library) != 0)
+            fr_rank_note(rank, "its communication library is %s, others have %s", rank->library, library);
+    }
+}
+
+/* "[0, 1, 2]", of long lists the first few. */
+static const char *format_ranks(const fr_group *group, char *text, size_t size)
+{
+    enum { MOST = 8 };
+    size_t n = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < group->n_ranks && i < MOST; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%d", i > 0 ? ", " : "", group->ranks[i]);
+    snprintf(text + n, size - n, group->n_ranks > MOST ? ", ...]" : "]");
+    return text;
+}
+
+/* Two ranks that both count themselves to a group of one name, one of them the other, and list different members. */
+static void note_members(job *job, fr_rank *rank, const fr_group *group)
+{
+    for (size_t i = 0; i < job->files.n && job->ranks[i].rank < rank->rank; i++) {
+        const fr_rank *other = &job->ranks[i];
+        for (size_t g = 0; g < other->n_groups; g++) {
+            const fr_group *there = &other->groups[g];
+            char mine[80], theirs[80];
+            if (there->key != group->key || there->ranks == NULL || there->team == group->team ||
+                !(fr_group_has(there, rank->rank) || fr_group_has(group, other->rank)))
+                continue;
+            fr_rank_note(rank, "its group '%.20s' has ranks %s, rank %d's has %s", team_name(group),
+                         format_ranks(group, mine, sizeof(mine)), other->rank,
+                         format_ranks(there, theirs, sizeof(theirs)));
+            return;
+        }
+    }
+}
+
+static void note_oddities(job *job)
+{
+    note_versions(job);
+    for (size_t i = 0; i < job->files.n; i++)
+        for (size_t g = 0; g < job->ranks[i].n_groups; g++)
+            if (job->ranks[i].groups[g].ranks != NULL)
+                note_members(job, &job->ranks[i], &job->ranks[i].groups[g]);
+}
+
+/* ---- The history ---------------------------------------------------------------------------------------------------
+ */
+/* 1 + the sequence of the newest operation that the rank has in the team; 0: none. */
+static uint64_t newest_of(const job *job, int rank, uint64_t team)
+{
+    for (size_t i = 0; i < job->files.n; i++)
+        for (size_t g = 0; job->ranks[i].rank == rank && g < job->ranks[i].n_groups; g++) {
+            const fr_group *group = &job->ranks[i].groups[g];
+            if (group->team == team && group->newest > 0)
+                return 1 + job->ranks[i].records[group->newest - 1].sequence;
+        }
+    return 0;
+}
+
+static bool all_came(const job *job, uint64_t team, uint64_t sequence)
+{
+    const tess_team_history *members = tess_history_team(job->history, team);
+    for (int i = 0; members != NULL && i < members->n_ranks; i++)
+        if (newest_of(job, members->ranks[i], team) <= sequence)
+            return false;
+    return members != NULL;
+}
+
+/* gloo retires an operation that failed as it does one that ended well, and notes no end: the newest of a group counts
+ * as over when all members asked for it. */
+static void settle_newest(job *job)
+{
+    for (size_t i = 0; i < job->files.n; i++) {
+        for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
+            const fr_group *group = &job->ranks[i].groups[g];
+            tess_record *record = group->newest_is_out ? &job->ranks[i].records[group->newest - 1] : NULL;
+            if (record == NULL || !all_came(job, group->team, record->sequence))
+                continue;
+            record->state = TESS_TRACE_COMPLETED;
+            record->started_ns = record->completed_ns = record->enqueued_ns;
+        }
+    }
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const tess_record *x = a, *y = b;
+    return (x->enqueued_ns > y->enqueued_ns) - (x->enqueued_ns < y->enqueued_ns);
+}
+
+static void fill_rank(tess_rank_history *to, fr_rank *from)
+{
+    bool sorted = true;
+    for (size_t i = 0; i < from->n_records; i++) {
+        tess_record *record = &from->records[i];
+        uint64_t times[] = {record->enqueued_ns, record->started_ns, record->completed_ns};
+        record->team = from->groups[record->team].team;
+        for (int k = 0; k < 3; k++)
+            to->last_ns = times[k] > to->last_ns ? times[k] : to->last_ns;
+        sorted &= i == 0 || record[-1].enqueued_ns <= record->enqueued_ns;
+    }
+    if (!sorted)
+        qsort(from->records, from->n_records, sizeof(*from->records), by_time);
+    to->present = from->is_read;
+    to->situation = from->is_read ? TESS_RANK_WELL : TESS_RANK_UNKNOWN;
+    to->lost_any = from->lost_any;
+    to->records = from->records;
+    to->n_records = from->n_records;
+    snprintf(to->why, sizeof(to->why), "%s", from->why);
+    from->records = NULL;
+    from->n_records = 0;
+}
+
+static tess_status fill_history(job *job)
+{
+    tess_history *history = job->history;
+    find_teams(job);
+    TESS_TRY(add_teams(job));
+    note_oddities(job);
+    settle_newest(job);
+    for (int r = 0; r < job->world; r++) {
+        history->ranks[r].situation = TESS_RANK_UNKNOWN;
+        snprintf(history->ranks[r].why, sizeof(history->ranks[r].why), "there is no dump of it in %s", job->folder);
+    }
+    for (size_t i = 0; i < job->files.n; i++) {
+        tess_rank_history *rank = &history->ranks[job->ranks[i].rank];
+        fill_rank(rank, &job->ranks[i]);
+        history->now_ns = rank->last_ns > history->now_ns ? rank->last_ns : history->now_ns;
+    }
+    snprintf(history->folder, sizeof(history->folder), "%s", job->folder);
+    return TESS_OK;
+}
+
+static tess_status read_job(job *job)
+{
+    void *memory;
+    TESS_TRY(fr_files_list(job->mem, job->folder, &job->files));
+    TESS_CHECK(job->files.n > 0, TESS_E_NOT_FOUND,
+               "%s: no file there is named like a flight recorder dump (nccl_trace_rank_0, rank_0.json)", job->folder);
+    TESS_TRY(tess_mem_alloc_array(job->mem, TESS_POOL_MISC, job->files.n, sizeof(fr_rank), "flight recorder", &memory));
+    job->ranks = memory;
+    TESS_TRY(read_ranks(job));
+    for (size_t i = 0; i < job->files.n; i++) {
+        const fr_rank *rank = &job->ranks[i];
+        job->world = rank->rank >= job->world ? rank->rank + 1 : job->world;
+        for (size_t g = 0; g < rank->n_groups; g++)
+            for (int k = 0; k < rank->groups[g].n_ranks; k++)
+                if (rank->groups[g].ranks[k] >= job->world)
+                    job->world = rank->groups[g].ranks[k] + 1;
+    }
+    TESS_TRY(tess_history_create(job->mem, TESS_HISTORY_PYTORCH, job->world, &job->history));
+    return fill_history(job);
+}
+
+tess_status tess_flight_recorder_read(tess_mem *mem, const char *folder, tess_history **history)
+{
+    job job = {.mem = mem, .folder = folder};
+    tess_status status = read_job(&job);
+    for (size_t i = 0; job.ranks != NULL && i < job.files.n; i++)
+        fr_rank_free(mem, &job.ranks[i]);
+    tess_mem_free(mem, job.ranks);
+    fr_files_free(&job.files);
+    if (status != TESS_OK)
+        tess_history_destroy(&job.history);
+    *history = job.history;
+    return status;
+}

@@ -1,0 +1,185 @@
+#include "base/os/os.h"
+#include "doctor/flight_recorder/flight_recorder.h"
+#include "support/test.h"
+
+/* fixtures/nccl and fixtures/gloo: tools/make_flight_recorder_fixtures.py. */
+static tess_history *read_folder(const char *folder)
+{
+    tess_history *history;
+    EXPECT_OK(tess_flight_recorder_read(test_mem(), folder, &history));
+    EXPECT_INT(history->source, TESS_HISTORY_PYTORCH);
+    return history;
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+}
+
+/* The record number `index` of the rank, looked at against what it should be. */
+static const tess_record *expect_record(const tess_history *history, int rank, size_t index, tess_trace_op op,
+                                        uint64_t sequence, uint64_t count, tess_trace_state state)
+{
+    EXPECT(index < history->ranks[rank].n_records);
+    const tess_record *record = &history->ranks[rank].records[index];
+    EXPECT_TEXT(tess_trace_op_name(record->op), tess_trace_op_name(op));
+    EXPECT_INT(record->sequence, sequence);
+    EXPECT_INT(record->count, count);
+    EXPECT_TEXT(tess_trace_state_name(record->state), tess_trace_state_name(state));
+    EXPECT_INT(record->reduce_op, 255);
+    return record;
+}
+
+static void expect_team(const tess_history *history, uint64_t hash, const char *name, const int *ranks, int n)
+{
+    const tess_team_history *team = tess_history_team(history, hash);
+    EXPECT(team != NULL);
+    EXPECT_TEXT(team->name, name);
+    EXPECT_INT(team->n_ranks, n);
+    for (int i = 0; i < n; i++)
+        EXPECT_INT(team->ranks[i], ranks[i]);
+}
+
+static void dumps_of_nccl_become_a_history(void)
+{
+    tess_history *history = read_folder(test_path("doctor/fixtures/nccl"));
+    EXPECT_INT(history->world, 4);
+    EXPECT_INT(history->n_teams, 3);
+    for (int r = 0; r < 4; r++) {
+        EXPECT(history->ranks[r].present && !history->ranks[r].lost_any);
+        EXPECT_TEXT(history->ranks[r].why, "");
+        EXPECT_INT(history->ranks[r].n_records, 5 + (r != 2) + (r < 2));
+        const tess_record *first = expect_record(history, r, 0, TESS_TRACE_BROADCAST, 1, 1024, TESS_TRACE_COMPLETED);
+        EXPECT_INT(first->dtype, TESS_BF16);
+        EXPECT_TEXT(first->site, "step (train.py:11)");
+        expect_team(history, first->team, "default_pg", (const int[]){0, 1, 2, 3}, 4);
+        expect_record(history, r, 1, TESS_TRACE_ALL_GATHER, 2, 256, TESS_TRACE_COMPLETED);
+        const tess_record *pair = expect_record(history, r, 2, TESS_TRACE_ALL_REDUCE, 1, 131, TESS_TRACE_COMPLETED);
+        expect_team(history, pair->team, "mesh_tp", r < 2 ? (const int[]){0, 1} : (const int[]){2, 3}, 2);
+        EXPECT_INT(pair->dtype, TESS_F32);
+        /* two members and their end are one operation, completed as the end says */
+        expect_record(history, r, 3, TESS_TRACE_REDUCE_SCATTER, 3, 1536, TESS_TRACE_COMPLETED);
+    }
+    EXPECT_INT(expect_record(history, 0, 4, TESS_TRACE_SEND, 1, 8, TESS_TRACE_COMPLETED)->root, 1);
+    EXPECT_INT(expect_record(history, 1, 4, TESS_TRACE_RECV, 1, 8, TESS_TRACE_COMPLETED)->root, 0);
+    expect_record(history, 2, 4, TESS_TRACE_BARRIER, 4, 1, TESS_TRACE_COMPLETED);
+    /* scheduled on rank 0, started on rank 3: both wait */
+    const tess_record *last = expect_record(history, 0, 6, TESS_TRACE_ALL_REDUCE, 5, 4096, TESS_TRACE_ENQUEUED);
+    EXPECT_INT(last->dtype, TESS_DTYPE_COUNT);
+    EXPECT_TEXT(last->what, "Double");
+    EXPECT_INT(last->started_ns, 0);
+    expect_record(history, 3, 5, TESS_TRACE_ALL_REDUCE, 5, 4096, TESS_TRACE_ENQUEUED);
+    EXPECT_INT(history->now_ns, history->ranks[1].last_ns);
+    tess_history_destroy(&history);
+}
+
+/* gloo describes its groups wrongly and notes neither start nor end: torch's own analyser gives up on these. */
+static void dumps_of_gloo_become_a_history(void)
+{
+    tess_history *history = read_folder(test_path("doctor/fixtures/gloo"));
+    EXPECT_INT(history->world, 3);
+    EXPECT_INT(history->n_teams, 2);
+    for (int r = 0; r < 3; r++) {
+        size_t n = r == 1 ? 4 : 6;
+        EXPECT_INT(history->ranks[r].n_records, n);
+        const tess_record *first = expect_record(history, r, 0, TESS_TRACE_ALL_REDUCE, 1, 12, TESS_TRACE_COMPLETED);
+        EXPECT_TEXT(first->site, "train (train.py:8)");
+        expect_team(history, first->team, "default_pg", (const int[]){0, 1, 2}, 3);
+        if (r == 1) {
+            expect_record(history, r, 3, TESS_TRACE_ALL_REDUCE, 4, 12, TESS_TRACE_COMPLETED);
+            continue;
+        }
+        const tess_record *even = expect_record(history, r, 1, TESS_TRACE_BROADCAST, 1, 12, TESS_TRACE_COMPLETED);
+        expect_team(history, even->team, "even", (const int[]){0, 2}, 2);
+        expect_record(history, r, 5, TESS_TRACE_ALL_REDUCE, 5, 7, TESS_TRACE_ENQUEUED);
+    }
+    tess_history_destroy(&history);
+}
+
+#define ENTRY(id, seq, state)                                                                                 \
+    "{\"record_id\":" #id ",\"pg_id\":0,\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":" #seq \
+    ",\"p2p_seq_id\":0,\"profiling_name\":\"nccl:all_reduce\",\"time_created_ns\":" #id                       \
+    "00,\"input_sizes\":[[2,3]],\"output_sizes\":[[2,3]],\"input_dtypes\":[\"Float\"],\"output_dtypes\":"     \
+    "[\"Float\"],\"state\":\"" state "\",\"time_discovered_started_ns\":0,\"time_discovered_completed_ns\":0}"
+#define DUMP(version, ranks, entries)                                                                           \
+    "{\"version\":\"" version "\",\"comm_lib_version\":\"2.21\",\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":" \
+    "\"default_pg\",\"ranks\":\"" ranks "\"}},\"entries\":[" entries "]}"
+
+static void what_is_odd_about_a_dump_is_noted(void)
+{
+    put("trace_rank_0.json", DUMP("2.10", "[0, 1, 2, 3, 4]", ENTRY(7, 8, "completed") "," ENTRY(8, 9, "scheduled")));
+    put("trace_rank_1.json", DUMP("2.10", "[0, 1, 2, 3, 4]", ENTRY(8, 9, "scheduled")));
+    put("trace_rank_2.json", DUMP("2.4", "[0, 1, 2]", ENTRY(8, 9, "scheduled")));
+    put("trace_rank_3.json", "{\"version\": \"2.10\", \"entries\": [");
+    put("rank_0.txt", "no dump");
+    put("rank-00000.ring", "no dump");
+    put("notes_9", "no dump");
+    tess_history *history = read_folder(test_folder());
+    EXPECT_INT(history->world, 5);
+    EXPECT(history->ranks[0].present && history->ranks[0].lost_any);
+    EXPECT_TEXT(history->ranks[0].why, "");
+    expect_record(history, 0, 0, TESS_TRACE_ALL_REDUCE, 8, 6, TESS_TRACE_COMPLETED);
+    EXPECT_CONTAINS(history->ranks[2].why, "its group 'default_pg' has ranks [0, 1, 2], rank 0's has [0, 1, 2, 3, 4]");
+    EXPECT_CONTAINS(history->ranks[2].why, "its dump has version 2.4, others 2.10");
+    EXPECT(history->ranks[0].records[0].team != history->ranks[2].records[0].team);
+    EXPECT(!history->ranks[3].present);
+    EXPECT_CONTAINS(history->ranks[3].why, "its dump cannot be read");
+    EXPECT_CONTAINS(history->ranks[3].why, "trace_rank_3.json: not valid JSON: line 1");
+    EXPECT(!history->ranks[4].present);
+    EXPECT_CONTAINS(history->ranks[4].why, "there is no dump of it in ");
+    EXPECT(tess_flight_recorder_is(test_folder()));
+    tess_history_destroy(&history);
+}
+
+static void unknown_operations_and_backends_are_kept(void)
+{
+    put("dump_0", "{\"entries\":[{\"process_group\":[\"5\",\"x\"],\"profiling_name\":\"zccl:fancy_op\",\"state\":"
+                  "\"started\",\"collective_seq_id\":\"3\",\"input_sizes\":[]},{\"profiling_name\":\"oops\"},"
+                  "{\"profiling_name\":\"gloo:recv 2<-?\",\"p2p_seq_id\":1}]}");
+    tess_history *history = read_folder(test_folder());
+    EXPECT_INT(history->ranks[0].n_records, 3);
+    EXPECT_TEXT(expect_record(history, 0, 0, TESS_TRACE_OTHER, 3, 0, TESS_TRACE_ENQUEUED)->what, "fancy_op");
+    EXPECT_TEXT(expect_record(history, 0, 1, TESS_TRACE_OTHER, 0, 0, TESS_TRACE_ENQUEUED)->what, "oops");
+    EXPECT_INT(expect_record(history, 0, 2, TESS_TRACE_RECV, 1, 0, TESS_TRACE_ENQUEUED)->root, -1);
+    EXPECT(history->ranks[0].records[0].tag != history->ranks[0].records[1].tag);
+    tess_history_destroy(&history);
+}
+
+static void malformed_dumps_are_named_with_the_place(void)
+{
+    static const struct {
+        const char *text, *needle;
+    } cases[] = {
+        {"", "rank_0: offset 0: cut off"},
+        {"[]", "rank_0: offset 0: 0x5b is no opcode"},
+        {"{\"entries\": 3}", "rank_0: 'entries' is no list"},
+        {"{\"x\": 3}", "rank_0: it has neither 'entries' nor 'pg_config'"},
+        {"{\"entries\": [{}, 4]}", "rank_0: entries[1]: it is no dict"},
+        {"{\"entries\": [{\"record_id\": \"x\"}]}", "entries[0]: 'record_id' is no integer"},
+        {"{\"entries\": [{\"time_created_ns\": -5}]}", "entries[0]: 'time_created_ns' is -5"},
+        {"{\"entries\": [{\"input_sizes\": [[-1]]}]}", "entries[0]: a size is no number"},
+        {"{\"entries\": [{\"input_sizes\": [1]}]}", "entries[0]: 'input_sizes' is no list of lists"},
+        {"{\"pg_config\": {\"0\": {\"ranks\": \"[0, x]\"}}}", "pg_config: group '0': ranks are '[0, x]'"},
+        {"{\"pg_config\": {\"0\": {\"ranks\": [70000]}}}", "pg_config: group '0': rank 70000 is not 0 to 65535"},
+        {"cos\nsystem\n(S'true'\ntR.", "it names 'os.system', which has no place in such a file"},
+    };
+    tess_history *history;
+    EXPECT_FAILS(tess_flight_recorder_read(test_mem(), test_folder(), &history), TESS_E_NOT_FOUND, "no file there");
+    EXPECT(!tess_flight_recorder_is(test_folder()));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put("rank_0", cases[i].text);
+        EXPECT_FAILS(tess_flight_recorder_read(test_mem(), test_folder(), &history), TESS_E_FORMAT, cases[i].needle);
+        EXPECT_CONTAINS(tess_error_message(), "of 1 dumps none can be read");
+    }
+}
+
+static const test_case cases[] = {
+    {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
+    {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
+    {"what_is_odd_about_a_dump_is_noted", what_is_odd_about_a_dump_is_noted},
+    {"unknown_operations_and_backends_are_kept", unknown_operations_and_backends_are_kept},
+    {"malformed_dumps_are_named_with_the_place", malformed_dumps_are_named_with_the_place},
+};
+TEST_MAIN(cases)
