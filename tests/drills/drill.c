@@ -1,0 +1,177 @@
+/* The driver of the drills.
+ *
+ *     tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--show] TESSERA
+ *
+ * Each drill is run with each number of ranks, N rounds of it, on a random rank in a random step, and a table says how
+ * often the launcher was right and how fast. The exit code is 0 when what is said is right as often as it must be. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "drills/drill.h"
+
+enum { MOST_RUNS = 100000, FIRST_STEP = 2, N_STEPS = 8 };
+
+typedef struct request {
+    const char *tessera, *group, *only;
+    int rounds, n_worlds, worlds[8];
+    uint64_t seed;
+    bool show;
+} request;
+
+/* What was counted over runs. */
+typedef struct tally {
+    int runs, said, right_rank, right_place, in_time, n_noise, most_noise, n_times;
+    double *times; /* (MOST_RUNS) */
+} tally;
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double percentile(const double *sorted, int n, double share)
+{
+    int i = (int)(share * n);
+    return n == 0 ? 0 : sorted[i < n ? i : n - 1];
+}
+
+static void add(tally *t, const drill *d, const drill_outcome *o)
+{
+    t->runs++;
+    t->said += o->said;
+    t->right_rank += o->right_rank;
+    t->right_place += o->right_place;
+    t->in_time += o->said && o->after_s <= d->limit_s;
+    t->n_noise += o->n_noise;
+    if (o->n_noise > t->most_noise)
+        t->most_noise = o->n_noise;
+    if (o->said && t->n_times < MOST_RUNS)
+        t->times[t->n_times++] = o->after_s;
+}
+
+static void print_row(const char *name, tally *t)
+{
+    qsort(t->times, (size_t)t->n_times, sizeof(double), compare);
+    double share = 100.0 / t->runs;
+    printf("%-22s %5d %7.1f%% %7.1f%% %7.1f%% %8.1f %8.1f %6d\n", name, t->runs, t->said * share, t->right_rank * share,
+           t->right_place * share, 1000 * percentile(t->times, t->n_times, 0.5),
+           1000 * percentile(t->times, t->n_times, 0.99), t->most_noise);
+    fflush(stdout);
+}
+
+static void merge(tally *all, const tally *one)
+{
+    all->runs += one->runs;
+    all->said += one->said;
+    all->right_rank += one->right_rank;
+    all->right_place += one->right_place;
+    all->in_time += one->in_time;
+    if (one->most_noise > all->most_noise)
+        all->most_noise = one->most_noise;
+    for (int i = 0; i < one->n_times && all->n_times < MOST_RUNS; i++)
+        all->times[all->n_times++] = one->times[i];
+}
+
+static bool run_drill(const request *q, const drill *d, int number, tally *t)
+{
+    for (int round = 0; round < q->rounds; round++)
+        for (int w = 0; w < q->n_worlds; w++) {
+            drill_outcome o;
+            int world = q->worlds[w];
+            uint64_t index = (uint64_t)(round * q->n_worlds + w);
+            uint64_t draw = tess_rng_u64(q->seed, TESS_RNG_FAULT, (uint64_t)number, index);
+            int rank = d->rank >= 0 ? d->rank : (int)(draw % (uint64_t)world);
+            int step = FIRST_STEP + (int)((draw >> 32) % N_STEPS);
+            if (!drill_run(d, q->tessera, world, rank, step, &o))
+                return false;
+            add(t, d, &o);
+            if (q->show || !o.said || !o.right_rank || !o.right_place || o.after_s > d->limit_s || o.n_noise > 2)
+                printf("  %s: %d ranks, rank=%d step=%d %s: %s, %.0f ms, %d lines besides; it said:\n%s", d->name,
+                       world, rank, step, d->fault,
+                       !o.said                  ? "not named"
+                       : !o.right_rank          ? "wrong rank"
+                       : !o.right_place         ? "wrong place"
+                       : o.after_s > d->limit_s ? "late"
+                                                : "right",
+                       1000 * o.after_s, o.n_noise, o.text);
+        }
+    return true;
+}
+
+static bool wanted(const request *q, const drill *d)
+{
+    return (q->group == NULL || strcmp(q->group, d->group) == 0) &&
+           (q->only == NULL || strstr(d->name, q->only) != NULL);
+}
+
+/* What the drills must show: class and rank in 99 of 100 runs, the place in 95, the time in 99. */
+static int run_all(const request *q)
+{
+    static double times[MOST_RUNS], all_times[MOST_RUNS];
+    tally all = {.times = all_times};
+    printf("%-22s %5s %8s %8s %8s %8s %8s %6s\n", "fault", "runs", "class", "rank", "place", "p50 ms", "p99 ms",
+           "noise");
+    for (int i = 0; i < n_drills; i++) {
+        tally one = {.times = times};
+        if (!wanted(q, &drills[i]))
+            continue;
+        if (!run_drill(q, &drills[i], i, &one))
+            return 2;
+        merge(&all, &one);
+        print_row(drills[i].name, &one);
+    }
+    if (all.runs == 0)
+        return 2;
+    print_row("all", &all);
+    return all.said * 100 < all.runs * 99 || all.right_rank * 100 < all.runs * 99 ||
+           all.right_place * 100 < all.runs * 95 || all.in_time * 100 < all.runs * 99 || all.most_noise > 2;
+}
+
+static void parse_worlds(request *q, const char *text)
+{
+    char *end;
+    q->n_worlds = 0;
+    while (*text != '\0' && q->n_worlds < 8) {
+        long n = strtol(text, &end, 10);
+        if (end == text || n < 1)
+            break;
+        q->worlds[q->n_worlds++] = (int)n;
+        text = *end == ',' ? end + 1 : end;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    request q = {.rounds = 1, .n_worlds = 3, .worlds = {2, 4, 8}, .seed = 1};
+    if (argc == 3 && strcmp(argv[1], "--rank") == 0)
+        return drill_job(strtoll(argv[2], NULL, 10));
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--show") == 0)
+            q.show = true;
+        else if (argv[i][0] != '-')
+            q.tessera = argv[i];
+        else if (i + 1 == argc)
+            return 2;
+        else if (strcmp(argv[i], "--group") == 0)
+            q.group = argv[++i];
+        else if (strcmp(argv[i], "--only") == 0)
+            q.only = argv[++i];
+        else if (strcmp(argv[i], "--rounds") == 0)
+            q.rounds = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--seed") == 0)
+            q.seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--ranks") == 0)
+            parse_worlds(&q, argv[++i]);
+        else
+            return 2;
+    }
+    if (q.tessera == NULL || q.rounds < 1 || q.n_worlds < 1) {
+        fprintf(stderr,
+                "tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--show] TESSERA\n");
+        return 2;
+    }
+    return run_all(&q);
+}

@@ -1,0 +1,45 @@
+/* Drills: faults are injected into jobs, and what the launcher says of them is held against what is true. */
+#ifndef TESS_DRILLS_DRILL_H
+#define TESS_DRILLS_DRILL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum drill_program {
+    DRILL_JOB,  /* job.c */
+    DRILL_TRAIN /* `tessera train` on a small model */
+} drill_program;
+
+/* One fault, and what has to be said of it: extended regular expressions, in which %d is the guilty rank. */
+typedef struct drill {
+    const char *name, *group; /* which of the tests runs it */
+    drill_program program;
+    const char *fault; /* without rank and step */
+    const char *says;  /* the line that is the verdict */
+    const char *who;   /* in it: the rank; where two ranks are a tie, DRILL_TIE will do as well */
+    const char *where; /* in it: operation, label or phase */
+    double limit_s;    /* from the last honest rank's arrival */
+    bool goes_on;      /* the job would go on, or hang: it is ended once the verdict is there */
+    int rank;          /* -1: any */
+} drill;
+
+extern const drill drills[];
+extern const int n_drills;
+
+/* What became of one run. */
+typedef struct drill_outcome {
+    bool said, right_rank, right_place;
+    double after_s;  /* the verdict, after the last honest rank's arrival */
+    int n_noise;     /* lines besides the verdict */
+    char text[8192]; /* all lines */
+} drill_outcome;
+
+/* Runs the fault on `rank` in `step` of a job of `world` ranks that `tessera` starts. False: nothing could be started,
+ * which is told on stderr. */
+bool drill_run(const drill *drill, const char *tessera, int world, int rank, int step, drill_outcome *outcome);
+
+/* A rank of the job; returns its exit code. */
+int drill_job(int64_t n_steps);
+
+#endif

@@ -1,0 +1,234 @@
+/* One run of one drill: starts the job, listens to its launcher, measures. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "drills/drill.h"
+#include "trace/folder.h"
+#include "trace/ring.h"
+
+enum { STEPS = 12, RING_EVENTS = 16384 };
+
+static const double patience_s = 20;       /* a job that says nothing for so long has hung without a name */
+static const double after_verdict_s = 0.3; /* for noise that follows */
+
+typedef struct job_run {
+    const drill *drill;
+    const char *tessera;
+    int world, rank, step;
+    char folder[64], fault[512];
+    pid_t launcher;
+    int output; /* the launcher's stderr */
+    double verdict_s, end_s;
+    drill_outcome *outcome;
+} job_run;
+
+static bool matches(const char *pattern, int rank, const char *text)
+{
+    char whole[1024];
+    size_t at = 0;
+    for (const char *c = pattern; *c != '\0' && at + 16 < sizeof(whole); c++) {
+        if (c[0] == '%' && c[1] == 'd') {
+            at += (size_t)snprintf(whole + at, sizeof(whole) - at, "%d", rank);
+            c++;
+        } else {
+            whole[at++] = *c;
+        }
+    }
+    whole[at] = '\0';
+    regex_t regex;
+    if (regcomp(&regex, whole, REG_EXTENDED | REG_NOSUB) != 0)
+        return false;
+    bool yes = regexec(&regex, text, 0, NULL, 0) == 0;
+    regfree(&regex);
+    return yes;
+}
+
+/* ---- Start
+ * ------------------------------------------------------------------------------------------------------------------ */
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return;
+    fputs(text, file);
+    fclose(file);
+}
+
+static void write_training(const char *folder)
+{
+    static const char model[] =
+        "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 301, "
+        "\"hidden_size\": 42, \"intermediate_size\": 53, \"num_hidden_layers\": 3, \"num_attention_heads\": 3, "
+        "\"num_key_value_heads\": 1, \"head_dim\": 14, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, "
+        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"tie_word_embeddings\": false}\n";
+    static const char config[] =
+        "model:\n  config: model.json\ndata:\n  files: [text.txt]\ntraining:\n  steps: 1000\n  local_batch_size: 2\n"
+        "  global_batch_size: 32\n  seq_len: 19\nlr_scheduler:\n  warmup_steps: 5\nmetrics:\n  log_freq: 1000\n"
+        "  enable_tensorboard: false\nvalidation:\n  enable: false\ncheckpoint:\n  enable: false\n";
+    char text[40000];
+    size_t at = 0;
+    for (unsigned i = 0, x = 12345; at + 40 < sizeof(text); i++) {
+        x = x * 1103515245 + 12345;
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%u ships sailed by night %u\n", x / 65536 % 97, i % 31);
+    }
+    write_file(folder, "model.json", model);
+    write_file(folder, "run.yaml", config);
+    write_file(folder, "text.txt", text);
+}
+
+static _Noreturn void become_launcher(const job_run *r, int output)
+{
+    char self[4096], number[16], rank_number[16], trace[128], fault[600];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    snprintf(number, sizeof(number), "%d", r->world);
+    snprintf(rank_number, sizeof(rank_number), "%d", STEPS);
+    snprintf(trace, sizeof(trace), "%s/trace", r->folder);
+    snprintf(fault, sizeof(fault), "fault.spec=%s", r->fault);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(output, 2);
+    if (r->drill->program == DRILL_TRAIN) {
+        if (chdir(r->folder) == 0)
+            execl(r->tessera, r->tessera, "train", "run.yaml", "-n", number, "job.dump_folder=.", fault, NULL);
+    } else {
+        setenv("TESSERA_FAULT", r->fault, 1);
+        execl(r->tessera, r->tessera, "run", "-n", number, "--grace", "0.3", "--trace", trace, "--", self, "--rank",
+              rank_number, NULL);
+    }
+    _exit(127);
+}
+
+static bool start(job_run *r)
+{
+    int ends[2];
+    snprintf(r->folder, sizeof(r->folder), "/tmp/tess_drill_XXXXXX");
+    if (mkdtemp(r->folder) == NULL || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    snprintf(r->fault, sizeof(r->fault), "rank=%d step=%d %s", r->rank, r->step, r->drill->fault);
+    if (r->drill->program == DRILL_TRAIN)
+        write_training(r->folder);
+    r->launcher = fork();
+    if (r->launcher == 0)
+        become_launcher(r, ends[1]);
+    close(ends[1]);
+    r->output = ends[0];
+    return r->launcher > 0;
+}
+
+/* ---- Listen
+ * ----------------------------------------------------------------------------------------------------------------- */
+static void take_line(job_run *r, const char *line)
+{
+    drill_outcome *o = r->outcome;
+    size_t at = strlen(o->text);
+    snprintf(o->text + at, sizeof(o->text) - at, "%s\n", line);
+    if (o->said || !matches(r->drill->says, r->rank, line)) {
+        o->n_noise++;
+        return;
+    }
+    r->verdict_s = tess_os_now_s();
+    o->said = true;
+    o->right_rank = matches(r->drill->who, r->rank, line) || (r->world == 2 && matches("a tie", r->rank, line));
+    o->right_place = matches(r->drill->where, r->rank, line);
+}
+
+static double time_left(const job_run *r, double begin_s)
+{
+    double end_s = begin_s + patience_s;
+    if (r->drill->goes_on && r->outcome->said)
+        end_s = r->verdict_s + after_verdict_s;
+    return end_s - tess_os_now_s();
+}
+
+static void listen(job_run *r)
+{
+    char line[8192];
+    size_t n = 0;
+    double begin_s = tess_os_now_s(), left_s;
+    while ((left_s = time_left(r, begin_s)) > 0) {
+        struct pollfd fd = {.fd = r->output, .events = POLLIN};
+        if (poll(&fd, 1, (int)(left_s * 1000) + 1) <= 0)
+            continue;
+        char byte;
+        if (read(r->output, &byte, 1) <= 0)
+            return;
+        if (byte != '\n' && n + 1 < sizeof(line)) {
+            line[n++] = byte;
+            continue;
+        }
+        line[n] = '\0';
+        take_line(r, line);
+        n = 0;
+    }
+}
+
+/* ---- When the last honest rank came
+ * --------------------------------------------------------------------------------------------------- */
+static double newest_event(const char *path)
+{
+    static tess_trace_event events[RING_EVENTS];
+    tess_mapping map;
+    const tess_trace_ring *ring;
+    double newest_s = 0;
+    if (tess_os_map(path, &map) != TESS_OK)
+        return 0;
+    if (tess_trace_open(map.data, map.size, &ring) == TESS_OK) {
+        size_t n = tess_trace_read(ring, events, RING_EVENTS);
+        for (size_t i = 0; i < n; i++)
+            if ((double)events[i].time_ns * 1e-9 > newest_s)
+                newest_s = (double)events[i].time_ns * 1e-9;
+    }
+    tess_os_unmap(&map);
+    return newest_s;
+}
+
+/* Of a rank that ends, its own last event counts, too: before that there was nothing to tell. */
+static double last_arrival(const job_run *r)
+{
+    char folder[128], path[256];
+    double newest_s = 0;
+    snprintf(folder, sizeof(folder), "%s/trace", r->folder);
+    for (int rank = 0; rank < r->world; rank++) {
+        if (tess_trace_ring_path(folder, rank, path, sizeof(path)) != TESS_OK)
+            continue;
+        double at_s = newest_event(path);
+        if (at_s < r->verdict_s && at_s > newest_s)
+            newest_s = at_s;
+    }
+    return newest_s;
+}
+
+bool drill_run(const drill *drill, const char *tessera, int world, int rank, int step, drill_outcome *outcome)
+{
+    job_run r = {.drill = drill, .tessera = tessera, .world = world, .rank = rank, .step = step, .outcome = outcome};
+    *outcome = (drill_outcome){0};
+    if (!start(&r)) {
+        fprintf(stderr, "drill: cannot start %s\n", tessera);
+        return false;
+    }
+    listen(&r);
+    kill(-r.launcher, SIGKILL);
+    waitpid(r.launcher, NULL, 0);
+    close(r.output);
+    if (outcome->said)
+        outcome->after_s = r.verdict_s - last_arrival(&r);
+    tess_os_remove_tree(r.folder);
+    return true;
+}
