@@ -84,6 +84,8 @@ TESS_API void tess_runtime_progress(tess_runtime *runtime, const tess_progress *
 /* Leaves word of why this rank is about to end with a failure: the launcher tells it when it names the root cause. The
  * first word stays; errors of collectives leave theirs by themselves. */
 TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
+/* The same when the fault is that of `rank` (this one's or another's; -1: nobody's). */
+TESS_API void tess_runtime_report_of(tess_runtime *runtime, int rank, const char *message);
 
 /* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
  * agree on it (an all_reduce with max) before acting on it. */

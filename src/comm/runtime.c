@@ -238,7 +238,12 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
 
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
-    tess_board_error(rt->row, message, -1);
+    tess_runtime_report_of(rt, -1, message);
+}
+
+void tess_runtime_report_of(tess_runtime *rt, int rank, const char *message)
+{
+    tess_board_error(rt->row, message, rank == rt->rank ? -1 : rank);
 }
 
 bool tess_runtime_stop_requested(const tess_runtime *rt)

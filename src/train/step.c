@@ -109,6 +109,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, &own, report));
     TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
+    TESS_TRY(tess_numbers_compare_at_times(e->numbers));
     if (!report->skipped)
         TESS_TRY(update(e, report));
     e->step++;

@@ -7,6 +7,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/finite.h"
 #include "train/numbers/numbers.h"
+#include "train/numbers/vote.h"
 
 enum { ROWS = 2, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, WORLD = 4, MICRO = 8 };
 
@@ -424,6 +425,129 @@ static void a_spike_of_the_loss_is_skipped_when_asked_to(void)
     leave();
 }
 
+/* ---- Replicas ---- */
+
+static void votes_go_by_majority(void)
+{
+    bool odd[5];
+    static const uint64_t same[] = {7, 7, 7}, one[] = {7, 7, 9, 7}, two[] = {1, 7, 7, 9, 7}, tie[] = {7, 9},
+                          pairs[] = {7, 9, 7, 9, 3};
+    EXPECT_INT(tess_vote_on(same, 1, 3, odd), TESS_VOTE_SAME);
+    EXPECT_INT(tess_vote_on(one, 1, 4, odd), TESS_VOTE_ODD);
+    EXPECT(!odd[0] && !odd[1] && odd[2] && !odd[3]);
+    EXPECT_INT(tess_vote_on(two, 1, 5, odd), TESS_VOTE_ODD);
+    EXPECT(odd[0] && !odd[1] && !odd[2] && odd[3] && !odd[4]);
+    EXPECT_INT(tess_vote_on(tie, 1, 2, odd), TESS_VOTE_TIE);
+    EXPECT(!odd[0] && !odd[1]);
+    EXPECT_INT(tess_vote_on(pairs, 1, 5, odd), TESS_VOTE_TIE);
+    EXPECT_INT(tess_vote_on(one + 1, 2, 2, odd), TESS_VOTE_SAME);
+}
+
+static const char *const kinds[] = {"weight", "first moment of", "second moment of"};
+
+/* The words of parameter `index` of this rank: weights or a moment. */
+static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
+{
+    tess_shard shard;
+    float *m, *v;
+    EXPECT_OK(tess_fsdp_shard(r->engine->fsdp, index, &shard));
+    tess_adamw_moments(r->engine->adamw, index, &m, &v);
+    *n = shard.n_rows * tess_shape_row_count(&shard.shape);
+    return (uint32_t *)(kind == 0 ? shard.master : kind == 1 ? m : v);
+}
+
+/* One bit of the state of one rank turns, is found, and turns back. All ranks draw the same lots. */
+static void flip_bits(rig *r, int n_flips)
+{
+    int world = tess_runtime_world(r->runtime), rank = tess_runtime_rank(r->runtime);
+    uint64_t x = 88172645463325252u;
+    char message[160];
+    for (int i = 0; i < n_flips; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        int64_t n;
+        int victim = (int)(x % (uint64_t)world), kind = (int)((x >> 8) % 3),
+            index = (int)((x >> 16) % (uint64_t)tess_fsdp_shards(r->engine->fsdp)), bit = (int)((x >> 40) % 32);
+        uint32_t *word = state_of(r, index, kind, &n) + (int64_t)((x >> 24) % (uint64_t)n);
+        if (rank == victim)
+            *word ^= 1u << bit;
+        EXPECT_INT(tess_numbers_compare(r->engine->numbers), TESS_E_MISMATCH);
+        snprintf(message, sizeof(message),
+                 "replicas have diverged: rank %d: %s '%s': other bits than on %d of %d ranks", victim, kinds[kind],
+                 tess_model_param(r->engine->model, index)->name, world - 1, world);
+        EXPECT_CONTAINS(tess_error_message(), message);
+        tess_error_clear();
+        if (rank == victim)
+            *word ^= 1u << bit;
+    }
+    EXPECT_OK(tess_numbers_compare(r->engine->numbers));
+}
+
+static void a_flipped_bit_of_a_replica_is_found(void)
+{
+    rig r;
+    tess_engine_report report;
+    open_rig(&r, (const char *const[]){"parallelism.shard_strategy=none", NULL});
+    EXPECT_OK(step(&r, &report));
+    flip_bits(&r, 700);
+    close_rig(&r);
+    open_rig(&r, (const char *const[]){"parallelism.shard_strategy=hybrid",
+                                       "parallelism.data_parallel_replicate_degree=4", NULL});
+    EXPECT_OK(step(&r, &report));
+    flip_bits(&r, 300);
+    close_rig(&r);
+    leave();
+}
+
+/* Two replicas of two shards: who is right, nobody knows. */
+static void two_replicas_that_differ_are_a_tie(void)
+{
+    rig r;
+    open_rig(&r, (const char *const[]){strategies[4], degree_of(4), NULL});
+    int64_t n;
+    if (tess_runtime_rank(r.runtime) == 3)
+        *state_of(&r, 2, 2, &n) ^= 1;
+    EXPECT_INT(tess_numbers_compare(r.engine->numbers), TESS_E_MISMATCH);
+    EXPECT_CONTAINS(tess_error_message(),
+                    "ranks 1 and 3 hold second moment of 'model.layers.0.self_attn.q_proj.weight' "
+                    "with different bits; no majority says who is right (a tie)");
+    close_rig(&r);
+    leave();
+}
+
+/* A weight that is no longer what its gathered copy says; two names are enough: the owner's. */
+static void a_weight_that_left_its_gathered_copy_is_found(void)
+{
+    rig r;
+    tess_engine_report report;
+    for (size_t s = 1; s <= 2; s++) {
+        open_rig(&r, (const char *const[]){strategies[s], "numbers.replica_check_interval=2", NULL});
+        EXPECT_OK(step(&r, &report));
+        int64_t n;
+        if (tess_runtime_rank(r.runtime) == 1)
+            *state_of(&r, 5, 0, &n) ^= 1u << 30;
+        EXPECT_INT(step(&r, &report), TESS_E_MISMATCH);
+        EXPECT_CONTAINS(tess_error_message(), "step 2: replicas have diverged: rank 1: the gathered copy of "
+                                              "'model.layers.0.self_attn.o_proj.weight' is not what");
+        EXPECT_CONTAINS(tess_error_message(), " at row 12, column 0");
+        close_rig(&r);
+    }
+    leave();
+}
+
+/* With every sharding, at every step: nothing to find. */
+static void sound_replicas_are_left_in_peace(void)
+{
+    rig r;
+    tess_engine_report report;
+    for (size_t s = 0; s < sizeof(strategies) / sizeof(strategies[0]); s++) {
+        open_rig(&r, (const char *const[]){strategies[s], "numbers.replica_check_interval=1", degree_of(s), NULL});
+        for (int i = 0; i < 6; i++)
+            EXPECT_OK(step(&r, &report));
+        close_rig(&r);
+    }
+    leave();
+}
+
 static const test_case cases[] = {
     {"searching_finds_the_first_of_any_length", searching_finds_the_first_of_any_length},
     {"a_spike_stands_out_of_its_window", a_spike_stands_out_of_its_window},
@@ -436,6 +560,12 @@ static const test_case cases[] = {
     {"too_many_skips_end_the_run", too_many_skips_end_the_run, 2},
     {"checks_on_the_way_name_what_does_not_repeat", checks_on_the_way_name_what_does_not_repeat, 2},
     {"a_bad_gathered_parameter_is_named_with_its_owner", a_bad_gathered_parameter_is_named_with_its_owner, 2},
+    {"votes_go_by_majority", votes_go_by_majority},
+    {"a_flipped_bit_of_a_replica_is_found", a_flipped_bit_of_a_replica_is_found, 4},
+    {"two_replicas_that_differ_are_a_tie", two_replicas_that_differ_are_a_tie, 4},
+    {"a_weight_that_left_its_gathered_copy_is_found", a_weight_that_left_its_gathered_copy_is_found, 2},
+    {"sound_replicas_are_left_in_peace", sound_replicas_are_left_in_peace, 1},
+    {"sound_replicas_are_left_in_peace_on_four", sound_replicas_are_left_in_peace, 4},
     {"a_spike_of_the_loss_is_skipped_when_asked_to", a_spike_of_the_loss_is_skipped_when_asked_to, 2},
 };
 

@@ -7,6 +7,7 @@
  *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
  *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
  *   memory.c      what peers can read            progress.c   moving on what is under way
+ *   replicas.c    what several ranks hold alike
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */

@@ -18,6 +18,15 @@ void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
  * and a failed one ends the job. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
+/* The ranks that hold the same master weights and optimizer state as this one, bit for bit; NULL: it is the only one.
+ */
+tess_team *tess_fsdp_twins(const tess_fsdp *fsdp);
+
+/* *at: the first element of parameter `index`, of those that this rank writes into the gathered copy, where a copy that
+ * is in use holds something else than the master weights round to; -1: none, or there is no such copy. Between steps.
+ */
+tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
+
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */

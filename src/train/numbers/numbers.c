@@ -50,6 +50,11 @@ tess_spikes *tess_numbers_norms(tess_numbers *n)
     return &n->norms;
 }
 
+void tess_numbers_blame(const tess_numbers *n, int rank)
+{
+    tess_runtime_report_of(n->engine->runtime, rank, tess_error_message());
+}
+
 /* The update is left out; too many in a row are no accident. `why` is the note so far. */
 static tess_status skip(tess_numbers *n, tess_engine_report *report)
 {
@@ -73,8 +78,11 @@ static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, t
     const tess_config *c = n->engine->config;
     TESS_TRY(tess_numbers_replay(n, own, &replay));
     tess_bad_describe(n, report, &replay, report->note, sizeof(report->note));
-    TESS_CHECK(c->numbers.on_nonfinite == TESS_NUMBERS_SKIP, TESS_E_INVALID,
-               "%s; the weights and the last checkpoint are untouched", report->note);
+    if (c->numbers.on_nonfinite == TESS_NUMBERS_STOP) {
+        tess_status status = TESS_FAIL(TESS_E_INVALID, "%s; the last checkpoint is untouched", report->note);
+        tess_numbers_blame(n, replay.first.rank);
+        return status;
+    }
     TESS_TRY(tess_fsdp_params_changed(n->engine->fsdp));
     if (replay.repeats)
         return skip(n, report);

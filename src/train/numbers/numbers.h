@@ -32,6 +32,12 @@ void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local);
  * second result. Collective. TESS_E_INVALID: the run has to end; the weights are as before the step. */
 tess_status tess_numbers_judge(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
 
+/* Whether all copies of weights and optimizer state hold the same bits: now, or in the steps that
+ * numbers.replica_check_interval says. After the gradients and before the update, when gathered copies have been in use
+ * for a whole step. Collective. TESS_E_MISMATCH names who differs and in what. */
+tess_status tess_numbers_compare(tess_numbers *numbers);
+tess_status tess_numbers_compare_at_times(tess_numbers *numbers);
+
 /* The windows of newest losses and gradient norms: to be saved with a run and set when it goes on. */
 tess_spikes *tess_numbers_losses(tess_numbers *numbers);
 tess_spikes *tess_numbers_norms(tess_numbers *numbers);

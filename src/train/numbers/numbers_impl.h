@@ -42,6 +42,9 @@ struct tess_numbers {
     int64_t n_skipped, n_skipped_in_a_row;
 };
 
+/* numbers.c: leaves word that the error at hand is the fault of a rank of the job (-1: nobody's). */
+void tess_numbers_blame(const tess_numbers *numbers, int rank);
+
 /* watch.c */
 void tess_numbers_watch(tess_numbers *numbers); /* has the executor tell what it computes, or no longer */
 void tess_bad_clear(const tess_numbers *numbers, tess_bad_number *bad);
