@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "verdict/history.h"
+
 int tess_ending_code(int wait_status)
 {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
@@ -52,10 +54,53 @@ int tess_ending_cause(const tess_job *job, int rank)
     return rank;
 }
 
+static bool keeps_waiting(uint32_t situation)
+{
+    return situation == TESS_RANK_STOPPED || situation == TESS_RANK_BLOCKED_IN_IO ||
+           situation == TESS_RANK_IN_OTHER_COLLECTIVE || situation == TESS_RANK_LOADING_DATA ||
+           situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
+}
+
+int tess_ending_stuck(const tess_job *job, int rank)
+{
+    int blamed = atomic_load(&job->rows[rank].blames) - 1;
+    if (blamed < 0 || blamed >= (int)job->header->world)
+        return -1;
+    return keeps_waiting(atomic_load(&job->rows[blamed].situation)) ? blamed : -1;
+}
+
+const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
+{
+    tess_board_copy row, blamed;
+    char what[256], phase[96] = "";
+    tess_board_export(&job->rows[rank], &row);
+    tess_board_export(&job->rows[stuck], &blamed);
+    if (blamed.phase[0] != '\0')
+        snprintf(phase, sizeof(phase), "in phase '%s' of step %lld, ", blamed.phase, (long long)blamed.step);
+    snprintf(text, size, "rank %d never came to %s: it is %s%s; rank %d gave up", stuck,
+             tess_fingerprint_format(&row.op, row.op_team, what, sizeof(what)), phase, blamed.why, rank);
+    return text;
+}
+
+/* "was OOM-killed ..." says more than the signal that did it. */
+static const char *tell_oom(const tess_job *job, int rank, char *text, size_t size)
+{
+    tess_board_copy copy;
+    char what[256];
+    tess_board_export(&job->rows[rank], &copy);
+    snprintf(text, size, "rank %d was %s; it was %s %s", rank, copy.why,
+             copy.op_state == TESS_TRACE_COMPLETED ? "after" : "in",
+             copy.op.kind == TESS_TRACE_NONE ? "the start of the job"
+                                             : tess_fingerprint_format(&copy.op, copy.op_team, what, sizeof(what)));
+    return text;
+}
+
 const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size)
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
+    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
+        return tell_oom(job, rank, text, size);
     snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
              row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
     return text;

@@ -20,6 +20,13 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);
  * ranks blame each other in a circle that is the first of them on the way. */
 int tess_ending_cause(const tess_job *job, int rank);
 
+/* The rank that `rank` has waited for in vain, when the watchdog says why that one does not come; else -1. It may still
+ * run, or have been ended since. */
+int tess_ending_stuck(const tess_job *job, int rank);
+/* "rank 3 kept others waiting until their deadline, in all_reduce #7 of ...; it is stopped ...": of that rank, where
+ * `rank` gave up. Returns text. */
+const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size);
+
 /* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
 const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size);
 

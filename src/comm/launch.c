@@ -13,12 +13,17 @@
 #include "base/os/os.h"
 #include "comm/child.h"
 #include "comm/ending.h"
+#include "comm/watchdog/job_record.h"
+#include "comm/watchdog/watchdog.h"
 
 typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
     pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
     tess_launch_options options;
+    tess_mem *mem;
+    tess_watchdog *watchdog;
+    watchdog_job_record record;
     tess_child_signals signals;
     int stop_signal; /* SIGINT or SIGTERM once it came */
     int stop_code;   /* with which ranks ended after it */
@@ -27,6 +32,8 @@ typedef struct launcher {
     double failed_s; /* when the first rank failed, 0: not yet */
     int failed_code; /* its exit code */
     int suspect;     /* the rank that its failure leads to, -1: none, or the root cause is known */
+    int cause;       /* the root cause, -1: not known, or there is none */
+    int stuck;       /* the rank that it waited for in vain, -1: none */
     bool terminated; /* SIGTERM was sent after it */
     tess_launch_result *result;
 } launcher;
@@ -79,12 +86,31 @@ static void judge(launcher *l)
     bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->terminated && !l->killed;
     l->result->failed_rank = l->suspect;
     l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failed_code;
-    tess_ending_tell(&l->job, l->suspect, l->result->report, sizeof(l->result->report));
+    l->stuck = tess_ending_stuck(&l->job, l->suspect);
+    if (l->stuck >= 0 && l->pids[l->stuck] != 0)
+        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can make use of it */
+    l->cause = l->suspect;
     l->suspect = -1;
+}
+
+/* The root cause in words, once all that can be known of it is. */
+static void report_failure(launcher *l)
+{
+    char *text = l->result->report;
+    size_t size = sizeof(l->result->report);
+    if (l->cause < 0 || text[0] != '\0')
+        return;
+    if (l->stuck < 0) {
+        tess_ending_tell(&l->job, l->cause, text, size);
+        return;
+    }
+    l->result->failed_rank = l->stuck;
+    tess_ending_tell_stuck(&l->job, l->cause, l->stuck, text, size);
 }
 
 static void note_end(launcher *l, int rank, int state)
 {
+    int pid = l->pids[rank];
     l->pids[rank] = 0;
     l->n_running--;
     int code = tess_ending_code(state);
@@ -94,6 +120,9 @@ static void note_end(launcher *l, int rank, int state)
     bool stopped = l->stop_signal != 0 && (code == 128 + l->stop_signal || code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;
+    bool asked = stopped || l->killed || l->terminated || rank == l->stuck;
+    tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
+    watchdog_job_record_ended(&l->record, rank, asked);
     if (tess_ending_note(&l->job, rank, state, stopped) && l->failed_s == 0 && !l->killed) {
         l->failed_s = tess_os_now_s();
         l->failed_code = code;
@@ -200,6 +229,8 @@ static void watch(launcher *l, double timeout_s)
         /* The timeout is for the deadlines below, and for a child whose signal was merged with another's. */
         wait_for_signal(l, 50000000);
         reap(l);
+        tess_watchdog_look(l->watchdog);
+        watchdog_job_record_look(&l->record, &l->job);
         check_deadlines(l, begin_s, timeout_s);
     }
 }
@@ -226,10 +257,41 @@ static tess_status start_ranks(launcher *l, const payload *what)
     return TESS_OK;
 }
 
+static tess_status open_watchdog(launcher *l)
+{
+    tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
+                                     .deadline_s = l->options.report_deadline_s,
+                                     .pids = l->pids,
+                                     .notice = l->options.notice,
+                                     .self = l->options.self};
+    TESS_TRY(tess_mem_create(&l->mem));
+    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
+    if (status != TESS_OK)
+        tess_mem_destroy(&l->mem);
+    else
+        watchdog_job_record_begin(&l->record, l->mem);
+    return status;
+}
+
+static void close_watchdog(launcher *l)
+{
+    tess_watchdog_settle(l->watchdog);
+    report_failure(l);
+    watchdog_job_record_end(&l->record, &l->job, l->result);
+    tess_watchdog_destroy(&l->watchdog);
+    tess_mem_destroy(&l->mem);
+}
+
 static tess_status run_job(int n_ranks, payload *what, const tess_launch_options *options, double timeout_s,
                            tess_launch_result *result)
 {
-    launcher l = {.n_ranks = n_ranks, .options = *options, .result = result, .suspect = -1, .job = {.fd = -1}};
+    launcher l = {.n_ranks = n_ranks,
+                  .options = *options,
+                  .result = result,
+                  .suspect = -1,
+                  .cause = -1,
+                  .stuck = -1,
+                  .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();
@@ -238,9 +300,16 @@ static tess_status run_job(int n_ranks, payload *what, const tess_launch_options
         tess_job_close(&l.job, true);
         return tess_os_error("pipe", "for the ranks");
     }
+    tess_status status = open_watchdog(&l);
+    if (status != TESS_OK) {
+        tess_os_close(&report[0]);
+        tess_os_close(&report[1]);
+        tess_job_close(&l.job, true);
+        return status;
+    }
     what->report_fd = report[1];
     tess_child_block_signals(&l.signals);
-    tess_status status = start_ranks(&l, what);
+    status = start_ranks(&l, what);
     if (status == TESS_OK && what->argv != NULL) {
         close(report[1]);
         report[1] = -1;
@@ -249,6 +318,7 @@ static tess_status run_job(int n_ranks, payload *what, const tess_launch_options
             kill_all(&l);
     }
     watch(&l, timeout_s);
+    close_watchdog(&l);
     tess_child_restore_signals(&l.signals);
     if (report[0] >= 0)
         close(report[0]);
@@ -271,11 +341,18 @@ tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_option
     return run_job(n_ranks, &what, options, 0, result);
 }
 
+tess_status tess_launch_function_with(int n_ranks, int (*fn)(void *context), void *context,
+                                      const tess_launch_options *options, double timeout_s, tess_launch_result *result)
+{
+    TESS_CHECK(fn != NULL && options != NULL && result != NULL, TESS_E_INVALID,
+               "tess_launch_function: there is no function");
+    payload what = {.fn = fn, .context = context};
+    return run_job(n_ranks, &what, options, timeout_s, result);
+}
+
 tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
                                  tess_launch_result *result)
 {
-    TESS_CHECK(fn != NULL && result != NULL, TESS_E_INVALID, "tess_launch_function: there is no function");
-    payload what = {.fn = fn, .context = context};
     tess_launch_options options = {.grace_s = grace_s};
-    return run_job(n_ranks, &what, &options, timeout_s, result);
+    return tess_launch_function_with(n_ranks, fn, context, &options, timeout_s, result);
 }

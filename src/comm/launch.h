@@ -16,6 +16,7 @@ typedef struct tess_launch_options {
     double grace_s;           /* that the others get once a rank is lost */
     const char *trace_folder; /* the ranks find it as TESSERA_TRACE (tess_runtime_keep_trace); NULL: none */
     double soft_timeout_s;    /* whoever keeps others waiting for longer is told to `notice`; 0: never */
+    double report_deadline_s; /* past it a notice says so and that the job waits on; 0: ranks end at their deadline */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     void *self;
 } tess_launch_options;
@@ -28,6 +29,10 @@ tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_option
 /* The same with forked children that run fn(context) and exit with its return value (tests). timeout_s 0: none. */
 tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
                                  tess_launch_result *result);
+
+/* With all options. */
+tess_status tess_launch_function_with(int n_ranks, int (*fn)(void *context), void *context,
+                                      const tess_launch_options *options, double timeout_s, tess_launch_result *result);
 
 /* True inside a process that a launcher started. */
 bool tess_launch_is_rank(void);

@@ -1,0 +1,98 @@
+#include "comm/watchdog/job_record.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "trace/folder.h"
+#include "trace/job_file.h"
+#include "verdict/history.h"
+
+static uint64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The words of this process's command line. */
+static void read_command(char *text, size_t size)
+{
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    size_t n = file != NULL ? fread(text, 1, size - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    text[n] = '\0';
+    for (size_t i = 0; i + 1 < n; i++)
+        if (text[i] == '\0')
+            text[i] = ' ';
+}
+
+static void fill_rank(const watchdog_job_record *record, const tess_job *job, int rank, tess_job_file_rank *out)
+{
+    tess_board_copy row;
+    tess_board_export(&job->rows[rank], &row);
+    bool lost = row.state == JOB_RANK_LOST;
+    *out = (tess_job_file_rank){.pid = row.pid,
+                                .ended = row.ended != 0,
+                                .asked = record->asked[rank],
+                                .signal = lost ? row.signal : 0,
+                                .exit_code = row.ended != 0 ? row.exit_code : 0,
+                                .blames = row.blames - 1,
+                                .ended_ns = record->ended_ns[rank]};
+    snprintf(out->host, sizeof(out->host), "%s", job->header->hosts[job->rows[rank].host].name);
+    if (job->header->n_hosts == 1 && gethostname(out->host, sizeof(out->host) - 1) != 0)
+        out->host[0] = '\0';
+    if (row.situation != TESS_RANK_WELL)
+        snprintf(out->situation, sizeof(out->situation), "%s", tess_situation_name((tess_situation)row.situation));
+    snprintf(out->why, sizeof(out->why), "%s", row.why);
+    snprintf(out->error, sizeof(out->error), "%s", row.error);
+}
+
+/* A record that cannot be written is no reason to trouble the job. */
+static void write_file(const watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
+{
+    char path[JOB_FOLDER_BYTES + 32];
+    tess_job_file file;
+    if (job->header->host != 0 || tess_os_join(path, sizeof(path), job->header->trace_folder, TESS_TRACE_JOB_FILE) ||
+        tess_job_file_create(record->mem, (int)job->header->world, &file) != TESS_OK)
+        return;
+    file.begin_ns = record->begin_ns;
+    read_command(file.command, sizeof(file.command));
+    if (result != NULL) {
+        file.end_ns = wall_ns();
+        file.exit_code = result->exit_code;
+        snprintf(file.verdict, sizeof(file.verdict), "%s", result->report);
+    }
+    for (int r = 0; r < file.world; r++)
+        fill_rank(record, job, r, &file.ranks[r]);
+    (void)tess_job_file_write(&file, path);
+    tess_job_file_free(record->mem, &file);
+}
+
+void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem)
+{
+    *record = (watchdog_job_record){.mem = mem, .begin_ns = wall_ns()};
+}
+
+void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
+{
+    if (record->n_looks >= 2 || job->header->trace_folder[0] == '\0')
+        return;
+    if (++record->n_looks == 2)
+        write_file(record, job, NULL);
+}
+
+void watchdog_job_record_ended(watchdog_job_record *record, int rank, bool asked)
+{
+    record->ended_ns[rank] = wall_ns();
+    record->asked[rank] = asked;
+}
+
+void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
+{
+    if (job->header->trace_folder[0] != '\0')
+        write_file(record, job, result);
+}

@@ -1,0 +1,24 @@
+/* What only the one outside knows of a job, for whoever reads its traces later (trace/job_file.h): written once the
+ * ranks keep traces, and again at the end. */
+#ifndef TESS_COMM_WATCHDOG_JOB_RECORD_H
+#define TESS_COMM_WATCHDOG_JOB_RECORD_H
+
+#include "comm/job/job.h"
+#include "comm/launch.h"
+
+typedef struct watchdog_job_record {
+    tess_mem *mem;
+    uint64_t begin_ns; /* wall clock */
+    int n_looks;       /* since the folder was first seen: its name is whole by the second */
+    uint64_t ended_ns[JOB_MAX_RANKS];
+    bool asked[JOB_MAX_RANKS];
+} watchdog_job_record;
+
+void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem);
+/* A look at whether there is a folder by now. */
+void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job);
+/* `asked`: it was told to end, after another's failure or by the user. */
+void watchdog_job_record_ended(watchdog_job_record *record, int rank, bool asked);
+void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result);
+
+#endif

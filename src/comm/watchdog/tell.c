@@ -1,0 +1,121 @@
+/* The watchdog's lines. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/watchdog/watchdog_impl.h"
+#include "trace/label.h"
+
+static size_t clamp(int written, size_t size)
+{
+    return written < 0 ? 0 : (size_t)written < size ? (size_t)written : size - 1;
+}
+
+static void say(const tess_watchdog *w, const char *line)
+{
+    if (w->options.notice != NULL)
+        w->options.notice(w->options.self, line);
+}
+
+/* "reduce_scatter #56730 'layers 12' of team 'world'" */
+static void name_op(const tess_fingerprint *fp, const char *team, char *text, size_t size)
+{
+    char label[32];
+    bool labelled = tess_label_text(fp->label, label, sizeof(label))[0] != '\0';
+    snprintf(text, size, "%s #%llu%s%s%s of team '%s'", tess_trace_op_name(fp->kind), (unsigned long long)fp->sequence,
+             labelled ? " '" : "", label, labelled ? "'" : "", team);
+}
+
+static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
+{
+    enum { MOST = 8 };
+    size_t at = clamp(snprintf(text, size, n == 1 ? "rank" : "ranks"), size);
+    for (int i = 0; i < n && i < MOST; i++)
+        at += clamp(snprintf(text + at, size - at, " %d", ranks[i]), size - at);
+    if (n > MOST)
+        at += clamp(snprintf(text + at, size - at, " and %d more", n - MOST), size - at);
+    return at;
+}
+
+/* "in phase 'data' of step 812, ": where it is by its own word. */
+static size_t tell_phase(const tess_board_copy *row, char *text, size_t size)
+{
+    char last[160];
+    if (row->phase[0] == '\0' && row->op.kind == TESS_TRACE_NONE)
+        return clamp(snprintf(text, size, "before its first operation, "), size);
+    if (row->phase[0] == '\0') {
+        name_op(&row->op, row->op_team, last, sizeof(last));
+        return clamp(snprintf(text, size, "%s %s, ", row->op_state == TESS_TRACE_COMPLETED ? "after" : "in", last),
+                     size);
+    }
+    size_t at = clamp(snprintf(text, size, "in phase '%s'", row->phase), size);
+    if (row->step >= 0)
+        at += clamp(snprintf(text + at, size - at, " of step %lld", (long long)row->step), size - at);
+    if (row->detail >= 0)
+        at += clamp(snprintf(text + at, size - at, " (%lld)", (long long)row->detail), size - at);
+    return at + clamp(snprintf(text + at, size - at, ", "), size - at);
+}
+
+void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
+{
+    char line[1024], op[256] = "the start of the job";
+    tess_board_copy row, waiter;
+    const watchdog_stall *stall = &w->stalls[ranks[0]];
+    tess_board_export(&w->job->rows[ranks[0]], &row);
+    int n_waiting = stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0;
+    if (stall->waiter >= 0) {
+        tess_board_export(&w->job->rows[stall->waiter], &waiter);
+        name_op(&waiter.wait_op, waiter.wait_team, op, sizeof(op));
+    }
+    size_t at = list_ranks(ranks, n, line, sizeof(line));
+    at += clamp(snprintf(line + at, sizeof(line) - at, n == 1 ? " has kept " : " have kept "), sizeof(line) - at);
+    if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
+        at += clamp(snprintf(line + at, sizeof(line) - at, "rank %d", stall->waiter), sizeof(line) - at);
+    else if (n_waiting == 0)
+        at += clamp(snprintf(line + at, sizeof(line) - at, "the job"), sizeof(line) - at);
+    else
+        at += clamp(snprintf(line + at, sizeof(line) - at, "%d ranks", n_waiting), sizeof(line) - at);
+    at += clamp(snprintf(line + at, sizeof(line) - at, " waiting for %.1f s %s %s; ", waited_s,
+                         stall->waiter >= 0 ? "in" : "at", op),
+                sizeof(line) - at);
+    if (n == 1)
+        at += clamp(snprintf(line + at, sizeof(line) - at, "it is "), sizeof(line) - at);
+    else
+        at += clamp(snprintf(line + at, sizeof(line) - at, "rank %d is ", ranks[0]), sizeof(line) - at);
+    if (row.state != JOB_RANK_ABSENT)
+        at += tell_phase(&row, line + at, sizeof(line) - at);
+    at += clamp(snprintf(line + at, sizeof(line) - at, "%s", stall->finding.why), sizeof(line) - at);
+    if (stall->deadline_told)
+        snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
+                 w->options.deadline_s);
+    say(w, line);
+}
+
+/* The innermost frames of the system's library say less than those of the program. */
+static int first_telling(const tess_stack *stack)
+{
+    for (int i = 0; i < stack->n_lines; i++)
+        if (strstr(stack->lines[i], "(libc.so") == NULL && stack->lines[i][0] != '0')
+            return i;
+    return 0;
+}
+
+void watchdog_tell_stack(const tess_watchdog *w, int rank, const tess_stack *stack)
+{
+    enum { FRAMES = 3 };
+    char line[512];
+    if (stack->n_lines == 0)
+        return;
+    int begin = first_telling(stack);
+    size_t at = clamp(snprintf(line, sizeof(line), "rank %d's stack: ", rank), sizeof(line));
+    for (int i = begin; i < stack->n_lines && i < begin + FRAMES; i++)
+        at += clamp(snprintf(line + at, sizeof(line) - at, "%s%s", i > begin ? " < " : "", stack->lines[i]),
+                    sizeof(line) - at);
+    say(w, line);
+}
+
+void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s)
+{
+    char line[128];
+    snprintf(line, sizeof(line), "rank %d has come after %.1f s", rank, waited_s);
+    say(w, line);
+}
