@@ -96,7 +96,7 @@ static void say_situation(const tess_rank_history *rank, tess_words *words)
         tess_words_add(words, " has not joined the job");
         break;
     default:
-        tess_words_add(words, rank->present ? " has not come" : " has left no record of itself");
+        tess_words_add(words, " broke off");
     }
 }
 
@@ -126,9 +126,37 @@ static void say_waiters(const verdict_search *search, tess_words *words)
         tess_words_add(words, ", for %.1f s", verdict->waited_s);
 }
 
+/* Of a rank that just does not come, the others' wait is what is known best. */
+static void tell_missing(const verdict_search *search, tess_words *words)
+{
+    const tess_verdict *verdict = search->verdict;
+    char what[WHAT_BYTES];
+    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
+    if (verdict->n_waiting > 0) {
+        tess_words_add(words, " keep%s ", verdict->n_ranks == 1 ? "s" : "");
+        tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
+        tess_words_add(words, " waiting in %s",
+                       tess_request_format(search->history, &verdict->record, what, sizeof(what)));
+        if (verdict->waited_s >= 0.05)
+            tess_words_add(words, " for %.1f s", verdict->waited_s);
+        tess_words_add(words, verdict->n_ranks == 1 ? "; it" : "; the first of them");
+    }
+    if (!search->history->ranks[verdict->ranks[0]].present)
+        tess_words_add(words, " has left no record of itself");
+    else if (verdict->odd.op == TESS_TRACE_NONE)
+        tess_words_add(words, " has done no operation yet");
+    else
+        tess_words_add(words, " is");
+    say_last(search, &verdict->odd, words);
+}
+
 static void tell_absence(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
+    if (verdict->kind == TESS_VERDICT_MISSING) {
+        tell_missing(search, words);
+        return;
+    }
     name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     say_situation(&search->history->ranks[verdict->ranks[0]], words);
     say_last(search, &verdict->odd, words);

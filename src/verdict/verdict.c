@@ -65,9 +65,12 @@ static bool broke_off(const verdict_search *search)
 {
     if (search->history->source == TESS_HISTORY_LIVE)
         return false;
-    for (int r = 0; r < search->history->world; r++)
-        if (!search->history->ranks[r].present || verdict_waits_for_somebody(search, r))
+    for (int r = 0; r < search->history->world; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        if (!rank->present || verdict_waits_for_somebody(search, r) ||
+            (rank->n_records > 0 && rank->records[rank->n_records - 1].state == TESS_TRACE_FAILED))
             return true;
+    }
     return false;
 }
 
@@ -79,7 +82,7 @@ static void judge(verdict_search *search)
         search->verdict->kind = TESS_VERDICT_FINISHED;
     else if (verdict_find_numbers(search) || verdict_find_disagreement(search) || verdict_find_message(search) ||
              verdict_find_ending(search, true) || verdict_find_waiting(search) || verdict_find_ending(search, false) ||
-             verdict_find_suspect(search))
+             verdict_find_suspect(search) || verdict_find_vanished(search))
         return;
     else
         search->verdict->kind = broke_off(search) ? TESS_VERDICT_UNDECIDED : TESS_VERDICT_HEALTHY;

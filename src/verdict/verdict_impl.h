@@ -43,6 +43,8 @@ bool verdict_is_death(tess_situation situation); /* crashed .. host lost, other 
 
 /* ---- waiting.c: who waits for whom */
 bool verdict_find_waiting(verdict_search *search);
+/* A rank whose last operation just stays open, where all others of the team failed in it: it was no more. */
+bool verdict_find_vanished(verdict_search *search);
 /* Whether an operation of the rank waits, or failed waiting, for others. */
 bool verdict_waits_for_somebody(const verdict_search *search, int rank);
 double verdict_waited_s(const verdict_search *search, int rank, const tess_record *record);

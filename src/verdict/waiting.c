@@ -293,3 +293,50 @@ bool verdict_find_waiting(verdict_search *search)
         search->verdict->waited_s = longest_s;
     return true;
 }
+
+/* ---- Broken off ----------------------------------------------------------------------------------------------------
+ */
+static const tess_record *newest_open(const verdict_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    const tess_record *last = r->n_records > 0 ? &r->records[r->n_records - 1] : NULL;
+    return last != NULL && last->state < TESS_TRACE_COMPLETED && is_open(search, rank, last) ? last : NULL;
+}
+
+/* Marks the other members, who failed in the operation; false: some did not. */
+static bool mark_failed(verdict_search *search, int rank, const tess_record *record)
+{
+    const tess_team_view *team = tess_view_team(&search->view, record->team);
+    int n_failed = 0, n_open = 0;
+    if (team == NULL || tess_request_is_message(record))
+        return false;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *other = tess_member_at(&team->members[i], record->sequence);
+        bool failed = other != NULL && other->state == TESS_TRACE_FAILED;
+        n_failed += failed;
+        n_open += other != NULL && other->state < TESS_TRACE_COMPLETED;
+        if (failed && team->members[i].rank != rank)
+            search->mark[team->members[i].rank] = true;
+    }
+    return n_failed > 0 && n_open == 1;
+}
+
+bool verdict_find_vanished(verdict_search *search)
+{
+    tess_verdict *verdict = search->verdict;
+    for (int r = 0; r < search->history->world && search->history->source == TESS_HISTORY_RINGS; r++) {
+        const tess_record *record = newest_open(search, r);
+        bool vanished = record != NULL && mark_failed(search, r, record);
+        verdict->n_waiting = verdict_take_marked(search, verdict->waiting);
+        if (!vanished)
+            continue;
+        verdict->kind = TESS_VERDICT_LOST;
+        verdict->ranks[0] = r;
+        verdict->n_ranks = 1;
+        verdict->team = record->team;
+        verdict->odd = *record;
+        return true;
+    }
+    verdict->n_waiting = 0;
+    return false;
+}

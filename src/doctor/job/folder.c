@@ -76,32 +76,32 @@ static void add_job_file(tess_history *history, const tess_job_file *file)
 
 /* ---- Rings ---------------------------------------------------------------------------------------------------------
  */
-static tess_status add_mapped(tess_history *history, int rank, const tess_mapping *file, tess_sites *sites)
+static tess_status add_mapped(tess_history *history, int rank, const tess_mapping *file, tess_trace_owner *owner)
 {
     const tess_trace_ring *ring;
     TESS_TRY(tess_trace_open(file->data, file->size, &ring));
-    TESS_TRY(tess_ring_add(history, rank, ring, sites));
-    history->ranks[rank].clock_offset_ns = (int64_t)(ring->owner.wall_ns - ring->owner.monotonic_ns);
+    TESS_TRY(tess_ring_add(history, rank, ring, owner));
+    history->ranks[rank].clock_offset_ns = (int64_t)(owner->wall_ns - owner->monotonic_ns);
     return TESS_OK;
 }
 
-static tess_status add_ring(tess_history *history, int rank, tess_sites *sites)
+static tess_status add_ring(tess_history *history, int rank, tess_trace_owner *owner)
 {
     char path[4096];
     tess_mapping file;
     TESS_TRY(tess_trace_ring_path(history->folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = add_mapped(history, rank, &file, sites);
+    tess_status status = add_mapped(history, rank, &file, owner);
     tess_os_unmap(&file);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
 }
 
 /* A ring that cannot be read is no reason to say nothing of the others. */
-static tess_status add_rings(tess_history *history, tess_sites *sites)
+static tess_status add_rings(tess_history *history, tess_trace_owner *owners)
 {
     for (int r = 0; r < history->world; r++) {
         tess_rank_history *rank = &history->ranks[r];
-        tess_status status = add_ring(history, r, sites);
+        tess_status status = add_ring(history, r, &owners[r]);
         if (status == TESS_E_NOMEM)
             return status;
         if (status != TESS_OK && rank->why[0] == '\0')
@@ -147,16 +147,22 @@ static void find_end(tess_history *history)
 static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world,
                             tess_history **history)
 {
-    tess_sites sites = {.mem = mem};
+    tess_trace_owner *owners = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
     snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
     if (file != NULL)
         add_job_file(*history, file);
-    tess_status status = add_rings(*history, &sites);
-    tess_sites_close(&sites);
-    find_end(*history);
-    if (status != TESS_OK)
+    tess_status status =
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
+    if (status == TESS_OK)
+        status = add_rings(*history, owners);
+    if (status == TESS_OK) {
+        tess_ring_name_sites(*history, owners);
+        find_end(*history);
+    } else {
         tess_history_destroy(history);
+    }
+    tess_mem_free(mem, owners);
     return status;
 }
 

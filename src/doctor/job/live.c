@@ -14,8 +14,9 @@ static void clean_into(const char *from, size_t from_size, char *to, size_t size
     tess_clean(from, strnlen(from, from_size), to, size);
 }
 
-static tess_situation situation_of(const tess_board_copy *row)
+static tess_situation situation_of(const tess_board_copy *row, bool is_local)
 {
+    char state = is_local ? tess_os_process_state(row->pid) : (char)row->run_state;
     if (row->situation > TESS_RANK_WELL && row->situation < TESS_SITUATION_COUNT)
         return (tess_situation)row->situation;
     switch (row->state) {
@@ -27,7 +28,7 @@ static tess_situation situation_of(const tess_board_copy *row)
     case JOB_RANK_LOST:
         return row->signal == 0 && row->exit_code == 0 ? TESS_RANK_HOST_LOST : TESS_RANK_WELL;
     default:
-        return row->run_state == 'T' || row->run_state == 't' ? TESS_RANK_STOPPED : TESS_RANK_WELL;
+        return state == 'T' || state == 't' ? TESS_RANK_STOPPED : TESS_RANK_WELL;
     }
 }
 
@@ -41,7 +42,7 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
     to->signal = row.signal;
     to->exit_code = row.exit_code;
     to->first_error = row.blames >= 0 && row.blames <= live->world ? row.blames : 0;
-    to->situation = situation_of(&row);
+    to->situation = situation_of(&row, host == live->host);
     clean_into(row.why, sizeof(row.why), to->why, sizeof(to->why));
     clean_into(row.error, sizeof(row.error), to->error, sizeof(to->error));
     if (host >= 0 && host < live->n_hosts)
@@ -58,12 +59,12 @@ static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
 }
 
 static tess_status add_opened(tess_history *history, int rank, const void *memory, size_t bytes, bool is_local,
-                              tess_sites *sites)
+                              tess_trace_owner *owner)
 {
     const tess_trace_ring *ring;
     TESS_TRY(tess_trace_open(memory, bytes, &ring));
-    TESS_TRY(tess_ring_add(history, rank, ring, sites));
-    history->ranks[rank].clock_offset_ns = clock_offset(&ring->owner, is_local);
+    TESS_TRY(tess_ring_add(history, rank, ring, owner));
+    history->ranks[rank].clock_offset_ns = clock_offset(owner, is_local);
     return TESS_OK;
 }
 
@@ -74,7 +75,7 @@ static void trace_folder(const tess_live_job *live, char text[JOB_FOLDER_BYTES +
     text[JOB_FOLDER_BYTES] = '\0';
 }
 
-static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites *sites)
+static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_trace_owner *owner)
 {
     char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
     bool is_local = live->job.rows[rank].host == live->host;
@@ -82,38 +83,48 @@ static tess_status add_ring(tess_history *history, const tess_live_job *live, in
     trace_folder(live, folder);
     if (folder[0] == '\0')
         return is_local ? add_opened(history, rank, tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS),
-                                     true, sites)
+                                     true, owner)
                         : TESS_E_NOT_FOUND;
     TESS_TRY(tess_trace_ring_path(folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = add_opened(history, rank, file.data, file.size, is_local, sites);
+    tess_status status = add_opened(history, rank, file.data, file.size, is_local, owner);
     tess_os_unmap(&file);
     return status;
 }
 
+/* Board and ring of one rank. The board's word on who it is stands above the ring's. */
+static tess_status add_live_rank(tess_history *history, const tess_live_job *live, int r, tess_trace_owner *owner)
+{
+    tess_rank_history *rank = &history->ranks[r];
+    char host[TESS_HISTORY_TEXT];
+    add_row(live, r, rank);
+    int pid = rank->pid;
+    memcpy(host, rank->host, sizeof(host));
+    tess_status status = add_ring(history, live, r, owner);
+    memcpy(rank->host, host, sizeof(host));
+    rank->pid = pid;
+    rank->present = true; /* its row is */
+    rank->lost_any |= status != TESS_OK;
+    return status == TESS_E_NOMEM ? status : TESS_OK;
+}
+
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)
 {
-    tess_sites sites = {.mem = mem};
-    tess_status status = TESS_OK;
+    tess_trace_owner *owners = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
     tess_history *history = *out;
-    for (int r = 0; r < live->world && status != TESS_E_NOMEM; r++) {
-        char host[TESS_HISTORY_TEXT];
-        add_row(live, r, &history->ranks[r]);
-        memcpy(host, history->ranks[r].host, sizeof(host));
-        int pid = history->ranks[r].pid;
-        status = add_ring(history, live, r, &sites);
-        memcpy(history->ranks[r].host, host, sizeof(host));
-        history->ranks[r].pid = pid;
-        history->ranks[r].present = true; /* its row is */
-        history->ranks[r].lost_any |= status != TESS_OK;
-    }
-    tess_sites_close(&sites);
-    trace_folder(live, history->folder);
+    tess_status status =
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*owners), "rings", (void **)&owners);
+    for (int r = 0; r < live->world && status == TESS_OK; r++)
+        status = add_live_rank(history, live, r, &owners[r]);
     history->now_ns = tess_os_now_ns();
-    if (status == TESS_E_NOMEM)
-        tess_history_destroy(out);
-    else
+    if (status == TESS_OK) {
         tess_error_clear();
-    return status == TESS_E_NOMEM ? status : TESS_OK;
+        trace_folder(live, history->folder);
+        tess_ring_name_sites(history, owners);
+    } else {
+        tess_history_destroy(out);
+    }
+    tess_mem_free(mem, owners);
+    return status;
 }

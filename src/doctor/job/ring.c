@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "doctor/job/sites.h"
 #include "doctor/table/clean.h"
 
 /* Records of a whole job that are kept at most: a quarter of a kilobyte each. */
@@ -60,17 +61,7 @@ static tess_status add_events(tess_history *history, int rank, const tess_trace_
     return status;
 }
 
-static void name_sites(tess_rank_history *rank, const tess_trace_owner *owner, tess_sites *sites)
-{
-    char program[TESS_TRACE_PROGRAM_BYTES];
-    snprintf(program, sizeof(program), "%.*s", (int)sizeof(owner->program) - 1, owner->program);
-    for (size_t i = 0; i < rank->n_records; i++) {
-        tess_record *record = &rank->records[i];
-        tess_sites_tell(sites, program, owner->wall_ns, record->call_site, record->site, sizeof(record->site));
-    }
-}
-
-tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, tess_sites *sites)
+tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, tess_trace_owner *owner)
 {
     tess_rank_history *r = &history->ranks[rank];
     TESS_CHECK(ring->rank == (uint32_t)rank && ring->world == (uint32_t)history->world, TESS_E_FORMAT,
@@ -81,6 +72,21 @@ tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring
     r->present = true;
     r->pid = ring->owner.pid;
     take_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
-    name_sites(r, &ring->owner, sites);
+    *owner = ring->owner;
+    owner->program[sizeof(owner->program) - 1] = '\0';
     return TESS_OK;
+}
+
+void tess_ring_name_sites(tess_history *history, const tess_trace_owner *owners)
+{
+    tess_sites sites = {.mem = history->mem};
+    for (int r = 0; r < history->world; r++) {
+        tess_rank_history *rank = &history->ranks[r];
+        for (size_t i = 0; i < rank->n_records; i++) {
+            tess_record *record = &rank->records[i];
+            tess_sites_tell(&sites, owners[r].program, owners[r].wall_ns, record->call_site, record->site,
+                            sizeof(record->site));
+        }
+    }
+    tess_sites_close(&sites);
 }

@@ -34,7 +34,7 @@ void tess_sites_tell(tess_sites *sites, const char *program, uint64_t wall_ns, u
                      size_t size)
 {
     text[0] = '\0';
-    if (sites->off || call_site == 0 || (call_site & elsewhere) != 0 || !open_program(sites, program, wall_ns))
+    if (program[0] == '\0' || call_site == 0 || (call_site & elsewhere) != 0 || !open_program(sites, program, wall_ns))
         return;
     int i = 0;
     while (i < sites->n_texts && sites->texts[i].call_site != call_site)

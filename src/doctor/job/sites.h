@@ -9,7 +9,6 @@ enum { TESS_SITES_MOST = 1024, TESS_SITE_BYTES = 64 };
 
 typedef struct tess_sites {
     tess_mem *mem;
-    bool off; /* look nothing up: numbers are all there is */
     char program[512];
     tess_symbols symbols;
     struct tess_site_text {

@@ -1,0 +1,103 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "cli/cli.h"
+#include "doctor/job/job.h"
+#include "doctor/job/report.h"
+
+enum { TRACE_GUILTY = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
+
+/* How long a rank may wait before somebody is blamed for it: long against what scheduling does, short against people.
+ */
+static const double patience_s = 0.75;
+
+typedef struct trace_options {
+    const char *json, *last, *rank;
+} trace_options;
+
+/* A live job first: its folder alone would say less. */
+static tess_status read_history(tess_mem *mem, const char *what, tess_history **history)
+{
+    tess_live_job live;
+    int n;
+    if (tess_live_find(what, &live, 1, &n) == TESS_OK) {
+        tess_status status = tess_job_history_live(mem, &live, history);
+        tess_live_close(&live);
+        return status;
+    }
+    TESS_CHECK(tess_os_is_dir(what), TESS_E_NOT_FOUND,
+               "'%s' is neither a folder of traces nor the process of a job that runs", what);
+    return tess_job_history_read(mem, what, history);
+}
+
+static tess_status print_last(const tess_report *report, const trace_options *options, tess_buffer *out)
+{
+    int64_t rank = report->verdict.n_ranks > 0 ? report->verdict.ranks[0] : 0, n = DEFAULT_LAST;
+    TESS_TRY(cli_int("--rank", options->rank, 0, report->history->world - 1, &rank));
+    TESS_TRY(cli_int("--last", options->last, 1, 1 << 24, &n));
+    return tess_report_last(report, (int)rank, (size_t)n, out);
+}
+
+static tess_status tell(const tess_report *report, const trace_options *options, tess_buffer *out)
+{
+    if (options->last != NULL || options->rank != NULL)
+        return print_last(report, options, out);
+    return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
+}
+
+static int code_of(const tess_verdict *verdict)
+{
+    if (verdict->kind == TESS_VERDICT_HEALTHY || verdict->kind == TESS_VERDICT_FINISHED)
+        return CLI_OK;
+    return verdict->tie || verdict->kind == TESS_VERDICT_UNDECIDED ? TRACE_TIE : TRACE_GUILTY;
+}
+
+static tess_status look(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
+{
+    tess_report report;
+    tess_buffer out = {.mem = mem};
+    TESS_TRY(tess_report_make(history, patience_s, &report));
+    tess_status status = tell(&report, options, &out);
+    if (status == TESS_OK)
+        fputs(out.data, stdout);
+    *code = code_of(&report.verdict);
+    tess_buffer_free(&out);
+    tess_report_free(&report);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    trace_options options = {0};
+    const cli_flag flags[] = {
+        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", &options.json},
+        {"--last", "N", "print the newest N operations of a rank instead of the screen", &options.last},
+        {"--rank", "R", "which rank --last is about (default: the guilty one)", &options.rank},
+    };
+    int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n != 1)
+        return cli_misuse(&cli_trace, "%s", n == 0 ? "which job?" : "one job at a time");
+    tess_mem *mem;
+    tess_history *history = NULL;
+    int code = CLI_OK;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = read_history(mem, argv[1], &history);
+    if (status == TESS_OK)
+        status = look(mem, history, &options, &code);
+    tess_history_destroy(&history);
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? code : cli_fail(status);
+}
+
+const cli_command cli_trace = {
+    "trace", "DIR|PID [--json] [--last N] ...",
+    "the verdict of a live or dead job: who is guilty, and the evidence\n\n"
+    "DIR is a job's dump folder (or its trace folder); PID is the launcher or a rank of a job that runs, which is\n"
+    "not disturbed.\n"
+    "Exit codes: 0 healthy, or ended well; 3 a guilty rank is named; 4 a tie, or the records do not tell; 2 bad "
+    "input.\n",
+    run};
