@@ -1,6 +1,8 @@
 /* The driver of the drills.
  *
  *     tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--show] TESSERA
+ *     tess_drill --kills N [--seed S] TESSERA
+ *     tess_drill --calm COLLECTIVES --stalls N TESSERA
  *
  * Each drill is run with each number of ranks, N rounds of it, on a random rank in a random step, and a table says how
  * often the launcher was right and how fast. The exit code is 0 when what is said is right as often as it must be. */
@@ -16,6 +18,8 @@ enum { MOST_RUNS = 100000, FIRST_STEP = 2, N_STEPS = 8 };
 typedef struct request {
     const char *tessera, *group, *only;
     int rounds, n_worlds, worlds[8];
+    int kills;
+    int64_t collectives, stalls;
     uint64_t seed;
     bool show;
 } request;
@@ -143,35 +147,63 @@ static void parse_worlds(request *q, const char *text)
     }
 }
 
+static bool parse(int argc, char **argv, request *q)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--show") == 0) {
+            q->show = true;
+            continue;
+        }
+        if (word[0] != '-') {
+            q->tessera = word;
+            continue;
+        }
+        if (++i == argc)
+            return false;
+        if (strcmp(word, "--group") == 0)
+            q->group = argv[i];
+        else if (strcmp(word, "--only") == 0)
+            q->only = argv[i];
+        else if (strcmp(word, "--rounds") == 0)
+            q->rounds = atoi(argv[i]);
+        else if (strcmp(word, "--seed") == 0)
+            q->seed = strtoull(argv[i], NULL, 10);
+        else if (strcmp(word, "--ranks") == 0)
+            parse_worlds(q, argv[i]);
+        else if (strcmp(word, "--kills") == 0)
+            q->kills = atoi(argv[i]);
+        else if (strcmp(word, "--calm") == 0)
+            q->collectives = strtoll(argv[i], NULL, 10);
+        else if (strcmp(word, "--stalls") == 0)
+            q->stalls = strtoll(argv[i], NULL, 10);
+        else
+            return false;
+    }
+    return q->tessera != NULL && q->rounds > 0 && q->n_worlds > 0;
+}
+
 int main(int argc, char **argv)
 {
+    char tessera[4096];
     request q = {.rounds = 1, .n_worlds = 3, .worlds = {2, 4, 8}, .seed = 1};
     if (argc == 3 && strcmp(argv[1], "--rank") == 0)
         return drill_job(strtoll(argv[2], NULL, 10));
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--show") == 0)
-            q.show = true;
-        else if (argv[i][0] != '-')
-            q.tessera = argv[i];
-        else if (i + 1 == argc)
-            return 2;
-        else if (strcmp(argv[i], "--group") == 0)
-            q.group = argv[++i];
-        else if (strcmp(argv[i], "--only") == 0)
-            q.only = argv[++i];
-        else if (strcmp(argv[i], "--rounds") == 0)
-            q.rounds = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--seed") == 0)
-            q.seed = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--ranks") == 0)
-            parse_worlds(&q, argv[++i]);
-        else
-            return 2;
-    }
-    if (q.tessera == NULL || q.rounds < 1 || q.n_worlds < 1) {
+    if (argc == 3 && strcmp(argv[1], "--count") == 0)
+        return drill_count();
+    if (argc == 3 && strcmp(argv[1], "--calm-rank") == 0)
+        return drill_calm_rank(argv[2]);
+    if (!parse(argc, argv, &q) || realpath(q.tessera, tessera) == NULL) {
         fprintf(stderr,
-                "tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--show] TESSERA\n");
+                "tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--show] TESSERA\n"
+                "tess_drill --kills N [--seed S] TESSERA\n"
+                "tess_drill --calm COLLECTIVES --stalls N TESSERA\n");
         return 2;
     }
+    q.tessera = tessera;
+    if (q.kills > 0)
+        return drill_kills(tessera, q.kills, q.seed);
+    if (q.collectives > 0 || q.stalls > 0)
+        return drill_calm(tessera, q.collectives, q.stalls);
     return run_all(&q);
 }

@@ -20,6 +20,7 @@ typedef struct drill {
     const char *who;   /* in it: the rank; where two ranks are a tie, DRILL_TIE will do as well */
     const char *where; /* in it: operation, label or phase */
     double limit_s;    /* from the last honest rank's arrival */
+    const char *words; /* one more for `tessera train`, NULL: none */
     bool goes_on;      /* the job would go on, or hang: it is ended once the verdict is there */
     int rank;          /* -1: any */
 } drill;
@@ -39,7 +40,15 @@ typedef struct drill_outcome {
  * which is told on stderr. */
 bool drill_run(const drill *drill, const char *tessera, int world, int rank, int step, drill_outcome *outcome);
 
-/* A rank of the job; returns its exit code. */
+/* Kills a rank or the launcher of a job `n` times and reads the traces. Returns the exit code: 0 when all were right.
+ */
+int drill_kills(const char *tessera, int n, uint64_t seed);
+/* A job without faults; 0 when the launcher said nothing. */
+int drill_calm(const char *tessera, int64_t n_collectives, int64_t n_stalls);
+
+/* Ranks of the jobs; they return their exit codes. */
 int drill_job(int64_t n_steps);
+int drill_count(void);
+int drill_calm_rank(const char *what); /* "COLLECTIVES,STALLS" */
 
 #endif

@@ -1,19 +1,14 @@
 /* One run of one drill: starts the job, listens to its launcher, measures. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <regex.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 #include "drills/drill.h"
+#include "drills/spawn.h"
 #include "trace/folder.h"
 #include "trace/ring.h"
 
@@ -27,8 +22,7 @@ typedef struct job_run {
     const char *tessera;
     int world, rank, step;
     char folder[64], fault[512];
-    pid_t launcher;
-    int output; /* the launcher's stderr */
+    drill_child child;
     double verdict_s, end_s;
     drill_outcome *outcome;
 } job_run;
@@ -89,47 +83,23 @@ static void write_training(const char *folder)
     write_file(folder, "text.txt", text);
 }
 
-static _Noreturn void become_launcher(const job_run *r, int output)
-{
-    char self[4096], number[16], rank_number[16], trace[128], fault[600];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = '\0';
-    snprintf(number, sizeof(number), "%d", r->world);
-    snprintf(rank_number, sizeof(rank_number), "%d", STEPS);
-    snprintf(trace, sizeof(trace), "%s/trace", r->folder);
-    snprintf(fault, sizeof(fault), "fault.spec=%s", r->fault);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, 0);
-    dup2(null, 1);
-    dup2(output, 2);
-    if (r->drill->program == DRILL_TRAIN) {
-        if (chdir(r->folder) == 0)
-            execl(r->tessera, r->tessera, "train", "run.yaml", "-n", number, "job.dump_folder=.", fault, NULL);
-    } else {
-        setenv("TESSERA_FAULT", r->fault, 1);
-        execl(r->tessera, r->tessera, "run", "-n", number, "--grace", "0.3", "--trace", trace, "--", self, "--rank",
-              rank_number, NULL);
-    }
-    _exit(127);
-}
-
 static bool start(job_run *r)
 {
-    int ends[2];
+    char number[16], fault[600], steps[16];
     snprintf(r->folder, sizeof(r->folder), "/tmp/tess_drill_XXXXXX");
-    if (mkdtemp(r->folder) == NULL || pipe2(ends, O_CLOEXEC) != 0)
+    if (mkdtemp(r->folder) == NULL)
         return false;
     snprintf(r->fault, sizeof(r->fault), "rank=%d step=%d %s", r->rank, r->step, r->drill->fault);
-    if (r->drill->program == DRILL_TRAIN)
-        write_training(r->folder);
-    r->launcher = fork();
-    if (r->launcher == 0)
-        become_launcher(r, ends[1]);
-    close(ends[1]);
-    r->output = ends[0];
-    return r->launcher > 0;
+    if (r->drill->program == DRILL_JOB) {
+        snprintf(steps, sizeof(steps), "%d", STEPS);
+        return drill_spawn_ranks(r->tessera, r->world, r->folder, r->fault, "--rank", steps, &r->child);
+    }
+    write_training(r->folder);
+    snprintf(number, sizeof(number), "%d", r->world);
+    snprintf(fault, sizeof(fault), "fault.spec=%s", r->fault);
+    const char *words[] = {r->tessera,          "train", "run.yaml",      "-n", number,
+                           "job.dump_folder=.", fault,   r->drill->words, NULL};
+    return drill_spawn(r->folder, NULL, (char *const *)(uintptr_t)words, &r->child);
 }
 
 /* ---- Listen
@@ -163,11 +133,11 @@ static void listen(job_run *r)
     size_t n = 0;
     double begin_s = tess_os_now_s(), left_s;
     while ((left_s = time_left(r, begin_s)) > 0) {
-        struct pollfd fd = {.fd = r->output, .events = POLLIN};
+        struct pollfd fd = {.fd = r->child.output, .events = POLLIN};
         if (poll(&fd, 1, (int)(left_s * 1000) + 1) <= 0)
             continue;
         char byte;
-        if (read(r->output, &byte, 1) <= 0)
+        if (read(r->child.output, &byte, 1) <= 0)
             return;
         if (byte != '\n' && n + 1 < sizeof(line)) {
             line[n++] = byte;
@@ -224,9 +194,7 @@ bool drill_run(const drill *drill, const char *tessera, int world, int rank, int
         return false;
     }
     listen(&r);
-    kill(-r.launcher, SIGKILL);
-    waitpid(r.launcher, NULL, 0);
-    close(r.output);
+    drill_reap(&r.child);
     if (outcome->said)
         outcome->after_s = r.verdict_s - last_arrival(&r);
     tess_os_remove_tree(r.folder);

@@ -1,0 +1,84 @@
+/* A job in which nothing is wrong: many small collectives, and ranks that now and then come late, but not too late. The
+ * launcher has nothing to say. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "drills/drill.h"
+#include "drills/spawn.h"
+#include "tessera/comm.h"
+
+enum { RANKS = 4, STEP = 1000 };
+
+static const double longest_stall_s = 0.6; /* whoever keeps others waiting for 0.75 s is told */
+
+/* ---- A rank
+ * ----------------------------------------------------------------------------------------------------------------- */
+static tess_status sum_calmly(tess_team *team, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int32_t x[4] = {1, 1, 1, (int32_t)i};
+        if (i % STEP == 0)
+            tess_runtime_phase(tess_team_runtime(team), "step", i / STEP, -1);
+        TESS_TRY(tess_all_reduce(team, x, x, 4, TESS_I32, TESS_SUM, NULL));
+        TESS_CHECK(x[0] == tess_team_size(team), TESS_E_INTERNAL, "a sum is wrong");
+    }
+    return TESS_OK;
+}
+
+/* One rank after the other, for as long as it is drawn. */
+static tess_status stall(tess_team *team, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t draw = tess_rng_u64(7, TESS_RNG_FAULT, 200, (uint64_t)i);
+        tess_runtime_phase(tess_team_runtime(team), draw % 2 == 0 ? "data" : "forward", i, -1);
+        if ((int)((draw >> 32) % (uint64_t)tess_team_size(team)) == tess_team_rank(team))
+            usleep((useconds_t)(longest_stall_s * 1e6 * (double)tess_rng_uniform(7, TESS_RNG_FAULT, 201, (uint64_t)i)));
+        TESS_TRY(sum_calmly(team, 10));
+    }
+    return TESS_OK;
+}
+
+int drill_calm_rank(const char *what)
+{
+    tess_runtime *runtime;
+    char *end;
+    int64_t n_sums = strtoll(what, &end, 10), n_stalls = *end == ',' ? strtoll(end + 1, NULL, 10) : 0;
+    if (tess_runtime_create(NULL, &runtime) != TESS_OK)
+        return 1;
+    tess_status status = sum_calmly(tess_runtime_team(runtime), n_sums);
+    if (status == TESS_OK)
+        status = stall(tess_runtime_team(runtime), n_stalls);
+    tess_runtime_destroy(&runtime);
+    return status == TESS_OK ? 0 : 1;
+}
+
+/* ---- What the launcher says
+ * -------------------------------------------------------------------------------------------------- */
+int drill_calm(const char *tessera, int64_t n_sums, int64_t n_stalls)
+{
+    char folder[] = "/tmp/tess_drill_XXXXXX", what[64], text[4096];
+    drill_child child;
+    size_t n = 0;
+    ssize_t got;
+    int state;
+    double begin_s = tess_os_now_s();
+    snprintf(what, sizeof(what), "%lld,%lld", (long long)n_sums, (long long)n_stalls);
+    if (mkdtemp(folder) == NULL || !drill_spawn_ranks(tessera, RANKS, folder, NULL, "--calm-rank", what, &child))
+        return 2;
+    while ((got = read(child.output, text + n, sizeof(text) - 1 - n)) > 0)
+        n += (size_t)got;
+    text[n] = '\0';
+    waitpid(child.launcher, &state, 0);
+    close(child.output);
+    tess_os_remove_tree(folder);
+    bool well = n == 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0;
+    printf("%lld collectives and %lld stalls of up to %g s in %.1f s: %s%s\n", (long long)n_sums, (long long)n_stalls,
+           longest_stall_s, tess_os_now_s() - begin_s, well ? "not a word" : "it said: ", text);
+    return !well;
+}
