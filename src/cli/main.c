@@ -6,9 +6,9 @@
 #include "base/core/options.h"
 #include "cli/cli.h"
 
-static const cli_command *const commands[] = {&cli_train,   &cli_eval,   &cli_generate, &cli_tokenize,
-                                              &cli_convert, &cli_run,    &cli_launch,   &cli_info,
-                                              &cli_bench,   &cli_doctor, &cli_top,      &cli_trace};
+static const cli_command *const commands[] = {&cli_train, &cli_eval,   &cli_generate, &cli_tokenize, &cli_convert,
+                                              &cli_run,   &cli_launch, &cli_info,     &cli_bench,    &cli_doctor,
+                                              &cli_top,   &cli_verify, &cli_trace};
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out)

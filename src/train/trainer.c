@@ -35,7 +35,7 @@ tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *pat
     return tess_os_join(path, size, t->config.job.dump_folder, name);
 }
 
-static tess_status load_model_config(tess_trainer *t)
+tess_status tess_trainer_load_model(tess_trainer *t)
 {
     char path[1024];
     const tess_config *config = &t->config;
@@ -105,7 +105,7 @@ static tess_status build(tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
     TESS_TRY(tess_trainer_check_hosts(t));
-    TESS_TRY(load_model_config(t));
+    TESS_TRY(tess_trainer_load_model(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_trainer_open_validation(t));
@@ -123,7 +123,7 @@ static tess_status build(tess_trainer *t)
     return TESS_OK;
 }
 
-static void destroy(tess_trainer *t)
+void tess_trainer_release(tess_trainer *t)
 {
     tess_metrics_close(&t->metrics);
     tess_engine_destroy(&t->engine);
@@ -288,6 +288,6 @@ tess_status tess_train(tess_runtime *runtime, const tess_config *config, const t
         status = run(&t, result);
     if (status != TESS_OK) /* before the others, who know nothing of it, meet this rank in what destroy gives back */
         tess_runtime_report(runtime, tess_error_message());
-    destroy(&t);
+    tess_trainer_release(&t);
     return status;
 }

@@ -37,6 +37,11 @@ void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
+/* Frees what the calls below have made. */
+void tess_trainer_release(tess_trainer *t);
+
+/* Reads the model's configuration. */
+tess_status tess_trainer_load_model(tess_trainer *t);
 /* Learns which ranks are on which host, and fits and checks the configuration. Collective. */
 tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* That the hosts share what they must share, and read the same files. Collective. */

@@ -1,0 +1,96 @@
+#include "train/verify/verify.h"
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/start.h"
+
+enum { DIFFERS = 5 };
+
+typedef struct options {
+    const char *ranks, *steps, *kernels, *json, *all;
+} options;
+
+static void show_progress(void *self, const char *text)
+{
+    (void)self;
+    cli_status_line("verify: %s", text);
+}
+
+static tess_status print(tess_mem *mem, const options *o, const tess_verify_result *result)
+{
+    tess_buffer text = {.mem = mem};
+    cli_status_clear();
+    tess_status status =
+        o->json != NULL ? tess_verify_print_json(result, &text) : tess_verify_print(result, o->all != NULL, &text);
+    if (status == TESS_OK)
+        fputs(text.data, stdout);
+    tess_buffer_free(&text);
+    return status;
+}
+
+static tess_status verify(tess_mem *mem, const options *o, tess_verify_plan *plan, bool *same)
+{
+    tess_verify_result *result;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
+    tess_status status = tess_verify(mem, plan, result);
+    if (status == TESS_OK)
+        status = print(mem, o, result);
+    *same = tess_verify_same(result);
+    tess_verify_free(result);
+    tess_mem_free(mem, result);
+    return status;
+}
+
+/* It starts the ranks of both runs itself. */
+static tess_status count_ranks(const options *o, int *n)
+{
+    cli_ranks ranks = {0};
+    TESS_TRY(cli_count_ranks(o->ranks, &ranks));
+    TESS_CHECK(!ranks.guarded && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
+               "verify starts its ranks on this machine: call it without mpirun, srun or torchrun");
+    *n = o->ranks != NULL ? ranks.n : 2;
+    return TESS_OK;
+}
+
+static tess_status run_options(const options *o, tess_mem *mem, int n_words, char **words, bool *same)
+{
+    static tess_config config;
+    tess_verify_plan plan = {.config = &config, .steps = 3, .reference_kernels = o->kernels, .note = show_progress};
+    TESS_TRY(count_ranks(o, &plan.ranks));
+    TESS_TRY(cli_int("--steps", o->steps, 1, TESS_VERIFY_MAX_STEPS, &plan.steps));
+    TESS_TRY(tess_config_load(mem, words[0], words + 1, n_words - 1, &config));
+    return verify(mem, o, &plan, same);
+}
+
+static int run(int argc, char **argv)
+{
+    options o = {0};
+    tess_mem *mem = NULL;
+    const cli_flag flags[] = {{"-n", "RANKS", "ranks of the layout, on this machine (2)", &o.ranks},
+                              {"--steps", "N", "steps to compare (3)", &o.steps},
+                              {"--against-kernels", "NAME",
+                               "the one rank uses this kernel table (ref, avx2, ...): compares tables as well",
+                               &o.kernels},
+                              {"--all", NULL, "list every tensor that differs", &o.all},
+                              {"--json", NULL, "print the result as JSON", &o.json}};
+    int n = cli_parse(argc, argv, &cli_verify, flags, 5);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n == 0)
+        return cli_misuse(&cli_verify, "name a configuration file");
+    bool same = false;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = run_options(&o, mem, n, argv + 1, &same);
+    tess_mem_destroy(&mem);
+    return status != TESS_OK ? cli_fail(status) : same ? CLI_OK : DIFFERS;
+}
+
+const cli_command cli_verify = {
+    "verify", "CONFIG.yaml [-n RANKS] [--steps N] [section.key=value ...]",
+    "does a layout give the bits of one rank? losses, gradients, parameters, shards, memory\n"
+    "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
+    "same data. Nothing is written to job.dump_folder.\n"
+    "Exit codes: 0 the same bits, 1 failed, 2 bad input, 5 something differs.",
+    run};

@@ -1,0 +1,51 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/verify/verify.h"
+
+/* Floats in ascending order have ascending numbers; both zeroes have 0. */
+static int64_t ordered(float value)
+{
+    int32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits < 0 ? -(int64_t)(bits & INT32_MAX) : bits;
+}
+
+static void note_error(float here, float there, tess_verify_delta *d)
+{
+    double abs = fabs((double)here - (double)there), rel = abs / fmax(fabs((double)here), fabs((double)there));
+    bool number = isfinite(here) && isfinite(there);
+    d->max_abs = fmax(d->max_abs, number ? abs : INFINITY);
+    d->max_rel = fmax(d->max_rel, !number ? INFINITY : abs > 0 ? rel : 0);
+}
+
+void tess_verify_compare(const float *here, const float *there, int64_t n, int64_t number, int rank,
+                         tess_verify_delta *d)
+{
+    if (n == 0 || memcmp(here, there, (size_t)n * sizeof(float)) == 0)
+        return;
+    for (int64_t i = 0; i < n; i++) {
+        if (memcmp(&here[i], &there[i], sizeof(float)) == 0)
+            continue;
+        note_error(here[i], there[i], d);
+        if (d->n_different++ > 0 && number + i > d->first)
+            continue;
+        d->first = number + i;
+        d->here = here[i];
+        d->there = there[i];
+        d->ulp = llabs(ordered(here[i]) - ordered(there[i]));
+        d->rank = rank;
+    }
+}
+
+void tess_verify_merge(const tess_verify_delta *more, tess_verify_delta *d)
+{
+    if (more->n_different == 0)
+        return;
+    tess_verify_delta sum = d->n_different == 0 || more->first < d->first ? *more : *d;
+    sum.n_different = d->n_different + more->n_different;
+    sum.max_abs = fmax(d->max_abs, more->max_abs);
+    sum.max_rel = fmax(d->max_rel, more->max_rel);
+    *d = sum;
+}

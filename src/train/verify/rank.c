@@ -1,0 +1,204 @@
+/* One rank of a run that is compared: the trainer's first steps, without its folder. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/os/os.h"
+#include "tessera/comm.h"
+#include "train/trainer_impl.h"
+#include "train/verify/verify_impl.h"
+
+enum { CHUNK = 1 << 16 }; /* elements that are compared at a time */
+
+static run_digest *digest_of(const verify_run *run, int64_t step, int tensor)
+{
+    return &run->digests[(step - 1) * run->n_tensors + tensor];
+}
+
+static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t first, int64_t n)
+{
+    int64_t row = tess_shape_row_count(&shard->shape);
+    uint64_t sum = 0;
+    for (int64_t i = first; i < first + n; i++)
+        sum += XXH3_64bits_withSeed(values + (i - shard->row_begin) * row, (size_t)row * sizeof(float), (uint64_t)i);
+    return sum;
+}
+
+static void add_digest(const verify_run *run, int64_t step, int tensor, const tess_shard *shard)
+{
+    run_digest *d = digest_of(run, step, tensor);
+    const float *values[] = {shard->master, shard->grad};
+    _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
+    for (int i = 0; i < 2 && values[i] != NULL; i++) {
+        uint64_t own = hash_rows(shard, values[i], shard->primary_begin, shard->primary_rows);
+        bool has_more = shard->n_rows > shard->primary_rows;
+        uint64_t all = has_more ? hash_rows(shard, values[i], shard->row_begin, shard->n_rows) : own;
+        atomic_fetch_add(primary[i], own);
+        atomic_fetch_add(held[i], all);
+    }
+}
+
+static tess_status digest_step(const verify_run *run, tess_engine *e)
+{
+    for (int i = 0; i < run->n_tensors; i++) {
+        tess_shard shard;
+        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
+        add_digest(run, e->step, i, &shard);
+    }
+    return TESS_OK;
+}
+
+/* ---- Values of the last step
+ * -------------------------------------------------------------------------------------------- */
+static tess_status write_values(const verify_run *run, const float *values, int64_t n, int64_t at)
+{
+    return tess_os_write_at(run->values_fd, (size_t)at * sizeof(float), values, (size_t)n * sizeof(float),
+                            "temporary file of the values");
+}
+
+static tess_status compare_values(const verify_run *run, tess_engine *e, const float *values, int64_t n, int64_t at,
+                                  int64_t number, tess_verify_delta *delta)
+{
+    float *there;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, CHUNK, sizeof(*there), "values", (void **)&there));
+    tess_status status = TESS_OK;
+    for (int64_t i = 0; i < n && status == TESS_OK; i += CHUNK) {
+        int64_t m = n - i < CHUNK ? n - i : CHUNK;
+        ssize_t want = (ssize_t)((size_t)m * sizeof(float));
+        if (pread(run->values_fd, there, (size_t)want, (off_t)((at + i) * (int64_t)sizeof(float))) != want)
+            status = tess_os_error("read", "temporary file of the values");
+        else
+            tess_verify_compare(values + i, there, m, number + i, e->rank, delta);
+    }
+    tess_mem_free(e->mem, there);
+    return status;
+}
+
+static tess_status handle_tensor(const verify_run *run, tess_engine *e, int tensor)
+{
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard(e->fsdp, tensor, &shard));
+    const run_tensor *t = &run->tensors[tensor], *last = &run->tensors[run->n_tensors - 1];
+    const float *values[] = {shard.grad, shard.master};
+    int64_t all = last->offset + last->rows * last->row;
+    int64_t number = shard.primary_begin * t->row, n = shard.primary_rows * t->row;
+    int64_t skip = (shard.primary_begin - shard.row_begin) * t->row;
+    for (int i = 0; i < 2; i++) {
+        int64_t at = i * all + t->offset + number;
+        tess_verify_delta *delta = &run->header->deltas[(e->rank * run->n_tensors + tensor) * 2 + i];
+        if (values[i] == NULL)
+            continue;
+        if (run->values == RUN_WRITES_VALUES)
+            TESS_TRY(write_values(run, values[i] + skip, n, at));
+        else
+            TESS_TRY(compare_values(run, e, values[i] + skip, n, at, number, delta));
+    }
+    return TESS_OK;
+}
+
+static tess_status handle_values(const verify_run *run, tess_engine *e)
+{
+    if (run->values == RUN_NO_VALUES)
+        return TESS_OK;
+    for (int i = 0; i < run->n_tensors; i++)
+        TESS_TRY(handle_tensor(run, e, i));
+    return TESS_OK;
+}
+
+/* ---- The run
+ * -------------------------------------------------------------------------------------------------------- */
+static tess_status describe_tensors(verify_run *run, const tess_engine *e)
+{
+    int64_t offset = 0;
+    TESS_CHECK(tess_fsdp_shards(e->fsdp) == run->n_tensors, TESS_E_INTERNAL, "%d tensors, expected %d",
+               tess_fsdp_shards(e->fsdp), run->n_tensors);
+    for (int i = 0; i < run->n_tensors; i++) {
+        tess_shard shard;
+        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
+        run->shards[e->rank * run->n_tensors + i] =
+            (run_shard){shard.row_begin, shard.n_rows, shard.primary_begin, shard.primary_rows};
+        if (e->rank != 0)
+            continue;
+        run_tensor *t = &run->tensors[i];
+        snprintf(t->name, sizeof(t->name), "%s", shard.name);
+        t->rows = tess_shape_rows(&shard.shape);
+        t->row = tess_shape_row_count(&shard.shape);
+        t->offset = offset;
+        offset += t->rows * t->row;
+    }
+    return TESS_OK;
+}
+
+static tess_status run_steps(verify_run *run, tess_trainer *t)
+{
+    tess_engine *e = t->engine;
+    tess_batch_source source = tess_trainer_source(t);
+    TESS_TRY(describe_tensors(run, e));
+    TESS_TRY(tess_barrier(t->team, NULL)); /* all have the offsets */
+    for (int64_t i = 0; i < run->steps; i++) {
+        tess_engine_report report;
+        TESS_TRY(tess_engine_step(e, &source, &report));
+        TESS_CHECK(!report.stop, TESS_E_INTERRUPTED, "interrupted after step %lld", (long long)e->step);
+        TESS_TRY(digest_step(run, e));
+        if (e->rank == 0) {
+            run->header->loss[i] = report.loss;
+            run->header->grad_norm[i] = report.grad_norm;
+        }
+    }
+    tess_engine_peaks(e, run->header->peak_bytes[e->rank]);
+    if (e->rank == 0)
+        snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", e->stream->kernels->name);
+    return handle_values(run, e);
+}
+
+static tess_status build(tess_trainer *t)
+{
+    TESS_TRY(tess_trainer_join_hosts(t));
+    TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_trainer_tokenizer(t));
+    TESS_TRY(tess_trainer_open_data(t));
+    return tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine);
+}
+
+static tess_status run_rank(verify_run *run, tess_runtime *rt)
+{
+    tess_trainer t = {.config = run->config,
+                      .runtime = rt,
+                      .team = tess_runtime_team(rt),
+                      .mem = tess_runtime_mem(rt),
+                      .rank = tess_runtime_rank(rt),
+                      .world = tess_runtime_world(rt)};
+    tess_status status = build(&t);
+    if (status == TESS_OK)
+        status = run_steps(run, &t);
+    if (status != TESS_OK)
+        tess_runtime_report(rt, tess_error_message());
+    tess_trainer_release(&t);
+    return status;
+}
+
+int verify_rank_main(void *context)
+{
+    verify_run *run = context;
+    const tess_config *c = &run->config;
+    tess_runtime *rt;
+    tess_runtime_options options = {.n_threads = (int)c->training.threads,
+                                    .comm_timeout_s = c->comm.timeout_s,
+                                    .config_hash = tess_config_hash(c),
+                                    .native_reductions = c->comm.reduction == 1,
+                                    .kernels = run->kernels,
+                                    .fault = run->with_faults && c->fault.spec[0] != '\0' ? c->fault.spec : "",
+                                    .fault_seed = (uint64_t)c->fault.seed};
+    if (tess_runtime_create(&options, &rt) != TESS_OK)
+        return 1;
+    tess_status status = run_rank(run, rt);
+    if (tess_runtime_rank(rt) == 0) {
+        run->header->status = status;
+        snprintf(run->header->message, sizeof(run->header->message), "%s", tess_error_message());
+    }
+    tess_runtime_destroy(&rt);
+    return status == TESS_OK ? 0 : 1;
+}

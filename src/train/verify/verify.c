@@ -1,0 +1,380 @@
+#include "train/verify/verify.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "nn/model.h"
+#include "parallel/fsdp/fsdp_internal.h"
+#include "train/verify/verify_impl.h"
+
+enum { LAYOUT, ONE }; /* of a pair of runs */
+
+static void note(const tess_verify_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(const tess_verify_plan *plan, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    if (plan->note == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    plan->note(plan->self, text);
+}
+
+/* ---- The two runs
+ * --------------------------------------------------------------------------------------------------- */
+static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *n)
+{
+    char path[TESS_TEXT_SIZE + 16];
+    tess_model_config model_config;
+    tess_model *model;
+    if (config->model.path[0] != '\0')
+        TESS_TRY(tess_os_join(path, sizeof(path), config->model.path, "config.json"));
+    else
+        snprintf(path, sizeof(path), "%s", config->model.config);
+    TESS_TRY(tess_model_config_load(path, &model_config));
+    TESS_TRY(tess_model_create(mem, &model_config, &model));
+    *n = tess_model_n_params(model);
+    tess_model_destroy(&model);
+    return TESS_OK;
+}
+
+/* The same batch and the same arithmetic, with nothing sharded. */
+static tess_status config_of_one(const tess_config *layout, tess_config *one)
+{
+    *one = *layout;
+    one->parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    one->parallelism.data_parallel_replicate_degree = 1;
+    one->parallelism.data_parallel_shard_degree = 1;
+    one->fault.spec[0] = '\0';
+    return tess_config_check(one, 1);
+}
+
+static tess_status open_runs(tess_mem *mem, const tess_verify_plan *plan, verify_run runs[2])
+{
+    verify_run *layout = &runs[LAYOUT], *one = &runs[ONE];
+    *layout = (verify_run){.config = *plan->config, .ranks = plan->ranks, .with_faults = true};
+    *one = (verify_run){.ranks = 1, .kernels = plan->reference_kernels};
+    layout->steps = one->steps = plan->steps;
+    layout->values_fd = one->values_fd = -1;
+    TESS_TRY(tess_config_check(&layout->config, plan->ranks));
+    TESS_TRY(config_of_one(&layout->config, &one->config));
+    TESS_TRY_CTX(count_tensors(mem, &layout->config, &layout->n_tensors), "model");
+    one->n_tensors = layout->n_tensors;
+    TESS_TRY(verify_run_open(layout));
+    return verify_run_open(one);
+}
+
+static tess_status run_both(const tess_verify_plan *plan, verify_run runs[2], double seconds[2])
+{
+    for (int i = ONE; i >= LAYOUT; i--) {
+        double begin_s = tess_os_now_s();
+        note(plan, "%lld step%s on %d rank%s", (long long)runs[i].steps, runs[i].steps > 1 ? "s" : "", runs[i].ranks,
+             runs[i].ranks > 1 ? "s" : "");
+        TESS_TRY_CTX(verify_run_steps(&runs[i]), "%s", i == ONE ? "one rank" : "the layout");
+        seconds[i] = tess_os_now_s() - begin_s;
+    }
+    return TESS_OK;
+}
+
+/* ---- What differs
+ * --------------------------------------------------------------------------------------------------- */
+static const run_digest *digest_of(const verify_run *run, int64_t step, int tensor)
+{
+    return &run->digests[(step - 1) * run->n_tensors + tensor];
+}
+
+static bool differs(double a, double b)
+{
+    return memcmp(&a, &b, sizeof(a)) != 0;
+}
+
+static void note_step(int64_t step, bool is_different, int64_t *first)
+{
+    if (is_different && *first == 0)
+        *first = step;
+}
+
+static void compare_step(const verify_run runs[2], int64_t step, tess_verify_result *r)
+{
+    note_step(step, differs(r->loss[0][step - 1], r->loss[1][step - 1]), &r->loss_step);
+    note_step(step, differs(r->grad_norm[0][step - 1], r->grad_norm[1][step - 1]), &r->norm_step);
+    for (int i = 0; i < r->n_tensors; i++) {
+        const run_digest *a = digest_of(&runs[LAYOUT], step, i), *b = digest_of(&runs[ONE], step, i);
+        note_step(step, a->grads != b->grads, &r->tensors[i].grads_step);
+        note_step(step, a->weights != b->weights, &r->tensors[i].weights_step);
+        note_step(step, r->tensors[i].grads_step != 0 || r->tensors[i].weights_step != 0, &r->first_step);
+    }
+    note_step(step, r->loss_step != 0 || r->norm_step != 0, &r->first_step);
+}
+
+/* ---- Where rows lie
+ * ------------------------------------------------------------------------------------------------- */
+static int shard_of(const verify_run *layout, int rank)
+{
+    return rank % (int)layout->config.parallelism.data_parallel_shard_degree;
+}
+
+/* The rows that the rank's part of the plan says, of a tensor of so many. */
+static void plan_rows(const verify_run *layout, int rank, int64_t rows, int64_t *begin, int64_t *n)
+{
+    tess_shard_rows(rows, (int)layout->config.parallelism.data_parallel_shard_degree, shard_of(layout, rank), begin, n);
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const run_shard *x = a, *y = b;
+    if (x->primary_begin != y->primary_begin)
+        return x->primary_begin < y->primary_begin ? -1 : 1;
+    return (x->primary_rows > y->primary_rows) - (x->primary_rows < y->primary_rows);
+}
+
+/* Every row is primary on exactly one rank. */
+static void check_cover(const verify_run *layout, int tensor, tess_verify_tensor *t)
+{
+    run_shard shards[JOB_MAX_RANKS];
+    int64_t next = 0;
+    for (int rank = 0; rank < layout->ranks; rank++)
+        shards[rank] = layout->shards[rank * layout->n_tensors + tensor];
+    qsort(shards, (size_t)layout->ranks, sizeof(shards[0]), by_begin);
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        if (shards[rank].primary_rows == 0)
+            continue;
+        if (shards[rank].primary_begin != next) {
+            snprintf(t->shards, sizeof(t->shards), "row %lld is counted %s", (long long)next,
+                     shards[rank].primary_begin > next ? "by no rank" : "by two ranks");
+            return;
+        }
+        next += shards[rank].primary_rows;
+    }
+    if (next != t->rows)
+        snprintf(t->shards, sizeof(t->shards), "%lld of %lld rows are counted", (long long)next, (long long)t->rows);
+}
+
+static void check_plan(const verify_run *layout, int tensor, tess_verify_tensor *t)
+{
+    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
+    for (int rank = layout->ranks - 1; rank >= 0; rank--) {
+        const run_shard *s = &layout->shards[rank * layout->n_tensors + tensor];
+        int64_t begin = 0, n = t->rows;
+        if (!replicated)
+            plan_rows(layout, rank, t->rows, &begin, &n);
+        if (s->rows != n || (n > 0 && s->begin != begin))
+            snprintf(t->shards, sizeof(t->shards), "rank %d holds rows %lld + %lld, planned are %lld + %lld", rank,
+                     (long long)s->begin, (long long)s->rows, (long long)begin, (long long)n);
+    }
+}
+
+/* All copies of a row are the same: the sum over all that are held is as many times the sum over each once. */
+static void check_replicas(const verify_run *layout, int tensor, tess_verify_tensor *t)
+{
+    int64_t held = 0;
+    for (int rank = 0; rank < layout->ranks; rank++)
+        held += layout->shards[rank * layout->n_tensors + tensor].rows;
+    uint64_t copies = t->rows > 0 ? (uint64_t)(held / t->rows) : 0;
+    for (int64_t step = layout->steps; step >= 1; step--) {
+        const run_digest *d = digest_of(layout, step, tensor);
+        bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;
+        if (weights || grads)
+            snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same",
+                     (long long)step, grads ? "gradient" : "weights");
+    }
+}
+
+static void check_shards(const verify_run *layout, tess_verify_result *r)
+{
+    for (int i = 0; i < r->n_tensors; i++) {
+        check_replicas(layout, i, &r->tensors[i]);
+        check_plan(layout, i, &r->tensors[i]);
+        check_cover(layout, i, &r->tensors[i]);
+    }
+}
+
+/* ---- Memory
+ * ---------------------------------------------------------------------------------------------------------- */
+/* Float32 elements of the rank that holds most. */
+static int64_t most_held(const verify_run *layout, const tess_verify_result *r)
+{
+    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
+    int64_t most = 0;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        int64_t sum = 0;
+        for (int i = 0; i < r->n_tensors; i++) {
+            int64_t begin, n;
+            plan_rows(layout, rank, r->tensors[i].rows, &begin, &n);
+            sum += (replicated ? r->tensors[i].rows : n) * r->tensors[i].row;
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static void measure_memory(const verify_run runs[2], tess_verify_result *r)
+{
+    int64_t held = most_held(&runs[LAYOUT], r) * (int64_t)sizeof(float);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        tess_verify_memory *m = &r->memory[pool];
+        *m = (tess_verify_memory){.one = runs[ONE].header->peak_bytes[0][pool], .planned = -1};
+        for (int rank = 0; rank < runs[LAYOUT].ranks; rank++) {
+            int64_t bytes = runs[LAYOUT].header->peak_bytes[rank][pool];
+            m->all += bytes;
+            m->largest = bytes > m->largest ? bytes : m->largest;
+        }
+    }
+    r->memory[TESS_POOL_PARAMS].planned = held;
+    r->memory[TESS_POOL_OPTIMIZER].planned = 2 * held;
+}
+
+/* ---- Values, where hashes differ
+ * ---------------------------------------------------------------------------------------- */
+/* A file that has no name and goes with its last descriptor. */
+static tess_status open_values(const tess_verify_result *r, int *fd)
+{
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    int64_t elements = 0;
+    for (int i = 0; i < r->n_tensors; i++)
+        elements += r->tensors[i].rows * r->tensors[i].row;
+    snprintf(path, sizeof(path), "%s/tessera-verify-XXXXXX", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0)
+        return tess_os_error("create", path);
+    unlink(path);
+    int reason = posix_fallocate(*fd, 0, (off_t)(elements * 2 * (int64_t)sizeof(float)));
+    if (reason == 0)
+        return TESS_OK;
+    tess_os_close(fd);
+    return TESS_FAIL(TESS_E_NO_SPACE, "no room for %lld values in %s (set TMPDIR): %s", (long long)elements * 2, path,
+                     strerror(reason));
+}
+
+static bool same_again(const verify_run *run, const verify_run *again, int64_t step)
+{
+    if (differs(run->header->loss[step - 1], again->header->loss[step - 1]))
+        return false;
+    for (int i = 0; i < run->n_tensors; i++)
+        if (digest_of(run, step, i)->grads != digest_of(again, step, i)->grads ||
+            digest_of(run, step, i)->weights != digest_of(again, step, i)->weights)
+            return false;
+    return true;
+}
+
+static void collect_values(const verify_run *layout, tess_verify_result *r)
+{
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        const tess_verify_delta *deltas = &layout->header->deltas[(size_t)rank * (size_t)r->n_tensors * 2];
+        for (int i = 0; i < r->n_tensors; i++) {
+            tess_verify_merge(&deltas[i * 2], &r->tensors[i].grads);
+            tess_verify_merge(&deltas[i * 2 + 1], &r->tensors[i].weights);
+        }
+    }
+    r->has_values = true;
+}
+
+static tess_status run_again(const tess_verify_plan *plan, const verify_run runs[2], int fd, tess_verify_result *r)
+{
+    double seconds[2];
+    verify_run again[2];
+    for (int i = 0; i < 2; i++) {
+        again[i] = runs[i];
+        again[i].steps = r->first_step;
+        again[i].values = i == ONE ? RUN_WRITES_VALUES : RUN_COMPARES_VALUES;
+        again[i].values_fd = fd;
+        again[i].shared = NULL;
+    }
+    tess_status status = verify_run_open(&again[0]);
+    if (status == TESS_OK)
+        status = verify_run_open(&again[1]);
+    if (status == TESS_OK)
+        status = run_both(plan, again, seconds);
+    if (status == TESS_OK) {
+        r->irreproducible = !same_again(&runs[ONE], &again[ONE], r->first_step)         ? 2
+                            : !same_again(&runs[LAYOUT], &again[LAYOUT], r->first_step) ? 1
+                                                                                        : 0;
+        collect_values(&again[LAYOUT], r);
+    }
+    verify_run_close(&again[0]);
+    verify_run_close(&again[1]);
+    return status;
+}
+
+/* Without room for the values the hashes have still told what differs. */
+static tess_status find_values(const tess_verify_plan *plan, const verify_run runs[2], tess_verify_result *r)
+{
+    int fd;
+    if (open_values(r, &fd) != TESS_OK) {
+        snprintf(r->no_values, sizeof(r->no_values), "%s", tess_error_message());
+        return TESS_OK;
+    }
+    note(plan, "step %lld differs: once more, for the values", (long long)r->first_step);
+    tess_status status = run_again(plan, runs, fd, r);
+    tess_os_close(&fd);
+    return status;
+}
+
+/* ---- The whole
+ * ------------------------------------------------------------------------------------------------------ */
+static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)
+{
+    r->n_tensors = runs[LAYOUT].n_tensors;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)r->n_tensors, sizeof(*r->tensors), "tensors",
+                                  (void **)&r->tensors));
+    snprintf(r->strategy, sizeof(r->strategy), "%s",
+             tess_strategy_name((tess_strategy)runs[LAYOUT].config.parallelism.shard_strategy));
+    for (int i = 0; i < r->n_tensors; i++) {
+        const run_tensor *t = &runs[ONE].tensors[i];
+        snprintf(r->tensors[i].name, sizeof(r->tensors[i].name), "%s", t->name);
+        r->tensors[i].rows = t->rows;
+        r->tensors[i].row = t->row;
+    }
+    for (int i = 0; i < 2; i++) {
+        memcpy(r->loss[i], runs[i].header->loss, sizeof(r->loss[i]));
+        memcpy(r->grad_norm[i], runs[i].header->grad_norm, sizeof(r->grad_norm[i]));
+        snprintf(r->kernels[i], sizeof(r->kernels[i]), "%s", runs[i].header->kernels);
+    }
+    for (int64_t step = 1; step <= r->steps; step++)
+        compare_step(runs, step, r);
+    check_shards(&runs[LAYOUT], r);
+    measure_memory(runs, r);
+    return TESS_OK;
+}
+
+tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *r)
+{
+    verify_run runs[2] = {0};
+    *r = (tess_verify_result){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
+    TESS_CHECK(plan->steps >= 1 && plan->steps <= TESS_VERIFY_MAX_STEPS, TESS_E_INVALID, "%lld steps: 1 to %d",
+               (long long)plan->steps, TESS_VERIFY_MAX_STEPS);
+    tess_status status = open_runs(mem, plan, runs);
+    if (status == TESS_OK)
+        status = run_both(plan, runs, r->seconds);
+    if (status == TESS_OK)
+        status = take_results(mem, runs, r);
+    if (status == TESS_OK && r->first_step > 0)
+        status = find_values(plan, runs, r);
+    verify_run_close(&runs[0]);
+    verify_run_close(&runs[1]);
+    return status;
+}
+
+void tess_verify_free(tess_verify_result *r)
+{
+    tess_mem_free(r->mem, r->tensors);
+    r->tensors = NULL;
+}
+
+bool tess_verify_same(const tess_verify_result *r)
+{
+    bool same = r->first_step == 0;
+    for (int i = 0; i < r->n_tensors; i++)
+        same = same && r->tensors[i].shards[0] == '\0';
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        same = same && (r->memory[pool].planned < 0 || r->memory[pool].planned == r->memory[pool].largest);
+    return same;
+}

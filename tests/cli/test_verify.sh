@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# `tessera verify`: good layouts give the bits of one rank, others are caught and said how; nothing is written.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+same="the same bits: this layout gives what one rank gives"
+
+for strategy in none zero1 zero2 full hybrid; do
+    for n in 1 2 4 8; do
+        degrees=
+        if [ $strategy = hybrid ] && [ $n -gt 1 ]; then degrees=parallelism.data_parallel_replicate_degree=2; fi
+        expect "$strategy on $n" 0 "$same" "$tessera" verify run.yaml -n $n --steps 2 \
+            parallelism.shard_strategy=$strategy $degrees training.threads=1
+    done
+done
+expect "float32, gathered until backward, everything recomputed" 0 "$same" "$tessera" verify run.yaml -n 4 \
+    training.mixed_precision_param=float32 parallelism.fsdp_reshard_after_forward=0 activation_checkpoint.mode=full
+expect "gradients in bfloat16 on their way" 0 "$same" "$tessera" verify run.yaml -n 2 \
+    training.mixed_precision_reduce=bfloat16
+expect "two ranks without -n" 0 "2 ranks, full" "$tessera" verify run.yaml --steps 1
+expect "as JSON" 0 '"same": true' "$tessera" verify run.yaml --steps 1 --json
+[ -e out ] && fail "the dump folder was made" || pass "nothing was written"
+
+# ---- Layouts that give other bits.
+expect "three ranks add in another order" 5 "not the same: from step 1 on" "$tessera" verify run.yaml -n 3 \
+    training.global_batch_size=12
+grep -qF "3 ranks are no power of two" output && pass "and that is told" || fail "no reason: $(tail -n 2 output)"
+grep -qE "^  model\.layers\.0\." output && pass "tensors are named" || fail "no tensor: $(cat output)"
+grep -qE "the first, row [0-9]+ column [0-9]+ on rank [0-2]: .* \([0-9]+ ulp\)" output &&
+    pass "with the place of the first" || fail "no place: $(cat output)"
+expect "other kernels" 5 "kernel tables add in orders of their own" "$tessera" verify run.yaml --steps 1 \
+    --against-kernels ref training.seq_len=7
+expect "all tensors on request" 5 "model.layers.2.mlp.down_proj.weight" "$tessera" verify run.yaml --steps 1 --all \
+    --against-kernels ref training.seq_len=7
+expect "differences as JSON" 5 '"n_different":' "$tessera" verify run.yaml --steps 1 --json \
+    --against-kernels ref training.seq_len=7
+TMPDIR=/nowhere expect "without room for values" 5 "by how much is not known" "$tessera" verify run.yaml --steps 1 \
+    --against-kernels ref training.seq_len=7
+
+# ---- What cannot be compared.
+expect "no such file" 2 "none.yaml" "$tessera" verify none.yaml
+expect "ranks that do not divide the batch" 2 "cannot share evenly" "$tessera" verify run.yaml -n 3
+expect "no such kernels" 2 "nonsense" "$tessera" verify run.yaml --against-kernels nonsense
+expect "no such model" 2 "missing.json" "$tessera" verify run.yaml model.config=missing.json
+expect "too few steps" 2 "--steps" "$tessera" verify run.yaml --steps 0
+RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 TORCHELASTIC_RUN_ID=x \
+    expect "ranks of somebody else" 2 "call it without" "$tessera" verify run.yaml
+expect "a rank that dies" 1 "rank 1 " "$tessera" verify run.yaml -n 2 \
+    fault.spec="rank=1 step=2 point=before:reduce_scatter_pieces kind=exit"
+finish
