@@ -27,12 +27,31 @@ static const tess_probe_findings *part(const tess_probe_report *report, int i)
     return i < report->n_hosts ? &report->hosts[i] : report->job;
 }
 
+/* A finding that several hosts have alike is told once. */
+static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
+{
+    for (int k = 0; k < findings->n; k++)
+        if (strcmp(findings->at[k].name, finding->name) == 0 && findings->at[k].verdict == finding->verdict)
+            return true;
+    return false;
+}
+
+static bool was_told(const tess_probe_report *report, int host, const tess_probe_finding *finding)
+{
+    for (int h = 0; h < host && host < report->n_hosts; h++)
+        if (alike(&report->hosts[h], finding))
+            return true;
+    return false;
+}
+
 int tess_probe_count(const tess_probe_report *report, tess_probe_verdict verdict)
 {
     int n = 0;
     for (int i = 0; i <= report->n_hosts; i++)
-        for (int k = 0; k < part(report, i)->n; k++)
-            n += part(report, i)->at[k].verdict == (int)verdict;
+        for (int k = 0; k < part(report, i)->n; k++) {
+            const tess_probe_finding *finding = &part(report, i)->at[k];
+            n += finding->verdict == (int)verdict && !was_told(report, i, finding);
+        }
     return n;
 }
 
@@ -54,23 +73,6 @@ static int wrap(FILE *out, const char *text, int at, int indent, int columns)
         text += strspn(text, " ");
     }
     return at;
-}
-
-/* A finding that several hosts have alike is told once. */
-static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
-{
-    for (int k = 0; k < findings->n; k++)
-        if (strcmp(findings->at[k].name, finding->name) == 0 && findings->at[k].verdict == finding->verdict)
-            return true;
-    return false;
-}
-
-static bool was_told(const tess_probe_report *report, int host, const tess_probe_finding *finding)
-{
-    for (int h = 0; h < host && host < report->n_hosts; h++)
-        if (alike(&report->hosts[h], finding))
-            return true;
-    return false;
 }
 
 /* "host a (and b, c, 5 more): " when the job has several; returns text. */

@@ -91,6 +91,7 @@ tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *
 
 /* The row of a finding's check, NULL: none of that name. */
 const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name);
+/* Findings with the verdict; one that several hosts have alike counts once. */
 int tess_probe_count(const tess_probe_report *report, tess_probe_verdict verdict);
 
 /* One screen: failures first, then warnings, each with what to do; then what is fine, in few words. */

@@ -1,0 +1,115 @@
+/* How preflight tells what it found: for people on one screen, and as JSON. */
+#include "support/test.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "doctor/probe/probe.h"
+
+enum { HOSTS = 6 };
+
+static char names[HOSTS][64] = {"a", "b", "c", "d", "e", "f"};
+static tess_probe_findings hosts[HOSTS], job;
+static const tess_probe_check of_config[] = {{"config", "the file", "fail when bad", "correct it"}};
+
+/* Six hosts: full disks on b to f, no swap anywhere; ranks with a slow core. */
+static tess_probe_report make_report(void)
+{
+    for (int h = 0; h < HOSTS; h++) {
+        hosts[h].n = 0;
+        tess_probe_add(&hosts[h], TESS_PROBE_HOST, "swap", TESS_PROBE_OK, "none");
+        tess_probe_add(&hosts[h], TESS_PROBE_GPU, "gpu", TESS_PROBE_ABSENT, "no NVIDIA GPU here");
+        if (h > 0)
+            tess_probe_add(&hosts[h], TESS_PROBE_HOST, "dump-space", TESS_PROBE_FAIL, "out: %d MiB are free", h);
+    }
+    tess_probe_add(&hosts[0], TESS_PROBE_CONFIG, "config", TESS_PROBE_OK, "16 rows");
+    job.n = 0;
+    tess_probe_add(&job, TESS_PROBE_RANKS, "gemm-speed", TESS_PROBE_WARN, "rank 3 on core 1 is slow");
+    return (tess_probe_report){.n_ranks = 12,
+                               .n_hosts = HOSTS,
+                               .seconds = 2.25,
+                               .host_names = names,
+                               .hosts = hosts,
+                               .job = &job,
+                               .config_checks = of_config,
+                               .n_config_checks = 1};
+}
+
+static void trouble_comes_first_and_once_for_all_hosts(void)
+{
+    tess_probe_report report = make_report();
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    tess_probe_print(&report, 80, out);
+    fclose(out);
+    EXPECT_TEXT(text, "not ready: 1 failed, 1 warning, 2 fine (12 ranks on 6 hosts, 2.2 s)\n"
+                      "FAILED  dump-space      host b (and c, d, e, 1 more): out: 1 MiB are free\n"
+                      "                        fix: free some, name another disk, or a smaller\n"
+                      "                             checkpoint.keep_latest_k\n"
+                      "warning gemm-speed      rank 3 on core 1 is slow\n"
+                      "                        fix: see who runs on that core (top, then f, P); check\n"
+                      "                             clock and heat; leave the core or the host out\n"
+                      "host    swap: none\n"
+                      "config  config: 16 rows\n"
+                      "absent  gpu: no NVIDIA GPU here\n");
+    free(text);
+}
+
+static const char *member(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text != NULL ? text : "(null)";
+}
+
+static void json_has_every_finding_of_every_host(void)
+{
+    tess_probe_report report = make_report();
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    EXPECT_OK(tess_probe_write_json(&report, out));
+    fclose(out);
+    json_t *root = json_loads(text, 0, NULL);
+    EXPECT_TEXT(member(root, "format"), "tessera-preflight");
+    EXPECT_TEXT(member(root, "verdict"), "fail");
+    EXPECT_INT(json_integer_value(json_object_get(root, "version")), 1);
+    const json_t *checks = json_object_get(root, "checks");
+    EXPECT_INT(json_array_size(checks), 6 * 2 + 5 + 1 + 1);
+    const json_t *last = json_array_get(checks, 18), *space = json_array_get(checks, 5);
+    EXPECT_TEXT(member(last, "name"), "gemm-speed");
+    EXPECT_TEXT(member(last, "host"), "(null)");
+    EXPECT_TEXT(member(last, "group"), "ranks");
+    EXPECT_TEXT(member(space, "name"), "dump-space");
+    EXPECT_TEXT(member(space, "host"), "b");
+    EXPECT_TEXT(member(space, "found"), "out: 1 MiB are free");
+    EXPECT_TEXT(member(space, "threshold"), "fail below 64 MiB or a checkpoint, warn below 1 GiB or two");
+    json_decref(root);
+    free(text);
+}
+
+static void names_of_checks_are_unique_and_fit(void)
+{
+    const char *seen[128];
+    int n_seen = 0;
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
+        int n;
+        const tess_probe_check *checks = tess_probe_checks((tess_probe_group)group, &n);
+        for (int i = 0; i < n; i++) {
+            EXPECT(strlen(checks[i].name) < TESS_PROBE_NAME_BYTES);
+            EXPECT(checks[i].looks_at != NULL && checks[i].threshold != NULL && checks[i].fix != NULL);
+            for (int k = 0; k < n_seen; k++)
+                EXPECT(strcmp(seen[k], checks[i].name) != 0);
+            seen[n_seen++] = checks[i].name;
+        }
+    }
+    EXPECT(n_seen >= 45 && n_seen <= TESS_PROBE_MOST);
+}
+
+static const test_case cases[] = {
+    {"trouble_comes_first_and_once_for_all_hosts", trouble_comes_first_and_once_for_all_hosts},
+    {"json_has_every_finding_of_every_host", json_has_every_finding_of_every_host},
+    {"names_of_checks_are_unique_and_fit", names_of_checks_are_unique_and_fit},
+};
+
+TEST_MAIN(cases)
