@@ -9,6 +9,7 @@ static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } doctors[] = {
+    {"log", "what the texts of a log mean, and which rank never came", cli_doctor_log},
     {"env", "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void", cli_doctor_env},
     {"preflight", "machines, ranks and configuration before a job", cli_doctor_preflight},
 };

@@ -7,6 +7,7 @@
 /* Exit code of a doctor that has done its work and has nothing to say (log) or something to correct (env). */
 enum { CLI_DOCTOR_FINDS = 3 };
 
+int cli_doctor_log(int argc, char **argv);
 int cli_doctor_env(int argc, char **argv);
 int cli_doctor_preflight(int argc, char **argv);
 

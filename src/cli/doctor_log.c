@@ -1,0 +1,101 @@
+#include "cli/doctor.h"
+
+#include <stdio.h>
+
+#include "doctor/log/log.h"
+#include "doctor/log/origin.h"
+
+enum { MOST_HITS = 8 };
+
+typedef struct options {
+    const char *search, *list, *json, *world;
+    const char *knowledge[CLI_REPEATS + 1];
+} options;
+
+static const cli_command command = {
+    "doctor log", "FILE... | --search WORDS | --list",
+    "what the error texts of logs mean, which rank never came, and what came first. FILE - is standard input; give the "
+    "logs "
+    "of all ranks.\n"
+    "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
+    cli_doctor_log};
+
+static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const options *o, char *const *files, int n_files,
+                           tess_buffer *out, int *code)
+{
+    tess_survey survey;
+    tess_log_verdict verdict;
+    int64_t world = 0;
+    TESS_TRY(cli_int("--world", o->world, 1, LOG_MOST_RANKS, &world));
+    tess_status status = tess_survey_begin(mem, knowledge, &survey);
+    for (int i = 0; status == TESS_OK && i < n_files; i++)
+        status = tess_survey_read(&survey, files[i]);
+    if (status == TESS_OK) {
+        tess_log_judge(&survey, (int)world, &verdict);
+        *code = verdict.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;
+        status = o->json != NULL ? tess_log_print_json(&survey, &verdict, out) : tess_log_print(&survey, &verdict, out);
+    }
+    tess_survey_free(&survey);
+    return status;
+}
+
+static tess_status list(const tess_knowledge *knowledge, tess_buffer *out)
+{
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++) {
+        const tess_log_entry *entry = tess_knowledge_at(knowledge, i);
+        TESS_TRY(tess_buffer_printf(out, "%-28s %s\n", entry->row.id, entry->symptom));
+    }
+    return TESS_OK;
+}
+
+static tess_status search(const tess_knowledge *knowledge, const char *words, tess_buffer *out, int *code)
+{
+    int hits[MOST_HITS], n = tess_log_search(knowledge, words, hits, MOST_HITS);
+    if (n == 0)
+        TESS_TRY(tess_buffer_printf(out, "nothing about '%s' is in the knowledge base (%d entries)\n", words,
+                                    tess_knowledge_n(knowledge)));
+    for (int i = 0; i < n; i++) {
+        TESS_TRY(tess_buffer_printf(out, "%s", i > 0 ? "\n" : ""));
+        TESS_TRY(tess_log_print_entry(tess_knowledge_at(knowledge, hits[i]), out));
+    }
+    *code = n > 0 ? CLI_OK : CLI_DOCTOR_FINDS;
+    return TESS_OK;
+}
+
+int cli_doctor_log(int argc, char **argv)
+{
+    options o = {0};
+    const cli_flag flags[] = {
+        {"--search", "WORDS", "entries about a symptom that has no text: --search 'hang at the end of an epoch'",
+         &o.search},
+        {"--list", NULL, "all entries", &o.list},
+        {"--world", "N", "ranks of the job, where the logs do not say", &o.world},
+        {"--json", NULL, "as JSON", &o.json},
+        {"--knowledge", "FILE...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
+         o.knowledge},
+    };
+    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, code = CLI_OK;
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if ((n > 0) + (o.search != NULL) + (o.list != NULL) != 1)
+        return cli_misuse(&command, "name log files, or --search, or --list");
+    while (o.knowledge[n_files] != NULL)
+        n_files++;
+    tess_mem *mem = NULL;
+    tess_knowledge *knowledge = NULL;
+    tess_status status = tess_mem_create(&mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    tess_buffer out = {.mem = mem};
+    status = tess_knowledge_create(mem, o.knowledge, n_files, &knowledge);
+    if (status == TESS_OK && n > 0)
+        status = examine(mem, knowledge, &o, argv + 1, n, &out, &code);
+    else if (status == TESS_OK)
+        status = o.list != NULL ? list(knowledge, &out) : search(knowledge, o.search, &out, &code);
+    if (status == TESS_OK)
+        fwrite(out.data, 1, out.size, stdout);
+    tess_knowledge_destroy(&knowledge);
+    tess_buffer_free(&out);
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? code : cli_fail(status);
+}

@@ -1,0 +1,41 @@
+/* What is known of error texts: errors.yaml, which is part of the binary, and a user's files; and finding the entries
+ * of a line. A line is looked at twice: all patterns' plain words are searched at once (automaton.h), and only the
+ * patterns whose word is there are matched (PCRE2, with bounded effort). */
+#ifndef TESS_DOCTOR_LOG_KNOWLEDGE_H
+#define TESS_DOCTOR_LOG_KNOWLEDGE_H
+
+#include "doctor/table/table.h"
+
+typedef enum tess_log_role { TESS_LOG_CAUSE, TESS_LOG_EFFECT, TESS_LOG_WARNING, TESS_LOG_SYMPTOM } tess_log_role;
+
+typedef struct tess_log_entry {
+    tess_table_row row;
+    const char *role_text, *match, *symptom, *cause, *check, *fix, *myth, *source; /* match, myth, source may be NULL */
+    tess_log_role role;
+} tess_log_entry;
+
+typedef struct tess_knowledge tess_knowledge;
+
+/* errors.yaml, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of what is wrong: an
+ * unknown field, a role or a pattern that is none. Destroy with tess_knowledge_destroy. */
+tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out);
+void tess_knowledge_destroy(tess_knowledge **knowledge);
+
+int tess_knowledge_n(const tess_knowledge *knowledge);
+const tess_log_entry *tess_knowledge_at(const tess_knowledge *knowledge, int entry);
+
+/* Words beyond those of the entries that the caller wants to be told of (hooks of the survey). */
+enum { TESS_KNOWLEDGE_MOST_FOUND = 16 };
+
+typedef struct tess_found {
+    int n_entries, entries[TESS_KNOWLEDGE_MOST_FOUND]; /* whose patterns match, each once */
+    uint32_t hooks;                                    /* bit i: hook i's word is in the line */
+} tess_found;
+
+/* The words that set bits of `hooks`, lower case; at most 32. */
+extern const char *const tess_knowledge_hooks[];
+
+/* What a line is. Not thread-safe: the knowledge holds the work space. */
+void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
+
+#endif

@@ -1,0 +1,269 @@
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/log/lines.h"
+#include "doctor/log/log.h"
+#include "doctor/log/origin.h"
+#include "doctor/table/clean.h"
+
+enum hook {
+    HOOK_WORK,
+    HOOK_PROGRESS,
+    HOOK_NOTIFIED,
+    HOOK_NRANKS,
+    HOOK_WORLD,
+    HOOK_WORLD_WORDS,
+    HOOK_ROOT,
+    HOOK_EXITCODE
+};
+
+const char *const tess_knowledge_hooks[] = {[HOOK_WORK] = "worknccl(",
+                                            [HOOK_PROGRESS] = "last enqueued ",
+                                            [HOOK_NOTIFIED] = " dump signal ",
+                                            [HOOK_NRANKS] = " nranks ",
+                                            [HOOK_WORLD] = "world_size",
+                                            [HOOK_WORLD_WORDS] = "world size",
+                                            [HOOK_ROOT] = "root cause (first observed failure)",
+                                            [HOOK_EXITCODE] = "exitcode",
+                                            NULL};
+
+enum { ROOT_BLOCK_LINES = 10 }; /* torchrun's block "Root Cause" has that many */
+
+/* A file while it is read. */
+typedef struct reading {
+    tess_survey *survey;
+    int file, path_rank;
+    int root_lines, root_rank; /* lines left of torchrun's block, and the rank that it named */
+    char stamped[LOG_HEAD];    /* the beginning of the last line with a time */
+    size_t stamped_size;
+} reading;
+
+tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
+{
+    *survey = (tess_survey){.mem = mem, .knowledge = knowledge};
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
+                                "what was found", (void **)&survey->matches);
+}
+
+void tess_survey_free(tess_survey *survey)
+{
+    for (int i = 0; survey->matches != NULL && i < tess_knowledge_n(survey->knowledge); i++)
+        tess_mem_free(survey->mem, survey->matches[i].ranks);
+    tess_mem_free(survey->mem, survey->matches);
+    tess_mem_free(survey->mem, survey->ranks);
+    tess_mem_free(survey->mem, survey->files);
+    memset(survey, 0, sizeof(*survey));
+}
+
+static tess_status rank_of(tess_survey *s, int rank, log_rank **out)
+{
+    if (rank >= s->capacity) {
+        int capacity = rank < 32 ? 64 : 2 * rank;
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
+                               (void **)&s->ranks));
+        s->capacity = capacity;
+    }
+    if (rank >= s->n_ranks)
+        s->n_ranks = rank + 1;
+    *out = &s->ranks[rank];
+    return TESS_OK;
+}
+
+/* A line's own time, or that of the last line of the file that had one. */
+static double time_of(const reading *r, const char *line, size_t size)
+{
+    double time_s = log_time_of_line(line, size);
+    return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
+}
+
+static bool is_earlier(double time_s, const log_match *match)
+{
+    return match->n_lines == 0 || (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s));
+}
+
+static tess_status note_match(reading *r, int entry, const char *line, size_t size, int64_t number, int rank)
+{
+    log_match *match = &r->survey->matches[entry];
+    double time_s = time_of(r, line, size);
+    if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
+        return TESS_OK; /* another piece of the same line */
+    if (is_earlier(time_s, match)) {
+        match->first = (log_place){r->file, number};
+        match->time_s = time_s;
+        match->rank = rank;
+        tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
+    }
+    match->n_lines++;
+    if (rank < 0)
+        return TESS_OK;
+    if (match->ranks == NULL)
+        TESS_TRY(tess_mem_alloc(r->survey->mem, TESS_POOL_MISC, LOG_MOST_RANKS / 8, "ranks", (void **)&match->ranks));
+    match->ranks[rank / 8] |= (uint8_t)(1 << rank % 8);
+    return TESS_OK;
+}
+
+static tess_status note_work(reading *r, const char *line, size_t size, int64_t number, int speaker)
+{
+    log_work work;
+    log_rank *rank;
+    if (!log_parse_work(line, size, &work))
+        return TESS_OK;
+    if (work.rank < 0)
+        work.rank = speaker;
+    if (work.rank < 0)
+        return TESS_OK;
+    TESS_TRY(rank_of(r->survey, work.rank, &rank));
+    rank->seen = true;
+    if (rank->waits) /* said again, by an exception or for another group: the first one counts */
+        return TESS_OK;
+    rank->waits = true;
+    rank->work = work;
+    rank->at = (log_place){r->file, number};
+    rank->time_s = time_of(r, line, size);
+    return TESS_OK;
+}
+
+/* The state of the group that timed out wins over that of others. */
+static tess_status note_progress(reading *r, const char *line, size_t size, int speaker)
+{
+    log_progress progress;
+    log_rank *rank;
+    if (speaker < 0 || !log_parse_progress(line, size, &progress))
+        return TESS_OK;
+    TESS_TRY(rank_of(r->survey, speaker, &rank));
+    bool failed = rank->waits && progress.failed == rank->work.sequence;
+    if (rank->has_progress && !failed)
+        return TESS_OK;
+    rank->has_progress = true;
+    rank->progress = progress;
+    if (failed && rank->work.group[0] == '\0')
+        snprintf(rank->work.group, sizeof(rank->work.group), "%s", progress.group);
+    return TESS_OK;
+}
+
+/* "nranks 8", "world_size=8", "world size: 8". */
+static void note_world(tess_survey *s, const char *line, size_t size, const char *word)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
+    for (const char *at = text; (at = strcasestr(at, word)) != NULL; at++) {
+        const char *number = at + strlen(word);
+        number += strspn(number, " =:'\"");
+        long world = isdigit((unsigned char)*number) ? strtol(number, NULL, 10) : 0;
+        if (world > s->stated_world && world <= LOG_MOST_RANKS)
+            s->stated_world = (int)world;
+    }
+}
+
+/* torchrun: "Root Cause (first observed failure):", "rank      : 5 (local_rank: 5)", "exitcode  : -9 (pid: 1)". */
+static tess_status note_root(reading *r, const char *line, size_t size, uint32_t hooks)
+{
+    char text[256];
+    int number;
+    log_rank *rank;
+    if (hooks & 1u << HOOK_ROOT) {
+        r->root_lines = ROOT_BLOCK_LINES;
+        r->root_rank = -1;
+    }
+    if (r->root_lines-- <= 0)
+        return TESS_OK;
+    snprintf(text, sizeof(text), "%.*s", (int)(size < 250 ? size : 250), line);
+    const char *at = strstr(text, "rank "), *exit = strstr(text, "exitcode ");
+    if (at != NULL && sscanf(at, "rank : %6d", &number) == 1 && number >= 0 && number < LOG_MOST_RANKS)
+        r->root_rank = number;
+    if (exit == NULL || r->root_rank < 0 || sscanf(exit, "exitcode : %6d", &number) != 1)
+        return TESS_OK;
+    TESS_TRY(rank_of(r->survey, r->root_rank, &rank));
+    rank->has_exit = true;
+    rank->exit_code = number;
+    r->root_lines = 0;
+    return TESS_OK;
+}
+
+static tess_status note_hooks(reading *r, uint32_t hooks, const char *line, size_t size, int64_t number, int speaker)
+{
+    if (hooks & 1u << HOOK_WORK)
+        TESS_TRY(note_work(r, line, size, number, speaker));
+    if (hooks & 1u << HOOK_PROGRESS)
+        TESS_TRY(note_progress(r, line, size, speaker));
+    if (hooks & 1u << HOOK_NOTIFIED && speaker >= 0) {
+        log_rank *rank;
+        TESS_TRY(rank_of(r->survey, speaker, &rank));
+        rank->notified = true;
+    }
+    if (hooks & 1u << HOOK_NRANKS)
+        note_world(r->survey, line, size, " nranks ");
+    if (hooks & 1u << HOOK_WORLD)
+        note_world(r->survey, line, size, "world_size");
+    if (hooks & 1u << HOOK_WORLD_WORDS)
+        note_world(r->survey, line, size, "world size");
+    return TESS_OK;
+}
+
+static tess_status take_line(reading *r, const char *line, size_t size, int64_t number)
+{
+    tess_survey *s = r->survey;
+    tess_found found;
+    if (log_has_time(line, size)) {
+        r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
+        memcpy(r->stamped, line, r->stamped_size);
+    }
+    tess_knowledge_find(s->knowledge, line, size, &found);
+    if (r->root_lines > 0 || found.hooks & 1u << HOOK_ROOT)
+        TESS_TRY(note_root(r, line, size, found.hooks));
+    if (found.n_entries == 0 && found.hooks == 0)
+        return TESS_OK;
+    int speaker = log_rank_of_line(line, size);
+    if (speaker < 0)
+        speaker = r->path_rank;
+    if (speaker >= 0) {
+        log_rank *rank;
+        TESS_TRY(rank_of(s, speaker, &rank));
+        rank->seen = true;
+    }
+    TESS_TRY(note_hooks(r, found.hooks, line, size, number, speaker));
+    s->n_known_lines += found.n_entries > 0;
+    if (speaker < 0 && found.n_entries > 0)
+        speaker = log_rank_in_words(line, size < 2048 ? size : 2048);
+    for (int i = 0; i < found.n_entries; i++)
+        TESS_TRY(note_match(r, found.entries[i], line, size, number, speaker));
+    return TESS_OK;
+}
+
+static tess_status add_file(tess_survey *s, const char *path, reading *r)
+{
+    TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
+                           (void **)&s->files));
+    snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
+    *r = (reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path), .root_rank = -1};
+    if (r->path_rank >= 0) {
+        log_rank *rank;
+        TESS_TRY(rank_of(s, r->path_rank, &rank));
+        rank->seen = true;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_survey_read(tess_survey *s, const char *path)
+{
+    log_lines lines;
+    reading r;
+    tess_status status = log_lines_open(s->mem, path, &lines);
+    if (status == TESS_OK)
+        status = add_file(s, lines.path, &r);
+    while (status == TESS_OK) {
+        const char *line;
+        size_t size;
+        status = log_lines_next(&lines, &line, &size);
+        if (status != TESS_OK || line == NULL)
+            break;
+        s->n_bytes += size;
+        status = take_line(&r, line, size, lines.line);
+    }
+    s->n_lines += lines.line;
+    log_lines_close(&lines);
+    return status;
+}

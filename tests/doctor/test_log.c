@@ -1,0 +1,461 @@
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "doctor/log/literal.h"
+#include "doctor/log/log.h"
+
+static tess_knowledge *knowledge;
+static tess_survey survey;
+static tess_log_verdict verdict;
+
+static const char *write_file(const char *name, const char *text, size_t size)
+{
+    static char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_OK(tess_os_write_atomic(path, text, size));
+    return path;
+}
+
+static void begin(void)
+{
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+}
+
+static void give(const char *name, const char *text)
+{
+    EXPECT_OK(tess_survey_read(&survey, write_file(name, text, strlen(text))));
+}
+
+static void judge(int world)
+{
+    tess_log_judge(&survey, world, &verdict);
+}
+
+static void end(void)
+{
+    tess_survey_free(&survey);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static const log_match *match_of(const char *id)
+{
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++)
+        if (strcmp(tess_knowledge_at(knowledge, i)->row.id, id) == 0)
+            return &survey.matches[i];
+    test_fail(__FILE__, __LINE__, "there is no entry '%s'", id);
+}
+
+/* Texts of spec 001 section 5 (S1 to S27), of its section 1, and of spec 004, as they are printed. */
+static const struct {
+    const char *text, *id;
+} samples[] = {
+    {"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1191",
+     "nccl-unhandled-system-error"},
+    {"unhandled system error, NCCL version 2.14.3", "nccl-unhandled-system-error"},
+    {"torch.distributed.DistBackendError: NCCL timeout after 1800 seconds", "pytorch-nccl-timeout"},
+    {"NCCL WARN Unhandled System Error while waiting for event", "nccl-system-error-event"},
+    {"RuntimeError: NCCL error: unhandled cuda error", "nccl-unhandled-cuda-error"},
+    {"  File \"torch/distributed/distributed_c10d.py\", line 2838, in barrier", "stack-in-collective"},
+    {"    work.wait()", "stack-in-collective"},
+    {"Error on rank 3: division by zero", "exception-on-one-rank"},
+    {"RuntimeError: barrier timeout", "barrier-timeout"},
+    {"train_step timeout after 300s", "function-timeout"},
+    {"Warning: Progress mismatch: [100, 100, 99, 100]", "progress-mismatch"},
+    {"Slowest/Fastest ratio: 2.51x", "slow-gpu-ratio"},
+    {"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "cuda-out-of-memory"},
+    {"WARNING: OOM detected!", "cuda-out-of-memory"},
+    {"Warning: Falling back to FP16 due to hardware limitations", "precision-fallback"},
+    {"Missing key(s) in state_dict: \"_fsdp_wrapped_module.lm_head.weight\"", "checkpoint-keys"},
+    {"[Rank 2] WARNING: all_reduce took 12.34s", "slow-all-reduce"},
+    {"[Rank 1] DEADLOCK WARNING!", "deadlock-warning"},
+    {"[Rank 0] ERROR: Missing ranks in sync check: [0, 1, 3]", "deadlock-warning"},
+    {"[Rank 0] Sync check failed: timed out", "deadlock-warning"},
+    {"ValueError: Anomaly detected: loss=nan", "loss-anomaly"},
+    {"WARNING: GPU 6 temperature 91\xc2\xb0"
+     "C",
+     "gpu-temperature"},
+    {"WARNING: GPU 2 has 4 ECC errors", "cuda-ecc"},
+    {"NCCL WARN Mismatched NCCL version detected : rank 0 version 21403 rank 8 version 21805", "nccl-version-mismatch"},
+    {"RuntimeError: CUDA error: invalid device ordinal", "cuda-invalid-device"},
+    {"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+     "checkpoint-corrupt"},
+    {"Received signal 15, saving checkpoint...", "signal-checkpoint"},
+    {"Attempting NCCL recovery...", "recovery-attempt"},
+    {"Network health check failed: no route", "health-check-failed"},
+    {"[rank6]:[E717 13:20:49.407638053 ProcessGroupNCCL.cpp:632] [Rank 6] Watchdog caught collective operation "
+     "timeout: "
+     "WorkNCCL(SeqNum=56731, OpType=ALLREDUCE, NumelIn=467019003, NumelOut=467019003, Timeout(ms)=600000) ran for "
+     "600053 milliseconds before timing out.",
+     "pytorch-watchdog-timeout"},
+    {"NCCL operation timed out (1800 seconds)", "pytorch-nccl-timeout"},
+    {"NCCL timeout detected, skipping this evaluation", "pytorch-nccl-timeout"},
+    {"wandb: eval/evaluation_failed 1.0", "evaluation-fails"},
+    /* others that people paste */
+    {"[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB", "kernel-oom-kill"},
+    {"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm-oom-kill"},
+    {"  exitcode  : -9 (pid: 4242)", "killed"},
+    {"NET/IB : Got completion from peer 10.0.0.2<4000> with status=12 opcode=0 len=0", "nccl-ib-retry-exceeded"},
+    {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torchrun-child-failed"},
+    {"MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "openmpi-abort"},
+    {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "mpich-abort"},
+    {"SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "safetensors-damaged"},
+    {"slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***", "slurm-time-limit"},
+    {"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", "cuda-xid"},
+    {"tessera: team 'world': ranks disagree, the odd one out: rank 3: barrier", "tessera-mismatch"},
+    {"tessera: rank 3 was killed by signal 9 (SIGKILL) in all_reduce #7 of team 'world'", "tessera-rank-lost"},
+    {"all_reduce #7 of team 'world': 1 of 8 ranks did not come within 30 s; rank 3 is in phase 'data'",
+     "tessera-timeout"},
+};
+
+static void every_sample_line_is_its_entry(void)
+{
+    begin();
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        tess_found found;
+        bool is_there = false;
+        tess_knowledge_find(knowledge, samples[i].text, strlen(samples[i].text), &found);
+        for (int e = 0; e < found.n_entries; e++)
+            is_there |= strcmp(tess_knowledge_at(knowledge, found.entries[e])->row.id, samples[i].id) == 0;
+        if (!is_there)
+            test_fail(__FILE__, __LINE__, "\"%s\" is not %s (%d others)", samples[i].text, samples[i].id,
+                      found.n_entries);
+    }
+    EXPECT(tess_knowledge_n(knowledge) >= 60);
+    end();
+}
+
+/* Otherwise every line of a log would be matched against it. */
+static void every_pattern_has_a_word_to_look_for(void)
+{
+    char word[TESS_LITERAL_MOST];
+    begin();
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++) {
+        const tess_log_entry *entry = tess_knowledge_at(knowledge, i);
+        for (const char *at = entry->match; at != NULL && *at != '\0'; at += strcspn(at, "\n") + 1) {
+            size_t n = strcspn(at, "\n");
+            if (tess_pattern_literal(at, n, word) == 0)
+                test_fail(__FILE__, __LINE__, "%s: '%.*s' has none", entry->row.id, (int)n, at);
+            if (at[n] == '\0')
+                break;
+        }
+    }
+    static const char pattern[] = "ab(cdefghij)+Klmno?p{2}\\dqr\\.st[uv]wxy";
+    EXPECT_INT(tess_pattern_literal(pattern, strlen(pattern), word), 5); /* the first of two */
+    EXPECT(memcmp(word, "qr.st", 5) == 0);
+    EXPECT_INT(tess_pattern_literal("abcd|efgh", 9, word), 0);
+    end();
+}
+
+static void expect_search(const char *words, const char *id)
+{
+    int hits[3], n = tess_log_search(knowledge, words, hits, 3);
+    for (int i = 0; i < n; i++)
+        if (strcmp(tess_knowledge_at(knowledge, hits[i])->row.id, id) == 0)
+            return;
+    test_fail(__FILE__, __LINE__, "'%s' does not find %s (first of %d: %s)", words, id, n,
+              n > 0 ? tess_knowledge_at(knowledge, hits[0])->row.id : "none");
+}
+
+static void symptoms_without_a_text_are_found_by_words(void)
+{
+    int hits[1];
+    begin();
+    expect_search("hang at broadcast validation", "hang-in-branch");              /* S6, D1 */
+    expect_search("hang at the end of an epoch", "hang-at-end-of-epoch");         /* S7, D2 */
+    expect_search("exception swallowed", "exception-on-one-rank");                /* S8, D3 */
+    expect_search("barrier uneven load", "barrier-uneven-load");                  /* S9, D4 */
+    expect_search("barrier I/O pressure", "barrier-io-pressure");                 /* D5 */
+    expect_search("one batch less 64 GPUs", "one-batch-less");                    /* S5, D6 */
+    expect_search("validation_step broadcast rank == 0", "validation-on-rank-0"); /* D7 */
+    expect_search("FSDP OOM DeepSpeed fine", "fsdp-out-of-memory");               /* S15 */
+    expect_search("DeepSpeed slow", "deepspeed-slow-zero3");                      /* S16 */
+    expect_search("checkpoint keys do not match", "checkpoint-keys");             /* S17 */
+    expect_search("34B OOM", "big-model-out-of-memory");                          /* S18 */
+    expect_search("efficiency 90% 60% 32 GPUs", "scaling-efficiency");            /* S21 */
+    expect_search("communication fails between nodes", "nodes-cannot-talk");      /* S24 */
+    expect_search("waits near print or logging", "implicit-synchronisation");     /* S25 */
+    expect_search("wrong GPU", "cuda-invalid-device");                            /* S26 */
+    expect_search("corrupt checkpoint", "checkpoint-corrupt");                    /* S27 */
+    expect_search("chunking slower", "chunking-slower");
+    EXPECT_INT(tess_log_search(knowledge, "zebra giraffe", hits, 1), 0);
+    end();
+}
+
+static const char watchdog[] =
+    "[rank6]:[E717 13:20:49.407638053 ProcessGroupNCCL.cpp:632] [Rank 6] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=56731, OpType=ALLREDUCE, NumelIn=467019003, NumelOut=467019003, Timeout(ms)=600000) ran for "
+    "600053 "
+    "milliseconds before timing out.";
+
+static void a_watchdog_line_comes_apart(void)
+{
+    log_work work;
+    log_progress progress;
+    EXPECT(log_parse_work(watchdog, strlen(watchdog), &work));
+    EXPECT_INT(work.rank, 6);
+    EXPECT_TEXT(work.file, "ProcessGroupNCCL.cpp");
+    EXPECT_INT(work.line, 632);
+    EXPECT_INT(work.sequence, 56731);
+    EXPECT_TEXT(work.op, "ALLREDUCE");
+    EXPECT_INT(work.numel_in, 467019003);
+    EXPECT_INT(work.numel_out, 467019003);
+    EXPECT_INT(work.timeout_ms, 600000);
+    EXPECT_INT(work.elapsed_ms, 600053);
+    static const char newer[] = "[PG ID 1 PG GUID 1(default_pg) Rank 3] Watchdog caught collective operation timeout: "
+                                "WorkNCCL(SeqNum=7, OpType=_REDUCE_SCATTER_BASE, NumelIn=8, NumelOut=2, Timeout(ms)=5)";
+    EXPECT(log_parse_work(newer, strlen(newer), &work));
+    EXPECT_INT(work.rank, 3);
+    EXPECT_TEXT(work.group, "ID 1 PG GUID 1(default_pg)");
+    EXPECT_INT(work.numel_out, 2);
+    EXPECT_INT(work.elapsed_ms, -1);
+    static const char older[] =
+        "[E ProcessGroupNCCL.cpp:828] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=8, OpType=BROADCAST, TensorShape=[4096, 11008], Timeout(ms)=1800000) ran "
+        "for 1806986 milliseconds before timing out.";
+    EXPECT(log_parse_work(older, strlen(older), &work));
+    EXPECT_INT(work.numel_in, 4096 * 11008);
+    static const char state[] =
+        "[rank1]:[E1218 20:27:21.4 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 1]  failure "
+        "detected by watchdog at work sequence id: 1 PG status: last enqueued work: 547, last "
+        "completed work: -1";
+    EXPECT(log_parse_progress(state, strlen(state), &progress));
+    EXPECT_INT(progress.failed, 1);
+    EXPECT_INT(progress.enqueued, 547);
+    EXPECT_INT(progress.completed, -1);
+    static const char old_state[] =
+        "[PG 1 Rank 0] Exception (either an error or timeout) detected by watchdog at work: "
+        "7753, last enqueued NCCL work: 7755, last completed NCCL work: 7752.";
+    EXPECT(log_parse_progress(old_state, strlen(old_state), &progress));
+    EXPECT_INT(progress.failed, 7753);
+    EXPECT_INT(progress.enqueued, 7755);
+    EXPECT_INT(progress.completed, 7752);
+    EXPECT(!log_parse_work("WorkNCCL(", 9, &work));
+}
+
+/* A timeout of a rank, with its sequence number, operation and count. */
+static void add_timeout(char *text, size_t size, int rank, int sequence, const char *op, long count)
+{
+    size_t at = strlen(text);
+    snprintf(
+        text + at, size - at,
+        "[rank%d]:[E717 13:20:49.4076380%d ProcessGroupNCCL.cpp:632] [Rank %d] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=%d, OpType=%s, NumelIn=%ld, NumelOut=%ld, Timeout(ms)=600000) ran for 600053 "
+        "milliseconds before timing out.\n"
+        "[rank%d]:[E717 13:20:49.5 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank %d]  failure detected by "
+        "watchdog at work sequence id: %d PG status: last enqueued work: %d, last completed work: %d\n",
+        rank, rank, rank, sequence, op, count, count, rank, rank, sequence, sequence + 2, sequence - 1);
+}
+
+/* Logs of 8 ranks of which `missing` says nothing of a timeout. */
+static void give_eight(int missing)
+{
+    for (int r = 0; r < 8; r++) {
+        char text[2048] = "2024-07-17 13:00:00 step 811\n", name[32];
+        if (r != missing)
+            add_timeout(text, sizeof(text), r, 56731, "ALLREDUCE", 467019003);
+        snprintf(name, sizeof(name), "rank%d.log", r);
+        give(name, text);
+    }
+}
+
+static void the_missing_rank_is_named_and_size_acquitted(void)
+{
+    begin();
+    give_eight(3);
+    judge(8);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+    EXPECT_INT(verdict.n_guilty, 1);
+    EXPECT_INT(verdict.guilty[0], 3);
+    EXPECT_CONTAINS(verdict.headline, "rank 3 never joined ALLREDUCE #56731");
+    EXPECT_CONTAINS(verdict.headline, "ranks 0-2,4-7 waited 600 s");
+    EXPECT(verdict.mb_per_s > 5.4 && verdict.mb_per_s < 5.5);
+    EXPECT(verdict.traffic_bytes > 3.26e9 && verdict.traffic_bytes < 3.28e9);
+    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "Size cannot be the cause");
+    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "467,019,003 elements");
+    EXPECT_INT(match_of("pytorch-watchdog-timeout")->n_lines, 7);
+    EXPECT_INT(match_of("pytorch-watchdog-timeout")->first.line, 2);
+    end();
+}
+
+static void a_rank_that_tells_that_it_was_outside_is_named(void)
+{
+    begin();
+    give_eight(7);
+    give("eight.log",
+         "[rank7]:[E717 13:20:50.1 ProcessGroupNCCL.cpp:1987] [PG ID 1 PG GUID 1 Rank 7] Received a dump "
+         "signal due to a collective timeout from  rank 6 and we will try our best to dump the debug info. "
+         "Last enqueued NCCL work: 56730, last completed NCCL work: 56730.\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+    EXPECT_INT(verdict.guilty[0], 7);
+    EXPECT_CONTAINS(verdict.evidence[0], "last enqueued 56730, last completed 56730, so it was outside");
+    end();
+}
+
+static void an_error_before_the_timeouts_is_the_cause(void)
+{
+    begin();
+    give_eight(5);
+    give("rank5.log",
+         "2024-07-17 13:10:02,123 step 812\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate\n");
+    give("after.log", "[rank2]:[E717 13:20:59.0 x.cpp:1] CUDA error: unspecified launch failure\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
+    EXPECT_INT(verdict.guilty[0], 5);
+    EXPECT_TEXT(tess_knowledge_at(knowledge, verdict.entry)->row.id, "cuda-out-of-memory");
+    EXPECT_CONTAINS(verdict.evidence[1], "its effect: ranks 0-4,6-7 waited 600 s");
+    end();
+}
+
+static void different_collectives_are_a_mismatch(void)
+{
+    char text[8192] = "";
+    begin();
+    for (int r = 0; r < 4; r++)
+        add_timeout(text, sizeof(text), r, 40, r == 2 ? "BROADCAST" : "ALLREDUCE", r == 2 ? 1 : 1000);
+    give("all.log", text);
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(verdict.guilty[0], 2);
+    EXPECT_CONTAINS(verdict.headline, "rank 2 in BROADCAST #40 of 1 elements, ranks 0-1,3 in ALLREDUCE #40");
+    end();
+}
+
+static void nobody_missing_is_said_and_one_log_is_not_enough(void)
+{
+    begin();
+    give_eight(-1);
+    judge(8);
+    EXPECT_INT(verdict.kind, TESS_LOG_ALL_WAITED);
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
+    end();
+    begin();
+    give("one.log", watchdog);
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
+    EXPECT_INT(verdict.n_guilty, 0);
+    EXPECT(verdict.mb_per_s > 5.4 && verdict.mb_per_s < 5.5);
+    EXPECT_CONTAINS(verdict.evidence[1], "Size cannot be the cause");
+    end();
+}
+
+static void unknown_text_says_so(void)
+{
+    begin();
+    give("x.log", "epoch 1 loss 2.34\nall is well\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_NOTHING);
+    EXPECT_CONTAINS(verdict.headline, "nothing of this log is in the knowledge base");
+    EXPECT_INT(survey.n_lines, 2);
+    end();
+}
+
+static void long_lines_and_garbage_are_read_once(void)
+{
+    enum { BYTES = 300 << 10 };
+    char *text = malloc(BYTES);
+    begin();
+    for (int i = 0; i < BYTES; i++)
+        text[i] = (char)((unsigned)i * 7919u % 251u);
+    for (int i = 0; i < BYTES; i++)
+        if (text[i] == '\n' || text[i] == '\r')
+            text[i] = 'x';
+    /* across a border of pieces, and in the part that two pieces share */
+    memcpy(text + (32 << 10) - 10, "Segmentation fault", 18);
+    memcpy(text + (62 << 10) + 300, "Segmentation fault", 18);
+    EXPECT_OK(tess_survey_read(&survey, write_file("g.log", text, BYTES)));
+    EXPECT_INT(survey.n_lines, 1);
+    EXPECT_INT(match_of("segfault")->n_lines, 1);
+    give("cr.log", "10%\r20%\rSegmentation fault\r\nend");
+    EXPECT_INT(match_of("segfault")->n_lines, 2);
+    EXPECT_INT(survey.n_lines, 3);
+    EXPECT_FAILS(tess_survey_read(&survey, "/nowhere/x.log"), TESS_E_NOT_FOUND, "/nowhere/x.log");
+    EXPECT_FAILS(tess_survey_read(&survey, test_folder()), TESS_E_INVALID, "folder");
+    free(text);
+    end();
+}
+
+static void torchrun_names_the_first_failure(void)
+{
+    begin();
+    give("t.log",
+         "Root Cause (first observed failure):\n[0]:\n  time      : 2024-05-14_10:33:48\n  host      : node-a\n"
+         "  rank      : 5 (local_rank: 5)\n  exitcode  : -6 (pid: 123)\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
+    EXPECT_CONTAINS(verdict.headline, "rank 5 failed first, with exit code -6");
+    end();
+}
+
+static void a_users_entries_are_used_and_broken_ones_named(void)
+{
+    tess_found found;
+    static const char ours[] = "ours:\n  role: cause\n  match: |\n    flux capacitor \\d+\n  symptom: s\n  cause: c\n"
+                               "  check: k\n  fix: f\n";
+    const char *path = write_file("e.yaml", ours, strlen(ours));
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), &path, 1, &knowledge));
+    tess_knowledge_find(knowledge, "the FLUX capacitor 12 blew", 26, &found);
+    EXPECT_INT(found.n_entries, 1);
+    tess_knowledge_destroy(&knowledge);
+    static const struct {
+        const char *text, *needle;
+    } bad[] = {
+        {"a:\n  role: cause\n", "e.yaml:2: 'a' needs the field 'symptom'"},
+        {"a:\n  role: odd\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n", "choose cause, effect"},
+        {"a:\n  role: cause\n  match: '(x'\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n", "pattern '(x'"},
+        {"a:\n  rule: cause\n", "did you mean 'role'"},
+        {"a:\n  role: [\n", "e.yaml:3"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        path = write_file("e.yaml", bad[i].text, strlen(bad[i].text));
+        EXPECT_FAILS(tess_knowledge_create(test_mem(), &path, 1, &knowledge), TESS_E_FORMAT, bad[i].needle);
+    }
+}
+
+static void reports_are_text_and_json(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    json_t *json;
+    int64_t version = 0;
+    begin();
+    give_eight(3);
+    judge(8);
+    EXPECT_OK(tess_log_print(&survey, &verdict, &out));
+    EXPECT(strncmp(out.data, "root cause: rank 3 never joined", 31) == 0);
+    out.size = 0;
+    EXPECT_OK(tess_log_print_json(&survey, &verdict, &out));
+    EXPECT_OK(tess_json_parse(out.data, out.size, "report", true, &json));
+    EXPECT_OK(tess_json_get_int(json, "version", "report", &version));
+    EXPECT_INT(version, 1);
+    EXPECT_INT(json_array_size(json_object_get(json, "ranks")), 8);
+    json_decref(json);
+    tess_buffer_free(&out);
+    end();
+}
+
+static const test_case cases[] = {
+    {"every_sample_line_is_its_entry", every_sample_line_is_its_entry},
+    {"every_pattern_has_a_word_to_look_for", every_pattern_has_a_word_to_look_for},
+    {"symptoms_without_a_text_are_found_by_words", symptoms_without_a_text_are_found_by_words},
+    {"a_watchdog_line_comes_apart", a_watchdog_line_comes_apart},
+    {"the_missing_rank_is_named_and_size_acquitted", the_missing_rank_is_named_and_size_acquitted},
+    {"a_rank_that_tells_that_it_was_outside_is_named", a_rank_that_tells_that_it_was_outside_is_named},
+    {"an_error_before_the_timeouts_is_the_cause", an_error_before_the_timeouts_is_the_cause},
+    {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
+    {"nobody_missing_is_said_and_one_log_is_not_enough", nobody_missing_is_said_and_one_log_is_not_enough},
+    {"unknown_text_says_so", unknown_text_says_so},
+    {"long_lines_and_garbage_are_read_once", long_lines_and_garbage_are_read_once},
+    {"torchrun_names_the_first_failure", torchrun_names_the_first_failure},
+    {"a_users_entries_are_used_and_broken_ones_named", a_users_entries_are_used_and_broken_ones_named},
+    {"reports_are_text_and_json", reports_are_text_and_json},
+};
+
+TEST_MAIN(cases)
