@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What the doctor says of logs and of variables: exit codes, the guilty rank, a user's own entries.
+. "$(dirname "$0")/support.sh"
+export XDG_CONFIG_HOME=$work/config
+
+timeout_of() { # RANK
+    echo "[rank$1]:[E717 13:20:49.407638053 ProcessGroupNCCL.cpp:632] [Rank $1] Watchdog caught collective operation" \
+        "timeout: WorkNCCL(SeqNum=56731, OpType=ALLREDUCE, NumelIn=467019003, NumelOut=467019003, Timeout(ms)=600000)" \
+        "ran for 600053 milliseconds before timing out."
+}
+
+timeout_of 6 >one.log
+expect "one rank's timeout: the others' logs are asked for" 0 "the logs of the others say which" \
+    "$tessera" doctor log one.log
+expect "size is held against time" 0 "5.4 MB/s. Size cannot be the cause" "$tessera" doctor log --world 8 one.log
+expect "the advice in circulation is corrected" 0 "does not read that variable" "$tessera" doctor log one.log
+for r in 0 1 2 4 5 6 7; do timeout_of $r >rank$r.log; done
+expect "the rank that never joined" 0 "root cause: rank 3 never joined ALLREDUCE #56731" \
+    "$tessera" doctor log --world 8 rank?.log
+expect "as JSON" 0 '"kind": "missing"' "$tessera" doctor log --json --world 8 rank?.log
+expect "version of the JSON" 0 '"version": 1' "$tessera" doctor log --json rank?.log
+cat rank?.log >all.log
+expect "standard input" 0 "root cause: rank 3 never joined" bash -c "'$tessera' doctor log - <all.log"
+echo "all is well" >good.log
+expect "a log without anything known" 3 "nothing of this log is in the knowledge base (" "$tessera" doctor log good.log
+: >empty.log
+expect "an empty log" 3 "nothing of this log" "$tessera" doctor log empty.log
+head -c 300000 /dev/urandom >noise.log
+expect "noise" 3 "nothing of this log" "$tessera" doctor log noise.log
+expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
+expect "a folder" 2 "is a folder" "$tessera" doctor log .
+expect "no log" 2 "name log files, or --search, or --list" "$tessera" doctor log
+expect "a world that is none" 2 "--world" "$tessera" doctor log --world 0 one.log
+expect "a symptom in words" 0 "hang-at-end-of-epoch" "$tessera" doctor log --search "hang at the end of an epoch"
+expect "words that say nothing" 3 "nothing about 'zebra'" "$tessera" doctor log --search zebra
+expect "all entries" 0 "cuda-out-of-memory" "$tessera" doctor log --list
+
+cat >own.yaml <<'YAML'
+flux:
+  role: cause
+  match: |
+    flux capacitor \d+
+  symptom: the flux capacitor broke
+  cause: age
+  check: look at it
+  fix: a new one
+YAML
+echo "ERROR flux capacitor 12" >flux.log
+expect "unknown without the file" 3 "nothing" "$tessera" doctor log flux.log
+expect "known with it" 0 "root cause: the flux capacitor broke" "$tessera" doctor log --knowledge own.yaml flux.log
+mkdir -p config/tessera && cp own.yaml config/tessera/errors.yaml
+expect "known from the user's folder" 0 "the flux capacitor broke" "$tessera" doctor log flux.log
+printf 'flux:\n  role: cause\n  match: "(x"\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n' >config/tessera/errors.yaml
+expect "a broken file of the user's" 2 "errors.yaml:2: flux: pattern '(x'" "$tessera" doctor log flux.log
+rm config/tessera/errors.yaml
+
+printf 'NCCL_TIMEOUT=3600\nNCCL_DEBUG=WARN\n' >void.env
+printf 'export NCCL_DEBUG=INFO\n' >fine.env
+expect "advice that does nothing" 3 "void     NCCL_TIMEOUT=3600" "$tessera" doctor env --file void.env
+expect "nothing to correct" 0 "fine     NCCL_DEBUG=INFO" "$tessera" doctor env --file fine.env
+expect "its own environment" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env
+expect "a process that is not there" 2 "/proc/2147483647/environ" "$tessera" doctor env --pid 2147483647
+expect "two environments" 2 "name one environment" "$tessera" doctor env --pid 1 --file fine.env
+expect "variables as JSON" 3 '"grade": "void"' "$tessera" doctor env --json --file void.env
+expect "a doctor misspelt" 2 "did you mean 'log'" "$tessera" doctor logg
+finish
