@@ -123,6 +123,48 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
     return TESS_OK;
 }
 
+/* The ranks that are a member of no team, ascending. */
+static int find_teamless(const tess_history *history, bool *has_team, int *ranks)
+{
+    int n = 0;
+    for (size_t t = 0; t < history->n_teams; t++)
+        for (int i = 0; i < history->teams[t].n_ranks; i++)
+            if (history->teams[t].ranks[i] >= 0)
+                has_team[history->teams[t].ranks[i]] = true;
+    for (int r = 0; r < history->world; r++)
+        if (!has_team[r])
+            ranks[n++] = r;
+    return n;
+}
+
+static void fill_team(tess_team_history *team, const int *ranks, int n)
+{
+    int n_unknown = 0;
+    for (int i = 0; i < team->n_ranks; i++)
+        n_unknown += team->ranks[i] < 0;
+    if (n_unknown != n)
+        return;
+    for (int i = 0, k = 0; i < team->n_ranks; i++)
+        if (team->ranks[i] < 0)
+            team->ranks[i] = ranks[k++];
+}
+
+tess_status tess_history_infer_members(tess_history *history)
+{
+    size_t world = (size_t)history->world;
+    bool *has_team;
+    int *ranks = NULL;
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(bool), "history", (void **)&has_team));
+    tess_status status =
+        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(int), "history", (void **)&ranks);
+    int n = status == TESS_OK ? find_teamless(history, has_team, ranks) : 0;
+    for (size_t t = 0; t < history->n_teams && n > 0; t++)
+        fill_team(&history->teams[t], ranks, n);
+    tess_mem_free(history->mem, ranks);
+    tess_mem_free(history->mem, has_team);
+    return status;
+}
+
 static bool is_operation(const tess_trace_event *event)
 {
     return event->op != TESS_TRACE_NONE && event->op != TESS_TRACE_PHASE;

@@ -116,6 +116,9 @@ tess_status tess_history_add_span(tess_history *history, int rank, const tess_sp
 /* Makes `rank` member number `position` of the team, which is created when it is new. */
 tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
                                     int rank);
+/* Members that no ring tells of, in teams that others do: where there are as many ranks without any team as a team has
+ * unknown places, they are those. Call once all members are added. */
+tess_status tess_history_infer_members(tess_history *history);
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
 
 /* Puts the events of one rank, oldest first, into its records and spans. */

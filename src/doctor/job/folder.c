@@ -5,9 +5,9 @@
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/job/ring.h"
+#include "doctor/job/told.h"
 #include "doctor/table/clean.h"
 #include "trace/folder.h"
-#include "trace/job_file.h"
 
 static tess_status note_file(void *context, const char *name)
 {
@@ -36,46 +36,13 @@ bool tess_job_folder_find(const char *folder, char *path, size_t size)
     return highest_rank(folder) >= 0 && (size_t)snprintf(path, size, "%s", folder) < size;
 }
 
-/* ---- job.json ------------------------------------------------------------------------------------------------------
+/* ---- Rings ---------------------------------------------------------------------------------------------------------
  */
-static tess_situation situation_of(const char *name)
-{
-    for (int s = 0; s < TESS_SITUATION_COUNT; s++)
-        if (strcmp(name, tess_situation_name((tess_situation)s)) == 0)
-            return (tess_situation)s;
-    return TESS_RANK_WELL;
-}
-
 static void clean_into(const char *from, char *to, size_t size)
 {
     tess_clean(from, strlen(from), to, size);
 }
 
-static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
-{
-    to->pid = from->pid;
-    to->ended = from->ended;
-    to->asked = from->asked;
-    to->signal = from->signal;
-    to->exit_code = from->exit_code;
-    to->first_error = 1 + from->blames;
-    to->ended_ns = from->ended_ns;
-    to->situation = situation_of(from->situation);
-    clean_into(from->host, to->host, sizeof(to->host));
-    clean_into(from->why, to->why, sizeof(to->why));
-    clean_into(from->error, to->error, sizeof(to->error));
-}
-
-static void add_job_file(tess_history *history, const tess_job_file *file)
-{
-    for (int r = 0; r < history->world; r++)
-        add_rank(&file->ranks[r], &history->ranks[r]);
-    clean_into(file->verdict, history->told, sizeof(history->told));
-    history->now_ns = file->end_ns;
-}
-
-/* ---- Rings ---------------------------------------------------------------------------------------------------------
- */
 static tess_status add_mapped(tess_history *history, int rank, const tess_mapping *file, tess_trace_owner *owner)
 {
     const tess_trace_ring *ring;
@@ -151,11 +118,13 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
     snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
     if (file != NULL)
-        add_job_file(*history, file);
+        tess_job_file_add(*history, file);
     tess_status status =
         tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
     if (status == TESS_OK)
         status = add_rings(*history, owners);
+    if (status == TESS_OK)
+        status = tess_history_infer_members(*history);
     if (status == TESS_OK) {
         tess_ring_name_sites(*history, owners);
         find_end(*history);

@@ -118,6 +118,8 @@ tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess
     for (int r = 0; r < live->world && status == TESS_OK; r++)
         status = add_live_rank(history, live, r, &owners[r]);
     history->now_ns = tess_os_now_ns();
+    if (status == TESS_OK)
+        status = tess_history_infer_members(history);
     if (status == TESS_OK) {
         tess_error_clear();
         trace_folder(live, history->folder);

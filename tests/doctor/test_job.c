@@ -1,0 +1,175 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "doctor/job/job.h"
+#include "doctor/job/report.h"
+#include "support/test.h"
+#include "trace/folder.h"
+#include "trace/job_file.h"
+
+enum { WORLD = 4, EVENTS = 64 };
+
+static const uint64_t ms = 1000000, team = 77;
+
+static tess_trace_ring *open_ring(const char *folder, int rank)
+{
+    char path[512];
+    tess_trace_ring *ring;
+    EXPECT_OK(tess_trace_ring_path(folder, rank, path, sizeof(path)));
+    EXPECT_OK(tess_trace_create(path, EVENTS, rank, WORLD, &ring));
+    ring->owner.pid = 1000 + rank;
+    ring->owner.wall_ns = UINT64_C(1700000000000000000);
+    ring->owner.monotonic_ns = (uint64_t)rank * 1000 * ms; /* each on a clock of its own */
+    snprintf(ring->owner.host, sizeof(ring->owner.host), "host%d", rank / 2);
+    tess_trace_add_team(ring, team, "world", WORLD, rank);
+    return ring;
+}
+
+/* `n` all_reduces, a millisecond each; the last stays as it is. */
+static void add_operations(tess_trace_ring *ring, int rank, int n, uint64_t count_of_last)
+{
+    uint64_t base = (uint64_t)rank * 1000 * ms;
+    for (int i = 0; i < n; i++) {
+        tess_trace_event event = {.team = team,
+                                  .sequence = (uint64_t)i,
+                                  .count = i + 1 < n ? 100 : count_of_last,
+                                  .step = i / 4,
+                                  .detail = -1,
+                                  .root = -1,
+                                  .op = TESS_TRACE_ALL_REDUCE,
+                                  .call_site = 0x40,
+                                  .phase = "forward"};
+        uint64_t now_ns = base + (uint64_t)(1 + i) * ms;
+        uint64_t number = tess_trace_emit(ring, &event, now_ns);
+        if (i + 1 < n)
+            tess_trace_update(ring, number, TESS_TRACE_COMPLETED, now_ns + ms / 2);
+    }
+}
+
+static void write_ring(const char *folder, int rank, int n, uint64_t count_of_last)
+{
+    tess_trace_ring *ring = open_ring(folder, rank);
+    add_operations(ring, rank, n, count_of_last);
+    tess_trace_close(&ring);
+}
+
+static void write_job(const char *folder, tess_job_file *file)
+{
+    char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, TESS_TRACE_JOB_FILE));
+    EXPECT_OK(tess_job_file_write(file, path));
+    tess_job_file_free(test_mem(), file);
+}
+
+static void expect_verdict(const char *folder, tess_verdict_kind kind, int guilty, const char *needle)
+{
+    tess_history *history;
+    tess_report report;
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_job_history_read(test_mem(), folder, &history));
+    EXPECT_INT(history->world, WORLD);
+    EXPECT_OK(tess_report_make(history, 0.75, &report));
+    EXPECT_OK(tess_report_print(&report, &out));
+    if (report.verdict.kind != kind || report.verdict.ranks[0] != guilty)
+        test_fail(__FILE__, __LINE__, "expected %s of rank %d:\n%s", tess_verdict_name(kind), guilty, out.data);
+    EXPECT_CONTAINS(out.data, needle);
+    tess_buffer_free(&out);
+    tess_report_free(&report);
+    tess_history_destroy(&history);
+}
+
+static void the_odd_request_is_found_in_files(void)
+{
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, 20, r == 2 ? 101 : 100);
+    expect_verdict(test_folder(), TESS_VERDICT_MISMATCH_COUNT, 2, "rank 2 on host host1 called all_reduce #19");
+}
+
+/* The folder of the job, not of its traces, is as good. Rings that have gone round begin anywhere. */
+static void a_killed_rank_is_told_from_job_json(void)
+{
+    char folder[512];
+    tess_job_file file;
+    EXPECT_OK(tess_os_join(folder, sizeof(folder), test_folder(), "trace"));
+    EXPECT_OK(tess_os_make_dirs(folder));
+    for (int r = 0; r < WORLD; r++)
+        write_ring(folder, r, r == 3 ? 150 : 151, 100);
+    EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
+    file.ranks[3] = (tess_job_file_rank){.ended = true, .signal = SIGKILL, .blames = -1};
+    snprintf(file.verdict, sizeof(file.verdict), "rank 3 was killed");
+    write_job(folder, &file);
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 3, "was killed by signal 9 (SIGKILL)");
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 3, "the launcher said: rank 3 was killed");
+}
+
+static void what_the_watchdog_saw_is_told(void)
+{
+    tess_job_file file;
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, r == 1 ? 9 : 10, 100);
+    EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
+    snprintf(file.ranks[1].situation, sizeof(file.ranks[1].situation), "blocked_in_io");
+    snprintf(file.ranks[1].why, sizeof(file.ranks[1].why), "read of /data/x.bin\x1b[31m");
+    file.end_ns = UINT64_C(1700000009000000000);
+    write_job(test_folder(), &file);
+    expect_verdict(test_folder(), TESS_VERDICT_IO, 1, "read of /data/x.bin?[31m");
+}
+
+/* The others wait for the rank whose file is no ring any more. */
+static void a_damaged_ring_is_told_and_the_others_are_read(void)
+{
+    char path[512];
+    tess_job_file file;
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, 10, 100);
+    EXPECT_OK(tess_trace_ring_path(test_folder(), 2, path, sizeof(path)));
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    EXPECT(write(fd, "TESSRING", 8) == 8);
+    close(fd);
+    EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
+    file.end_ns = UINT64_C(1700000009000000000);
+    write_job(test_folder(), &file);
+    expect_verdict(test_folder(), TESS_VERDICT_MISSING, 2, "its header alone has 4096");
+}
+
+static void a_folder_without_traces_is_told(void)
+{
+    tess_history *history;
+    EXPECT_FAILS(tess_job_history_read(test_mem(), test_folder(), &history), TESS_E_NOT_FOUND, "holds traces");
+}
+
+static void as_json_it_says_the_same(void)
+{
+    tess_history *history;
+    tess_report report;
+    tess_buffer out = {.mem = test_mem()};
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, 20, r == 2 ? 101 : 100);
+    EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
+    EXPECT_OK(tess_report_make(history, 0.75, &report));
+    EXPECT_OK(tess_report_json(&report, &out));
+    EXPECT_CONTAINS(out.data, "\"version\": 1");
+    EXPECT_CONTAINS(out.data, "\"class\": \"mismatch_count\"");
+    EXPECT_CONTAINS(out.data, "\"call_site\": \"program+0x40\"");
+    tess_buffer_free(&out);
+    EXPECT_OK(tess_report_last(&report, 2, 2, &out));
+    EXPECT_CONTAINS(out.data, "#18");
+    EXPECT(strstr(out.data, "#17") == NULL);
+    tess_buffer_free(&out);
+    tess_report_free(&report);
+    tess_history_destroy(&history);
+}
+
+static const test_case cases[] = {
+    {"the_odd_request_is_found_in_files", the_odd_request_is_found_in_files},
+    {"a_killed_rank_is_told_from_job_json", a_killed_rank_is_told_from_job_json},
+    {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
+    {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
+    {"a_folder_without_traces_is_told", a_folder_without_traces_is_told},
+    {"as_json_it_says_the_same", as_json_it_says_the_same},
+};
+
+TEST_MAIN(cases)
