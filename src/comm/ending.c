@@ -72,12 +72,14 @@ int tess_ending_stuck(const tess_job *job, int rank)
 const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
     tess_board_copy row, blamed;
-    char what[256], phase[96] = "";
+    char what[256], phase[96] = "", host[96] = "";
     tess_board_export(&job->rows[rank], &row);
     tess_board_export(&job->rows[stuck], &blamed);
     if (blamed.phase[0] != '\0')
         snprintf(phase, sizeof(phase), "in phase '%s' of step %lld, ", blamed.phase, (long long)blamed.step);
-    snprintf(text, size, "rank %d never came to %s: it is %s%s; rank %d gave up", stuck,
+    if (job->header->n_hosts > 1)
+        snprintf(host, sizeof(host), " on host %s", job->header->hosts[job->rows[stuck].host].name);
+    snprintf(text, size, "rank %d%s never came to %s: it is %s%s; rank %d gave up", stuck, host,
              tess_fingerprint_format(&row.op, row.op_team, what, sizeof(what)), phase, blamed.why, rank);
     return text;
 }

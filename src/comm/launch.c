@@ -122,7 +122,7 @@ static void note_end(launcher *l, int rank, int state)
         l->stop_code = code;
     bool asked = stopped || l->killed || l->terminated || rank == l->stuck;
     tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
-    watchdog_job_record_ended(&l->record, rank, asked);
+    watchdog_job_record_asked(&l->record, rank, asked);
     if (tess_ending_note(&l->job, rank, state, stopped) && l->failed_s == 0 && !l->killed) {
         l->failed_s = tess_os_now_s();
         l->failed_code = code;
@@ -269,7 +269,7 @@ static tess_status open_watchdog(launcher *l)
     if (status != TESS_OK)
         tess_mem_destroy(&l->mem);
     else
-        watchdog_job_record_begin(&l->record, l->mem);
+        watchdog_job_record_begin(&l->record, l->mem, false);
     return status;
 }
 

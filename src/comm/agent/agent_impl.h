@@ -14,6 +14,8 @@
 
 #include "comm/agent/frames.h"
 #include "comm/child.h"
+#include "comm/watchdog/job_record.h"
+#include "comm/watchdog/watchdog.h"
 
 /* ---- Connections
  * -------------------------------------------------------------------------------------------------------- */
@@ -155,6 +157,27 @@ typedef struct guard_client {
     int n_hosts;
     uint8_t secret[AGENT_SECRET_BYTES];
 } guard_client;
+
+/* ---- The watchdog of a guard
+ * ---------------------------------------------------------------------------------------------------- */
+/* Zero-initialised; a rank may be adopted by one job after the other. */
+typedef struct guard_watch {
+    const tess_job *job;
+    const tess_job_header *header; /* of the job that is watched, NULL: none is */
+    uint32_t world;
+    tess_watchdog *watchdog; /* NULL: no job yet, or no memory: the guard does without */
+    watchdog_job_record record;
+} guard_watch;
+
+/* The host's judge looks at all its ranks; the others are only ready for the end of theirs. */
+void guard_watch_look(guard_watch *watch, const guard_client *client, const tess_launch_options *options,
+                      bool is_judge);
+void guard_watch_ended(guard_watch *watch, int rank, int pid, int wait_status, bool asked);
+void guard_watch_settle(guard_watch *watch);
+/* The verdict in words; the rank that it blames may be another than the one that failed first. */
+void guard_watch_tell(const tess_job *job, tess_launch_result *result);
+/* Writes down how the job ended, when this guard is the one to do so, and frees. */
+void guard_watch_end(guard_watch *watch, const tess_launch_result *result, bool is_judge);
 
 /* Takes one request and answers it; closes the channel when the rank misuses it. */
 void guard_answer_request(guard_client *client);

@@ -29,6 +29,7 @@ typedef struct guard {
     double stop_s;
     bool terminated, killed; /* what its child was sent */
     tess_launch_options options;
+    guard_watch watch;
     double failed_s; /* when a failure of the job was seen here, 0: none */
     double next_look_s;
     double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
@@ -86,13 +87,15 @@ static void take_signals(guard *g);
 static void reap(guard *g)
 {
     int state;
-    if (g->child == 0 || waitpid(g->child, &state, WNOHANG) != g->child)
+    pid_t pid = g->child;
+    if (pid == 0 || waitpid(pid, &state, WNOHANG) != pid)
         return;
     g->child = 0;
     take_signals(g);  /* a ctrl-C that killed it is here by now, and must be known before its end is judged */
     take_requests(g); /* what it asked before it died is still there */
     g->code = tess_ending_code(state);
     bool asked = was_asked(g, g->code);
+    guard_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);
     if (is_adopted(g))
         tess_ending_note(&g->rank.job, g->rank.rank, state, asked);
     else
@@ -260,6 +263,7 @@ static void look_at_failure(guard *g, double now_s)
     if (!is_adopted(g))
         return;
     look_at_processes(g, now_s);
+    guard_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
     if (g->failed_s == 0 && atomic_load(&g->rank.job.header->first_lost) >= 0)
         g->failed_s = now_s;
     if (g->failed_s == 0)
@@ -371,7 +375,7 @@ static void fill_result(const guard *g, tess_launch_result *result)
     result->failed_rank = known ? atomic_load(&job->header->verdict_rank) : atomic_load(&job->header->first_lost);
     result->exit_code = known ? atomic_load(&job->header->verdict_code) : g->code != 0 ? g->code : 1;
     if (g->tells)
-        tess_ending_tell(job, result->failed_rank, result->report, sizeof(result->report));
+        guard_watch_tell(&g->rank.job, result);
 }
 
 static void release(guard *g)
@@ -407,8 +411,10 @@ tess_status tess_guard_run(char *const *argv, const tess_launch_options *options
                                 : tess_os_error("signalfd", "of the guard");
     if (g->child != 0)
         watch(g);
+    guard_watch_settle(&g->watch);
     if (status == TESS_OK)
         fill_result(g, result);
+    guard_watch_end(&g->watch, result, is_judge(g));
     release(g);
     tess_child_restore_signals(&signals);
     tess_mem_free(mem, g);

@@ -1,5 +1,6 @@
 #include "comm/watchdog/job_record.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -72,27 +73,42 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
     tess_job_file_free(record->mem, &file);
 }
 
-void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem)
+void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, bool is_guess)
 {
-    *record = (watchdog_job_record){.mem = mem, .begin_ns = wall_ns()};
+    *record = (watchdog_job_record){.mem = mem, .begin_ns = wall_ns(), .is_guess = is_guess};
+}
+
+static void look_at_ends(watchdog_job_record *record, const tess_job *job)
+{
+    int first = atomic_load(&job->header->first_lost);
+    for (int r = 0; r < (int)job->header->world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        if (record->ended_ns[r] != 0 || atomic_load(&row->ended) == 0)
+            continue;
+        int signal = atomic_load(&row->signal);
+        record->ended_ns[r] = wall_ns();
+        if (record->is_guess)
+            record->asked[r] = first >= 0 && first != r && (signal == SIGTERM || signal == SIGKILL);
+    }
 }
 
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
 {
+    look_at_ends(record, job);
     if (record->n_looks >= 2 || job->header->trace_folder[0] == '\0')
         return;
     if (++record->n_looks == 2)
         write_file(record, job, NULL);
 }
 
-void watchdog_job_record_ended(watchdog_job_record *record, int rank, bool asked)
+void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked)
 {
-    record->ended_ns[rank] = wall_ns();
     record->asked[rank] = asked;
 }
 
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
+    look_at_ends(record, job);
     if (job->header->trace_folder[0] != '\0')
         write_file(record, job, result);
 }

@@ -12,13 +12,14 @@ typedef struct watchdog_job_record {
     int n_looks;       /* since the folder was first seen: its name is whole by the second */
     uint64_t ended_ns[JOB_MAX_RANKS];
     bool asked[JOB_MAX_RANKS];
+    bool is_guess; /* nobody says who was asked to end: those that a signal ended after another's failure */
 } watchdog_job_record;
 
-void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem);
-/* A look at whether there is a folder by now. */
+void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, bool is_guess);
+/* A look at whether there is a folder by now, and who has ended. */
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job);
 /* `asked`: it was told to end, after another's failure or by the user. */
-void watchdog_job_record_ended(watchdog_job_record *record, int rank, bool asked);
+void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked);
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result);
 
 #endif

@@ -55,6 +55,11 @@ static size_t tell_phase(const tess_board_copy *row, char *text, size_t size)
     return at + clamp(snprintf(text + at, size - at, ", "), size - at);
 }
 
+static const char *host_of(const tess_watchdog *w, int rank)
+{
+    return w->job->header->hosts[w->job->rows[rank].host].name;
+}
+
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
     char line[1024], op[256] = "the start of the job";
@@ -67,6 +72,8 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
         name_op(&waiter.wait_op, waiter.wait_team, op, sizeof(op));
     }
     size_t at = list_ranks(ranks, n, line, sizeof(line));
+    if (w->job->header->n_hosts > 1)
+        at += clamp(snprintf(line + at, sizeof(line) - at, " on host %s", host_of(w, ranks[0])), sizeof(line) - at);
     at += clamp(snprintf(line + at, sizeof(line) - at, n == 1 ? " has kept " : " have kept "), sizeof(line) - at);
     if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
         at += clamp(snprintf(line + at, sizeof(line) - at, "rank %d", stall->waiter), sizeof(line) - at);
