@@ -6,7 +6,8 @@
  * What a history has of a dump:
  *   team       hash of the process group's name, description and members; its name is the description
  *   sequence   collective_seq_id, of messages p2p_seq_id; members of a coalesced group are one record
- *   count      elements of the inputs (of a scatter, broadcast or receive: of the outputs), over all tensors
+ *   count      elements of the inputs (of a reduce_scatter, scatter, broadcast or receive: of the outputs), over all
+ *              tensors
  *   state      ENQUEUED while scheduled or started: a kernel that has started may wait for its peers inside itself
  *   reduce_op  255, root -1: dumps do not say; of messages root is the peer's place in the team
  *   tag        hash of the dtype where it is none of ours, and of the operation where it is none of ours
