@@ -162,6 +162,7 @@ static void malformed_dumps_are_named_with_the_place(void)
         {"{\"entries\": [{\"input_sizes\": [[-1]]}]}", "entries[0]: a size is no number"},
         {"{\"entries\": [{\"input_sizes\": [1]}]}", "entries[0]: 'input_sizes' is no list of lists"},
         {"{\"pg_config\": {\"0\": {\"ranks\": \"[0, x]\"}}}", "pg_config: group '0': ranks are '[0, x]'"},
+        {"{\"pg_config\": {\"0\": {\"ranks\": \"[0, 1, 0]\"}}}", "pg_config: group '0' has rank 0 twice"},
         {"{\"pg_config\": {\"0\": {\"ranks\": [70000]}}}", "pg_config: group '0': rank 70000 is not 0 to 65535"},
         {"cos\nsystem\n(S'true'\ntR.", "it names 'os.system', which has no place in such a file"},
     };

@@ -11,6 +11,7 @@ typedef struct reader {
     const char *path;
     dump dump;
     fr_rank *rank;
+    uint8_t seen[TESS_HISTORY_MAX_RANKS / 8]; /* ranks of the group that is being read, a bit each */
 } reader;
 
 void fr_rank_note(fr_rank *rank, const char *format, ...)
@@ -68,9 +69,12 @@ static tess_status add_group(reader *r, const char *name, const char *desc, fr_g
 
 static tess_status add_rank(reader *r, fr_group *group, int64_t rank)
 {
-    TESS_CHECK(rank >= 0 && rank < TESS_HISTORY_MAX_RANKS && group->n_ranks < TESS_HISTORY_MAX_RANKS, TESS_E_FORMAT,
+    TESS_CHECK(rank >= 0 && rank < TESS_HISTORY_MAX_RANKS, TESS_E_FORMAT,
                "%s: pg_config: group '%s': rank %lld is not 0 to %d", r->path, group->name, (long long)rank,
                TESS_HISTORY_MAX_RANKS - 1);
+    TESS_CHECK((r->seen[rank / 8] >> rank % 8 & 1) == 0, TESS_E_FORMAT, "%s: pg_config: group '%s' has rank %lld twice",
+               r->path, group->name, (long long)rank);
+    r->seen[rank / 8] |= (uint8_t)(1u << rank % 8);
     TESS_TRY(grow(r->mem, (void **)&group->ranks, (size_t)group->n_ranks, sizeof(*group->ranks)));
     group->ranks[group->n_ranks++] = (int)rank;
     return TESS_OK;
@@ -93,6 +97,7 @@ static tess_status read_ranks_text(reader *r, fr_group *group, const char *text)
 static tess_status read_ranks(reader *r, fr_group *group, dump_value ranks)
 {
     const char *text = dump_text(ranks);
+    memset(r->seen, 0, sizeof(r->seen));
     if (text != NULL)
         return read_ranks_text(r, group, text);
     for (size_t i = 0; i < dump_length(ranks); i++) {
