@@ -1,0 +1,326 @@
+#include "doctor/perfetto/perfetto.h"
+
+#include <string.h>
+
+#include "doctor/perfetto/arrivals_impl.h"
+#include "doctor/perfetto/stream_impl.h"
+
+enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
+
+static const uint64_t shortest_arrow_ns = 1000000;
+
+typedef struct drawing {
+    const tess_history *history;
+    stream out;
+    arrivals arrivals;
+    uint64_t *lane_ends; /* (n_teams, LANES) of the rank that is drawn: when each is free again */
+    uint64_t origin_ns;  /* on the reader's clock */
+    int64_t n_arrows;
+} drawing;
+
+/* Where a record lies on the timeline. */
+typedef struct place {
+    uint64_t begin_ns, started_ns, end_ns;
+    uint32_t tid;
+    bool fresh_lane, has_ended;
+} place;
+
+/* ---- One clock -----------------------------------------------------------------------------------------------------
+ */
+static uint64_t to_reader(const tess_history *history, int rank, uint64_t ns)
+{
+    return ns + (uint64_t)history->ranks[rank].clock_offset_ns;
+}
+
+static uint64_t since(uint64_t origin_ns, uint64_t ns)
+{
+    return ns > origin_ns ? ns - origin_ns : 0;
+}
+
+static uint64_t on_timeline(const drawing *d, int rank, uint64_t ns)
+{
+    return since(d->origin_ns, to_reader(d->history, rank, ns));
+}
+
+static void find_origin(drawing *d)
+{
+    uint64_t first = UINT64_MAX;
+    for (int r = 0; r < d->history->world; r++) {
+        const tess_rank_history *rank = &d->history->ranks[r];
+        for (size_t i = 0; i < rank->n_records; i++)
+            if (rank->records[i].enqueued_ns != 0 && to_reader(d->history, r, rank->records[i].enqueued_ns) < first)
+                first = to_reader(d->history, r, rank->records[i].enqueued_ns);
+        for (size_t i = 0; i < rank->n_spans; i++)
+            if (rank->spans[i].begin_ns != 0 && to_reader(d->history, r, rank->spans[i].begin_ns) < first)
+                first = to_reader(d->history, r, rank->spans[i].begin_ns);
+    }
+    d->origin_ns = first;
+}
+
+/* When what has no end of its own ends: with the rank's process, else when the history was taken. */
+static uint64_t last_moment(const drawing *d, int rank)
+{
+    const tess_rank_history *history = &d->history->ranks[rank];
+    uint64_t last = on_timeline(d, rank, history->last_ns);
+    uint64_t end = since(d->origin_ns, history->ended_ns != 0 ? history->ended_ns : d->history->now_ns);
+    return end > last ? end : last;
+}
+
+/* ---- Collectives and messages --------------------------------------------------------------------------------------
+ */
+static bool is_message(const tess_record *record)
+{
+    return record->op == TESS_TRACE_SEND || record->op == TESS_TRACE_RECV;
+}
+
+static bool can_be_drawn(const tess_record *record)
+{
+    return record->enqueued_ns != 0; /* else its rank died before it had looked at the clock */
+}
+
+static tess_status collect_arrivals(drawing *d)
+{
+    for (int r = 0; r < d->history->world; r++) {
+        const tess_rank_history *rank = &d->history->ranks[r];
+        for (size_t i = 0; i < rank->n_records; i++) {
+            const tess_record *record = &rank->records[i];
+            if (can_be_drawn(record) && !is_message(record))
+                TESS_TRY(arrivals_add(&d->arrivals, record->team, record->sequence, r,
+                                      on_timeline(d, r, record->enqueued_ns)));
+        }
+    }
+    return TESS_OK;
+}
+
+/* The last to come, where all members' calls are known; NULL: not all have come, or their calls are lost. */
+static arrival *last_arrival(const drawing *d, const tess_record *record)
+{
+    const tess_team_history *team = tess_history_team(d->history, record->team);
+    arrival *arrival = is_message(record) ? NULL : arrivals_find(&d->arrivals, record->team, record->sequence);
+    return arrival != NULL && team != NULL && arrival->n_ranks == team->n_ranks ? arrival : NULL;
+}
+
+static size_t team_index(const tess_history *history, uint64_t hash)
+{
+    size_t t = 0;
+    while (t < history->n_teams && history->teams[t].hash != hash)
+        t++;
+    return t;
+}
+
+/* A free lane of the team; where all are taken, the one that is free first, and the record begins when it is. */
+static void take_lane(drawing *d, size_t team, place *p)
+{
+    uint64_t *ends = d->lane_ends + team * LANES;
+    int best = 0;
+    for (int i = 0; i < LANES && ends[best] > p->begin_ns; i++)
+        if (ends[i] < ends[best])
+            best = i;
+    p->begin_ns = ends[best] > p->begin_ns ? ends[best] : p->begin_ns;
+    p->started_ns = p->started_ns > p->begin_ns ? p->started_ns : p->begin_ns;
+    p->end_ns = p->end_ns > p->started_ns ? p->end_ns : p->started_ns;
+    p->fresh_lane = ends[best] == 0;
+    p->tid = (uint32_t)(TID_TEAMS + team * LANES + (size_t)best);
+    ends[best] = p->end_ns > 0 ? p->end_ns : 1;
+}
+
+static place find_place(drawing *d, int rank, const tess_record *record)
+{
+    place p = {.begin_ns = on_timeline(d, rank, record->enqueued_ns), .has_ended = record->completed_ns != 0};
+    const arrival *last = last_arrival(d, record);
+    p.end_ns = p.has_ended ? on_timeline(d, rank, record->completed_ns) : last_moment(d, rank);
+    p.started_ns = record->started_ns != 0 ? on_timeline(d, rank, record->started_ns) : p.end_ns;
+    if (p.has_ended && record->started_ns == 0)
+        p.started_ns = p.begin_ns;
+    if (d->history->source == TESS_HISTORY_PYTORCH && last != NULL && last->last_ns > p.started_ns)
+        p.started_ns = last->last_ns; /* a kernel that has started waits for its peers inside itself */
+    p.started_ns = p.started_ns < p.end_ns ? p.started_ns : p.end_ns;
+    take_lane(d, team_index(d->history, record->team), &p);
+    return p;
+}
+
+static void put_thread_name(drawing *d, int rank, const place *p)
+{
+    size_t lane = p->tid - TID_TEAMS, team = lane / LANES;
+    char name[96];
+    int n = snprintf(name, sizeof(name), "team %s",
+                     team < d->history->n_teams ? d->history->teams[team].name : "(unknown)");
+    if (lane % LANES > 0)
+        snprintf(name + n, sizeof(name) - (size_t)n, " (%zu)", lane % LANES + 1);
+    stream_begin(&d->out, 'M', rank, p->tid, "thread_name");
+    stream_args(&d->out);
+    stream_text(&d->out, "name", name);
+    stream_end(&d->out);
+}
+
+static void put_slice(drawing *d, int rank, const place *p, uint64_t begin_ns, uint64_t end_ns, const char *name,
+                      const char *colour)
+{
+    stream_begin(&d->out, 'X', rank, p->tid, name);
+    stream_time(&d->out, "ts", begin_ns);
+    stream_time(&d->out, "dur", end_ns - begin_ns);
+    stream_text(&d->out, "cname", colour);
+}
+
+static void put_arguments(drawing *d, const tess_record *record)
+{
+    stream_args(&d->out);
+    stream_int(&d->out, "sequence", (int64_t)record->sequence);
+    stream_int(&d->out, "elements", (int64_t)record->count);
+    if (record->dtype < TESS_DTYPE_COUNT)
+        stream_text(&d->out, "dtype", tess_dtype_name((tess_dtype)record->dtype));
+    if (record->root >= 0)
+        stream_int(&d->out, is_message(record) ? "peer" : "root", record->root);
+    if (record->what[0] != '\0')
+        stream_text(&d->out, "for", record->what);
+    if (record->site[0] != '\0')
+        stream_text(&d->out, "site", record->site);
+    if (record->step >= 0)
+        stream_int(&d->out, "step", record->step);
+    stream_text(&d->out, "state", tess_trace_state_name(record->state));
+    stream_end(&d->out);
+}
+
+static void put_record(drawing *d, int rank, const tess_record *record, const place *p)
+{
+    char wait[64];
+    const char *name = tess_trace_op_name(record->op);
+    snprintf(wait, sizeof(wait), "wait: %s", name);
+    if (p->started_ns > p->begin_ns) {
+        put_slice(d, rank, p, p->begin_ns, p->started_ns, wait, p->has_ended ? "bad" : "terrible");
+        put_arguments(d, record);
+    }
+    if (p->end_ns > p->started_ns || p->started_ns == p->begin_ns) {
+        put_slice(d, rank, p, p->started_ns, p->end_ns, name, p->has_ended ? "good" : "terrible");
+        put_arguments(d, record);
+    }
+}
+
+/* An arrow from the slice of the rank that came last to the slice of one that waited for it. */
+static void put_arrow(drawing *d, int rank, const place *p, const arrival *last)
+{
+    const struct {
+        char kind;
+        int rank;
+        uint32_t tid;
+    } ends[] = {{'s', last->rank, last->tid}, {'f', rank, p->tid}};
+    d->n_arrows++;
+    for (int i = 0; i < 2; i++) {
+        stream_begin(&d->out, ends[i].kind, ends[i].rank, ends[i].tid, "came last");
+        stream_text(&d->out, "cat", "wait");
+        stream_int(&d->out, "id", d->n_arrows);
+        stream_time(&d->out, "ts", last->last_ns);
+        if (i == 1)
+            stream_text(&d->out, "bp", "e");
+        stream_end(&d->out);
+    }
+}
+
+static void maybe_put_arrow(drawing *d, int rank, const tess_record *record, const place *p)
+{
+    const arrival *last = last_arrival(d, record);
+    if (last != NULL && last->rank != rank && last->tid != 0 && last->last_ns <= p->end_ns &&
+        last->last_ns >= p->begin_ns + shortest_arrow_ns)
+        put_arrow(d, rank, p, last);
+}
+
+static void draw_record(drawing *d, int rank, const tess_record *record, const place *p)
+{
+    if (p->fresh_lane)
+        put_thread_name(d, rank, p);
+    put_record(d, rank, record, p);
+    arrival *last = last_arrival(d, record);
+    if (last != NULL && last->rank == rank)
+        last->tid = p->tid;
+}
+
+/* Arrows come in a second round, when the tracks that they begin at are known; lanes fall out as in the first. */
+static void draw_records(drawing *d, int rank, bool arrows)
+{
+    const tess_rank_history *history = &d->history->ranks[rank];
+    memset(d->lane_ends, 0, (d->history->n_teams + 1) * LANES * sizeof(*d->lane_ends));
+    for (size_t i = 0; i < history->n_records; i++) {
+        if (!can_be_drawn(&history->records[i]))
+            continue;
+        place p = find_place(d, rank, &history->records[i]);
+        if (arrows)
+            maybe_put_arrow(d, rank, &history->records[i], &p);
+        else
+            draw_record(d, rank, &history->records[i], &p);
+    }
+}
+
+/* ---- Ranks and phases ----------------------------------------------------------------------------------------------
+ */
+static void put_metadata(drawing *d, int rank, uint32_t tid, const char *what, const char *key, const char *text)
+{
+    stream_begin(&d->out, 'M', rank, tid, what);
+    stream_args(&d->out);
+    stream_text(&d->out, key, text);
+    stream_end(&d->out);
+}
+
+static void draw_rank(drawing *d, int rank)
+{
+    const tess_rank_history *history = &d->history->ranks[rank];
+    char text[TESS_HISTORY_LONG_TEXT + 64];
+    snprintf(text, sizeof(text), "rank %d%s%s", rank, history->host[0] != '\0' ? " on " : "", history->host);
+    put_metadata(d, rank, 0, "process_name", "name", text);
+    stream_begin(&d->out, 'M', rank, 0, "process_sort_index");
+    stream_args(&d->out);
+    stream_int(&d->out, "sort_index", rank);
+    stream_end(&d->out);
+    if (history->situation == TESS_RANK_WELL)
+        return;
+    snprintf(text, sizeof(text), "%s%s%s", tess_situation_name(history->situation), history->why[0] != '\0' ? ": " : "",
+             history->why);
+    put_metadata(d, rank, 0, "process_labels", "labels", text);
+}
+
+static void draw_spans(drawing *d, int rank)
+{
+    const tess_rank_history *history = &d->history->ranks[rank];
+    if (history->n_spans > 0)
+        put_metadata(d, rank, TID_PHASES, "thread_name", "name", "phases");
+    for (size_t i = 0; i < history->n_spans; i++) {
+        const tess_span *span = &history->spans[i];
+        uint64_t begin = on_timeline(d, rank, span->begin_ns);
+        uint64_t end = i + 1 < history->n_spans ? on_timeline(d, rank, span[1].begin_ns) : last_moment(d, rank);
+        stream_begin(&d->out, 'X', rank, TID_PHASES, span->phase);
+        stream_time(&d->out, "ts", begin);
+        stream_time(&d->out, "dur", end > begin ? end - begin : 0);
+        stream_args(&d->out);
+        stream_int(&d->out, "step", span->step);
+        stream_int(&d->out, "detail", span->detail);
+        stream_end(&d->out);
+    }
+}
+
+static tess_status draw(drawing *d)
+{
+    find_origin(d);
+    TESS_TRY(collect_arrivals(d));
+    for (int r = 0; r < d->history->world; r++) {
+        draw_rank(d, r);
+        draw_spans(d, r);
+        draw_records(d, r, false);
+    }
+    for (int r = 0; r < d->history->world; r++)
+        draw_records(d, r, true);
+    return TESS_OK;
+}
+
+tess_status tess_perfetto_write(const tess_history *history, const char *path)
+{
+    void *memory;
+    drawing d = {.history = history, .arrivals.mem = history->mem};
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (history->n_teams + 1) * LANES, sizeof(uint64_t),
+                                  "timeline", &memory));
+    d.lane_ends = memory;
+    tess_status status = stream_open(&d.out, path);
+    if (status == TESS_OK)
+        status = stream_close(&d.out, draw(&d));
+    arrivals_free(&d.arrivals);
+    tess_mem_free(history->mem, memory);
+    return status;
+}
