@@ -63,7 +63,8 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
 void tess_engine_destroy(tess_engine **engine);
 
 /* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or the loss or gradient is no number and the policy
- * is to stop (the message names who made it; weights as before the step). */
+ * is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the same, but it was well
+ * when computed again; or replicas have diverged. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
 /* The parts of a step before its update, which may be run again with the same result: the gradients, with this rank's

@@ -321,7 +321,7 @@ static void checks_on_the_way_name_what_does_not_repeat(void)
                .times = 1};
     set_drill(&r, &d);
     EXPECT_OK(step(&r, &report));
-    EXPECT_INT(step(&r, &report), TESS_E_INVALID);
+    EXPECT_INT(step(&r, &report), TESS_E_MISMATCH);
     char text[160];
     snprintf(text, sizeof(text),
              "what was seen first: rank %d, micro-batch %d of 0..7: feed-forward output "

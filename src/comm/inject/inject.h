@@ -121,6 +121,7 @@ void tess_inject_phase(tess_runtime *runtime, const char *phase, int64_t step, i
 
 /* ---- Where a trainer asks; cheap, and any runtime will do
  * ------------------------------------------------------------------------------- */
+bool tess_inject_has_faults(const tess_runtime *runtime); /* some may happen to this rank */
 /* Spoils one of `n` elements when that is asked for in the step whose phase was told last: `what` is GRADIENT,
  * PARAMETER or STATE, `name` as users know the tensor. True when it did. nan and inf pass over dtypes that have none.
  */

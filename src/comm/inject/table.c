@@ -55,6 +55,11 @@ bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point 
     return true;
 }
 
+bool tess_inject_has_faults(const tess_runtime *rt)
+{
+    return rt->faults != NULL;
+}
+
 bool tess_inject_stops(tess_runtime *rt, int64_t step)
 {
     for (int i = 0; rt->faults != NULL && i < rt->faults->n; i++) {

@@ -34,12 +34,6 @@ tess_batch_source tess_numbers_keep(tess_numbers *n, const tess_batch_source *fr
     return tess_kept_record(&n->kept, from);
 }
 
-void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
-{
-    n->drill = drill != NULL ? *drill : (tess_watch){NULL, NULL};
-    tess_numbers_watch(n);
-}
-
 tess_spikes *tess_numbers_losses(tess_numbers *n)
 {
     return &n->losses;
@@ -79,8 +73,9 @@ static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, t
     TESS_TRY(tess_numbers_replay(n, own, &replay));
     tess_bad_describe(n, report, &replay, report->note, sizeof(report->note));
     if (c->numbers.on_nonfinite == TESS_NUMBERS_STOP) {
-        tess_status status = TESS_FAIL(TESS_E_INVALID, "%s; the last checkpoint is untouched", report->note);
-        tess_numbers_blame(n, replay.first.rank);
+        tess_status status = TESS_FAIL(replay.repeats ? TESS_E_INVALID : TESS_E_MISMATCH,
+                                       "%s; the last checkpoint is untouched", report->note);
+        tess_numbers_blame(n, replay.guilty);
         return status;
     }
     TESS_TRY(tess_fsdp_params_changed(n->engine->fsdp));

@@ -43,10 +43,10 @@ tess_spikes *tess_numbers_losses(tess_numbers *numbers);
 tess_spikes *tess_numbers_norms(tess_numbers *numbers);
 
 /* For drills: `drill` sees, and may change, every tensor that could be checked, as tess_watch says and besides
- * "weight NAME" (master rows of this rank, before the first micro-batch), "parameter NAME" (gathered) and
- * "gradient NAME". NULL: no drill. */
+ * "weight NAME" (master rows of this rank, at the beginning of micro-batch 0), "parameter NAME" (gathered) and
+ * "gradient NAME". NULL: no drill. fault.spec spoils numbers without it. */
 void tess_numbers_set_drill(tess_numbers *numbers, const tess_watch *drill);
-/* For the same: the local micro-batch under way, -1: before the first. */
+/* For the same: the local micro-batch under way. */
 int64_t tess_numbers_local(const tess_numbers *numbers);
 
 #endif

@@ -3,7 +3,8 @@
  *   numbers.c   the object, and what becomes of a step     watch.c     every value checked on its way
  *   replay.c    a step computed again; who was first       words.c     what people are told
  *   kept.c      its micro-batches                          spikes.c    the z-score
- *   finite.c    the search for NaN and infinity            replicas.c  whether replicas still hold the same bits */
+ *   finite.c    the search for NaN and infinity            replicas.c  whether replicas still hold the same bits
+ *   vote.c      who is the odd one                         drill.c     numbers spoilt on purpose */
 #ifndef TESS_TRAIN_NUMBERS_IMPL_H
 #define TESS_TRAIN_NUMBERS_IMPL_H
 
@@ -15,7 +16,8 @@ typedef enum tess_bad_stage {
     TESS_BAD_WEIGHT, /* before the step */
     TESS_BAD_COMPUTED,
     TESS_BAD_SUM, /* of gradients over micro-batches and ranks, though each was finite */
-    TESS_BAD_NONE
+    TESS_BAD_NONE,
+    TESS_BAD_LOSS /* of one rank; no tensor is known */
 } tess_bad_stage;
 
 /* The first value of a rank that is no number. Plain bytes: ranks send it to each other. */
@@ -45,6 +47,11 @@ struct tess_numbers {
 /* numbers.c: leaves word that the error at hand is the fault of a rank of the job (-1: nobody's). */
 void tess_numbers_blame(const tess_numbers *numbers, int rank);
 
+/* drill.c: where the injector may spoil a number (fault.spec), each of its points in one place. */
+void tess_numbers_drill_weights(tess_numbers *numbers);
+void tess_numbers_drill_gradients(tess_numbers *numbers, int unit);
+void tess_numbers_drill_state(tess_numbers *numbers);
+
 /* watch.c */
 void tess_numbers_watch(tess_numbers *numbers); /* has the executor tell what it computes, or no longer */
 void tess_bad_clear(const tess_numbers *numbers, tess_bad_number *bad);
@@ -58,6 +65,7 @@ tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);    /* it
 typedef struct tess_replay {
     bool repeats;          /* the second run is no number either */
     tess_bad_number first; /* of all ranks: of the second run, or when that was well, of the first */
+    int guilty;            /* the rank to look at, -1: not known */
     int n_ranks;           /* how many ranks saw the same, at the same place */
     tess_engine_report again;
 } tess_replay;

@@ -43,24 +43,35 @@ static int compare_places(const tess_bad_number *a, const tess_bad_number *b)
 }
 
 /* The first of all ranks. What several saw at the same place belongs to the one that keeps the row. */
-static void find_first(const tess_bad_number *of_rank, int world, tess_bad_number *first, int *n_ranks)
+static void find_first(const tess_bad_number *of_rank, int world, tess_replay *replay)
 {
     int best = 0;
-    *n_ranks = 0;
     for (int r = 1; r < world; r++) {
         int order = compare_places(&of_rank[r], &of_rank[best]);
         if (order < 0 || (order == 0 && of_rank[r].owner > of_rank[best].owner))
             best = r;
     }
+    replay->first = of_rank[best];
+    replay->guilty = of_rank[best].stage < TESS_BAD_SUM ? of_rank[best].rank : -1;
     for (int r = 0; r < world; r++)
-        *n_ranks += of_rank[r].stage != TESS_BAD_NONE && compare_places(&of_rank[r], &of_rank[best]) == 0;
-    *first = of_rank[best];
-    for (int r = 0; r < world && first->stage == TESS_BAD_NONE; r++) /* no tensor, but perhaps a loss */
-        if (of_rank[r].loss_is_bad)
-            *first = of_rank[r];
+        replay->n_ranks += of_rank[r].stage != TESS_BAD_NONE && compare_places(&of_rank[r], &of_rank[best]) == 0;
 }
 
-static tess_status gather_first(const tess_numbers *n, const tess_bad_number *own, tess_bad_number *first, int *n_ranks)
+/* Sums do not tell whose part of them was bad. A rank's own loss does. */
+static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *replay)
+{
+    if (replay->repeats || replay->first.stage < TESS_BAD_SUM)
+        return;
+    replay->guilty = world == 1 ? 0 : -1;
+    for (int r = world - 1; r >= 0; r--)
+        if (of_rank[r].loss_is_bad) {
+            replay->first = of_rank[r];
+            replay->first.stage = TESS_BAD_LOSS;
+            replay->guilty = r;
+        }
+}
+
+static tess_status gather_first(const tess_numbers *n, const tess_bad_number *own, tess_replay *replay)
 {
     const tess_engine *e = n->engine;
     tess_bad_number *of_rank;
@@ -69,8 +80,10 @@ static tess_status gather_first(const tess_numbers *n, const tess_bad_number *ow
     tess_team_label(e->team, "nonfinit", -1);
     tess_status status = tess_all_gather(e->team, own, of_rank, sizeof(*own), TESS_U8, NULL);
     tess_team_label(e->team, NULL, -1);
-    if (status == TESS_OK)
-        find_first(of_rank, e->world, first, n_ranks);
+    if (status == TESS_OK) {
+        find_first(of_rank, e->world, replay);
+        find_loss(of_rank, e->world, replay);
+    }
     tess_mem_free(e->mem, of_rank);
     return status;
 }
@@ -81,5 +94,5 @@ tess_status tess_numbers_replay(tess_numbers *n, const tess_loss_sum *own, tess_
     TESS_TRY(look_back(n, own, &before));
     TESS_TRY_CTX(run_again(n, &replay->again, &now), "computing the step again");
     replay->repeats = !isfinite(replay->again.loss) || !isfinite(replay->again.grad_norm);
-    return gather_first(n, replay->repeats ? &now : &before, &replay->first, &replay->n_ranks);
+    return gather_first(n, replay->repeats ? &now : &before, replay);
 }

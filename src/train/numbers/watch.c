@@ -86,6 +86,7 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
 {
     tess_engine *e = n->engine;
     int first, count;
+    tess_numbers_drill_gradients(n, unit);
     if (!n->checking && n->drill.see == NULL)
         return;
     tess_model_unit_params(e->model, unit, &first, &count);
@@ -129,35 +130,16 @@ tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
     return TESS_OK;
 }
 
-/* A drill may change the weights of its choice before the step. */
-static void drill_weights(tess_numbers *n)
-{
-    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
-        char name[128];
-        tess_shard shard;
-        if (tess_fsdp_shard(n->engine->fsdp, i, &shard) != TESS_OK)
-            return;
-        snprintf(name, sizeof(name), "weight %s", shard.name);
-        n->drill.see(n->drill.self, tess_model_param(n->engine->model, i)->unit, name, shard.master, TESS_F32,
-                     shard.n_rows, tess_shape_row_count(&shard.shape));
-    }
-}
-
 void tess_numbers_pass_begin(tess_numbers *n)
 {
     n->local = -1;
     tess_bad_clear(n, &n->first);
-    if (n->drill.see != NULL)
-        drill_weights(n);
-}
-
-int64_t tess_numbers_local(const tess_numbers *n)
-{
-    return n->local;
 }
 
 void tess_numbers_micro_begin(tess_numbers *n, int64_t local)
 {
     n->local = local;
     n->order = 0;
+    if (local == 0)
+        tess_numbers_drill_weights(n);
 }

@@ -8,8 +8,8 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
     const tess_bad_number *b = &replay->first;
     const tess_config *c = n->engine->config;
     char where[96] = "", others[64] = "";
-    if (b->stage == TESS_BAD_NONE) {
-        snprintf(text, size, b->loss_is_bad ? "the loss of rank %d" : "no single value", b->rank);
+    if (b->stage == TESS_BAD_NONE || b->stage == TESS_BAD_LOSS) {
+        snprintf(text, size, b->stage == TESS_BAD_LOSS ? "the loss of rank %d" : "no single value", b->rank);
         return;
     }
     if (b->stage == TESS_BAD_COMPUTED)
@@ -17,6 +17,8 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
                  (long long)(c->training.global_batch_size / c->training.local_batch_size - 1));
     if (replay->n_ranks > 1)
         snprintf(others, sizeof(others), "; %d ranks see it at this place", replay->n_ranks);
+    else if (b->stage == TESS_BAD_SUM && replay->guilty < 0)
+        snprintf(others, sizeof(others), "; numbers.check=always would tell who made it");
     snprintf(text, size, "rank %d%s: %s is %g at row %lld, column %lld (%lld of %lld values are bad%s)", b->rank, where,
              b->tensor, b->value, (long long)b->row, (long long)b->column, (long long)b->n_bad, (long long)b->n_values,
              others);

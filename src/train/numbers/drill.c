@@ -1,0 +1,72 @@
+/* Numbers spoilt on purpose. Without faults to inject each place costs a call a step or a unit. */
+#include <stdio.h>
+
+#include "comm/inject/inject.h"
+#include "train/numbers/numbers_impl.h"
+
+void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
+{
+    n->drill = drill != NULL ? *drill : (tess_watch){NULL, NULL};
+    tess_numbers_watch(n);
+}
+
+int64_t tess_numbers_local(const tess_numbers *n)
+{
+    return n->local;
+}
+
+static size_t elements_of(const tess_shard *shard)
+{
+    return (size_t)(shard->n_rows * tess_shape_row_count(&shard->shape));
+}
+
+void tess_numbers_drill_weights(tess_numbers *n)
+{
+    tess_engine *e = n->engine;
+    tess_shard shard;
+    char name[128];
+    bool wanted = n->drill.see != NULL || tess_inject_has_faults(e->runtime);
+    for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
+        if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
+            return;
+        tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master, elements_of(&shard), TESS_F32);
+        if (n->drill.see == NULL)
+            continue;
+        snprintf(name, sizeof(name), "weight %s", shard.name);
+        n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32, shard.n_rows,
+                     tess_shape_row_count(&shard.shape));
+    }
+}
+
+void tess_numbers_drill_gradients(tess_numbers *n, int unit)
+{
+    tess_engine *e = n->engine;
+    int first, count;
+    tess_model_unit_params(e->model, unit, &first, &count);
+    for (int i = first; tess_inject_has_faults(e->runtime) && i < first + count; i++) {
+        const tess_param *p = tess_model_param(e->model, i);
+        tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, e->dw[i], (size_t)tess_shape_count(&p->shape),
+                           TESS_F32);
+    }
+}
+
+/* Moments go by the names that optimizers give them. */
+void tess_numbers_drill_state(tess_numbers *n)
+{
+    static const char *const suffixes[] = {"", ".exp_avg", ".exp_avg_sq"};
+    tess_engine *e = n->engine;
+    tess_shard shard;
+    char name[128];
+    for (int i = 0; tess_inject_has_faults(e->runtime) && i < tess_fsdp_shards(e->fsdp); i++) {
+        float *m, *v;
+        if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
+            return;
+        tess_adamw_moments(e->adamw, i, &m, &v);
+        float *state[] = {shard.master, m, v};
+        for (int k = 0; k < 3; k++) {
+            snprintf(name, sizeof(name), "%s%s", shard.name, suffixes[k]);
+            if (state[k] != NULL)
+                tess_inject_tensor(e->runtime, TESS_FAULT_STATE, name, state[k], elements_of(&shard), TESS_F32);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Numbers that go wrong in a run, and what is said of them.
+. "$(dirname "$0")/support.sh"
+
+make_text 400 >text.txt
+make_model model.json
+make_config config.yaml
+train() { "$tessera" train config.yaml -n "$1" validation.enable=false checkpoint.enable=false training.steps=12 "${@:2}"; }
+up_proj=model.layers.1.mlp.up_proj.weight
+
+# A NaN that comes each time the step is computed: the run ends with the one who made it.
+expect nan_stops_the_run 2 "step 5: loss" \
+    train 2 fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
+expect nan_is_named 2 "first came rank 1, micro-batch 1 of 0..7: gradient '$up_proj' is nan at row" \
+    train 2 fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
+expect inf_is_named 2 "first came rank 0, micro-batch 0 of 0..7: gradient 'model.norm.weight' is inf at row" \
+    train 2 fault.spec="rank=0 step=3 point=gradient kind=inf tensor=model.norm.weight times=0"
+expect bad_weight_is_named 2 "weight '$up_proj' is nan at row" \
+    train 2 fault.spec="rank=1 step=5 point=parameter kind=nan tensor=$up_proj"
+expect skipped_updates_are_counted 0 "its update is skipped (1 so far)" \
+    train 2 numbers.on_nonfinite=skip job.dump_folder=skipped \
+    fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
+expect skips_are_in_the_metrics 0 '"step": 5, "loss":' grep '"skipped": true' skipped/metrics.jsonl
+
+# One that does not come again: the run goes on as if it had never been.
+expect once_is_not_skipped 0 "the run goes on with the second result" \
+    train 4 numbers.on_nonfinite=skip job.dump_folder=once fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
+expect clean_run 0 "12 steps" train 4 job.dump_folder=clean
+losses() { grep -o '"step": [0-9]*, "loss": [^,]*' "$1/metrics.jsonl"; }
+losses once >a
+losses clean >b
+expect once_leaves_no_trace 0 "same" bash -c "cmp a b && echo same"
+expect once_stops_by_default 1 "computed again it is well" \
+    train 4 fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
+
+# A bit that turns on one of four replicas.
+expect flipped_bit_is_named 1 "step 8: replicas have diverged: rank 3: weight '$up_proj'" \
+    train 4 parallelism.shard_strategy=none numbers.replica_check_interval=4 \
+    fault.spec="rank=3 step=6 point=state kind=flip bit=20 tensor=$up_proj"
+expect flipped_moment_is_named 1 "rank 1: second moment of '$up_proj'" \
+    train 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=4 \
+    numbers.replica_check_interval=1 fault.spec="rank=1 step=6 point=state kind=flip tensor=$up_proj.exp_avg_sq"
+
+finish
