@@ -11,8 +11,8 @@ timeout_of() { # RANK
 
 timeout_of 6 >one.log
 expect "one rank's timeout: the others' logs are asked for" 0 "the logs of the others say which" \
-    "$tessera" doctor log one.log
-expect "size is held against time" 0 "5.4 MB/s. Size cannot be the cause" "$tessera" doctor log --world 8 one.log
+    "$tessera" doctor log --json one.log
+expect "size is held against time" 0 "5.4 MB/s. Size cannot be the cause" "$tessera" doctor log --json --world 8 one.log
 expect "the advice in circulation is corrected" 0 "does not read that variable" "$tessera" doctor log one.log
 for r in 0 1 2 4 5 6 7; do timeout_of $r >rank$r.log; done
 expect "the rank that never joined" 0 "root cause: rank 3 never joined ALLREDUCE #56731" \

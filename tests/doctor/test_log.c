@@ -327,6 +327,47 @@ static void different_collectives_are_a_mismatch(void)
     end();
 }
 
+static void places_in_one_group_and_groups_are_told_apart(void)
+{
+    char text[8192] = "";
+    begin();
+    for (int r = 0; r < 4; r++)
+        add_timeout(text, sizeof(text), r, r == 1 ? 39 : 40, "ALLREDUCE", 1000);
+    give("all.log", text);
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(verdict.guilty[0], 1);
+    EXPECT_CONTAINS(verdict.evidence[0], "different places");
+    end();
+    begin();
+    for (char *at = text; (at = strstr(at, "GUID 1 Rank 1")) != NULL; at++)
+        at[5] = '7';
+    give("all.log", text);
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
+    EXPECT_CONTAINS(verdict.headline,
+                    "different groups: ranks 0,2-3 in ALLREDUCE #40 of 1000 elements, rank 1 in others");
+    end();
+}
+
+static void a_collective_too_many_is_told_from_a_missing_rank(void)
+{
+    char text[8192] = "";
+    begin();
+    add_timeout(text, sizeof(text), 0, 11, "ALLREDUCE", 1);
+    for (int r = 1; r < 4; r++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "[PG ID 1 PG GUID 1 Rank %d] Received a dump signal due to a collective timeout from  rank 0. Last "
+                 "enqueued NCCL work: 10, last completed NCCL work: 10.\n",
+                 r);
+    give("all.log", text);
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(verdict.guilty[0], 0);
+    EXPECT_CONTAINS(verdict.headline, "rank 0 called ALLREDUCE #11 of 1 elements, which ranks 1-3 never did");
+    end();
+}
+
 static void nobody_missing_is_said_and_one_log_is_not_enough(void)
 {
     begin();
@@ -450,6 +491,8 @@ static const test_case cases[] = {
     {"a_rank_that_tells_that_it_was_outside_is_named", a_rank_that_tells_that_it_was_outside_is_named},
     {"an_error_before_the_timeouts_is_the_cause", an_error_before_the_timeouts_is_the_cause},
     {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
+    {"places_in_one_group_and_groups_are_told_apart", places_in_one_group_and_groups_are_told_apart},
+    {"a_collective_too_many_is_told_from_a_missing_rank", a_collective_too_many_is_told_from_a_missing_rank},
     {"nobody_missing_is_said_and_one_log_is_not_enough", nobody_missing_is_said_and_one_log_is_not_enough},
     {"unknown_text_says_so", unknown_text_says_so},
     {"long_lines_and_garbage_are_read_once", long_lines_and_garbage_are_read_once},

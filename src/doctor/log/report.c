@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "doctor/log/ranks.h"
+#include "doctor/table/wrap.h"
 
 const char *tess_log_kind_name(tess_log_kind kind)
 {
@@ -16,26 +17,16 @@ const char *tess_log_role_name(tess_log_role role)
     return names[role];
 }
 
-/* "  fix:     text", wrapped at 120 columns. */
+/* "  fix:      text" */
 static tess_status print_field(tess_buffer *out, const char *name, const char *text)
 {
-    enum { INDENT = 12, WIDTH = 120 };
+    enum { INDENT = 12 };
     char label[INDENT + 1];
     if (text == NULL)
         return TESS_OK;
     snprintf(label, sizeof(label), "  %s:", name);
     TESS_TRY(tess_buffer_printf(out, "%-*s", INDENT, label));
-    for (size_t column = INDENT; *text != '\0';) {
-        size_t n = strcspn(text, " \n");
-        if (column > INDENT && column + 1 + n > WIDTH) {
-            TESS_TRY(tess_buffer_printf(out, "\n%*s", INDENT, ""));
-            column = INDENT;
-        }
-        TESS_TRY(tess_buffer_printf(out, "%s%.*s", column > INDENT ? " " : "", (int)n, text));
-        column += n + (column > INDENT);
-        text += n + strspn(text + n, " \n");
-    }
-    return tess_buffer_printf(out, "\n");
+    return tess_wrap(out, INDENT, INDENT, text);
 }
 
 tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out)
@@ -70,9 +61,13 @@ tess_status tess_log_print(const tess_survey *s, const tess_log_verdict *v, tess
 {
     char bytes[32];
     bool found = v->kind >= TESS_LOG_ERROR && v->kind != TESS_LOG_ONE_SIDED;
-    TESS_TRY(tess_buffer_printf(out, "%s%s\n", found ? "root cause: " : "", v->headline));
-    for (int i = 0; i < v->n_evidence; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %s\n", v->evidence[i]));
+    const char *title = found ? "root cause: " : "";
+    TESS_TRY(tess_buffer_printf(out, "%s", title));
+    TESS_TRY(tess_wrap(out, strlen(title), 2, v->headline));
+    for (int i = 0; i < v->n_evidence; i++) {
+        TESS_TRY(tess_buffer_printf(out, "  "));
+        TESS_TRY(tess_wrap(out, 2, 4, v->evidence[i]));
+    }
     TESS_TRY(tess_buffer_printf(
         out, "read: %d file%s, %" PRId64 " lines (%s), %" PRId64 " of them known to %d entries\n", s->n_files,
         s->n_files == 1 ? "" : "s", s->n_lines, tess_format_bytes((double)s->n_bytes, bytes, sizeof(bytes)),

@@ -33,15 +33,16 @@ static const log_rank *rank_at(const wait_table *t, int rank)
     return rank < t->survey->n_ranks ? &t->survey->ranks[rank] : &nothing;
 }
 
-static bool same_group(const log_work *a, const log_work *b)
+/* Two names of process groups; "" is one that is not known. */
+static bool same_group(const char *a, const char *b)
 {
-    return a->group[0] == '\0' || b->group[0] == '\0' || strcmp(a->group, b->group) == 0;
+    return a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0;
 }
 
 static bool same_work(const log_work *a, const log_work *b)
 {
     return a->sequence == b->sequence && strcmp(a->op, b->op) == 0 && a->numel_in == b->numel_in &&
-           a->numel_out == b->numel_out && same_group(a, b);
+           a->numel_out == b->numel_out && same_group(a->group, b->group);
 }
 
 /* Timed out in it, or has it in its queue. */
@@ -49,8 +50,8 @@ static bool waits(const void *table, int rank)
 {
     const wait_table *t = table;
     const log_rank *r = rank_at(t, rank);
-    return r->waits || (r->has_progress && r->progress.enqueued >= t->usual->sequence &&
-                        r->progress.completed < t->usual->sequence);
+    return r->waits || (r->has_progress && same_group(r->progress.group, t->usual->group) &&
+                        r->progress.enqueued >= t->usual->sequence && r->progress.completed < t->usual->sequence);
 }
 
 static bool waits_as_usual(const void *table, int rank)
@@ -65,17 +66,24 @@ static bool differs(const void *table, int rank)
 {
     const wait_table *t = table;
     const log_rank *r = rank_at(t, rank);
-    return r->waits && r->work.sequence == t->usual->sequence && same_group(&r->work, t->usual) &&
+    return r->waits && r->work.sequence == t->usual->sequence && same_group(r->work.group, t->usual->group) &&
            !same_work(&r->work, t->usual);
 }
 
-/* Waits in an earlier collective of the same group: the others are past it. */
-static bool is_behind(const void *table, int rank)
+/* Waits at another place in the sequence of the same group. */
+static bool is_elsewhere(const void *table, int rank)
 {
     const wait_table *t = table;
     const log_rank *r = rank_at(t, rank);
-    return r->waits && r->work.sequence >= 0 && r->work.sequence < t->usual->sequence &&
-           same_group(&r->work, t->usual) && r->work.group[0] != '\0';
+    return r->waits && r->work.group[0] != '\0' && strcmp(r->work.group, t->usual->group) == 0 &&
+           r->work.sequence != t->usual->sequence;
+}
+
+/* Waits in a collective of another group, or of one that is not known at another place. */
+static bool is_in_other_group(const void *table, int rank)
+{
+    return rank_at(table, rank)->waits && !waits_as_usual(table, rank) && !differs(table, rank) &&
+           !is_elsewhere(table, rank);
 }
 
 static bool is_missing(const void *table, int rank)
@@ -93,7 +101,8 @@ static bool is_seen_outside(const void *table, int rank)
 {
     const wait_table *t = table;
     const log_rank *r = rank_at(t, rank);
-    return !r->waits && r->has_progress && r->progress.enqueued < t->usual->sequence;
+    return !r->waits && r->has_progress && same_group(r->progress.group, t->usual->group) &&
+           r->progress.enqueued < t->usual->sequence;
 }
 
 static const log_work *find_usual(const tess_survey *s)
@@ -207,7 +216,7 @@ static void judge_mismatch(const wait_table *t, log_rank_fn odd, tess_log_verdic
              log_describe_work(t->usual, usual, sizeof(usual)));
     tell(v, "%s",
          other->sequence < t->usual->sequence
-             ? "a rank that waits in an earlier collective was left behind by the others: they skipped it"
+             ? "one group, different places in its sequence: some skipped a collective or called one more"
              : "same place in the sequence, other operation or counts: a branch or a shape that differs between "
                "ranks");
 }
@@ -229,12 +238,26 @@ static void judge_all_waited(const wait_table *t, tess_log_verdict *v)
                  t->n_ranks, what);
 }
 
+/* Who belongs to a group is not in the logs, so nobody can be called missing. */
+static void judge_groups(const wait_table *t, tess_log_verdict *v)
+{
+    char who[160], others[160], what[160];
+    v->kind = TESS_LOG_ONE_SIDED;
+    snprintf(v->headline, sizeof(v->headline), "ranks wait in collectives of different groups: %s in %s, %s in others",
+             log_name_ranks(waits_as_usual, t, t->n_ranks, who, sizeof(who)),
+             log_describe_work(t->usual, what, sizeof(what)),
+             log_name_ranks(is_in_other_group, t, t->n_ranks, others, sizeof(others)));
+    tell(v, "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`");
+}
+
 static void judge_waits(const wait_table *t, tess_log_verdict *v)
 {
     if (log_count_ranks(differs, t, t->n_ranks) > 0)
         judge_mismatch(t, differs, v);
-    else if (log_count_ranks(is_behind, t, t->n_ranks) > 0)
-        judge_mismatch(t, is_behind, v);
+    else if (log_count_ranks(is_elsewhere, t, t->n_ranks) > 0)
+        judge_mismatch(t, is_elsewhere, v);
+    else if (log_count_ranks(is_in_other_group, t, t->n_ranks) > 0)
+        judge_groups(t, v);
     else if (log_count_ranks(is_missing, t, t->n_ranks) > 0)
         judge_missing(t, v);
     else
