@@ -59,12 +59,10 @@ static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
 
 tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
 {
-    TESS_TRY(tess_buffer_printf(out,
-                                "%d of the %d variables that are set concern NCCL, PyTorch, MPI, UCX, CUDA, OpenMP or "
-                                "Tessera (%d known): %d wrong, %d void, %d conflict%s\n",
-                                report->n_settings, report->n_seen, registry->table.n, count(report, TESS_ENV_WRONG),
-                                count(report, TESS_ENV_VOID), report->n_conflicts,
-                                report->n_conflicts == 1 ? "" : "s"));
+    TESS_TRY(tess_buffer_printf(
+        out, "%d of %d variables concern distributed training (%d are known): %d wrong, %d void, %d conflict%s\n",
+        report->n_settings, report->n_seen, registry->table.n, count(report, TESS_ENV_WRONG),
+        count(report, TESS_ENV_VOID), report->n_conflicts, report->n_conflicts == 1 ? "" : "s"));
     for (int i = 0; i < report->n_conflicts; i++) {
         TESS_TRY(tess_buffer_printf(out, "%sconflict ", i == 0 ? "\n" : ""));
         TESS_TRY(tess_wrap(out, INDENT, INDENT, report->conflicts[i]));

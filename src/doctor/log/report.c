@@ -51,9 +51,10 @@ static tess_status print_match(const tess_survey *s, int i, tess_buffer *out)
     char who[200] = "";
     if (match->ranks != NULL)
         log_name_ranks(said, match->ranks, s->n_ranks > match->rank ? s->n_ranks : match->rank + 1, who, sizeof(who));
-    TESS_TRY(tess_buffer_printf(out, "\n%" PRId64 " line%s%s%s, first %s:%" PRId64 "\n  %s\n", match->n_lines,
+    TESS_TRY(tess_buffer_printf(out, "\n%" PRId64 " line%s%s%s, first %s:%" PRId64 "\n  ", match->n_lines,
                                 match->n_lines == 1 ? "" : "s", who[0] != '\0' ? " of " : "", who,
-                                s->files[match->first.file], match->first.line, match->excerpt));
+                                s->files[match->first.file], match->first.line));
+    TESS_TRY(tess_wrap(out, 2, 4, match->excerpt));
     return tess_log_print_entry(tess_knowledge_at(s->knowledge, i), out);
 }
 
