@@ -3,6 +3,7 @@
 
 #include "base/os/os.h"
 #include "cli/cli.h"
+#include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/job/job.h"
 #include "doctor/job/report.h"
 
@@ -19,6 +20,7 @@ typedef struct trace_options {
 /* A live job first: its folder alone would say less. */
 static tess_status read_history(tess_mem *mem, const char *what, tess_history **history)
 {
+    char folder[4096];
     tess_live_job live;
     int n;
     if (tess_live_find(what, &live, 1, &n) == TESS_OK) {
@@ -28,6 +30,8 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     }
     TESS_CHECK(tess_os_is_dir(what), TESS_E_NOT_FOUND,
                "'%s' is neither a folder of traces nor the process of a job that runs", what);
+    if (!tess_job_folder_find(what, folder, sizeof(folder)) && tess_flight_recorder_is(what))
+        return tess_flight_recorder_read(mem, what, history);
     return tess_job_history_read(mem, what, history);
 }
 
@@ -53,11 +57,12 @@ static int code_of(const tess_verdict *verdict)
     return verdict->tie || verdict->kind == TESS_VERDICT_UNDECIDED ? TRACE_TIE : TRACE_GUILTY;
 }
 
+/* Nobody writes a dump of a job that is well: there every wait counts. */
 static tess_status look(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
 {
     tess_report report;
     tess_buffer out = {.mem = mem};
-    TESS_TRY(tess_report_make(history, patience_s, &report));
+    TESS_TRY(tess_report_make(history, history->source == TESS_HISTORY_PYTORCH ? 0 : patience_s, &report));
     tess_status status = tell(&report, options, &out);
     if (status == TESS_OK)
         fputs(out.data, stdout);
@@ -96,8 +101,8 @@ static int run(int argc, char **argv)
 const cli_command cli_trace = {
     "trace", "DIR|PID [--json] [--last N] ...",
     "the verdict of a live or dead job: who is guilty, and the evidence\n\n"
-    "DIR is a job's dump folder (or its trace folder); PID is the launcher or a rank of a job that runs, which is\n"
-    "not disturbed.\n"
+    "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
+    "launcher or a rank of a job that runs, which is not disturbed.\n"
     "Exit codes: 0 healthy, or ended well; 3 a guilty rank is named; 4 a tie, or the records do not tell; 2 bad "
     "input.\n",
     run};

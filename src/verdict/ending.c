@@ -18,6 +18,8 @@ static bool is_kill(int signal)
 
 tess_situation verdict_situation(const tess_rank_history *rank)
 {
+    if (rank->asked && verdict_is_death(rank->situation))
+        return TESS_RANK_UNKNOWN;
     if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
         return rank->situation;
     if (!rank->ended || rank->asked)
@@ -84,17 +86,26 @@ static int find_root(verdict_search *search)
     return best;
 }
 
-/* Who fell because of the root, in their own words. */
+/* Who fell because of the root, in the words of the first of them. */
 static void tell_consequences(verdict_search *search, int root)
 {
-    enum { MOST_TOLD = 4 };
-    for (int r = 0, n = 0; r < search->history->world && n < MOST_TOLD; r++) {
+    char who[128];
+    int n = 0, first = -1;
+    for (int r = 0; r < search->history->world; r++) {
         const tess_rank_history *rank = &search->history->ranks[r];
-        if (r == root || rank->error[0] == '\0' || end_of_blame(search, r) != root)
-            continue;
-        verdict_add_line(search->verdict, "rank %d failed because of it: %.150s", r, rank->error);
-        n++;
+        search->right[r] = r != root && rank->error[0] != '\0' && end_of_blame(search, r) == root;
     }
+    for (int r = 0; r < search->history->world; r++) {
+        if (!search->right[r])
+            continue;
+        search->queue[n++] = r;
+        first = first < 0 ? r : first;
+    }
+    if (n == 0)
+        return;
+    tess_words words = tess_words_begin(who, sizeof(who));
+    tess_words_ranks(&words, search->queue, n);
+    verdict_add_line(search->verdict, "%s failed because of it: %.150s", who, search->history->ranks[first].error);
 }
 
 /* A host takes all its ranks along. */

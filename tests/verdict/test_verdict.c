@@ -383,6 +383,7 @@ static void a_kill_after_the_failure_is_no_cause(void)
     }
     history->ranks[0].ended = history->ranks[0].asked = true;
     history->ranks[0].signal = SIGTERM;
+    history->ranks[0].situation = TESS_RANK_KILLED;
     expect_verdict(history, TESS_VERDICT_MISSING, 0, "asked");
     tess_history_destroy(&history);
     free(p);
