@@ -8,7 +8,7 @@ enum {
     LOOK_BACK = 4096, /* operations in which an earlier place is looked for: more than a step has */
     CONTEXT = 32,     /* operations before two places that are compared at most */
     LOOK_AHEAD = 8,   /* operations behind the place that are compared */
-    MOST_SLIPPED = 8
+    MOST_SLIPPED = 128
 };
 
 /* What the right ranks asked for; they agree. NULL: none of them has it. */

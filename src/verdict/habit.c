@@ -2,7 +2,7 @@
 
 #include "verdict/request.h"
 
-enum { LOOK_BACK = 4096, CONTEXT = 32, LOOK_AHEAD = 16 };
+enum { LOOK_BACK = 4096, CONTEXT = 32, LOOK_AHEAD = 256 };
 
 static bool same(const tess_record *a, const tess_record *b)
 {

@@ -413,16 +413,21 @@ static const char *advice(const verdict_search *search)
 
 static void tell_undecided(const verdict_search *search, tess_words *words)
 {
-    int n_open = 0, n_absent = 0;
+    int n_open = 0, n_stuck = 0, n_absent = 0;
     for (int r = 0; r < search->history->world; r++) {
         n_absent += !search->history->ranks[r].present;
         n_open += verdict_waits_for_somebody(search, r);
+        n_stuck += verdict_is_stuck(search, r);
     }
-    tess_words_add(words, "the records do not say who is to blame: ");
+    tess_words_add(words, "the records do not say who is to blame");
     if (n_absent > 0)
-        tess_words_add(words, "%d rank%s left none, ", n_absent, n_absent == 1 ? "" : "s");
-    tess_words_add(words, "%d rank%s waited for others, none for longer than %.2g s", n_open, n_open == 1 ? "" : "s",
-                   search->patience_s);
+        tess_words_add(words, "; %d rank%s left none", n_absent, n_absent == 1 ? "" : "s");
+    if (n_stuck > 0)
+        tess_words_add(words, "; %d rank%s in an operation for longer than %.2g s, to which all have come", n_stuck,
+                       n_stuck == 1 ? " is" : "s are", search->patience_s);
+    else if (n_open > 0)
+        tess_words_add(words, "; %d rank%s waited for others, for less than %.2g s", n_open, n_open == 1 ? "" : "s",
+                       search->patience_s);
 }
 
 void verdict_tell(verdict_search *search)

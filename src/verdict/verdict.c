@@ -60,17 +60,22 @@ static bool all_left_well(const tess_history *history)
     return true;
 }
 
-/* Some operation was still open, or some rank is not known, when the job came to its end. */
-static bool broke_off(const verdict_search *search)
+/* Something was wrong with the rank, though the records do not say who is to blame. */
+static bool is_in_trouble(const verdict_search *search, int r)
 {
-    if (search->history->source == TESS_HISTORY_LIVE)
-        return false;
-    for (int r = 0; r < search->history->world; r++) {
-        const tess_rank_history *rank = &search->history->ranks[r];
-        if (!rank->present || verdict_waits_for_somebody(search, r) ||
-            (rank->n_records > 0 && rank->records[rank->n_records - 1].state == TESS_TRACE_FAILED))
+    const tess_rank_history *rank = &search->history->ranks[r];
+    bool failed = rank->n_records > 0 && rank->records[rank->n_records - 1].state == TESS_TRACE_FAILED;
+    if (verdict_is_stuck(search, r))
+        return true;
+    return search->history->source != TESS_HISTORY_LIVE &&
+           (!rank->present || failed || verdict_waits_for_somebody(search, r));
+}
+
+static bool any_in_trouble(const verdict_search *search)
+{
+    for (int r = 0; r < search->history->world; r++)
+        if (is_in_trouble(search, r))
             return true;
-    }
     return false;
 }
 
@@ -85,7 +90,7 @@ static void judge(verdict_search *search)
              verdict_find_suspect(search) || verdict_find_vanished(search))
         return;
     else
-        search->verdict->kind = broke_off(search) ? TESS_VERDICT_UNDECIDED : TESS_VERDICT_HEALTHY;
+        search->verdict->kind = any_in_trouble(search) ? TESS_VERDICT_UNDECIDED : TESS_VERDICT_HEALTHY;
 }
 
 tess_status tess_verdict_find(const tess_history *history, double patience_s, tess_verdict *verdict)

@@ -47,6 +47,8 @@ bool verdict_find_waiting(verdict_search *search);
 bool verdict_find_vanished(verdict_search *search);
 /* Whether an operation of the rank waits, or failed waiting, for others. */
 bool verdict_waits_for_somebody(const verdict_search *search, int rank);
+/* Its newest operation has not ended for longer than patience, whoever is there. */
+bool verdict_is_stuck(const verdict_search *search, int rank);
 double verdict_waited_s(const verdict_search *search, int rank, const tess_record *record);
 /* Fills in who waits for verdict->ranks, in which operation and how long, and what the first of them did last. */
 void verdict_attach_waiters(verdict_search *search);

@@ -39,6 +39,30 @@ static bool is_open(const verdict_search *search, int rank, const tess_record *r
     return member != NULL && tess_member_at(member, record->sequence) == record && !was_overtaken(search, rank, record);
 }
 
+/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
+static bool is_explained(const tess_rank_history *rank)
+{
+    switch (verdict_situation(rank)) {
+    case TESS_RANK_WELL:
+    case TESS_RANK_UNKNOWN:
+    case TESS_RANK_IN_OTHER_COLLECTIVE:
+        return !rank->present;
+    case TESS_RANK_EXITED: /* by its own error, it may have waited itself */
+        return rank->error[0] == '\0';
+    default:
+        return true;
+    }
+}
+
+/* It has not come, or it has and is no longer able to do its part. */
+static bool is_waited_for(const verdict_search *search, const tess_member_view *member, uint64_t sequence)
+{
+    const tess_record *record = tess_member_at(member, sequence);
+    if (record == NULL)
+        return tess_member_is_behind(&search->view, member, sequence);
+    return record->state < TESS_TRACE_COMPLETED && is_explained(&search->history->ranks[member->rank]);
+}
+
 /* Calls visit for every rank that has not come to `record` of `rank`, until it says stop. */
 static bool visit_missing(const verdict_search *search, int rank, const tess_record *record, verdict_visitor *visit,
                           void *context)
@@ -51,8 +75,8 @@ static bool visit_missing(const verdict_search *search, int rank, const tess_rec
     const tess_team_view *team = tess_view_team(&search->view, record->team);
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_member_view *member = &team->members[i];
-        if (member->rank >= 0 && member->rank != rank &&
-            tess_member_is_behind(&search->view, member, record->sequence) && visit(context, member->rank, record))
+        if (member->rank >= 0 && member->rank != rank && is_waited_for(search, member, record->sequence) &&
+            visit(context, member->rank, record))
             return true;
     }
     return false;
@@ -76,21 +100,6 @@ static bool stop_at_first(void *context, int missing, const tess_record *record)
 bool verdict_waits_for_somebody(const verdict_search *search, int rank)
 {
     return verdict_visit_blockers(search, rank, stop_at_first, NULL);
-}
-
-/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
-static bool is_explained(const tess_rank_history *rank)
-{
-    switch (verdict_situation(rank)) {
-    case TESS_RANK_WELL:
-    case TESS_RANK_UNKNOWN:
-    case TESS_RANK_IN_OTHER_COLLECTIVE:
-        return !rank->present;
-    case TESS_RANK_EXITED: /* by its own error, it may have waited itself */
-        return rank->error[0] == '\0';
-    default:
-        return true;
-    }
 }
 
 static bool is_leaf(const verdict_search *search, int rank)
@@ -319,6 +328,12 @@ static bool mark_failed(verdict_search *search, int rank, const tess_record *rec
             search->mark[team->members[i].rank] = true;
     }
     return n_failed > 0 && n_open == 1;
+}
+
+bool verdict_is_stuck(const verdict_search *search, int rank)
+{
+    const tess_record *record = newest_open(search, rank);
+    return record != NULL && verdict_waited_s(search, rank, record) >= search->patience_s;
 }
 
 bool verdict_find_vanished(verdict_search *search)

@@ -389,6 +389,29 @@ static void a_kill_after_the_failure_is_no_cause(void)
     free(p);
 }
 
+/* All have come to the barrier, and one of them stops before its part is done. */
+static void a_rank_that_stops_inside_an_operation_is_named(void)
+{
+    play *p = make_job(21, 4, 1);
+    add_steps(p);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, false, 0);
+    for (int r = 0; r < 4; r++) {
+        tess_rank_history *rank = &history->ranks[r];
+        rank->records[rank->n_records - 1].state = TESS_TRACE_STARTED;
+        rank->records[rank->n_records - 1].completed_ns = 0;
+    }
+    tess_verdict verdict;
+    EXPECT_OK(tess_verdict_find(history, 0.75, &verdict));
+    EXPECT_INT(verdict.kind, TESS_VERDICT_UNDECIDED); /* nothing is known of anybody */
+    EXPECT_CONTAINS(verdict.headline, "to which all have come");
+    tess_verdict_free(history, &verdict);
+    history->ranks[2].situation = TESS_RANK_STOPPED;
+    expect_verdict(history, TESS_VERDICT_STOPPED, 2, "stopped inside");
+    tess_history_destroy(&history);
+    free(p);
+}
+
 /* ---- Circles and messages ------------------------------------------------------------------------------------------
  */
 static void teams_in_another_order_are_a_circle(void)
@@ -534,6 +557,7 @@ static const test_case cases[] = {
     {"an_error_about_numbers_goes_before_what_it_caused", an_error_about_numbers_goes_before_what_it_caused},
     {"a_rank_that_ends_by_its_own_error_is_told_with_it", a_rank_that_ends_by_its_own_error_is_told_with_it},
     {"a_kill_after_the_failure_is_no_cause", a_kill_after_the_failure_is_no_cause},
+    {"a_rank_that_stops_inside_an_operation_is_named", a_rank_that_stops_inside_an_operation_is_named},
     {"teams_in_another_order_are_a_circle", teams_in_another_order_are_a_circle},
     {"a_circle_of_three_names_all", a_circle_of_three_names_all},
     {"messages_that_do_not_fit_are_named", messages_that_do_not_fit_are_named},

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# tessera trace: what it says of jobs that failed, of one that runs, of dumps of PyTorch, and of what is none of these.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+short="training.steps=12 validation.enable=false checkpoint.interval=1000"
+
+# drill NAME FAULT CODE TEXT: a job of four ranks with this fault, and what trace says of what it left.
+drill() {
+    rm -rf out
+    timeout 60 "$tessera" train run.yaml -n 4 job.dump_folder=out $short fault.spec="$2" >log 2>&1
+    expect "$1" "$3" "$4" "$tessera" trace out
+}
+
+drill "a job that ends well" "rank=0 step=99 kind=crash" 0 "finished: all ranks ended in good order"
+drill "a killed rank" "rank=2 step=5 kind=sigkill" 3 "rank_lost: rank 2 was killed by signal 9 (SIGKILL)"
+expect "the launcher's own word is told" 3 "the launcher said: rank 2 was killed" "$tessera" trace out/trace
+expect "JSON has a version" 3 '"version": 1' "$tessera" trace out --json
+expect "JSON names the guilty" 3 '"class": "rank_lost"' "$tessera" trace out --json
+expect "the newest operations of a rank" 3 "completed" "$tessera" trace out --last 5 --rank 1
+expect "a rank that there is not" 2 "outside 0 .. 3" "$tessera" trace out --rank 4
+drill "a crash" "rank=1 step=4 point=phase:backward kind=crash" 3 "rank 1 was killed by signal 11 (SIGSEGV)"
+drill "a wrong count" "rank=3 step=6 point=before:any kind=count" 3 "mismatch_count: rank 3"
+drill "a skipped operation" "rank=0 step=6 point=before:reduce_scatter_pieces kind=skip" 3 "skipped: rank 0"
+drill "a swapped pair" "rank=1 step=6 point=before:all_gather_pieces kind=order" 3 "order: rank 1"
+
+rm -f out/trace/job.json
+expect "rings alone do as well" 3 "order: rank 1" "$tessera" trace out
+rm -f out/trace/rank-00003.ring
+expect "and so do three of four" 3 "order: rank 1" "$tessera" trace out
+for ring in out/trace/*.ring; do truncate -s 100 "$ring"; done
+expect "truncated rings are told" 2 "its header alone has 4096" "$tessera" trace out
+
+# A rank that is stopped, in a job that goes on running.
+setsid "$tessera" train run.yaml -n 4 job.dump_folder=live training.steps=100000 validation.enable=false \
+    checkpoint.interval=100000 >log 2>&1 &
+launcher=$!
+for _ in $(seq 100); do
+    [ "$(cat live/metrics.jsonl 2>/dev/null | wc -l)" -ge 3 ] && break
+    sleep 0.1
+done
+expect "a healthy job" 0 "healthy" "$tessera" trace "$launcher"
+victim=$(pgrep -P "$launcher" | sed -n 2p)
+kill -STOP "$victim"
+sleep 1.5
+expect "a stopped rank of a live job" 3 "rank_stopped: rank " "$tessera" trace "$launcher"
+expect "the same by the rank's pid" 3 "is stopped" "$tessera" trace "$victim"
+expect "the same by the folder" 3 "is stopped" "$tessera" trace live
+kill -CONT "$victim"
+sleep 0.3
+expect "nobody was disturbed" 0 "healthy" "$tessera" trace "$launcher"
+kill -INT "$launcher"
+wait "$launcher"
+
+fixtures=$project/tests/doctor/fixtures
+expect "dumps of PyTorch" 3 "missing_rank: rank 2 keeps ranks 0 1 3 waiting in all_reduce #5" \
+    "$tessera" trace "$fixtures/nccl"
+expect "a folder without traces" 2 "holds traces of a job" "$tessera" trace "$project/docs"
+expect "no such thing" 2 "neither" "$tessera" trace nothing-here
+expect "no argument" 2 "which job?" "$tessera" trace
+expect "the exit codes are in the help" 0 "4 a tie" "$tessera" trace --help
+finish
