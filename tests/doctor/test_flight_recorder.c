@@ -68,7 +68,7 @@ static void dumps_of_nccl_become_a_history(void)
     /* scheduled on rank 0, started on rank 3: both wait */
     const tess_record *last = expect_record(history, 0, 6, TESS_TRACE_ALL_REDUCE, 5, 4096, TESS_TRACE_ENQUEUED);
     EXPECT_INT(last->dtype, TESS_DTYPE_COUNT);
-    EXPECT_TEXT(last->what, "Double");
+    EXPECT_TEXT(last->what, "dtype Double");
     EXPECT_INT(last->started_ns, 0);
     expect_record(history, 3, 5, TESS_TRACE_ALL_REDUCE, 5, 4096, TESS_TRACE_ENQUEUED);
     EXPECT_INT(history->now_ns, history->ranks[1].last_ns);

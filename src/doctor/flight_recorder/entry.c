@@ -77,7 +77,7 @@ static void read_dtype(dump *dump, dump_value value, fr_entry *entry)
     entry->record.dtype = entry->record.in_dtype = (uint8_t)dtype;
     if (text != NULL && dtype == TESS_DTYPE_COUNT) {
         entry->record.tag ^= tess_hash_text(text);
-        snprintf(entry->record.what, sizeof(entry->record.what), "%s", text);
+        snprintf(entry->record.what, sizeof(entry->record.what), "dtype %.24s", text);
     }
 }
 

@@ -5,8 +5,8 @@
  * Arrows lead from the rank that came last to those that waited for it for a millisecond or longer. Ranks are brought
  * to one clock; time 0 is the first event.
  *
- * The file is streamed: memory grows with the number of distinct operations, not with ranks. It takes about 0.7 kB
- * an operation and rank; the page takes files of about 1 GB, so some 1.5 million of them. */
+ * The file is streamed: memory grows with the number of distinct operations, not with ranks. It takes about 0.5 kB
+ * an operation and rank; the page takes files of about 1 GB, so some 2 million of them. */
 #ifndef TESS_DOCTOR_PERFETTO_H
 #define TESS_DOCTOR_PERFETTO_H
 
