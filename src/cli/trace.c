@@ -6,6 +6,7 @@
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/job/job.h"
 #include "doctor/job/report.h"
+#include "doctor/perfetto/perfetto.h"
 
 enum { TRACE_GUILTY = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
@@ -14,7 +15,7 @@ enum { TRACE_GUILTY = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 static const double patience_s = 0.75;
 
 typedef struct trace_options {
-    const char *json, *last, *rank;
+    const char *json, *last, *rank, *perfetto, *flight_recorder;
 } trace_options;
 
 /* A live job first: its folder alone would say less. */
@@ -33,6 +34,22 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     if (!tess_job_folder_find(what, folder, sizeof(folder)) && tess_flight_recorder_is(what))
         return tess_flight_recorder_read(mem, what, history);
     return tess_job_history_read(mem, what, history);
+}
+
+/* JSON into the folder; pickles below it, because torchfrtrace takes every file that it finds for one. */
+static tess_status write_dumps(const tess_history *history, const char *folder)
+{
+    char pickles[4096];
+    TESS_TRY(tess_os_join(pickles, sizeof(pickles), folder, "pickle"));
+    TESS_TRY(tess_flight_recorder_write(history, folder, false));
+    return tess_flight_recorder_write(history, pickles, true);
+}
+
+static tess_status export(const tess_history *history, const trace_options *options)
+{
+    if (options->perfetto != NULL)
+        TESS_TRY(tess_perfetto_write(history, options->perfetto));
+    return options->flight_recorder != NULL ? write_dumps(history, options->flight_recorder) : TESS_OK;
 }
 
 static tess_status print_last(const tess_report *report, const trace_options *options, tess_buffer *out)
@@ -79,6 +96,9 @@ static int run(int argc, char **argv)
         {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", &options.json},
         {"--last", "N", "print the newest N operations of a rank instead of the screen", &options.last},
         {"--rank", "R", "which rank --last is about (default: the guilty one)", &options.rank},
+        {"--perfetto", "FILE", "also write a timeline for ui.perfetto.dev", &options.perfetto},
+        {"--flight-recorder", "OUT", "also write PyTorch Flight Recorder dumps: JSON, and OUT/pickle for torchfrtrace",
+         &options.flight_recorder},
     };
     int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
@@ -91,6 +111,8 @@ static int run(int argc, char **argv)
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = read_history(mem, argv[1], &history);
+    if (status == TESS_OK)
+        status = export(history, &options);
     if (status == TESS_OK)
         status = look(mem, history, &options, &code);
     tess_history_destroy(&history);
