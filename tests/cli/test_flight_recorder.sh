@@ -27,5 +27,5 @@ expect "so is one that is missing" 3 "rank 2: there is no dump of it in cut" "$t
 mkdir evil
 printf '\200\002}X\007\000\000\000entriescos\nsystem\nX\013\000\000\000touch pwned\205Rs.' > evil/rank_0
 expect "what Python would execute is refused" 2 "it names 'os.system'" "$tessera" trace evil
-expect "and was not executed" 1 "" test -e pwned
+expect "and was not executed" 2 "pwned" ls pwned
 finish
