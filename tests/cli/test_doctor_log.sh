@@ -17,6 +17,10 @@ expect "the advice in circulation is corrected" 0 "does not read that variable" 
 for r in 0 1 2 4 5 6 7; do timeout_of $r >rank$r.log; done
 expect "the rank that never joined" 0 "root cause: rank 3 never joined ALLREDUCE #56731" \
     "$tessera" doctor log --world 8 rank?.log
+expect "said with its doubt while its log is not there" 0 "(unless its log was not given)" \
+    "$tessera" doctor log --json --world 8 rank?.log
+echo "2024-07-17 13:00:00 step 811" >rank3.log
+expect "its log is there, without a timeout" 0 "rank 3: its log has no timeout" "$tessera" doctor log rank?.log
 expect "as JSON" 0 '"kind": "missing"' "$tessera" doctor log --json --world 8 rank?.log
 expect "version of the JSON" 0 '"version": 1' "$tessera" doctor log --json rank?.log
 cat rank?.log >all.log

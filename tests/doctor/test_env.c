@@ -25,7 +25,7 @@ static void forget(void)
 
 static void the_registry_knows_its_variables(void)
 {
-    /* Every name of spec 001 table 1b and of spec 004, and every one that Tessera reads. */
+    /* Those that guides name, and every one that Tessera reads. */
     static const char *const names[] = {"NCCL_DEBUG",
                                         "NCCL_DEBUG_SUBSYS",
                                         "NCCL_DEBUG_FILE",

@@ -1,4 +1,5 @@
 /* Any bytes as a log, as a file of entries or variables, and as an environment. The first byte chooses. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -190,8 +190,9 @@ static void judge_missing(const wait_table *t, tess_log_verdict *v)
     if (n_outside > 0 || (n_missing < n_waiting && (n_unseen == 0 || n_missing == 1))) {
         v->kind = TESS_LOG_MISSING;
         set_guilty(t, guilty, v);
-        snprintf(v->headline, sizeof(v->headline), "%s never joined %s, in which %s waited %" PRId64 " s",
-                 log_name_ranks(guilty, t, t->n_ranks, who, sizeof(who)), what, others, t->usual->timeout_ms / 1000);
+        snprintf(v->headline, sizeof(v->headline), "%s never joined %s, in which %s waited %" PRId64 " s%s",
+                 log_name_ranks(guilty, t, t->n_ranks, who, sizeof(who)), what, others, t->usual->timeout_ms / 1000,
+                 n_outside == 0 && n_unseen > 0 ? " (unless its log was not given)" : "");
         tell_missing(t, v);
         return;
     }
