@@ -11,6 +11,7 @@ static const struct {
 } doctors[] = {
     {"log", "what the texts of a log mean, and which rank never came", cli_doctor_log},
     {"env", "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void", cli_doctor_env},
+    {"timers", "every timer of a job, and whether their order holds", cli_doctor_timers},
     {"preflight", "machines, ranks and configuration before a job", cli_doctor_preflight},
 };
 enum { N_DOCTORS = sizeof(doctors) / sizeof(doctors[0]) };

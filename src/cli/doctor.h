@@ -9,6 +9,7 @@ enum { CLI_DOCTOR_FINDS = 3 };
 
 int cli_doctor_log(int argc, char **argv);
 int cli_doctor_env(int argc, char **argv);
+int cli_doctor_timers(int argc, char **argv);
 int cli_doctor_preflight(int argc, char **argv);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "cli/start.h"
 #include "cli/train_view.h"
+#include "comm/watchdog/timers.h"
 #include "train/train.h"
 
 static tess_runtime
@@ -18,13 +19,25 @@ static void on_signal(int number)
     signal(number, SIG_DFL); /* a second one kills */
 }
 
+/* At the deadline ranks give up, or wait on and the launcher says so. */
+enum { ON_TIMEOUT_REPORT = 0 };
+static const double for_ever_s = 1e9;
+
+static tess_status check_timers(const tess_config *config, double grace_s)
+{
+    tess_timers timers;
+    tess_timers_make(&(tess_timer_settings){config->comm.soft_timeout_s, config->comm.timeout_s, grace_s}, &timers);
+    return tess_timers_check(&timers);
+}
+
 static int run_rank(const tess_config *config)
 {
+    bool waits_on = config->comm.on_timeout == ON_TIMEOUT_REPORT;
     tess_runtime *runtime = NULL;
     tess_train_result result;
     cli_train_view view;
     tess_runtime_options options = {.n_threads = (int)config->training.threads,
-                                    .comm_timeout_s = config->comm.timeout_s,
+                                    .comm_timeout_s = waits_on ? for_ever_s : config->comm.timeout_s,
                                     .config_hash = tess_config_hash(config),
                                     .backend = (tess_backend)config->comm.backend,
                                     .tuning = config->comm.tuning,
@@ -79,7 +92,14 @@ static int run(int argc, char **argv)
     }
     if (status != TESS_OK)
         return cli_fail_once(status);
-    tess_launch_options options = {.grace_s = 5, .soft_timeout_s = config.comm.soft_timeout_s, .notice = cli_notice};
+    tess_launch_options options = {.grace_s = 5,
+                                   .soft_timeout_s = config.comm.soft_timeout_s,
+                                   .timeout_s = config.comm.timeout_s,
+                                   .waits_on = config.comm.on_timeout == ON_TIMEOUT_REPORT,
+                                   .notice = cli_notice};
+    status = check_timers(&config, options.grace_s);
+    if (status != TESS_OK)
+        return cli_fail_once(status);
     if (is_rank || ranks.guarded)
         return is_rank ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
     tess_config checked = config; /* the ranks check again; here it spares starting them */

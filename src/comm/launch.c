@@ -260,7 +260,8 @@ static tess_status start_ranks(launcher *l, const payload *what)
 static tess_status open_watchdog(launcher *l)
 {
     tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
-                                     .deadline_s = l->options.report_deadline_s,
+                                     .timeout_s = l->options.timeout_s,
+                                     .waits_on = l->options.waits_on,
                                      .pids = l->pids,
                                      .notice = l->options.notice,
                                      .self = l->options.self};

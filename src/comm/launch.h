@@ -16,7 +16,8 @@ typedef struct tess_launch_options {
     double grace_s;           /* that the others get once a rank is lost */
     const char *trace_folder; /* the ranks find it as TESSERA_TRACE (tess_runtime_keep_trace); NULL: none */
     double soft_timeout_s;    /* whoever keeps others waiting for longer is told to `notice`; 0: never */
-    double report_deadline_s; /* past it a notice says so and that the job waits on; 0: ranks end at their deadline */
+    double timeout_s;         /* deadline of a collective, 0: not known */
+    bool waits_on;            /* ranks do not give up then: a notice says so */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     void *self;
 } tess_launch_options;

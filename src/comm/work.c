@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
+#include "comm/watchdog/timers.h"
 #include "comm/inject/inject.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
@@ -292,13 +293,24 @@ static void show_wait(const tess_work *work, uint64_t since_ns)
     tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
 }
 
+/* A deadline that was set for a team holds as it is; the job's grows with what is done. */
+static double deadline_of(const tess_work *work)
+{
+    const tess_team *team = work->team;
+    const tess_runtime *rt = team->runtime;
+    if (team->timeout_s != rt->timeout_s)
+        return team->timeout_s;
+    uint64_t bytes = work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
+    return tess_timers_deadline(rt->timeout_s, rt->phase, work->fp.count, bytes);
+}
+
 /* The team is locked. Afterwards the work is done, well or not. */
 static void wait_for(tess_work *work, double timeout_s)
 {
     tess_team *team = work->team;
     tess_runtime *rt = team->runtime;
     if (timeout_s <= 0)
-        timeout_s = team->timeout_s;
+        timeout_s = deadline_of(work);
     double waited_s = 0, last_s = 0;
     uint64_t since_ns = 0;
     bool has_slept = false;

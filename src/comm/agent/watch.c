@@ -17,7 +17,8 @@ static void watch_job(guard_watch *watch, const guard_client *client, const tess
     watch->header = header;
     watch->world = header->world;
     tess_watchdog_options asked = {.soft_s = options->soft_timeout_s,
-                                   .deadline_s = options->report_deadline_s,
+                                   .timeout_s = options->timeout_s,
+                                   .waits_on = options->waits_on,
                                    .notice = options->notice,
                                    .self = options->self};
     (void)tess_watchdog_create(client->mem, watch->job, &asked, &watch->watchdog);

@@ -34,6 +34,25 @@ double watchdog_soft_factor(watchdog_kind kind)
     return factors[kind];
 }
 
+double watchdog_deadline_factor(watchdog_kind kind)
+{
+    static const double factors[] = {1, 3, 3, 1};
+    return factors[kind];
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+double watchdog_soft_limit(double soft_s, double timeout_s, watchdog_kind kind)
+{
+    double limit = soft_s * watchdog_soft_factor(kind), most = timeout_s * watchdog_deadline_factor(kind) / 2;
+    if (timeout_s <= 0 || limit <= most)
+        return limit;
+    return most > soft_s ? most : soft_s;
+}
+
 void watchdog_patience_learn(watchdog_patience *patience, watchdog_kind kind, double lasted_s, double now_s)
 {
     int at = patience->past[kind].n++ % WATCHDOG_REMEMBERED;
@@ -55,8 +74,8 @@ double watchdog_patience_limit(const watchdog_patience *patience, watchdog_kind 
             second = lasted;
         }
     }
-    double least = patience->soft_s * watchdog_soft_factor(kind), usual = usual_times * second;
-    if (usual > most_s)
-        usual = most_s;
+    double least = watchdog_soft_limit(patience->soft_s, patience->timeout_s, kind);
+    double most = patience->timeout_s > 0 ? smaller(most_s, patience->timeout_s / 2) : most_s;
+    double usual = smaller(usual_times * second, most);
     return usual > least ? usual : least;
 }

@@ -93,7 +93,7 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     at += clamp(snprintf(line + at, sizeof(line) - at, "%s", stall->finding.why), sizeof(line) - at);
     if (stall->deadline_told)
         snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
-                 w->options.deadline_s);
+                 w->options.timeout_s);
     say(w, line);
 }
 

@@ -18,7 +18,7 @@ static const uint64_t fresh_ns = 200000000;  /* a wait that was not seen before 
 static const uint64_t apart_ns = 100000000;  /* between the two looks at a process */
 static const uint64_t again_ns = 1000000000; /* and between such pairs */
 static const uint64_t first_pause_ns = 30000000000, change_pause_ns = 5000000000;
-static const uint64_t open_ns = 100000000; /* how long a kill may take to appear in the system's counters */
+static const uint64_t open_ns = 50000000; /* how long a kill may take to appear in the system's counters */
 static const double first_look_share = 0.75;
 
 tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_watchdog_options *options,
@@ -34,6 +34,7 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
     w->job = job;
     w->options = *options;
     w->patience.soft_s = options->soft_s;
+    w->patience.timeout_s = options->timeout_s;
     w->probed = -1;
     w->probe.fd = -1;
     w->stalls = (watchdog_stall *)(w + 1);
@@ -138,8 +139,8 @@ static bool is_due(const tess_watchdog *w, watchdog_stall *stall, uint64_t now_n
 {
     if (stall->finding.situation == TESS_RANK_WELL)
         return false;
-    if (w->options.deadline_s > 0 && !stall->deadline_told &&
-        (double)waited_ns(w, stall, now_ns) * 1e-9 >= w->options.deadline_s) {
+    if (w->options.waits_on && !stall->deadline_told &&
+        (double)waited_ns(w, stall, now_ns) * 1e-9 >= w->options.timeout_s) {
         stall->deadline_told = true;
         return true;
     }

@@ -12,7 +12,8 @@ typedef struct tess_watchdog tess_watchdog;
 
 typedef struct tess_watchdog_options {
     double soft_s;     /* whoever keeps others waiting for longer is told of; 0: nobody is, but ends are looked into */
-    double deadline_s; /* of a collective; 0: the ranks see to it. Past it a notice says that the job waits on */
+    double timeout_s;  /* deadline of a collective in training, 0: not known */
+    bool waits_on;     /* ranks do not give up then: a notice says so */
     const pid_t *pids; /* (world) of this host's ranks, for those that have not joined; NULL: not known */
     void (*notice)(void *self, const char *line); /* hears a line without its end; NULL: nobody does */
     void *self;
@@ -30,7 +31,7 @@ void tess_watchdog_look(tess_watchdog *watchdog);
  * OOM kill among it (for that the system may take some looks more). */
 void tess_watchdog_ended(tess_watchdog *watchdog, int rank, int pid, int wait_status, bool asked);
 
-/* Once all is over: what is still open is settled, within a tenth of a second. */
+/* Once all is over: what is still open is settled, within some 50 ms. */
 void tess_watchdog_settle(tess_watchdog *watchdog);
 
 #endif

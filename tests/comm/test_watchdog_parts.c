@@ -1,0 +1,169 @@
+/* Parts of the watchdog that need no process: how long it is patient, its timers, what it makes of two looks. */
+#include "comm/watchdog/timers.h"
+#include "comm/watchdog/watchdog_impl.h"
+#include "support/test.h"
+
+/* ---- Patience ---- */
+static void two_long_waits_are_usual_one_is_an_accident(void)
+{
+    watchdog_patience p = {.soft_s = 0.75};
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 0) == 0.75);
+    watchdog_patience_learn(&p, WATCHDOG_TRAINING, 10, 1);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 2) == 0.75);
+    watchdog_patience_learn(&p, WATCHDOG_TRAINING, 2, 3);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 4) == 6);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_EVALUATION, 4) == 3);
+    watchdog_patience_learn(&p, WATCHDOG_TRAINING, 10, 5);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 6) == 30);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 400) == 0.75); /* that was long ago */
+    for (int i = 0; i < WATCHDOG_REMEMBERED; i++)
+        watchdog_patience_learn(&p, WATCHDOG_TRAINING, 0.1, 6);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 7) == 0.75);
+}
+
+static void patience_ends_before_the_deadline(void)
+{
+    watchdog_patience p = {.soft_s = 0.75, .timeout_s = 4};
+    for (int i = 0; i < 3; i++)
+        watchdog_patience_learn(&p, WATCHDOG_TRAINING, 100, 1);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 2) == 2);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_SETUP, 2) == 2);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_CHECKPOINT, 2) == 6);
+}
+
+/* ---- Timers ---- */
+static void deadlines_grow_with_phase_and_size(void)
+{
+    EXPECT(tess_timers_deadline(600, "forward", 1000, 4000) == 600);
+    EXPECT(tess_timers_deadline(600, NULL, 1000, 4000) == 600);
+    EXPECT(tess_timers_deadline(600, "validation", 1000, 4000) == 1800);
+    EXPECT(tess_timers_deadline(600, "checkpoint", 1000, 4000) == 1800);
+    EXPECT(tess_timers_deadline(600, "forward", 10000000, 4) == 900);
+    EXPECT(tess_timers_deadline(600, "forward", 100000000, 4) == 1800);
+    EXPECT(tess_timers_deadline(3, "forward", 1000, UINT64_C(1) << 30) > 200);
+}
+
+static void timers_in_the_wrong_order_are_refused_with_both_names(void)
+{
+    tess_timers timers;
+    tess_buffer text = {.mem = test_mem()};
+    tess_timers_make(&(tess_timer_settings){0.75, 600, 5}, &timers);
+    EXPECT_OK(tess_timers_check(&timers));
+    EXPECT_OK(tess_timers_print(&timers, &text));
+    EXPECT_CONTAINS(text.data, "deadline, evaluation          1800  3 x comm.timeout_s");
+    tess_buffer_free(&text);
+    tess_timers_make(&(tess_timer_settings){0.75, 3, 5}, &timers);
+    EXPECT_OK(tess_timers_check(&timers));
+    tess_timers_make(&(tess_timer_settings){2, 1, 5}, &timers);
+    EXPECT_FAILS(tess_timers_check(&timers), TESS_E_INVALID, "'notice, training' is 2 s (comm.soft_timeout_s)");
+    EXPECT_CONTAINS(tess_error_message(), "'deadline, training', which is 1 s (comm.timeout_s)");
+    tess_timers_make(&(tess_timer_settings){6, 600, 5}, &timers);
+    EXPECT_FAILS(tess_timers_check(&timers), TESS_E_INVALID, "'grace'");
+    tess_timers_make(&(tess_timer_settings){0, 0.5, 0.1}, &timers); /* no notices: nothing to be shorter than */
+    EXPECT_OK(tess_timers_check(&timers));
+}
+
+/* ---- Two looks ---- */
+static tess_process_facts seen(char state, tess_call_kind kind, const char *call, uint64_t time_ns, uint64_t cpu_ns)
+{
+    tess_process_facts facts = {.pid = 1, .here = true, .time_ns = time_ns, .cpu_ns = cpu_ns};
+    facts.main = (tess_thread_facts){.tid = 1, .state = state, .kind = kind, .call = kind == TESS_CALL_NONE ? -1 : 1};
+    snprintf(facts.main.call_name, sizeof(facts.main.call_name), "%s", call);
+    facts.thread = facts.main;
+    return facts;
+}
+
+static void expect_class(const char *phase, tess_process_facts before, tess_process_facts after, tess_situation want)
+{
+    tess_board_copy row = {.state = JOB_RANK_JOINED};
+    watchdog_finding finding;
+    snprintf(row.phase, sizeof(row.phase), "%s", phase);
+    watchdog_classify(&row, &before, &after, &finding);
+    EXPECT_TEXT(tess_situation_name(finding.situation), tess_situation_name(want));
+    EXPECT(finding.why[0] != '\0');
+}
+
+static void what_a_rank_does_follows_from_two_looks(void)
+{
+    const uint64_t s = 1000000000, ms = 1000000;
+    expect_class("forward", seen('R', TESS_CALL_NONE, "", s, 0), seen('R', TESS_CALL_NONE, "", s + 100 * ms, 100 * ms),
+                 TESS_RANK_COMPUTING);
+    expect_class("data", seen('R', TESS_CALL_NONE, "", s, 0), seen('R', TESS_CALL_NONE, "", s + 100 * ms, 100 * ms),
+                 TESS_RANK_LOADING_DATA);
+    expect_class("forward", seen('S', TESS_CALL_FUTEX, "futex", s, 0),
+                 seen('S', TESS_CALL_FUTEX, "futex", s + 100 * ms, 0), TESS_RANK_SLEEPING);
+    expect_class("forward", seen('S', TESS_CALL_FUTEX, "futex", s, 0),
+                 seen('S', TESS_CALL_FUTEX, "futex", s + 100 * ms, 50 * ms), TESS_RANK_COMPUTING);
+    expect_class("data", seen('S', TESS_CALL_SLEEP, "nanosleep", s, 0),
+                 seen('S', TESS_CALL_SLEEP, "nanosleep", s + 100 * ms, 0), TESS_RANK_SLEEPING);
+    expect_class("data", seen('S', TESS_CALL_FILE, "read", s, 0), seen('S', TESS_CALL_FILE, "read", s + 100 * ms, 0),
+                 TESS_RANK_BLOCKED_IN_IO);
+    expect_class("forward", seen('R', TESS_CALL_NONE, "", s, 0), seen('D', TESS_CALL_UNKNOWN, "", s + 100 * ms, 0),
+                 TESS_RANK_BLOCKED_IN_IO);
+    expect_class("forward", seen('T', TESS_CALL_NONE, "", s, 0), seen('T', TESS_CALL_NONE, "", s + 100 * ms, 0),
+                 TESS_RANK_STOPPED);
+    expect_class("forward", seen('S', TESS_CALL_NONE, "", s, 0), (tess_process_facts){.pid = 1}, TESS_RANK_UNKNOWN);
+    tess_process_facts reads = seen('S', TESS_CALL_FILE, "read", s + 100 * ms, 0);
+    reads.io_bytes = 4096; /* it moves */
+    expect_class("data", seen('S', TESS_CALL_FILE, "read", s, 0), reads, TESS_RANK_LOADING_DATA);
+}
+
+/* ---- Who is waited for ---- */
+static void let_wait(const tess_job *job, int rank, int missing, uint64_t since_ns)
+{
+    uint64_t set[JOB_RANK_WORDS] = {0};
+    tess_fingerprint fp = {.kind = TESS_TRACE_BARRIER, .team = 1, .root = -1};
+    set[missing / 64] = UINT64_C(1) << missing % 64;
+    tess_board_wait(&job->rows[rank], &fp, "t", since_ns, set);
+}
+
+static void chains_of_waits_lead_to_their_end(void)
+{
+    tess_job job;
+    watchdog_waits waits;
+    EXPECT_OK(tess_job_create(4, &job));
+    for (int r = 0; r < 4; r++)
+        atomic_store(&job.rows[r].state, JOB_RANK_JOINED);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 0);
+    let_wait(&job, 0, 1, 10);
+    let_wait(&job, 1, 2, 20);
+    let_wait(&job, 3, 2, 15);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    EXPECT_INT(waits.ranks[0], 2);
+    EXPECT_INT(waits.waiter[0], 3);
+    EXPECT_INT(waits.since_ns[0], 15);
+    EXPECT_INT(watchdog_count_waiters(&job, 2), 3);
+    let_wait(&job, 2, 3, 30); /* 3 waits for 2 and 2 for 3: the one that more wait for stands for the circle */
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    EXPECT_INT(waits.ranks[0], 2);
+    tess_job_close(&job, true);
+}
+
+static void ranks_that_have_not_joined_are_waited_for(void)
+{
+    tess_job job;
+    watchdog_waits waits;
+    EXPECT_OK(tess_job_create(3, &job));
+    watchdog_find_waits(&job, 0, &waits);
+    EXPECT_INT(waits.n, 0);
+    atomic_store(&job.rows[0].state, JOB_RANK_JOINED);
+    watchdog_find_waits(&job, 7, &waits);
+    EXPECT_INT(waits.n, 2);
+    EXPECT_INT(waits.waiter[1], -1);
+    tess_job_close(&job, true);
+}
+
+static const test_case cases[] = {
+    {"two_long_waits_are_usual_one_is_an_accident", two_long_waits_are_usual_one_is_an_accident},
+    {"patience_ends_before_the_deadline", patience_ends_before_the_deadline},
+    {"deadlines_grow_with_phase_and_size", deadlines_grow_with_phase_and_size},
+    {"timers_in_the_wrong_order_are_refused_with_both_names", timers_in_the_wrong_order_are_refused_with_both_names},
+    {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
+    {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
+    {"ranks_that_have_not_joined_are_waited_for", ranks_that_have_not_joined_are_waited_for},
+};
+
+TEST_MAIN(cases)
