@@ -1,0 +1,113 @@
+#include "verdict/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool same_place(const tess_progress_of *a, const tess_progress_of *b)
+{
+    bool same_micro = a->micro == b->micro || a->micro < 0 || b->micro < 0;
+    return a->step == b->step && a->ended == b->ended && same_micro;
+}
+
+static int count_at(const tess_progress_of *ranks, int n, const tess_progress_of *place)
+{
+    int count = 0;
+    for (int r = 0; r < n; r++)
+        count += ranks[r].step >= 0 && same_place(&ranks[r], place);
+    return count;
+}
+
+/* A rank at the place where more are than at any other; -1: two places have as many. */
+static int find_most(const tess_progress_of *ranks, int n)
+{
+    int best = -1, most = 0;
+    bool tie = false;
+    for (int r = 0; r < n; r++) {
+        int count = ranks[r].step >= 0 ? count_at(ranks, n, &ranks[r]) : 0;
+        if (count > most) {
+            most = count;
+            best = r;
+            tie = false;
+        } else if (count == most && count > 0 && !same_place(&ranks[r], &ranks[best])) {
+            tie = true;
+        }
+    }
+    return tie ? -1 : best;
+}
+
+/* Appends, as far as there is room. */
+__attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+static void put_place(const tess_progress_of *p, char *text, size_t size)
+{
+    put(text, size, p->ended ? "through after step %lld" : "at step %lld", (long long)p->step);
+    if (!p->ended && p->micro >= 0)
+        put(text, size, ", micro-batch %lld", (long long)p->micro);
+}
+
+/* "it has had one batch less": what brings a rank elsewhere. */
+static void put_rule(const tess_progress_of *odd, const tess_progress_of *most, char *text, size_t size)
+{
+    int64_t steps = odd->step - most->step, n = steps != 0 ? steps : odd->micro - most->micro;
+    const char *unit = steps != 0 ? "batch" : "micro-batch", *side = n < 0 ? "less" : "more";
+    if (odd->ended != most->ended)
+        put(text, size, odd->ended ? "its data ended before the others'" : "it has more data than the others");
+    else if (n == 1 || n == -1)
+        put(text, size, "it has had one %s %s", unit, side);
+    else
+        put(text, size, "it has had %lld %ses %s", (long long)(n < 0 ? -n : n), unit, side);
+    put(text, size, ": give all ranks the same number of batches");
+}
+
+static void tell_odd(const tess_progress_of *ranks, int n, int most, const bool *odd, char *text, size_t size)
+{
+    int n_odd = 0, first = -1;
+    for (int r = n - 1; r >= 0; r--)
+        if (odd[r]) {
+            n_odd++;
+            first = r;
+        }
+    put(text, size, "rank %d is ", first);
+    put_place(&ranks[first], text, size);
+    if (n_odd > 1)
+        put(text, size, " (and %d more are elsewhere)", n_odd - 1);
+    put(text, size, ", the others ");
+    put_place(&ranks[most], text, size);
+    put(text, size, ": ");
+    put_rule(&ranks[first], &ranks[most], text, size);
+}
+
+static void tell_tie(const tess_progress_of *ranks, int n, char *text, size_t size)
+{
+    for (int r = 0; r < n; r++) {
+        if (ranks[r].step < 0)
+            continue;
+        put(text, size, "%srank %d is ", text[0] != '\0' ? ", " : "", r);
+        put_place(&ranks[r], text, size);
+    }
+    put(text, size, ": they had different numbers of batches, and no majority says how many are right");
+}
+
+bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, char *text, size_t size)
+{
+    int most = find_most(ranks, n), n_odd = 0, n_known = 0;
+    text[0] = '\0';
+    for (int r = 0; r < n; r++) {
+        odd[r] = most >= 0 && ranks[r].step >= 0 && !same_place(&ranks[r], &ranks[most]);
+        n_odd += odd[r];
+        n_known += ranks[r].step >= 0;
+    }
+    if (n_odd > 0)
+        tell_odd(ranks, n, most, odd, text, size);
+    else if (most < 0 && n_known > 1)
+        tell_tie(ranks, n, text, size);
+    return n_odd > 0 || (most < 0 && n_known > 1);
+}
