@@ -18,16 +18,18 @@ typedef struct trace_options {
     const char *json, *last, *rank, *perfetto, *flight_recorder;
 } trace_options;
 
-/* A live job first: its folder alone would say less. */
+/* A live job first: its folder alone would say less. Not so of one whose launcher has ended and written job.json. */
 static tess_status read_history(tess_mem *mem, const char *what, tess_history **history)
 {
     char folder[4096];
     tess_live_job live;
     int n;
     if (tess_live_find(what, &live, 1, &n) == TESS_OK) {
-        tess_status status = tess_job_history_live(mem, &live, history);
+        bool is_folder = tess_os_is_dir(what), runs = tess_live_running(&live);
+        tess_status status = runs || !is_folder ? tess_job_history_live(mem, &live, history) : TESS_OK;
         tess_live_close(&live);
-        return status;
+        if (runs || !is_folder)
+            return status;
     }
     TESS_CHECK(tess_os_is_dir(what), TESS_E_NOT_FOUND,
                "'%s' is neither a folder of traces nor the process of a job that runs", what);

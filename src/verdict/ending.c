@@ -18,7 +18,7 @@ static bool is_kill(int signal)
 
 tess_situation verdict_situation(const tess_rank_history *rank)
 {
-    if (rank->asked && verdict_is_death(rank->situation))
+    if (rank->asked && (verdict_is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
         return TESS_RANK_UNKNOWN;
     if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
         return rank->situation;

@@ -186,7 +186,17 @@ static void tell_slip(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
     int n = verdict->n_operations;
-    if (verdict->kind == TESS_VERDICT_SKIPPED) {
+    bool slipped = verdict->kind == TESS_VERDICT_SKIPPED || verdict->kind == TESS_VERDICT_EXTRA;
+    if (slipped && n == 0) {
+        tess_words_add(words, " %s at step %lld when ", verdict->n_ranks == 1 ? "was" : "were",
+                       (long long)verdict->odd.step);
+        tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
+        tess_words_add(words, " %s at step %lld, first in ", verdict->n_waiting == 1 ? "was" : "were",
+                       (long long)verdict->record.step);
+        say_request(search, &verdict->odd, words);
+        tess_words_add(words, verdict->kind == TESS_VERDICT_SKIPPED ? ": it skipped the operations of a step"
+                                                                    : ": it did the operations of a step twice");
+    } else if (verdict->kind == TESS_VERDICT_SKIPPED) {
         tess_words_add(words, " skipped ");
         if (n > 1)
             tess_words_add(words, "%d operations from ", n);

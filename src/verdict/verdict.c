@@ -52,10 +52,17 @@ static void clean_up(verdict_search *search)
     tess_mem_free(mem, search->queue);
 }
 
+/* By itself, or because it was asked to and nothing kept it from it. */
+static bool left_well(const tess_rank_history *rank)
+{
+    bool is_open = rank->n_records > 0 && rank->records[rank->n_records - 1].state != TESS_TRACE_COMPLETED;
+    return verdict_situation(rank) == TESS_RANK_LEFT || (rank->ended && rank->asked && rank->signal == 0 && !is_open);
+}
+
 static bool all_left_well(const tess_history *history)
 {
     for (int r = 0; r < history->world; r++)
-        if (verdict_situation(&history->ranks[r]) != TESS_RANK_LEFT)
+        if (!left_well(&history->ranks[r]))
             return false;
     return true;
 }
@@ -100,6 +107,7 @@ tess_status tess_verdict_find(const tess_history *history, double patience_s, te
     tess_status status = prepare(&search);
     if (status == TESS_OK) {
         judge(&search);
+        verdict_refine_by_steps(&search);
         verdict_tell(&search);
         tess_view_free(&search.view);
     } else {

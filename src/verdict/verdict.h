@@ -53,7 +53,7 @@ typedef struct tess_verdict {
     uint64_t team;
     tess_record record; /* what most asked for, at the place in question; op NONE: no operation is involved */
     tess_record odd;    /* what the first guilty rank asked for, or last did */
-    int n_operations;   /* SKIPPED, EXTRA: how many */
+    int n_operations;   /* SKIPPED, EXTRA: how many; 0: those of a step */
     double waited_s;    /* longest wait */
     char headline[512]; /* one sentence: "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
     char lines[TESS_VERDICT_MAX_LINES][256]; /* evidence, most telling first */

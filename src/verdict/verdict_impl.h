@@ -22,6 +22,10 @@ typedef struct verdict_search {
 /* ---- disagree.c: ranks of a team asked for different things */
 bool verdict_find_disagreement(verdict_search *search);
 
+/* ---- steps.c: where ranks asked for different things, or left, because they have long been at different steps, that
+ * is what is told. */
+void verdict_refine_by_steps(verdict_search *search);
+
 /* ---- message.c: sends and receives that do not fit */
 bool verdict_find_message(verdict_search *search);
 /* The message that the peer should have posted for `record` of `rank` is there, fitting or not. */

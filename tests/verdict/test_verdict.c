@@ -412,6 +412,23 @@ static void a_rank_that_stops_inside_an_operation_is_named(void)
     free(p);
 }
 
+/* A whole step is left out: every request fits, up to the end, where the rank has left and the others wait. */
+static void a_rank_that_left_out_a_step_is_named(void)
+{
+    play *p = make_job(23, 4, 1);
+    add_steps(p);
+    play_rank *r = &p->ranks[1];
+    int a_step = r->n_calls / STEPS;
+    for (int i = 0; i < a_step; i++)
+        remove_call(r, a_step);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, false, 0);
+    history->ranks[1].ended = true;
+    expect_verdict(history, TESS_VERDICT_SKIPPED, 1, "a step left out");
+    tess_history_destroy(&history);
+    free(p);
+}
+
 /* ---- Circles and messages ------------------------------------------------------------------------------------------
  */
 static void teams_in_another_order_are_a_circle(void)
@@ -558,6 +575,7 @@ static const test_case cases[] = {
     {"a_rank_that_ends_by_its_own_error_is_told_with_it", a_rank_that_ends_by_its_own_error_is_told_with_it},
     {"a_kill_after_the_failure_is_no_cause", a_kill_after_the_failure_is_no_cause},
     {"a_rank_that_stops_inside_an_operation_is_named", a_rank_that_stops_inside_an_operation_is_named},
+    {"a_rank_that_left_out_a_step_is_named", a_rank_that_left_out_a_step_is_named},
     {"teams_in_another_order_are_a_circle", teams_in_another_order_are_a_circle},
     {"a_circle_of_three_names_all", a_circle_of_three_names_all},
     {"messages_that_do_not_fit_are_named", messages_that_do_not_fit_are_named},

@@ -1,0 +1,110 @@
+/* Ranks that are at different steps in the same operation. A step is like the next, so one that was left out whole lets
+ * all requests go on fitting each other, until something comes that is not of every step. */
+#include "verdict/request.h"
+#include "verdict/verdict_impl.h"
+
+typedef struct step_parting {
+    const tess_team_view *team;
+    uint64_t sequence, time_ns;
+    int64_t step; /* of most */
+} step_parting;
+
+/* The step at which more than half of the members asked for it; -1: there is none, or not all asked for the same. */
+static int64_t step_of_most(const tess_team_view *team, uint64_t sequence, bool *differ)
+{
+    const tess_record *best = NULL;
+    int n = 0, votes = 0, n_best = 0;
+    *differ = false;
+    for (int i = 0; i < team->team->n_ranks; i++) { /* the only one that can have more than half is left at the end */
+        const tess_record *record = tess_member_at(&team->members[i], sequence);
+        if (record == NULL)
+            continue;
+        if (best != NULL && !tess_request_same(best, record))
+            return -1;
+        *differ |= best != NULL && best->step != record->step;
+        best = votes == 0 ? record : best;
+        votes += record->step == best->step ? 1 : -1;
+        n++;
+    }
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *record = tess_member_at(&team->members[i], sequence);
+        n_best += record != NULL && record->step == best->step;
+    }
+    return 2 * n_best > n ? best->step : -1;
+}
+
+static bool is_odd(const step_parting *where, int place)
+{
+    const tess_record *record = tess_member_at(&where->team->members[place], where->sequence);
+    return record != NULL && record->step >= 0 && record->step != where->step;
+}
+
+static bool find_in_team(const verdict_search *search, const tess_team_view *team, step_parting *found)
+{
+    const tess_member_view *longest = &team->members[0];
+    for (int i = 1; i < team->team->n_ranks; i++)
+        if (team->members[i].n_records > longest->n_records)
+            longest = &team->members[i];
+    found->team = team;
+    for (size_t i = 0; i < longest->n_records; i++) {
+        bool differ;
+        found->sequence = longest->records[i]->sequence;
+        found->step = step_of_most(team, found->sequence, &differ);
+        found->time_ns = tess_rank_time(search->history, longest->rank, longest->records[i]->enqueued_ns);
+        if (differ && found->step >= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool find_first(const verdict_search *search, step_parting *first)
+{
+    step_parting here;
+    *first = (step_parting){0};
+    for (size_t t = 0; t < search->view.n_teams; t++)
+        if (find_in_team(search, &search->view.teams[t], &here) &&
+            (first->team == NULL || here.time_ns < first->time_ns))
+            *first = here;
+    return first->team != NULL;
+}
+
+static bool may_follow_from_steps(tess_verdict_kind kind)
+{
+    return kind == TESS_VERDICT_LEFT || (kind >= TESS_VERDICT_MISMATCH_OP && kind <= TESS_VERDICT_DEADLOCK);
+}
+
+static void name_odd(verdict_search *search, const step_parting *where)
+{
+    tess_verdict *verdict = search->verdict;
+    for (int i = 0; i < where->team->team->n_ranks; i++)
+        if (is_odd(where, i))
+            search->mark[where->team->members[i].rank] = true;
+    verdict->n_ranks = verdict_take_marked(search, verdict->ranks);
+    for (int i = 0; i < where->team->team->n_ranks; i++) {
+        const tess_record *record = tess_member_at(&where->team->members[i], where->sequence);
+        if (record == NULL || is_odd(where, i))
+            continue;
+        search->mark[where->team->members[i].rank] = true;
+        verdict->record = *record;
+    }
+    verdict->n_waiting = verdict_take_marked(search, verdict->waiting);
+    verdict->odd = *tess_member_at(tess_view_member(where->team, verdict->ranks[0]), where->sequence);
+    verdict->team = where->team->team->hash;
+}
+
+void verdict_refine_by_steps(verdict_search *search)
+{
+    tess_verdict *verdict = search->verdict;
+    step_parting first;
+    if (!may_follow_from_steps(verdict->kind) || !find_first(search, &first))
+        return;
+    bool any = false;
+    for (int i = 0; i < first.team->team->n_ranks; i++)
+        any |= is_odd(&first, i);
+    if (!any)
+        return;
+    name_odd(search, &first);
+    verdict->tie = false;
+    verdict->n_operations = 0;
+    verdict->kind = verdict->odd.step > verdict->record.step ? TESS_VERDICT_SKIPPED : TESS_VERDICT_EXTRA;
+}
