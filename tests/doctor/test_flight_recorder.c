@@ -214,7 +214,8 @@ static tess_history *make_history(void)
                                   .op = ops[i],
                                   .enqueued_ns = 5000 + i * 1000,
                                   .site = "train_step (step.c:41)"};
-            record.dtype = record.in_dtype = ops[i] == TESS_TRACE_BARRIER ? TESS_DTYPE_COUNT : TESS_BF16;
+            record.dtype = ops[i] == TESS_TRACE_BARRIER ? TESS_DTYPE_COUNT : TESS_BF16;
+            record.in_dtype = TESS_F32; /* converted on the way: dumps have what travels */
             record.state = i == 8 ? TESS_TRACE_ENQUEUED : TESS_TRACE_COMPLETED;
             record.started_ns = i == 8 ? 0 : record.enqueued_ns + 200;
             record.completed_ns = i == 8 ? 0 : record.enqueued_ns + 300;

@@ -101,7 +101,8 @@ static json_t *dtypes_json(int dtype, int n)
     return dtypes;
 }
 
-/* Our count is what there is for one rank; gathered and not yet scattered buffers hold that of all. */
+/* Our count is what there is for one rank; gathered and not yet scattered buffers hold that of all.
+ * Analysers take a conversion on the way for a mistake: both sides have the dtype that travels. */
 static void add_tensors(json_t *entry, const tess_record *record, uint64_t size)
 {
     uint64_t in = record->count, out = record->count;
@@ -114,7 +115,7 @@ static void add_tensors(json_t *entry, const tess_record *record, uint64_t size)
     if (all_out && __builtin_mul_overflow(record->count, size, &out))
         out = UINT64_MAX;
     json_object_set_new(entry, "input_sizes", sizes_json(in, n_in));
-    json_object_set_new(entry, "input_dtypes", dtypes_json(record->in_dtype, n_in));
+    json_object_set_new(entry, "input_dtypes", dtypes_json(record->dtype, n_in));
     json_object_set_new(entry, "output_sizes", sizes_json(out, n_out));
     json_object_set_new(entry, "output_dtypes", dtypes_json(record->dtype, n_out));
 }
