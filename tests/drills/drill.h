@@ -19,6 +19,7 @@ typedef struct drill {
     const char *says;  /* the line that is the verdict */
     const char *who;   /* in it: the rank; where two ranks are a tie, DRILL_TIE will do as well */
     const char *where; /* in it: operation, label or phase */
+    const char *trace; /* what `tessera trace` calls it */
     double limit_s;    /* from the last honest rank's arrival */
     const char *words; /* one more for `tessera train`, NULL: none */
     bool goes_on;      /* the job would go on, or hang: it is ended once the verdict is there */
@@ -30,10 +31,11 @@ extern const int n_drills;
 
 /* What became of one run. */
 typedef struct drill_outcome {
-    bool said, right_rank, right_place;
+    bool said, right_rank, right_place, right_trace;
     double after_s;  /* the verdict, after the last honest rank's arrival */
     int n_noise;     /* lines besides the verdict */
     char text[8192]; /* all lines */
+    char trace[512]; /* the first line of `tessera trace` */
 } drill_outcome;
 
 /* Runs the fault on `rank` in `step` of a job of `world` ranks that `tessera` starts. False: nothing could be started,

@@ -67,6 +67,8 @@ static watchdog_kind kind_of(const tess_watchdog *w, int rank)
 {
     tess_board_copy row;
     tess_board_export(&w->job->rows[rank], &row);
+    if (row.wait_age_ns != 0) /* who is waited for and waits stands in a circle: no phase takes that long */
+        return WATCHDOG_TRAINING;
     return watchdog_kind_of(row.state == JOB_RANK_ABSENT ? NULL : row.phase);
 }
 
