@@ -69,15 +69,11 @@ static void read_table(tess_mem *mem, const uint8_t *data, size_t size)
 
 static void read_knowledge(tess_mem *mem, const uint8_t *data, size_t size)
 {
-    char path[64];
-    const char *files[] = {path};
     tess_knowledge *knowledge;
     tess_found found;
-    int fd = make_file(data, size, path);
-    if (tess_knowledge_create(mem, files, 1, &knowledge) == TESS_OK)
+    if (tess_knowledge_create_from(mem, (const char *)data, size, "fuzz.yaml", &knowledge) == TESS_OK)
         tess_knowledge_find(knowledge, (const char *)data, size, &found);
     tess_knowledge_destroy(&knowledge);
-    close(fd);
 }
 
 static void read_environment(tess_mem *mem, const uint8_t *data, size_t size, tess_env_format format)

@@ -137,19 +137,19 @@ static tess_status build_automaton(tess_knowledge *k)
     return status;
 }
 
-static tess_status load(tess_knowledge *k, const char *const *files, int n_files)
+static tess_status load_files(tess_table *table, const char *const *files, int n_files)
 {
-    tess_table *table = &k->table;
-    *table = (tess_table){.mem = k->mem,
-                          .fields = fields,
-                          .n_fields = sizeof(fields) / sizeof(fields[0]),
-                          .row_size = sizeof(tess_log_entry)};
     TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors, tess_data_errors_size, "errors.yaml"));
     TESS_TRY(tess_table_load_own(table, "errors.yaml"));
     for (int i = 0; i < n_files; i++)
         TESS_TRY(tess_table_load(table, files[i]));
-    for (int i = 0; i < table->n; i++) {
-        TESS_TRY(read_role(tess_table_at(table, i)));
+    return TESS_OK;
+}
+
+static tess_status prepare(tess_knowledge *k)
+{
+    for (int i = 0; i < k->table.n; i++) {
+        TESS_TRY(read_role(tess_table_at(&k->table, i)));
         TESS_TRY(add_patterns(k, i));
     }
     k->limits = pcre2_match_context_create(NULL);
@@ -160,15 +160,39 @@ static tess_status load(tess_knowledge *k, const char *const *files, int n_files
     return build_automaton(k);
 }
 
+static tess_status create_empty(tess_mem *mem, tess_knowledge **out)
+{
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "what is known of errors", (void **)out));
+    (*out)->mem = mem;
+    (*out)->table = (tess_table){.mem = mem,
+                                 .fields = fields,
+                                 .n_fields = sizeof(fields) / sizeof(fields[0]),
+                                 .row_size = sizeof(tess_log_entry)};
+    return TESS_OK;
+}
+
 tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out)
 {
-    tess_knowledge *k = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*k), "what is known of errors", (void **)&k));
-    k->mem = mem;
-    tess_status status = load(k, files, n_files);
+    *out = NULL;
+    TESS_TRY(create_empty(mem, out));
+    tess_status status = load_files(&(*out)->table, files, n_files);
+    if (status == TESS_OK)
+        status = prepare(*out);
     if (status != TESS_OK)
-        tess_knowledge_destroy(&k);
-    *out = k;
+        tess_knowledge_destroy(out);
+    return status;
+}
+
+tess_status tess_knowledge_create_from(tess_mem *mem, const char *text, size_t size, const char *what,
+                                       tess_knowledge **out)
+{
+    *out = NULL;
+    TESS_TRY(create_empty(mem, out));
+    tess_status status = tess_table_parse(&(*out)->table, text, size, what);
+    if (status == TESS_OK)
+        status = prepare(*out);
+    if (status != TESS_OK)
+        tess_knowledge_destroy(out);
     return status;
 }
 

@@ -19,6 +19,9 @@ typedef struct tess_knowledge tess_knowledge;
 /* errors.yaml, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of what is wrong: an
  * unknown field, a role or a pattern that is none. Destroy with tess_knowledge_destroy. */
 tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out);
+/* Only what `text` says, in the form of errors.yaml; `what` names it in messages. */
+tess_status tess_knowledge_create_from(tess_mem *mem, const char *text, size_t size, const char *what,
+                                       tess_knowledge **out);
 void tess_knowledge_destroy(tess_knowledge **knowledge);
 
 int tess_knowledge_n(const tess_knowledge *knowledge);
