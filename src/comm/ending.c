@@ -75,12 +75,14 @@ const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, cha
     char what[256], phase[96] = "", host[96] = "";
     tess_board_export(&job->rows[rank], &row);
     tess_board_export(&job->rows[stuck], &blamed);
-    if (blamed.phase[0] != '\0')
+    if (blamed.phase[0] != '\0' && blamed.step < 0)
+        snprintf(phase, sizeof(phase), "in phase '%s', ", blamed.phase);
+    else if (blamed.phase[0] != '\0')
         snprintf(phase, sizeof(phase), "in phase '%s' of step %lld, ", blamed.phase, (long long)blamed.step);
     if (job->header->n_hosts > 1)
         snprintf(host, sizeof(host), " on host %s", job->header->hosts[job->rows[stuck].host].name);
     snprintf(text, size, "rank %d%s never came to %s: it is %s%s; rank %d gave up", stuck, host,
-             tess_fingerprint_format(&row.op, row.op_team, what, sizeof(what)), phase, blamed.why, rank);
+             tess_fingerprint_format(&row.wait_op, row.wait_team, what, sizeof(what)), phase, blamed.why, rank);
     return text;
 }
 

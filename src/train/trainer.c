@@ -283,6 +283,7 @@ tess_status tess_train(tess_runtime *runtime, const tess_config *config, const t
                       .rank = tess_runtime_rank(runtime),
                       .world = tess_runtime_world(runtime)};
     memset(result, 0, sizeof(*result));
+    tess_runtime_phase(runtime, "setup", -1, -1);
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run(&t, result);

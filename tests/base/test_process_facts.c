@@ -234,6 +234,8 @@ static void a_sleep_goes_on_after_a_look_at_the_stack(void)
     look_until(pid, TESS_CALL_SLEEP, 'S');
     tess_stack_take(pid, pid, &stack);
     EXPECT(names(&stack, "nanosleep"));
+    EXPECT(stack.first_own > 0 && stack.first_own < stack.n_lines);
+    EXPECT_CONTAINS(stack.lines[stack.first_own], "test_process_facts");
     look_until(pid, TESS_CALL_SLEEP, 'S');
     end(pid);
 }

@@ -16,11 +16,12 @@ static const char *last_part(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The compiler's parts of a function ("train.cold", "train.part.0") are the function to a reader. */
+/* The compiler's parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") are the
+ * function to a reader. */
 static int name_length(const char *name)
 {
-    const char *dot = strchr(name, '.');
-    return dot != NULL && dot != name ? (int)(dot - name) : (int)strlen(name);
+    size_t length = strcspn(name, ".@");
+    return length > 0 ? (int)length : (int)strlen(name);
 }
 
 /* Compilers other than gcc leave out the table that leads from an address to its source file. */

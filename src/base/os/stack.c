@@ -16,8 +16,8 @@
 #include "base/os/debug_info.h"
 #include "base/os/os.h"
 
-/* What the looking process writes: lines, or one line that begins with this and says why there are none. */
-static const char no_stack = '!';
+/* What the looking process writes: lines, or one line that begins with no_stack and says why there are none. */
+static const char no_stack = '!', in_c_library = '~';
 
 /* ---- In the process that looks
  * ---- */
@@ -71,17 +71,22 @@ static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
     limit_hold(0);
 }
 
+static bool is_c_library(const char *object)
+{
+    return object != NULL && strstr(object, "/libc.so") != NULL;
+}
+
 static void tell(Dwfl *dwfl, const frames *f, int fd)
 {
     for (int i = 0; i < f->n; i++) {
-        char line[TESS_STACK_LINE_BYTES] = "";
+        char line[TESS_STACK_LINE_BYTES] = "", mark[2] = {in_c_library};
         Dwfl_Module *module = dwfl_addrmodule(dwfl, f->at[i]);
         const char *object = module != NULL ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
         if (module != NULL)
             tess_place_tell(module, f->at[i], object != NULL ? object : "", line, sizeof(line));
         if (line[0] == '\0')
             snprintf(line, sizeof(line), "0x%llx (%s)", (unsigned long long)f->at[i], object != NULL ? object : "?");
-        dprintf(fd, "%s\n", line);
+        dprintf(fd, "%s%s\n", is_c_library(object) ? mark : "", line);
     }
 }
 
@@ -135,6 +140,14 @@ void tess_stack_cancel(tess_stack_probe *probe)
     probe->pid = 0;
 }
 
+static void add_line(tess_stack *stack, const char *line)
+{
+    bool is_own = line[0] != in_c_library;
+    if (!is_own && stack->first_own == stack->n_lines)
+        stack->first_own++;
+    snprintf(stack->lines[stack->n_lines++], TESS_STACK_LINE_BYTES, "%s", line + !is_own);
+}
+
 static void parse(tess_stack_probe *probe, tess_stack *stack)
 {
     char *line, *rest = probe->bytes;
@@ -143,7 +156,7 @@ static void parse(tess_stack_probe *probe, tess_stack *stack)
         if (line[0] == no_stack)
             snprintf(stack->reason, sizeof(stack->reason), "%s", line + 1);
         else
-            snprintf(stack->lines[stack->n_lines++], TESS_STACK_LINE_BYTES, "%s", line);
+            add_line(stack, line);
     }
     if (stack->n_lines == 0 && stack->reason[0] == '\0')
         snprintf(stack->reason, sizeof(stack->reason), "it could not be held within %d ms", TESS_STACK_HOLD_MS);

@@ -97,22 +97,13 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     say(w, line);
 }
 
-/* The innermost frames of the system's library say less than those of the program. */
-static int first_telling(const tess_stack *stack)
-{
-    for (int i = 0; i < stack->n_lines; i++)
-        if (strstr(stack->lines[i], "(libc.so") == NULL && stack->lines[i][0] != '0')
-            return i;
-    return 0;
-}
-
 void watchdog_tell_stack(const tess_watchdog *w, int rank, const tess_stack *stack)
 {
     enum { FRAMES = 3 };
     char line[512];
     if (stack->n_lines == 0)
         return;
-    int begin = first_telling(stack);
+    int begin = stack->first_own < stack->n_lines ? stack->first_own : 0;
     size_t at = clamp(snprintf(line, sizeof(line), "rank %d's stack: ", rank), sizeof(line));
     for (int i = begin; i < stack->n_lines && i < begin + FRAMES; i++)
         at += clamp(snprintf(line + at, sizeof(line) - at, "%s%s", i > begin ? " < " : "", stack->lines[i]),

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Who keeps others waiting is named while the job runs, and once more when it ends because of that.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+long="-n 4 job.dump_folder=out training.steps=100000 validation.enable=false checkpoint.interval=100000"
+
+# start KEY=VALUE...: a run in the background ($launcher), returned once it has done two steps.
+start() {
+    rm -rf out
+    "$tessera" train run.yaml $long "$@" >log 2>&1 </dev/null &
+    launcher=$!
+    for _ in $(seq 200); do
+        [ "$(cat out/metrics.jsonl 2>/dev/null | wc -l)" -ge 2 ] && return 0
+        sleep 0.05
+    done
+    fail "a run starts: $(tail -n 3 log)"
+    return 1
+}
+
+# The process of rank $1.
+rank() {
+    local pid
+    for pid in $(pgrep -P $launcher); do
+        tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "TESSERA_RANK=$1" && echo "$pid"
+    done
+}
+
+# expect_said NAME TEXT...: a line of the launcher has all of it.
+expect_said() {
+    local name=$1 lines text
+    shift
+    lines=$(grep '^tessera: ' log)
+    for text in "$@"; do
+        lines=$(grep -F -- "$text" <<<"$lines")
+    done
+    if [ -n "$lines" ]; then
+        pass "$name"
+    else
+        fail "$name: no line has '$*' in"
+        sed 's/^/    /' log | tail -n 8
+    fi
+}
+
+expect "timers are listed" 0 "deadline, evaluation          1800  3 x comm.timeout_s" "$tessera" doctor timers
+expect "a configuration with its timers" 0 "deadline, checkpoint            21" "$tessera" doctor timers run.yaml comm.timeout_s=7
+expect "timers in the wrong order are refused" 2 "'notice, training' is 9 s" \
+    "$tessera" train run.yaml -n 2 comm.soft_timeout_s=9 comm.timeout_s=8
+
+start comm.timeout_s=2 && {
+    kill -STOP "$(rank 2)"
+    wait $launcher && fail "a job with a stopped rank ends with 0"
+    expect_said "a stopped rank is named at once" "rank 2 has kept 3 ranks waiting for" "stopped (state T"
+    expect_said "and as the cause at the end" "rank 2 never came to" "stopped (state T" "gave up"
+    [ "$(grep -c '^tessera: ' log)" = 2 ] && pass "in two lines" || fail "in two lines: $(grep '^tessera: ' log)"
+    grep -q '"situation": "stopped"' out/trace/job.json && pass "job.json says so" || fail "job.json: $(cat out/trace/job.json)"
+}
+
+start comm.timeout_s=1 comm.on_timeout=report && {
+    pid=$(rank 1)
+    kill -STOP "$pid"
+    for _ in $(seq 60); do
+        grep -q "waiting on" log && break
+        sleep 0.05
+    done
+    kill -CONT "$pid"
+    sleep 0.5
+    kill -INT $launcher
+    wait $launcher
+    expect_said "where it is only reported the job waits on" "rank 1" "the deadline of 1 s has passed"
+    expect_said "and goes on" "rank 1 has come after"
+}
+finish
