@@ -61,6 +61,15 @@ tess_status tess_waits_find(const tess_history *history, tess_waits *waits)
     return status;
 }
 
+uint64_t tess_waits_for(const tess_waits *waits, int rank)
+{
+    size_t world = (size_t)waits->world, step = rank < 0 ? 1 : world;
+    uint64_t sum = 0;
+    for (size_t i = rank < 0 ? 0 : (size_t)rank; i < world * world; i += step)
+        sum += waits->ns[i];
+    return sum;
+}
+
 void tess_waits_free(const tess_history *history, tess_waits *waits)
 {
     tess_mem_free(history->mem, waits->ns);

@@ -16,9 +16,12 @@ typedef struct tess_waits {
 
 /* TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. Free with tess_waits_free. */
 tess_status tess_waits_find(const tess_history *history, tess_waits *waits);
+/* Nanoseconds that all ranks waited for `rank`, or for anybody (-1). */
+uint64_t tess_waits_for(const tess_waits *waits, int rank);
 void tess_waits_free(const tess_history *history, tess_waits *waits);
 
-#define TESS_PHASE_LIST(X) X("data") X("forward") X("backward") X("optimizer") X("checkpoint") X("evaluation")
+#define TESS_PHASE_LIST(X) \
+    X("data") X("forward") X("backward") X("optimizer") X("checkpoint") X("validation") X("evaluation")
 
 /* Names of the phases in which stragglers are looked for; NULL behind the last. */
 const char *const *tess_phase_names(void);

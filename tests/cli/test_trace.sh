@@ -25,6 +25,11 @@ drill "a wrong count" "rank=3 step=6 point=before:any kind=count" 3 "mismatch_co
 drill "a skipped operation" "rank=0 step=6 point=before:reduce_scatter_pieces kind=skip" 3 "skipped: rank 0"
 drill "a swapped pair" "rank=1 step=6 point=before:all_gather_pieces kind=order" 3 "order: rank 1"
 
+expect "a timeline and dumps are written beside" 3 "order: rank 1" \
+    "$tessera" trace out --perfetto timeline.json --flight-recorder dumps
+expect "the timeline is one" 0 "traceEvents" head -c 1000 timeline.json
+expect "the dumps give the same verdict" 3 "rank 1" "$tessera" trace dumps
+
 rm -f out/trace/job.json
 expect "rings alone do as well" 3 "order: rank 1" "$tessera" trace out
 rm -f out/trace/rank-00003.ring

@@ -118,6 +118,51 @@ static void what_the_watchdog_saw_is_told(void)
     expect_verdict(test_folder(), TESS_VERDICT_IO, 1, "read of /data/x.bin?[31m");
 }
 
+static void add_phase(tess_trace_ring *ring, const char *phase, int step, uint64_t now_ns)
+{
+    tess_trace_event event = {.op = TESS_TRACE_PHASE, .step = step, .detail = -1, .root = -1};
+    snprintf(event.phase, sizeof(event.phase), "%s", phase);
+    tess_trace_emit(ring, &event, now_ns);
+}
+
+/* Rank 2 takes 12 ms for what the others do in 10; at the end of the step they wait for it. */
+static void a_slow_rank_is_told_with_its_phase(void)
+{
+    enum { STEPS = 30 };
+    tess_trace_ring *rings[WORLD];
+    for (int r = 0; r < WORLD; r++) {
+        char path[512];
+        EXPECT_OK(tess_trace_ring_path(test_folder(), r, path, sizeof(path)));
+        EXPECT_OK(tess_trace_create(path, 128, r, WORLD, &rings[r]));
+        rings[r]->owner.wall_ns = UINT64_C(1700000000000000000);
+        tess_trace_add_team(rings[r], team, "world", WORLD, r);
+        for (int step = 0; step < STEPS; step++) {
+            uint64_t begin = (uint64_t)(1000 + 20 * step) * ms, end = begin + 12 * ms;
+            uint64_t come = begin + (uint64_t)(r == 2 ? 12 : 10) * ms;
+            tess_trace_event event = {
+                .team = team, .sequence = (uint64_t)step, .step = step, .root = -1, .op = TESS_TRACE_BARRIER};
+            add_phase(rings[r], "forward", step, begin);
+            uint64_t number = tess_trace_emit(rings[r], &event, come);
+            tess_trace_update(rings[r], number, TESS_TRACE_STARTED, end);
+            tess_trace_update(rings[r], number, TESS_TRACE_COMPLETED, end);
+            add_phase(rings[r], "optimizer", step, end);
+        }
+        tess_trace_close(&rings[r]);
+    }
+    tess_history *history;
+    tess_report report;
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
+    EXPECT_OK(tess_report_make(history, 0.75, &report));
+    EXPECT_OK(tess_report_print(&report, &out));
+    EXPECT_CONTAINS(out.data, "rank 2 is slow in forward: 20% over the others, 2.00 ms a step");
+    EXPECT_CONTAINS(out.data, "ranks waited 0.18 s, 100% of it for rank 2");
+    EXPECT_INT(report.n_stragglers, 1);
+    tess_buffer_free(&out);
+    tess_report_free(&report);
+    tess_history_destroy(&history);
+}
+
 /* The others wait for the rank whose file is no ring any more. */
 static void a_damaged_ring_is_told_and_the_others_are_read(void)
 {
@@ -168,6 +213,7 @@ static const test_case cases[] = {
     {"a_killed_rank_is_told_from_job_json", a_killed_rank_is_told_from_job_json},
     {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
     {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
+    {"a_slow_rank_is_told_with_its_phase", a_slow_rank_is_told_with_its_phase},
     {"a_folder_without_traces_is_told", a_folder_without_traces_is_told},
     {"as_json_it_says_the_same", as_json_it_says_the_same},
 };

@@ -18,7 +18,7 @@ static tess_status print_verdict(const tess_report *report, tess_buffer *out)
     if (verdict->fix[0] != '\0')
         TESS_TRY(tess_buffer_printf(out, "  what to do: %s\n", verdict->fix));
     if (report->history->told[0] != '\0')
-        TESS_TRY(tess_buffer_printf(out, "  the launcher said: %s\n", report->history->told));
+        TESS_TRY(tess_buffer_printf(out, "  the launcher said: %.400s\n", report->history->told));
     return TESS_OK;
 }
 
@@ -79,14 +79,6 @@ static tess_status print_ranks(const tess_report *report, tess_buffer *out)
 
 /* ---- Waits and stragglers ------------------------------------------------------------------------------------------
  */
-static uint64_t sum_of_column(const tess_waits *waits, int column)
-{
-    uint64_t sum = 0;
-    for (int r = 0; r < waits->world; r++)
-        sum += waits->ns[(size_t)r * (size_t)waits->world + (size_t)column];
-    return sum;
-}
-
 static tess_status print_matrix(const tess_waits *waits, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "      "));
@@ -106,21 +98,18 @@ static tess_status print_waits(const tess_report *report, tess_buffer *out)
 {
     static const uint64_t least_ns = 50000000;
     const tess_waits *waits = &report->waits;
-    uint64_t total = 0;
     int most = 0;
     if (waits->ns == NULL)
         return TESS_OK;
-    for (int c = 0; c < waits->world; c++) {
-        total += sum_of_column(waits, c);
-        if (sum_of_column(waits, c) > sum_of_column(waits, most))
-            most = c;
-    }
+    uint64_t total = tess_waits_for(waits, -1);
     if (total < least_ns)
         return TESS_OK;
+    for (int c = 1; c < waits->world; c++)
+        most = tess_waits_for(waits, c) > tess_waits_for(waits, most) ? c : most;
     TESS_TRY(tess_buffer_printf(
         out, "\nin %llu collectives that all came to, ranks waited %.2f s, %.0f%% of it for rank %d\n",
         (unsigned long long)waits->n_collectives, (double)total * 1e-9,
-        100.0 * (double)sum_of_column(waits, most) / (double)total, most));
+        100.0 * (double)tess_waits_for(waits, most) / (double)total, most));
     if (waits->world > MOST_COLUMNS)
         return TESS_OK;
     TESS_TRY(tess_buffer_printf(out, "seconds that the rank of the row waited for the rank of the column:\n"));

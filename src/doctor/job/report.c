@@ -15,11 +15,16 @@ static double step_seconds(const tess_rank_history *rank)
     return (double)(last->begin_ns - first->begin_ns) * 1e-9 / (double)(last->step - first->step);
 }
 
-/* A short phase may be much slower and cost nothing. */
+/* A short phase may be much slower and cost nothing, and so may a rank for which nobody waits more than for others:
+ * where ranks share cores, the one that is at work looks slow, and that is another one each time. */
 static bool matters(const tess_report *report, const tess_straggler *straggler)
 {
-    static const double least_share = 0.01;
-    return straggler->excess_s >= least_share * step_seconds(&report->history->ranks[straggler->rank]);
+    static const double least_of_step = 0.01, least_of_waiting = 1.5; /* the latter in fair shares */
+    const tess_waits *waits = &report->waits;
+    double fair = waits->ns != NULL ? (double)tess_waits_for(waits, -1) / waits->world : 0;
+    if (waits->ns != NULL && (double)tess_waits_for(waits, straggler->rank) < least_of_waiting * fair)
+        return false;
+    return straggler->excess_s >= least_of_step * step_seconds(&report->history->ranks[straggler->rank]);
 }
 
 static tess_status find_stragglers(tess_report *report)
