@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "comm/call_sites.h"
 #include "verdict/history.h"
 
 int tess_ending_code(int wait_status)
@@ -99,13 +100,27 @@ static const char *tell_oom(const tess_job *job, int rank, char *text, size_t si
     return text;
 }
 
+/* What a team could not agree on is not the rank's whose process happened to end first. */
+static const char *tell_disagreement(const tess_job *job, int rank, char *text, size_t size)
+{
+    const tess_job_row *row = &job->rows[rank];
+    snprintf(text, size, "%.*s; rank %d was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
+             atomic_load(&row->exit_code));
+    return text;
+}
+
 const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size)
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
+    bool disagreed = atomic_load(&row->broken_team) != 0 && row->error[0] != '\0' && atomic_load(&row->signal) == 0;
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
-        return tell_oom(job, rank, text, size);
-    snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
-             row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
+        tell_oom(job, rank, text, size);
+    else if (disagreed)
+        tell_disagreement(job, rank, text, size);
+    else
+        snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
+                 row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
+    tess_call_sites_name(tess_job_ring(job, rank)->owner.program, text, size);
     return text;
 }

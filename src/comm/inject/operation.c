@@ -154,7 +154,7 @@ static void ask_wrongly(tess_work *work, const tess_fault *f)
         ask_for_another(work);
         break;
     case TESS_FAULT_DTYPE:
-        fp->dtype = fp->dtype == TESS_F32 ? TESS_BF16 : TESS_F32;
+        fp->dtype = fp->in_dtype = fp->dtype == TESS_F32 ? TESS_BF16 : TESS_F32;
         break;
     case TESS_FAULT_COUNT:
         fp->count += (uint64_t)f->n;
