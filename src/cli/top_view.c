@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <term.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -23,10 +24,20 @@ typedef struct view {
 
 /* ---- The terminal
  * ----------------------------------------------------------------------------------------------------- */
+/* Asked first, because newterm loses memory over a terminal that it does not know. */
+static bool knows_terminal(void)
+{
+    int error;
+    if (setupterm(NULL, STDOUT_FILENO, &error) != OK)
+        return false;
+    del_curterm(cur_term);
+    return true;
+}
+
 static SCREEN *open_terminal(void)
 {
     setlocale(LC_CTYPE, ""); /* names may be UTF-8 */
-    SCREEN *screen = newterm(NULL, stdout, stdin);
+    SCREEN *screen = knows_terminal() ? newterm(NULL, stdout, stdin) : NULL;
     if (screen == NULL)
         return NULL;
     cbreak();
