@@ -109,6 +109,22 @@ static bool is_leaf(const verdict_search *search, int rank)
 
 /* ---- The one who has waited longest --------------------------------------------------------------------------------
  */
+static bool stop_at_explained(void *context, int missing, const tess_record *record)
+{
+    (void)record;
+    const tess_history *history = *(const tess_history *const *)context;
+    return is_explained(&history->ranks[missing]);
+}
+
+/* Long enough to blame somebody. Of a dead job the wait may not be known (its end was not written down), but when it is
+ * known why somebody did not come, that is enough. */
+static bool is_long(const verdict_search *search, int rank, const tess_record *record, double waited_s)
+{
+    const tess_history *history = search->history;
+    return waited_s >= search->patience_s || record->state == TESS_TRACE_FAILED ||
+           (history->source == TESS_HISTORY_RINGS && visit_missing(search, rank, record, stop_at_explained, &history));
+}
+
 static int longest_waiting(const verdict_search *search, double *longest_s)
 {
     int who = -1;
@@ -122,8 +138,7 @@ static int longest_waiting(const verdict_search *search, double *longest_s)
             if (!is_open(search, r, record) || !visit_missing(search, r, record, stop_at_first, NULL))
                 continue;
             double waited_s = verdict_waited_s(search, r, record);
-            bool long_enough = waited_s >= search->patience_s || record->state == TESS_TRACE_FAILED;
-            if (long_enough && (who < 0 || waited_s > *longest_s)) {
+            if (is_long(search, r, record, waited_s) && (who < 0 || waited_s > *longest_s)) {
                 *longest_s = waited_s;
                 who = r;
             }

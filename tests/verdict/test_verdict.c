@@ -412,6 +412,24 @@ static void a_rank_that_stops_inside_an_operation_is_named(void)
     free(p);
 }
 
+/* All were killed at once, nobody wrote down when; but the watchdog had said before why one did not come. */
+static void a_reason_does_without_the_time(void)
+{
+    play *p = make_job(25, 4, 1);
+    add_steps(p);
+    p->ranks[3].stops_before = pick_call(p, 3, WORLD);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 0, false, 0);
+    tess_verdict verdict;
+    EXPECT_OK(tess_verdict_find(history, 0.75, &verdict));
+    EXPECT_INT(verdict.kind, TESS_VERDICT_UNDECIDED);
+    tess_verdict_free(history, &verdict);
+    history->ranks[3].situation = TESS_RANK_BLOCKED_IN_IO;
+    expect_verdict(history, TESS_VERDICT_IO, 3, "no time");
+    tess_history_destroy(&history);
+    free(p);
+}
+
 /* A whole step is left out: every request fits, up to the end, where the rank has left and the others wait. */
 static void a_rank_that_left_out_a_step_is_named(void)
 {
@@ -575,6 +593,7 @@ static const test_case cases[] = {
     {"a_rank_that_ends_by_its_own_error_is_told_with_it", a_rank_that_ends_by_its_own_error_is_told_with_it},
     {"a_kill_after_the_failure_is_no_cause", a_kill_after_the_failure_is_no_cause},
     {"a_rank_that_stops_inside_an_operation_is_named", a_rank_that_stops_inside_an_operation_is_named},
+    {"a_reason_does_without_the_time", a_reason_does_without_the_time},
     {"a_rank_that_left_out_a_step_is_named", a_rank_that_left_out_a_step_is_named},
     {"teams_in_another_order_are_a_circle", teams_in_another_order_are_a_circle},
     {"a_circle_of_three_names_all", a_circle_of_three_names_all},

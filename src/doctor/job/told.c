@@ -1,5 +1,6 @@
 #include "doctor/job/told.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "doctor/table/clean.h"
@@ -37,5 +38,7 @@ void tess_job_file_add(tess_history *history, const tess_job_file *file)
     for (int r = 0; r < history->world; r++)
         add_rank(&file->ranks[r], &history->ranks[r]);
     clean_into(file->verdict, history->told, sizeof(history->told));
+    if (file->end_ns == 0 && history->told[0] == '\0')
+        snprintf(history->told, sizeof(history->told), "nothing: it ended before the job did");
     history->now_ns = file->end_ns;
 }
