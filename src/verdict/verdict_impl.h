@@ -67,6 +67,7 @@ void verdict_name_circle(verdict_search *search, int from);
 
 /* ---- tell.c: the sentences */
 void verdict_tell(verdict_search *search);
+const char *verdict_advice(const verdict_search *search); /* advice.c */
 void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "rank 3", in a job over several hosts "rank 3 on host h2". */
 void verdict_name_rank(const tess_history *history, int rank, tess_words *words);
