@@ -177,6 +177,32 @@ static tess_verdict_kind classify(verdict_search *search, const parting *where, 
     }
 }
 
+static bool says_much(tess_verdict_kind kind)
+{
+    return kind == TESS_VERDICT_ORDER || kind == TESS_VERDICT_MISMATCH_TEAM;
+}
+
+/* In a tie either camp may be the odd one: the more special reading of the two is the one that does not come by chance.
+ */
+static tess_verdict_kind classify_tie(verdict_search *search, const parting *where, int right, int odd)
+{
+    tess_verdict *verdict = search->verdict;
+    tess_record record = verdict->record, odd_record = verdict->odd;
+    tess_verdict_kind kind = classify(search, where, odd);
+    int n_operations = verdict->n_operations;
+    if (says_much(kind))
+        return kind;
+    mark_camp(search, where, odd, true);
+    verdict_take_marked(search, search->queue);
+    verdict->record = odd_record;
+    verdict->odd = record;
+    tess_verdict_kind other = classify(search, where, right);
+    verdict->record = record;
+    verdict->odd = odd_record;
+    verdict->n_operations = n_operations;
+    return says_much(other) ? other : kind;
+}
+
 /* One line a camp, with its call site. */
 static void tell_camps(verdict_search *search, const parting *where)
 {
@@ -253,7 +279,7 @@ static void judge(verdict_search *search, const parting *where)
     verdict->record = *asked(where, right);
     verdict->odd = *asked(where, odd);
     verdict->waited_s = verdict_waited_s(search, verdict->waiting[0], &verdict->record);
-    verdict->kind = classify(search, where, odd);
+    verdict->kind = verdict->tie ? classify_tie(search, where, right, odd) : classify(search, where, odd);
     if (verdict->tie)
         tell_hint(search, where);
 }

@@ -223,6 +223,8 @@ static void two_ranks_that_disagree_are_a_tie(void)
     for (int kind = WRONG_OP; kind <= WRONG_LABEL; kind++)
         for (uint64_t seed = 1; seed <= 4; seed++)
             try_fault((fault)kind, 2, 1, seed);
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        try_fault(SWAP, 2, 12, seed);
 }
 
 /* ---- Ranks that do not come ----------------------------------------------------------------------------------------
