@@ -38,6 +38,18 @@ expect "differences as JSON" 5 '"n_different":' "$tessera" verify run.yaml --ste
 TMPDIR=/nowhere expect "without room for values" 5 "by how much is not known" "$tessera" verify run.yaml --steps 1 \
     --against-kernels ref training.seq_len=7
 
+# ---- A bit that is turned over on its way, and one in a copy.
+expect "a gradient that one rank spoils" 5 "not the same: from step 2 on" "$tessera" verify run.yaml -n 4 \
+    fault.spec="rank=2 step=2 point=gradient kind=flip tensor=model.layers.1.mlp.up_proj.weight bit=20"
+grep -qF "gradients    1 of 30 tensors differ, the first after step 2" output && pass "one tensor in one step" ||
+    fail "which tensor: $(cat output)"
+[ "$(grep -E '^  model\.' output)" = "  model.layers.1.mlp.up_proj.weight" ] && pass "by its name" ||
+    fail "by its name: $(cat output)"
+grep -qF "gradient: 1 of 2226 elements differ" output && pass "in one element" || fail "elements: $(cat output)"
+expect "a copy that one rank spoils" 5 "copies of its weights are not the same: the odd one is rank 3" "$tessera" \
+    verify run.yaml -n 4 --steps 2 parallelism.shard_strategy=none \
+    fault.spec="rank=3 step=2 point=parameter kind=flip tensor=model.norm.weight bit=20"
+
 # ---- What cannot be compared.
 expect "no such file" 2 "none.yaml" "$tessera" verify none.yaml
 expect "ranks that do not divide the batch" 2 "cannot share evenly" "$tessera" verify run.yaml -n 3

@@ -27,9 +27,9 @@ static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t 
     return sum;
 }
 
-static void add_digest(const verify_run *run, int64_t step, int tensor, const tess_shard *shard)
+static void add_digest(const verify_run *run, const tess_engine *e, int tensor, const tess_shard *shard)
 {
-    run_digest *d = digest_of(run, step, tensor);
+    run_digest *d = digest_of(run, e->step, tensor);
     const float *values[] = {shard->master, shard->grad};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
     for (int i = 0; i < 2 && values[i] != NULL; i++) {
@@ -38,6 +38,8 @@ static void add_digest(const verify_run *run, int64_t step, int tensor, const te
         uint64_t all = has_more ? hash_rows(shard, values[i], shard->row_begin, shard->n_rows) : own;
         atomic_fetch_add(primary[i], own);
         atomic_fetch_add(held[i], all);
+        if (i == 0)
+            run->shards[e->rank * run->n_tensors + tensor].weights = all;
     }
 }
 
@@ -46,7 +48,7 @@ static tess_status digest_step(const verify_run *run, tess_engine *e)
     for (int i = 0; i < run->n_tensors; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        add_digest(run, e->step, i, &shard);
+        add_digest(run, e, i, &shard);
     }
     return TESS_OK;
 }
@@ -119,7 +121,7 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
         run->shards[e->rank * run->n_tensors + i] =
-            (run_shard){shard.row_begin, shard.n_rows, shard.primary_begin, shard.primary_rows};
+            (run_shard){shard.row_begin, shard.n_rows, shard.primary_begin, shard.primary_rows, 0};
         if (e->rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];

@@ -65,7 +65,7 @@ static tess_status print_shards(const tess_verify_result *r, tess_buffer *out)
         PUT("  %-12s all %d tensors: every row on the ranks that the plan says, copies alike\n", "shards",
             r->n_tensors);
     else
-        PUT("  %-12s %d of %d tensors do not lie as planned\n", "shards", n, r->n_tensors);
+        PUT("  %-12s %d of %d tensors are not as planned\n", "shards", n, r->n_tensors);
     return TESS_OK;
 }
 
@@ -168,8 +168,8 @@ static tess_status print_verdict(const tess_verify_result *r, tess_buffer *out)
     else if (r->first_step > 0)
         PUT("not the same: from step %" PRId64 " on this layout gives other bits than one rank\n", r->first_step);
     else
-        PUT("not as planned: the bits are those of one rank, but rows do not lie, or memory is not used, as they "
-            "should\n");
+        PUT("not as planned: what counts is what one rank gives, but rows, their copies or memory are not as they "
+            "should be\n");
     return TESS_OK;
 }
 

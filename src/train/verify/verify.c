@@ -171,6 +171,26 @@ static void check_plan(const verify_run *layout, int tensor, tess_verify_tensor 
     }
 }
 
+/* The rank whose copy is not that of most who hold the same rows; -1: no one rank. */
+static int odd_copy(const verify_run *layout, int tensor)
+{
+    int odd = -1, n_odd = 0;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        const run_shard *s = &layout->shards[rank * layout->n_tensors + tensor];
+        int n_copies = 0, n_alike = 0;
+        for (int other = 0; other < layout->ranks; other++) {
+            const run_shard *o = &layout->shards[other * layout->n_tensors + tensor];
+            n_copies += o->begin == s->begin && o->rows == s->rows;
+            n_alike += o->begin == s->begin && o->rows == s->rows && o->weights == s->weights;
+        }
+        if (2 * n_alike < n_copies) {
+            odd = rank;
+            n_odd++;
+        }
+    }
+    return n_odd == 1 ? odd : -1;
+}
+
 /* All copies of a row are the same: the sum over all that are held is as many times the sum over each once. */
 static void check_replicas(const verify_run *layout, int tensor, tess_verify_tensor *t)
 {
@@ -178,12 +198,16 @@ static void check_replicas(const verify_run *layout, int tensor, tess_verify_ten
     for (int rank = 0; rank < layout->ranks; rank++)
         held += layout->shards[rank * layout->n_tensors + tensor].rows;
     uint64_t copies = t->rows > 0 ? (uint64_t)(held / t->rows) : 0;
+    char who[32] = "";
+    int odd = odd_copy(layout, tensor);
+    if (odd >= 0)
+        snprintf(who, sizeof(who), ": the odd one is rank %d", odd);
     for (int64_t step = layout->steps; step >= 1; step--) {
         const run_digest *d = digest_of(layout, step, tensor);
         bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;
         if (weights || grads)
-            snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same",
-                     (long long)step, grads ? "gradient" : "weights");
+            snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same%s",
+                     (long long)step, grads ? "gradient" : "weights", who);
     }
 }
 

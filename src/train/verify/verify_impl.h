@@ -22,6 +22,7 @@ typedef struct run_digest {
 
 typedef struct run_shard {
     int64_t begin, rows, primary_begin, primary_rows;
+    uint64_t weights; /* hash of the rows that it holds, after the last step */
 } run_shard;
 
 typedef struct run_header {
