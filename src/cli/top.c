@@ -10,8 +10,9 @@ enum { NO_SUCH_JOB = 3 };
 
 typedef struct options {
     const char *what;
-    const char *once, *json, *interval;
+    const char *once, *json, *interval, *width;
     double interval_s;
+    int64_t n_columns; /* 0: as many as there are */
 } options;
 
 static void put(void *self, tess_top_style style, const char *text)
@@ -30,7 +31,7 @@ static tess_status print(const options *o, const tess_top_snapshot *now, const t
     if (o->json != NULL)
         return tess_top_print_json(now, before, stdout);
     const tess_top_canvas canvas = {stdout, put, end_line};
-    tess_top_draw(now, before, &(tess_top_size){0}, &canvas);
+    tess_top_draw(now, before, &(tess_top_size){.width = (int)o->n_columns}, &canvas);
     return TESS_OK;
 }
 
@@ -75,15 +76,18 @@ static int run(int argc, char **argv)
     tess_mem *mem = NULL;
     const cli_flag flags[] = {
         {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", &o.once},
+        {"--width", "COLUMNS", "of what --once prints: the least telling columns are left out (all)", &o.width},
         {"--json", NULL, "print it once as JSON, a line a job", &o.json},
         {"--interval", "SECONDS", "between two looks (1); with --once: rates of that time", &o.interval}};
-    int n = cli_parse(argc, argv, &cli_top, flags, 3);
+    int n = cli_parse(argc, argv, &cli_top, flags, 4);
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
     tess_status status = cli_number("--interval", o.interval, 0.01, 3600, &o.interval_s);
+    if (status == TESS_OK)
+        status = cli_int("--width", o.width, 1, 10000, &o.n_columns);
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
     if (status != TESS_OK)
@@ -98,7 +102,7 @@ static int run(int argc, char **argv)
 }
 
 const cli_command cli_top = {
-    "top", "[PID | FOLDER] [--once | --json] [--interval SECONDS]",
+    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json] [--interval SECONDS]",
     "watch running jobs from another terminal: who does what, who waits for whom\n"
     "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either all jobs of yours are meant.\n"
     "It only reads: a job cannot tell that it is watched.\n"

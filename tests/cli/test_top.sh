@@ -32,6 +32,9 @@ expect "so does its folder" 0 "process $launcher, 2 ranks" "$tessera" top live
 stopped=$("$tessera" top "$launcher" --json | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
 expect "so does a rank" 0 "tokens/s" "$tessera" top "$stopped" --once
 expect "rates between two looks" 0 "a step" "$tessera" top "$launcher" --once --interval 0.1
+expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --width 60
+[ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' output)" -le 60 ] && pass "which it keeps" ||
+    fail "the width: $(cat output)"
 expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
 kill -STOP "$stopped"
 sleep 0.6

@@ -127,13 +127,13 @@ static void the_page_says_who_and_why(void)
     EXPECT_CONTAINS(page.data, "step 12, loss 2.5000, 2.00 k tokens/s, 0.5 s a step");
     EXPECT_CONTAINS(
         page.data,
-        "rank 2 keeps 3 ranks waiting for 2.30s in all_gather_pieces #34 of 'world': stopped, in backward 3");
+        "rank 2 keeps 3 ranks waiting for 2.30s: stopped, in backward 3; in all_gather_pieces #34 of 'world'\n");
     EXPECT_CONTAINS(page.data, "rank 0+1 all_gather");
     EXPECT_CONTAINS(page.data, "FFFFFFFBBBBBBBBBBBBBB...");
     EXPECT_CONTAINS(page.data, "par 12M");
     snprintf(ranks[2].board.why, sizeof(ranks[2].board.why), "state T since 2.1 s");
     draw(s, 0, 0, &page);
-    EXPECT_CONTAINS(page.data, "'world': state T since 2.1 s");
+    EXPECT_CONTAINS(page.data, ": state T since 2.1 s; in all_gather");
     ranks[2].board.state = JOB_RANK_LOST;
     ranks[2].board.signal = 9;
     s->cause = 2;

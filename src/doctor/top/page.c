@@ -293,9 +293,9 @@ static void draw_wait(pen *p)
     const tess_board_copy *waiter = &p->now->ranks[t->waiter].board;
     put(p, TESS_TOP_BAD, "rank %d keeps %d rank%s waiting for %s", t->guilty, t->n_waiting, t->n_waiting > 1 ? "s" : "",
         tess_top_seconds(t->waited_s, waited, sizeof(waited)));
-    put(p, TESS_TOP_WARN, " in %s",
-        tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
     put(p, TESS_TOP_BAD, ": %s", tess_top_why(&p->now->ranks[t->guilty], why, sizeof(why)));
+    put(p, TESS_TOP_WARN, "; in %s",
+        tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
     end_line(p);
 }
 

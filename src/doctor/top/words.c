@@ -73,7 +73,7 @@ const char *tess_top_state(const tess_top_rank *rank, char *text, size_t size)
         snprintf(text, size, "exit %d", b->exit_code);
     else if (b->state != JOB_RANK_JOINED)
         snprintf(text, size, "lost");
-    else if (process == 'S' && b->wait_age_ns > 0)
+    else if ((process == 'S' || process == 'R') && b->wait_age_ns > 0)
         snprintf(text, size, "waits");
     else
         snprintf(text, size, "%s", process_word(process));
