@@ -16,9 +16,12 @@ static void two_long_waits_are_usual_one_is_an_accident(void)
     watchdog_patience_learn(&p, WATCHDOG_TRAINING, 10, 5);
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 6) == 30);
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 400) == 0.75); /* that was long ago */
-    for (int i = 0; i < WATCHDOG_REMEMBERED; i++)
+    for (int i = 0; i < 2 * WATCHDOG_REMEMBERED; i++)
         watchdog_patience_learn(&p, WATCHDOG_TRAINING, 0.1, 6);
-    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 7) == 0.75);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 7) == 30); /* short waits make no long one be forgotten */
+    for (int i = 0; i < WATCHDOG_REMEMBERED; i++)
+        watchdog_patience_learn(&p, WATCHDOG_TRAINING, 0.5, 6);
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 7) == 1.5);
 }
 
 static void patience_ends_before_the_deadline(void)

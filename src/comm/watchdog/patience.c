@@ -55,6 +55,8 @@ double watchdog_soft_limit(double soft_s, double timeout_s, watchdog_kind kind)
 
 void watchdog_patience_learn(watchdog_patience *patience, watchdog_kind kind, double lasted_s, double now_s)
 {
+    if (usual_times * lasted_s <= patience->soft_s)
+        return; /* no limit depends on it */
     int at = patience->past[kind].n++ % WATCHDOG_REMEMBERED;
     patience->past[kind].lasted_s[at] = lasted_s;
     patience->past[kind].at_s[at] = now_s;

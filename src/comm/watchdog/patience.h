@@ -34,7 +34,7 @@ typedef struct watchdog_patience {
     } past[WATCHDOG_KINDS];
 } watchdog_patience;
 
-/* A wait has ended well. */
+/* A wait has ended well. Short ones are not remembered. */
 void watchdog_patience_learn(watchdog_patience *patience, watchdog_kind kind, double lasted_s, double now_s);
 
 /* Three times the second longest wait of those lately, at least the soft limit of the kind, at most half the

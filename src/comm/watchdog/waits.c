@@ -53,11 +53,13 @@ static void add(watchdog_waits *w, int rank, int waiter, uint64_t since_ns)
 static void add_missing(const tess_job *job, int waiter, bool chains, watchdog_waits *w)
 {
     uint64_t missing[JOB_RANK_WORDS], since_ns = read_wait(job, waiter, missing);
-    for (int r = 0; since_ns != 0 && r < (int)job->header->world; r++) {
-        uint32_t state =
-            has(missing, r) && is_ours(job, r) && r != waiter ? atomic_load(&job->rows[r].state) : JOB_RANK_LOST;
-        if (state == JOB_RANK_JOINED && (chains || !waits(job, r)))
-            add(w, r, waiter, since_ns);
+    for (int i = 0; since_ns != 0 && i < JOB_RANK_WORDS; i++) {
+        for (uint64_t left = missing[i]; left != 0; left &= left - 1) {
+            int r = i * 64 + __builtin_ctzll(left);
+            bool can = r < (int)job->header->world && r != waiter && is_ours(job, r);
+            if (can && atomic_load(&job->rows[r].state) == JOB_RANK_JOINED && (chains || !waits(job, r)))
+                add(w, r, waiter, since_ns);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 enum { MOST_LOOKED_AT = 8 }; /* processes at once: more that are late have the same reason, and looks cost time */
 
+static const uint64_t often_ns = 20000000;   /* looks that come faster are left out */
 static const uint64_t gap_ns = 500000000;    /* between looks: this process was stopped, or the machine slept */
 static const uint64_t fresh_ns = 200000000;  /* a wait that was not seen before is at most this old */
 static const uint64_t apart_ns = 100000000;  /* between the two looks at a process */
@@ -185,6 +186,8 @@ static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
         int rank = w->waits.ranks[i];
         watchdog_stall *stall = &w->stalls[rank];
         double waited_s = (double)waited_ns(w, stall, now_ns) * 1e-9;
+        if (waited_s < w->options.soft_s * first_look_share)
+            continue; /* no limit is shorter */
         double limit_s = watchdog_patience_limit(&w->patience, kind_of(w, rank), (double)now_ns * 1e-9);
         if (waited_s < limit_s * first_look_share)
             continue;
@@ -293,6 +296,8 @@ static void notice_first_join(tess_watchdog *w, uint64_t now_ns)
 void tess_watchdog_look(tess_watchdog *w)
 {
     uint64_t now_ns = tess_os_now_ns();
+    if (now_ns - w->looked_ns < often_ns)
+        return;
     if (w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns)
         w->resumed_ns = now_ns;
     w->looked_ns = now_ns;
