@@ -60,11 +60,16 @@ static double seconds_between(uint64_t before, uint64_t now, double n)
     return now > before ? (double)(now - before) * 1e-9 / n : 0;
 }
 
+bool tess_pace_is_new(const tess_pace *pace, int rank, uint64_t n_steps)
+{
+    return n_steps != pace->ranks[rank].last.n_steps;
+}
+
 /* The first counters are only where counting begins: they hold the start of the job. */
 bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *now)
 {
     pace_rank *r = &pace->ranks[rank];
-    if (now->n_steps == r->last.n_steps)
+    if (!tess_pace_is_new(pace, rank, now->n_steps))
         return false;
     if (now->n_steps > r->last.n_steps && r->last.n_steps > 0) {
         pace_sample *sample = &r->newest[r->n++ % SAMPLES];
@@ -87,13 +92,10 @@ static bool is_own_work(int phase)
     return phase != TESS_PHASE_GATHER && phase != TESS_PHASE_REDUCE && phase != TESS_PHASE_WAIT;
 }
 
-/* What is left of one of its own seconds when those without a core are taken out. */
+/* What is left of a second when the time without a core is taken out: nobody knows in which phase it was, so of all. */
 static double running_share(const pace_sample *sample)
 {
-    double own = 0;
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        own += is_own_work(phase) ? sample->phase_s[phase] : 0;
-    return sample->starved_s < own ? 1 - sample->starved_s / own : 0;
+    return sample->starved_s < sample->step_s ? 1 - sample->starved_s / sample->step_s : 0;
 }
 
 /* times (SAMPLES), oldest first. */

@@ -33,6 +33,8 @@ typedef struct tess_pace_finding {
 tess_status tess_pace_create(tess_mem *mem, int n_ranks, tess_pace **pace);
 void tess_pace_destroy(tess_pace **pace);
 
+/* Whether tess_pace_add would take a sample of a rank that has done n_steps. */
+bool tess_pace_is_new(const tess_pace *pace, int rank, uint64_t n_steps);
 /* Counters of `rank` as they are now: a sample, once it has done a step more. True: it was one. */
 bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *counters);
 

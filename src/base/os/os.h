@@ -9,6 +9,7 @@ uint64_t tess_os_now_ns(void);            /* monotonic */
 double tess_os_process_age_s(void);       /* since this process was started, to 10 ms; 0 when the system does not say */
 double tess_os_age_of_process_s(int pid); /* likewise */
 char tess_os_process_state(int pid);      /* 'R', 'S', 'D', 'T', 'Z' ... of proc(5); '\0': there is no such process */
+uint64_t tess_os_process_starved_ns(int pid); /* its first thread: ready to run, but without a core; 0: not known */
 int tess_os_process_parent(int pid);      /* 0: there is no such process */
 int tess_os_cores(void);                  /* that this process may run on (affinity and cgroup quota) */
 uint64_t tess_os_cores_hash(void);        /* equal for equal sets of cores (affinity) */

@@ -25,6 +25,20 @@ char tess_os_process_state(int pid)
     return read_stat(pid, &state, &parent) ? state : '\0';
 }
 
+uint64_t tess_os_process_starved_ns(int pid)
+{
+    char path[64];
+    unsigned long long ran_ns, starved_ns = 0;
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &ran_ns, &starved_ns) != 2)
+        starved_ns = 0;
+    fclose(file);
+    return starved_ns;
+}
+
 int tess_os_process_parent(int pid)
 {
     char state;

@@ -41,8 +41,11 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
     w->stalls = (watchdog_stall *)(w + 1);
     w->deaths = (watchdog_death *)(w->stalls + world);
     tess_oom_begin(&w->oom);
+    tess_status status = watchdog_stragglers_begin(mem, job, &w->stragglers);
+    if (status != TESS_OK)
+        tess_watchdog_destroy(&w);
     *watchdog = w;
-    return TESS_OK;
+    return status;
 }
 
 void tess_watchdog_destroy(tess_watchdog **watchdog)
@@ -53,6 +56,7 @@ void tess_watchdog_destroy(tess_watchdog **watchdog)
     if (w->probed >= 0)
         tess_stack_cancel(&w->probe);
     tess_oom_end(&w->oom);
+    watchdog_stragglers_end(&w->stragglers);
     tess_mem_free(w->mem, w);
     *watchdog = NULL;
 }
@@ -293,6 +297,13 @@ static void notice_first_join(tess_watchdog *w, uint64_t now_ns)
             w->joined_ns = now_ns;
 }
 
+static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
+{
+    char line[WATCHDOG_STRAGGLER_LINE];
+    if (watchdog_stragglers_look(&w->stragglers, now_ns, line) && w->options.notice != NULL)
+        w->options.notice(w->options.self, line);
+}
+
 void tess_watchdog_look(tess_watchdog *w)
 {
     uint64_t now_ns = tess_os_now_ns();
@@ -307,4 +318,5 @@ void tess_watchdog_look(tess_watchdog *w)
     notice_first_join(w, now_ns);
     look_at_waits(w, now_ns);
     look_at_probe(w);
+    look_at_pace(w, now_ns);
 }

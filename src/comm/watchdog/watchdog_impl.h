@@ -6,6 +6,7 @@
 #include "base/os/process_facts.h"
 #include "base/os/stack.h"
 #include "comm/watchdog/patience.h"
+#include "comm/watchdog/stragglers.h"
 #include "comm/watchdog/watchdog.h"
 #include "verdict/history.h"
 
@@ -61,6 +62,7 @@ struct tess_watchdog {
     tess_stack_probe probe;
     int probed; /* whose stack is being looked at, -1: nobody's */
     tess_oom_watch oom;
+    watchdog_stragglers stragglers;
     watchdog_stall *stalls; /* (world) */
     watchdog_death *deaths; /* (world) */
 };

@@ -1,0 +1,95 @@
+/* Ranks that tell of their steps; the launcher names the one whose steps take longer. What the steps took is made up,
+ * so that a busy machine changes nothing. */
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "comm/launch.h"
+#include "support/test.h"
+#include "tessera/runtime.h"
+
+enum { RANKS = 4, STEPS = 90, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 6 };
+
+typedef struct run {
+    double slow[TESS_PROGRESS_PHASES]; /* of rank 2: 0.5 is half as long again */
+    volatile int64_t step;             /* of rank 2 */
+    int64_t heard_at;                  /* its step when the first line came */
+    int n_lines;
+    char line[512];
+} run;
+
+static int take_part(void *context)
+{
+    run *r = context;
+    tess_runtime *rt;
+    tess_runtime_options options = {.n_threads = 1};
+    EXPECT_OK(tess_runtime_create(&options, &rt));
+    bool is_slow = tess_runtime_rank(rt) == 2;
+    for (int64_t step = 1; step <= STEPS; step++) {
+        tess_progress progress = {.n_steps = step, .phase_s = {0.01, 0.02, 0.05, 0.3, 0.6, 0.05, 0.06, 0.1}};
+        for (int phase = 0; phase < TESS_PROGRESS_PHASES; phase++)
+            progress.phase_s[phase] *= 1 + (is_slow ? r->slow[phase] : 0) + 0.001 * (double)(step * 7 % 5);
+        tess_runtime_progress(rt, &progress);
+        if (is_slow)
+            r->step = step;
+        usleep(25000);
+    }
+    tess_runtime_destroy(&rt);
+    return 0;
+}
+
+static void hear(void *self, const char *line)
+{
+    run *r = self;
+    if (r->n_lines++ == 0) {
+        snprintf(r->line, sizeof(r->line), "%s", line);
+        r->heard_at = r->step;
+    }
+}
+
+static run *launch(int phase, double slow)
+{
+    void *memory;
+    tess_launch_result result;
+    EXPECT_OK(tess_os_share("run", sizeof(run), &memory));
+    run *r = memory;
+    *r = (run){.n_lines = 0};
+    r->slow[phase] = slow;
+    tess_launch_options options = {.grace_s = 5, .soft_timeout_s = 10, .notice = hear, .self = r};
+    EXPECT_OK(tess_launch_function_with(RANKS, take_part, r, &options, 60, &result));
+    EXPECT_INT(result.exit_code, 0);
+    return r;
+}
+
+static void a_slow_rank_is_named_with_its_phase(void)
+{
+    run *r = launch(BACKWARD, 0.12);
+    EXPECT_INT(r->n_lines, 1);
+    EXPECT_CONTAINS(r->line, "rank 2 is 12% slow in backward: 72.");
+    EXPECT_CONTAINS(r->line, " ms longer than the others in each step, for the last 20 (step ");
+    EXPECT(r->heard_at >= 20 && r->heard_at < STEPS);
+    tess_os_unmap_shared(r, sizeof(*r));
+}
+
+static void a_short_phase_counts_too(void)
+{
+    run *r = launch(OPTIMIZER, 0.2);
+    EXPECT_INT(r->n_lines, 1);
+    EXPECT_CONTAINS(r->line, "rank 2 is 20% slow in optimizer");
+    tess_os_unmap_shared(r, sizeof(*r));
+}
+
+static void ranks_alike_are_left_in_peace(void)
+{
+    run *r = launch(FORWARD, 0.01);
+    if (r->n_lines != 0)
+        test_fail(__FILE__, __LINE__, "heard: %s", r->line);
+    tess_os_unmap_shared(r, sizeof(*r));
+}
+
+static const test_case cases[] = {
+    {"a_slow_rank_is_named_with_its_phase", a_slow_rank_is_named_with_its_phase},
+    {"a_short_phase_counts_too", a_short_phase_counts_too},
+    {"ranks_alike_are_left_in_peace", ranks_alike_are_left_in_peace},
+};
+
+TEST_MAIN(cases)
