@@ -41,9 +41,11 @@ struct tess_runtime {
     int guard;      /* descriptor of the guard, when over_mpi */
     double timeout_s;
     const char *kernels;
-    struct tess_tuning *tuning; /* NULL: as if there were no table */
-    bool native_reductions;     /* between hosts MPI adds */
+    struct tess_tuning *tuning;                                 /* NULL: as if there were no table */
+    bool native_reductions;                                     /* between hosts MPI adds */
+    tess_status (*submit)(tess_work *work, tess_work **handle); /* in place of tess_work_post; NULL: nothing is */
     struct tess_faults *faults; /* to inject on this rank, NULL: none (inject/inject.h) */
+    struct tess_plan *plan;     /* NULL: nothing is being planned (plan.h) */
     tess_mem *mem;
     tess_job job;
     tess_job_row *row;
@@ -115,7 +117,7 @@ struct tess_work {
     bool done;
     bool is_short;  /* it is complete as soon as all have come */
     uint64_t event; /* its number in the ring */
-    bool detached; /* nobody waits on it: it goes when it is done */
+    bool detached;  /* nobody waits on it: it goes when it is done */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */
     uint8_t *out;
@@ -187,7 +189,8 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames);
 
 /* ---- work.c
  * -------------------------------------------------------------------------------------------------------------- */
-/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is broken. */
+/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is
+ * broken. */
 tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
 /* Starts it and gives the handle, or waits when `handle` is NULL; with the faults that are to be injected. */
 tess_status tess_work_submit(tess_work *work, tess_work **handle);

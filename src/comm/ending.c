@@ -38,9 +38,20 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
     tess_job_wake_all(job);
 }
 
+/* A rank that failed by itself and said so, before others found that it does not do what they do. -1: none. */
+static int find_self_blamed(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        if (atomic_load(&job->rows[r].blames) == r + 1)
+            return r;
+    return -1;
+}
+
 int tess_ending_cause(const tess_job *job, int rank)
 {
-    int world = (int)job->header->world;
+    int world = (int)job->header->world, first = find_self_blamed(job);
+    if (first >= 0 && atomic_load(&job->rows[rank].broken_team) != 0)
+        return first;
     bool visited[JOB_MAX_RANKS] = {false};
     while (!visited[rank]) {
         visited[rank] = true;
@@ -113,7 +124,9 @@ const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t s
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
-    bool disagreed = atomic_load(&row->broken_team) != 0 && row->error[0] != '\0' && atomic_load(&row->signal) == 0;
+    bool own = atomic_load(&row->blames) == rank + 1; /* error: of its own making */
+    bool disagreed =
+        atomic_load(&row->broken_team) != 0 && row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
         tell_oom(job, rank, text, size);
     else if (disagreed)

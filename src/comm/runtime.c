@@ -21,7 +21,10 @@ static tess_status load_tuning(tess_runtime *rt, const char *path)
 static tess_status load_faults(tess_runtime *rt, const tess_runtime_options *options)
 {
     const char *spec = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT");
-    return tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, &rt->faults);
+    TESS_TRY(tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, &rt->faults));
+    if (rt->faults != NULL)
+        rt->submit = tess_inject_submit;
+    return TESS_OK;
 }
 
 static tess_status make_world(tess_runtime *rt)
@@ -238,7 +241,8 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
 
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
-    tess_runtime_report_of(rt, -1, message);
+    /* The first word is the rank's own: it blames itself. */
+    tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
 }
 
 void tess_runtime_report_of(tess_runtime *rt, int rank, const char *message)

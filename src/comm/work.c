@@ -9,7 +9,6 @@
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "comm/watchdog/timers.h"
-#include "comm/inject/inject.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
@@ -392,9 +391,8 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
 
 tess_status tess_work_submit(tess_work *work, tess_work **handle)
 {
-    if (work->team->runtime->faults != NULL)
-        return tess_inject_submit(work, handle);
-    return tess_work_post(work, handle);
+    tess_status (*submit)(tess_work *, tess_work **) = work->team->runtime->submit;
+    return submit != NULL ? submit(work, handle) : tess_work_post(work, handle);
 }
 
 tess_status tess_work_post(tess_work *work, tess_work **handle)

@@ -117,6 +117,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_write_tokenizer(t));
     describe(t);
     TESS_TRY(tess_trainer_resume(t));
+    TESS_TRY(tess_engine_check_plan(t->engine));
     t->first_step = t->engine->step;
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));

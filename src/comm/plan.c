@@ -1,0 +1,202 @@
+#include "comm/plan.h"
+
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "comm/comm_impl.h"
+#include "trace/label.h"
+
+struct tess_plan {
+    tess_fingerprint *lines;
+    size_t n, capacity;
+    tess_status (*submit)(tess_work *work, tess_work **handle); /* before it began */
+};
+
+/* Teams of one name have as many hashes as colors: replicas plan alike, each on its own. */
+static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
+{
+    struct tess_plan *plan = rt->plan;
+    if (plan->n == plan->capacity) {
+        size_t capacity = plan->capacity == 0 ? 256 : 2 * plan->capacity;
+        TESS_TRY(tess_mem_grow(rt->mem, TESS_POOL_MISC, capacity * sizeof(*line), "planned collectives",
+                               (void **)&plan->lines));
+        plan->capacity = capacity;
+    }
+    plan->lines[plan->n++] = *line;
+    return TESS_OK;
+}
+
+static tess_status write_down(tess_work *work, tess_work **handle)
+{
+    tess_team *team = work->team;
+    if (work->fp.kind >= TESS_TRACE_TEAM_SPLIT)
+        return tess_work_post(work, handle);
+    work->status = add(team->runtime, &work->fp);
+    work->done = true;
+    tess_team_unlock(team);
+    if (handle == NULL)
+        return tess_work_wait(&work, 0);
+    *handle = work;
+    return TESS_OK;
+}
+
+tess_status tess_plan_begin(tess_runtime *rt)
+{
+    void *memory;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_plan), "plan", &memory));
+    rt->plan = memory;
+    *rt->plan = (struct tess_plan){.submit = rt->submit};
+    rt->submit = write_down;
+    return TESS_OK;
+}
+
+tess_status tess_plan_note(tess_runtime *rt, const char *word, int64_t number)
+{
+    tess_fingerprint line = {.team = rt->team->hash, .root = -1, .label = tess_label(word, number)};
+    return add(rt, &line);
+}
+
+void tess_plan_drop(tess_runtime *rt)
+{
+    rt->submit = rt->plan->submit;
+    tess_mem_free(rt->mem, rt->plan->lines);
+    tess_mem_free(rt->mem, rt->plan);
+    rt->plan = NULL;
+}
+
+/* ---- Where plans differ
+ * --------------------------------------------------------------------------------------------------- */
+/* What the members of one team must plan alike. */
+typedef struct view {
+    tess_team *team;
+    tess_fingerprint *lines;
+    size_t n;
+} view;
+
+static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
+{
+    tess_team *team = rt->teams;
+    while (team != NULL && team->hash != hash)
+        team = team->next;
+    return team != NULL ? team : rt->team;
+}
+
+/* All ranks must use their teams in one order; what is asked of a team that not all are in concerns its members alone:
+ * shards differ in size. */
+static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerprint *line)
+{
+    const tess_team *team = team_of(rt, line->team);
+    if (team->size == rt->world)
+        return *line;
+    return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
+}
+
+static void look_at(const tess_runtime *rt, tess_team *team, view *v)
+{
+    const struct tess_plan *plan = rt->plan;
+    v->team = team;
+    v->n = 0;
+    for (size_t i = 0; i < plan->n; i++) {
+        if (team != rt->team && plan->lines[i].team != team->hash)
+            continue;
+        v->lines[v->n] = team == rt->team ? seen_by_all(rt, &plan->lines[i]) : plan->lines[i];
+        v->lines[v->n].sequence = v->n;
+        v->n++;
+    }
+}
+
+/* Of the first `n` lines, without call sites: ranks may come to the same by different ways. */
+static uint64_t hash_of(const view *v, size_t n)
+{
+    uint64_t hash = v->n < n ? v->n : n;
+    for (size_t i = 0; i < n && i < v->n; i++) {
+        tess_fingerprint line = v->lines[i];
+        line.call_site = 0;
+        hash = tess_hash_bytes(&line, sizeof(line), hash);
+    }
+    return hash;
+}
+
+static tess_status are_equal(const view *v, size_t n, bool *equal)
+{
+    uint64_t mine = hash_of(v, n), all[JOB_MAX_RANKS];
+    TESS_TRY(tess_all_gather(v->team, &mine, all, 1, TESS_I64, NULL));
+    *equal = true;
+    for (int r = 1; r < v->team->size; r++)
+        *equal = *equal && all[r] == all[0];
+    return TESS_OK;
+}
+
+/* The first line that is not the same on all members, by halves: they are equal up to `equal` and not up to `differ`.
+ */
+static tess_status find_difference(const view *v, size_t *line)
+{
+    int64_t longest = (int64_t)v->n;
+    TESS_TRY(tess_all_reduce(v->team, &longest, &longest, 1, TESS_I64, TESS_MAX, NULL));
+    size_t equal = 0, differ = (size_t)longest;
+    while (differ - equal > 1) {
+        size_t middle = (equal + differ) / 2;
+        bool same;
+        TESS_TRY(are_equal(v, middle, &same));
+        if (same)
+            equal = middle;
+        else
+            differ = middle;
+    }
+    *line = equal;
+    return TESS_OK;
+}
+
+/* Shows line `i` of all members. A plan that is over there has an empty line 'end'. */
+static tess_status tell_difference(const view *v, size_t i)
+{
+    tess_team *team = v->team;
+    tess_fingerprint mine = {.sequence = i, .root = -1, .label = tess_label("end", -1)}, all[JOB_MAX_RANKS];
+    int guilty;
+    if (i < v->n)
+        mine = v->lines[i];
+    TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
+    tess_status status = tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, &guilty);
+    TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the plans of ranks differ, but line %zu does not", i);
+    tess_fail_context(status, "before the first step: what ranks plan to call differs");
+    tess_team_lock(team);
+    tess_team_break(team, status, guilty);
+    tess_team_unlock(team);
+    return status;
+}
+
+static tess_status compare(const view *v)
+{
+    bool equal;
+    size_t line;
+    TESS_TRY(are_equal(v, v->n, &equal));
+    if (equal)
+        return TESS_OK;
+    TESS_TRY(find_difference(v, &line));
+    return tell_difference(v, line);
+}
+
+/* Every rank's list of teams is in one order. */
+static tess_status compare_all(tess_runtime *rt)
+{
+    view v = {0};
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->plan->n + 1, sizeof(*v.lines), "plan to compare",
+                                  (void **)&v.lines));
+    look_at(rt, rt->team, &v);
+    tess_status status = compare(&v);
+    for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next) {
+        look_at(rt, team, &v);
+        if (team != rt->team && team->size > 1 && team->size < rt->world)
+            status = compare(&v);
+    }
+    tess_mem_free(rt->mem, v.lines);
+    return status;
+}
+
+tess_status tess_plan_end(tess_runtime *rt)
+{
+    rt->submit = rt->plan->submit;
+    tess_status status = compare_all(rt);
+    tess_plan_drop(rt);
+    return status;
+}

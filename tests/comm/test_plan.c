@@ -1,0 +1,108 @@
+/* Plans of collectives: what differs is found and named, before anything moves. */
+#include "comm/plan.h"
+
+#include "comm/comm_impl.h"
+#include "support/test.h"
+
+enum { N = 64, LINES = 40 };
+
+static tess_runtime *join(void)
+{
+    tess_runtime *rt = NULL;
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 20}, &rt));
+    return rt;
+}
+
+/* A plan of LINES sums, of which one is left out or of another size on one rank. */
+static void plan_sums(tess_team *team, int odd, int left_out, int longer)
+{
+    float x[N] = {1};
+    for (int i = 0; i < LINES; i++) {
+        bool here = tess_team_rank(team) == odd;
+        tess_team_label(team, "sum", i);
+        if (!here || i != left_out)
+            EXPECT_OK(tess_all_reduce(team, x, x, here && i == longer ? N : N - 1, TESS_F32, TESS_SUM, NULL));
+    }
+    tess_team_label(team, NULL, -1);
+    EXPECT(x[0] == 1);
+}
+
+static void equal_plans_agree_and_move_nothing(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    float x = 1;
+    tess_work *work = NULL;
+    void *window;
+    EXPECT_OK(tess_plan_begin(rt));
+    plan_sums(team, -1, -1, -1);
+    EXPECT_OK(tess_barrier(team, &work));
+    EXPECT(tess_work_done(work));
+    EXPECT_OK(tess_work_wait(&work, 0));
+    EXPECT_OK(tess_window_alloc(team, TESS_POOL_MISC, 4096, "window", &window));
+    EXPECT_OK(tess_plan_note(rt, "batches", 4));
+    EXPECT_OK(tess_plan_end(rt));
+    tess_window_free(team, window);
+    EXPECT_OK(tess_all_reduce(team, &x, &x, 1, TESS_F32, TESS_SUM, NULL));
+    EXPECT(x == (float)tess_team_size(team));
+    tess_runtime_destroy(&rt);
+}
+
+static void the_first_line_that_differs_is_shown(void)
+{
+    tess_runtime *rt = join();
+    EXPECT_OK(tess_plan_begin(rt));
+    plan_sums(tess_runtime_team(rt), 2, -1, 17);
+    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH,
+                 "the odd one out: rank 2: ranks 0 1 3 called all_reduce #17 of team 'world' for 'sum 17': 63 float32");
+    EXPECT_FAILS(tess_barrier(tess_runtime_team(rt), NULL), TESS_E_MISMATCH, "what ranks plan to call differs");
+    tess_runtime_destroy(&rt);
+}
+
+static void a_line_that_is_left_out_is_shown(void)
+{
+    tess_runtime *rt = join();
+    EXPECT_OK(tess_plan_begin(rt));
+    plan_sums(tess_runtime_team(rt), 1, 5, -1);
+    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "rank 1 called all_reduce #5 of team 'world' for 'sum 6'");
+    tess_runtime_destroy(&rt);
+}
+
+static void a_plan_that_ends_early_is_shown(void)
+{
+    tess_runtime *rt = join();
+    EXPECT_OK(tess_plan_begin(rt));
+    plan_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
+    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "rank 0 called none #39 of team 'world' for 'end'");
+    tess_runtime_destroy(&rt);
+}
+
+/* Shards of different teams differ in size; those of one team may not. */
+static void teams_are_compared_among_their_members(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = NULL;
+    float x[N] = {0};
+    int rank = tess_runtime_rank(rt);
+    EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank % 2, rank, "pair", &team));
+    for (int odd = 0; odd < 2; odd++) {
+        size_t n = (size_t)(10 + rank % 2 + (odd != 0 && rank == 3 ? 1 : 0));
+        EXPECT_OK(tess_plan_begin(rt));
+        EXPECT_OK(tess_all_reduce(team, x, x, n, TESS_F32, TESS_SUM, NULL));
+        if (odd != 0 && rank % 2 == 1)
+            EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "team 'pair': ranks disagree, a tie: rank 1 called");
+        else
+            EXPECT_OK(tess_plan_end(rt));
+    }
+    tess_team_destroy(&team);
+    tess_runtime_destroy(&rt);
+}
+
+static const test_case cases[] = {
+    {"equal_plans_agree_and_move_nothing", equal_plans_agree_and_move_nothing, -1, 0},
+    {"the_first_line_that_differs_is_shown", the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE},
+    {"a_line_that_is_left_out_is_shown", a_line_that_is_left_out_is_shown, 4, 0, TEST_ALONE},
+    {"a_plan_that_ends_early_is_shown", a_plan_that_ends_early_is_shown, 3, 0, TEST_ALONE},
+    {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},
+};
+TEST_MAIN(cases)
