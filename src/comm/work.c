@@ -89,7 +89,8 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
         return team->broken;
     team->broken = status;
     snprintf(team->error, sizeof(team->error), "%s", tess_error_message());
-    tess_board_error(team->runtime->row, team->error, blames);
+    /* Who blames itself has failed alone, before anybody met it (tess_runtime_report). */
+    tess_board_error(team->runtime->row, team->error, blames == team->runtime->rank ? -1 : blames);
     atomic_store(&team->runtime->row->broken_team, team->hash);
     if (team->hosts != NULL)
         tess_hosts_give_up(team);

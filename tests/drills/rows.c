@@ -103,6 +103,8 @@ const drill drills[] = {
     TRAIN("train: slow log", 0, "kind=slow_log ms=3000", "asleep", "rank %d has kept", "'log'", "rank_busy: rank %d "),
     TRAIN("train: blocked in data", -1, "point=phase:data kind=io path=fifo", "fifo", "rank %d has kept", "'data'",
           "rank_in_io: rank %d "),
+    TRAIN("train: slow phase", -1, "point=phase:forward kind=slow percent=100", "slow in", "rank %d is", "forward",
+          "."),
     TRAIN("train: spin", -1, "point=phase:optimizer kind=spin", "computing", "rank %d has kept", "optimizer",
           "rank_busy: rank %d "),
 };

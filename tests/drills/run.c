@@ -183,7 +183,7 @@ static void ask_trace(job_run *r)
 
 /* ---- When the last honest rank came
  * --------------------------------------------------------------------------------------------------- */
-static double newest_event(const char *path)
+static double newest_event(const char *path, double before_s)
 {
     static tess_trace_event events[RING_EVENTS];
     tess_mapping map;
@@ -193,9 +193,11 @@ static double newest_event(const char *path)
         return 0;
     if (tess_trace_open(map.data, map.size, &ring) == TESS_OK) {
         size_t n = tess_trace_read(ring, events, RING_EVENTS);
-        for (size_t i = 0; i < n; i++)
-            if ((double)events[i].time_ns * 1e-9 > newest_s)
-                newest_s = (double)events[i].time_ns * 1e-9;
+        for (size_t i = 0; i < n; i++) {
+            double at_s = (double)events[i].time_ns * 1e-9;
+            if (at_s > newest_s && at_s < before_s)
+                newest_s = at_s;
+        }
     }
     tess_os_unmap(&map);
     return newest_s;
@@ -210,8 +212,8 @@ static double last_arrival(const job_run *r)
     for (int rank = 0; rank < r->world; rank++) {
         if (tess_trace_ring_path(folder, rank, path, sizeof(path)) != TESS_OK)
             continue;
-        double at_s = newest_event(path);
-        if (at_s < r->verdict_s && at_s > newest_s)
+        double at_s = newest_event(path, r->verdict_s);
+        if (at_s > newest_s)
             newest_s = at_s;
     }
     return newest_s;

@@ -94,6 +94,7 @@ typedef struct tess_fault {
     bool whole_step; /* uneven: what=step */
 
     uint64_t seed;     /* for what it draws itself: its own */
+    double debt_s;     /* slow: that it still has to lose */
     int64_t happened;  /* so far */
     int64_t seen_step; /* of which `seen` operations fitted */
     int64_t seen;

@@ -3,7 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/os/os.h"
 #include "comm/inject/inject_impl.h"
+
+static const double least_sleep_s = 1e-3;
 
 /* What the phase computed: waiting for others, or for input, is not made longer. */
 static double cpu_s(void)
@@ -18,18 +21,27 @@ static bool phase_fits(const tess_faults *faults, const tess_fault *f)
     return strcmp(f->phase, faults->phase) == 0 && (f->detail < 0 || f->detail == faults->detail);
 }
 
+/* Short phases run up a debt: a sleep of less than a millisecond takes longer than it is asked to. */
+static void lose_time(tess_fault *f, double took_s)
+{
+    f->debt_s += took_s * f->percent / 100;
+    if (f->debt_s < least_sleep_s)
+        return;
+    double begin_s = tess_os_now_s();
+    struct timespec more = {.tv_sec = (time_t)f->debt_s,
+                            .tv_nsec = (long)((f->debt_s - (double)(time_t)f->debt_s) * 1e9)};
+    nanosleep(&more, NULL);
+    f->debt_s -= tess_os_now_s() - begin_s;
+}
+
 void tess_inject_phase_over(tess_runtime *rt)
 {
     tess_faults *faults = rt->faults;
     double took_s = cpu_s() - faults->phase_cpu_s;
     for (int i = 0; i < faults->n; i++) {
         tess_fault *f = &faults->fault[i];
-        if (f->kind != TESS_FAULT_SLOW || !phase_fits(faults, f) ||
-            !tess_fault_is_due(faults, f, TESS_FAULT_ENTER_PHASE))
-            continue;
-        struct timespec more = {.tv_nsec = (long)(took_s * f->percent / 100 * 1e9) % 1000000000,
-                                .tv_sec = (time_t)(took_s * f->percent / 100)};
-        nanosleep(&more, NULL);
+        if (f->kind == TESS_FAULT_SLOW && phase_fits(faults, f) && tess_fault_is_due(faults, f, TESS_FAULT_ENTER_PHASE))
+            lose_time(f, took_s);
     }
 }
 
