@@ -31,11 +31,13 @@ static bool is_first_of_host(const tess_runtime *rt)
     return true;
 }
 
-/* The folder as everybody finds it, wherever they are. */
+/* The folder as everybody finds it, wherever they are; of one that is too long nobody hears. */
 static void tell_folder(const tess_runtime *rt, const char *folder)
 {
     char *whole = realpath(folder, NULL);
-    snprintf(rt->job.header->trace_folder, sizeof(rt->job.header->trace_folder), "%s", whole != NULL ? whole : folder);
+    const char *path = whole != NULL ? whole : folder;
+    if (strlen(path) < sizeof(rt->job.header->trace_folder))
+        snprintf(rt->job.header->trace_folder, sizeof(rt->job.header->trace_folder), "%s", path);
     free(whole);
 }
 

@@ -42,7 +42,10 @@ tess_status tess_trace_folder_begin(const char *folder)
     if (tess_os_is_dir(folder))
         TESS_TRY(tess_os_list(folder, find_ours, &used));
     if (used) {
-        int n = snprintf(previous, sizeof(previous), "%s.previous", folder);
+        size_t length = strlen(folder);
+        while (length > 1 && folder[length - 1] == '/')
+            length--;
+        int n = snprintf(previous, sizeof(previous), "%.*s.previous", (int)length, folder);
         TESS_CHECK(n > 0 && (size_t)n < sizeof(previous), TESS_E_INVALID, "%s: the path is too long", folder);
         TESS_TRY(tess_os_remove_tree(previous));
         TESS_TRY(tess_os_rename(folder, previous));

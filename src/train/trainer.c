@@ -98,7 +98,8 @@ static tess_status keep_trace(const tess_trainer *t)
     if (!t->config.debug.trace)
         return TESS_OK;
     snprintf(folder, sizeof(folder), "%s/trace", t->config.job.dump_folder);
-    return tess_runtime_keep_trace(t->runtime, folder);
+    TESS_TRY_CTX(tess_runtime_keep_trace(t->runtime, folder), "the trace of this job (debug.trace=false: none)");
+    return TESS_OK;
 }
 
 static tess_status build(tess_trainer *t)

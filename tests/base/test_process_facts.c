@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -240,6 +242,57 @@ static void a_sleep_goes_on_after_a_look_at_the_stack(void)
     end(pid);
 }
 
+/* ---- Signals that come while a stack is looked at ---- */
+static struct {
+    volatile long n_sent, n_taken;
+    volatile bool is_ready, is_over;
+} * signals; /* shared */
+
+static void take_signal(int number)
+{
+    (void)number;
+    signals->n_taken++;
+}
+
+static void take_signals(void)
+{
+    struct sigaction action = {.sa_handler = take_signal};
+    setrlimit(RLIMIT_SIGPENDING, &(struct rlimit){200, 200});
+    sigaction(SIGRTMIN, &action, NULL);
+    signals->is_ready = true;
+    for (;;)
+        pause();
+}
+
+static int receiver;
+
+static void send_signals(void)
+{
+    while (!signals->is_over)
+        signals->n_sent += sigqueue(receiver, SIGRTMIN, (union sigval){0}) == 0;
+    _exit(0);
+}
+
+static void a_look_at_the_stack_loses_no_signal(void)
+{
+    tess_stack stack;
+    signals = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(signals != MAP_FAILED);
+    receiver = start(take_signals);
+    while (!signals->is_ready)
+        usleep(1000);
+    int sender = start(send_signals);
+    for (int i = 0; i < 40; i++)
+        tess_stack_take(receiver, receiver, &stack);
+    signals->is_over = true;
+    waitpid(sender, NULL, 0);
+    for (int i = 0; i < 500 && signals->n_taken < signals->n_sent; i++)
+        usleep(10000);
+    EXPECT_INT(signals->n_sent - signals->n_taken, 0);
+    end(receiver);
+    munmap(signals, 4096);
+}
+
 static void where_there_is_no_stack_the_reason_is_told(void)
 {
     tess_stack stack;
@@ -378,6 +431,7 @@ static const test_case cases[] = {
     {"a_stopped_process_is_seen_to_be_stopped", a_stopped_process_is_seen_to_be_stopped},
     {"a_stack_from_outside_names_functions_and_lines", a_stack_from_outside_names_functions_and_lines},
     {"a_sleep_goes_on_after_a_look_at_the_stack", a_sleep_goes_on_after_a_look_at_the_stack},
+    {"a_look_at_the_stack_loses_no_signal", a_look_at_the_stack_loses_no_signal},
     {"where_there_is_no_stack_the_reason_is_told", where_there_is_no_stack_the_reason_is_told},
     {"offsets_in_a_program_have_names", offsets_in_a_program_have_names},
     {"what_is_no_program_has_no_symbols", what_is_no_program_has_no_symbols},

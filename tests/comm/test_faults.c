@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "comm/guard/fingerprint.h"
+#include "comm/job/job.h"
 #include "comm/launch.h"
 #include "support/test.h"
 #include "tessera/comm.h"
@@ -26,6 +27,33 @@ static void leave_together(tess_runtime *rt)
 
 /* ---- Disagreement
  * ---------------------------------------------------------------------------------------------------------- */
+static void both_sides_of_a_large_team_are_told(void)
+{
+    enum { N = JOB_MAX_RANKS };
+    static tess_fingerprint posts[N];
+    int ranks[N], guilty;
+    for (int r = 0; r < N; r++) {
+        ranks[r] = r;
+        posts[r] = (tess_fingerprint){.kind = TESS_TRACE_BARRIER, .sequence = 7, .root = -1};
+    }
+    EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", &guilty));
+    posts[300].sequence = 8;
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", &guilty), TESS_E_MISMATCH,
+                 "the odd one out: rank 300: ranks 0-299 301-511 called barrier #7 of team 'world'; rank 300 called "
+                 "barrier #8");
+    EXPECT_INT(guilty, 300);
+    for (int r = 100; r < 200; r += 2)
+        posts[r].sequence = 8;
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", &guilty), TESS_E_MISMATCH,
+                 "the odd ones out: ranks 100 102 104 106 108 110 112 114 and 43 more: ");
+    EXPECT_CONTAINS(tess_error_message(), "called barrier #8");
+    EXPECT_INT(guilty, -1);
+    for (int r = 0; r < N; r++)
+        posts[r].sequence = r % 2 == 0 ? 8 : 7;
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", &guilty), TESS_E_MISMATCH,
+                 "a tie: ");
+}
+
 static void the_odd_one_out_is_named(void)
 {
     tess_runtime *rt = join();
@@ -467,6 +495,7 @@ static void no_change_of_one_field_keeps_the_digest(void)
 
 static const test_case cases[] = {
     {"no_change_of_one_field_keeps_the_digest", no_change_of_one_field_keeps_the_digest, 0, 0},
+    {"both_sides_of_a_large_team_are_told", both_sides_of_a_large_team_are_told, 0, 0},
     {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0, TEST_ALONE},
     {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0, TEST_ALONE},
     {"every_part_of_a_fingerprint_counts", every_part_of_a_fingerprint_counts, 0, 0},

@@ -211,6 +211,23 @@ static void a_fault_of_all_ranks_is_none(void)
     tess_runtime_destroy(&rt);
 }
 
+static void every_fault_counts_the_operations(void)
+{
+    expect_mismatch("rank=2 step=3 point=before:all_gather#1 kind=sleep ms=1; "
+                    "rank=2 step=3 point=before:all_gather#2 kind=skip",
+                    2, "rank 2 called all_gather #11 of team 'world' for 'layers 2'");
+}
+
+static void what_happens_whenever_it_can_happens_once_an_operation(void)
+{
+    tess_runtime *rt = join_with("rank=0 point=after:any kind=sleep ms=20 times=0; "
+                                 "rank=0 step=1 point=after:all_gather kind=sleep ms=100 times=3");
+    double begin = tess_os_now_s();
+    EXPECT_OK(run_steps(rt, 1));
+    EXPECT(tess_os_now_s() - begin >= 0.4 && tess_os_now_s() - begin < 5);
+    tess_runtime_destroy(&rt);
+}
+
 /* ---- Moments
  * ----------------------------------------------------------------------------------------------------------------- */
 static void sleeps_spins_and_reads_take_as_long_as_asked(void)
@@ -341,6 +358,9 @@ static const test_case cases[] = {
     {"a_hash_of_no_team_is_a_mismatch", a_hash_of_no_team_is_a_mismatch, 4, 0, TEST_ALONE},
     {"rank_0_evaluates_alone", rank_0_evaluates_alone, 4, 0, TEST_ALONE},
     {"a_fault_of_all_ranks_is_none", a_fault_of_all_ranks_is_none, 4, 0},
+    {"every_fault_counts_the_operations", every_fault_counts_the_operations, 4, 0, TEST_ALONE},
+    {"what_happens_whenever_it_can_happens_once_an_operation", what_happens_whenever_it_can_happens_once_an_operation,
+     0, 0},
     {"sleeps_spins_and_reads_take_as_long_as_asked", sleeps_spins_and_reads_take_as_long_as_asked, 0, 0},
     {"a_slow_phase_takes_longer_by_its_share", a_slow_phase_takes_longer_by_its_share, 0, 0},
     {"a_rank_dies_where_it_is_told_to", a_rank_dies_where_it_is_told_to, 0, 0},

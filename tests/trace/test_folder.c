@@ -55,9 +55,23 @@ static void what_an_earlier_job_left_is_put_away(void)
     EXPECT(!tess_os_is_file(path)); /* one is kept, not all */
 }
 
+static void a_folder_may_end_in_slashes(void)
+{
+    char folder[512], path[600];
+    snprintf(folder, sizeof(folder), "%s/trace//", test_folder());
+    EXPECT_OK(tess_trace_folder_begin(folder));
+    EXPECT_OK(tess_trace_ring_path(folder, 0, path, sizeof(path)));
+    EXPECT_OK(tess_os_write_atomic(path, "x", 1));
+    EXPECT_OK(tess_trace_folder_begin(folder));
+    EXPECT(!tess_os_is_file(path));
+    snprintf(path, sizeof(path), "%s/trace.previous/rank-00000.ring", test_folder());
+    EXPECT(tess_os_is_file(path));
+}
+
 static const test_case cases[] = {
     {"labels_read_back", labels_read_back, 0, 0},
     {"names_of_rings_are_told_from_others", names_of_rings_are_told_from_others, 0, 0},
     {"what_an_earlier_job_left_is_put_away", what_an_earlier_job_left_is_put_away, 0, 0},
+    {"a_folder_may_end_in_slashes", a_folder_may_end_in_slashes, 0, 0},
 };
 TEST_MAIN(cases)

@@ -57,6 +57,12 @@ static void limit_hold(int ms)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+/* A thread can be held on its way to the handler of a signal, which must then go on to it. */
+static uintptr_t interrupted_signal(int state)
+{
+    return state >> 16 == PTRACE_EVENT_STOP ? 0 : (uintptr_t)WSTOPSIG(state);
+}
+
 static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
 {
     int state;
@@ -67,7 +73,7 @@ static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
         give_up(fd, "it cannot be held", strerror(errno));
     if (dwfl_linux_proc_attach(dwfl, pid, true) == 0)
         dwfl_getthread_frames(dwfl, tid, take_frame, f);
-    ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    ptrace(PTRACE_DETACH, tid, NULL, interrupted_signal(state));
     limit_hold(0);
 }
 
@@ -158,7 +164,9 @@ static void parse(tess_stack_probe *probe, tess_stack *stack)
         else
             add_line(stack, line);
     }
-    if (stack->n_lines == 0 && stack->reason[0] == '\0')
+    if (stack->n_lines == 0 && stack->reason[0] == '\0' && stack->seconds * 1e3 >= TESS_STACK_LIMIT_MS)
+        snprintf(stack->reason, sizeof(stack->reason), "no answer within %d ms", TESS_STACK_LIMIT_MS);
+    else if (stack->n_lines == 0 && stack->reason[0] == '\0')
         snprintf(stack->reason, sizeof(stack->reason), "it could not be held within %d ms", TESS_STACK_HOLD_MS);
 }
 

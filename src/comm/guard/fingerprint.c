@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/job/job.h"
 #include "trace/label.h"
+#include "verdict/words.h"
 
 _Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
 _Static_assert(offsetof(tess_fingerprint, label) == offsetof(tess_fingerprint, root) + 16,
@@ -113,85 +115,101 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     return text;
 }
 
-static const tess_fingerprint *post(const void *posts, size_t stride, int r)
+/* ---- Disagreement
+ * ------------------------------------------------------------------------------------------------------------ */
+typedef struct meeting {
+    const char *posts;
+    size_t stride;
+    int n;
+    const int *ranks;
+    const char *team;
+} meeting;
+
+static const tess_fingerprint *asked(const meeting *m, int i)
 {
-    return (const void *)((const char *)posts + (size_t)r * stride);
+    return (const void *)(m->posts + (size_t)i * m->stride);
 }
 
-/* "rank 2" or "ranks 0 1 3" that asked the same as rank `like`. */
-static size_t list_ranks(const void *posts, size_t stride, int n, const int *ranks, int like, char *text, size_t size)
+static bool alike(const meeting *m, int i, int j)
 {
-    int members = 0;
-    for (int r = 0; r < n; r++)
-        members += tess_fingerprint_equal(post(posts, stride, r), post(posts, stride, like));
-    size_t at = clamp(snprintf(text, size, members == 1 ? "rank" : "ranks"), size);
-    for (int r = 0; r < n; r++)
-        if (tess_fingerprint_equal(post(posts, stride, r), post(posts, stride, like)))
-            at += clamp(snprintf(text + at, size - at, " %d", ranks[r]), size - at);
-    return at;
+    return tess_fingerprint_equal(asked(m, i), asked(m, j));
+}
+
+static bool all_agree(const meeting *m)
+{
+    for (int i = 1; i < m->n; i++)
+        if (!alike(m, i, 0))
+            return false;
+    return true;
+}
+
+/* The ranks that asked what member `like` did, or those that did not; returns how many. */
+static int take_ranks(const meeting *m, int like, bool same, int *ranks)
+{
+    int n = 0;
+    for (int i = 0; i < m->n; i++)
+        if (alike(m, i, like) == same)
+            ranks[n++] = m->ranks[i];
+    return n;
+}
+
+static bool is_first_of_camp(const meeting *m, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (alike(m, i, j))
+            return false;
+    return true;
+}
+
+/* The first of the largest camp, which is taken to be right; *tie: another is as large. */
+static int find_majority(const meeting *m, bool *tie)
+{
+    int best = 0, most = 0, ranks[JOB_MAX_RANKS];
+    for (int i = 0; i < m->n; i++) {
+        int n = is_first_of_camp(m, i) ? take_ranks(m, i, true, ranks) : 0;
+        if (n >= most && n > 0)
+            *tie = n == most;
+        if (n > most) {
+            best = i;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static void tell_camps(const meeting *m, char *text, size_t size)
+{
+    char what[256];
+    int ranks[JOB_MAX_RANKS];
+    tess_words words = tess_words_begin(text, size);
+    for (int i = 0; i < m->n; i++) {
+        if (!is_first_of_camp(m, i))
+            continue;
+        tess_words_add(&words, "%s", words.at > 0 ? "; " : "");
+        tess_words_ranks(&words, ranks, take_ranks(m, i, true, ranks));
+        tess_words_add(&words, " called %s", tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
+    }
 }
 
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
                                      int *guilty)
 {
+    const meeting m = {posts, stride, n, ranks, team};
+    int odd[JOB_MAX_RANKS];
+    char camps[768], who[128];
+    bool tie = false;
     *guilty = -1;
-    int r = 1;
-    while (r < n && tess_fingerprint_equal(post(posts, stride, r), post(posts, stride, 0)))
-        r++;
-    if (r >= n)
+    if (all_agree(&m))
         return TESS_OK;
-
-    /* The largest group is taken to be right; two of that size are a tie. */
-    int best = 0, best_members = 0, n_best = 0;
-    for (int i = 0; i < n; i++) {
-        int members = 0, first = -1;
-        for (int j = 0; j < n; j++) {
-            if (tess_fingerprint_equal(post(posts, stride, i), post(posts, stride, j))) {
-                members++;
-                if (first < 0)
-                    first = j;
-            }
-        }
-        if (first != i)
-            continue; /* this variant was counted at its first rank */
-        if (members > best_members) {
-            best = i;
-            best_members = members;
-            n_best = 1;
-        } else if (members == best_members) {
-            n_best++;
-        }
-    }
-
-    char text[768], asked[256];
-    size_t at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < n; i++) {
-        bool seen = false;
-        for (int j = 0; j < i && !seen; j++)
-            seen = tess_fingerprint_equal(post(posts, stride, i), post(posts, stride, j));
-        if (seen)
-            continue;
-        at += clamp(snprintf(text + at, sizeof(text) - at, at > 0 ? "; " : ""), sizeof(text) - at);
-        at += list_ranks(posts, stride, n, ranks, i, text + at, sizeof(text) - at);
-        at += clamp(snprintf(text + at, sizeof(text) - at, " called %s",
-                             tess_fingerprint_format(post(posts, stride, i), team, asked, sizeof(asked))),
-                    sizeof(text) - at);
-    }
-    if (n_best > 1)
-        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, a tie: %s", team, text);
-    char odd[128];
-    size_t odd_at = 0;
-    int n_odd = 0;
-    for (int i = 0; i < n; i++) {
-        if (!tess_fingerprint_equal(post(posts, stride, i), post(posts, stride, best))) {
-            odd_at += clamp(snprintf(odd + odd_at, sizeof(odd) - odd_at, " %d", ranks[i]), sizeof(odd) - odd_at);
-            *guilty = ranks[i];
-            n_odd++;
-        }
-    }
-    if (n_odd > 1)
-        *guilty = -1;
-    return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, the odd one%s out: rank%s%s: %s", team,
-                     n_odd > 1 ? "s" : "", n_odd > 1 ? "s" : "", odd, text);
+    int right = find_majority(&m, &tie);
+    tell_camps(&m, camps, sizeof(camps));
+    if (tie)
+        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, a tie: %s", team, camps);
+    int n_odd = take_ranks(&m, right, false, odd);
+    tess_words words = tess_words_begin(who, sizeof(who));
+    tess_words_ranks(&words, odd, n_odd);
+    if (n_odd == 1)
+        *guilty = odd[0];
+    return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, the odd one%s out: %s: %s", team,
+                     n_odd > 1 ? "s" : "", who, camps);
 }

@@ -35,21 +35,39 @@ static bool can_have(const tess_fault *f, const tess_fingerprint *fp)
     }
 }
 
-static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp, tess_fault_point point)
+/* Counts the operation for the fault; true: it is the one that the fault waits for. */
+static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerprint *fp, tess_fault_point point)
 {
+    if (f->point != point || (f->op != TESS_TRACE_NONE && f->op != fp->kind) ||
+        (f->label != 0 && f->label != fp->label) || !can_have(f, fp))
+        return false;
+    if (f->seen_step != faults->step)
+        f->seen = 0;
+    f->seen_step = faults->step;
+    f->seen++;
+    return f->nth == 0 || f->nth == f->seen;
+}
+
+/* One at a time; all have counted it. */
+static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
+{
+    tess_fault *due = NULL;
     for (int i = 0; i < faults->n; i++) {
         tess_fault *f = &faults->fault[i];
-        if (f->point != point || (f->op != TESS_TRACE_NONE && f->op != fp->kind) ||
-            (f->label != 0 && f->label != fp->label) || !can_have(f, fp))
-            continue;
-        if (f->seen_step != faults->step)
-            f->seen = 0;
-        f->seen_step = faults->step;
-        f->seen++;
-        if ((f->nth == 0 || f->nth == f->seen) && tess_fault_is_due(faults, f, point))
-            return f;
+        if (is_met(faults, f, fp, TESS_FAULT_BEFORE) && due == NULL && tess_fault_is_due(faults, f, TESS_FAULT_BEFORE))
+            due = f;
     }
-    return NULL;
+    return due;
+}
+
+static void strike_after(tess_runtime *rt, const tess_fingerprint *fp)
+{
+    tess_faults *faults = rt->faults;
+    for (int i = 0; i < faults->n; i++) {
+        tess_fault *f = &faults->fault[i];
+        if (is_met(faults, f, fp, TESS_FAULT_AFTER) && tess_fault_is_due(faults, f, TESS_FAULT_AFTER))
+            tess_fault_strike(rt, f);
+    }
 }
 
 /* ---- Left out, made twice, held back
@@ -252,11 +270,11 @@ tess_status tess_inject_submit(tess_work *work, tess_work **handle)
         status = pretend(work, handle);
     else if (faults->holds && faults->held.team == work->team)
         status = make_held(faults, work, handle);
-    else if ((f = find_due(faults, &fp, TESS_FAULT_BEFORE)) != NULL)
+    else if ((f = find_due(faults, &fp)) != NULL)
         status = make_with(f, work, handle);
     else
         status = tess_work_post(work, handle);
-    while (status == TESS_OK && (f = find_due(faults, &fp, TESS_FAULT_AFTER)) != NULL)
-        tess_fault_strike(rt, f);
+    if (status == TESS_OK)
+        strike_after(rt, &fp);
     return status;
 }

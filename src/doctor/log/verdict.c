@@ -127,7 +127,7 @@ static const log_work *find_usual(const tess_survey *s)
 
 static void set_world(const tess_survey *s, int world, tess_log_verdict *v)
 {
-    v->world_known = world > 0 || s->stated_world >= s->n_ranks;
+    v->world_known = world > 0 || (s->stated_world > 0 && s->stated_world >= s->n_ranks);
     v->world = world > 0 ? world : s->stated_world;
     if (v->world < s->n_ranks)
         v->world = s->n_ranks;

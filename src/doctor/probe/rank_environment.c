@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
 
 static const char *const prefixes[] = {
@@ -142,9 +143,10 @@ void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding 
             if (n_differ++ < 3 && at + 1 < sizeof(text))
                 at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at > 0 ? "; " : "", one);
         }
-    finding->verdict = n_differ > 0 ? TESS_PROBE_WARN : TESS_PROBE_OK;
     if (n_differ > 3)
-        snprintf(finding->text, sizeof(finding->text), "%d variables differ, of them: %.360s", n_differ, text);
+        probe_say(finding, TESS_PROBE_WARN, "%d variables differ, of them: %.360s", n_differ, text);
+    else if (n_differ > 0)
+        probe_say(finding, TESS_PROBE_WARN, "%s", text);
     else
-        snprintf(finding->text, sizeof(finding->text), "%s", n_differ > 0 ? text : "alike");
+        probe_say(finding, TESS_PROBE_OK, "alike");
 }
