@@ -111,8 +111,8 @@ static const char *tell_oom(const tess_job *job, int rank, char *text, size_t si
     return text;
 }
 
-/* What a team could not agree on is not the rank's whose process happened to end first. */
-static const char *tell_disagreement(const tess_job *job, int rank, char *text, size_t size)
+/* What ranks found together is not the fault of the one whose process happened to end first. */
+static const char *tell_shared(const tess_job *job, int rank, char *text, size_t size)
 {
     const tess_job_row *row = &job->rows[rank];
     snprintf(text, size, "%.*s; rank %d was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
@@ -124,13 +124,12 @@ const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t s
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
-    bool own = atomic_load(&row->blames) == rank + 1; /* error: of its own making */
-    bool disagreed =
-        atomic_load(&row->broken_team) != 0 && row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
+    bool own = atomic_load(&row->blames) == rank + 1; /* the error: it failed alone */
+    bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
         tell_oom(job, rank, text, size);
-    else if (disagreed)
-        tell_disagreement(job, rank, text, size);
+    else if (shared)
+        tell_shared(job, rank, text, size);
     else
         snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
                  row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);

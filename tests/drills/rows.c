@@ -31,6 +31,13 @@
         .name = name_, .group = "train", .program = DRILL_TRAIN, .fault = fault_, .says = says_, .who = who_, \
         .where = where_, .trace = trace_, .limit_s = 1, .goes_on = true, .rank = rank_                        \
     }
+/* Numbers, where every rank holds all of them: two ranks are a tie. */
+#define NUMBERS(name_, fault_, says_, where_)                                                      \
+    {                                                                                              \
+        .name = name_, .group = "numbers", .program = DRILL_TRAIN, .fault = fault_, .says = says_, \
+        .who = "rank %d[:,] |tie", .where = where_, .trace = "numbers.*(rank %d[:,] |tie)",              \
+        .words = "parallelism.shard_strategy=none", .limit_s = 1, .rank = -1                       \
+    }
 
 const drill drills[] = {
     MISMATCH("skip all_gather", "point=before:all_gather#3 kind=skip", "'layers 3'", "skipped"),
@@ -103,6 +110,12 @@ const drill drills[] = {
     TRAIN("train: slow log", 0, "kind=slow_log ms=3000", "asleep", "rank %d has kept", "'log'", "rank_busy: rank %d "),
     TRAIN("train: blocked in data", -1, "point=phase:data kind=io path=fifo", "fifo", "rank %d has kept", "'data'",
           "rank_in_io: rank %d "),
+    NUMBERS("train: NaN", "point=gradient kind=nan tensor=model.norm.weight times=0", "is nan", "gradient '"),
+    NUMBERS("train: Inf", "point=gradient kind=inf tensor=model.norm.weight times=0", "is inf|is -inf|is nan",
+            "gradient '"),
+    NUMBERS("train: flipped bit", "point=parameter kind=flip bit=20", "have diverged", "weight '"),
+    NUMBERS("train: flipped moment", "point=state kind=flip bit=20 tensor=model.norm.weight.exp_avg", "have diverged",
+            "model.norm"),
     TRAIN("train: slow phase", -1, "point=phase:forward kind=slow percent=100", "slow in", "rank %d is", "forward",
           "."),
     TRAIN("train: spin", -1, "point=phase:optimizer kind=spin", "computing", "rank %d has kept", "optimizer",
