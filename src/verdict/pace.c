@@ -200,12 +200,33 @@ static bool is_starved(const tess_pace *pace, int rank, double step_s)
            all / (pace->n_ranks - 1) < 0.5 * starved_share * step_s;
 }
 
+static double typical_wait(const pace_rank *r)
+{
+    double values[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++) {
+        const double *s = r->newest[i].phase_s;
+        values[i] = s[TESS_PHASE_GATHER] + s[TESS_PHASE_REDUCE] + s[TESS_PHASE_WAIT];
+    }
+    return median_of(values, SAMPLES);
+}
+
+/* Who is slow does not wait: the others do, for as long as it takes longer. One that makes up for it elsewhere, or is
+ * slow in the shadow of a slower one, holds nobody up. */
+static bool holds_others_up(const tess_pace *pace, int rank, double excess_s)
+{
+    double others = 0;
+    for (int r = 0; r < pace->n_ranks; r++)
+        others += r == rank ? 0 : typical_wait(&pace->ranks[r]);
+    return others / (pace->n_ranks - 1) - typical_wait(&pace->ranks[rank]) > 0.5 * excess_s;
+}
+
 static bool look_at_phase(const tess_pace *pace, int phase, double step_s, tess_pace_finding *finding)
 {
     tess_straggler seen, running;
     int rank = slowest_in(pace, phase, false);
     if (!is_slow(pace, rank, phase, false, &seen) || seen.excess_s < least_excess_s ||
-        seen.excess_s < least_share * step_s || seen.excess_s <= finding->excess_s)
+        seen.excess_s < least_share * step_s || seen.excess_s <= finding->excess_s ||
+        !holds_others_up(pace, rank, seen.excess_s))
         return false;
     bool slow = is_slow(pace, rank, phase, true, &running);
     if (!slow && !is_starved(pace, rank, step_s))

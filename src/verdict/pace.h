@@ -39,7 +39,8 @@ bool tess_pace_is_new(const tess_pace *pace, int rank, uint64_t n_steps);
 bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *counters);
 
 /* The rank whose excess over the others is the largest share of a step, by the rule of straggler.h over the newest
- * TESS_STRAGGLER_STEPS samples, in a phase in which ranks do not wait for each other. False: all are alike, or there
+ * TESS_STRAGGLER_STEPS samples, in a phase in which ranks do not wait for each other; the others must wait for it for
+ * half of that at least. False: all are alike, or there
  * are not as many samples yet. Of very many ranks, the slowest of a phase is compared with some of the others. */
 bool tess_pace_find(const tess_pace *pace, tess_pace_finding *finding);
 

@@ -33,6 +33,16 @@ static double normal(job *j, uint64_t a, uint64_t b)
     return sum - 6;
 }
 
+/* That the others wait for the slow rank, in a step. */
+static double delay_of(const job *j)
+{
+    double own = 0;
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        own +=
+            phase == TESS_PHASE_GATHER || phase == TESS_PHASE_REDUCE || phase == TESS_PHASE_WAIT ? 0 : usual_s[phase];
+    return usual_s[j->slow_phase] * j->slow + own * j->starved;
+}
+
 static void play_step(job *j, int64_t step)
 {
     for (int r = 0; r < j->n_ranks; r++) {
@@ -42,7 +52,7 @@ static void play_step(job *j, int64_t step)
             double s = usual_s[phase] * (1 + j->noise * normal(j, (uint64_t)step, (uint64_t)(r * 8 + phase)));
             bool waits = phase == TESS_PHASE_GATHER || phase == TESS_PHASE_REDUCE || phase == TESS_PHASE_WAIT;
             if (waits) /* whatever another rank takes longer */
-                s += r != j->slow_rank ? usual_s[j->slow_phase] * j->slow : 0;
+                s += r != j->slow_rank && step >= j->from ? delay_of(j) / 3 : 0;
             else if (r == j->slow_rank && step >= j->from && phase == j->slow_phase)
                 s *= 1 + j->slow;
             double without_core = waits ? 0 : s * (starved + (r == j->slow_rank && step >= j->from ? j->starved : 0));
@@ -117,6 +127,25 @@ static void a_rank_without_a_core_is_told_apart(void)
     EXPECT(finding.starved && finding.starved_s > 0.2 * 0.099);
 }
 
+/* Slower in one phase and faster in another: nobody waits for it. */
+static void a_rank_that_holds_nobody_up_is_left_in_peace(void)
+{
+    tess_pace *pace;
+    tess_pace_finding finding;
+    tess_pace_counters counters[3] = {{.n_steps = 0}};
+    EXPECT_OK(tess_pace_create(test_mem(), 3, &pace));
+    for (int step = 0; step < 60; step++)
+        for (int r = 0; r < 3; r++) {
+            counters[r].n_steps++;
+            counters[r].phase_ns[TESS_PHASE_FORWARD] += r == 1 ? 40000000 : 30000000;
+            counters[r].phase_ns[TESS_PHASE_BACKWARD] += r == 1 ? 50000000 : 60000000;
+            counters[r].phase_ns[TESS_PHASE_WAIT] += 1000000;
+            tess_pace_add(pace, r, &counters[r]);
+        }
+    EXPECT(!tess_pace_find(pace, &finding));
+    tess_pace_destroy(&pace);
+}
+
 static void ranks_that_all_wait_for_cores_are_not_told_of(void)
 {
     tess_pace_finding finding;
@@ -168,6 +197,7 @@ static const test_case cases[] = {
     {"ten_percent_are_named_within_twenty_steps", ten_percent_are_named_within_twenty_steps},
     {"healthy_ranks_are_never_named", healthy_ranks_are_never_named},
     {"a_rank_without_a_core_is_told_apart", a_rank_without_a_core_is_told_apart},
+    {"a_rank_that_holds_nobody_up_is_left_in_peace", a_rank_that_holds_nobody_up_is_left_in_peace},
     {"ranks_that_all_wait_for_cores_are_not_told_of", ranks_that_all_wait_for_cores_are_not_told_of},
     {"a_slow_rank_among_many_is_named", a_slow_rank_among_many_is_named},
     {"samples_of_several_steps_are_means", samples_of_several_steps_are_means},

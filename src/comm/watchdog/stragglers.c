@@ -5,6 +5,8 @@
 #include "base/os/os.h"
 
 static const uint64_t pause_ns = 60000000000;
+/* Between samples: what is slow for less than 20 of these is a neighbour's burst, however short the steps are. */
+static const uint64_t sample_ns = 100000000;
 
 tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *s)
 {
@@ -66,6 +68,9 @@ static void describe(const tess_pace_finding *f, char *line, size_t size)
 bool watchdog_stragglers_look(watchdog_stragglers *s, uint64_t now_ns, char line[WATCHDOG_STRAGGLER_LINE])
 {
     tess_pace_finding finding;
+    if (now_ns - s->sampled_ns < sample_ns)
+        return false;
+    s->sampled_ns = now_ns;
     if (!sample(s) || (s->told_ns != 0 && now_ns - s->told_ns < pause_ns))
         return false;
     bool found = tess_pace_find(s->pace, &finding) && is_here(s->job, finding.rank);
