@@ -1,4 +1,7 @@
-/* A step without its numbers: which collectives it will make, compared over all ranks before the first one. */
+/* A step without its numbers: which collectives it will make, compared over all ranks before the first one.
+ *
+ * fsdp decides as it would in the step, from empty slots; the step itself begins with the slots that planning has made,
+ * and where they rotate it may prefetch a unit sooner or later than planned, on all ranks alike. */
 #include "comm/inject/inject.h"
 #include "comm/plan.h"
 #include "train/engine.h"
