@@ -44,6 +44,7 @@ static void tell_folder(const tess_runtime *rt, const char *folder)
 void tess_recorder_begin(tess_runtime *rt)
 {
     rt->ring = tess_job_ring(&rt->job, rt->rank);
+    tess_os_populate(rt->ring, tess_trace_bytes(JOB_RING_EVENTS));
     fill_owner(&rt->ring->owner);
 }
 

@@ -43,6 +43,7 @@ tess_status tess_trace_create(const char *path, uint64_t capacity, int rank, int
     void *memory;
     *ring = NULL;
     TESS_TRY(tess_os_map_new(path, tess_trace_bytes(capacity), &memory));
+    tess_os_populate(memory, tess_trace_bytes(capacity));
     tess_status status = tess_trace_init(memory, capacity, rank, world, ring);
     if (status != TESS_OK)
         tess_os_unmap_shared(memory, tess_trace_bytes(capacity));

@@ -10,9 +10,9 @@ double tess_os_process_age_s(void);       /* since this process was started, to 
 double tess_os_age_of_process_s(int pid); /* likewise */
 char tess_os_process_state(int pid);      /* 'R', 'S', 'D', 'T', 'Z' ... of proc(5); '\0': there is no such process */
 uint64_t tess_os_process_starved_ns(int pid); /* its first thread: ready to run, but without a core; 0: not known */
-int tess_os_process_parent(int pid);      /* 0: there is no such process */
-int tess_os_cores(void);                  /* that this process may run on (affinity and cgroup quota) */
-uint64_t tess_os_cores_hash(void);        /* equal for equal sets of cores (affinity) */
+int tess_os_process_parent(int pid);          /* 0: there is no such process */
+int tess_os_cores(void);                      /* that this process may run on (affinity and cgroup quota) */
+uint64_t tess_os_cores_hash(void);            /* equal for equal sets of cores (affinity) */
 /* Keeps the calling thread on the core of this number among those that it may run on; nothing when there are fewer. */
 void tess_os_bind(int number);
 
@@ -87,6 +87,8 @@ tess_status tess_os_share(const char *name, size_t size, void **address);
  * the process. What was at `path` is replaced. */
 tess_status tess_os_map_new(const char *path, size_t size, void **address);
 void tess_os_unmap_shared(void *address, size_t size);
+/* Gives shared memory its pages now and not one by one when they are first written. `address` is at a page. */
+void tess_os_populate(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 
 /* Copies memory of another process of the same user. False: the system forbids it, or the process has ended. */

@@ -85,6 +85,11 @@ void tess_os_unmap_shared(void *address, size_t size)
     munmap(address, size);
 }
 
+void tess_os_populate(void *address, size_t size)
+{
+    (void)madvise(address, size, MADV_POPULATE_WRITE); /* an older kernel does it page by page, later */
+}
+
 void tess_os_punch(int fd, size_t offset, size_t size)
 {
     /* A file system that cannot punch keeps the pages: memory is wasted, nothing is wrong. */

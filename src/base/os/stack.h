@@ -20,8 +20,8 @@ typedef struct tess_stack {
     int n_lines;
     char lines[TESS_STACK_FRAMES][TESS_STACK_LINE_BYTES]; /* innermost first: "spin (user.c:12)", "read (libc.so.6)" */
     int first_own;    /* the first that does not lie in the C library; n_lines: all do */
-    char reason[128];                                     /* why there are none, "" */
-    double seconds;                                       /* until they were here */
+    char reason[128]; /* why there are none, "" */
+    double seconds;   /* until they were here */
 } tess_stack;
 
 typedef struct tess_stack_probe {
