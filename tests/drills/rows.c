@@ -35,7 +35,7 @@
 #define NUMBERS(name_, fault_, says_, where_)                                                      \
     {                                                                                              \
         .name = name_, .group = "numbers", .program = DRILL_TRAIN, .fault = fault_, .says = says_, \
-        .who = "rank %d[:,] |tie", .where = where_, .trace = "numbers.*(rank %d[:,] |tie)",              \
+        .who = "rank %d[:,] |tie", .where = where_, .trace = "numbers.*(rank %d[:,] |tie)",        \
         .words = "parallelism.shard_strategy=none", .limit_s = 1, .rank = -1                       \
     }
 
