@@ -100,7 +100,7 @@ const drill drills[] = {
     TRAIN("train: a step less", -1, "kind=uneven what=step", "kept|disagree", "rank %d has kept|" ODD,
           "barrier|all_reduce", "(extra|skipped|deadlock): rank %d "),
     TRAIN("train: rank 0 evaluates", 0, "kind=rank0_eval ms=5", "kept|disagree", "rank %d has kept|" ODD, "'eval'",
-          "extra: rank %d "),
+          "(extra|deadlock): rank %d "),
     TRAIN("train: crash", -1, "point=phase:backward:1 kind=crash", "SIGSEGV", "rank %d was", "backward",
           "rank_lost: rank %d "),
     TRAIN("train: SIGKILL", -1, "point=after:all_gather_pieces#2 kind=sigkill", "SIGKILL", "rank %d was", "forward",

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/call_sites.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "trace/label.h"
 
@@ -94,6 +95,7 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     if (stall->deadline_told)
         snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
                  w->options.timeout_s);
+    tess_call_sites_name(tess_job_ring(w->job, ranks[0])->owner.program, line, sizeof(line));
     say(w, line);
 }
 
