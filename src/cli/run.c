@@ -29,7 +29,7 @@ static int run(int argc, char **argv)
     status = cli_start(&ranks, argv + 1, &options, &result);
     if (status != TESS_OK)
         return cli_fail(status);
-    if (result.report[0] != '\0')
+    if (result.report[0] != '\0' && !result.told)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;
 }

@@ -47,7 +47,7 @@ static int launch(const cli_ranks *ranks, char **argv, const tess_launch_options
     tess_status status = cli_start(ranks, argv, options, &result);
     if (status != TESS_OK)
         return cli_fail(status);
-    bool told = (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
+    bool told = result.told || (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
                 result.exit_code == CLI_INTERRUPTED ||
                 (ranks->guarded && result.failed_rank < 0 && result.exit_code < 128); /* before there was a job */
     if (result.report[0] != '\0' && !told)

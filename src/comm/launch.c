@@ -16,6 +16,9 @@
 #include "comm/watchdog/job_record.h"
 #include "comm/watchdog/watchdog.h"
 
+/* How long the system may take to say that it was the one who killed: for want of memory. */
+static const double settle_s = 0.06;
+
 typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
@@ -221,6 +224,17 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     }
 }
 
+/* A rank that was killed has no more to say, and whoever is on call should not wait for the others to end. */
+static void tell_kill(launcher *l)
+{
+    if (l->cause < 0 || l->n_running == 0 || l->result->told || l->options.notice == NULL ||
+        atomic_load(&l->job.rows[l->cause].signal) == 0 || tess_os_now_s() - l->failed_s < settle_s)
+        return;
+    report_failure(l);
+    l->options.notice(l->options.self, l->result->report);
+    l->result->told = true;
+}
+
 static void watch(launcher *l, double timeout_s)
 {
     double begin_s = tess_os_now_s();
@@ -231,6 +245,7 @@ static void watch(launcher *l, double timeout_s)
         reap(l);
         tess_watchdog_look(l->watchdog);
         watchdog_job_record_look(&l->record, &l->job);
+        tell_kill(l);
         check_deadlines(l, begin_s, timeout_s);
     }
 }

@@ -9,6 +9,7 @@ typedef struct tess_launch_result {
     int exit_code;     /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
     int rank0_code;    /* of rank 0, likewise */
     int failed_rank;   /* root cause, -1: none */
+    bool told;         /* `notice` has heard the report */
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
