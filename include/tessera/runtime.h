@@ -35,9 +35,9 @@ typedef struct tess_runtime_options {
     bool native_reductions; /* all_reduce and reduce_scatter over several hosts are MPI's own where it knows the dtype:
                                their sums then depend on the number of ranks */
     const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
-    const char *fault;      /* to inject, for drills ("rank=3 step=12 point=before:all_reduce kind=skip"; docs/debugging.md);
-                               "": none; NULL: TESSERA_FAULT, or none */
-    uint64_t fault_seed;    /* decides what `fault` calls random */
+    const char *fault; /* to inject, for drills ("rank=3 step=12 point=before:all_reduce kind=skip"; docs/debugging.md);
+                          "": none; NULL: TESSERA_FAULT, or none */
+    uint64_t fault_seed; /* decides what `fault` calls random */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.

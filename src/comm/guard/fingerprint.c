@@ -67,7 +67,8 @@ static bool reduces(int kind)
 
 static bool has_data(int kind)
 {
-    return kind != TESS_TRACE_NONE && kind != TESS_TRACE_BARRIER && kind != TESS_TRACE_TEAM_SPLIT && kind < TESS_TRACE_WINDOW_ALLOC;
+    return kind != TESS_TRACE_NONE && kind != TESS_TRACE_BARRIER && kind != TESS_TRACE_TEAM_SPLIT &&
+           kind < TESS_TRACE_WINDOW_ALLOC;
 }
 
 static size_t clamp(int written, size_t size)
