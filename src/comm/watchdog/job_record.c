@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include "trace/folder.h"
 #include "trace/job_file.h"
 #include "verdict/history.h"
+
+static const double again_s = 1;
 
 static uint64_t wall_ns(void)
 {
@@ -92,13 +95,57 @@ static void look_at_ends(watchdog_job_record *record, const tess_job *job)
     }
 }
 
+static uint64_t hash_of_situations(const tess_job *job)
+{
+    uint64_t hash = 1;
+    for (int r = 0; r < (int)job->header->world; r++)
+        hash = hash * 31 + atomic_load_explicit(&job->rows[r].situation, memory_order_relaxed);
+    return hash;
+}
+
+static bool is_writing(watchdog_job_record *record)
+{
+    if (record->writer > 0 && waitpid(record->writer, NULL, WNOHANG) != 0)
+        record->writer = 0;
+    return record->writer > 0;
+}
+
+/* By a child: a disk that hangs, which may be what ranks wait for, must not stop the one who watches. */
+static void write_aside(watchdog_job_record *record, const tess_job *job)
+{
+    double now_s = tess_os_now_s();
+    uint64_t seen = hash_of_situations(job);
+    if (seen == record->seen || now_s - record->written_s < again_s || is_writing(record))
+        return;
+    record->seen = seen;
+    record->written_s = now_s;
+    record->writer = fork();
+    if (record->writer == 0) {
+        write_file(record, job, NULL);
+        _exit(0);
+    }
+}
+
+static void end_writer(watchdog_job_record *record)
+{
+    double begin_s = tess_os_now_s();
+    while (is_writing(record) && tess_os_now_s() - begin_s < again_s)
+        usleep(1000);
+    if (record->writer > 0)
+        kill(record->writer, SIGKILL);
+}
+
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
 {
     look_at_ends(record, job);
-    if (record->n_looks >= 2 || job->header->trace_folder[0] == '\0')
+    if (job->header->trace_folder[0] == '\0')
         return;
-    if (++record->n_looks == 2)
+    if (record->n_looks < 2 && ++record->n_looks == 2) {
         write_file(record, job, NULL);
+        record->seen = hash_of_situations(job);
+    } else if (record->n_looks == 2) {
+        write_aside(record, job);
+    }
 }
 
 void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked)
@@ -109,6 +156,7 @@ void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
     look_at_ends(record, job);
+    end_writer(record);
     if (job->header->trace_folder[0] != '\0')
         write_file(record, job, result);
 }

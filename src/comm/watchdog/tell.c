@@ -5,6 +5,7 @@
 #include "comm/call_sites.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "trace/label.h"
+#include "verdict/progress.h"
 
 static size_t clamp(int written, size_t size)
 {
@@ -61,6 +62,26 @@ static const char *host_of(const tess_watchdog *w, int rank)
     return w->job->header->hosts[w->job->rows[rank].host].name;
 }
 
+/* "; rank 2 is at step 11, the others at step 12: it has had one batch less ...", of a rank that waits itself: one that
+ * is on its way may still be in an older step. */
+static size_t tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
+{
+    tess_progress_of ranks[JOB_MAX_RANKS];
+    bool odd[JOB_MAX_RANKS];
+    char why[400];
+    int world = (int)w->job->header->world;
+    if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
+        return 0;
+    for (int r = 0; r < world; r++) {
+        const tess_job_row *row = &w->job->rows[r];
+        ranks[r] = (tess_progress_of){.step = atomic_load_explicit(&row->step, memory_order_relaxed),
+                                      .micro = -1,
+                                      .ended = atomic_load(&row->state) != JOB_RANK_JOINED};
+    }
+    bool differ = tess_progress_mismatch(ranks, world, odd, why, sizeof(why)) && odd[rank];
+    return differ ? clamp(snprintf(text, size, "; %s", why), size) : 0;
+}
+
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
     char line[1024], op[256] = "the start of the job";
@@ -92,6 +113,7 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     if (row.state != JOB_RANK_ABSENT)
         at += tell_phase(&row, line + at, sizeof(line) - at);
     at += clamp(snprintf(line + at, sizeof(line) - at, "%s", stall->finding.why), sizeof(line) - at);
+    at += tell_progress(w, ranks[0], line + at, sizeof(line) - at);
     if (stall->deadline_told)
         snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
                  w->options.timeout_s);
