@@ -82,7 +82,8 @@ typedef struct tess_progress {
 TESS_API void tess_runtime_progress(tess_runtime *runtime, const tess_progress *progress);
 
 /* Leaves word of why this rank is about to end with a failure: the launcher tells it when it names the root cause. The
- * first word stays; errors of collectives leave theirs by themselves. */
+ * first word stays; errors of collectives leave theirs by themselves. The rank takes part in no collective after it:
+ * they fail at once with the current error, those that give memory back too. */
 TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
 /* The same when the fault is that of `rank` (this one's or another's; -1: nobody's). */
 TESS_API void tess_runtime_report_of(tess_runtime *runtime, int rank, const char *message);

@@ -48,27 +48,40 @@ void tess_recorder_begin(tess_runtime *rt)
     fill_owner(&rt->ring->owner);
 }
 
-/* What an earlier job left in the folder is put away before anybody writes there. */
-static tess_status clear_folder(const tess_runtime *rt, const char *folder)
+/* All ranks go on or none does: the others learn of the first that could not. */
+static tess_status agree(tess_runtime *rt, tess_status status, const char *folder)
 {
-    tess_status status = rt->rank == 0 ? tess_trace_folder_begin(folder) : TESS_OK;
-    int64_t failed = status != TESS_OK;
-    TESS_TRY(tess_broadcast(rt->team, &failed, 1, TESS_I64, 0, NULL));
+    int32_t failed = status != TESS_OK ? rt->world - rt->rank : 0;
+    TESS_TRY(tess_all_reduce(rt->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
     TESS_TRY(status);
-    TESS_CHECK(failed == 0, TESS_E_IO, "trace folder %s: rank 0 could not prepare it", folder);
-    return tess_os_make_dirs(folder);
+    if (failed == 0)
+        return TESS_OK;
+    TESS_FAIL(TESS_E_IO, "trace folder %s: rank %d could not write there", folder, rt->world - failed);
+    tess_runtime_report_of(rt, rt->world - failed, tess_error_message());
+    return TESS_E_IO;
+}
+
+static tess_status make_ring(const tess_runtime *rt, const char *folder, tess_trace_ring **ring)
+{
+    char path[PATH_MAX];
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_trace_ring_path(folder, rt->rank, path, sizeof(path)));
+    return tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, ring);
 }
 
 tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
 {
-    char path[PATH_MAX];
-    tess_trace_ring *ring;
+    tess_trace_ring *ring = NULL;
     TESS_CHECK(folder != NULL && folder[0] != '\0', TESS_E_INVALID, "tess_runtime_keep_trace: there is no folder");
     if (rt->ring_is_file)
         return TESS_OK;
-    TESS_TRY(clear_folder(rt, folder));
-    TESS_TRY(tess_trace_ring_path(folder, rt->rank, path, sizeof(path)));
-    TESS_TRY(tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, &ring));
+    /* What an earlier job left in the folder is put away before anybody writes there. */
+    TESS_TRY(agree(rt, rt->rank == 0 ? tess_trace_folder_begin(folder) : TESS_OK, folder));
+    tess_status status = agree(rt, make_ring(rt, folder, &ring), folder);
+    if (status != TESS_OK) {
+        tess_trace_close(&ring);
+        return status;
+    }
     tess_trace_copy(ring, rt->ring);
     rt->ring = ring;
     rt->ring_is_file = true;

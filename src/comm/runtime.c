@@ -239,10 +239,22 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
     atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }
 
+/* What is given back from here on is given back without the others, who do not know of it: to wait for them would be to
+ * wait for the deadline. */
+static void leave_teams(tess_runtime *rt)
+{
+    for (tess_team *team = rt->teams; team != NULL; team = team->next) {
+        tess_team_lock(team);
+        tess_team_break(team, TESS_E_CANCELLED, rt->rank);
+        tess_team_unlock(team);
+    }
+}
+
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
     /* The first word is the rank's own: it blames itself. */
     tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
+    leave_teams(rt);
 }
 
 void tess_runtime_report_of(tess_runtime *rt, int rank, const char *message)

@@ -289,7 +289,7 @@ tess_status tess_train(tess_runtime *runtime, const tess_config *config, const t
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run(&t, result);
-    if (status != TESS_OK) /* before the others, who know nothing of it, meet this rank in what destroy gives back */
+    if (status != TESS_OK) /* the others know nothing of it, and would not meet this rank in what release gives back */
         tess_runtime_report(runtime, tess_error_message());
     tess_trainer_release(&t);
     return status;

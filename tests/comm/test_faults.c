@@ -27,6 +27,26 @@ static void leave_together(tess_runtime *rt)
 
 /* ---- Disagreement
  * ---------------------------------------------------------------------------------------------------------- */
+static void who_fails_alone_waits_for_nobody(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    void *shared;
+    EXPECT_OK(tess_shared_alloc(team, TESS_POOL_MISC, 64, "test", &shared));
+    if (tess_team_rank(team) == 1) {
+        TESS_FAIL(TESS_E_NO_SPACE, "the disk is full");
+        tess_runtime_report(rt, tess_error_message());
+        double begin = tess_os_now_s();
+        tess_shared_free(team, shared);
+        EXPECT(tess_os_now_s() - begin < 0.2);
+        EXPECT_CONTAINS(tess_error_message(), "the disk is full");
+    } else {
+        EXPECT(tess_barrier(team, NULL) != TESS_OK);
+        EXPECT_CONTAINS(tess_error_message(), "rank 1 ");
+    }
+    leave_together(rt);
+}
+
 static void both_sides_of_a_large_team_are_told(void)
 {
     enum { N = JOB_MAX_RANKS };
@@ -495,6 +515,7 @@ static void no_change_of_one_field_keeps_the_digest(void)
 
 static const test_case cases[] = {
     {"no_change_of_one_field_keeps_the_digest", no_change_of_one_field_keeps_the_digest, 0, 0},
+    {"who_fails_alone_waits_for_nobody", who_fails_alone_waits_for_nobody, 2, 0, TEST_ALONE},
     {"both_sides_of_a_large_team_are_told", both_sides_of_a_large_team_are_told, 0, 0},
     {"the_odd_one_out_is_named", the_odd_one_out_is_named, 4, 0, TEST_ALONE},
     {"equal_camps_are_a_tie", equal_camps_are_a_tie, 4, 0, TEST_ALONE},
