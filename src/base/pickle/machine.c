@@ -86,7 +86,7 @@ tess_status machine_pop_to_mark(machine *m, tess_pickle_value ***items, size_t *
 {
     TESS_CHECK(m->n_marks > 0, TESS_E_FORMAT, "there is no mark");
     size_t height = m->marks[--m->n_marks];
-    *items = m->stack + height;
+    *items = m->stack != NULL ? m->stack + height : NULL; /* a mark may be the first thing ever */
     *n = m->n_stack - height;
     m->n_stack = height;
     return TESS_OK;
