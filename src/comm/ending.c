@@ -81,6 +81,14 @@ int tess_ending_stuck(const tess_job *job, int rank)
     return keeps_waiting(atomic_load(&job->rows[blamed].situation)) ? blamed : -1;
 }
 
+/* " on host h2" in a job of several. */
+static const char *on_host(const tess_job *job, int rank, char *text, size_t size)
+{
+    if (job->header->n_hosts > 1)
+        snprintf(text, size, " on host %s", job->header->hosts[job->rows[rank].host].name);
+    return text;
+}
+
 const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
     tess_board_copy row, blamed;
@@ -91,9 +99,8 @@ const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, cha
         snprintf(phase, sizeof(phase), "in phase '%s', ", blamed.phase);
     else if (blamed.phase[0] != '\0')
         snprintf(phase, sizeof(phase), "in phase '%s' of step %lld, ", blamed.phase, (long long)blamed.step);
-    if (job->header->n_hosts > 1)
-        snprintf(host, sizeof(host), " on host %s", job->header->hosts[job->rows[stuck].host].name);
-    snprintf(text, size, "rank %d%s never came to %s: it is %s%s; rank %d gave up", stuck, host,
+    snprintf(text, size, "rank %d%s never came to %s: it is %s%s; rank %d gave up", stuck,
+             on_host(job, stuck, host, sizeof(host)),
              tess_fingerprint_format(&row.wait_op, row.wait_team, what, sizeof(what)), phase, blamed.why, rank);
     return text;
 }
@@ -115,8 +122,9 @@ static const char *tell_oom(const tess_job *job, int rank, char *text, size_t si
 static const char *tell_shared(const tess_job *job, int rank, char *text, size_t size)
 {
     const tess_job_row *row = &job->rows[rank];
-    snprintf(text, size, "%.*s; rank %d was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
-             atomic_load(&row->exit_code));
+    char host[96] = "";
+    snprintf(text, size, "%.*s; rank %d%s was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
+             on_host(job, rank, host, sizeof(host)), atomic_load(&row->exit_code));
     return text;
 }
 

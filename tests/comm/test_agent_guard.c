@@ -106,7 +106,7 @@ static int join(meeting *m, int rank, tess_job *job)
         usleep(1000);
     }
     atomic_store(&job->rows[rank].pid, (int)getpid());
-    tess_board_phase(&job->rows[rank], "step", 5, -1, 0);
+    tess_board_phase(&job->rows[rank], "step", 5, -1, tess_os_now_ns());
     atomic_store(&job->rows[rank].state, JOB_RANK_JOINED);
     atomic_store(&m->is_ready[rank], 1);
     for (int r = 0; r < m->n_hosts * m->ranks; r++) {
@@ -175,7 +175,7 @@ static int play(meeting *m, tess_job *job, int rank)
         return victim ? 3 : wait_for_loss(job, rank);
     case LEAVE:
         if (victim) {
-            tess_board_error(row, "line 301 is not text", -1);
+            tess_board_error(row, "line 301 is not text", rank); /* as tess_runtime_report does */
             atomic_store(&row->state, JOB_RANK_LEFT);
             usleep(300000);
             return 2;
@@ -414,18 +414,18 @@ static void ranks_that_never_come_get_no_grace(void)
     wait_until_all_are_ready(m);
     kill(atomic_load(&m->rank_pid[0]), SIGSTOP);
     EXPECT(wait_for_guards(m, tess_os_now_s()) < 3);
-    check_results(m, 9, 0, "rank 1 on host h1 exited with code 9");
+    check_results(m, 9, 0, "rank 1 on host h1 was the first to end, with code 9");
     EXPECT_CONTAINS(m->results[0].report, "rank 0 on host h0 is before its first operation");
     EXPECT_CONTAINS(m->results[0].report, "is stopped (state T)");
     m = begin(MISS, 2, 1, 0, 5); /* blamed, and runs */
     wait_until_all_are_ready(m);
     EXPECT(wait_for_guards(m, tess_os_now_s()) < 3);
-    check_results(m, 9, 0, "rank 1 on host h1 exited with code 9");
+    check_results(m, 9, 0, "rank 1 on host h1 was the first to end, with code 9");
     m = begin(MISS, 2, 2, 1, 5); /* stopped, and blamed by nobody */
     wait_until_all_are_ready(m);
     kill(atomic_load(&m->rank_pid[0]), SIGSTOP);
     EXPECT(wait_for_guards(m, tess_os_now_s()) < 3);
-    check_results(m, 9, 0, "on host h1 exited with code 9");
+    check_results(m, 9, 0, "on host h1 was the first to end, with code 9");
 }
 
 static void a_silent_host_is_named(void)
@@ -435,7 +435,7 @@ static void a_silent_host_is_named(void)
     strike_host(m, 0, SIGSTOP);
     for (int r = 2; r < 4; r++)
         await(&m->has_returned[r]);
-    EXPECT_CONTAINS(m->results[2].report, "on host h1 exited with code 9");
+    EXPECT_CONTAINS(m->results[2].report, "on host h1 was the first to end, with code 9");
     EXPECT_CONTAINS(m->results[2].report, "rank 1 on host h0 is before its first operation");
     EXPECT_CONTAINS(m->results[2].report, "nothing heard of host h0 for 1.");
     EXPECT_TEXT(m->results[3].report, "");
