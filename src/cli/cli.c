@@ -42,8 +42,7 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
 /* Where the value of `flag` goes; NULL: it was given too often. */
 static const char **place_of(const cli_flag *flag)
 {
-    size_t n = flag->value != NULL ? strlen(flag->value) : 0;
-    if (n < 3 || strcmp(flag->value + n - 3, "...") != 0)
+    if (flag->value == NULL || strstr(flag->value, " ...") == NULL)
         return flag->text;
     for (int i = 0; i < CLI_REPEATS; i++)
         if (flag->text[i] == NULL)

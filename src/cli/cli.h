@@ -10,10 +10,10 @@
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */
     const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
-                        * "FILE...": it may be given CLI_REPEATS times */
+                        * "FILE ...": it may be given CLI_REPEATS times */
     const char *help;
     const char *
-        *text; /* where the value goes (switch: "" when given; "FILE...": CLI_REPEATS + 1 of them, NULL first) */
+        *text; /* where the value goes (switch: "" when given; "FILE ...": CLI_REPEATS + 1 of them, NULL first) */
 } cli_flag;
 
 typedef struct cli_command {

@@ -81,7 +81,7 @@ int cli_doctor_env(int argc, char **argv)
         {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", &o.file},
         {"--pid", "PID", "the environment that this process was started with", &o.pid},
         {"--json", NULL, "as JSON", &o.json},
-        {"--knowledge", "FILE...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
+        {"--knowledge", "FILE ...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
          o.knowledge},
     };
     int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, n_findings = 0;

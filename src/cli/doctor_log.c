@@ -71,7 +71,7 @@ int cli_doctor_log(int argc, char **argv)
         {"--list", NULL, "all entries", &o.list},
         {"--world", "N", "ranks of the job, where the logs do not say", &o.world},
         {"--json", NULL, "as JSON", &o.json},
-        {"--knowledge", "FILE...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
+        {"--knowledge", "FILE ...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
          o.knowledge},
     };
     int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, code = CLI_OK;
