@@ -19,6 +19,17 @@ static tess_status reserve(tess_buffer *buffer, size_t more)
     return TESS_OK;
 }
 
+size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text + at, size - at, format, arguments);
+    va_end(arguments);
+    if (n < 0)
+        return at;
+    return (size_t)n < size - at ? at + (size_t)n : size - 1;
+}
+
 tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size)
 {
     TESS_TRY(reserve(buffer, size));

@@ -11,6 +11,10 @@ typedef struct tess_buffer {
     size_t size, capacity;
 } tess_buffer;
 
+/* Appends to a text of bounded size, cut where it does not fit: text[at ..] becomes the formatted text; returns where
+ * it ends. `at` < size. */
+size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size);
 tess_status tess_buffer_printf(tess_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tess_buffer_free(tess_buffer *buffer);

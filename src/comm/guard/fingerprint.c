@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "comm/job/job.h"
 #include "trace/label.h"
 #include "verdict/words.h"
@@ -71,44 +72,33 @@ static bool has_data(int kind)
            kind < TESS_TRACE_WINDOW_ALLOC;
 }
 
-static size_t clamp(int written, size_t size)
-{
-    return written < 0 ? 0 : (size_t)written < size ? (size_t)written : size - 1;
-}
-
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size)
 {
     static const char *const ops[] = {"sum", "max", "min", "avg"};
     char label[32];
     int kind = fp->kind;
-    size_t at = clamp(
-        snprintf(text, size, "%s #%llu of team '%s'", tess_trace_op_name(kind), (unsigned long long)fp->sequence, team),
-        size);
+    size_t at = tess_text_add(text, size, 0, "%s #%llu of team '%s'", tess_trace_op_name(kind),
+                              (unsigned long long)fp->sequence, team);
     if (fp->label != 0)
-        at += clamp(snprintf(text + at, size - at, " for '%s'", tess_label_text(fp->label, label, sizeof(label))),
-                    size - at);
+        at = tess_text_add(text, size, at, " for '%s'", tess_label_text(fp->label, label, sizeof(label)));
     if (has_data(kind)) {
-        at += clamp(snprintf(text + at, size - at, ": %llu %s", (unsigned long long)fp->count,
-                             fp->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)fp->dtype) : "?"),
-                    size - at);
+        at = tess_text_add(text, size, at, ": %llu %s", (unsigned long long)fp->count,
+                           fp->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)fp->dtype) : "?");
         if (fp->in_dtype != fp->dtype && fp->in_dtype < TESS_DTYPE_COUNT)
-            at +=
-                clamp(snprintf(text + at, size - at, " from %s", tess_dtype_name((tess_dtype)fp->in_dtype)), size - at);
+            at = tess_text_add(text, size, at, " from %s", tess_dtype_name((tess_dtype)fp->in_dtype));
     } else if (kind >= TESS_TRACE_WINDOW_ALLOC) {
-        at += clamp(snprintf(text + at, size - at, ": %llu bytes", (unsigned long long)fp->count), size - at);
+        at = tess_text_add(text, size, at, ": %llu bytes", (unsigned long long)fp->count);
     }
     if (reduces(kind) && fp->op < 4)
-        at += clamp(snprintf(text + at, size - at, ", %s", ops[fp->op]), size - at);
+        at = tess_text_add(text, size, at, ", %s", ops[fp->op]);
     if (kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV)
-        at += clamp(snprintf(text + at, size - at, ", %s %d, tag %llu", kind == TESS_TRACE_SEND ? "to" : "from",
-                             fp->root, (unsigned long long)fp->tag),
-                    size - at);
+        at = tess_text_add(text, size, at, ", %s %d, tag %llu", kind == TESS_TRACE_SEND ? "to" : "from", fp->root,
+                           (unsigned long long)fp->tag);
     else if (fp->root >= 0)
-        at += clamp(snprintf(text + at, size - at, ", root %d", fp->root), size - at);
+        at = tess_text_add(text, size, at, ", root %d", fp->root);
     if (kind == TESS_TRACE_ALL_GATHER_PIECES || kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
-        at += clamp(snprintf(text + at, size - at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
-                             (fp->flags & 1) != 0 ? ", accumulate" : ""),
-                    size - at);
+        at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
+                           (fp->flags & 1) != 0 ? ", accumulate" : "");
     if (fp->call_site != 0)
         snprintf(text + at, size - at,
                  (fp->call_site >> 63) != 0 ? " (called at 0x%llx)" : " (called at program+0x%llx)",

@@ -4,14 +4,10 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "comm/job/job.h"
 
 static const double silent_s = 1; /* an agent writes ten times a second */
-
-static size_t clamp(int written, size_t size)
-{
-    return written < 0 ? 0 : (size_t)written < size ? (size_t)written : size - 1;
-}
 
 /* "on host h2 ", or nothing in a job of one host. */
 static size_t describe_host(const tess_job *job, int rank, char *text, size_t size)
@@ -19,7 +15,7 @@ static size_t describe_host(const tess_job *job, int rank, char *text, size_t si
     text[0] = '\0';
     if (job->header->n_hosts <= 1)
         return 0;
-    return clamp(snprintf(text, size, "on host %s ", job->header->hosts[job->rows[rank].host].name), size);
+    return tess_text_add(text, size, 0, "on host %s ", job->header->hosts[job->rows[rank].host].name);
 }
 
 /* "in X" while it goes on, "after X" when it is done; "before its first operation". */
@@ -27,21 +23,20 @@ static size_t describe_op(const tess_board_copy *copy, char *text, size_t size)
 {
     char what[256];
     if (copy->op.kind == TESS_TRACE_NONE)
-        return clamp(snprintf(text, size, "before its first operation"), size);
-    return clamp(snprintf(text, size, "%s %s", copy->op_state == TESS_TRACE_COMPLETED ? "after" : "in",
-                          tess_fingerprint_format(&copy->op, copy->op_team, what, sizeof(what))),
-                 size);
+        return tess_text_add(text, size, 0, "before its first operation");
+    return tess_text_add(text, size, 0, "%s %s", copy->op_state == TESS_TRACE_COMPLETED ? "after" : "in",
+                         tess_fingerprint_format(&copy->op, copy->op_team, what, sizeof(what)));
 }
 
 static size_t describe_phase(const tess_board_copy *copy, char *text, size_t size)
 {
     if (copy->phase[0] == '\0')
         return 0;
-    size_t at = clamp(snprintf(text, size, ", in phase '%s'", copy->phase), size);
+    size_t at = tess_text_add(text, size, 0, ", in phase '%s'", copy->phase);
     if (copy->step >= 0)
-        at += clamp(snprintf(text + at, size - at, " of step %lld", (long long)copy->step), size - at);
+        at = tess_text_add(text, size, at, " of step %lld", (long long)copy->step);
     if (copy->detail >= 0)
-        at += clamp(snprintf(text + at, size - at, " (%lld)", (long long)copy->detail), size - at);
+        at = tess_text_add(text, size, at, " (%lld)", (long long)copy->detail);
     return at;
 }
 
@@ -65,12 +60,12 @@ const char *tess_board_describe(const tess_job *job, int rank, char *text, size_
         snprintf(text + at, size - at, "has not joined the job");
         return text;
     }
-    at += clamp(snprintf(text + at, size - at, "is "), size - at);
+    at = tess_text_add(text, size, at, "is ");
     at += describe_op(&copy, text + at, size - at);
     at += describe_phase(&copy, text + at, size - at);
     if (copy.run_state == 'T' || copy.run_state == 't')
-        at += clamp(snprintf(text + at, size - at, ", is stopped (state %c)", (char)copy.run_state), size - at);
-    at += clamp(snprintf(text + at, size - at, ", last seen %.1f s ago", (double)copy.age_ns * 1e-9), size - at);
+        at = tess_text_add(text, size, at, ", is stopped (state %c)", (char)copy.run_state);
+    at = tess_text_add(text, size, at, ", last seen %.1f s ago", (double)copy.age_ns * 1e-9);
     describe_silence(job, rank, text + at, size - at);
     return text;
 }
@@ -79,24 +74,19 @@ const char *tess_board_describe_end(const tess_job *job, int rank, char *text, s
 {
     tess_board_copy copy;
     tess_board_export(&job->rows[rank], &copy);
-    size_t at = clamp(snprintf(text, size, "rank %d ", rank), size);
+    size_t at = tess_text_add(text, size, 0, "rank %d ", rank);
     at += describe_host(job, rank, text + at, size - at);
     if (copy.state == JOB_RANK_LOST && copy.signal != 0) {
         const char *name = sigabbrev_np(copy.signal);
-        at += clamp(
-            snprintf(text + at, size - at, "was killed by signal %d (SIG%s) ", copy.signal, name != NULL ? name : "?"),
-            size - at);
+        at = tess_text_add(text, size, at, "was killed by signal %d (SIG%s) ", copy.signal, name != NULL ? name : "?");
     } else if (copy.state == JOB_RANK_LOST && copy.exit_code != 0) {
-        at += clamp(snprintf(text + at, size - at, "exited with code %d ", copy.exit_code), size - at);
+        at = tess_text_add(text, size, at, "exited with code %d ", copy.exit_code);
     } else if (copy.state == JOB_RANK_LOST) {
-        at += clamp(snprintf(text + at, size - at, "was lost with its host (the connection to its agent closed) "),
-                    size - at);
+        at = tess_text_add(text, size, at, "was lost with its host (the connection to its agent closed) ");
     } else if (copy.state == JOB_RANK_GONE) {
-        at +=
-            clamp(snprintf(text + at, size - at, "exited with code 0 without leaving the job (tess_runtime_destroy) "),
-                  size - at);
+        at = tess_text_add(text, size, at, "exited with code 0 without leaving the job (tess_runtime_destroy) ");
     } else {
-        at += clamp(snprintf(text + at, size - at, "left the job (tess_runtime_destroy) "), size - at);
+        at = tess_text_add(text, size, at, "left the job (tess_runtime_destroy) ");
     }
     at += describe_op(&copy, text + at, size - at);
     describe_phase(&copy, text + at, size - at);

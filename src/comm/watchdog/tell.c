@@ -2,15 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "comm/call_sites.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "trace/label.h"
 #include "verdict/progress.h"
-
-static size_t clamp(int written, size_t size)
-{
-    return written < 0 ? 0 : (size_t)written < size ? (size_t)written : size - 1;
-}
 
 static void say(const tess_watchdog *w, const char *line)
 {
@@ -30,11 +26,11 @@ static void name_op(const tess_fingerprint *fp, const char *team, char *text, si
 static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
 {
     enum { MOST = 8 };
-    size_t at = clamp(snprintf(text, size, n == 1 ? "rank" : "ranks"), size);
+    size_t at = tess_text_add(text, size, 0, n == 1 ? "rank" : "ranks");
     for (int i = 0; i < n && i < MOST; i++)
-        at += clamp(snprintf(text + at, size - at, " %d", ranks[i]), size - at);
+        at = tess_text_add(text, size, at, " %d", ranks[i]);
     if (n > MOST)
-        at += clamp(snprintf(text + at, size - at, " and %d more", n - MOST), size - at);
+        at = tess_text_add(text, size, at, " and %d more", n - MOST);
     return at;
 }
 
@@ -43,18 +39,17 @@ static size_t tell_phase(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
     if (row->phase[0] == '\0' && row->op.kind == TESS_TRACE_NONE)
-        return clamp(snprintf(text, size, "before its first operation, "), size);
+        return tess_text_add(text, size, 0, "before its first operation, ");
     if (row->phase[0] == '\0') {
         name_op(&row->op, row->op_team, last, sizeof(last));
-        return clamp(snprintf(text, size, "%s %s, ", row->op_state == TESS_TRACE_COMPLETED ? "after" : "in", last),
-                     size);
+        return tess_text_add(text, size, 0, "%s %s, ", row->op_state == TESS_TRACE_COMPLETED ? "after" : "in", last);
     }
-    size_t at = clamp(snprintf(text, size, "in phase '%s'", row->phase), size);
+    size_t at = tess_text_add(text, size, 0, "in phase '%s'", row->phase);
     if (row->step >= 0)
-        at += clamp(snprintf(text + at, size - at, " of step %lld", (long long)row->step), size - at);
+        at = tess_text_add(text, size, at, " of step %lld", (long long)row->step);
     if (row->detail >= 0)
-        at += clamp(snprintf(text + at, size - at, " (%lld)", (long long)row->detail), size - at);
-    return at + clamp(snprintf(text + at, size - at, ", "), size - at);
+        at = tess_text_add(text, size, at, " (%lld)", (long long)row->detail);
+    return at + (tess_text_add(text, size, at, ", ") - at);
 }
 
 static const char *host_of(const tess_watchdog *w, int rank)
@@ -79,7 +74,7 @@ static size_t tell_progress(const tess_watchdog *w, int rank, char *text, size_t
                                       .ended = atomic_load(&row->state) != JOB_RANK_JOINED};
     }
     bool differ = tess_progress_mismatch(ranks, world, odd, why, sizeof(why)) && odd[rank];
-    return differ ? clamp(snprintf(text, size, "; %s", why), size) : 0;
+    return differ ? tess_text_add(text, size, 0, "; %s", why) : 0;
 }
 
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
@@ -95,24 +90,23 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     }
     size_t at = list_ranks(ranks, n, line, sizeof(line));
     if (w->job->header->n_hosts > 1)
-        at += clamp(snprintf(line + at, sizeof(line) - at, " on host %s", host_of(w, ranks[0])), sizeof(line) - at);
-    at += clamp(snprintf(line + at, sizeof(line) - at, n == 1 ? " has kept " : " have kept "), sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, " on host %s", host_of(w, ranks[0]));
+    at = tess_text_add(line, sizeof(line), at, n == 1 ? " has kept " : " have kept ");
     if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
-        at += clamp(snprintf(line + at, sizeof(line) - at, "rank %d", stall->waiter), sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "rank %d", stall->waiter);
     else if (n_waiting == 0)
-        at += clamp(snprintf(line + at, sizeof(line) - at, "the job"), sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "the job");
     else
-        at += clamp(snprintf(line + at, sizeof(line) - at, "%d ranks", n_waiting), sizeof(line) - at);
-    at += clamp(snprintf(line + at, sizeof(line) - at, " waiting for %.1f s %s %s; ", waited_s,
-                         stall->waiter >= 0 ? "in" : "at", op),
-                sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "%d ranks", n_waiting);
+    at = tess_text_add(line, sizeof(line), at, " waiting for %.1f s %s %s; ", waited_s,
+                       stall->waiter >= 0 ? "in" : "at", op);
     if (n == 1)
-        at += clamp(snprintf(line + at, sizeof(line) - at, "it is "), sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "it is ");
     else
-        at += clamp(snprintf(line + at, sizeof(line) - at, "rank %d is ", ranks[0]), sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "rank %d is ", ranks[0]);
     if (row.state != JOB_RANK_ABSENT)
         at += tell_phase(&row, line + at, sizeof(line) - at);
-    at += clamp(snprintf(line + at, sizeof(line) - at, "%s", stall->finding.why), sizeof(line) - at);
+    at = tess_text_add(line, sizeof(line), at, "%s", stall->finding.why);
     at += tell_progress(w, ranks[0], line + at, sizeof(line) - at);
     if (stall->deadline_told)
         snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
@@ -128,10 +122,9 @@ void watchdog_tell_stack(const tess_watchdog *w, int rank, const tess_stack *sta
     if (stack->n_lines == 0)
         return;
     int begin = stack->first_own < stack->n_lines ? stack->first_own : 0;
-    size_t at = clamp(snprintf(line, sizeof(line), "rank %d's stack: ", rank), sizeof(line));
+    size_t at = tess_text_add(line, sizeof(line), 0, "rank %d's stack: ", rank);
     for (int i = begin; i < stack->n_lines && i < begin + FRAMES; i++)
-        at += clamp(snprintf(line + at, sizeof(line) - at, "%s%s", i > begin ? " < " : "", stack->lines[i]),
-                    sizeof(line) - at);
+        at = tess_text_add(line, sizeof(line), at, "%s%s", i > begin ? " < " : "", stack->lines[i]);
     say(w, line);
 }
 
