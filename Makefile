@@ -32,7 +32,7 @@ test:
 	@tools/deps test
 	@cmake -G Ninja -S . -B $(TEST_BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null
 	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
-	@ctest --test-dir $(TEST_BUILD) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
+	@ctest --test-dir $(TEST_BUILD) --parallel $(JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
 

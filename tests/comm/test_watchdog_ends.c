@@ -133,7 +133,7 @@ static void expect_end(fault_kind kind, int code, const char *what)
         EXPECT_CONTAINS(r->result.report, "barrier");
         EXPECT_INT(r->result.failed_rank, r->victim);
         EXPECT_INT(r->result.exit_code, code);
-        EXPECT_INT(r->n_lines, 0);
+        EXPECT_INT(r->n_lines, r->result.told); /* the report itself, where survivors are long in ending */
         double known_s = (double)(r->told_ns - r->died_ns) * 1e-9;
         printf("%d ranks, known to the last of them after %.4f s\n", world, known_s);
         EXPECT(known_s < 3);
