@@ -32,12 +32,13 @@ static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
     return n;
 }
 
-/* -1 for "[N/A]", "[Not Supported]" and the like. */
+/* -1 for "[N/A]", "[Not Supported]" and the like, and for what is too much to be counted. */
 static int64_t whole(const char *text)
 {
+    static const long long most = 1LL << 53;
     char *end;
     long long value = strtoll(text, &end, 0);
-    return end != text ? value : -1;
+    return end != text && value <= most ? value : -1;
 }
 
 static int switched(const char *text)
