@@ -74,7 +74,7 @@ function(tess_library)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME tessera VERSION ${PROJECT_VERSION} SOVERSION 0)
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
     target_link_libraries(${target} PRIVATE Threads::Threads m PkgConfig::YAML PkgConfig::JANSSON PkgConfig::PCRE2
-                          PkgConfig::UTF8PROC PkgConfig::DW)
+                          PkgConfig::UTF8PROC PkgConfig::DW PkgConfig::ZSTD PkgConfig::ZLIB)
   endforeach()
   add_executable(tessera ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   target_link_libraries(tessera PRIVATE tess_cli)
