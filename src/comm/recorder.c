@@ -3,24 +3,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "trace/folder.h"
 
 static void fill_owner(tess_trace_owner *owner)
 {
-    struct timespec wall;
     ssize_t n = readlink("/proc/self/exe", owner->program, sizeof(owner->program) - 1);
     owner->program[n > 0 ? n : 0] = '\0';
     if (gethostname(owner->host, sizeof(owner->host) - 1) != 0)
         owner->host[0] = '\0';
     owner->pid = (int32_t)getpid();
-    clock_gettime(CLOCK_REALTIME, &wall);
+    owner->wall_ns = tess_os_wall_ns();
     owner->monotonic_ns = tess_os_now_ns();
-    owner->wall_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 }
 
 static bool is_first_of_host(const tess_runtime *rt)

@@ -4,22 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "trace/folder.h"
 #include "trace/job_file.h"
 #include "verdict/history.h"
 
 static const double again_s = 1;
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The words of this process's command line. */
 static void read_command(char *text, size_t size)
@@ -66,7 +59,7 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
     file.begin_ns = record->begin_ns;
     read_command(file.command, sizeof(file.command));
     if (result != NULL) {
-        file.end_ns = wall_ns();
+        file.end_ns = tess_os_wall_ns();
         file.exit_code = result->exit_code;
         snprintf(file.verdict, sizeof(file.verdict), "%s", result->report);
     }
@@ -78,7 +71,7 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
 
 void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, bool is_guess)
 {
-    *record = (watchdog_job_record){.mem = mem, .begin_ns = wall_ns(), .is_guess = is_guess};
+    *record = (watchdog_job_record){.mem = mem, .begin_ns = tess_os_wall_ns(), .is_guess = is_guess};
 }
 
 static void look_at_ends(watchdog_job_record *record, const tess_job *job)
@@ -89,7 +82,7 @@ static void look_at_ends(watchdog_job_record *record, const tess_job *job)
         if (record->ended_ns[r] != 0 || atomic_load(&row->ended) == 0)
             continue;
         int signal = atomic_load(&row->signal);
-        record->ended_ns[r] = wall_ns();
+        record->ended_ns[r] = tess_os_wall_ns();
         if (record->is_guess)
             record->asked[r] = first >= 0 && first != r && (signal == SIGTERM || signal == SIGKILL);
     }

@@ -1,8 +1,8 @@
 /* A live job: the board for what became of its ranks, the rings for what they did. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/job/ring.h"
@@ -52,9 +52,7 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
 /* What to add to a rank's times to get ours: nothing on our host, by the wall clocks from another. */
 static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
 {
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    uint64_t ours = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec - tess_os_now_ns();
+    uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
     return is_local ? 0 : (int64_t)(owner->wall_ns - owner->monotonic_ns - ours);
 }
 
