@@ -29,26 +29,13 @@ void tess_job_file_free(tess_mem *mem, tess_job_file *file)
 
 /* ---- Writing -------------------------------------------------------------------------------------------------------
  */
-/* Text that is not UTF-8 (of a program's error) is told byte by byte. */
-static json_t *json_of_text(const char *text)
-{
-    json_t *string = json_string(text);
-    char plain[2048];
-    size_t n = 0;
-    if (string != NULL)
-        return string;
-    for (; text[n] != '\0' && n + 1 < sizeof(plain); n++)
-        plain[n] = (unsigned char)text[n] < 128 ? text[n] : '?';
-    plain[n] = '\0';
-    return json_string(plain);
-}
-
 static json_t *json_of_rank(const tess_job_file_rank *rank, int number)
 {
     return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:i, s:I, s:i, s:s, s:o, s:o}", "rank", number, "pid", rank->pid,
                      "host", rank->host, "ended", rank->ended, "asked", rank->asked, "signal", rank->signal,
                      "exit_code", rank->exit_code, "ended_ns", (json_int_t)rank->ended_ns, "blames", rank->blames,
-                     "situation", rank->situation, "why", json_of_text(rank->why), "error", json_of_text(rank->error));
+                     "situation", rank->situation, "why", tess_json_text(rank->why), "error",
+                     tess_json_text(rank->error));
 }
 
 static json_t *json_of_job(const tess_job_file *file)
@@ -58,8 +45,8 @@ static json_t *json_of_job(const tess_job_file *file)
         json_array_append_new(ranks, json_of_rank(&file->ranks[r], r));
     return json_pack("{s:i, s:i, s:I, s:I, s:i, s:o, s:o, s:o}", "version", TESS_JOB_FILE_VERSION, "world", file->world,
                      "begin_ns", (json_int_t)file->begin_ns, "end_ns", (json_int_t)file->end_ns, "exit_code",
-                     file->exit_code, "command", json_of_text(file->command), "verdict", json_of_text(file->verdict),
-                     "ranks", ranks);
+                     file->exit_code, "command", tess_json_text(file->command), "verdict",
+                     tess_json_text(file->verdict), "ranks", ranks);
 }
 
 tess_status tess_job_file_write(const tess_job_file *file, const char *path)

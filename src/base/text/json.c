@@ -92,6 +92,19 @@ tess_status tess_json_get_string(const json_t *object, const char *key, const ch
     return TESS_OK;
 }
 
+json_t *tess_json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    char plain[2048];
+    size_t n = 0;
+    if (string != NULL)
+        return string;
+    for (; text[n] != '\0' && n + 1 < sizeof(plain); n++)
+        plain[n] = (unsigned char)text[n] < 128 ? text[n] : '?';
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
 const char *tess_format_double(double value, char *text, size_t size)
 {
     if (!isfinite(value)) {

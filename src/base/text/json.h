@@ -19,6 +19,10 @@ tess_status tess_json_get_double(const json_t *object, const char *key, const ch
 tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);
 tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **value);
 
+/* A string of any bytes, as a new reference: where they are no UTF-8 those beyond ASCII become '?', and what is beyond
+ * 2047 of them is cut. */
+json_t *tess_json_text(const char *text);
+
 /* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
 const char *tess_format_double(double value, char *text, size_t size);
 const char *tess_format_float(float value, char *text, size_t size);

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/pickle/write.h"
+#include "base/text/json.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/flight_recorder/names_impl.h"
 
@@ -54,20 +55,6 @@ static bool is_kept(const writer *w, const tess_record *record)
 
 /* ---- One entry -----------------------------------------------------------------------------------------------------
  */
-/* Text as JSON takes it: bytes that are no UTF-8 become '?'. */
-static json_t *text_json(const char *text)
-{
-    json_t *json = json_string(text);
-    if (json != NULL)
-        return json;
-    char copy[256];
-    size_t n = 0;
-    for (; text[n] != '\0' && n + 1 < sizeof(copy); n++)
-        copy[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
-    copy[n] = '\0';
-    return json_string(copy);
-}
-
 /* "train_step (step.c:41)" taken apart. */
 static json_t *frames_json(const tess_record *record)
 {
@@ -80,7 +67,7 @@ static json_t *frames_json(const tess_record *record)
     size_t n = strlen(name);
     while (n > 0 && name[n - 1] == ' ')
         name[--n] = '\0';
-    return json_pack("[{s:o, s:o, s:i}]", "name", text_json(name), "filename", text_json(file), "line", line);
+    return json_pack("[{s:o, s:o, s:i}]", "name", tess_json_text(name), "filename", tess_json_text(file), "line", line);
 }
 
 /* The tensors of one side: `n` of `count` elements each. */
@@ -158,15 +145,15 @@ static json_t *entry_json(const writer *w, int rank, const tess_record *record, 
     char group[24], name[80];
     snprintf(group, sizeof(group), "%zu", t);
     format_name(name, sizeof(name), record, place_in(team, rank));
-    json_t *entry =
-        json_pack("{s:o, s:I, s:I, s:[s, o], s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:I, s:b}", "frames",
-                  frames_json(record), "record_id", (json_int_t)id, "pg_id", (json_int_t)t, "process_group", group,
-                  text_json(team->name), "collective_seq_id", message ? (json_int_t)0 : (json_int_t)record->sequence,
-                  "p2p_seq_id", message ? (json_int_t)record->sequence : (json_int_t)0, "op_id", (json_int_t)(id + 1),
-                  "profiling_name", name, "time_created_ns", time_json(record->enqueued_ns, offset_ns), "state",
-                  state_name(record), "time_discovered_started_ns", time_json(record->started_ns, offset_ns),
-                  "time_discovered_completed_ns", time_json(done ? record->completed_ns : 0, offset_ns), "retired",
-                  done, "timeout_ms", (json_int_t)0, "is_p2p", message);
+    json_t *entry = json_pack(
+        "{s:o, s:I, s:I, s:[s, o], s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:I, s:b}", "frames",
+        frames_json(record), "record_id", (json_int_t)id, "pg_id", (json_int_t)t, "process_group", group,
+        tess_json_text(team->name), "collective_seq_id", message ? (json_int_t)0 : (json_int_t)record->sequence,
+        "p2p_seq_id", message ? (json_int_t)record->sequence : (json_int_t)0, "op_id", (json_int_t)(id + 1),
+        "profiling_name", name, "time_created_ns", time_json(record->enqueued_ns, offset_ns), "state",
+        state_name(record), "time_discovered_started_ns", time_json(record->started_ns, offset_ns),
+        "time_discovered_completed_ns", time_json(done ? record->completed_ns : 0, offset_ns), "retired", done,
+        "timeout_ms", (json_int_t)0, "is_p2p", message);
     if (entry != NULL)
         add_tensors(entry, record, (uint64_t)team->n_ranks);
     return entry;
@@ -207,9 +194,9 @@ static json_t *groups_json(const writer *w, int rank)
         char group[24];
         snprintf(group, sizeof(group), "%zu", t);
         if (is_member(team, rank))
-            json_object_set_new(
-                groups, group,
-                json_pack("{s:s, s:o, s:o}", "name", group, "desc", text_json(team->name), "ranks", ranks_text(team)));
+            json_object_set_new(groups, group,
+                                json_pack("{s:s, s:o, s:o}", "name", group, "desc", tess_json_text(team->name), "ranks",
+                                          ranks_text(team)));
     }
     return groups;
 }
