@@ -50,7 +50,6 @@ struct tess_runtime {
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;
-    char phase[TESS_TRACE_PHASE_BYTES];
     bool ring_is_file; /* else it lies in the job's memory */
     tess_program program;
     tess_team *team;

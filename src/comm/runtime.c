@@ -213,9 +213,7 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     if (rt->faults != NULL)
         tess_inject_phase_over(rt);
     uint64_t now_ns = tess_os_now_ns();
-    memset(rt->phase, 0, sizeof(rt->phase));
-    memcpy(rt->phase, phase, strnlen(phase, sizeof(rt->phase) - 1));
-    memcpy(event.phase, rt->phase, sizeof(event.phase));
+    memcpy(event.phase, phase, strnlen(phase, sizeof(event.phase) - 1));
     tess_trace_emit(rt->ring, &event, now_ns);
     tess_board_phase(rt->row, phase, step, detail, now_ns);
     if (rt->faults != NULL)

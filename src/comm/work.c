@@ -42,7 +42,7 @@ static void record_request(tess_work *work)
                               .dtype = fp->dtype,
                               .in_dtype = fp->in_dtype,
                               .reduce_op = fp->op};
-    memcpy(event.phase, rt->phase, sizeof(event.phase));
+    tess_board_phase_of(rt->row, event.phase);
     work->event = tess_trace_emit(rt->ring, &event, 0);
 }
 
@@ -301,7 +301,9 @@ static double deadline_of(const tess_work *work)
     if (team->timeout_s != rt->timeout_s)
         return team->timeout_s;
     uint64_t bytes = work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
-    return tess_timers_deadline(rt->timeout_s, rt->phase, work->fp.count, bytes);
+    char phase[TESS_TRACE_PHASE_BYTES];
+    tess_board_phase_of(rt->row, phase);
+    return tess_timers_deadline(rt->timeout_s, phase, work->fp.count, bytes);
 }
 
 /* The team is locked. Afterwards the work is done, well or not. */

@@ -50,6 +50,16 @@ void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_
     atomic_store_explicit(&row->heartbeat_ns, now_ns, memory_order_relaxed);
 }
 
+void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BYTES])
+{
+    enum { WORDS = (TESS_TRACE_PHASE_BYTES + 7) / 8 };
+    _Static_assert(WORDS * 8 <= JOB_TEXT_BYTES, "an event keeps the beginning of the board's text");
+    char text[WORDS * 8];
+    load_words(text, row->phase, WORDS);
+    memcpy(phase, text, TESS_TRACE_PHASE_BYTES);
+    phase[TESS_TRACE_PHASE_BYTES - 1] = '\0';
+}
+
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns)
 {
     uint32_t version = atomic_load_explicit(&row->op_version, memory_order_relaxed);

@@ -175,6 +175,8 @@ void tess_job_sleep_end(const tess_job *job, int rank);
 /* ---- The board
  * ---------------------------------------------------------------------------------------------------------- */
 void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
+/* The phase that the row is in, cut as events keep it. Any thread. */
+void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BYTES]);
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns);
 /* The newest operation's state changed; nothing happens when `fp` is no longer the newest. */
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
