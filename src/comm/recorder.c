@@ -67,6 +67,15 @@ static tess_status make_ring(const tess_runtime *rt, const char *folder, tess_tr
     return tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, ring);
 }
 
+/* Gives back the memory of the events in the job's own ring, which has been copied. Its header stays: it says who the
+ * rank is. */
+static void release_events(const tess_runtime *rt)
+{
+    const tess_job *job = &rt->job;
+    uint64_t offset = (uint64_t)((const uint8_t *)tess_job_ring(job, rt->rank) - job->base);
+    tess_os_punch(job->fd, offset + TESS_TRACE_HEADER_BYTES, job->header->ring_bytes - TESS_TRACE_HEADER_BYTES);
+}
+
 tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
 {
     tess_trace_ring *ring = NULL;
@@ -85,6 +94,7 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
     rt->ring_is_file = true;
     if (is_first_of_host(rt))
         tell_folder(rt, folder);
+    release_events(rt);
     return TESS_OK;
 }
 

@@ -69,6 +69,25 @@ static void the_folder_of_its_traces_names_a_job(void)
     tess_runtime_destroy(&rt);
 }
 
+static void what_is_kept_in_a_folder_takes_no_memory_of_the_job(void)
+{
+    tess_runtime *rt;
+    tess_trace_event event;
+    int n;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    int rank = tess_runtime_rank(rt);
+    tess_runtime_phase(rt, "forward", 7, 1);
+    EXPECT_OK(tess_live_find(number(getpid()), jobs, TESS_LIVE_MAX, &n));
+    const tess_trace_ring *ring = tess_job_ring(&jobs[0].job, rank);
+    EXPECT_INT(tess_trace_read(ring, &event, 1), 1);
+    EXPECT_OK(tess_runtime_keep_trace(rt, test_folder()));
+    EXPECT_INT(tess_trace_read(ring, &event, 1), 0);
+    EXPECT_INT(ring->rank, rank);
+    EXPECT_INT(ring->owner.pid, getpid());
+    tess_live_close(&jobs[0]);
+    tess_runtime_destroy(&rt);
+}
+
 static void what_is_no_job_is_said_so(void)
 {
     int n;
@@ -140,6 +159,7 @@ static void a_store_to_it_is_a_fault(void)
 static const test_case cases[] = {
     {"every_rank_finds_its_job", every_rank_finds_its_job, -1, .under_mpi = TEST_NEVER},
     {"the_folder_of_its_traces_names_a_job", the_folder_of_its_traces_names_a_job, 0},
+    {"what_is_kept_in_a_folder_takes_no_memory_of_the_job", what_is_kept_in_a_folder_takes_no_memory_of_the_job, 0},
     {"what_is_no_job_is_said_so", what_is_no_job_is_said_so, 0},
     {"a_broken_header_is_passed_over", a_broken_header_is_passed_over, 0},
     {"a_store_to_it_is_a_fault", a_store_to_it_is_a_fault, 0},
