@@ -17,6 +17,7 @@
 #include "base/os/process_facts.h"
 #include "base/os/stack.h"
 #include "base/os/symbols.h"
+#include "support/memory_group.h"
 #include "support/test.h"
 
 /* ---- Children that are stuck ---- */
@@ -356,45 +357,10 @@ static void hog(void)
     }
 }
 
-static bool write_text(const char *folder, const char *name, const char *text)
-{
-    char file[600];
-    snprintf(file, sizeof(file), "%s/%s", folder, name);
-    int fd = open(file, O_WRONLY);
-    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        close(fd);
-    return done;
-}
-
-/* Puts this process in a control group of its own of 32 MiB. False: the machine does not let us. */
-static bool enter_small_group(char *folder, size_t size)
-{
-    tess_memory_group group;
-    if (!tess_memory_group_find((int)getpid(), &group))
-        return false;
-    snprintf(folder, size, "%s/tessera-test-%d", group.folder, (int)getpid());
-    if (mkdir(folder, 0755) != 0)
-        return false;
-    if (write_text(folder, group.version2 ? "memory.max" : "memory.limit_in_bytes", "33554432") &&
-        write_text(folder, "cgroup.procs", "0"))
-        return true;
-    rmdir(folder);
-    return false;
-}
-
-static void leave_group(const char *folder)
-{
-    char above[512];
-    snprintf(above, sizeof(above), "%.*s", (int)(strrchr(folder, '/') - folder), folder);
-    EXPECT(write_text(above, "cgroup.procs", "0"));
-    EXPECT_INT(rmdir(folder), 0);
-}
-
 static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
 {
-    char folder[512];
-    if (!enter_small_group(folder, sizeof(folder))) {
+    test_memory_group group;
+    if (!test_memory_group_enter(32 << 20, &group)) {
         printf("SKIPPED: no right to make a memory control group here\n");
         return;
     }
@@ -413,12 +379,12 @@ static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
         usleep(5000);
     }
     EXPECT(answer.killed);
-    EXPECT_INT(answer.limit_bytes, 33554432);
+    EXPECT_INT(answer.limit_bytes, 32 << 20);
     printf("held %llu bytes; %s\n", (unsigned long long)answer.held_bytes, answer.certain ? "logged" : "counted");
     tess_oom_ask(&watch, by_hand, &answer);
     EXPECT(!answer.killed);
     tess_oom_end(&watch);
-    leave_group(folder);
+    test_memory_group_leave(&group);
 }
 
 static const test_case cases[] = {

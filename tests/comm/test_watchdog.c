@@ -9,10 +9,9 @@
 
 #include "base/os/os.h"
 #include "comm/launch.h"
+#include "support/heard.h"
 #include "support/test.h"
 #include "tessera/comm.h"
-
-enum { MOST_LINES = 16 };
 
 typedef enum fault_kind { SLEEP, SPIN, STOP, READ_FIFO, LOAD_DATA, STAY_AWAY } fault_kind;
 
@@ -24,9 +23,8 @@ typedef struct run {
     volatile int victim_pid, is_over; /* over: the victim may go on */
     volatile uint64_t begin_ns;       /* the last honest rank has come */
     char fifo[300];
-    int n_lines;
-    double heard_s[MOST_LINES];
-    char lines[MOST_LINES][1024];
+    double heard_s; /* the first line, from then on */
+    test_heard heard;
     tess_launch_result result;
 } run;
 
@@ -100,10 +98,9 @@ static void hear(void *self, const char *line)
 {
     run *r = self;
     uint64_t now_ns = tess_os_now_ns();
-    if (r->n_lines < MOST_LINES) {
-        snprintf(r->lines[r->n_lines], sizeof(r->lines[0]), "%s", line);
-        r->heard_s[r->n_lines++] = r->begin_ns != 0 ? (double)(now_ns - r->begin_ns) * 1e-9 : 0;
-    }
+    if (r->heard.n_lines == 0)
+        r->heard_s = r->begin_ns != 0 ? (double)(now_ns - r->begin_ns) * 1e-9 : 0;
+    test_hear(&r->heard, line);
     /* A look at the stack follows the notice: once it is told, or there is none to be told, the victim may go on. */
     bool is_last = strstr(line, "stack:") != NULL || strstr(line, "stopped") != NULL;
     if (!is_last)
@@ -136,17 +133,6 @@ static void launch(run *r)
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 30, &r->result));
 }
 
-static void expect_line(const run *r, const char *needle)
-{
-    for (int i = 0; i < r->n_lines; i++)
-        if (strstr(r->lines[i], needle) != NULL)
-            return;
-    for (int i = 0; i < r->n_lines; i++)
-        fprintf(stderr, "      heard: %s\n", r->lines[i]);
-    test_fail(__FILE__, __LINE__, "none of %d lines has '%s' (%d ranks, rank %d)", r->n_lines, needle, r->world,
-              r->victim);
-}
-
 /* A stall that ends well: one notice with the right rank and class, its stack, and word that it has come. */
 static void expect_notice_in(int world, fault_kind kind, const char *what, const char *stack)
 {
@@ -156,15 +142,15 @@ static void expect_notice_in(int world, fault_kind kind, const char *what, const
     if (r->result.exit_code != 0)
         test_fail(__FILE__, __LINE__, "%d ranks: %s", world, r->result.report);
     snprintf(needle, sizeof(needle), "rank %d has kept ", r->victim);
-    expect_line(r, needle);
-    expect_line(r, what);
+    EXPECT_HEARD(&r->heard, needle);
+    EXPECT_HEARD(&r->heard, what);
     if (stack != NULL)
-        expect_line(r, stack);
+        EXPECT_HEARD(&r->heard, stack);
     snprintf(needle, sizeof(needle), "rank %d has come after ", r->victim);
-    expect_line(r, needle);
-    EXPECT(r->n_lines <= 3);
-    EXPECT(r->heard_s[0] <= 3);
-    printf("%d ranks, %.2f s: %s\n", world, r->heard_s[0], r->lines[0]);
+    EXPECT_HEARD(&r->heard, needle);
+    EXPECT(r->heard.n_lines <= 3);
+    EXPECT(r->heard_s <= 3);
+    printf("%d ranks, %.2f s: %s\n", world, r->heard_s, r->heard.lines[0]);
     tess_os_unmap_shared(r, sizeof(*r));
 }
 
@@ -206,8 +192,8 @@ static void a_rank_that_does_not_join_is_named(void)
     r->soft_s = 0.05;
     launch(r);
     EXPECT_INT(r->result.exit_code, 0);
-    expect_line(r, "rank 2 has kept the job waiting for ");
-    expect_line(r, "spin_in_user_code (test_watchdog.c:");
+    EXPECT_HEARD(&r->heard, "rank 2 has kept the job waiting for ");
+    EXPECT_HEARD(&r->heard, "spin_in_user_code (test_watchdog.c:");
 }
 
 /* ---- No false alarm ---- */
@@ -248,8 +234,8 @@ static void stalls_shorter_than_the_limit_are_nobodys_business(void)
     tess_launch_options options = {.grace_s = 5, .soft_timeout_s = 0.75, .notice = hear, .self = r};
     EXPECT_OK(tess_launch_function_with(4, stall_now_and_then, NULL, &options, 600, &r->result));
     EXPECT_INT(r->result.exit_code, 0);
-    if (r->n_lines > 0)
-        test_fail(__FILE__, __LINE__, "a false alarm: %s", r->lines[0]);
+    if (r->heard.n_lines > 0)
+        test_fail(__FILE__, __LINE__, "a false alarm: %s", r->heard.lines[0]);
 }
 
 static const test_case cases[] = {

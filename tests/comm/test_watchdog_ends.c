@@ -1,17 +1,14 @@
 /* Jobs that end because of one rank: the launcher's verdict names that rank, and why, within moments. */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/os/memory_group.h"
 #include "base/os/os.h"
 #include "comm/launch.h"
+#include "support/heard.h"
+#include "support/memory_group.h"
 #include "support/test.h"
 #include "tessera/comm.h"
-
-enum { MOST_LINES = 16 };
 
 typedef enum fault_kind { CRASH, EXIT, KILL, HOG, STOP, OTHER_TEAM } fault_kind;
 
@@ -20,8 +17,7 @@ typedef struct run {
     fault_kind kind;
     int world, victim;
     double timeout_s;
-    int n_lines;
-    char lines[MOST_LINES][1024];
+    test_heard heard;
     volatile uint64_t died_ns, told_ns; /* the victim died; the last of the others knew */
     tess_launch_result result;
 } run;
@@ -93,8 +89,7 @@ static int take_part(void *context)
 static void hear(void *self, const char *line)
 {
     run *r = self;
-    if (r->n_lines < MOST_LINES)
-        snprintf(r->lines[r->n_lines++], sizeof(r->lines[0]), "%s", line);
+    test_hear(&r->heard, line);
 }
 
 static run *make_run(fault_kind kind, int world, int victim)
@@ -112,16 +107,6 @@ static void launch(run *r)
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 30, &r->result));
 }
 
-static void expect_line(const run *r, const char *needle)
-{
-    for (int i = 0; i < r->n_lines; i++)
-        if (strstr(r->lines[i], needle) != NULL)
-            return;
-    for (int i = 0; i < r->n_lines; i++)
-        fprintf(stderr, "      heard: %s\n", r->lines[i]);
-    test_fail(__FILE__, __LINE__, "none of %d lines has '%s'", r->n_lines, needle);
-}
-
 static void expect_end(fault_kind kind, int code, const char *what)
 {
     for (int world = 2; world <= 8; world *= 2) {
@@ -133,7 +118,7 @@ static void expect_end(fault_kind kind, int code, const char *what)
         EXPECT_CONTAINS(r->result.report, "barrier");
         EXPECT_INT(r->result.failed_rank, r->victim);
         EXPECT_INT(r->result.exit_code, code);
-        EXPECT_INT(r->n_lines, r->result.told); /* the report itself, where survivors are long in ending */
+        EXPECT_INT(r->heard.n_lines, r->result.told); /* the report itself, where survivors are long in ending */
         double known_s = (double)(r->told_ns - r->died_ns) * 1e-9;
         printf("%d ranks, known to the last of them after %.4f s\n", world, known_s);
         EXPECT(known_s < 3);
@@ -156,33 +141,16 @@ static void a_kill_by_hand_is_not_taken_for_want_of_memory(void)
     expect_end(KILL, 128 + SIGKILL, "was killed by signal 9 (SIGKILL)");
 }
 
-static bool write_text(const char *folder, const char *name, const char *text)
-{
-    char file[600];
-    snprintf(file, sizeof(file), "%s/%s", folder, name);
-    int fd = open(file, O_WRONLY);
-    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        close(fd);
-    return done;
-}
-
 static void a_rank_killed_for_want_of_memory_is_told_as_such(void)
 {
-    tess_memory_group group;
-    char folder[700];
-    bool found = tess_memory_group_find((int)getpid(), &group);
-    snprintf(folder, sizeof(folder), "%s/tessera-test-%d", group.folder, (int)getpid());
-    if (!found || mkdir(folder, 0755) != 0) {
+    test_memory_group group;
+    if (!test_memory_group_enter(64 << 20, &group)) {
         printf("SKIPPED: no right to make a memory control group here\n");
         return;
     }
-    EXPECT(write_text(folder, group.version2 ? "memory.max" : "memory.limit_in_bytes", "67108864"));
-    EXPECT(write_text(folder, "cgroup.procs", "0"));
     run *r = make_run(HOG, 2, 1);
     launch(r);
-    EXPECT(write_text(group.folder, "cgroup.procs", "0"));
-    EXPECT_INT(rmdir(folder), 0);
+    test_memory_group_leave(&group);
     printf("%s\n", r->result.report);
     EXPECT_CONTAINS(r->result.report, "rank 1 was killed by the system because memory ran out");
     EXPECT_INT(r->result.failed_rank, 1);
@@ -202,7 +170,7 @@ static void expect_verdict(fault_kind kind, int world, int victim, const char *w
     EXPECT_CONTAINS(r->result.report, what);
     EXPECT_INT(r->result.failed_rank, victim);
     EXPECT(r->result.exit_code != 0);
-    EXPECT(r->n_lines >= 1 && r->n_lines <= 2);
+    EXPECT(r->heard.n_lines >= 1 && r->heard.n_lines <= 2);
     EXPECT((double)(tess_os_now_ns() - begin_ns) * 1e-9 < 5);
 }
 
@@ -216,10 +184,10 @@ static void a_rank_in_another_teams_collective_is_named(void)
     run *r = make_run(OTHER_TEAM, 4, 0);
     r->timeout_s = 0.9;
     launch(r);
-    expect_line(r, "rank 0 has kept ");
-    expect_line(r, "waiting for rank 1 in barrier #0 of team 'pair'");
+    EXPECT_HEARD(&r->heard, "rank 0 has kept ");
+    EXPECT_HEARD(&r->heard, "waiting for rank 1 in barrier #0 of team 'pair'");
     EXPECT(r->result.exit_code != 0);
-    EXPECT(r->n_lines <= 2);
+    EXPECT(r->heard.n_lines <= 2);
 }
 
 static const test_case cases[] = {

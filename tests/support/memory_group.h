@@ -1,0 +1,19 @@
+/* A small memory control group, for cases in which memory runs out. */
+#ifndef TESS_TEST_MEMORY_GROUP_H
+#define TESS_TEST_MEMORY_GROUP_H
+
+#include "base/os/memory_group.h"
+
+typedef struct test_memory_group {
+    tess_memory_group above; /* that this process was in */
+    char folder[TESS_GROUP_FOLDER_BYTES + 32];
+} test_memory_group;
+
+/* Puts this process, and with it the children that it starts from now on, in a group of its own of `bytes`. False, and
+ * nothing is changed: the machine does not let us. */
+bool test_memory_group_enter(uint64_t bytes, test_memory_group *group);
+
+/* Goes back and removes the group; its other processes have ended. */
+void test_memory_group_leave(const test_memory_group *group);
+
+#endif
