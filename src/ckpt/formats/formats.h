@@ -1,0 +1,40 @@
+/* Checkpoints of other programs, read as catalogs: headers alone are read here, tensors by ckpt/catalog. Files are
+ * hostile: pickles are read as data, nothing of them is executed, every size is checked before it is believed.
+ *
+ * Names of tensors are those of the source. A nested dict gives dotted names ("model" above "layers.0.w" gives
+ * "model.layers.0.w"); what is no tensor goes to the catalog's `meta` in the same nesting. Where a dict that holds the
+ * model is known from the format, meta has "model_prefix" (such as "model."; "" for names that stand alone):
+ * ckpt/formats/export.h makes one set of names of all. */
+#ifndef TESS_CKPT_FORMATS_H
+#define TESS_CKPT_FORMATS_H
+
+#include "ckpt/catalog/catalog.h"
+
+/* All openers: TESS_E_NOT_FOUND names what is missing; TESS_E_FORMAT the file, the offset or the entry that is damaged;
+ * TESS_E_UNSUPPORTED what we do not read. *catalog is finished, and the caller's. */
+
+/* torch.save: a file, or a folder with one file a rank ("*_rank_0.pt" ..): parts of DTensor and ShardedTensor are put
+ * together by what they say of themselves; other tensors must be in one rank's file alone or are taken from the lowest
+ * rank. Views of one storage, any strides. */
+tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **catalog);
+
+/* PyTorch's distributed checkpoint: a folder with .metadata. Also Megatron's folder: latest_checkpointed_iteration.txt
+ * names the iter_%07d that is read, and meta gets "iteration". Objects of up to 1 MiB each are read into meta. */
+tess_status tess_dcp_open(tess_mem *mem, const char *path, tess_catalog **catalog);
+
+/* DeepSpeed's ZeRO 1, 2 and 3: the folder with `latest`, or the step's own. float32 masters are "model.<name>", moments
+ * "optimizer.<name>.exp_avg", "..._sq"; parameters and buffers that the optimizer does not hold come from the model's
+ * file. */
+tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **catalog);
+
+typedef struct tess_format {
+    const char *name;       /* as tess_catalog.format */
+    const char *looks_like; /* for messages: "a folder with .metadata" */
+    bool (*is_at)(const char *path);
+    tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
+} tess_format;
+
+/* The openers above, in the order to ask them; *n of them. */
+const tess_format *tess_formats(int *n);
+
+#endif
