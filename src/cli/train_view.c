@@ -99,11 +99,18 @@ static void on_note(void *self, const char *text)
 static void on_validation(void *self, const tess_validation_report *r)
 {
     (void)self;
-    char tokens[32];
+    char tokens[32], all[32];
     cli_status_clear();
-    printf("validation: step: %5lld  loss: %8.4f  perplexity: %.2f  bits_per_byte: %.4f  (%s tokens, %.1f s)\n",
-           (long long)r->step, r->loss, r->perplexity, r->bits_per_byte,
-           tess_format_count((double)r->n_tokens, tokens, sizeof(tokens)), r->seconds);
+    printf("validation: step: %5lld  ", (long long)r->step);
+    if (r->outcome == TESS_VALIDATION_MISSING) {
+        printf("missing: %s\n", r->why);
+    } else {
+        printf("loss: %8.4f  perplexity: %.2f  bits_per_byte: %.4f  (%s tokens", r->loss, r->perplexity,
+               r->bits_per_byte, tess_format_count((double)r->n_tokens, tokens, sizeof(tokens)));
+        if (r->outcome == TESS_VALIDATION_PARTIAL)
+            printf(" of about %s: %s", tess_format_count((double)r->n_tokens_all, all, sizeof(all)), r->why);
+        printf(", %.1f s)\n", r->seconds);
+    }
     fflush(stdout);
 }
 
@@ -170,6 +177,7 @@ void cli_train_view_close(cli_train_view *view, tess_status status, const tess_t
     }
     printf("\n%lld steps in %s", (long long)result->steps, time);
     if (result->last.n_tokens > 0)
-        printf(", validation loss %.4f, %.4f bits per byte", result->last.loss, result->last.bits_per_byte);
+        printf(", validation loss %.4f, %.4f bits per byte%s", result->last.loss, result->last.bits_per_byte,
+               result->last.outcome == TESS_VALIDATION_PARTIAL ? " (of a part of the text)" : "");
     printf("\n%s\n", result->model_folder);
 }

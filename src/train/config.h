@@ -66,7 +66,8 @@ typedef struct tess_config {
         bool enable;
         tess_text_list files;
         double fraction;
-        int64_t interval, steps;
+        int64_t interval, steps, retries;
+        double timeout_s;
     } validation;
     struct {
         int64_t log_freq;

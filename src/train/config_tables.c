@@ -106,6 +106,10 @@ static const tess_option validation[] = {
           "share at the end of each data file that is held out (validation.files is empty)"),
     INT("validation.interval", validation.interval, "100", 1, 1e12, "steps between evaluations"),
     INT("validation.steps", validation.steps, "0", 0, 1e12, "micro-batches of an evaluation; 0: all of the text"),
+    FLOAT("validation.timeout_s", validation.timeout_s, "1800", 0, 1e9,
+          "an evaluation that takes longer ends there, and counts as partial, in seconds; 0: never"),
+    INT("validation.retries", validation.retries, "3", 0, 100,
+        "times that ranks go on with smaller micro-batches after one failed; then the result is partial or missing"),
 };
 
 static const tess_option metrics[] = {

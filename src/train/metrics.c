@@ -100,6 +100,17 @@ static tess_status put_number(tess_buffer *line, const char *key, double value)
     return tess_buffer_printf(line, ", \"%s\": %s", key, tess_format_double(value, text, sizeof(text)));
 }
 
+static tess_status put_text(tess_buffer *line, const char *key, const char *value)
+{
+    json_t *string = tess_json_text(value);
+    char *text = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    tess_status status = text != NULL ? tess_buffer_printf(line, ", \"%s\": %s", key, text)
+                                      : TESS_FAIL(TESS_E_NOMEM, "metrics: '%s'", key);
+    free(text);
+    json_decref(string);
+    return status;
+}
+
 /* One write(2) a line: a reader never sees half of one. */
 static tess_status write_line(tess_metrics *metrics)
 {
@@ -182,20 +193,40 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
     return tess_tensorboard_flush(metrics->board);
 }
 
+/* What is missing is null, never a number. */
+static tess_status put_validation(tess_buffer *line, const tess_validation_report *report)
+{
+    bool missing = report->outcome == TESS_VALIDATION_MISSING;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
+    TESS_TRY(put_number(line, "validation_loss", missing ? NAN : report->loss));
+    TESS_TRY(put_number(line, "validation_perplexity", missing ? NAN : report->perplexity));
+    TESS_TRY(put_number(line, "validation_bits_per_byte", missing ? NAN : report->bits_per_byte));
+    TESS_TRY(tess_buffer_printf(line, ", \"validation_tokens\": %lld", (long long)report->n_tokens));
+    if (report->outcome == TESS_VALIDATION_PARTIAL)
+        TESS_TRY(tess_buffer_printf(line, ", \"validation_partial\": true, \"validation_tokens_all\": %lld",
+                                    (long long)report->n_tokens_all));
+    return report->outcome != TESS_VALIDATION_WHOLE ? put_text(line, "validation_error", report->why) : TESS_OK;
+}
+
+/* A part of the text has a loss of its own: it is no point of the whole text's curve. */
+static tess_status board_validation(tess_metrics *metrics, const tess_validation_report *report)
+{
+    bool whole = report->outcome == TESS_VALIDATION_WHOLE;
+    TESS_TRY(tess_tensorboard_scalar(metrics->board,
+                                     whole ? "validation_metrics/loss" : "validation_metrics/partial_loss",
+                                     report->step, (float)report->loss));
+    TESS_TRY(tess_tensorboard_scalar(
+        metrics->board, whole ? "validation_metrics/bits_per_byte" : "validation_metrics/partial_bits_per_byte",
+        report->step, (float)report->bits_per_byte));
+    return tess_tensorboard_flush(metrics->board);
+}
+
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
 {
-    tess_buffer *line = &metrics->line;
-    line->size = 0;
-    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
-    TESS_TRY(put_number(line, "validation_loss", report->loss));
-    TESS_TRY(put_number(line, "validation_perplexity", report->perplexity));
-    TESS_TRY(put_number(line, "validation_bits_per_byte", report->bits_per_byte));
-    TESS_TRY(tess_buffer_printf(line, ", \"validation_tokens\": %lld", (long long)report->n_tokens));
+    metrics->line.size = 0;
+    TESS_TRY(put_validation(&metrics->line, report));
     TESS_TRY(write_line(metrics));
-    if (metrics->board == NULL)
+    if (metrics->board == NULL || report->outcome == TESS_VALIDATION_MISSING)
         return TESS_OK;
-    TESS_TRY(tess_tensorboard_scalar(metrics->board, "validation_metrics/loss", report->step, (float)report->loss));
-    TESS_TRY(tess_tensorboard_scalar(metrics->board, "validation_metrics/bits_per_byte", report->step,
-                                     (float)report->bits_per_byte));
-    return tess_tensorboard_flush(metrics->board);
+    return board_validation(metrics, report);
 }

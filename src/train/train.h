@@ -23,10 +23,19 @@ typedef struct tess_step_report {
     bool log_line;                      /* log_freq says that this one is worth a line */
 } tess_step_report;
 
+typedef enum tess_validation_outcome {
+    TESS_VALIDATION_WHOLE,
+    TESS_VALIDATION_PARTIAL, /* of the first n_tokens of about n_tokens_all */
+    TESS_VALIDATION_MISSING  /* there are no numbers */
+} tess_validation_outcome;
+
 typedef struct tess_validation_report {
-    int64_t step, n_tokens;
+    int64_t step;
+    tess_validation_outcome outcome;
+    int64_t n_tokens, n_tokens_all;
     double loss, perplexity, bits_per_byte; /* bits_per_byte 0 when the text's bytes are unknown */
     double seconds;
+    char why[400]; /* it is partial or missing, in words */
 } tess_validation_report;
 
 /* Any member may be NULL. */
@@ -40,7 +49,7 @@ typedef struct tess_train_observer {
 typedef struct tess_train_result {
     int64_t steps;                     /* done in all */
     bool interrupted;                  /* stopped by a signal, after saving (checkpoint.enable) */
-    tess_validation_report last;       /* n_tokens 0: there was none */
+    tess_validation_report last;       /* that is not missing; n_tokens 0: there was none */
     char model_folder[TESS_TEXT_SIZE]; /* "" when no model was written */
 } tess_train_result;
 

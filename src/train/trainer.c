@@ -241,13 +241,16 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
 
 static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
-    TESS_TRY(tess_trainer_validate(t, &result->last));
-    meter->since_s += result->last.seconds; /* not training time */
+    tess_validation_report report;
+    TESS_TRY(tess_trainer_validate(t, &report));
+    meter->since_s += report.seconds; /* not training time */
+    if (report.outcome != TESS_VALIDATION_MISSING)
+        result->last = report;
     if (t->rank != 0)
         return TESS_OK;
     if (t->observer != NULL && t->observer->validation != NULL)
-        t->observer->validation(t->observer->self, &result->last);
-    return tess_metrics_validation(t->metrics, &result->last);
+        t->observer->validation(t->observer->self, &report);
+    return tess_metrics_validation(t->metrics, &report);
 }
 
 static tess_status run(tess_trainer *t, tess_train_result *result)

@@ -62,7 +62,9 @@ tess_batch_source tess_trainer_source(tess_trainer *t);
 
 /* Opens the held-out text, where there is any: what is wrong with it is told before the first step. */
 tess_status tess_trainer_open_validation(tess_trainer *t);
-/* Mean loss over the held-out text with the current weights. Collective. */
+/* Mean loss over the held-out text with the current weights, as far as it got: by validation.timeout_s, and with
+ * validation.retries when a rank fails to read; the same report on all ranks. Fails only as collectives fail.
+ * Collective. */
 tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report);
 /* Whether there is text to validate on. */
 bool tess_trainer_can_validate(const tess_trainer *t);

@@ -1,12 +1,18 @@
-/* Evaluation on held-out text while training. */
+/* Evaluation on held-out text while training. Whatever goes wrong with it costs its result, never the training: a rank
+ * that cannot read the text says so where the ranks meet before each round, and all try again with smaller
+ * micro-batches, or leave off together. What is lost is a rank, or a collective: those end the job as ever. */
 #include "train/trainer_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
+#include "comm/inject/inject.h"
 #include "train/batches.h"
 #include "train/loss.h"
+
+enum { FAILURE_BYTES = 384 };
 
 bool tess_trainer_can_validate(const tess_trainer *t)
 {
@@ -37,61 +43,191 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
     return TESS_OK;
 }
 
+/* How a rank sees the round before it; all take the greatest. */
+typedef enum outlook {
+    ENDED,   /* no text is left */
+    GOES_ON, /* a micro-batch is at hand */
+    STOPPED, /* the job was asked to stop */
+    LATE,    /* the deadline has passed */
+    FAILED
+} outlook;
+
+typedef struct evaluation {
+    tess_trainer *t;
+    double begin_s;
+    tess_loss_sum sum; /* over this rank's tokens */
+    int64_t rows;      /* of a micro-batch */
+    int64_t n_rows;    /* done by all ranks: where the next round begins */
+    /* Where this rank's loader last stood, and how many rows before n_rows that is: a retry goes on from there. */
+    tess_data_cursor cursor;
+    int64_t gap;
+    outlook outlook;
+    char failure[FAILURE_BYTES]; /* "rank 1: ..." */
+    int n_retries;
+} evaluation;
+
 /* What a rank runs when its share of the text has ended but others' has not: the hooks are collective. */
 typedef struct idle_batch {
     int32_t id, pos, target, cu_seqlens[2];
 } idle_batch;
 
-/* One round: every rank its micro-batch. *more is false on all ranks once no rank had one. */
-static tess_status run_round(tess_trainer *t, int64_t round, tess_loss_sum *sum, bool *more)
+/* Of all ranks, as the configuration bounds them: the same rows for any number of ranks and retries; 0: all. */
+static int64_t row_limit(const tess_trainer *t)
+{
+    return t->config.validation.steps * t->config.training.local_batch_size;
+}
+
+/* This rank's micro-batch of the round: nobody else is needed for it. */
+static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool *end)
+{
+    const tess_trainer *t = e->t;
+    int64_t limit = row_limit(t);
+    *end = limit > 0 && e->n_rows + t->rank * e->rows >= limit;
+    if (*end)
+        return TESS_OK;
+    TESS_TRY(tess_inject_failure(t->runtime, "the held-out text"));
+    return tess_loader_next(t->held_out, e->gap / e->rows + t->rank, data, end);
+}
+
+static outlook own_outlook(const evaluation *e, tess_status taken, bool end)
+{
+    double timeout_s = e->t->config.validation.timeout_s;
+    if (taken != TESS_OK)
+        return FAILED;
+    if (end)
+        return ENDED;
+    if (timeout_s > 0 && tess_os_now_s() - e->begin_s > timeout_s)
+        return LATE;
+    return tess_runtime_stop_requested(e->t->runtime) ? STOPPED : GOES_ON;
+}
+
+/* All ranks hear what went wrong on the first one that failed; `taken` is this one's own part. Collective. */
+static tess_status share_failure(evaluation *e, tess_status taken)
+{
+    char text[FAILURE_BYTES - 16] = "";
+    int32_t first = taken != TESS_OK ? e->t->rank : e->t->world;
+    if (taken != TESS_OK) {
+        snprintf(text, sizeof(text), "%s", tess_error_message());
+        tess_error_clear();
+    }
+    TESS_TRY(tess_all_reduce(e->t->team, &first, &first, 1, TESS_I32, TESS_MIN, NULL));
+    TESS_TRY(tess_broadcast(e->t->team, text, sizeof(text), TESS_U8, first, NULL));
+    snprintf(e->failure, sizeof(e->failure), "rank %d: %s", (int)first, text);
+    return TESS_OK;
+}
+
+static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
+{
+    tess_batch batch = tess_batch_of(data);
+    TESS_TRY(tess_executor_logprobs(e->t->engine->executor, &batch, e->t->engine->logprobs, NULL));
+    tess_loss_add(&e->sum, e->t->engine->logprobs, data->targets, data->n_tokens);
+    e->sum.n_bytes += (int64_t)data->n_bytes;
+    tess_loader_cursor(e->t->held_out, &e->cursor);
+    e->gap = (e->t->world - 1 - e->t->rank) * e->rows;
+    return TESS_OK;
+}
+
+static tess_status run_idle(const evaluation *e)
 {
     static const idle_batch idle = {0, 0, -1, {0, 1}};
+    const tess_batch batch = {.n_tokens = 1,
+                              .n_seqs = 1,
+                              .ids = &idle.id,
+                              .pos = &idle.pos,
+                              .targets = &idle.target,
+                              .cu_seqlens = idle.cu_seqlens};
+    return tess_executor_logprobs(e->t->engine->executor, &batch, e->t->engine->logprobs, NULL);
+}
+
+/* One round: every rank its micro-batch, unless all leave off before it: e->outlook is the same on all ranks. */
+static tess_status run_round(evaluation *e)
+{
     tess_micro_batch data;
-    int64_t limit = t->config.validation.steps; /* micro-batches over all ranks: the same ones for any number of them */
-    bool end = limit > 0 && round * t->world + t->rank >= limit;
-    if (!end)
-        TESS_TRY(tess_loader_next(t->held_out, round == 0 ? t->rank : t->world - 1, &data, &end));
-    int32_t any = !end;
-    TESS_TRY(tess_all_reduce(t->team, &any, &any, 1, TESS_I32, TESS_MAX, NULL));
-    *more = any != 0;
-    if (!any)
+    bool end = false;
+    tess_status taken = take_batch(e, &data, &end);
+    int32_t view = own_outlook(e, taken, end);
+    TESS_TRY(tess_all_reduce(e->t->team, &view, &view, 1, TESS_I32, TESS_MAX, NULL));
+    e->outlook = (outlook)view;
+    if (e->outlook == FAILED)
+        return share_failure(e, taken);
+    if (e->outlook != GOES_ON)
         return TESS_OK;
-    tess_batch batch = {.n_tokens = 1,
-                        .n_seqs = 1,
-                        .ids = &idle.id,
-                        .pos = &idle.pos,
-                        .targets = &idle.target,
-                        .cu_seqlens = idle.cu_seqlens};
-    if (!end)
-        batch = tess_batch_of(&data);
-    TESS_TRY(tess_executor_logprobs(t->engine->executor, &batch, t->engine->logprobs, NULL));
-    if (!end) {
-        tess_loss_add(sum, t->engine->logprobs, data.targets, data.n_tokens);
-        sum->n_bytes += (int64_t)data.n_bytes;
-    }
+    TESS_TRY(end ? run_idle(e) : run_batch(e, &data));
+    e->n_rows += e->t->world * e->rows;
     return TESS_OK;
+}
+
+/* The largest part of `rows` that rounds can be cut into: the rows done stay a whole number of rounds. */
+static int64_t smaller(int64_t rows)
+{
+    for (int64_t part = rows / 2; part > 1; part--)
+        if (rows % part == 0)
+            return part;
+    return 1;
+}
+
+/* Goes on where the round failed: what the micro-batch is does not change a token's bits. */
+static tess_status retry(evaluation *e)
+{
+    e->n_retries++;
+    e->rows = smaller(e->rows);
+    tess_trainer_note(e->t, "warning: validation: %s; retry %d of %d, with micro-batches of %lld row%s", e->failure,
+                      e->n_retries, (int)e->t->config.validation.retries, (long long)e->rows, e->rows > 1 ? "s" : "");
+    tess_loader_set_rows(e->t->held_out, e->rows);
+    return tess_loader_seek(e->t->held_out, &e->cursor);
+}
+
+static tess_status run_rounds(evaluation *e)
+{
+    tess_runtime_phase(e->t->runtime, "validation", e->t->engine->step, -1);
+    tess_loader_set_rows(e->t->held_out, e->rows);
+    TESS_TRY(tess_loader_seek(e->t->held_out, &e->cursor));
+    do {
+        if (e->outlook == FAILED)
+            TESS_TRY(retry(e));
+        TESS_TRY(run_round(e));
+    } while (e->outlook == GOES_ON || (e->outlook == FAILED && e->n_retries < e->t->config.validation.retries));
+    return tess_loss_all_reduce(e->t->team, &e->sum);
+}
+
+/* Target tokens of the whole evaluation, as the part that was read makes them likely. */
+static int64_t estimate_tokens(const evaluation *e)
+{
+    int64_t rows = tess_loader_estimate_rows(e->t->held_out), limit = row_limit(e->t);
+    if (limit > 0 && limit < rows)
+        rows = limit;
+    return rows > e->n_rows ? (int64_t)((double)e->sum.n_tokens * (double)rows / (double)e->n_rows) : e->sum.n_tokens;
+}
+
+static void tell_why(const evaluation *e, tess_validation_report *report)
+{
+    if (e->outlook == FAILED)
+        snprintf(report->why, sizeof(report->why), "%s", e->failure);
+    else if (e->outlook == LATE)
+        snprintf(report->why, sizeof(report->why), "validation.timeout_s=%g passed", e->t->config.validation.timeout_s);
+    else if (e->outlook == STOPPED)
+        snprintf(report->why, sizeof(report->why), "the job was asked to stop");
+    else
+        snprintf(report->why, sizeof(report->why), "the held-out text has no target tokens: raise validation.fraction");
 }
 
 tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report)
 {
-    static const tess_data_cursor beginning = {0};
-    tess_loss_sum sum = {0};
-    double begin = tess_os_now_s();
-    bool more = true;
-    tess_runtime_phase(t->runtime, "validation", t->engine->step, -1);
-    TESS_TRY_CTX(tess_loader_seek(t->held_out, &beginning), "validation");
-    for (int64_t round = 0; more; round++)
-        TESS_TRY_CTX(run_round(t, round, &sum, &more), "validation");
-    TESS_TRY(tess_loss_all_reduce(t->team, &sum));
-    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID,
-               "validation: the held-out text has no target tokens: raise "
-               "validation.fraction, or set validation.enable=false");
-    double nll = tess_exact_value(&sum.nll);
-    *report = (tess_validation_report){.step = t->engine->step,
-                                       .n_tokens = sum.n_tokens,
-                                       .loss = nll / (double)sum.n_tokens,
-                                       .perplexity = exp(nll / (double)sum.n_tokens),
-                                       .bits_per_byte = sum.n_bytes > 0 ? nll / M_LN2 / (double)sum.n_bytes : 0,
-                                       .seconds = tess_os_now_s() - begin};
+    evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->config.training.local_batch_size};
+    TESS_TRY_CTX(run_rounds(&e), "validation");
+    *report = (tess_validation_report){
+        .step = t->engine->step, .n_tokens = e.sum.n_tokens, .seconds = tess_os_now_s() - e.begin_s};
+    report->outcome = e.sum.n_tokens == 0  ? TESS_VALIDATION_MISSING
+                      : e.outlook == ENDED ? TESS_VALIDATION_WHOLE
+                                           : TESS_VALIDATION_PARTIAL;
+    if (report->outcome != TESS_VALIDATION_WHOLE)
+        tell_why(&e, report);
+    if (report->outcome == TESS_VALIDATION_MISSING)
+        return TESS_OK;
+    double nll = tess_exact_value(&e.sum.nll);
+    report->n_tokens_all = e.outlook == ENDED ? e.sum.n_tokens : estimate_tokens(&e);
+    report->loss = nll / (double)e.sum.n_tokens;
+    report->perplexity = exp(report->loss);
+    report->bits_per_byte = e.sum.n_bytes > 0 ? nll / M_LN2 / (double)e.sum.n_bytes : 0;
     return TESS_OK;
 }

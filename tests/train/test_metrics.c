@@ -68,6 +68,48 @@ static void resumed_runs_drop_the_lines_that_run_again(void)
     tess_os_unmap(&file);
 }
 
+/* Never a number where there is none, and a part is marked as one. */
+static void evaluations_are_whole_partial_or_null(void)
+{
+    static tess_config config;
+    static const char *const lines[] = {
+        "{\"step\": 1, \"validation_loss\": 2.5, \"validation_perplexity\": 12.5, \"validation_bits_per_byte\": 1.5, "
+        "\"validation_tokens\": 100}",
+        "{\"step\": 2, \"validation_loss\": 2.5, \"validation_perplexity\": 12.5, \"validation_bits_per_byte\": 1.5, "
+        "\"validation_tokens\": 30, \"validation_partial\": true, \"validation_tokens_all\": 100, "
+        "\"validation_error\": \"late\"}",
+        "{\"step\": 3, \"validation_loss\": null, \"validation_perplexity\": null, \"validation_bits_per_byte\": null, "
+        "\"validation_tokens\": 0, \"validation_error\": \"rank 1: \\\"a\\\"\"}",
+    };
+    static const tess_validation_report reports[] = {
+        {.step = 1, .n_tokens = 100, .n_tokens_all = 100, .loss = 2.5, .perplexity = 12.5, .bits_per_byte = 1.5},
+        {.step = 2,
+         .outcome = TESS_VALIDATION_PARTIAL,
+         .n_tokens = 30,
+         .n_tokens_all = 100,
+         .loss = 2.5,
+         .perplexity = 12.5,
+         .bits_per_byte = 1.5,
+         .why = "late"},
+        {.step = 3, .outcome = TESS_VALIDATION_MISSING, .why = "rank 1: \"a\""}};
+    tess_metrics *metrics;
+    tess_mapping file;
+    char path[512], text[1200];
+    size_t at = 0;
+    snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
+    EXPECT_OK(tess_metrics_open(test_mem(), &config, 0, &metrics));
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(tess_metrics_validation(metrics, &reports[i]));
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\n", lines[i]);
+    }
+    tess_metrics_close(&metrics);
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "metrics.jsonl"));
+    EXPECT_OK(tess_os_map(path, &file));
+    EXPECT_INT(file.size, at);
+    EXPECT(memcmp(file.data, text, at) == 0);
+    tess_os_unmap(&file);
+}
+
 static void event_files_hold_framed_records(void)
 {
     tess_tensorboard *board;
@@ -107,6 +149,7 @@ static void event_files_hold_framed_records(void)
 static const test_case cases[] = {
     {"masked_crc_gives_the_published_values", masked_crc_gives_the_published_values, 0, 0},
     {"resumed_runs_drop_the_lines_that_run_again", resumed_runs_drop_the_lines_that_run_again, 0, 0},
+    {"evaluations_are_whole_partial_or_null", evaluations_are_whole_partial_or_null, 0, 0},
     {"event_files_hold_framed_records", event_files_hold_framed_records, 0, 0},
 };
 TEST_MAIN(cases)

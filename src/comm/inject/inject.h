@@ -47,6 +47,7 @@
     X(TESS_FAULT_SLEEP, "sleep", MOMENT, "sleeps for `ms` (0: for ever)")                                       \
     X(TESS_FAULT_SPIN, "spin", MOMENT, "computes for `ms` (0: for ever)")                                       \
     X(TESS_FAULT_IO, "io", MOMENT, "reads `path` to its end; no path: a pipe to which nobody writes, for `ms`") \
+    X(TESS_FAULT_FAIL, "fail", MOMENT, "what the rank tries next and may fail does, n times (1)")               \
     X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB at least) and keeps them")         \
     X(TESS_FAULT_SLOW, "slow", PHASE, "the phase takes `percent` longer (10) from `step` on")                   \
     X(TESS_FAULT_RANK0_EVAL, "rank0_eval", MOMENT, "evaluates alone for `ms`, then broadcasts what came of it") \
@@ -130,6 +131,8 @@ bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char
                         tess_dtype dtype);
 /* Micro-batches that this rank is to have in `step` where it should have `n`. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
+/* TESS_E_IO when what the rank is about to do, in words ("read the held-out text"), is to fail. */
+tess_status tess_inject_failure(tess_runtime *runtime, const char *what);
 /* True when the rank is to leave off before `step`. */
 bool tess_inject_stops(tess_runtime *runtime, int64_t step);
 

@@ -14,6 +14,8 @@ struct tess_faults {
     int64_t skips;
     int64_t swallowed_step; /* none of this step's is made; -1: no such step */
 
+    int64_t failures; /* fail: of what is tried next */
+
     /* order: the operation that is held back. */
     bool holds;
     tess_work held; /* its request: a copy */

@@ -148,6 +148,9 @@ void tess_fault_strike(tess_runtime *rt, const tess_fault *fault)
         else
             tess_fault_read_pipe(fault->ms);
         break;
+    case TESS_FAULT_FAIL:
+        rt->faults->failures += fault->n;
+        break;
     case TESS_FAULT_HOG:
         tess_fault_hog(fault->bytes > 0 ? fault->bytes : HOG_BYTES);
         break;

@@ -70,6 +70,14 @@ bool tess_inject_stops(tess_runtime *rt, int64_t step)
     return false;
 }
 
+tess_status tess_inject_failure(tess_runtime *rt, const char *what)
+{
+    if (rt->faults == NULL || rt->faults->failures == 0)
+        return TESS_OK;
+    rt->faults->failures--;
+    return TESS_FAIL(TESS_E_IO, "%s: an injected failure", what);
+}
+
 int64_t tess_inject_micro_batches(tess_runtime *rt, int64_t step, int64_t n)
 {
     for (int i = 0; rt->faults != NULL && i < rt->faults->n; i++) {

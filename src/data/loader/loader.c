@@ -339,3 +339,13 @@ tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor
     loader->cursor = *cursor;
     return TESS_OK;
 }
+
+void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch)
+{
+    loader->options.micro_batch = micro_batch;
+}
+
+int64_t tess_loader_estimate_rows(const tess_loader *loader)
+{
+    return loader->windows[loader->current].n_rows * (int64_t)loader->n_windows;
+}

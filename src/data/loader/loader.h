@@ -68,5 +68,10 @@ tess_status tess_loader_next(tess_loader *loader, int64_t skip, tess_micro_batch
  * micro-batches follow. TESS_E_INVALID: a window that the data do not have. */
 void tess_loader_cursor(const tess_loader *loader, tess_data_cursor *cursor);
 tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor);
+/* Rows of the micro-batches that follow: 1 up to those that the loader was made for, which is not checked. */
+void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch);
+/* Rows of an epoch, as far as that is known without reading it: of a text of one window all; else as if every window
+ * had as many as the one at hand. */
+int64_t tess_loader_estimate_rows(const tess_loader *loader);
 
 #endif

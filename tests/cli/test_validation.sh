@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Evaluation that goes wrong costs its result, never the training: deadline, retries, partial and missing results.
+. "$(dirname "$0")/support.sh"
+
+make_text 200 >text.txt
+make_text 90 >held.txt
+make_model model.json
+make_config config.yaml
+train() {
+    "$tessera" train config.yaml -n "$1" validation.files=held.txt validation.interval=4 training.steps=8 \
+        lr_scheduler.warmup_steps=2 checkpoint.enable=false job.dump_folder="$2" "${@:3}"
+}
+losses() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
+# What an evaluation of step 4 left in the metrics.
+at_4() { grep '"step": 4, "validation' "$1/metrics.jsonl"; }
+same_training() { expect "$1: the training is that of a run without evaluation" 0 same cmp_losses "$1"; }
+cmp_losses() { cmp <(losses plain) <(losses "$1") && cmp plain/model/model.safetensors "$1/model/model.safetensors" && echo same; }
+
+expect "without evaluation" 0 "8 steps" train 2 plain validation.enable=false
+expect "undisturbed" 0 "validation: step:     4  loss:" train 2 good
+same_training good
+
+# A rank that fails to read: all go on where it failed, with smaller micro-batches, to the same digits.
+expect "one failure is made good" 0 \
+    "rank 1: the held-out text: an injected failure; retry 1 of 3, with micro-batches of 1 row" \
+    train 2 retried fault.spec="rank=1 step=4 point=phase:validation kind=fail"
+expect "and leaves no trace" 0 "same" bash -c "cmp <(grep validation good/metrics.jsonl) <(grep validation retried/metrics.jsonl) && echo same"
+same_training retried
+expect "in the middle too" 0 "retry 2 of 3" \
+    train 2 middle fault.spec="rank=0 step=5 point=phase:forward:2 kind=fail; rank=1 step=5 point=phase:forward:1 kind=fail n=2"
+expect "and leaves no trace there" 0 "same" bash -c "cmp <(grep validation good/metrics.jsonl) <(grep validation middle/metrics.jsonl) && echo same"
+
+# One that goes on failing.
+expect "a failure that stays" 0 "validation: step:     4  missing: rank 3: the held-out text: an injected failure" \
+    train 4 missing metrics.enable_tensorboard=true fault.spec="rank=3 step=4 point=phase:validation kind=fail n=4"
+expect "is missing in the metrics" 0 '"validation_loss": null, "validation_perplexity": null, "validation_bits_per_byte": null, "validation_tokens": 0, "validation_error": "rank 3:' at_4 missing
+expect "the next evaluation is whole" 0 "same" \
+    bash -c "cmp <(grep '\"step\": 8, \"validation' good/metrics.jsonl) <(grep '\"step\": 8, \"validation' missing/metrics.jsonl) && echo same"
+expect "TensorBoard has that one alone" 0 "1" \
+    bash -c "grep -ao validation_metrics/loss missing/tb/events* | wc -l"
+same_training missing
+expect "what was read before counts as partial" 0 "tokens of about" \
+    train 2 half fault.spec="rank=1 step=5 point=phase:forward:2 kind=fail n=4"
+expect "and is marked" 0 '"validation_partial": true, "validation_tokens_all":' at_4 half
+
+# The deadline: nobody goes on alone.
+expect "the deadline" 0 "of about" train 2 late validation.timeout_s=1 metrics.enable_tensorboard=true \
+    fault.spec="rank=1 step=5 point=phase:forward:1 kind=sleep ms=1100"
+expect "is told" 0 "validation.timeout_s=1 passed" at_4 late
+expect "a part is no point of the curve" 0 "validation_metrics/partial_loss" \
+    bash -c "grep -ao 'validation_metrics/[a-z_]*loss' late/tb/events* | head -n 1"
+same_training late
+expect "before the first micro-batch nothing is known" 0 "validation: step:     4  missing: validation.timeout_s=1 passed" \
+    train 2 nothing validation.timeout_s=1 fault.spec="rank=1 step=4 point=phase:validation kind=sleep ms=1100"
+same_training nothing
+finish
