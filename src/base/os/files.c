@@ -95,6 +95,28 @@ tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **d
     return status;
 }
 
+tess_status tess_os_open_read(const char *path, int *fd, uint64_t *size)
+{
+    size_t bytes;
+    TESS_TRY(open_regular(path, fd, &bytes));
+    *size = bytes;
+    return TESS_OK;
+}
+
+tess_status tess_os_read_at(int fd, uint64_t offset, void *data, size_t size, const char *path)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tess_fail_context(tess_os_error("read", path), "at byte %llu", (unsigned long long)(offset + done));
+        TESS_CHECK(n > 0, TESS_E_IO, "read %s: it ends at byte %llu", path, (unsigned long long)(offset + done));
+        done += (size_t)n;
+    }
+    return TESS_OK;
+}
+
 /* At `offset`, or where the file stands when it is negative. */
 static tess_status write_fully(int fd, const void *data, size_t size, off_t offset, const char *path)
 {

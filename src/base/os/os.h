@@ -30,6 +30,12 @@ void tess_os_unmap(tess_mapping *mapping);
 /* Whole file into memory from `mem` (MISC) with a NUL behind it; refuses files over `limit` bytes. */
 tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **data, size_t *size);
 
+/* A regular file for tess_os_read_at. */
+tess_status tess_os_open_read(const char *path, int *fd, uint64_t *size);
+/* Exactly `size` bytes; TESS_E_IO: the file ends before them, or the device fails: the message names path and offset.
+ */
+tess_status tess_os_read_at(int fd, uint64_t offset, void *data, size_t size, const char *path);
+
 /* Writes `path` atomically: a temporary sibling, fsync, rename, fsync of the folder. TESS_E_NO_SPACE when full: nothing
  * is left behind and an old file stays as it was. */
 tess_status tess_os_write_atomic(const char *path, const void *data, size_t size);

@@ -20,7 +20,13 @@ typedef struct tess_box {
     int64_t begin[TESS_CATALOG_DIMS], size[TESS_CATALOG_DIMS];
 } tess_box;
 
-typedef struct tess_piece {
+int64_t tess_box_count(int n_dims, const tess_box *box);
+/* Whether they have elements in common; *common (may be NULL): which. */
+bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
+/* "[0, 3) x [8, 16)"; returns text. */
+const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size);
+
+typedef struct tess_catalog_piece {
     int file;                /* of the catalog's files */
     int rank;                /* that wrote it, -1: not known */
     uint64_t offset, stored; /* bytes in the file */
@@ -31,7 +37,7 @@ typedef struct tess_piece {
     tess_box box;
     bool strided;                      /* elements do not lie row by row: */
     int64_t stride[TESS_CATALOG_DIMS]; /* in elements, from the unpacked bytes' begin */
-} tess_piece;
+} tess_catalog_piece;
 
 typedef struct tess_catalog_tensor {
     const char *name;
@@ -53,14 +59,16 @@ typedef struct tess_catalog {
     const char *path;   /* as it was opened */
     int n_tensors, n_pieces, n_files;
     tess_catalog_tensor *tensors; /* by name, once finished */
-    tess_piece *pieces;           /* by tensor, then by box, once finished */
+    tess_catalog_piece *pieces;   /* by tensor, then by box, once finished */
     tess_catalog_file *files;
-    json_t *meta; /* what else the checkpoint says, an object: step, configuration, ... */
+    json_t *meta; /* what else the checkpoint says, an object: step, configuration, ...; owned */
+    /* The openers of formats that fill up between pieces with zeroes set it: that they are is then verified with the
+     * piece before them. */
+    bool zero_padding;
     struct tess_catalog_impl *impl;
 } tess_catalog;
 
-/* ---- Building: openers of formats. Texts are copied.
- * ------------------------------------------------------------------- */
+/* ---- Building: openers of formats. Texts are copied. */
 tess_status tess_catalog_create(tess_mem *mem, const char *format, const char *path, tess_catalog **catalog);
 void tess_catalog_destroy(tess_catalog **catalog); /* NULL is fine */
 tess_status tess_catalog_add_file(tess_catalog *catalog, const char *path, uint64_t bytes, int *file);
@@ -68,30 +76,40 @@ tess_status tess_catalog_add_file(tess_catalog *catalog, const char *path, uint6
  * there already is found again. */
 tess_status tess_catalog_add_tensor(tess_catalog *catalog, const char *name, const char *dtype, int n_dims,
                                     const int64_t *dim, int *tensor);
-/* TESS_E_FORMAT: the box is not inside the tensor, or `bytes` are too few for it. */
-tess_status tess_catalog_add_piece(tess_catalog *catalog, int tensor, const tess_piece *piece);
-/* Sorts. TESS_E_FORMAT: pieces of a tensor overlap. Indices that were given before are void. */
+/* TESS_E_FORMAT: the box is not inside the tensor, `bytes` are too few for it, or it does not lie inside its file. An
+ * empty box is left out. */
+tess_status tess_catalog_add_piece(tess_catalog *catalog, int tensor, const tess_catalog_piece *piece);
+/* Sorts. TESS_E_FORMAT: pieces of a tensor overlap; TESS_E_UNSUPPORTED: they are too many and too irregular to tell.
+ * Indices that were given before are void. */
 tess_status tess_catalog_finish(tess_catalog *catalog);
 
-/* ---- Use; threads may read at the same time
- * ---------------------------------------------------------------------------- */
+/* ---- Use, once finished; threads may read at the same time */
 const tess_catalog_tensor *tess_catalog_find(const tess_catalog *catalog, const char *name); /* NULL: none */
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor);
+tess_box tess_catalog_whole(const tess_catalog_tensor *tensor);
+tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n); /* of dimension 0 */
 /* Completeness without reading data: every file there with its size, every tensor covered. TESS_E_FORMAT names the
  * file, the tensor and the first element that is missing. */
 tess_status tess_catalog_check(const tess_catalog *catalog);
+/* That pieces cover a box; TESS_E_FORMAT names the tensor and the first element that is missing. */
+tess_status tess_catalog_check_box(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box);
 
-/* The box of a tensor into dst, row-major, in the tensor's dtype. Checksums of the pieces that it touches are verified
- * (a piece is read whole once for that). TESS_E_FORMAT names file, tensor, rank and offset of what is damaged; or says
- * which part is missing. */
+/* The box of a tensor into dst, row-major, in the tensor's dtype. The checksum of every piece that it touches has been
+ * verified then, once by this catalog: the first read of a piece takes all of it, later ones their part (of packed
+ * pieces always all). TESS_E_FORMAT names file, tensor, rank and offset of what is damaged, or says which part is
+ * missing; TESS_E_INVALID: the box is not inside the tensor. */
 tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box,
                               void *dst);
-/* The same as float32, from F32, F16, BF16, F64. */
+/* The same as float32, from F32, F16, BF16, F64 (others: TESS_E_UNSUPPORTED). */
 tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
                                      const tess_box *box, float *dst);
+/* What these do for each piece: the part of it that lies in `box` goes to its place in dst; nothing when there is none.
+ * For callers that share pieces out to threads. `piece` is an index of the catalog's pieces. */
+tess_status tess_catalog_read_piece(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
+                                    const tess_box *box, bool floats, void *dst);
 
-/* Every checksum of every piece. `progress` (may be NULL) hears bytes done of bytes in all. `bad` (may be NULL) hears
- * every damaged piece; the first one is the error. */
+/* tess_catalog_check, and every checksum of every piece. `progress` (may be NULL) hears bytes done of bytes in all.
+ * `bad` (may be NULL) hears of everything that is damaged or missing; the first is the error. */
 typedef struct tess_catalog_visitor {
     void *self;
     void (*progress)(void *self, uint64_t done, uint64_t all);

@@ -31,6 +31,18 @@ int tess_st_dtype_bits(int number)
     return dtypes[number].bits;
 }
 
+int tess_st_dtype_bytes(const char *dtype)
+{
+    int number = tess_st_dtype_number(dtype, strlen(dtype));
+    return number < 0 || dtypes[number].bits % 8 != 0 ? 0 : dtypes[number].bits / 8;
+}
+
+bool tess_st_dtype_is_float(const char *dtype)
+{
+    return strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0 ||
+           strcmp(dtype, "F64") == 0;
+}
+
 int tess_st_dtype_from(tess_dtype dtype)
 {
     static const char *const texts[TESS_DTYPE_COUNT] = {

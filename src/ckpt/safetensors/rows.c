@@ -57,31 +57,32 @@ static void read_f64(const uint8_t *src, int64_t n, float *dst)
     }
 }
 
-tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst)
+void tess_st_decode(const char *dtype, const void *src, int64_t n, float *dst)
 {
-    int number = tess_st_dtype_number(tensor->dtype_text, strlen(tensor->dtype_text));
-    int bits = number < 0 ? 8 : tess_st_dtype_bits(number);
-    int64_t count = bits < 8 ? 0 : (int64_t)(tensor->bytes / ((size_t)bits / 8));
-    const char *text = tensor->dtype_text;
-    bool known =
-        strcmp(text, "F32") == 0 || strcmp(text, "BF16") == 0 || strcmp(text, "F16") == 0 || strcmp(text, "F64") == 0;
-    TESS_CHECK(known, TESS_E_UNSUPPORTED,
-               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", tensor->file,
-               tensor->name, text);
-    TESS_CHECK(first >= 0 && n >= 0 && first <= count && n <= count - first, TESS_E_INVALID,
-               "%s: tensor '%s' has %lld values; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)count,
-               (long long)first, (long long)n);
-    if (n == 0)
-        return TESS_OK;
-    const uint8_t *src = tensor->data + (size_t)first * ((size_t)bits / 8);
-    if (strcmp(text, "F32") == 0)
+    if (n <= 0)
+        return;
+    if (strcmp(dtype, "F32") == 0)
         memcpy(dst, src, (size_t)n * 4);
-    else if (strcmp(text, "BF16") == 0)
+    else if (strcmp(dtype, "BF16") == 0)
         read_bf16(src, n, dst);
-    else if (strcmp(text, "F16") == 0)
+    else if (strcmp(dtype, "F16") == 0)
         read_f16(src, n, dst);
     else
         read_f64(src, n, dst);
+}
+
+tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst)
+{
+    const char *text = tensor->dtype_text;
+    TESS_CHECK(tess_st_dtype_is_float(text), TESS_E_UNSUPPORTED,
+               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", tensor->file,
+               tensor->name, text);
+    size_t size = (size_t)tess_st_dtype_bytes(text);
+    int64_t count = (int64_t)(tensor->bytes / size);
+    TESS_CHECK(first >= 0 && n >= 0 && first <= count && n <= count - first, TESS_E_INVALID,
+               "%s: tensor '%s' has %lld values; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)count,
+               (long long)first, (long long)n);
+    tess_st_decode(text, tensor->data + (size_t)first * size, n, dst);
     return TESS_OK;
 }
 

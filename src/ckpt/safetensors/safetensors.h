@@ -42,6 +42,13 @@ tess_status tess_st_read_rows(const tess_st_tensor *tensor, int64_t row_begin, i
 /* The same by elements: [first, +n) of the flattened tensor. */
 tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst);
 
+/* Bytes of an element of a dtype by its text ("BF16"); 0: there is no such dtype, or it does not fill whole bytes. */
+int tess_st_dtype_bytes(const char *dtype);
+/* Whether a dtype is one that is read as floats: F32, BF16, F16, F64. */
+bool tess_st_dtype_is_float(const char *dtype);
+/* n values of such a dtype, at any address, to float32. */
+void tess_st_decode(const char *dtype, const void *src, int64_t n, float *dst);
+
 /* n float32 values to F32, BF16 or F16 (round to nearest even, NaN stays NaN): what a source for the writers below
  * needs. */
 tess_status tess_st_encode(const float *src, int64_t n, tess_dtype dtype, void *dst);

@@ -1,0 +1,237 @@
+/* Filling a catalog. What is added is checked as hostile: numbers come from files. */
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog_impl.h"
+#include "ckpt/safetensors/safetensors.h"
+
+/* A node of the tree of names. */
+typedef struct catalog_name {
+    int tensor;
+    char text[];
+} catalog_name;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const catalog_name *)a)->text, ((const catalog_name *)b)->text);
+}
+
+static void keep_node(void *node)
+{
+    (void)node; /* the catalog's tensors own it */
+}
+
+static tess_status copy_text(tess_mem *mem, const char *text, const char **out)
+{
+    char *copy;
+    size_t n = strlen(text) + 1;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, n, "catalog", (void **)&copy));
+    memcpy(copy, text, n);
+    *out = copy;
+    return TESS_OK;
+}
+
+static tess_status reserve(tess_mem *mem, size_t n, size_t size, size_t *capacity, void *array)
+{
+    if (n < *capacity)
+        return TESS_OK;
+    size_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
+    TESS_TRY(tess_mem_grow(mem, TESS_POOL_MISC, wanted * size, "catalog", array));
+    *capacity = wanted;
+    return TESS_OK;
+}
+
+tess_status tess_catalog_create(tess_mem *mem, const char *format, const char *path, tess_catalog **catalog)
+{
+    tess_catalog *c;
+    *catalog = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*c), "catalog", (void **)&c));
+    c->mem = mem;
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*c->impl), "catalog", (void **)&c->impl);
+    if (status == TESS_OK)
+        status = copy_text(mem, format, &c->format);
+    if (status == TESS_OK)
+        status = copy_text(mem, path, &c->path);
+    c->meta = json_object();
+    if (status == TESS_OK && c->meta == NULL)
+        status = TESS_FAIL(TESS_E_NOMEM, "%s: no memory for a catalog", path);
+    if (status != TESS_OK)
+        tess_catalog_destroy(&c);
+    *catalog = c;
+    return status;
+}
+
+void tess_catalog_destroy(tess_catalog **catalog)
+{
+    tess_catalog *c = *catalog;
+    if (c == NULL)
+        return;
+    for (int i = 0; i < c->n_tensors; i++)
+        tess_mem_free(c->mem, (char *)c->tensors[i].name - offsetof(catalog_name, text));
+    for (int i = 0; i < c->n_files; i++)
+        tess_mem_free(c->mem, (void *)c->files[i].path);
+    if (c->impl != NULL) {
+        tdestroy(c->impl->names, keep_node);
+        tess_mem_free(c->mem, c->impl->owner);
+        tess_mem_free(c->mem, c->impl->verified);
+        tess_mem_free(c->mem, c->impl->padding);
+    }
+    tess_mem_free(c->mem, c->impl);
+    tess_mem_free(c->mem, c->tensors);
+    tess_mem_free(c->mem, c->pieces);
+    tess_mem_free(c->mem, c->files);
+    tess_mem_free(c->mem, (void *)c->format);
+    tess_mem_free(c->mem, (void *)c->path);
+    json_decref(c->meta);
+    tess_mem_free(c->mem, c);
+    *catalog = NULL;
+}
+
+tess_status tess_catalog_add_file(tess_catalog *c, const char *path, uint64_t bytes, int *file)
+{
+    TESS_CHECK(c->n_files < INT32_MAX, TESS_E_FORMAT, "%s: too many files", c->path);
+    TESS_TRY(reserve(c->mem, (size_t)c->n_files, sizeof(c->files[0]), &c->impl->file_capacity, &c->files));
+    TESS_TRY(copy_text(c->mem, path, &c->files[c->n_files].path));
+    c->files[c->n_files].bytes = bytes;
+    *file = c->n_files++;
+    return TESS_OK;
+}
+
+/* The shape in bytes fits 63 bits, even with its empty dimensions left out. */
+static tess_status check_shape(const tess_catalog *c, const tess_catalog_tensor *t)
+{
+    int64_t bytes = t->element_bytes;
+    for (int d = 0; d < t->n_dims; d++) {
+        TESS_CHECK(t->dim[d] >= 0, TESS_E_FORMAT, "%s: tensor '%s' has a negative dimension", c->path, t->name);
+        TESS_CHECK(!__builtin_mul_overflow(bytes, t->dim[d] > 0 ? t->dim[d] : 1, &bytes), TESS_E_FORMAT,
+                   "%s: tensor '%s' is larger than any memory: its description is damaged", c->path, t->name);
+    }
+    return TESS_OK;
+}
+
+static tess_status describe(const tess_catalog *c, const char *name, const char *dtype, int n_dims, const int64_t *dim,
+                            tess_catalog_tensor *t)
+{
+    *t = (tess_catalog_tensor){.name = name, .element_bytes = tess_st_dtype_bytes(dtype), .n_dims = n_dims};
+    TESS_CHECK(t->element_bytes > 0 && strlen(dtype) < sizeof(t->dtype), TESS_E_FORMAT,
+               "%s: tensor '%s': no such dtype: '%.32s'", c->path, name, dtype);
+    TESS_CHECK(n_dims >= 0 && n_dims <= TESS_CATALOG_DIMS, TESS_E_FORMAT,
+               "%s: tensor '%s' has %d dimensions, not 0..%d", c->path, name, n_dims, TESS_CATALOG_DIMS);
+    snprintf(t->dtype, sizeof(t->dtype), "%s", dtype);
+    for (int d = 0; d < n_dims; d++)
+        t->dim[d] = dim[d];
+    return check_shape(c, t);
+}
+
+/* The name's node in the tree, new ones with tensor -1. */
+static tess_status find_name(tess_catalog *c, const char *name, catalog_name **node)
+{
+    size_t n = strlen(name) + 1;
+    catalog_name *new;
+    TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, sizeof(*new) + n, "catalog", (void **)&new));
+    memcpy(new->text, name, n);
+    new->tensor = -1;
+    catalog_name **found = tsearch(new, &c->impl->names, compare_names);
+    if (found == NULL || *found != new)
+        tess_mem_free(c->mem, new);
+    TESS_CHECK(found != NULL, TESS_E_NOMEM, "no memory for the names of %s", c->path);
+    *node = *found;
+    return TESS_OK;
+}
+
+static tess_status check_same(const tess_catalog *c, const tess_catalog_tensor *a, const tess_catalog_tensor *b)
+{
+    bool same = strcmp(a->dtype, b->dtype) == 0 && a->n_dims == b->n_dims;
+    for (int d = 0; d < a->n_dims && same; d++)
+        same = a->dim[d] == b->dim[d];
+    TESS_CHECK(same, TESS_E_FORMAT, "%s: tensor '%s' is described in two ways: dtypes or shapes differ", c->path,
+               a->name);
+    return TESS_OK;
+}
+
+tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const char *dtype, int n_dims,
+                                    const int64_t *dim, int *tensor)
+{
+    tess_catalog_tensor t;
+    catalog_name *node = NULL;
+    TESS_TRY(describe(c, name, dtype, n_dims, dim, &t));
+    TESS_CHECK(c->n_tensors < INT32_MAX, TESS_E_FORMAT, "%s: too many tensors", c->path);
+    TESS_TRY(reserve(c->mem, (size_t)c->n_tensors, sizeof(t), &c->impl->tensor_capacity, &c->tensors));
+    TESS_TRY(find_name(c, name, &node));
+    if (node->tensor >= 0)
+        TESS_TRY(check_same(c, &c->tensors[node->tensor], &t));
+    if (node->tensor < 0) {
+        node->tensor = c->n_tensors;
+        t.name = node->text;
+        c->tensors[c->n_tensors++] = t;
+    }
+    *tensor = node->tensor;
+    return TESS_OK;
+}
+
+/* Bytes from the piece's first element to behind its last; false: more than 63 bits. */
+static bool extent(const tess_catalog_tensor *t, const tess_catalog_piece *p, int64_t *bytes)
+{
+    int64_t elements = 1;
+    if (!p->strided) {
+        *bytes = tess_box_count(t->n_dims, &p->box) * t->element_bytes;
+        return true;
+    }
+    for (int d = 0; d < t->n_dims; d++) {
+        int64_t step;
+        if (p->stride[d] < 0 || __builtin_mul_overflow(p->stride[d], p->box.size[d] - 1, &step) ||
+            __builtin_add_overflow(elements, step, &elements))
+            return false;
+    }
+    return !__builtin_mul_overflow(elements, t->element_bytes, bytes);
+}
+
+static tess_status check_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_catalog_piece *p)
+{
+    for (int d = 0; d < t->n_dims; d++) {
+        int64_t begin = p->box.begin[d], size = p->box.size[d];
+        TESS_CHECK(begin >= 0 && size >= 0 && size <= t->dim[d] && begin <= t->dim[d] - size, TESS_E_FORMAT,
+                   "%s: tensor '%s': a piece of [%" PRId64 ", +%" PRId64 ") in dimension %d, which has %" PRId64,
+                   c->path, t->name, begin, size, d, t->dim[d]);
+    }
+    return TESS_OK;
+}
+
+static tess_status check_bytes(const tess_catalog *c, const tess_catalog_tensor *t, const tess_catalog_piece *p)
+{
+    int64_t needed;
+    uint64_t end, file_bytes = c->files[p->file].bytes;
+    bool known = extent(t, p, &needed);
+    TESS_CHECK(known && p->bytes >= (uint64_t)needed && p->bytes <= INT64_MAX, TESS_E_FORMAT,
+               "%s: tensor '%s': a piece of %" PRIu64 " bytes is not of the size of its elements", c->path, t->name,
+               p->bytes);
+    TESS_CHECK(p->codec != TESS_CODEC_NONE || p->stored == p->bytes, TESS_E_FORMAT,
+               "%s: tensor '%s': a piece of %" PRIu64 " bytes takes %" PRIu64 " without being packed", c->path, t->name,
+               p->bytes, p->stored);
+    bool inside = !__builtin_add_overflow(p->offset, p->stored, &end) && end <= INT64_MAX;
+    TESS_CHECK(inside && (file_bytes == 0 || end <= file_bytes), TESS_E_FORMAT,
+               "%s: tensor '%s': a piece at [%" PRIu64 ", +%" PRIu64 ") does not lie inside %s", c->path, t->name,
+               p->offset, p->stored, c->files[p->file].path);
+    return TESS_OK;
+}
+
+tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catalog_piece *piece)
+{
+    TESS_CHECK(tensor >= 0 && tensor < c->n_tensors && piece->file >= 0 && piece->file < c->n_files, TESS_E_INVALID,
+               "%s: a piece of tensor %d in file %d", c->path, tensor, piece->file);
+    const tess_catalog_tensor *t = &c->tensors[tensor];
+    TESS_TRY(check_box(c, t, piece));
+    if (tess_box_count(t->n_dims, &piece->box) == 0)
+        return TESS_OK;
+    TESS_TRY(check_bytes(c, t, piece));
+    TESS_CHECK(c->n_pieces < INT32_MAX, TESS_E_FORMAT, "%s: too many pieces", c->path);
+    TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(*piece), &c->impl->piece_capacity, &c->pieces));
+    TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(int), &c->impl->owner_capacity, &c->impl->owner));
+    c->pieces[c->n_pieces] = *piece;
+    c->impl->owner[c->n_pieces++] = tensor;
+    return TESS_OK;
+}

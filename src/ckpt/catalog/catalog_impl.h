@@ -1,0 +1,65 @@
+/* Shared by the files of this folder. */
+#ifndef TESS_CKPT_CATALOG_IMPL_H
+#define TESS_CKPT_CATALOG_IMPL_H
+
+#include "ckpt/catalog/catalog.h"
+
+typedef struct tess_catalog_impl {
+    size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity;
+    void *names;       /* of tensors while they are added: a tree (search.h) of catalog_name */
+    int *owner;        /* (n_pieces) the tensor of each; freed once finished */
+    uint8_t *verified; /* (n_pieces) 1: its checksum was right; read and set without order */
+    uint64_t *padding; /* (n_pieces) bytes behind it in its file that belong to no piece */
+} tess_catalog_impl;
+
+/* ---- finish.c: (n_pieces) indices of pieces as they lie in the files */
+tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
+
+/* ---- cover.c: boxes that are pieces of one tensor */
+/* The first two that have elements in common, by index; *a = -1: none. TESS_E_UNSUPPORTED: too many to compare. */
+tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n, int *a, int *b);
+/* The first element of `box`, row by row, that is in none of the pieces (which do not overlap). */
+tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,
+                                     const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
+
+/* ---- copy.c: a box of elements from one layout to another */
+typedef struct tess_box_copy {
+    int n_dims;
+    int64_t size[TESS_CATALOG_DIMS];
+    int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS]; /* in elements */
+    int element_bytes;
+    const char *decode; /* dtype of the source when the target is float32; NULL: bytes as they are */
+} tess_box_copy;
+void tess_box_copy_run(const tess_box_copy *copy, const uint8_t *from, uint8_t *to);
+/* Row-major strides of a box. */
+void tess_box_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATALOG_DIMS]);
+
+/* ---- sum.c: a checksum of bytes that come in parts */
+typedef struct tess_sum tess_sum;
+uint64_t tess_sum_of(tess_sum_kind kind, const void *data, size_t size);
+tess_status tess_sum_create(tess_mem *mem, tess_sum_kind kind, tess_sum **sum);
+void tess_sum_add(tess_sum *sum, const void *data, size_t size);
+uint64_t tess_sum_value(const tess_sum *sum);
+void tess_sum_destroy(tess_mem *mem, tess_sum **sum);
+
+/* ---- unpack.c: exactly `size` bytes from `packed` ones; TESS_E_FORMAT otherwise */
+tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);
+
+/* ---- piece.c: the stored bytes of one piece */
+/* Where bytes [begin, end) of them go; begin == end: nothing is kept. */
+typedef struct tess_piece_sink {
+    uint64_t begin, end;
+    uint8_t *dst;
+    const char *decode; /* dtype, when dst is to get float32; NULL: as they are */
+    int element_bytes;
+} tess_piece_sink;
+
+/* Reads what the sink asks for, and all of a piece whose checksum has not been verified yet. */
+tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
+                             const tess_piece_sink *sink);
+/* Reads all of it, whatever has been read before, and keeps nothing. */
+tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
+/* The file is there and has the stated size. */
+tess_status tess_file_check(const tess_catalog_file *file);
+
+#endif

@@ -1,0 +1,151 @@
+/* From what was added to what is looked up: sorted, without overlaps. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog_impl.h"
+
+/* Sorting needs tensor and piece together; the arrays are put into that order afterwards. */
+typedef struct sort_item {
+    int tensor, piece;
+} sort_item;
+
+static int compare_tensors(const void *a, const void *b, void *context)
+{
+    const tess_catalog *c = context;
+    return strcmp(c->tensors[*(const int *)a].name, c->tensors[*(const int *)b].name);
+}
+
+static int compare_pieces(const void *a, const void *b, void *context)
+{
+    const tess_catalog *c = context;
+    const sort_item *x = a, *y = b;
+    if (x->tensor != y->tensor)
+        return x->tensor < y->tensor ? -1 : 1;
+    const tess_box *p = &c->pieces[x->piece].box, *q = &c->pieces[y->piece].box;
+    for (int d = 0; d < TESS_CATALOG_DIMS; d++)
+        if (p->begin[d] != q->begin[d])
+            return p->begin[d] < q->begin[d] ? -1 : 1;
+    return x->piece < y->piece ? -1 : x->piece > y->piece;
+}
+
+/* An array in the order in which `from` names its members. */
+static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, const int *from, size_t step)
+{
+    char *sorted;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "catalog", (void **)&sorted));
+    for (size_t i = 0; i < n; i++)
+        memcpy(sorted + i * size, (const char *)*array + (size_t)from[i * step] * size, size);
+    tess_mem_free(mem, *array);
+    *array = sorted;
+    return TESS_OK;
+}
+
+/* Owners of pieces follow their tensors. */
+static tess_status sort_tensors(tess_catalog *c)
+{
+    int *order, *place;
+    size_t n = (size_t)c->n_tensors;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, 2 * n, sizeof(order[0]), "catalog", (void **)&order));
+    place = order + n;
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int)i;
+    if (n > 1)
+        qsort_r(order, n, sizeof(order[0]), compare_tensors, c);
+    for (size_t i = 0; i < n; i++)
+        place[order[i]] = (int)i;
+    tess_status status = reorder(c->mem, (void **)&c->tensors, n, sizeof(c->tensors[0]), order, 1);
+    for (int i = 0; i < c->n_pieces && status == TESS_OK; i++)
+        c->impl->owner[i] = place[c->impl->owner[i]];
+    tess_mem_free(c->mem, order);
+    return status;
+}
+
+static tess_status sort_pieces(tess_catalog *c)
+{
+    sort_item *items;
+    size_t n = (size_t)c->n_pieces;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(items[0]), "catalog", (void **)&items));
+    for (size_t i = 0; i < n; i++) {
+        items[i] = (sort_item){c->impl->owner[i], (int)i};
+        c->tensors[items[i].tensor].n_pieces++;
+    }
+    for (int i = 1; i < c->n_tensors; i++)
+        c->tensors[i].first_piece = c->tensors[i - 1].first_piece + c->tensors[i - 1].n_pieces;
+    if (n > 1)
+        qsort_r(items, n, sizeof(items[0]), compare_pieces, c);
+    tess_status status = TESS_OK;
+    if (n > 0)
+        status = reorder(c->mem, (void **)&c->pieces, n, sizeof(c->pieces[0]), &items[0].piece, 2);
+    tess_mem_free(c->mem, items);
+    return status;
+}
+
+static tess_status check_overlaps(const tess_catalog *c)
+{
+    for (int i = 0; i < c->n_tensors; i++) {
+        int a, b;
+        char one[300], other[300];
+        const tess_catalog_tensor *t = &c->tensors[i];
+        const tess_catalog_piece *pieces = c->pieces + t->first_piece;
+        TESS_TRY_CTX(tess_boxes_overlap(c->mem, t->n_dims, pieces, t->n_pieces, &a, &b), "%s: tensor '%s'", c->path,
+                     t->name);
+        TESS_CHECK(a < 0, TESS_E_FORMAT, "%s: tensor '%s': pieces %s and %s overlap", c->path, t->name,
+                   tess_box_format(t->n_dims, &pieces[a < 0 ? 0 : a].box, one, sizeof(one)),
+                   tess_box_format(t->n_dims, &pieces[a < 0 ? 0 : b].box, other, sizeof(other)));
+    }
+    return TESS_OK;
+}
+
+static int compare_places(const void *a, const void *b, void *context)
+{
+    const tess_catalog *c = context;
+    int i = *(const int *)a, k = *(const int *)b;
+    const tess_catalog_piece *x = &c->pieces[i], *y = &c->pieces[k];
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+tess_status tess_catalog_file_order(const tess_catalog *c, int **order)
+{
+    size_t n = (size_t)c->n_pieces;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(int), "order of pieces", (void **)order));
+    for (size_t i = 0; i < n; i++)
+        (*order)[i] = (int)i;
+    if (n > 1)
+        qsort_r(*order, n, sizeof(int), compare_places, (void *)c);
+    return TESS_OK;
+}
+
+/* How far it is from each piece's end to the next piece of its file, or to the file's end. */
+static tess_status measure_padding(tess_catalog *c)
+{
+    int *order;
+    TESS_TRY(tess_catalog_file_order(c, &order));
+    for (int i = 0; i < c->n_pieces && c->zero_padding; i++) {
+        const tess_catalog_piece *p = &c->pieces[order[i]],
+                                 *next = i + 1 < c->n_pieces ? &c->pieces[order[i + 1]] : NULL;
+        uint64_t begin = p->offset + p->stored;
+        uint64_t end = next != NULL && next->file == p->file ? next->offset : c->files[p->file].bytes;
+        c->impl->padding[order[i]] = end > begin ? end - begin : 0;
+    }
+    tess_mem_free(c->mem, order);
+    return TESS_OK;
+}
+
+tess_status tess_catalog_finish(tess_catalog *c)
+{
+    size_t n = (size_t)c->n_pieces;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, 1, "catalog", (void **)&c->impl->verified));
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(uint64_t), "catalog", (void **)&c->impl->padding));
+    TESS_TRY(sort_tensors(c));
+    TESS_TRY(sort_pieces(c));
+    tess_mem_free(c->mem, c->impl->owner);
+    c->impl->owner = NULL;
+    TESS_TRY(measure_padding(c));
+    return check_overlaps(c);
+}

@@ -1,0 +1,145 @@
+/* Looking up and looking through: nothing here brings data to a caller. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/catalog/catalog_impl.h"
+
+static int compare_name(const void *name, const void *tensor)
+{
+    return strcmp(name, ((const tess_catalog_tensor *)tensor)->name);
+}
+
+const tess_catalog_tensor *tess_catalog_find(const tess_catalog *c, const char *name)
+{
+    if (c->n_tensors == 0)
+        return NULL;
+    return bsearch(name, c->tensors, (size_t)c->n_tensors, sizeof(c->tensors[0]), compare_name);
+}
+
+tess_box tess_catalog_whole(const tess_catalog_tensor *tensor)
+{
+    tess_box box = {.begin = {0}};
+    for (int d = 0; d < tensor->n_dims; d++)
+        box.size[d] = tensor->dim[d];
+    return box;
+}
+
+tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n)
+{
+    tess_box box = tess_catalog_whole(tensor);
+    if (tensor->n_dims > 0) {
+        box.begin[0] = begin;
+        box.size[0] = n;
+    }
+    return box;
+}
+
+uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor)
+{
+    tess_box box = tess_catalog_whole(tensor);
+    return (uint64_t)(tess_box_count(tensor->n_dims, &box) * tensor->element_bytes);
+}
+
+/* What a look over the whole checkpoint has met. */
+typedef struct survey {
+    const tess_catalog_visitor *visitor; /* NULL: the first that is wrong ends it */
+    tess_status first;
+    char message[1024]; /* of the first */
+} survey;
+
+/* Notes what came out; false: that was enough. */
+static bool note(survey *s, tess_status status)
+{
+    if (status == TESS_OK)
+        return true;
+    if (s->first == TESS_OK) {
+        s->first = status;
+        snprintf(s->message, sizeof(s->message), "%s", tess_error_message());
+    }
+    bool heard = s->visitor != NULL && s->visitor->bad != NULL;
+    if (heard)
+        s->visitor->bad(s->visitor->self, tess_error_message());
+    return heard;
+}
+
+static tess_status outcome(const survey *s)
+{
+    return s->first == TESS_OK ? TESS_OK : TESS_FAIL(s->first, "%s", s->message);
+}
+
+static bool survey_files(survey *s, const tess_catalog *c, uint8_t *broken)
+{
+    for (int i = 0; i < c->n_files; i++) {
+        tess_status status = tess_file_check(&c->files[i]);
+        if (broken != NULL)
+            broken[i] = status != TESS_OK;
+        if (!note(s, status))
+            return false;
+    }
+    return true;
+}
+
+static bool survey_cover(survey *s, const tess_catalog *c)
+{
+    for (int i = 0; i < c->n_tensors; i++) {
+        tess_box whole = tess_catalog_whole(&c->tensors[i]);
+        if (!note(s, tess_catalog_check_box(c, &c->tensors[i], &whole)))
+            return false;
+    }
+    return true;
+}
+
+tess_status tess_catalog_check(const tess_catalog *catalog)
+{
+    survey s = {.visitor = NULL};
+    if (survey_files(&s, catalog, NULL))
+        survey_cover(&s, catalog);
+    return outcome(&s);
+}
+
+/* The last tensor whose pieces do not begin behind this one; tensors without pieces come before those that share their
+ * first. */
+static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
+{
+    int low = 0, high = c->n_tensors - 1;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (c->tensors[middle].first_piece <= piece)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &c->tensors[low];
+}
+
+/* `order`: the pieces as they lie in the files; those of broken files have been told of. */
+static void survey_pieces(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+{
+    uint64_t done = 0, all = 0;
+    bool heard = s->visitor != NULL && s->visitor->progress != NULL;
+    for (int i = 0; i < c->n_pieces; i++)
+        all += c->pieces[i].stored;
+    for (int i = 0; i < c->n_pieces; i++) {
+        const tess_catalog_piece *p = &c->pieces[order[i]];
+        if (!broken[p->file] && !note(s, tess_piece_verify(c, tensor_of(c, order[i]), order[i])))
+            return;
+        done += p->stored;
+        if (heard)
+            s->visitor->progress(s->visitor->self, done, all);
+    }
+}
+
+tess_status tess_catalog_verify(const tess_catalog *c, const tess_catalog_visitor *visitor)
+{
+    survey s = {.visitor = visitor};
+    uint8_t *broken;
+    int *order = NULL;
+    TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)c->n_files, "damaged files", (void **)&broken));
+    tess_status status = tess_catalog_file_order(c, &order);
+    if (status == TESS_OK && survey_files(&s, c, broken) && survey_cover(&s, c))
+        survey_pieces(&s, c, order, broken);
+    tess_mem_free(c->mem, order);
+    tess_mem_free(c->mem, broken);
+    return status == TESS_OK ? outcome(&s) : status;
+}

@@ -1,0 +1,164 @@
+/* The stored bytes of a piece: read once, in parts that stay in the cache while they are summed. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/os/os.h"
+#include "ckpt/catalog/catalog_impl.h"
+#include "ckpt/safetensors/safetensors.h"
+
+enum { PART_BYTES = 256 << 10 };
+
+typedef struct fetch {
+    const tess_catalog *catalog;
+    const tess_catalog_piece *piece;
+    const tess_piece_sink *sink;
+    const char *path;
+    int fd;
+    uint8_t *scratch; /* (PART_BYTES) once it is needed */
+    tess_sum *sum;    /* NULL: not asked for */
+} fetch;
+
+static tess_status check_size(const tess_catalog_file *file, uint64_t size)
+{
+    TESS_CHECK(file->bytes == 0 || size == file->bytes, TESS_E_FORMAT, "%s has %" PRIu64 " bytes, not %" PRIu64 ": %s",
+               file->path, size, file->bytes, size < file->bytes ? "it is cut short" : "something was added to it");
+    return TESS_OK;
+}
+
+static tess_status open_file(const tess_catalog_file *file, int *fd)
+{
+    uint64_t size;
+    TESS_TRY(tess_os_open_read(file->path, fd, &size));
+    tess_status status = check_size(file, size);
+    if (status != TESS_OK)
+        tess_os_close(fd);
+    return status;
+}
+
+tess_status tess_file_check(const tess_catalog_file *file)
+{
+    uint64_t size;
+    TESS_TRY(tess_os_file_size(file->path, &size));
+    return check_size(file, size);
+}
+
+static tess_status need_scratch(fetch *f)
+{
+    if (f->scratch != NULL)
+        return TESS_OK;
+    return tess_mem_alloc(f->catalog->mem, TESS_POOL_MISC, PART_BYTES, "checkpoint read", (void **)&f->scratch);
+}
+
+/* Bytes [at, +n), all or none of which the sink wants. */
+static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
+{
+    const tess_piece_sink *sink = f->sink;
+    bool wanted = at >= sink->begin && at < sink->end;
+    uint8_t *to = wanted && sink->decode == NULL ? sink->dst + (at - sink->begin) : NULL;
+    if (to == NULL) {
+        TESS_TRY(need_scratch(f));
+        to = f->scratch;
+    }
+    TESS_TRY(tess_os_read_at(f->fd, f->piece->offset + at, to, n, f->path));
+    if (f->sum != NULL)
+        tess_sum_add(f->sum, to, n);
+    if (wanted && sink->decode != NULL) {
+        float *dst = (float *)sink->dst + (at - sink->begin) / (uint64_t)sink->element_bytes;
+        tess_st_decode(sink->decode, to, (int64_t)(n / (size_t)sink->element_bytes), dst);
+    }
+    return TESS_OK;
+}
+
+/* Where the part that begins at `at` ends: parts do not cross the sink's bounds. */
+static uint64_t part_end(const tess_piece_sink *sink, uint64_t at, uint64_t end)
+{
+    uint64_t bound = at < sink->begin ? sink->begin : at < sink->end ? sink->end : end;
+    bound = bound < end ? bound : end;
+    return bound - at > PART_BYTES ? at + PART_BYTES : bound;
+}
+
+static tess_status fetch_range(fetch *f, uint64_t begin, uint64_t end)
+{
+    for (uint64_t at = begin; at < end;) {
+        uint64_t next = part_end(f->sink, at, end);
+        TESS_TRY(fetch_part(f, at, (size_t)(next - at)));
+        at = next;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_padding(fetch *f, uint64_t bytes)
+{
+    uint64_t begin = f->piece->offset + f->piece->stored, end = begin + bytes;
+    if (bytes > 0)
+        TESS_TRY(need_scratch(f));
+    for (uint64_t at = begin; at < end;) {
+        size_t n = end - at < PART_BYTES ? (size_t)(end - at) : PART_BYTES;
+        TESS_TRY(tess_os_read_at(f->fd, at, f->scratch, n, f->path));
+        for (size_t i = 0; i < n; i++)
+            TESS_CHECK(f->scratch[i] == 0, TESS_E_FORMAT,
+                       "byte %" PRIu64 ", of the zeroes behind it, is 0x%02x: the disk or a copy damaged the file",
+                       at + i, f->scratch[i]);
+        at += n;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_sum(const fetch *f)
+{
+    uint64_t sum = tess_sum_value(f->sum);
+    TESS_CHECK(f->piece->sum_kind == TESS_SUM_KIND_NONE || sum == f->piece->sum, TESS_E_FORMAT,
+               "its checksum is %016" PRIx64 ", not the %016" PRIx64 " of its save: the disk or a copy damaged it", sum,
+               f->piece->sum);
+    return TESS_OK;
+}
+
+static tess_status fetch_all(fetch *f, int index)
+{
+    tess_catalog_impl *impl = f->catalog->impl;
+    TESS_TRY(tess_sum_create(f->catalog->mem, f->piece->sum_kind, &f->sum));
+    TESS_TRY(fetch_range(f, 0, f->piece->stored));
+    TESS_TRY(check_sum(f));
+    TESS_TRY(check_padding(f, impl->padding[index]));
+    __atomic_store_n(&impl->verified[index], 1, __ATOMIC_RELAXED);
+    return TESS_OK;
+}
+
+/* File, tensor, place and writer in front of what is wrong. */
+static tess_status name_piece(const fetch *f, const tess_catalog_tensor *t, tess_status status)
+{
+    char writer[48] = "";
+    if (f->piece->rank >= 0)
+        snprintf(writer, sizeof(writer), ", written by rank %d", f->piece->rank);
+    return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'%s", f->path, f->piece->offset,
+                             f->piece->offset + f->piece->stored, t->name, writer);
+}
+
+static tess_status run(const tess_catalog *c, const tess_catalog_tensor *tensor, int index, const tess_piece_sink *sink,
+                       bool all)
+{
+    const tess_catalog_piece *piece = &c->pieces[index];
+    const tess_catalog_file *file = &c->files[piece->file];
+    fetch f = {.catalog = c, .piece = piece, .sink = sink, .path = file->path};
+    tess_status status = open_file(file, &f.fd);
+    if (status == TESS_OK) {
+        status = all ? fetch_all(&f, index) : fetch_range(&f, sink->begin, sink->end);
+        tess_os_close(&f.fd);
+    }
+    tess_sum_destroy(c->mem, &f.sum);
+    tess_mem_free(c->mem, f.scratch);
+    return status == TESS_OK ? TESS_OK : name_piece(&f, tensor, status);
+}
+
+tess_status tess_piece_fetch(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
+                             const tess_piece_sink *sink)
+{
+    bool summed = c->pieces[index].sum_kind != TESS_SUM_KIND_NONE;
+    return run(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
+}
+
+tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index)
+{
+    const tess_piece_sink nothing = {.begin = 0};
+    return run(c, tensor, index, &nothing, true);
+}

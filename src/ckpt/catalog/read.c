@@ -1,0 +1,206 @@
+/* Boxes of tensors out of pieces. What lies in a piece as it is wanted goes straight to its place; everything else by
+ * way of a block of memory. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog_impl.h"
+#include "ckpt/safetensors/safetensors.h"
+
+typedef struct box_read {
+    const tess_catalog *catalog;
+    const tess_catalog_tensor *tensor;
+    int index; /* of the piece */
+    const tess_catalog_piece *piece;
+    const tess_box *box; /* that is wanted */
+    tess_box common;     /* of it, what the piece has */
+    const char *decode;
+    uint8_t *dst; /* of the box's first element */
+} box_read;
+
+/* Whether `inner` lies in `outer`, row by row, without a gap. */
+static bool is_run(int n_dims, const int64_t *outer, const int64_t *inner)
+{
+    int d = n_dims - 1;
+    while (d >= 0 && inner[d] == outer[d])
+        d--;
+    for (d--; d >= 0; d--)
+        if (inner[d] != 1)
+            return false;
+    return true;
+}
+
+/* How many elements lie before the first common one. */
+static int64_t elements_before(const box_read *r, const int64_t *origin, const int64_t *stride)
+{
+    int64_t n = 0;
+    for (int d = 0; d < r->tensor->n_dims; d++)
+        n += (r->common.begin[d] - origin[d]) * stride[d];
+    return n;
+}
+
+static void piece_strides(const box_read *r, int64_t stride[TESS_CATALOG_DIMS])
+{
+    if (!r->piece->strided)
+        tess_box_strides(r->tensor->n_dims, r->piece->box.size, stride);
+    for (int d = 0; d < r->tensor->n_dims && r->piece->strided; d++)
+        stride[d] = r->piece->stride[d];
+}
+
+/* Bytes [begin, end) of the unpacked piece hold all common elements. */
+static void span(const box_read *r, uint64_t *begin, uint64_t *end)
+{
+    int64_t stride[TESS_CATALOG_DIMS], last = 0, bytes = r->tensor->element_bytes;
+    piece_strides(r, stride);
+    int64_t first = elements_before(r, r->piece->box.begin, stride);
+    for (int d = 0; d < r->tensor->n_dims; d++)
+        last += (r->common.size[d] - 1) * stride[d];
+    *begin = (uint64_t)(first * bytes);
+    *end = (uint64_t)((first + last + 1) * bytes);
+}
+
+static uint8_t *place_in_box(const box_read *r, int64_t stride[TESS_CATALOG_DIMS])
+{
+    int64_t bytes = r->decode != NULL ? (int64_t)sizeof(float) : r->tensor->element_bytes;
+    tess_box_strides(r->tensor->n_dims, r->box->size, stride);
+    return r->dst + elements_before(r, r->box->begin, stride) * bytes;
+}
+
+/* `from`: the first common element. */
+static void copy_common(const box_read *r, const uint8_t *from)
+{
+    tess_box_copy copy = {.n_dims = r->tensor->n_dims, .element_bytes = r->tensor->element_bytes, .decode = r->decode};
+    for (int d = 0; d < copy.n_dims; d++)
+        copy.size[d] = r->common.size[d];
+    piece_strides(r, copy.from_stride);
+    uint8_t *to = place_in_box(r, copy.to_stride);
+    tess_box_copy_run(&copy, from, to);
+}
+
+static tess_status read_straight(const box_read *r, uint64_t begin, uint64_t end)
+{
+    int64_t stride[TESS_CATALOG_DIMS];
+    tess_piece_sink sink = {.begin = begin,
+                            .end = end,
+                            .dst = place_in_box(r, stride),
+                            .decode = r->decode,
+                            .element_bytes = r->tensor->element_bytes};
+    return tess_piece_fetch(r->catalog, r->tensor, r->index, &sink);
+}
+
+static tess_status read_block(const box_read *r, uint64_t begin, uint64_t end)
+{
+    tess_mem *mem = r->catalog->mem;
+    tess_piece_sink sink = {.begin = begin, .end = end};
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)(end - begin), "checkpoint read", (void **)&sink.dst));
+    tess_status status = tess_piece_fetch(r->catalog, r->tensor, r->index, &sink);
+    if (status == TESS_OK)
+        copy_common(r, sink.dst);
+    tess_mem_free(mem, sink.dst);
+    return status;
+}
+
+static tess_status unpack(const box_read *r, const uint8_t *packed, uint8_t *data)
+{
+    const tess_catalog_piece *p = r->piece;
+    TESS_TRY_CTX(tess_unpack(p->codec, packed, (size_t)p->stored, data, (size_t)p->bytes),
+                 "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'", r->catalog->files[p->file].path, p->offset,
+                 p->offset + p->stored, r->tensor->name);
+    return TESS_OK;
+}
+
+static tess_status read_packed(const box_read *r, uint64_t begin)
+{
+    tess_mem *mem = r->catalog->mem;
+    uint8_t *data = NULL;
+    tess_piece_sink sink = {.end = r->piece->stored};
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
+    tess_status status = tess_piece_fetch(r->catalog, r->tensor, r->index, &sink);
+    if (status == TESS_OK)
+        status = tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)r->piece->bytes, "unpacked piece", (void **)&data);
+    if (status == TESS_OK)
+        status = unpack(r, sink.dst, data);
+    if (status == TESS_OK)
+        copy_common(r, data + begin);
+    tess_mem_free(mem, data);
+    tess_mem_free(mem, sink.dst);
+    return status;
+}
+
+static tess_status check_dtype(const tess_catalog *c, const tess_catalog_tensor *t)
+{
+    TESS_CHECK(tess_st_dtype_is_float(t->dtype), TESS_E_UNSUPPORTED,
+               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", c->path, t->name,
+               t->dtype);
+    return TESS_OK;
+}
+
+tess_status tess_catalog_read_piece(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
+                                    const tess_box *box, bool floats, void *dst)
+{
+    uint64_t begin, end;
+    int n_dims = tensor->n_dims;
+    box_read r = {.catalog = catalog, .tensor = tensor, .index = piece, .box = box, .dst = dst};
+    r.piece = &catalog->pieces[piece];
+    if (!tess_box_meet(n_dims, &r.piece->box, box, &r.common))
+        return TESS_OK;
+    if (floats)
+        TESS_TRY(check_dtype(catalog, tensor));
+    r.decode = floats && strcmp(tensor->dtype, "F32") != 0 ? tensor->dtype : NULL;
+    span(&r, &begin, &end);
+    if (r.piece->codec != TESS_CODEC_NONE)
+        return read_packed(&r, begin);
+    bool straight = !r.piece->strided && is_run(n_dims, r.piece->box.size, r.common.size) &&
+                    is_run(n_dims, box->size, r.common.size);
+    return straight ? read_straight(&r, begin, end) : read_block(&r, begin, end);
+}
+
+static tess_status check_inside(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)
+{
+    char text[300];
+    for (int d = 0; d < t->n_dims; d++)
+        TESS_CHECK(box->begin[d] >= 0 && box->size[d] >= 0 && box->size[d] <= t->dim[d] &&
+                       box->begin[d] <= t->dim[d] - box->size[d],
+                   TESS_E_INVALID, "%s: tensor '%s' has no elements %s", c->path, t->name,
+                   tess_box_format(t->n_dims, box, text, sizeof(text)));
+    return TESS_OK;
+}
+
+tess_status tess_catalog_check_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)
+{
+    bool missing;
+    char text[200];
+    size_t at = 0;
+    int64_t element[TESS_CATALOG_DIMS];
+    TESS_TRY(check_inside(c, t, box));
+    TESS_TRY(
+        tess_boxes_first_missing(c->mem, t->n_dims, c->pieces + t->first_piece, t->n_pieces, box, &missing, element));
+    for (int d = 0; d < t->n_dims && missing; d++)
+        at = tess_text_add(text, sizeof(text), at, "%s%" PRId64, d > 0 ? ", " : "", element[d]);
+    TESS_CHECK(!missing, TESS_E_FORMAT, "%s: element [%s] of tensor '%s' is in none of its files: it is incomplete",
+               c->path, t->n_dims > 0 ? text : "", t->name);
+    return TESS_OK;
+}
+
+static tess_status read_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box, bool floats,
+                            void *dst)
+{
+    if (floats)
+        TESS_TRY(check_dtype(c, t));
+    TESS_TRY(tess_catalog_check_box(c, t, box));
+    for (int i = 0; i < t->n_pieces; i++)
+        TESS_TRY(tess_catalog_read_piece(c, t, t->first_piece + i, box, floats, dst));
+    return TESS_OK;
+}
+
+tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box,
+                              void *dst)
+{
+    return read_box(catalog, tensor, box, false, dst);
+}
+
+tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
+                                     const tess_box *box, float *dst)
+{
+    return read_box(catalog, tensor, box, true, dst);
+}

@@ -1,0 +1,55 @@
+/* Packed pieces. The sizes are known beforehand, so nothing that a file says makes memory grow. */
+#include <zlib.h>
+#include <zstd.h>
+
+#include "ckpt/catalog/catalog_impl.h"
+
+static tess_status unpack_zstd(const void *packed, size_t packed_size, void *data, size_t size)
+{
+    size_t n = ZSTD_decompress(data, size, packed, packed_size);
+    TESS_CHECK(!ZSTD_isError(n), TESS_E_FORMAT, "zstd cannot unpack it: %s", ZSTD_getErrorName(n));
+    TESS_CHECK(n == size, TESS_E_FORMAT, "it unpacks to %zu bytes, not %zu", n, size);
+    return TESS_OK;
+}
+
+/* Of what is left at most as much as zlib's counters hold. */
+static uInt part(size_t left)
+{
+    return left < (1u << 30) ? (uInt)left : 1u << 30;
+}
+
+static int inflate_all(z_stream *z, const uint8_t *packed, size_t packed_size, uint8_t *data, size_t size)
+{
+    int result = Z_OK;
+    size_t in = 0, out = 0;
+    while (result == Z_OK) {
+        uInt to_read = part(packed_size - in), to_write = part(size - out);
+        z->next_in = (Bytef *)(packed + in);
+        z->avail_in = to_read;
+        z->next_out = data + out;
+        z->avail_out = to_write;
+        result = inflate(z, Z_NO_FLUSH);
+        in += to_read - z->avail_in;
+        out += to_write - z->avail_out;
+        if (result == Z_OK && to_read == z->avail_in && to_write == z->avail_out)
+            result = Z_BUF_ERROR;
+    }
+    return result == Z_STREAM_END && out == size && in == packed_size ? Z_OK : Z_DATA_ERROR;
+}
+
+/* As in zip files: without a header of its own. */
+static tess_status unpack_deflate(const void *packed, size_t packed_size, void *data, size_t size)
+{
+    z_stream z = {.zalloc = Z_NULL};
+    TESS_CHECK(inflateInit2(&z, -MAX_WBITS) == Z_OK, TESS_E_NOMEM, "no memory to unpack it");
+    int result = inflate_all(&z, packed, packed_size, data, size);
+    inflateEnd(&z);
+    TESS_CHECK(result == Z_OK, TESS_E_FORMAT, "zlib cannot unpack its %zu bytes to %zu", packed_size, size);
+    return TESS_OK;
+}
+
+tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size)
+{
+    return codec == TESS_CODEC_ZSTD ? unpack_zstd(packed, packed_size, data, size)
+                                    : unpack_deflate(packed, packed_size, data, size);
+}
