@@ -118,6 +118,8 @@ typedef struct tess_catalog_request {
 } tess_catalog_request;
 tess_status tess_catalog_read_all(const tess_catalog *catalog, tess_threads *threads,
                                   const tess_catalog_request *requests, int n);
+/* Another process that sees the same files verifies this piece: it is read here without. Before any read of it. */
+void tess_catalog_trust(const tess_catalog *catalog, int piece);
 
 /* tess_catalog_check, and every checksum of every piece. `progress` (may be NULL) hears bytes done of bytes in all.
  * `bad` (may be NULL) hears of everything that is damaged or missing; the first is the error. */
