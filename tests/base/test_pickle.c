@@ -191,6 +191,19 @@ static void names_are_kept_or_refused_and_never_called(void)
     EXPECT(!tess_os_is_file("pwned"));
 }
 
+static void a_class_inside_of_a_class_is_a_longer_name(void)
+{
+    static const char text[] = "c__builtin__\ngetattr\n(cm\nOuter\nX\x05\0\0\0InnertR)\x81.";
+    static const char *const names[] = {"__builtin__.getattr", "m.Outer", NULL};
+    const tess_pickle_options strict = {.names = names, .only_names = true};
+    tess_pickle *pickle;
+    EXPECT_OK(parse(text, sizeof(text) - 1, &pickle));
+    EXPECT(tess_pickle_is(tess_pickle_root(pickle), "m.Outer.Inner"));
+    tess_pickle_destroy(&pickle);
+    EXPECT_FAILS(tess_pickle_parse(test_mem(), text, sizeof(text) - 1, "input", &strict, &pickle), TESS_E_UNSUPPORTED,
+                 "it names 'm.Outer.Inner'");
+}
+
 static void every_cut_is_an_error(void)
 {
     for (int protocol = 0; protocol <= 5; protocol++) {
@@ -281,6 +294,7 @@ static const test_case cases[] = {
     {"objects_stay_inert", objects_stay_inert},
     {"ids_of_what_lies_elsewhere_are_data", ids_of_what_lies_elsewhere_are_data},
     {"names_are_kept_or_refused_and_never_called", names_are_kept_or_refused_and_never_called},
+    {"a_class_inside_of_a_class_is_a_longer_name", a_class_inside_of_a_class_is_a_longer_name},
     {"every_cut_is_an_error", every_cut_is_an_error},
     {"messages_name_offset_and_opcode", messages_name_offset_and_opcode},
     {"depth_cycles_and_memory_are_bounded", depth_cycles_and_memory_are_bounded},

@@ -48,11 +48,14 @@ static bool is_kind(const tess_pickle_value *args, size_t index, tess_pickle_kin
 }
 
 /* Each of these leaves *value alone when the arguments are not what it expects. */
-typedef tess_status (*call_fn)(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value);
+typedef tess_status (*call_fn)(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                               tess_pickle_value **value);
 
 /* encode(text of code points below 256, "latin1"): how protocols before 3 write bytes */
-static tess_status call_encode(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
+static tess_status call_encode(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                               tess_pickle_value **value)
 {
+    (void)options;
     if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_TEXT) || !is_kind(args, 1, TESS_PICKLE_TEXT) ||
         strcmp(args->items[1]->text, "latin1") != 0)
         return TESS_OK;
@@ -70,8 +73,10 @@ static tess_status call_encode(tess_pickle *pickle, tess_pickle_value *args, tes
     return pickle_make_string(pickle, TESS_PICKLE_BYTES, out, n, value);
 }
 
-static tess_status call_bytes(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
+static tess_status call_bytes(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                              tess_pickle_value **value)
 {
+    (void)options;
     if (args->n == 0)
         return pickle_make_string(pickle, TESS_PICKLE_BYTES, "", 0, value);
     if (args->n == 1 && is_kind(args, 0, TESS_PICKLE_BYTES))
@@ -79,8 +84,10 @@ static tess_status call_bytes(tess_pickle *pickle, tess_pickle_value *args, tess
     return TESS_OK;
 }
 
-static tess_status call_set(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
+static tess_status call_set(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                            tess_pickle_value **value)
 {
+    (void)options;
     if (args->n > 1 || (args->n == 1 && !is_kind(args, 0, TESS_PICKLE_LIST)))
         return TESS_OK;
     TESS_TRY(pickle_make(pickle, TESS_PICKLE_SET, value));
@@ -88,8 +95,10 @@ static tess_status call_set(tess_pickle *pickle, tess_pickle_value *args, tess_p
 }
 
 /* OrderedDict(), or OrderedDict([[key, value], ...]) */
-static tess_status call_ordered_dict(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
+static tess_status call_ordered_dict(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                                     tess_pickle_value **value)
 {
+    (void)options;
     if (args->n > 1 || (args->n == 1 && !is_kind(args, 0, TESS_PICKLE_LIST)))
         return TESS_OK;
     TESS_TRY(pickle_make(pickle, TESS_PICKLE_DICT, value));
@@ -103,8 +112,10 @@ static tess_status call_ordered_dict(tess_pickle *pickle, tess_pickle_value *arg
 }
 
 /* _reconstructor(class, base, what the base holds): how protocols before 2 write objects */
-static tess_status call_reconstructor(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
+static tess_status call_reconstructor(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                                      tess_pickle_value **value)
 {
+    (void)options;
     if (args->n != 3 || !is_kind(args, 0, TESS_PICKLE_NAME))
         return TESS_OK;
     tess_pickle_value *base = args->items[2], *none;
@@ -117,6 +128,16 @@ static tess_status call_reconstructor(tess_pickle *pickle, tess_pickle_value *ar
     else if (base->kind != TESS_PICKLE_NONE)
         return pickle_append(pickle, none, &base, 1);
     return TESS_OK;
+}
+
+/* getattr(class, name): how protocols before 4 name what is defined inside of a class */
+static tess_status call_getattr(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
+                                tess_pickle_value **value)
+{
+    if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_NAME) || !is_kind(args, 1, TESS_PICKLE_TEXT))
+        return TESS_OK;
+    const tess_pickle_value *class = args->items[0], *name = args->items[1];
+    return pickle_make_name(pickle, options, class->text, class->n, name->text, name->n, value);
 }
 
 static call_fn find_call(const char *name)
@@ -134,6 +155,8 @@ static call_fn find_call(const char *name)
         {"builtins.set", call_set},
         {"__builtin__.frozenset", call_set},
         {"builtins.frozenset", call_set},
+        {"__builtin__.getattr", call_getattr},
+        {"builtins.getattr", call_getattr},
         {"collections.OrderedDict", call_ordered_dict},
         {"copy_reg._reconstructor", call_reconstructor},
         {"copyreg._reconstructor", call_reconstructor},
@@ -144,8 +167,8 @@ static call_fn find_call(const char *name)
     return NULL;
 }
 
-tess_status pickle_call(tess_pickle *pickle, tess_pickle_value *callee, tess_pickle_value *args,
-                        tess_pickle_value **value)
+tess_status pickle_call(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *callee,
+                        tess_pickle_value *args, tess_pickle_value **value)
 {
     TESS_CHECK(callee->kind == TESS_PICKLE_NAME, TESS_E_FORMAT, "it calls %s", tess_pickle_kind_name(callee->kind));
     TESS_CHECK(args->kind == TESS_PICKLE_TUPLE, TESS_E_FORMAT, "arguments are %s: expected a tuple",
@@ -153,6 +176,6 @@ tess_status pickle_call(tess_pickle *pickle, tess_pickle_value *callee, tess_pic
     call_fn call = find_call(callee->text);
     *value = NULL;
     if (call != NULL)
-        TESS_TRY(call(pickle, args, value));
+        TESS_TRY(call(pickle, options, args, value));
     return *value != NULL ? TESS_OK : pickle_make_object(pickle, callee->text, args, value);
 }

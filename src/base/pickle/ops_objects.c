@@ -31,7 +31,7 @@ tess_status pickle_op_stack_global(machine *m)
 static tess_status call_and_push(machine *m, tess_pickle_value *callee, tess_pickle_value *args)
 {
     tess_pickle_value *value;
-    TESS_TRY(pickle_call(m->pickle, callee, args, &value));
+    TESS_TRY(pickle_call(m->pickle, m->options, callee, args, &value));
     return machine_push(m, value);
 }
 
@@ -52,7 +52,7 @@ tess_status pickle_op_newobj_ex(machine *m)
     TESS_TRY(machine_pop(m, &callee));
     TESS_CHECK(named->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "named arguments are %s",
                tess_pickle_kind_name(named->kind));
-    TESS_TRY(pickle_call(m->pickle, callee, args, &value));
+    TESS_TRY(pickle_call(m->pickle, m->options, callee, args, &value));
     if (value->kind == TESS_PICKLE_OBJECT)
         value->object->named = named;
     return machine_push(m, value);

@@ -3,7 +3,7 @@
  * A pickle is a program for a small stack machine. This one builds plain values; where Python would import a name and
  * call it, an inert object is kept that says which name, with which arguments and state. Only calls that older
  * protocols use to spell plain data are carried out, by our own code: bytes (_codecs.encode), set, frozenset,
- * bytearray, OrderedDict, and copyreg's _reconstructor.
+ * bytearray, OrderedDict, copyreg's _reconstructor, and getattr of a class, which gives a longer name.
  *
  * Values form a graph without cycles, at most TESS_PICKLE_MAX_DEPTH deep: recursion over it is safe. A value may be
  * reached by several ways, so a walk over all ways can be long: bound it. */

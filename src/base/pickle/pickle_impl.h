@@ -43,8 +43,8 @@ tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n,
 tess_status pickle_make_name(tess_pickle *pickle, const tess_pickle_options *options, const char *module,
                              size_t n_module, const char *name, size_t n_name, tess_pickle_value **value);
 /* What calling `callee` with `args` gives: plain data for the few calls that only spell data, else an inert object. */
-tess_status pickle_call(tess_pickle *pickle, tess_pickle_value *callee, tess_pickle_value *args,
-                        tess_pickle_value **value);
+tess_status pickle_call(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *callee,
+                        tess_pickle_value *args, tess_pickle_value **value);
 
 /* graph.c */
 tess_status pickle_check_graph(tess_pickle_value *root, const char *what);

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "ckpt/catalog/openers.h"
+#include "ckpt/formats/formats.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -28,7 +30,19 @@ static bool is_safetensors(const char *path)
 
 static const opener openers[] = {
     {"a safetensors file or model folder", is_safetensors, tess_catalog_open_safetensors},
+    {"a folder of PyTorch's distributed checkpoint or Megatron's", tess_dcp_is_at, tess_dcp_open},
+    {"a folder of DeepSpeed's", tess_deepspeed_is_at, tess_deepspeed_open},
+    {"a file of torch.save, or a folder with one a rank", tess_torch_is_at, tess_torch_open},
 };
+
+static tess_status fail_unknown(const char *path)
+{
+    char kinds[1024];
+    size_t at = 0, n = sizeof(openers) / sizeof(openers[0]);
+    for (size_t i = 0; i < n; i++)
+        at = tess_text_add(kinds, sizeof(kinds), at, "%s%s", i == 0 ? "" : "; ", openers[i].what);
+    return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: it is none of: %s", path, kinds);
+}
 
 tess_status tess_catalog_open(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
@@ -37,5 +51,5 @@ tess_status tess_catalog_open(tess_mem *mem, const char *path, tess_catalog **ca
     for (size_t i = 0; i < sizeof(openers) / sizeof(openers[0]); i++)
         if (openers[i].fits(path))
             return openers[i].open(mem, path, catalog);
-    return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: not %s", path, openers[0].what);
+    return fail_unknown(path);
 }

@@ -27,14 +27,9 @@ tess_status tess_dcp_open(tess_mem *mem, const char *path, tess_catalog **catalo
  * file. */
 tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **catalog);
 
-typedef struct tess_format {
-    const char *name;       /* as tess_catalog.format */
-    const char *looks_like; /* for messages: "a folder with .metadata" */
-    bool (*is_at)(const char *path);
-    tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
-} tess_format;
-
-/* The openers above, in the order to ask them; *n of them. */
-const tess_format *tess_formats(int *n);
+/* Whether a path looks like one of these: the openers then say what is wrong with it. */
+bool tess_torch_is_at(const char *path);
+bool tess_dcp_is_at(const char *path);
+bool tess_deepspeed_is_at(const char *path);
 
 #endif

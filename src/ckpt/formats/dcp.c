@@ -1,0 +1,204 @@
+/* Opening PyTorch's distributed checkpoints, and Megatron's, which are the same in a folder for each iteration. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "ckpt/formats/dcp_impl.h"
+#include "ckpt/formats/formats.h"
+#include "ckpt/formats/formats_impl.h"
+#include "ckpt/formats/megatron_impl.h"
+#include "ckpt/formats/torch_impl.h"
+
+enum { PATH_SIZE = 4096, MAX_OBJECT = 1 << 20 };
+static const size_t max_metadata = (size_t)2 << 30;
+
+/* ---- Objects, into meta -------------------------------------------------------------------------------------------
+ */
+/* The nested object of meta that the path's keys but the last lead to; *last is that one. NULL: something else is
+ * there. */
+static json_t *find_place(json_t *meta, const tess_pickle_value *path, const char *name, char *last, size_t size)
+{
+    snprintf(last, size, "%s", name);
+    for (size_t i = 0; path != NULL && path->kind == TESS_PICKLE_TUPLE && i < path->n && json_is_object(meta); i++) {
+        if (!torch_key(path->items[i], last, size))
+            return NULL;
+        if (i + 1 == path->n)
+            break;
+        json_t *inner = json_object_get(meta, last);
+        if (inner == NULL) {
+            inner = json_object();
+            json_object_set_new(meta, last, inner);
+        }
+        meta = inner;
+    }
+    return json_is_object(meta) ? meta : NULL;
+}
+
+static void add_object(tess_catalog *catalog, const dcp_metadata *metadata, const dcp_item *item,
+                       const torch_file *file, int *left)
+{
+    char key[1024];
+    json_t *place = find_place(catalog->meta, dcp_find(&metadata->paths, item->name), item->name, key, sizeof(key));
+    if (place != NULL)
+        json_object_set_new(place, key, torch_to_json(file->root, left));
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------------------------------
+ */
+/* The rank in "__3_0.distcp"; -1: named otherwise. */
+static int rank_of(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
+    char *end;
+    if (strncmp(name, "__", 2) != 0 || name[2] < '0' || name[2] > '9')
+        return -1;
+    long rank = strtol(name + 2, &end, 10);
+    return *end == '_' && rank < INT32_MAX ? (int)rank : -1;
+}
+
+static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *described, const dcp_item *item,
+                              const torch_file *file, int catalog_file)
+{
+    torch_tensor part;
+    tess_catalog_piece piece;
+    const char *dtype;
+    int tensor, n_dims;
+    int64_t dim[TESS_CATALOG_DIMS];
+    TESS_TRY(dcp_read_tensor(described, &dtype, &n_dims, dim));
+    TESS_TRY(torch_read_tensor(file, file->root, &part));
+    TESS_CHECK(strcmp(part.dtype, dtype) == 0 && part.n_dims == n_dims, TESS_E_FORMAT,
+               "%s in %d dimensions lies here; .metadata says %s in %d", part.dtype, part.n_dims, dtype, n_dims);
+    TESS_CHECK(item->n_begin == n_dims || item->n_begin == 0, TESS_E_FORMAT,
+               "it begins at %d coordinates, and has %d dimensions", item->n_begin, n_dims);
+    TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &tensor));
+    torch_piece(file, &part, catalog_file, rank_of(item->file), item->begin, &piece);
+    return tess_catalog_add_piece(catalog, tensor, &piece);
+}
+
+/* Tensors of which not even one part is there are in the catalog as well: it can say that they are missing. */
+static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata)
+{
+    const char *dtype;
+    int tensor, n_dims;
+    int64_t dim[TESS_CATALOG_DIMS];
+    for (size_t i = 0; i < metadata->tensors.n; i++) {
+        const dcp_key *key = &metadata->tensors.keys[i];
+        if (!dcp_is_tensor(key->value))
+            continue;
+        TESS_TRY_CTX(dcp_read_tensor(key->value, &dtype, &n_dims, dim), "tensor '%s'", key->name);
+        TESS_TRY(tess_catalog_add_tensor(catalog, key->name, dtype, n_dims, dim, &tensor));
+    }
+    return TESS_OK;
+}
+
+/* ---- Files --------------------------------------------------------------------------------------------------------
+ */
+typedef struct reader {
+    tess_catalog *catalog;
+    const dcp_metadata *metadata;
+    const char *path; /* of the file at hand */
+    tess_mapping mapping;
+    int catalog_file;
+    int left_meta;
+} reader;
+
+static tess_status read_item(reader *reader, const dcp_item *item)
+{
+    torch_file file;
+    const tess_pickle_value *described = dcp_find(&reader->metadata->tensors, item->name);
+    size_t size = reader->mapping.size;
+    TESS_CHECK(item->offset <= size && item->length <= size - item->offset, TESS_E_FORMAT,
+               "it should end at byte %llu of a file of %zu: the file is cut off",
+               (unsigned long long)(item->offset + item->length), size);
+    if (!dcp_is_tensor(described) && item->length > MAX_OBJECT)
+        return TESS_OK;
+    TESS_TRY(torch_open_slice(reader->catalog->mem, reader->path, reader->mapping.data + item->offset, item->length,
+                              item->offset, &file));
+    tess_status status = TESS_OK;
+    if (dcp_is_tensor(described))
+        status = add_tensor(reader->catalog, described, item, &file, reader->catalog_file);
+    else
+        add_object(reader->catalog, reader->metadata, item, &file, &reader->left_meta);
+    torch_close(&file);
+    return status;
+}
+
+/* Items [begin, end), all of one file. */
+static tess_status read_file(reader *reader, const char *folder, size_t begin, size_t end)
+{
+    char path[PATH_SIZE];
+    const dcp_item *items = reader->metadata->items;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, items[begin].file));
+    TESS_TRY_CTX(tess_os_map(path, &reader->mapping), "%s: its %zu items, '%s' the first, cannot be read", folder,
+                 end - begin, items[begin].name);
+    reader->path = path;
+    tess_status status = tess_catalog_add_file(reader->catalog, path, reader->mapping.size, &reader->catalog_file);
+    for (size_t i = begin; status == TESS_OK && i < end; i++) {
+        status = read_item(reader, &items[i]);
+        if (status != TESS_OK)
+            tess_fail_context(status, "%s: '%s', bytes [%llu, +%llu)", path, items[i].name,
+                              (unsigned long long)items[i].offset, (unsigned long long)items[i].length);
+    }
+    tess_os_unmap(&reader->mapping);
+    return status;
+}
+
+static tess_status read_files(tess_catalog *catalog, const char *folder, const dcp_metadata *metadata)
+{
+    reader reader = {.catalog = catalog, .metadata = metadata, .left_meta = TORCH_META_VALUES};
+    for (size_t begin = 0, end; begin < metadata->n_items; begin = end) {
+        for (end = begin + 1;
+             end < metadata->n_items && strcmp(metadata->items[begin].file, metadata->items[end].file) == 0;)
+            end++;
+        TESS_TRY(read_file(&reader, folder, begin, end));
+    }
+    return TESS_OK;
+}
+
+/* The first nested key above several: {"model": {...}} is saved as paths ("model", name). */
+static const char *model_prefix(const dcp_metadata *metadata)
+{
+    for (size_t i = 0; i < metadata->paths.n; i++) {
+        const tess_pickle_value *path = metadata->paths.keys[i].value;
+        const char *first = tess_pickle_text(tess_pickle_at(path, 0));
+        if (first != NULL && strcmp(first, "model") == 0 && path->n >= 2)
+            return "model.";
+    }
+    return "";
+}
+
+static tess_status read_folder(tess_catalog *catalog, const char *folder)
+{
+    char path[PATH_SIZE], *data;
+    size_t size;
+    dcp_metadata metadata;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, DCP_METADATA));
+    TESS_TRY(tess_os_read(catalog->mem, path, max_metadata, &data, &size));
+    tess_status status = dcp_metadata_parse(catalog->mem, path, data, size, &metadata);
+    tess_mem_free(catalog->mem, data);
+    TESS_TRY(status);
+    json_object_set_new(catalog->meta, "model_prefix", json_string(model_prefix(&metadata)));
+    status = add_names(catalog, &metadata);
+    if (status == TESS_OK)
+        status = read_files(catalog, folder, &metadata);
+    dcp_metadata_free(&metadata);
+    return status;
+}
+
+tess_status tess_dcp_open(tess_mem *mem, const char *path, tess_catalog **catalog)
+{
+    char folder[PATH_SIZE];
+    int64_t iteration = -1;
+    *catalog = NULL;
+    TESS_TRY(megatron_resolve(mem, path, folder, sizeof(folder), &iteration));
+    TESS_TRY(tess_catalog_create(mem, "dcp", path, catalog));
+    tess_status status = read_folder(*catalog, folder);
+    if (status == TESS_OK)
+        status = megatron_read_common(*catalog, folder, iteration);
+    return formats_finish(catalog, status);
+}
+
+bool tess_dcp_is_at(const char *path)
+{
+    return formats_holds(path, DCP_METADATA) || formats_holds(path, MEGATRON_POINTER);
+}

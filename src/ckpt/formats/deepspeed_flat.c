@@ -1,0 +1,168 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/formats/deepspeed_impl.h"
+#include "ckpt/formats/flat.h"
+
+/* ---- Parameters ----------------------------------------------------------------------------------------------------
+ */
+static tess_status add_param(ds_params *params, const char *name, const tess_pickle_value *shape, int64_t offset)
+{
+    if (params->n == params->room) {
+        params->room = params->room == 0 ? 256 : 2 * params->room;
+        TESS_TRY(tess_mem_grow(params->mem, TESS_POOL_MISC, params->room * sizeof(ds_param), "parameters of DeepSpeed",
+                               (void **)&params->params));
+    }
+    ds_param *param = &params->params[params->n];
+    *param = (ds_param){.name = name, .group = params->n_groups, .offset = offset, .count = 1};
+    TESS_TRY_CTX(torch_read_ints(shape, param->dim, TESS_CATALOG_DIMS, &param->n_dims), "'%s'", name);
+    for (int d = 0; d < param->n_dims; d++)
+        TESS_CHECK(param->dim[d] > 0 && !__builtin_mul_overflow(param->count, param->dim[d], &param->count),
+                   TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
+    TESS_CHECK(offset <= INT64_MAX / 16 - param->count, TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
+    params->n++;
+    return TESS_OK;
+}
+
+static tess_status add_group(ds_params *params, const tess_pickle_value *group)
+{
+    int64_t offset = 0;
+    TESS_CHECK(group->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "param_shapes: a dict expected, not %s",
+               tess_pickle_kind_name(group->kind));
+    for (size_t i = 0; i + 1 < group->n; i += 2) {
+        const char *name = tess_pickle_text(group->items[i]);
+        TESS_CHECK(name != NULL, TESS_E_FORMAT, "param_shapes: a name expected");
+        TESS_TRY(add_param(params, name, group->items[i + 1], offset));
+        offset += params->params[params->n - 1].count;
+    }
+    params->n_groups++;
+    return TESS_OK;
+}
+
+tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *shapes)
+{
+    if (shapes == NULL || shapes->kind != TESS_PICKLE_LIST)
+        return shapes == NULL ? TESS_OK : add_group(params, shapes);
+    for (size_t i = 0; i < shapes->n; i++)
+        TESS_TRY(add_group(params, shapes->items[i]));
+    return TESS_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+tess_status ds_sort_names(ds_params *params)
+{
+    TESS_TRY(tess_mem_alloc_array(params->mem, TESS_POOL_MISC, params->n, sizeof(char *), "names of DeepSpeed",
+                                  (void **)&params->names));
+    for (size_t i = 0; i < params->n; i++)
+        params->names[i] = params->params[i].name;
+    if (params->n > 0)
+        qsort(params->names, params->n, sizeof(char *), by_name);
+    return TESS_OK;
+}
+
+bool ds_has_name(const ds_params *params, const char *name)
+{
+    return params->n > 0 && bsearch(&name, params->names, params->n, sizeof(char *), by_name) != NULL;
+}
+
+void ds_params_free(ds_params *params)
+{
+    tess_mem_free(params->mem, params->names);
+    tess_mem_free(params->mem, params->params);
+    *params = (ds_params){0};
+}
+
+int64_t ds_group_count(const ds_params *params, int group)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < params->n; i++)
+        if (params->params[i].group == group)
+            count += params->params[i].count;
+    return count;
+}
+
+/* ---- Flat tensors -------------------------------------------------------------------------------------------------
+ */
+/* Elements [first, +count) of the parameter are elements [at, +count) of the flat tensor. */
+static tess_status add_run(const ds_flat *flat, const ds_param *param, int64_t first, int64_t at, int64_t count)
+{
+    char name[1024];
+    int tensor;
+    torch_tensor part = flat->tensor;
+    int n = snprintf(name, sizeof(name), "%s%s%s", flat->prefix, param->name, flat->suffix);
+    TESS_CHECK(n < (int)sizeof(name), TESS_E_UNSUPPORTED, "a name of more than %zu bytes", sizeof(name));
+    TESS_TRY(tess_catalog_add_tensor(flat->catalog, name, part.dtype, param->n_dims, param->dim, &tensor));
+    while (count > 0) {
+        tess_box box;
+        tess_catalog_piece piece;
+        static const int64_t origin[TESS_CATALOG_DIMS];
+        int64_t taken = tess_flat_box(param->n_dims, param->dim, first, count, &box);
+        part.first = flat->tensor.first + at;
+        part.dim[0] = taken;
+        torch_piece(flat->file, &part, flat->catalog_file, flat->rank, origin, &piece);
+        piece.box = box;
+        TESS_TRY(tess_catalog_add_piece(flat->catalog, tensor, &piece));
+        first += taken;
+        at += taken;
+        count -= taken;
+    }
+    return TESS_OK;
+}
+
+/* Of a parameter that lies at [begin, +length) of what the flat tensor counts in, its elements from `first` on. */
+static tess_status add_overlap(const ds_flat *flat, const ds_param *param, int64_t begin, int64_t length, int64_t first)
+{
+    int64_t from = begin > flat->begin ? begin : flat->begin;
+    int64_t to =
+        begin + length < flat->begin + flat->tensor.dim[0] ? begin + length : flat->begin + flat->tensor.dim[0];
+    if (from >= to)
+        return TESS_OK;
+    return add_run(flat, param, first + (from - begin), from - flat->begin, to - from);
+}
+
+/* ZeRO 3 cuts every parameter in parts of equal size, the last ones filled up. */
+static int64_t part_size(const ds_flat *flat, const ds_param *param)
+{
+    return (param->count + flat->n_ranks - 1) / flat->n_ranks;
+}
+
+static tess_status add_part_at(const ds_flat *flat, const ds_param *param, int64_t begin)
+{
+    int64_t part = part_size(flat, param), first = part * flat->rank, left = param->count - first;
+    return left <= 0 ? TESS_OK : add_overlap(flat, param, begin, left < part ? left : part, first);
+}
+
+static tess_status check_flat(const ds_flat *flat)
+{
+    const torch_tensor *tensor = &flat->tensor;
+    TESS_CHECK(tensor->n_dims == 1 && (tensor->stride[0] == 1 || tensor->dim[0] <= 1), TESS_E_FORMAT,
+               "a flat tensor of one dimension expected, not of %d", tensor->n_dims);
+    TESS_CHECK(!tensor->record->deflated, TESS_E_UNSUPPORTED, "'%s' is packed", tensor->record->name);
+    return TESS_OK;
+}
+
+tess_status ds_add_part(const ds_flat *flat, const ds_param *param)
+{
+    TESS_TRY(check_flat(flat));
+    return add_part_at(flat, param, 0);
+}
+
+tess_status ds_add_flat(const ds_flat *flat, const ds_params *params)
+{
+    int64_t begin = 0;
+    TESS_TRY(check_flat(flat));
+    for (size_t i = 0; i < params->n; i++) {
+        const ds_param *param = &params->params[i];
+        if (flat->n_ranks > 0) {
+            TESS_TRY(add_part_at(flat, param, begin));
+            begin += part_size(flat, param);
+        } else if (param->group == flat->group) {
+            TESS_TRY(add_overlap(flat, param, param->offset, param->count, 0));
+        }
+    }
+    return TESS_OK;
+}

@@ -1,0 +1,25 @@
+#include "ckpt/formats/flat.h"
+
+int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t count, tess_box *box)
+{
+    int64_t step[TESS_CATALOG_DIMS], left = begin, taken = 1;
+    *box = (tess_box){0};
+    for (int d = n_dims; d-- > 0;)
+        step[d] = d == n_dims - 1 ? 1 : step[d + 1] * dim[d + 1];
+    /* The outermost dimension that the run goes along in whole steps. */
+    int along = 0;
+    while (along < n_dims - 1 && (begin % step[along] != 0 || count < step[along]))
+        along++;
+    for (int d = 0; d < n_dims; d++) {
+        int64_t at = left / step[d];
+        left %= step[d];
+        box->begin[d] = d <= along ? at : 0;
+        box->size[d] = d < along ? 1 : dim[d];
+        if (d == along) {
+            int64_t room = dim[d] - at, steps = count / step[d];
+            box->size[d] = steps < room ? steps : room;
+            taken = box->size[d] * step[d];
+        }
+    }
+    return taken;
+}

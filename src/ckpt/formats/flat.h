@@ -1,0 +1,11 @@
+/* A run of elements of a row-major tensor, as boxes. */
+#ifndef TESS_CKPT_FORMATS_FLAT_H
+#define TESS_CKPT_FORMATS_FLAT_H
+
+#include "ckpt/catalog/catalog.h"
+
+/* The largest box of elements that begins at element `begin` of the flattened tensor and takes at most `count`, all of
+ * them consecutive; returns how many it takes. A run consists of at most 2 n_dims - 1 of them (one for a scalar). */
+int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t count, tess_box *box);
+
+#endif

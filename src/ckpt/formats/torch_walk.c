@@ -1,0 +1,157 @@
+#include <string.h>
+
+#include "ckpt/formats/torch_impl.h"
+
+static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta);
+
+/* ---- Tensors ---------------------------------------------------------------------------------------------------- */
+static tess_status add_part(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const int64_t *begin)
+{
+    torch_walk *walk = self;
+    int tensor;
+    tess_catalog_piece piece;
+    TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, local->dtype, n_dims, dim, &tensor));
+    torch_piece(walk->file, local, walk->catalog_file, walk->rank, begin, &piece);
+    return tess_catalog_add_piece(walk->catalog, tensor, &piece);
+}
+
+static tess_status add_whole(torch_walk *walk, const tess_pickle_value *value)
+{
+    static const int64_t origin[TESS_CATALOG_DIMS];
+    torch_tensor whole;
+    int tensor, n_before = walk->catalog->n_tensors;
+    tess_catalog_piece piece;
+    const char *last = strrchr(walk->name, '.');
+    TESS_CHECK(strstr(last != NULL ? last : walk->name, "flat_param") == NULL, TESS_E_UNSUPPORTED,
+               "a local state of FSDP, whose flat parameters do not say what they consist of: save a full or sharded "
+               "one");
+    TESS_TRY(torch_read_tensor(walk->file, value, &whole));
+    TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, whole.dtype, whole.n_dims, whole.dim, &tensor));
+    if (walk->catalog->n_tensors == n_before) {
+        TESS_CHECK(walk->rank > 0, TESS_E_FORMAT, "two tensors get this name");
+        return TESS_OK;
+    }
+    torch_piece(walk->file, &whole, walk->catalog_file, walk->rank, origin, &piece);
+    return tess_catalog_add_piece(walk->catalog, tensor, &piece);
+}
+
+static tess_status add_tensor(torch_walk *walk, const tess_pickle_value *value)
+{
+    torch_part_visitor visitor = {.self = walk, .part = add_part};
+    if (walk->name[0] == '\0')
+        snprintf(walk->name, sizeof(walk->name), "tensor");
+    TESS_TRY_CTX(torch_is_sharded(value) ? torch_read_parts(walk->file, value, &visitor) : add_whole(walk, value),
+                 "%s: tensor '%s'", walk->file->path, walk->name);
+    return TESS_OK;
+}
+
+/* ---- What is around them ------------------------------------------------------------------------------------------
+ * The dicts that an object consists of, items and attributes. */
+static void find_dicts(const tess_pickle_value *value, const tess_pickle_value *dicts[2])
+{
+    dicts[0] = dicts[1] = NULL;
+    if (value->kind == TESS_PICKLE_DICT) {
+        dicts[0] = value;
+    } else if (value->kind == TESS_PICKLE_OBJECT) {
+        const tess_pickle_value *state = value->object->state;
+        dicts[0] = value->object->dict;
+        dicts[1] = state != NULL && state->kind == TESS_PICKLE_TUPLE ? tess_pickle_at(state, 1) : state;
+    }
+}
+
+static bool holds_tensor(torch_walk *walk, const tess_pickle_value *value)
+{
+    const tess_pickle_value *dicts[2];
+    if (--walk->left < 0)
+        return false;
+    if (torch_is_tensor(value) || torch_is_sharded(value))
+        return true;
+    bool found = false;
+    if (value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_SET)
+        for (size_t i = 0; i < value->n && !found; i++)
+            found = holds_tensor(walk, value->items[i]);
+    find_dicts(value, dicts);
+    for (int d = 0; d < 2 && !found; d++)
+        for (size_t i = 1; dicts[d] != NULL && dicts[d]->kind == TESS_PICKLE_DICT && i < dicts[d]->n && !found; i += 2)
+            found = holds_tensor(walk, dicts[d]->items[i]);
+    return found;
+}
+
+/* Goes into the value of a key: its name is that of what holds it, a dot, and the key. */
+static tess_status walk_member(torch_walk *walk, size_t length, const char *key, const tess_pickle_value *value,
+                               json_t *meta)
+{
+    bool dot = length > 0 && walk->name[length - 1] != '.';
+    int n = snprintf(walk->name + length, sizeof(walk->name) - length, "%s%s", dot ? "." : "", key);
+    TESS_CHECK(n >= 0 && (size_t)n < sizeof(walk->name) - length, TESS_E_UNSUPPORTED,
+               "%s: a name of more than %zu bytes: '%.100s..'", walk->file->path, sizeof(walk->name), walk->name);
+    bool deep = holds_tensor(walk, value);
+    TESS_CHECK(walk->left > 0, TESS_E_UNSUPPORTED, "%s: it has more than %d values", walk->file->path, TORCH_VALUES);
+    if (!deep) {
+        if (meta != NULL)
+            json_object_set_new(meta, key, torch_to_json(value, &walk->left_meta));
+        return TESS_OK;
+    }
+    json_t *inner = meta != NULL ? json_object() : NULL;
+    tess_status status = walk_value(walk, length + (size_t)n, value, inner);
+    if (json_object_size(inner) > 0)
+        json_object_set(meta, key, inner);
+    json_decref(inner);
+    return status;
+}
+
+static tess_status walk_dict(torch_walk *walk, size_t length, const tess_pickle_value *dict, json_t *meta)
+{
+    char key[1024];
+    for (size_t i = 0; i + 1 < dict->n; i += 2)
+        if (torch_key(dict->items[i], key, sizeof(key)))
+            TESS_TRY(walk_member(walk, length, key, dict->items[i + 1], meta));
+        else
+            TESS_CHECK(!holds_tensor(walk, dict->items[i + 1]), TESS_E_UNSUPPORTED,
+                       "%s: '%.200s' holds tensors under a key that is %s", walk->file->path, walk->name,
+                       tess_pickle_kind_name(dict->items[i]->kind));
+    return TESS_OK;
+}
+
+static tess_status walk_list(torch_walk *walk, size_t length, const tess_pickle_value *list, json_t *meta)
+{
+    char key[32];
+    for (size_t i = 0; i < list->n; i++) {
+        snprintf(key, sizeof(key), "%zu", i);
+        TESS_TRY(walk_member(walk, length, key, list->items[i], meta));
+    }
+    return TESS_OK;
+}
+
+static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta)
+{
+    const tess_pickle_value *dicts[2];
+    walk->name[length] = '\0';
+    if (torch_is_tensor(value) || torch_is_sharded(value))
+        return add_tensor(walk, value);
+    if (value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_SET)
+        return walk_list(walk, length, value, meta);
+    find_dicts(value, dicts);
+    for (int i = 0; i < 2; i++)
+        if (dicts[i] != NULL && dicts[i]->kind == TESS_PICKLE_DICT)
+            TESS_TRY(walk_dict(walk, length, dicts[i], meta));
+    return TESS_OK;
+}
+
+tess_status torch_walk_value(torch_walk *walk, const char *prefix, const tess_pickle_value *value, json_t *meta)
+{
+    snprintf(walk->name, sizeof(walk->name), "%s", prefix);
+    return walk_value(walk, strlen(prefix), value, meta);
+}
+
+const char *torch_model_prefix(const tess_pickle_value *root)
+{
+    static const char *const keys[] = {"model", "model_state_dict", "state_dict", "module"};
+    static const char *const prefixes[] = {"model.", "model_state_dict.", "state_dict.", "module."};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const tess_pickle_value *value = tess_pickle_get(root, keys[i]);
+        if (value != NULL && value->kind == TESS_PICKLE_DICT)
+            return prefixes[i];
+    }
+    return "";
+}
