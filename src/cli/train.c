@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "cli/health.h"
 #include "cli/start.h"
 #include "cli/train_view.h"
 #include "comm/watchdog/timers.h"
@@ -100,13 +101,17 @@ static int run(int argc, char **argv)
     status = check_timers(&config, options.grace_s);
     if (status != TESS_OK)
         return cli_fail_once(status);
-    if (is_rank || ranks.guarded)
-        return is_rank ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
+    if (is_rank)
+        return run_rank(&config);
     tess_config checked = config; /* the ranks check again; here it spares starting them */
-    status = tess_config_check(&checked, ranks.n);
+    status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
     if (status != TESS_OK)
         return cli_fail(status);
-    return ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
+    tess_health_watcher watcher;
+    cli_health_start(&config, &ranks, &watcher);
+    int code = ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
+    tess_health_watcher_stop(&watcher);
+    return code;
 }
 
 const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",

@@ -47,6 +47,7 @@ struct tess_runtime {
     struct tess_faults *faults; /* to inject on this rank, NULL: none (inject/inject.h) */
     struct tess_plan *plan;     /* NULL: nothing is being planned (plan.h) */
     tess_mem *mem;
+    struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;

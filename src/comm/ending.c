@@ -66,8 +66,9 @@ int tess_ending_cause(const tess_job *job, int rank)
     return rank;
 }
 
-static bool keeps_waiting(uint32_t situation)
+bool tess_ending_keeps_waiting(const tess_job *job, int rank)
 {
+    uint32_t situation = atomic_load(&job->rows[rank].situation);
     return situation == TESS_RANK_STOPPED || situation == TESS_RANK_BLOCKED_IN_IO ||
            situation == TESS_RANK_IN_OTHER_COLLECTIVE || situation == TESS_RANK_LOADING_DATA ||
            situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
@@ -78,7 +79,7 @@ int tess_ending_stuck(const tess_job *job, int rank)
     int blamed = atomic_load(&job->rows[rank].blames) - 1;
     if (blamed < 0 || blamed >= (int)job->header->world)
         return -1;
-    return keeps_waiting(atomic_load(&job->rows[blamed].situation)) ? blamed : -1;
+    return tess_ending_keeps_waiting(job, blamed) ? blamed : -1;
 }
 
 /* " on host h2" in a job of several. */

@@ -20,6 +20,9 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);
  * ranks blame each other in a circle that is the first of them on the way. */
 int tess_ending_cause(const tess_job *job, int rank);
 
+/* The watchdog has said of this rank why it does not come. */
+bool tess_ending_keeps_waiting(const tess_job *job, int rank);
+
 /* The rank that `rank` has waited for in vain, when the watchdog says why that one does not come; else -1. It may still
  * run, or have been ended since. */
 int tess_ending_stuck(const tess_job *job, int rank);

@@ -1,15 +1,66 @@
 /* The launcher: starts the ranks of a job on this host, owns their shared memory, watches them, and names the root
- * cause when one is lost. It runs outside every rank and takes part in no collective. */
+ * cause when one is lost. It runs outside every rank and takes part in no collective.
+ *
+ * Asked to, it replaces what was lost (launch_recover.c): the others keep their processes and what they keep in memory
+ * (keep/keep.h), and all meet again as a job that has just begun. Beside the ranks it runs services, which outlive
+ * them.
+ */
 #ifndef TESS_COMM_LAUNCH_H
 #define TESS_COMM_LAUNCH_H
 
-#include "tessera/types.h"
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "tessera/runtime.h"
+
+struct tess_job;      /* job/job.h */
+struct tess_keep_set; /* keep/keep.h */
+
+/* What is done once ranks were lost. */
+typedef enum tess_launch_action {
+    TESS_LAUNCH_END,    /* the job ends as it failed */
+    TESS_LAUNCH_HOT,    /* processes in place of those that ended; the others stay */
+    TESS_LAUNCH_RESTART /* the job ends, and the caller launches it anew: with other words, or another number of ranks
+                         */
+} tess_launch_action;
+
+/* Ranks have ended that should not have. */
+typedef struct tess_launch_failure {
+    int rank;              /* with which it began */
+    int signal, exit_code; /* how that one ended; signal 0: it exited with the code */
+    int situation;         /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
+    int n_ranks, n_ended;  /* of the job; whose processes have ended by now */
+    int64_t steps;         /* done by the job, as the ranks show it */
+    double ran_s;          /* since the job began, or last began anew */
+    int n_before;          /* times that it began anew before */
+    const char *report;    /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
+} tess_launch_failure;
+
+typedef struct tess_launch_decision {
+    tess_launch_action action;
+} tess_launch_decision;
+
+/* A process beside the ranks, forked from the launcher before them. It takes no signals of a terminal, ends when it is
+ * asked to finish, and is started again when it dies before. */
+typedef struct tess_launch_service_place {
+    int n_ranks;
+    const struct tess_keep_set *keep; /* of the ranks, NULL: none */
+    const _Atomic uint32_t *finish;   /* becomes 1, and sleepers on it (a futex) are woken: all ranks have ended */
+} tess_launch_service_place;
+
+typedef struct tess_launch_service {
+    const char *name;                                                  /* "checkpoint writer" */
+    int (*run)(const tess_launch_service_place *place, void *context); /* gives its exit code */
+    void *context;
+} tess_launch_service;
 
 typedef struct tess_launch_result {
-    int exit_code;     /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
-    int rank0_code;    /* of rank 0, likewise */
-    int failed_rank;   /* root cause, -1: none */
-    bool told;         /* `notice` has heard the report */
+    int exit_code;             /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
+    int rank0_code;            /* of rank 0, likewise */
+    int failed_rank;           /* root cause, -1: none */
+    bool told;                 /* `notice` has heard the report */
+    tess_launch_action action; /* that was decided on last; END when nothing was to be decided */
+    int n_recovered;           /* times that the job began anew */
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
@@ -20,12 +71,21 @@ typedef struct tess_launch_options {
     double timeout_s;         /* deadline of a collective, 0: not known */
     bool waits_on;            /* ranks do not give up then: a notice says so */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
+    const struct tess_keep_set *keep;             /* a block a rank, inherited by it; borrowed; NULL: none */
+    const tess_launch_service *services;          /* (n_services) */
+    int n_services;
+    /* Says what is to be done about a failure, once its root cause is known; not asked after a request to stop. What it
+     * takes is time that the job stands still. NULL: always END. */
+    void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);
+    /* Some 20 times a second while ranks run: pids (n_ranks), 0 of a rank that has ended. May be NULL. */
+    void (*tick)(void *self, const struct tess_job *job, const pid_t *pids);
     void *self;
 } tess_launch_options;
 
 /* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
  * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT. Returns when all have ended: after a rank was
- * lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL. */
+ * lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL; or, when that
+ * is decided, to await that the job begins anew. */
 tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result);
 
 /* The same with forked children that run fn(context) and exit with its return value (tests). timeout_s 0: none. */
@@ -38,5 +98,14 @@ tess_status tess_launch_function_with(int n_ranks, int (*fn)(void *context), voi
 
 /* True inside a process that a launcher started. */
 bool tess_launch_is_rank(void);
+
+/* ---- In a rank, after another was lost (rejoin.c) ---- */
+/* Whether a rank of this job has been lost: what failed here since failed because of that. */
+bool tess_launch_has_lost(const tess_runtime *runtime);
+/* For a rank without a runtime (destroyed, or not created because a peer was lost): waits for what the launcher
+ * decides. True: the job begins anew, create a runtime again. False: it ends, or its launcher does not recover. */
+bool tess_launch_await(void);
+/* Tells the launcher that this rank and all others have met anew, and go on after `step`. */
+void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 
 #endif

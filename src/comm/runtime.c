@@ -1,5 +1,6 @@
 #include "tessera/runtime.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,10 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
+#include "comm/hosts/environment.h"
 #include "comm/hosts/hosts.h"
 #include "comm/inject/inject.h"
+#include "comm/keep/keep.h"
 
 static tess_status load_tuning(tess_runtime *rt, const char *path)
 {
@@ -61,6 +64,15 @@ static int count_sharers(const tess_runtime *rt)
     return n;
 }
 
+static tess_status open_keep(tess_runtime *rt)
+{
+    int fd;
+    if (!rt->launched || rt->over_mpi || getenv("TESSERA_KEEP_FD") == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_environment_number("TESSERA_KEEP_FD", 0, INT_MAX, &fd));
+    return tess_keep_open(rt->mem, fd, &rt->keep);
+}
+
 static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
     int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
@@ -105,6 +117,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     TESS_GOTO(make_world(rt), joined);
     TESS_GOTO(keep_asked_trace(rt), world);
     TESS_GOTO(load_faults(rt, &options), world);
+    TESS_GOTO(open_keep(rt), faults);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;
@@ -114,6 +127,8 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     *out = rt;
     return TESS_OK;
 
+faults:
+    tess_faults_destroy(mem, &rt->faults);
 world:
     tess_team_destroy(&rt->team);
 joined:
@@ -146,6 +161,7 @@ void tess_runtime_destroy(tess_runtime **handle)
     if (rt->over_mpi)
         tess_hosts_leave(rt);
     tess_recorder_end(rt);
+    tess_keep_close(&rt->keep);
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem *mem = rt->mem;
     tess_faults_destroy(mem, &rt->faults);

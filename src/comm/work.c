@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "comm/ending.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "comm/watchdog/timers.h"
@@ -212,12 +213,25 @@ static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
     return tess_team_break(team, TESS_E_PEER_LOST, lost);
 }
 
+/* Of members that did not come, the one to blame: of several, one may be late only as it waits for another. -1: none.
+ */
+static int choose_guilty(const tess_team *team, const int *members, int n)
+{
+    const tess_job *job = &team->runtime->job;
+    for (int i = 0; i < n; i++) {
+        int rank = team->ranks[members[i]];
+        if (tess_ending_keeps_waiting(job, rank) && atomic_load(&job->rows[rank].wait_since_ns) == 0)
+            return rank;
+    }
+    return n > 0 ? team->ranks[members[0]] : -1;
+}
+
 static tess_status fail_timeout(tess_team *team, const tess_work *work, double timeout_s)
 {
     const tess_job *job = &team->runtime->job;
     char what[256], text[700];
     int ranks[JOB_MAX_RANKS];
-    int n = team->backend->missing(work, ranks), first = n > 0 ? team->ranks[ranks[0]] : -1;
+    int n = team->backend->missing(work, ranks);
     size_t at = 0;
     text[0] = '\0';
     for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
@@ -229,7 +243,7 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
     }
     TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", format_work(work, what, sizeof(what)),
               n, team->size, timeout_s, text);
-    return tess_team_break(team, TESS_E_TIMEOUT, first);
+    return tess_team_break(team, TESS_E_TIMEOUT, choose_guilty(team, ranks, n));
 }
 
 /* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none, or the reason may

@@ -80,6 +80,13 @@ typedef struct tess_config {
         double temperature, top_p;
     } sample;
     struct {
+        bool enable;
+        double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius;
+        int64_t fds, inodes, gpu_errors, max_failures;
+        tess_text_list alert_command;
+        double alert_timeout_s;
+    } health;
+    struct {
         double timeout_s, soft_timeout_s;
         int backend, reduction; /* tess_backend; 1: native */
         int on_timeout;         /* tess_on_timeout */

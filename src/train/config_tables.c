@@ -126,6 +126,27 @@ static const tess_option sample[] = {
     FLOAT("sample.top_p", sample.top_p, "0.95", 0, 1, "draw from the likeliest tokens that reach this probability"),
 };
 
+static const tess_option health[] = {
+    BOOL("health.enable", health.enable, "true", "look after memory, disk, open files and ranks while the job runs"),
+    FLOAT("health.interval_s", health.interval_s, "10", 0.01, 86400, "seconds between two looks"),
+    FLOAT("health.memory_percent", health.memory_percent, "90", 0, 100,
+          "of the machine's memory, or the control group's, in use: from there on degraded; 0: never"),
+    INT("health.fds", health.fds, "10000", 0, 1e9, "open files of a rank (or 90% of its limit); 0: its limit alone"),
+    FLOAT("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
+          "bytes to be free where checkpoints go, if more than two of the newest take"),
+    INT("health.inodes", health.inodes, "1000", 0, 1e12, "files that must be possible there; 0: any"),
+    FLOAT("health.heartbeat_s", health.heartbeat_s, "300", 0, 1e9, "silence of a rank, in seconds; 0: for ever"),
+    FLOAT("health.stall_s", health.stall_s, "1800", 0, 1e9, "seconds without a finished step; 0: for ever"),
+    FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
+    FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "of the hottest GPU; 0: any"),
+    INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
+    INT("health.max_failures", health.max_failures, "3", 1, 1e9,
+        "looks in a row with something wrong that make degraded unhealthy"),
+    LIST("health.alert_command", health.alert_command,
+         "words of a program that gets each alert, as a line of JSON (and TESSERA_ALERT_TEXT, ...); empty: none"),
+    FLOAT("health.alert_timeout_s", health.alert_timeout_s, "10", 0.1, 3600, "seconds until it is killed"),
+};
+
 static const tess_option comm[] = {
     FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
     FLOAT("comm.soft_timeout_s", comm.soft_timeout_s, "0.75", 0, 1e6,
@@ -185,6 +206,7 @@ static const tess_option_table tables[] = {
     TABLE(validation, "held-out text"),
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),
+    TABLE(health, "the state of the host, and who is told"),
     TABLE(comm, "collectives"),
     TABLE(numbers, "NaN, spikes, replicas"),
     TABLE(debug, "reproducibility and traces"),

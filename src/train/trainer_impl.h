@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "ckpt/hosts.h"
+#include "ckpt/store/store.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/metrics.h"
@@ -69,6 +70,9 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
 /* Whether there is text to validate on. */
 bool tess_trainer_can_validate(const tess_trainer *t);
 
+/* What a checkpoint holds of this rank: every weight, followed by both moments of the trainable ones. Free with
+ * tess_mem_free. */
+tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **tensors, int *n);
 /* Checkpoints: save now; load the newest complete one (sets step, n_tokens, data position). Collective. */
 tess_status tess_trainer_save(tess_trainer *t);
 tess_status tess_trainer_resume(tess_trainer *t);

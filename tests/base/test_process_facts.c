@@ -348,6 +348,33 @@ static void lines_of_the_kernels_log_are_read(void)
     EXPECT(!tess_oom_parse("", &kill));
 }
 
+static void write_group_file(const char *name, const char *text)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s/%s", test_folder(), name);
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+}
+
+/* A full page cache is no want of memory: what counts is what could not be dropped. */
+static void copies_of_files_are_no_need_of_a_group(void)
+{
+    tess_memory_group group = {.version2 = true, .mount_length = strlen(test_folder())};
+    uint64_t limit = 0, bytes = 0;
+    snprintf(group.folder, sizeof(group.folder), "%s/job", test_folder());
+    EXPECT_OK(tess_os_make_dirs(group.folder));
+    write_group_file("job/memory.max", "max\n");
+    EXPECT(!tess_memory_group_need(&group, &limit, &bytes));
+    write_group_file("memory.max", "1000\n");
+    write_group_file("memory.current", "990\n");
+    write_group_file("memory.stat", "anon 400\nfile 590\nshmem 90\ninactive_file 300\nactive_file 200\n");
+    EXPECT(tess_memory_group_limit(&group, &limit, &bytes));
+    EXPECT_INT(limit, 1000);
+    EXPECT_INT(bytes, 990);
+    EXPECT(tess_memory_group_need(&group, &limit, &bytes));
+    EXPECT_INT(limit, 1000);
+    EXPECT_INT(bytes, 490);
+}
+
 static void hog(void)
 {
     for (;;) {
@@ -388,6 +415,7 @@ static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
 }
 
 static const test_case cases[] = {
+    {"copies_of_files_are_no_need_of_a_group", copies_of_files_are_no_need_of_a_group},
     {"a_sleeper_is_seen_to_sleep", a_sleeper_is_seen_to_sleep},
     {"a_read_names_its_pipe", a_read_names_its_pipe},
     {"an_open_names_its_path", an_open_names_its_path},

@@ -21,6 +21,7 @@ typedef enum scene {
     HANG,  /* the victim exits with code 5, the others ignore SIGTERM */
     STOP,  /* all end with 130 when asked to */
     WAIT,  /* until the job has lost a rank; then code 7 */
+    STAY,  /* as WAIT, but the victim never returns */
     MISS,  /* those of the last host end with code 9 after 1.5 s without the victim */
     LATE,  /* the victim leaves and ends well 0.6 s later, the others do after 2.5 s */
     AGAIN, /* all leave and join a second job, with the meeting that follows; there as DIE */
@@ -196,6 +197,10 @@ static int play(meeting *m, tess_job *job, int rank)
         usleep((useconds_t)rank * 100000);
         atomic_store(&row->state, JOB_RANK_LEFT);
         return 130;
+    case STAY:
+        while (victim)
+            pause();
+        return wait_for_loss(job, rank);
     case WAIT:
         return wait_for_loss(job, rank);
     case LATE:
@@ -361,6 +366,18 @@ static void a_killed_host_is_named(void)
     check_results(m, 7, 2, "rank 0 on host h0 was lost with its host");
 }
 
+/* mpirun has lost the host too: SIGTERM to all others, SIGKILL one second later. */
+static void a_killed_host_is_named_before_mpirun_ends_all(void)
+{
+    meeting *m = begin(STAY, 3, 2, 1, 5);
+    wait_until_all_are_ready(m);
+    strike_host(m, 2, SIGKILL);
+    for (int r = 0; r < 4; r++)
+        kill(m->guard_pid[r], SIGTERM);
+    EXPECT(wait_for_guards(m, tess_os_now_s()) < 2);
+    check_results(m, 7, 0, "rank 4 on host h2 was lost with its host (the connection to its agent closed)");
+}
+
 static void a_rank_whose_guard_was_killed_is_missed(void)
 {
     meeting *m = begin(WAIT, 2, 2, 3, 5);
@@ -501,6 +518,7 @@ static const test_case cases[] = {
     {"ranks_that_have_left_join_the_next_job", ranks_that_have_left_join_the_next_job, 0, 0},
     {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
     {"a_killed_host_is_named", a_killed_host_is_named, 0, 0},
+    {"a_killed_host_is_named_before_mpirun_ends_all", a_killed_host_is_named_before_mpirun_ends_all, 0, 0},
     {"a_rank_whose_guard_was_killed_is_missed", a_rank_whose_guard_was_killed_is_missed, 0, 0},
     {"a_rank_that_has_left_is_never_lost", a_rank_that_has_left_is_never_lost, 0, 0},
     {"a_guard_that_is_late_says_how_its_rank_ended", a_guard_that_is_late_says_how_its_rank_ended, 0, 0},

@@ -1,6 +1,7 @@
 /* The injector: what a spec says, when a fault happens, and what it does to an operation. */
 #include "comm/inject/inject.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,6 +50,10 @@ static void what_is_wrong_with_a_spec_is_named(void)
         {"rank=1 kind=slow", "kind=slow needs point=phase:NAME"},
         {"rank=1 kind=nan point=step", "kind=nan needs point=gradient"},
         {"rank=1 kind=skip point=before", "it needs an operation"},
+        {"rank=1 kind=enospc", "kind=enospc needs point=save:NAME"},
+        {"rank=1 kind=enospc point=save", "it needs a call, as in save:write"},
+        {"rank=1 kind=enospc point=save:renam", "unknown call of a save 'renam': did you mean 'rename'?"},
+        {"kind=rank0_eval point=save:rename", "kind=rank0_eval needs point="},
         {"rank=1 kind=skip point=before:all_reduce#0", "from 1 to"},
         {"rank=1 kind", "'kind' is not key=value"},
         {"rank=1 kind=sleep ms=-1", "ms=-1"},
@@ -61,6 +66,25 @@ static void what_is_wrong_with_a_spec_is_named(void)
         EXPECT_FAILS(tess_faults_parse(bad[i].spec, 0, 4, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID, bad[i].needle);
     EXPECT_FAILS(tess_faults_parse("rank=0 kind=exit; rank=1 kind=exit", 0, 4, f, 1, &n), TESS_E_INVALID,
                  "more than 1 faults");
+}
+
+static void a_call_that_saves_fails_when_it_is_to(void)
+{
+    tess_faults *faults;
+    EXPECT_OK(tess_faults_create(test_mem(),
+                                 "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
+                                 "rank=1 point=save:write#4 kind=short times=0",
+                                 0, 1, 2, &faults));
+    EXPECT_INT(tess_inject_save(NULL, 5, TESS_SAVE_WRITE), 0);
+    static const int want[] = {0, ENOSPC, 0, TESS_INJECT_SHORT, 0};
+    for (int i = 0; i < 5; i++)
+        EXPECT_INT(tess_inject_save(faults, 5, TESS_SAVE_WRITE), want[i]);
+    for (int i = 0; i < 5; i++) /* another step */
+        EXPECT_INT(tess_inject_save(faults, 6, TESS_SAVE_WRITE), i == 3 ? TESS_INJECT_SHORT : 0);
+    EXPECT_INT(tess_inject_save(faults, 6, TESS_SAVE_RENAME), 0);
+    EXPECT_INT(tess_inject_save(faults, 6, TESS_SAVE_SYNC), EIO);
+    EXPECT_INT(tess_inject_save(faults, 6, TESS_SAVE_SYNC), 0);
+    tess_faults_destroy(test_mem(), &faults);
 }
 
 static void random_is_a_function_of_the_seed(void)
@@ -343,6 +367,7 @@ static void the_environment_can_ask_for_a_fault(void)
 static const test_case cases[] = {
     {"a_spec_is_read_as_written", a_spec_is_read_as_written, 0, 0},
     {"what_is_wrong_with_a_spec_is_named", what_is_wrong_with_a_spec_is_named, 0, 0},
+    {"a_call_that_saves_fails_when_it_is_to", a_call_that_saves_fails_when_it_is_to, 0, 0},
     {"random_is_a_function_of_the_seed", random_is_a_function_of_the_seed, 0, 0},
     {"an_operation_is_left_out", an_operation_is_left_out, 4, 0, TEST_ALONE},
     {"an_operation_is_made_twice", an_operation_is_made_twice, 4, 0, TEST_ALONE},

@@ -54,6 +54,19 @@ static void healthy_gpus_have_no_complaint(void)
     expect(&findings, "gpu-software", TESS_PROBE_OK, "driver 535.129.03, CUDA 12.2, NCCL 2.18.5");
 }
 
+static void the_hottest_and_the_worst_are_named(void)
+{
+    static probe_gpu gpus[PROBE_GPUS];
+    tess_probe_gpu_health health;
+    probe_gpu_summarize(gpus, probe_gpu_parse(bad, gpus, PROBE_GPUS), &health);
+    EXPECT_INT(health.hottest, 0);
+    EXPECT(health.celsius == 88);
+    EXPECT_INT(health.worst, 1);
+    EXPECT_INT(health.n_errors, 3);
+    probe_gpu_summarize(gpus, 0, &health);
+    EXPECT(health.hottest == -1 && health.worst == -1);
+}
+
 static void faults_of_gpus_are_found(void)
 {
     static probe_gpus gpus;
@@ -90,6 +103,7 @@ static void what_is_no_gpu_is_passed_over(void)
 
 static const test_case cases[] = {
     {"healthy_gpus_have_no_complaint", healthy_gpus_have_no_complaint},
+    {"the_hottest_and_the_worst_are_named", the_hottest_and_the_worst_are_named},
     {"faults_of_gpus_are_found", faults_of_gpus_are_found},
     {"what_is_no_gpu_is_passed_over", what_is_no_gpu_is_passed_over},
 };

@@ -45,7 +45,7 @@ until_gone() {
 
 # What the guards say of how the job ended; before that they may say who keeps others waiting.
 verdicts() {
-    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|stack: '
+    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: '
 }
 
 # expect_verdict NAME PATTERN: after the fault. PATTERN: what the one line says.

@@ -52,6 +52,8 @@ tess_status tess_os_space_at(const char *path, tess_os_space *space)
         return tess_os_error("look at the file system of", path);
     space->total = (uint64_t)info.f_blocks * info.f_frsize;
     space->free = (uint64_t)info.f_bavail * info.f_frsize;
+    space->files = (uint64_t)info.f_files;
+    space->free_files = (uint64_t)info.f_favail;
     return TESS_OK;
 }
 

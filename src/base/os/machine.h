@@ -21,7 +21,8 @@ typedef enum tess_os_limit {
 uint64_t tess_os_limit_of(tess_os_limit limit);
 
 typedef struct tess_os_space {
-    uint64_t total, free; /* bytes; free: for this user */
+    uint64_t total, free;       /* bytes; free: for this user */
+    uint64_t files, free_files; /* that it can hold; both 0: it sets no limit */
 } tess_os_space;
 
 /* Of the file system that `path` is on. */

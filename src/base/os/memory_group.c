@@ -92,25 +92,56 @@ static bool read_number(const char *folder, const char *name, const char *key, u
     return found;
 }
 
-bool tess_memory_group_limit(const tess_memory_group *group, uint64_t *limit, uint64_t *used)
+/* The group with the tightest limit: `folder` becomes its. */
+static bool find_tightest(const tess_memory_group *group, char *folder, uint64_t *limit)
 {
-    char folder[TESS_GROUP_FOLDER_BYTES];
+    char at[TESS_GROUP_FOLDER_BYTES];
     bool found = false;
-    snprintf(folder, sizeof(folder), "%s", group->folder);
+    snprintf(at, sizeof(at), "%s", group->folder);
     for (;;) {
         uint64_t here;
-        if (read_number(folder, group->version2 ? "memory.max" : "memory.limit_in_bytes", "", &here) &&
-            here < no_limit && (!found || here < *limit)) {
+        if (read_number(at, group->version2 ? "memory.max" : "memory.limit_in_bytes", "", &here) && here < no_limit &&
+            (!found || here < *limit)) {
             found = true;
             *limit = here;
-            *used = 0;
-            read_number(folder, group->version2 ? "memory.current" : "memory.usage_in_bytes", "", used);
+            memcpy(folder, at, sizeof(at));
         }
-        char *slash = strrchr(folder, '/');
-        if (slash == NULL || (size_t)(slash - folder) < group->mount_length)
+        char *slash = strrchr(at, '/');
+        if (slash == NULL || (size_t)(slash - at) < group->mount_length)
             return found;
         *slash = '\0';
     }
+}
+
+static uint64_t used_in(const tess_memory_group *group, const char *folder)
+{
+    uint64_t used = 0;
+    read_number(folder, group->version2 ? "memory.current" : "memory.usage_in_bytes", "", &used);
+    return used;
+}
+
+bool tess_memory_group_limit(const tess_memory_group *group, uint64_t *limit, uint64_t *used)
+{
+    char folder[TESS_GROUP_FOLDER_BYTES];
+    bool found = find_tightest(group, folder, limit);
+    *used = found ? used_in(group, folder) : 0;
+    return found;
+}
+
+bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uint64_t *needed)
+{
+    static const char *const copies[][2] = {{"total_active_file ", "total_inactive_file "},
+                                            {"active_file ", "inactive_file "}};
+    char folder[TESS_GROUP_FOLDER_BYTES];
+    if (!find_tightest(group, folder, limit))
+        return false;
+    *needed = used_in(group, folder);
+    for (int i = 0; i < 2; i++) {
+        uint64_t bytes = 0;
+        read_number(folder, "memory.stat", copies[group->version2][i], &bytes);
+        *needed -= bytes < *needed ? bytes : *needed;
+    }
+    return true;
 }
 
 uint64_t tess_memory_group_kills(const tess_memory_group *group)

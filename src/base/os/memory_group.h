@@ -18,6 +18,10 @@ bool tess_memory_group_find(int pid, tess_memory_group *group);
 /* The tightest limit of the group and those above it, and what the group that has it uses. False: there is no limit. */
 bool tess_memory_group_limit(const tess_memory_group *group, uint64_t *limit, uint64_t *used);
 
+/* The same, but without the copies of files that the system can drop at once: what would be left of them is what the
+ * group cannot do without. */
+bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uint64_t *needed);
+
 /* How many of its processes the system has killed for want of memory, ever; 0 when it does not say. */
 uint64_t tess_memory_group_kills(const tess_memory_group *group);
 

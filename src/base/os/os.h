@@ -97,6 +97,18 @@ void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_populate(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 
+/* Memory files that are kept (shared_files.c): mapped from a huge page's start on, so that they can have huge pages. */
+tess_status tess_os_map_shared_huge(int fd, size_t size, void **address);
+/* Gives `size` bytes from `offset`, mapped at `address`, their pages now, huge ones where the system has them.
+ * TESS_E_NO_SPACE, where touching them would kill. */
+tess_status tess_os_reserve_shared(int fd, size_t offset, void *address, size_t size);
+tess_status tess_os_open_shared(const char *path, int *fd); /* made when it is not there, for this user alone */
+tess_status tess_os_resize_zeroed(int fd, size_t size, const char *path);
+/* mkdir -p whose last folder is this user's alone; TESS_E_INVALID: it is there and somebody else's. */
+tess_status tess_os_make_private_dir(const char *path);
+/* False: another process has it. Held until the last copy of the descriptor is closed. */
+bool tess_os_lock(int fd);
+
 /* Copies memory of another process of the same user. False: the system forbids it, or the process has ended. */
 bool tess_os_read_process(int pid, void *to, uint64_t address, size_t size);
 /* Lets `pid` and its children do so where the system asks for it, in place of whoever was let before; 0: nobody. */

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/os/threads.h"
 #include "tessera/memory.h"
 
 enum { TESS_CATALOG_DIMS = 8 };
@@ -91,6 +92,9 @@ tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int
 /* Completeness without reading data: every file there with its size, every tensor covered. TESS_E_FORMAT names the
  * file, the tensor and the first element that is missing. */
 tess_status tess_catalog_check(const tess_catalog *catalog);
+/* The first element of a box, row by row, that no piece has. */
+tess_status tess_catalog_first_missing(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
+                                       const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
 /* That pieces cover a box; TESS_E_FORMAT names the tensor and the first element that is missing. */
 tess_status tess_catalog_check_box(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box);
 
@@ -103,10 +107,19 @@ tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_te
 /* The same as float32, from F32, F16, BF16, F64 (others: TESS_E_UNSUPPORTED). */
 tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
                                      const tess_box *box, float *dst);
-/* What these do for each piece: the part of it that lies in `box` goes to its place in dst; nothing when there is none.
- * For callers that share pieces out to threads. `piece` is an index of the catalog's pieces. */
-tess_status tess_catalog_read_piece(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
-                                    const tess_box *box, bool floats, void *dst);
+
+/* Many boxes at once, piece by piece as they lie in the files, by all `threads` (NULL: this one alone). One failure of
+ * several is told, that of the first piece; what it leaves in the targets is undefined. */
+typedef struct tess_catalog_request {
+    const tess_catalog_tensor *tensor;
+    tess_box box;
+    bool floats; /* dst is float32, else in the tensor's dtype */
+    void *dst;
+} tess_catalog_request;
+tess_status tess_catalog_read_all(const tess_catalog *catalog, tess_threads *threads,
+                                  const tess_catalog_request *requests, int n);
+/* Another process that sees the same files verifies this piece: it is read here without. Before any read of it. */
+void tess_catalog_trust(const tess_catalog *catalog, int piece);
 
 /* tess_catalog_check, and every checksum of every piece. `progress` (may be NULL) hears bytes done of bytes in all.
  * `bad` (may be NULL) hears of everything that is damaged or missing; the first is the error. */

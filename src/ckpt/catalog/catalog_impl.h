@@ -15,6 +15,13 @@ typedef struct tess_catalog_impl {
 /* ---- finish.c: (n_pieces) indices of pieces as they lie in the files */
 tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
 
+/* ---- read.c */
+/* Whether a request can be met: its box is inside the tensor and covered, its dtype one of floats if they are asked
+ * for. */
+tess_status tess_catalog_check_request(const tess_catalog *catalog, const tess_catalog_request *request);
+/* The part of a piece that lies in the request's box, to its place. Nothing when there is none. */
+tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, const tess_catalog_request *request);
+
 /* ---- cover.c: boxes that are pieces of one tensor */
 /* The first two that have elements in common, by index; *a = -1: none. TESS_E_UNSUPPORTED: too many to compare. */
 tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n, int *a, int *b);

@@ -127,31 +127,20 @@ static tess_status read_packed(const box_read *r, uint64_t begin)
     return status;
 }
 
-static tess_status check_dtype(const tess_catalog *c, const tess_catalog_tensor *t)
-{
-    TESS_CHECK(tess_st_dtype_is_float(t->dtype), TESS_E_UNSUPPORTED,
-               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", c->path, t->name,
-               t->dtype);
-    return TESS_OK;
-}
-
-tess_status tess_catalog_read_piece(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
-                                    const tess_box *box, bool floats, void *dst)
+tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, const tess_catalog_request *request)
 {
     uint64_t begin, end;
-    int n_dims = tensor->n_dims;
-    box_read r = {.catalog = catalog, .tensor = tensor, .index = piece, .box = box, .dst = dst};
+    const tess_catalog_tensor *t = request->tensor;
+    box_read r = {.catalog = catalog, .tensor = t, .index = piece, .box = &request->box, .dst = request->dst};
     r.piece = &catalog->pieces[piece];
-    if (!tess_box_meet(n_dims, &r.piece->box, box, &r.common))
+    if (!tess_box_meet(t->n_dims, &r.piece->box, r.box, &r.common))
         return TESS_OK;
-    if (floats)
-        TESS_TRY(check_dtype(catalog, tensor));
-    r.decode = floats && strcmp(tensor->dtype, "F32") != 0 ? tensor->dtype : NULL;
+    r.decode = request->floats && strcmp(t->dtype, "F32") != 0 ? t->dtype : NULL;
     span(&r, &begin, &end);
     if (r.piece->codec != TESS_CODEC_NONE)
         return read_packed(&r, begin);
-    bool straight = !r.piece->strided && is_run(n_dims, r.piece->box.size, r.common.size) &&
-                    is_run(n_dims, box->size, r.common.size);
+    bool straight = !r.piece->strided && is_run(t->n_dims, r.piece->box.size, r.common.size) &&
+                    is_run(t->n_dims, r.box->size, r.common.size);
     return straight ? read_straight(&r, begin, end) : read_block(&r, begin, end);
 }
 
@@ -166,41 +155,55 @@ static tess_status check_inside(const tess_catalog *c, const tess_catalog_tensor
     return TESS_OK;
 }
 
+tess_status tess_catalog_first_missing(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box,
+                                       bool *missing, int64_t at[TESS_CATALOG_DIMS])
+{
+    TESS_TRY(check_inside(c, t, box));
+    return tess_boxes_first_missing(c->mem, t->n_dims, c->pieces + t->first_piece, t->n_pieces, box, missing, at);
+}
+
 tess_status tess_catalog_check_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)
 {
     bool missing;
-    char text[200];
+    char text[200] = "";
     size_t at = 0;
     int64_t element[TESS_CATALOG_DIMS];
-    TESS_TRY(check_inside(c, t, box));
-    TESS_TRY(
-        tess_boxes_first_missing(c->mem, t->n_dims, c->pieces + t->first_piece, t->n_pieces, box, &missing, element));
+    TESS_TRY(tess_catalog_first_missing(c, t, box, &missing, element));
     for (int d = 0; d < t->n_dims && missing; d++)
         at = tess_text_add(text, sizeof(text), at, "%s%" PRId64, d > 0 ? ", " : "", element[d]);
     TESS_CHECK(!missing, TESS_E_FORMAT, "%s: element [%s] of tensor '%s' is in none of its files: it is incomplete",
-               c->path, t->n_dims > 0 ? text : "", t->name);
+               c->path, text, t->name);
     return TESS_OK;
 }
 
-static tess_status read_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box, bool floats,
-                            void *dst)
+tess_status tess_catalog_check_request(const tess_catalog *c, const tess_catalog_request *request)
 {
-    if (floats)
-        TESS_TRY(check_dtype(c, t));
-    TESS_TRY(tess_catalog_check_box(c, t, box));
+    const tess_catalog_tensor *t = request->tensor;
+    TESS_CHECK(!request->floats || tess_st_dtype_is_float(t->dtype), TESS_E_UNSUPPORTED,
+               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", c->path, t->name,
+               t->dtype);
+    return tess_catalog_check_box(c, t, &request->box);
+}
+
+static tess_status read_box(const tess_catalog *c, const tess_catalog_request *request)
+{
+    const tess_catalog_tensor *t = request->tensor;
+    TESS_TRY(tess_catalog_check_request(c, request));
     for (int i = 0; i < t->n_pieces; i++)
-        TESS_TRY(tess_catalog_read_piece(c, t, t->first_piece + i, box, floats, dst));
+        TESS_TRY(tess_catalog_read_piece(c, t->first_piece + i, request));
     return TESS_OK;
 }
 
 tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box,
                               void *dst)
 {
-    return read_box(catalog, tensor, box, false, dst);
+    const tess_catalog_request request = {tensor, *box, false, dst};
+    return read_box(catalog, &request);
 }
 
 tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
                                      const tess_box *box, float *dst)
 {
-    return read_box(catalog, tensor, box, true, dst);
+    const tess_catalog_request request = {tensor, *box, true, dst};
+    return read_box(catalog, &request);
 }

@@ -1,167 +1,149 @@
-/* Checkpoints of which every host keeps a part: the rows that its ranks hold, in files of the full layout.
- *
- * Ranks of a host that hold the same rows (replicas, or all of them where nothing is sharded) share the writing of
- * them. So a host's folder has all that its ranks need to go on, whoever counts the rows in norms and sums. */
+#include "ckpt/store/part.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ckpt/agree.h"
+#include "base/text/json.h"
 #include "ckpt/store/store_impl.h"
 
-typedef struct range {
-    int64_t begin, n;
-} range;
-
-/* Rows of `tensor` that each rank of the host holds: (size of the host's team, n_tensors). */
-typedef struct holdings {
-    const range *all;
-    int n_ranks, n_tensors, me;
-} holdings;
-
-static const range *held_by(const holdings *h, int rank, int tensor)
+static tess_status no_memory(void)
 {
-    return &h->all[(size_t)rank * (size_t)h->n_tensors + (size_t)tensor];
+    return TESS_FAIL(TESS_E_NOMEM, "no memory to describe what a checkpoint holds");
 }
 
-static bool same_rows(const range *a, const range *b)
+tess_status tess_part_create(json_t **part)
 {
-    return a->begin == b->begin && a->n == b->n;
+    *part = json_pack("{s:{}, s:{}}", "files", "tensors");
+    return *part != NULL ? TESS_OK : no_memory();
 }
 
-static bool overlap(const range *a, const range *b)
+tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes)
 {
-    return a->n > 0 && b->n > 0 && a->begin < b->begin + b->n && b->begin < a->begin + a->n;
+    json_t *files = json_object_get(part, "files");
+    return json_object_set_new(files, file, json_integer((json_int_t)bytes)) == 0 ? TESS_OK : no_memory();
 }
 
-static tess_status divide(const holdings *h, int tensor, tess_ckpt_tensor *own)
+static json_t *list_dims(const tess_shape *shape)
 {
-    const range *mine = held_by(h, h->me, tensor);
-    int n_sharing = 0, number = 0;
-    for (int rank = 0; rank < h->n_ranks; rank++) {
-        const range *theirs = held_by(h, rank, tensor);
-        bool same = same_rows(mine, theirs);
-        TESS_CHECK(same || !overlap(mine, theirs), TESS_E_INVALID,
-                   "checkpoint: ranks of a host hold rows [%" PRId64 ", +%" PRId64 ") and [%" PRId64 ", +%" PRId64
-                   ") of '%s': neither the same nor apart",
-                   mine->begin, mine->n, theirs->begin, theirs->n, own->name);
-        n_sharing += same;
-        number += same && rank < h->me;
+    json_t *list = json_array();
+    for (int d = 0; d < shape->n_dims; d++)
+        json_array_append_new(list, json_integer((json_int_t)shape->dim[d]));
+    return list;
+}
+
+/* "dtype" and "shape" alike. */
+static bool same_tensor(const json_t *a, const json_t *b)
+{
+    return json_equal(json_object_get(a, "dtype"), json_object_get(b, "dtype")) &&
+           json_equal(json_object_get(a, "shape"), json_object_get(b, "shape"));
+}
+
+/* Takes `tensor`; one of that name that is there already must be of the same kind, and gets its pieces. */
+static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
+{
+    json_t *there = json_object_get(tensors, name);
+    if (there == NULL)
+        return json_object_set_new(tensors, name, tensor) == 0 ? TESS_OK : no_memory();
+    bool same = same_tensor(there, tensor);
+    bool added = same && json_array_extend(json_object_get(there, "pieces"), json_object_get(tensor, "pieces")) == 0;
+    json_decref(tensor);
+    TESS_CHECK(same, TESS_E_MISMATCH, "checkpoint: '%s' is of one dtype and shape here and of another there", name);
+    return added ? TESS_OK : no_memory();
+}
+
+tess_status tess_part_add_tensor(json_t *part, const char *name, tess_dtype dtype, const tess_shape *shape)
+{
+    json_t *tensor =
+        json_pack("{s:s, s:o, s:[]}", "dtype", tess_store_dtype_text(dtype), "shape", list_dims(shape), "pieces");
+    return tensor != NULL ? add_tensor(json_object_get(part, "tensors"), name, tensor) : no_memory();
+}
+
+tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape *shape, const tess_part_piece *p)
+{
+    char sum[24];
+    tess_shape begin = {.n_dims = shape->n_dims}, size = *shape;
+    if (shape->n_dims > 0) {
+        begin.dim[0] = p->row_begin;
+        size.dim[0] = p->n_rows;
     }
-    tess_shard_rows(mine->n, n_sharing, number, &own->primary_begin, &own->primary_rows);
-    own->primary_begin += own->row_begin;
+    snprintf(sum, sizeof(sum), "%016" PRIx64, p->xxh3);
+    json_t *piece = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:i}", "file", p->file, "offset",
+                              (json_int_t)p->offset, "stored", (json_int_t)p->stored, "bytes", (json_int_t)p->bytes,
+                              "codec", p->codec == TESS_CODEC_ZSTD ? "zstd" : "none", "xxh3", sum, "begin",
+                              list_dims(&begin), "size", list_dims(&size), "rank", p->rank);
+    json_t *pieces = json_object_get(json_object_get(json_object_get(part, "tensors"), name), "pieces");
+    return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
+}
+
+/* ---- Adding parts up
+ * --------------------------------------------------------------------------------------------------- */
+static tess_status merge_files(json_t *files, const json_t *more)
+{
+    const char *name;
+    json_t *bytes;
+    json_object_foreach ((json_t *)more, name, bytes) {
+        TESS_CHECK(json_object_get(files, name) == NULL, TESS_E_MISMATCH, "checkpoint: two writers wrote %s", name);
+        if (json_object_set(files, name, bytes) != 0)
+            return no_memory();
+    }
     return TESS_OK;
 }
 
-static int by_begin(const void *a, const void *b)
+tess_status tess_part_merge(json_t *part, const json_t *more)
 {
-    int64_t x = ((const range *)a)->begin, y = ((const range *)b)->begin;
-    return x < y ? -1 : x > y;
-}
-
-/* [[begin, end], ...]: in order, adjacent ones merged. `scratch` has room for n_ranks ranges. */
-static json_t *list_ranges(const holdings *h, int tensor, range *scratch)
-{
-    json_t *list = json_array();
-    int64_t begin = -1, end = -1;
-    for (int rank = 0; rank < h->n_ranks; rank++)
-        scratch[rank] = *held_by(h, rank, tensor);
-    qsort(scratch, (size_t)h->n_ranks, sizeof(scratch[0]), by_begin);
-    for (int i = 0; i <= h->n_ranks; i++) {
-        bool over = i == h->n_ranks;
-        if (!over && scratch[i].n == 0)
-            continue;
-        if (begin >= 0 && (over || scratch[i].begin > end))
-            json_array_append_new(list, json_pack("[I,I]", (json_int_t)begin, (json_int_t)end));
-        if (over)
-            break;
-        begin = begin < 0 || scratch[i].begin > end ? scratch[i].begin : begin;
-        end = scratch[i].begin + scratch[i].n;
+    const char *name;
+    json_t *tensor;
+    const json_t *tensors = json_object_get(more, "tensors"), *files = json_object_get(more, "files");
+    TESS_CHECK(json_is_object(tensors) && json_is_object(files), TESS_E_FORMAT,
+               "checkpoint: what a writer wrote is not described by 'files' and 'tensors'");
+    TESS_TRY(merge_files(json_object_get(part, "files"), files));
+    json_object_foreach ((json_t *)tensors, name, tensor) {
+        TESS_CHECK(json_is_array(json_object_get(tensor, "pieces")), TESS_E_FORMAT, "checkpoint: no pieces of '%s'",
+                   name);
+        json_t *copy = json_copy(tensor);
+        if (copy == NULL || json_object_set_new(copy, "pieces", json_copy(json_object_get(tensor, "pieces"))) != 0) {
+            json_decref(copy);
+            return no_memory();
+        }
+        TESS_TRY(add_tensor(json_object_get(part, "tensors"), name, copy));
     }
-    return list;
+    return TESS_OK;
 }
 
-static json_t *describe_rows(tess_mem *mem, const holdings *h, const tess_ckpt_tensor *tensors)
+/* Elements of a list of dimensions. */
+static json_int_t count(const json_t *dims)
 {
-    range *scratch;
-    if (tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)h->n_ranks, sizeof(*scratch), "rows", (void **)&scratch) !=
-        TESS_OK)
-        return NULL;
-    json_t *rows = json_object();
-    for (int i = 0; i < h->n_tensors; i++) {
-        char name[1024];
-        tess_ckpt_tensor_name(&tensors[i], name, sizeof(name));
-        json_object_set_new(rows, name, list_ranges(h, i, scratch));
+    json_int_t n = 1;
+    for (size_t d = 0; d < json_array_size(dims); d++)
+        n *= json_integer_value(json_array_get(dims, d));
+    return n;
+}
+
+tess_status tess_part_check_complete(const json_t *part)
+{
+    const char *name;
+    json_t *tensor, *piece;
+    size_t i;
+    json_object_foreach (json_object_get(part, "tensors"), name, tensor) {
+        json_int_t all = count(json_object_get(tensor, "shape")), written = 0;
+        json_array_foreach (json_object_get(tensor, "pieces"), i, piece)
+            written += count(json_object_get(piece, "size"));
+        TESS_CHECK(written == all, TESS_E_INVALID,
+                   "checkpoint: '%s' has %lld elements, and %lld are written: some rows were %s", name, (long long)all,
+                   (long long)written, written < all ? "left out" : "written twice");
     }
-    tess_mem_free(mem, scratch);
-    return rows;
+    return TESS_OK;
 }
 
-static json_t *describe_hosts(const tess_ckpt_hosts *hosts)
+/* ---- Text
+ * -------------------------------------------------------------------------------------------------------------- */
+tess_status tess_part_format(const json_t *part, char **text)
 {
-    json_t *list = json_array();
-    for (int host = 0; host < hosts->n; host++) {
-        char text[TESS_CKPT_HOST_TEXT];
-        json_array_append_new(list, json_string(tess_ckpt_hosts_format(hosts, host, text)));
-    }
-    return list;
+    *text = json_dumps(part, JSON_COMPACT);
+    return *text != NULL ? TESS_OK : no_memory();
 }
 
-tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,
-                            tess_ckpt_tensor *own, json_t **part)
+tess_status tess_part_parse(const char *text, size_t size, const char *what, json_t **part)
 {
-    holdings h = {.n_ranks = tess_team_size(hosts->mine), .n_tensors = n, .me = tess_team_rank(hosts->mine)};
-    range *mine, *all;
-    *part = NULL;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, ((size_t)h.n_ranks + 1) * (size_t)n, sizeof(*all), "rows",
-                                  (void **)&all));
-    mine = all + (size_t)h.n_ranks * (size_t)n;
-    for (int i = 0; i < n; i++)
-        mine[i] = (range){tensors[i].row_begin, tensors[i].n_rows};
-    tess_status status = n > 0 ? tess_all_gather(hosts->mine, mine, all, 2 * (size_t)n, TESS_I64, NULL) : TESS_OK;
-    h.all = all;
-    for (int i = 0; i < n && status == TESS_OK; i++) {
-        own[i] = tensors[i];
-        status = divide(&h, i, &own[i]);
-    }
-    if (status == TESS_OK) {
-        *part = json_pack("{s:i, s:o, s:o}", "host", hosts->host, "hosts", describe_hosts(hosts), "rows",
-                          describe_rows(mem, &h, tensors));
-        status = *part != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe a host's part");
-    }
-    tess_mem_free(mem, all);
-    return status;
-}
-
-/* ---- Reading
- * ---------------------------------------------------------------------------------------------------------- */
-bool tess_ckpt_is_part(const json_t *meta)
-{
-    return json_is_object(json_object_get(meta, "part"));
-}
-
-const json_t *tess_ckpt_rows_of(const json_t *meta, const char *name)
-{
-    return json_object_get(json_object_get(json_object_get(meta, "part"), "rows"), name);
-}
-
-bool tess_ckpt_range_at(const json_t *ranges, size_t i, int64_t *begin, int64_t *end)
-{
-    const json_t *pair = json_array_get(ranges, i);
-    *begin = json_integer_value(json_array_get(pair, 0));
-    *end = json_integer_value(json_array_get(pair, 1));
-    return i < json_array_size(ranges);
-}
-
-int64_t tess_ckpt_first_missing(const json_t *meta, const char *name, int64_t begin, int64_t n)
-{
-    int64_t at = begin, from, to;
-    const json_t *ranges = tess_ckpt_rows_of(meta, name);
-    if (!tess_ckpt_is_part(meta) || n == 0)
-        return -1;
-    for (size_t i = 0; tess_ckpt_range_at(ranges, i, &from, &to); i++)
-        if (from <= at && at < to)
-            at = to;
-    return at < begin + n ? at : -1;
+    return tess_json_parse(text, size, what, true, part);
 }

@@ -15,17 +15,7 @@
 #include <jansson.h>
 
 #include "ckpt/hosts.h"
-
-typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ } tess_ckpt_kind;
-
-typedef struct tess_ckpt_tensor {
-    const char *name; /* of the parameter */
-    tess_ckpt_kind kind;
-    tess_shape shape;                    /* global */
-    int64_t row_begin, n_rows;           /* rows of dimension 0 that `data` holds on this rank */
-    int64_t primary_begin, primary_rows; /* of those, the ones that this rank writes: each row is primary on one rank */
-    float *data;                         /* (n_rows, ...) */
-} tess_ckpt_tensor;
+#include "ckpt/store/tensor.h"
 
 /* Writes a checkpoint; one of the same step is replaced at the end, in one step. Collective: all ranks pass the same
  * names, kinds and shapes in the same order. `meta` (borrowed; the first rank's counts) is kept as it is. `team` NULL:

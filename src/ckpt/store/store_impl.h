@@ -5,14 +5,12 @@
 #include "base/os/os.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/store.h"
+#include "ckpt/store/write.h"
 
 /* The newest format known. Complete checkpoints are written as 1; 2 came with those of which a host has a part. */
-enum { TESS_CKPT_FORMAT = 2, TESS_CKPT_FORMAT_WHOLE = 1, TESS_CKPT_PATH = 4096 };
+enum { TESS_CKPT_FORMAT = 2, TESS_CKPT_FORMAT_WHOLE = 1 };
 
 #define TESS_CKPT_TEMPORARY ".tmp"
-
-/* "<dir>/step-00000012<suffix>" */
-tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH]);
 
 /* The meta file of a complete checkpoint: readable, of a known format, its files there at the stated sizes. */
 tess_status tess_ckpt_open_meta(const char *dir, int64_t step, json_t **meta);
@@ -40,7 +38,7 @@ void tess_ckpt_local_checksums(const tess_ckpt_tensor *tensors, int n_tensors, u
 const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
 size_t tess_ckpt_row_bytes(const tess_ckpt_tensor *tensor);
 
-/* ---- part.c: folders that hold the rows of one host's ranks
+/* ---- share.c: folders that hold the rows of one host's ranks
  * ----------------------------------------------------------- */
 /* Collective over the host's ranks. own (n) becomes `tensors` with, as primary rows, those that this rank writes into
  * its host's folder; *part what the folder's meta file says of it: {"host", "hosts", "rows": {name: [[begin, end]]}}.
@@ -71,5 +69,10 @@ tess_status tess_ckpt_load_rows(const tess_ckpt_load_state *l, const tess_st_ten
 void tess_ckpt_load_close(tess_ckpt_load_state *l);
 /* TESS_E_FORMAT unless the meta file states this checksum of tensor `i`. */
 tess_status tess_ckpt_load_compare(const tess_ckpt_load_state *l, int i, uint64_t checksum);
+
+/* ---- tensor.c
+ * ---------------------------------------------------------------------------------------------------------- */
+/* "F32"; NULL: not one that is stored. */
+const char *tess_store_dtype_text(tess_dtype dtype);
 
 #endif

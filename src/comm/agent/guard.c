@@ -17,6 +17,9 @@ static const double settle_s = 0.15;
 static const double patience_s = 3;
 /* Two requests to stop that are this close are one: a terminal and mpirun both pass a ctrl-C on. */
 static const double same_stop_s = 0.5;
+/* Open MPI that has lost a host sends SIGTERM, and one second later SIGKILL to the guards too: ranks that have not
+ * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
+static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
 static const double look_s = 0.1, vanished_s = 0.5;
 
 typedef struct guard {
@@ -214,11 +217,19 @@ static bool is_blamed(const guard *g)
     return atomic_load(&job->rows[atomic_load(&job->header->verdict_rank)].blames) == 1 + g->rank.rank;
 }
 
-/* A grace is for ranks that can make use of it. */
+/* A SIGTERM to which a failure belongs was `s` ago. Without one ranks that were asked to stop take the time they need.
+ */
+static bool is_pressed(const guard *g, double now_s, double s)
+{
+    return g->stop_signal == SIGTERM && g->failed_s - g->stop_s < 1 && now_s - g->stop_s >= s;
+}
+
+/* A grace is for ranks that can make use of it. One whose link broke inside MPI may never return: Open MPI gives the
+ * job up in its name, and waits there until mpirun ends it. */
 static void end_survivor(guard *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
-    if (!g->killed && (is_blamed(g) || is_stopped(g)))
+    if (!g->killed && (is_blamed(g) || is_stopped(g) || is_pressed(g, now_s, pressed_grace_s)))
         kill_child(g);
     if (!g->terminated && since_s >= g->options.grace_s) {
         g->terminated = true;
@@ -295,6 +306,8 @@ static bool may_go_after_failure(const guard *g, double now_s)
         return false;
     if (!g->tells)
         return verdict_was_told(g);
+    if (is_pressed(g, now_s, pressed_wait_s))
+        return true;
     return !verdict_is_running(job, -1) && (g->rank.agent == NULL || agent_verdict_is_known(g->rank.agent));
 }
 

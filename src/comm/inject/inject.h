@@ -11,6 +11,8 @@
  *     point   before:OP, after:OP        a collective or message, "any" for OP; OP#k: the k-th of the step
  *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n)
  *             step                       it enters the step
+ *             save:NAME, save:NAME#k     the call of this name (save_points.h), the k-th of the step, that saves a
+ *                                        checkpoint; kinds enospc, eio, short and whatever happens to a process
  *             gradient, parameter, state a tensor on its way (kinds nan, inf, flip)
  *     label   "layers:12": only operations that are for it
  *     times   how often it happens (1; 0: whenever it can)
@@ -22,6 +24,7 @@
 #ifndef TESS_COMM_INJECT_INJECT_H
 #define TESS_COMM_INJECT_INJECT_H
 
+#include "comm/inject/save_points.h"
 #include "tessera/comm.h"
 #include "trace/ring.h"
 
@@ -53,6 +56,9 @@
     X(TESS_FAULT_RANK0_EVAL, "rank0_eval", MOMENT, "evaluates alone for `ms`, then broadcasts what came of it") \
     X(TESS_FAULT_SLOW_LOG, "slow_log", PHASE, "writes its log line for `ms` (2000)")                            \
     X(TESS_FAULT_UNEVEN, "uneven", BATCH, "has n micro-batches less (1); what=step: stops a step early")        \
+    X(TESS_FAULT_NO_SPACE, "enospc", DISK, "the call that saves fails: no space is left")                       \
+    X(TESS_FAULT_DISK_ERROR, "eio", DISK, "the call that saves fails: the disk reports an error")               \
+    X(TESS_FAULT_SHORT_WRITE, "short", DISK, "the write that saves writes half")                                \
     X(TESS_FAULT_NAN, "nan", TENSOR, "an element of `tensor` becomes NaN")                                      \
     X(TESS_FAULT_INF, "inf", TENSOR, "an element becomes infinite")                                             \
     X(TESS_FAULT_FLIP, "flip", TENSOR, "`bit` of an element is turned over")
@@ -69,6 +75,7 @@ typedef enum tess_fault_point {
     TESS_FAULT_AFTER,  /* the call has been made; an asynchronous one may still be under way */
     TESS_FAULT_ENTER_PHASE,
     TESS_FAULT_ENTER_STEP,
+    TESS_FAULT_SAVE,      /* a call that saves a checkpoint */
     TESS_FAULT_GRADIENT,  /* of this rank's micro-batch, before ranks add theirs */
     TESS_FAULT_PARAMETER, /* this rank's shard of the weights */
     TESS_FAULT_STATE      /* what all replicas must hold alike */
@@ -85,6 +92,7 @@ typedef struct tess_fault {
     int64_t nth;  /* of the step's operations that fit, from 1; 0: any */
     char phase[TESS_TRACE_PHASE_BYTES];
     int64_t detail; /* -1: any */
+    int save_point; /* tess_save_point */
     uint64_t label; /* 0: any */
     int64_t times;  /* 0: whenever it can */
 
@@ -135,5 +143,13 @@ int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n
 tess_status tess_inject_failure(tess_runtime *runtime, const char *what);
 /* True when the rank is to leave off before `step`. */
 bool tess_inject_stops(tess_runtime *runtime, int64_t step);
+
+/* ---- Where a checkpoint is saved: by a rank, or by a process that made faults of its own
+ * ------------------------------- */
+/* 0: go on; an errno: the call is to fail with it; TESS_INJECT_SHORT: a write is to write half. May not return.
+ * `faults` may be NULL. */
+enum { TESS_INJECT_SHORT = -1 };
+int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point);
+tess_faults *tess_inject_faults(tess_runtime *runtime); /* this rank's; NULL: none */
 
 #endif

@@ -12,7 +12,7 @@
 enum { WORD_BYTES = 320, FIRST_STEPS = 10 };
 
 /* Where a kind may happen. */
-typedef enum place { OPERATION, MOMENT, PHASE, BATCH, TENSOR } place;
+typedef enum place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } place;
 
 static const place places[] = {
 #define X(name, text, where, help) where,
@@ -86,15 +86,21 @@ static tess_status parse_kind(draft *d, const char *text)
     return TESS_OK;
 }
 
+/* Takes "#3" from the end of the text. */
+static tess_status split_number(draft *d, char *text)
+{
+    char *number = strchr(text, '#');
+    if (number == NULL)
+        return TESS_OK;
+    *number++ = '\0';
+    return parse_int("point: the number behind '#'", number, 1, INT64_MAX, &d->fault.nth);
+}
+
 /* "reduce_scatter", "all_gather#3", "any". */
 static tess_status parse_operation(draft *d, char *text)
 {
     const char *names[TESS_TRACE_PHASE];
-    char *number = strchr(text, '#');
-    if (number != NULL) {
-        *number++ = '\0';
-        TESS_TRY(parse_int("point: the number behind '#'", number, 1, INT64_MAX, &d->fault.nth));
-    }
+    TESS_TRY(split_number(d, text));
     names[0] = "any";
     for (int op = 1; op < TESS_TRACE_PHASE; op++)
         names[op] = tess_trace_op_name(op);
@@ -116,25 +122,52 @@ static tess_status parse_phase(draft *d, char *text)
     return TESS_OK;
 }
 
+/* "write", "write#3". */
+static tess_status parse_save_point(draft *d, char *text)
+{
+    const char *names[TESS_SAVE_POINTS];
+    TESS_TRY(split_number(d, text));
+    for (int i = 0; i < TESS_SAVE_POINTS; i++)
+        names[i] = tess_save_point_name((tess_save_point)i);
+    d->fault.save_point = find(text, names, TESS_SAVE_POINTS);
+    return d->fault.save_point < 0 ? fail_unknown("call of a save", text, names, TESS_SAVE_POINTS) : TESS_OK;
+}
+
+/* Words of `point`; where something follows, who reads it and an example. */
+static const struct point_word {
+    const char *name;
+    tess_fault_point point;
+    tess_status (*parse_rest)(draft *d, char *text);
+    const char *needs;
+} point_words[] = {
+    {"before", TESS_FAULT_BEFORE, parse_operation, "it needs an operation, as in before:all_reduce"},
+    {"after", TESS_FAULT_AFTER, parse_operation, "it needs an operation, as in after:all_reduce"},
+    {"phase", TESS_FAULT_ENTER_PHASE, parse_phase, "it needs a name, as in phase:forward"},
+    {"save", TESS_FAULT_SAVE, parse_save_point, "it needs a call, as in save:write"},
+    {"step", TESS_FAULT_ENTER_STEP, NULL, NULL},
+    {"gradient", TESS_FAULT_GRADIENT, NULL, NULL},
+    {"parameter", TESS_FAULT_PARAMETER, NULL, NULL},
+    {"state", TESS_FAULT_STATE, NULL, NULL},
+};
+enum { POINT_WORDS = sizeof(point_words) / sizeof(point_words[0]) };
+
 static tess_status parse_point(draft *d, char *text)
 {
-    static const char *const names[] = {"before", "after", "phase", "step", "gradient", "parameter", "state"};
-    static const tess_fault_point points[] = {TESS_FAULT_BEFORE,     TESS_FAULT_AFTER,    TESS_FAULT_ENTER_PHASE,
-                                              TESS_FAULT_ENTER_STEP, TESS_FAULT_GRADIENT, TESS_FAULT_PARAMETER,
-                                              TESS_FAULT_STATE};
+    const char *names[POINT_WORDS];
     char *rest = strchr(text, ':');
     if (rest != NULL)
         *rest++ = '\0';
-    int i = find(text, names, 7);
+    for (int i = 0; i < POINT_WORDS; i++)
+        names[i] = point_words[i].name;
+    int i = find(text, names, POINT_WORDS);
     if (i < 0)
-        return fail_unknown("point", text, names, 7);
-    d->fault.point = points[i];
+        return fail_unknown("point", text, names, POINT_WORDS);
+    const struct point_word *word = &point_words[i];
+    d->fault.point = word->point;
     d->has_point = true;
-    TESS_CHECK((rest != NULL) == (i < 3), TESS_E_INVALID, "point=%s: %s", text,
-               i < 2    ? "it needs an operation, as in before:all_reduce"
-               : i == 2 ? "it needs a name, as in phase:forward"
-                        : "nothing may follow");
-    return i < 2 ? parse_operation(d, rest) : i == 2 ? parse_phase(d, rest) : TESS_OK;
+    TESS_CHECK((rest != NULL) == (word->parse_rest != NULL), TESS_E_INVALID, "point=%s: %s", text,
+               word->needs != NULL ? word->needs : "nothing may follow");
+    return rest != NULL ? word->parse_rest(d, rest) : TESS_OK;
 }
 
 /* "layers:12", "loss". */
@@ -227,14 +260,19 @@ static tess_status parse_word(draft *d, char *word, int world)
  * ---------------------------------------------------------------------------------------------------- */
 static void set_default_point(tess_fault *f)
 {
-    static const tess_fault_point defaults[] = {[OPERATION] = TESS_FAULT_BEFORE,
-                                                [MOMENT] = TESS_FAULT_ENTER_STEP,
-                                                [PHASE] = TESS_FAULT_ENTER_PHASE,
-                                                [BATCH] = TESS_FAULT_ENTER_STEP,
-                                                [TENSOR] = TESS_FAULT_GRADIENT};
+    static const tess_fault_point defaults[] = {
+        [OPERATION] = TESS_FAULT_BEFORE, [MOMENT] = TESS_FAULT_ENTER_STEP, [PHASE] = TESS_FAULT_ENTER_PHASE,
+        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* which is none of its */
+        [TENSOR] = TESS_FAULT_GRADIENT};
     f->point = defaults[places[f->kind]];
     if (f->kind == TESS_FAULT_SLOW_LOG)
         snprintf(f->phase, sizeof(f->phase), "log");
+}
+
+/* What saves may be a process that is no rank. */
+static bool needs_runtime(tess_fault_kind kind)
+{
+    return kind == TESS_FAULT_RANK0_EVAL || kind == TESS_FAULT_FAIL;
 }
 
 static bool point_fits(const tess_fault *f)
@@ -243,11 +281,13 @@ static bool point_fits(const tess_fault *f)
     case OPERATION:
         return f->point == TESS_FAULT_BEFORE;
     case MOMENT:
-        return f->point < TESS_FAULT_GRADIENT;
+        return f->point < TESS_FAULT_SAVE || (f->point == TESS_FAULT_SAVE && !needs_runtime(f->kind));
     case PHASE:
         return f->point == TESS_FAULT_ENTER_PHASE && f->phase[0] != '\0';
     case BATCH:
         return f->point == TESS_FAULT_ENTER_STEP;
+    case DISK:
+        return f->point == TESS_FAULT_SAVE;
     default:
         return f->point >= TESS_FAULT_GRADIENT;
     }
@@ -256,9 +296,11 @@ static bool point_fits(const tess_fault *f)
 static tess_status complete(draft *d, uint64_t seed, int index, int world)
 {
     static const char *const needs[] = {[OPERATION] = "point=before:OPERATION",
-                                        [MOMENT] = "point=before:OPERATION, after:OPERATION, phase:NAME or step",
+                                        [MOMENT] =
+                                            "point=before:OPERATION, after:OPERATION, phase:NAME, save:NAME or step",
                                         [PHASE] = "point=phase:NAME",
                                         [BATCH] = "point=step",
+                                        [DISK] = "point=save:NAME",
                                         [TENSOR] = "point=gradient, parameter or state"};
     tess_fault *f = &d->fault;
     bool of_rank0 = f->kind == TESS_FAULT_RANK0_EVAL || f->kind == TESS_FAULT_SLOW_LOG;

@@ -25,6 +25,22 @@ static void attach(tess_job *job, void *base, size_t bytes, int fd)
     job->fd = fd;
 }
 
+/* What is the same whenever a job begins: nobody has joined, nothing is allocated. Rows are zero. */
+static tess_status begin(tess_job *job)
+{
+    tess_job_header *h = job->header;
+    h->n_holes = 1;
+    h->holes[0] = (tess_job_hole){.offset = h->heap, .bytes = h->bytes - h->heap};
+    atomic_store(&h->first_lost, -1);
+    atomic_store(&h->resumed_step, -1);
+    for (int r = 0; r < (int)h->world; r++) {
+        tess_trace_ring *ring;
+        TESS_TRY(tess_trace_init(job->base + h->rings + (uint64_t)r * h->ring_bytes, JOB_RING_EVENTS, r, (int)h->world,
+                                 &ring));
+    }
+    return TESS_OK;
+}
+
 tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
@@ -58,20 +74,27 @@ tess_status tess_job_create(int world, tess_job *job)
     h->world_team = world_team;
     h->heap = heap;
     h->heap_limit = limit;
-    h->n_holes = 1;
-    h->holes[0] = (tess_job_hole){.offset = heap, .bytes = heap_size};
-    atomic_store(&h->first_lost, -1);
     job->rows = (tess_job_row *)(job->base + rows);
-    for (int r = 0; r < world; r++) {
-        tess_trace_ring *ring;
-        status = tess_trace_init(job->base + rings + (uint64_t)r * ring_bytes, JOB_RING_EVENTS, r, world, &ring);
-        if (status != TESS_OK) {
-            tess_job_close(job, true);
-            return status;
-        }
+    status = begin(job);
+    if (status != TESS_OK) {
+        tess_job_close(job, true);
+        return status;
     }
     atomic_thread_fence(memory_order_release);
     memcpy(h->magic, JOB_MAGIC, sizeof(h->magic));
+    return TESS_OK;
+}
+
+tess_status tess_job_reset(tess_job *job)
+{
+    tess_job_header *h = job->header;
+    atomic_store(&h->heap_lock, 0);
+    h->heap_used = 0;
+    h->trace_folder[0] = '\0';
+    tess_os_punch(job->fd, h->rows, h->bytes - h->rows);
+    TESS_TRY(begin(job));
+    atomic_fetch_add(&h->epoch, 1);
+    tess_os_futex_wake((const uint32_t *)(const void *)&h->epoch, INT32_MAX);
     return TESS_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "tessera/runtime.h"
 
 enum {
-    JOB_VERSION = 4,
+    JOB_VERSION = 5,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_PAGE = 4096,
@@ -61,6 +61,7 @@ typedef struct tess_job_row {
     uint64_t cores_hash;           /* of the set of cores that it may run on */
     uint64_t token, token_address; /* a word of its private memory, and where it is */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all others */
+    _Atomic uint32_t awaits;       /* 1: it has left and waits for the job to begin anew */
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic int64_t step, detail;
@@ -138,6 +139,10 @@ typedef struct tess_job_header {
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
     _Atomic uint32_t stop;                   /* 1: asked to stop */
+    _Atomic uint32_t epoch;                  /* times that the job began anew; what survivors of a lost rank sleep on */
+    _Atomic uint32_t recovers;               /* 1: the launcher may begin it anew */
+    _Atomic uint32_t is_over;                /* 1: it will not */
+    _Atomic int64_t resumed_step;            /* at which ranks that met anew go on, -1: not yet */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
@@ -156,6 +161,9 @@ typedef struct tess_job {
 tess_status tess_job_create(int world, tess_job *job);
 /* Maps the one behind `fd`; TESS_E_INVALID when it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);
+/* Makes it the memory of a job that begins anew, and wakes whoever waits for that (rejoin.c). No process may use it but
+ * the launcher and those that wait. */
+tess_status tess_job_reset(tess_job *job);
 /* Unmaps; closes the descriptor too when asked. */
 void tess_job_close(tess_job *job, bool close_fd);
 

@@ -5,7 +5,8 @@
  *     header | directory of regions | regions, each from a huge page on
  *
  * Blocks are memory files; with a folder (of /dev/shm, as a rule) they have names there and outlive the launcher too.
- */
+ * One process at a time makes regions in a block; others may look at the same time. A process that dies at any moment
+ * leaves a directory that is whole: a region is entered last. */
 #ifndef TESS_COMM_KEEP_H
 #define TESS_COMM_KEEP_H
 
@@ -13,35 +14,47 @@
 
 typedef struct tess_keep tess_keep; /* a mapped block */
 
-enum { TESS_KEEP_REGIONS = 4096, TESS_KEEP_NAME = 112 };
+enum { TESS_KEEP_REGIONS = 4096, TESS_KEEP_NAME = 112, TESS_KEEP_MOST_BLOCKS = 512 };
 
-/* ---- The launcher's side
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The launcher's side ---- */
 typedef struct tess_keep_set { /* of all ranks of a host */
     int n;
-    int *fds; /* (n), inherited by the rank as TESSERA_KEEP_FD and by services */
+    int *fds;     /* (n), inherited by the rank as TESSERA_KEEP_FD, and by services */
+    char *folder; /* NULL: nameless */
+    int lock;     /* descriptor of the folder's lock, -1: nameless */
+    tess_mem *mem;
 } tess_keep_set;
 
-/* folder NULL: nameless. Else `<folder>/rank-%05d.keep`; blocks of the same `identity` (of job, model, world, layout)
- * found there are taken over, others emptied. */
+/* folder NULL: nameless, destroyed with the last process that has them. Else `<folder>/rank-%05d.keep`; blocks of the
+ * same `identity` (of job and world) found there are taken over, others emptied. TESS_E_INVALID: another launch has the
+ * folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
 tess_status tess_keep_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_keep_set *set);
-/* remove: names are taken away too. */
-void tess_keep_set_destroy(tess_mem *mem, tess_keep_set *set, bool remove);
+/* remove: names are taken away too. A set of zeroes is fine. */
+void tess_keep_set_destroy(tess_keep_set *set, bool remove);
 
-/* ---- A rank's side
- * ------------------------------------------------------------------------------------------------------ */
-/* This rank's block, mapped once a process; NULL: there is none. */
-tess_keep *tess_keep_of(tess_runtime *runtime);
-/* Any block, by its descriptor (the checkpoint writer). */
+/* ---- A rank's side ---- */
+/* This rank's block, mapped as long as the runtime lives; NULL: there is none. */
+tess_keep *tess_keep_of(const tess_runtime *runtime);
+/* Any block, by its descriptor, which stays the caller's (the checkpoint writer). TESS_E_INVALID: it is none. */
 tess_status tess_keep_open(tess_mem *mem, int fd, tess_keep **keep);
 void tess_keep_close(tess_keep **keep);
 
+/* Launches that have had this block so far, from 1: what another number was stored with is from an earlier one. */
+uint64_t tess_keep_launch(const tess_keep *keep);
+
 /* The region of this name. *found: it was there with the same size, with what was last stored in it; else it is new and
- * zero. Not for threads at the same time. TESS_E_NOMEM names region and size. */
+ * zero. Not for threads at the same time. TESS_E_NOMEM, TESS_E_NO_SPACE name region and size. */
 tess_status tess_keep_region(tess_keep *keep, const char *name, size_t bytes, void **address, bool *found);
 /* NULL: there is none. */
 void *tess_keep_find(const tess_keep *keep, const char *name, size_t *bytes);
 /* Forgets all regions (another layout), and gives the memory back. */
 void tess_keep_clear(tess_keep *keep);
+
+/* ---- Arrays that are kept where the job keeps anything, and private memory where it does not ---- */
+/* Counted in `pool` either way. `name` as of a region; *found false: zeroed. Give back with tess_keep_free, which
+ * leaves a region and its content where they are. */
+tess_status tess_keep_alloc(const tess_runtime *runtime, tess_pool pool, const char *name, size_t bytes, void **out,
+                            bool *found);
+void tess_keep_free(const tess_runtime *runtime, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
 
 #endif

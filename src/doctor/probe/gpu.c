@@ -1,6 +1,7 @@
 /* Asks nvidia-smi. A GPU that hangs lets it hang too, so it gets a few seconds. */
 #include <dlfcn.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os/capture.h"
 #include "doctor/probe/gpu_impl.h"
@@ -54,6 +55,32 @@ static bool wants_any(const char *only)
     for (int i = 0; i < n; i++)
         any = any || tess_probe_wanted(only, checks[i].name);
     return any;
+}
+
+void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *health)
+{
+    *health = (tess_probe_gpu_health){.hottest = -1, .worst = -1, .celsius = -1, .n_errors = -1};
+    for (int i = 0; i < n; i++) {
+        if (gpus[i].temperature_c > health->celsius) {
+            health->celsius = gpus[i].temperature_c;
+            health->hottest = gpus[i].index;
+        }
+        if (gpus[i].uncorrected > health->n_errors) {
+            health->n_errors = gpus[i].uncorrected;
+            health->worst = gpus[i].index;
+        }
+    }
+}
+
+bool tess_probe_gpu_look(tess_probe_gpu_health *health)
+{
+    static char text[OUTPUT_BYTES];
+    static probe_gpu gpus[PROBE_GPUS];
+    bool here = access("/dev/nvidiactl", F_OK) == 0 && ask_fields(text) == TESS_OK;
+    int n = here ? probe_gpu_parse(text, gpus, PROBE_GPUS) : 0;
+    probe_gpu_summarize(gpus, n, health);
+    tess_error_clear();
+    return n > 0;
 }
 
 void probe_gpu_look(const char *only, tess_probe_findings *findings)

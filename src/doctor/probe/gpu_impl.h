@@ -37,6 +37,9 @@ extern const char probe_gpu_fields[], probe_gpu_old_fields[];
 int probe_gpu_parse(const char *text, probe_gpu *gpus, int most);
 void probe_gpu_parse_matrix(const char *text, probe_gpu_matrix *matrix);
 
+/* The hottest of n, and the one with most errors. */
+void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *health);
+
 /* Adds a finding for each wanted row. */
 void probe_gpu_judge(const probe_gpus *gpus, const char *only, tess_probe_findings *findings);
 

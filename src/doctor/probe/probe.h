@@ -72,6 +72,17 @@ const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ra
 /* Looks at this host and its GPUs: about two seconds. `root` stands before "/proc" and "/sys": "" but in tests. */
 void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_findings *findings);
 
+/* How this host's GPUs do, for who looks again and again. */
+typedef struct tess_probe_gpu_health {
+    int hottest; /* number of the GPU; -1: none says */
+    double celsius;
+    int worst; /* the one with most errors of its memory that could not be corrected; -1: none says */
+    int64_t n_errors;
+} tess_probe_gpu_health;
+
+/* False: there is none, or it does not answer within four seconds. */
+bool tess_probe_gpu_look(tess_probe_gpu_health *health);
+
 /* Lets the ranks of a job work and exchange: about two seconds. Collective; the findings are rank 0's. */
 tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings);
 

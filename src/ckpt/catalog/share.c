@@ -1,0 +1,99 @@
+/* Many boxes, read by several threads: each takes the next piece, in the order of the files. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ckpt/catalog/catalog_impl.h"
+
+typedef struct job {
+    int request, piece;
+} job;
+
+typedef struct sharing {
+    const tess_catalog *catalog;
+    const tess_catalog_request *requests;
+    const job *jobs;
+    int64_t n_jobs;
+    int64_t next;   /* job that nobody has taken; shared */
+    int64_t failed; /* the first job that failed, n_jobs: none; shared, as the two below behind the lock */
+    uint32_t lock;
+    tess_status status;
+    char message[1024];
+} sharing;
+
+static void note_failure(sharing *s, int64_t index, tess_status status)
+{
+    while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE) != 0)
+        continue; /* held for the time of one copy */
+    if (index < s->failed) {
+        snprintf(s->message, sizeof(s->message), "%s", tess_error_message());
+        s->status = status;
+        __atomic_store_n(&s->failed, index, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Jobs behind one that has failed need not be done. */
+static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
+{
+    sharing *s = context;
+    (void)begin, (void)end, (void)worker;
+    for (;;) {
+        int64_t index = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
+        if (index >= __atomic_load_n(&s->failed, __ATOMIC_RELAXED))
+            return;
+        const job *j = &s->jobs[index];
+        tess_status status = tess_catalog_read_piece(s->catalog, j->piece, &s->requests[j->request]);
+        if (status != TESS_OK)
+            note_failure(s, index, status);
+    }
+}
+
+static int compare_jobs(const void *a, const void *b, void *context)
+{
+    const tess_catalog *c = context;
+    const job *x = a, *y = b;
+    const tess_catalog_piece *p = &c->pieces[x->piece], *q = &c->pieces[y->piece];
+    if (p->file != q->file)
+        return p->file < q->file ? -1 : 1;
+    if (p->offset != q->offset)
+        return p->offset < q->offset ? -1 : 1;
+    return x->request < y->request ? -1 : x->request > y->request;
+}
+
+/* Pieces that meet a request's box. jobs NULL: counts them alone. */
+static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *requests, int n, job *jobs)
+{
+    size_t count = 0;
+    for (int i = 0; i < n; i++) {
+        const tess_catalog_tensor *t = requests[i].tensor;
+        for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++) {
+            if (!tess_box_meet(t->n_dims, &c->pieces[k].box, &requests[i].box, NULL))
+                continue;
+            if (jobs != NULL)
+                jobs[count] = (job){i, k};
+            count++;
+        }
+    }
+    return count;
+}
+
+tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
+                                  int n)
+{
+    job *jobs;
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_catalog_check_request(c, &requests[i]));
+    size_t n_jobs = list_jobs(c, requests, n, NULL);
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n_jobs, sizeof(*jobs), "pieces to read", (void **)&jobs));
+    list_jobs(c, requests, n, jobs);
+    if (n_jobs > 1)
+        qsort_r(jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);
+    sharing s = {.catalog = c, .requests = requests, .jobs = jobs, .n_jobs = (int64_t)n_jobs};
+    s.failed = s.n_jobs;
+    if (threads != NULL)
+        tess_threads_run(threads, take_jobs, &s, tess_threads_count(threads), 1);
+    else
+        take_jobs(&s, 0, 1, 0);
+    tess_mem_free(c->mem, jobs);
+    return s.status == TESS_OK ? TESS_OK : TESS_FAIL(s.status, "%s", s.message);
+}

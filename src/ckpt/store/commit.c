@@ -1,0 +1,143 @@
+/* From the parts of all writers to a checkpoint: manifest, marker, name. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/text/json.h"
+#include "ckpt/store/part.h"
+#include "ckpt/store/store_impl.h"
+
+tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, char folder[TESS_CKPT_PATH])
+{
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder));
+    TESS_TRY(tess_os_make_dirs(dir));
+    TESS_TRY(tess_io_remove_tree(io, TESS_SAVE_CLEAR, folder));
+    return tess_io_make_folder(io, folder);
+}
+
+/* ---- Manifest and marker
+ * ------------------------------------------------------------------------------------------------ */
+static json_t *describe_host(const tess_ckpt_hosts *hosts)
+{
+    json_t *names = json_array();
+    for (int host = 0; host < hosts->n; host++) {
+        char text[TESS_CKPT_HOST_TEXT];
+        json_array_append_new(names, tess_json_text(tess_ckpt_hosts_format(hosts, host, text)));
+    }
+    return json_pack("{s:i, s:o}", "number", hosts->host, "of", names);
+}
+
+static json_t *describe(int64_t step, const json_t *all, const tess_store_facts *facts)
+{
+    return json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:o*}", "format", TESS_STORE_FORMAT, "step",
+                     (json_int_t)step, "version", TESS_VERSION, "world_size", facts->world_size, "files",
+                     json_object_get(all, "files"), "tensors", json_object_get(all, "tensors"), "meta",
+                     (json_t *)facts->meta, "host", facts->hosts != NULL ? describe_host(facts->hosts) : NULL);
+}
+
+static tess_status write_marker(const tess_io *io, const char *folder, int64_t step, const char *manifest)
+{
+    char path[TESS_CKPT_PATH], text[256];
+    size_t size = strlen(manifest);
+    int n = snprintf(text, sizeof(text),
+                     "{\"format\": %d, \"step\": %" PRId64 ", \"manifest_bytes\": %zu, \"manifest_xxh3\": \"%016" PRIx64
+                     "\"}\n",
+                     TESS_STORE_FORMAT, step, size, (uint64_t)XXH3_64bits(manifest, size));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
+    return tess_io_write_file(io, TESS_SAVE_WRITE_MARKER, path, text, (size_t)n);
+}
+
+static tess_status write_manifest(const tess_io *io, const char *folder, int64_t step, const char *manifest)
+{
+    char path[TESS_CKPT_PATH];
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
+    TESS_TRY(tess_io_write_file(io, TESS_SAVE_WRITE_MANIFEST, path, manifest, strlen(manifest)));
+    TESS_TRY(write_marker(io, folder, step, manifest));
+    return tess_io_sync_folder(io, TESS_SAVE_SYNC_FOLDER, folder);
+}
+
+static tess_status seal(const tess_io *io, const char *folder, int64_t step, const json_t *all,
+                        const tess_store_facts *facts)
+{
+    char *text;
+    json_t *manifest = describe(step, all, facts);
+    tess_status status = tess_part_format(manifest, &text);
+    if (status == TESS_OK)
+        status = write_manifest(io, folder, step, text);
+    free(text);
+    json_decref(manifest);
+    return status;
+}
+
+static tess_status add_up(json_t *const *parts, int n, const tess_store_facts *facts, json_t *all)
+{
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_part_merge(all, parts[i]));
+    return facts->hosts == NULL ? tess_part_check_complete(all) : TESS_OK;
+}
+
+tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
+                            const tess_store_facts *facts)
+{
+    char folder[TESS_CKPT_PATH];
+    json_t *all;
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder));
+    TESS_TRY(tess_part_create(&all));
+    tess_status status = add_up(parts, n_parts, facts, all);
+    if (status == TESS_OK)
+        status = seal(io, folder, step, all, facts);
+    json_decref(all);
+    return status;
+}
+
+/* ---- The name
+ * ----------------------------------------------------------------------------------------------------------- */
+/* The moment at which the checkpoint begins to exist. */
+static tess_status give_name(const tess_io *io, const char *temporary, const char *final, bool *replaces)
+{
+    *replaces = tess_os_is_dir(final);
+    return *replaces ? tess_io_exchange(io, temporary, final) : tess_io_rename(io, TESS_SAVE_RENAME, temporary, final);
+}
+
+/* The folder of all checkpoints may itself be new. */
+static tess_status sync_parents(const tess_io *io, const char *dir)
+{
+    char parent[TESS_CKPT_PATH];
+    TESS_TRY(tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, dir));
+    TESS_TRY(tess_os_join(parent, sizeof(parent), dir, ".."));
+    return tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, parent);
+}
+
+tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
+{
+    char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
+    bool replaces;
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, temporary));
+    TESS_TRY(tess_ckpt_folder(dir, step, "", final));
+    TESS_TRY(give_name(io, temporary, final, &replaces));
+    TESS_TRY_CTX(sync_parents(io, dir), "%s is complete, but may not outlive a power cut", final);
+    /* What the older one held: where it cannot be removed now, the next prune does it. */
+    if (replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, temporary) != TESS_OK)
+        tess_error_clear();
+    return TESS_OK;
+}
+
+tess_status tess_store_commit(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
+                              const tess_store_facts *facts)
+{
+    TESS_TRY(tess_store_seal(io, dir, step, parts, n_parts, facts));
+    return tess_store_show(io, dir, step);
+}
+
+tess_status tess_store_abandon(const char *dir, int64_t step, tess_status status)
+{
+    char folder[TESS_CKPT_PATH], message[2048];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    bool removed =
+        tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder) == TESS_OK && tess_os_remove_tree(folder) == TESS_OK;
+    return removed ? status : TESS_FAIL(status, "%s", message);
+}

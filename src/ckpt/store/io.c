@@ -1,0 +1,151 @@
+#include "ckpt/store/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+
+static int ask_faults(void *self, tess_save_point point)
+{
+    const tess_io_faults *f = self;
+    return tess_inject_save(f->faults, f->step, point);
+}
+
+tess_io tess_io_with_faults(tess_io_faults *faults)
+{
+    return (tess_io){.ask = faults->faults != NULL ? ask_faults : NULL, .self = faults};
+}
+
+static int ask(const tess_io *io, tess_save_point point)
+{
+    return io == NULL || io->ask == NULL ? 0 : io->ask(io->self, point);
+}
+
+/* For calls that cannot come short. */
+static tess_status may_go_on(const tess_io *io, tess_save_point point, const char *path)
+{
+    int number = ask(io, point);
+    if (number <= 0)
+        return TESS_OK;
+    errno = number;
+    return tess_os_error(tess_save_point_name(point), path);
+}
+
+tess_status tess_io_make_folder(const tess_io *io, const char *path)
+{
+    TESS_TRY(may_go_on(io, TESS_SAVE_MAKE_FOLDER, path));
+    return tess_os_make_dir(path);
+}
+
+tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path)
+{
+    TESS_TRY(may_go_on(io, point, path));
+    return tess_os_remove_tree(path);
+}
+
+tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, int *fd)
+{
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+    bool past_cache = direct != NULL && *direct;
+    TESS_TRY(may_go_on(io, TESS_SAVE_CREATE, path));
+    *fd = open(path, flags | (past_cache ? O_DIRECT : 0), 0666);
+    if (*fd < 0 && past_cache && errno == EINVAL) { /* tmpfs, some network file systems */
+        *direct = false;
+        *fd = open(path, flags, 0666);
+    }
+    return *fd < 0 ? tess_os_error("create", path) : TESS_OK;
+}
+
+tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char *path)
+{
+    TESS_TRY(may_go_on(io, TESS_SAVE_RESERVE, path));
+    if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
+        return TESS_OK;
+    bool can_not = errno == EOPNOTSUPP || errno == ENOSYS;
+    return can_not && ftruncate(fd, (off_t)size) == 0 ? TESS_OK : tess_os_error("reserve space for", path);
+}
+
+/* One write; short where the hook asks for it: half, in whole units. */
+static ssize_t write_once(int number, int fd, const char *from, size_t size, uint64_t offset, size_t unit)
+{
+    if (number > 0) {
+        errno = number;
+        return -1;
+    }
+    if (number == TESS_IO_SHORT && size > unit)
+        size = size / 2 / unit * unit > 0 ? size / 2 / unit * unit : unit;
+    return pwrite(fd, from, size, (off_t)offset);
+}
+
+tess_status tess_io_write(const tess_io *io, tess_save_point point, int fd, uint64_t offset, const void *data,
+                          size_t size, size_t unit, const char *path)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write_once(ask(io, point), fd, (const char *)data + done, size - done, offset + done, unit);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tess_os_error("write", path);
+        size_t whole = done + (size_t)n;
+        whole = whole == size ? size : whole / unit * unit;
+        TESS_CHECK(whole > done, TESS_E_IO, "write %s: the disk takes less than %zu bytes at a time", path, unit);
+        done = whole;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_io_trim(const tess_io *io, int fd, uint64_t size, const char *path)
+{
+    TESS_TRY(may_go_on(io, TESS_SAVE_TRIM, path));
+    return ftruncate(fd, (off_t)size) != 0 ? tess_os_error("shorten", path) : TESS_OK;
+}
+
+tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const char *path)
+{
+    TESS_TRY(may_go_on(io, point, path));
+    return fsync(fd) != 0 ? tess_os_error("fsync", path) : TESS_OK;
+}
+
+static tess_status write_and_sync(const tess_io *io, tess_save_point write, int fd, const char *path, const void *data,
+                                  size_t size)
+{
+    TESS_TRY(tess_io_write(io, write, fd, 0, data, size, 1, path));
+    return tess_io_sync(io, write + 1, fd, path);
+}
+
+tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const char *path, const void *data,
+                               size_t size)
+{
+    char temporary[4096];
+    int n = snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    TESS_CHECK(n > 0 && (size_t)n < sizeof(temporary), TESS_E_INVALID, "path too long: %.100s...", path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return tess_os_error("create", temporary);
+    tess_status status = write_and_sync(io, write, fd, temporary, data, size);
+    if (close(fd) != 0 && status == TESS_OK)
+        status = tess_os_error("close", temporary);
+    TESS_TRY(status);
+    return tess_io_rename(io, write + 2, temporary, path);
+}
+
+tess_status tess_io_sync_folder(const tess_io *io, tess_save_point point, const char *path)
+{
+    TESS_TRY(may_go_on(io, point, path));
+    return tess_os_fsync_dir(path);
+}
+
+tess_status tess_io_rename(const tess_io *io, tess_save_point point, const char *from, const char *to)
+{
+    TESS_TRY(may_go_on(io, point, from));
+    return tess_os_rename(from, to);
+}
+
+tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to)
+{
+    TESS_TRY(may_go_on(io, TESS_SAVE_EXCHANGE, from));
+    return tess_os_exchange(from, to);
+}

@@ -1,0 +1,184 @@
+/* A manifest becomes a catalog. It comes from a disk that may lie, or from a stranger. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "ckpt/store/read.h"
+
+enum { PATH_SIZE = 4096, HEX_DIGITS = 16 };
+
+typedef struct manifest_read {
+    const char *folder;
+    const json_t *files; /* {name: bytes} */
+    tess_catalog *catalog;
+    json_t *numbers; /* of files by name, as they are in the catalog */
+} manifest_read;
+
+/* A number of bytes: 0 or more, and there. `of`: what it belongs to, for messages. */
+static tess_status get_bytes(const json_t *object, const char *key, const char *of, uint64_t *value)
+{
+    int64_t number = -1;
+    TESS_TRY(tess_json_get_int(object, key, of, &number));
+    TESS_CHECK(number >= 0, TESS_E_FORMAT, "%s: '%s' is missing or negative", of, key);
+    *value = (uint64_t)number;
+    return TESS_OK;
+}
+
+/* A list of integers into `out`, which has room for `max`. */
+static tess_status get_list(const json_t *object, const char *key, const char *of, size_t max, int64_t *out, size_t *n)
+{
+    const json_t *list = json_object_get(object, key);
+    TESS_CHECK(json_is_array(list) && json_array_size(list) <= max, TESS_E_FORMAT,
+               "%s: '%s' is not a list of at most %zu numbers", of, key, max);
+    *n = json_array_size(list);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *item = json_array_get(list, i);
+        TESS_CHECK(json_is_integer(item), TESS_E_FORMAT, "%s: '%s' holds something that is no integer", of, key);
+        out[i] = json_integer_value(item);
+    }
+    return TESS_OK;
+}
+
+/* Files lie in the checkpoint's folder: a name that leads elsewhere is an attack or a mistake. */
+static tess_status add_files(manifest_read *r)
+{
+    const char *name;
+    json_t *bytes;
+    TESS_CHECK(json_is_object(r->files), TESS_E_FORMAT, "%s: the manifest has no object 'files'", r->folder);
+    json_object_foreach ((json_t *)r->files, name, bytes) {
+        char path[PATH_SIZE];
+        int file;
+        bool plain = name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+        TESS_CHECK(plain, TESS_E_FORMAT, "%s: file '%.256s' is refused: it is not the plain name of a file there",
+                   r->folder, name);
+        TESS_CHECK(json_is_integer(bytes) && json_integer_value(bytes) >= 0, TESS_E_FORMAT,
+                   "%s: file '%.256s': no size in bytes", r->folder, name);
+        TESS_TRY(tess_os_join(path, sizeof(path), r->folder, name));
+        TESS_TRY(tess_catalog_add_file(r->catalog, path, (uint64_t)json_integer_value(bytes), &file));
+        TESS_CHECK(json_object_set_new(r->numbers, name, json_integer(file)) == 0, TESS_E_NOMEM,
+                   "%s: no memory for its files", r->folder);
+    }
+    return TESS_OK;
+}
+
+static tess_status get_file(const manifest_read *r, const json_t *json, const char *of, int *file)
+{
+    const char *name = NULL;
+    TESS_TRY(tess_json_get_string(json, "file", of, &name));
+    const json_t *number = name == NULL ? NULL : json_object_get(r->numbers, name);
+    TESS_CHECK(number != NULL, TESS_E_FORMAT, "%s: a piece is in file '%.256s', which the manifest does not list", of,
+               name == NULL ? "" : name);
+    *file = (int)json_integer_value(number);
+    return TESS_OK;
+}
+
+static tess_status get_sum(const json_t *json, const char *of, uint64_t *sum)
+{
+    const char *text = NULL;
+    TESS_TRY(tess_json_get_string(json, "xxh3", of, &text));
+    TESS_CHECK(text != NULL && strlen(text) == HEX_DIGITS && strspn(text, "0123456789abcdef") == HEX_DIGITS,
+               TESS_E_FORMAT, "%s: 'xxh3' of a piece is not of %d hexadecimal digits", of, HEX_DIGITS);
+    *sum = strtoull(text, NULL, 16);
+    return TESS_OK;
+}
+
+static tess_status get_codec(const json_t *json, const char *of, tess_codec *codec)
+{
+    const char *text = "";
+    TESS_TRY(tess_json_get_string(json, "codec", of, &text));
+    bool packed = strcmp(text, "zstd") == 0;
+    TESS_CHECK(packed || strcmp(text, "none") == 0, TESS_E_FORMAT, "%s: a piece is packed by '%.32s': none or zstd", of,
+               text);
+    *codec = packed ? TESS_CODEC_ZSTD : TESS_CODEC_NONE;
+    return TESS_OK;
+}
+
+static tess_status get_piece(const manifest_read *r, const json_t *json, const char *of, int n_dims,
+                             tess_catalog_piece *piece)
+{
+    size_t n_begin, n_size;
+    int64_t rank = -1;
+    *piece = (tess_catalog_piece){.sum_kind = TESS_SUM_KIND_XXH3};
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: a piece that is no object", of);
+    TESS_TRY(get_file(r, json, of, &piece->file));
+    TESS_TRY(get_bytes(json, "offset", of, &piece->offset));
+    TESS_TRY(get_bytes(json, "stored", of, &piece->stored));
+    TESS_TRY(get_bytes(json, "bytes", of, &piece->bytes));
+    TESS_TRY(get_sum(json, of, &piece->sum));
+    TESS_TRY(get_codec(json, of, &piece->codec));
+    TESS_TRY(get_list(json, "begin", of, TESS_CATALOG_DIMS, piece->box.begin, &n_begin));
+    TESS_TRY(get_list(json, "size", of, TESS_CATALOG_DIMS, piece->box.size, &n_size));
+    TESS_CHECK(n_begin == (size_t)n_dims && n_size == n_begin, TESS_E_FORMAT,
+               "%s: a piece of %zu dimensions of a tensor of %d", of, n_begin, n_dims);
+    TESS_TRY(tess_json_get_int(json, "rank", of, &rank));
+    TESS_CHECK(rank >= -1 && rank <= INT32_MAX, TESS_E_FORMAT, "%s: a piece was written by no rank", of);
+    piece->rank = (int)rank;
+    return TESS_OK;
+}
+
+static tess_status add_tensor(manifest_read *r, const char *name, const json_t *json)
+{
+    char of[512];
+    const char *dtype = "";
+    size_t n_dims;
+    int tensor;
+    int64_t dim[TESS_CATALOG_DIMS];
+    snprintf(of, sizeof(of), "%.250s: tensor '%.200s'", r->folder, name);
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s is no object", of);
+    TESS_TRY(tess_json_get_string(json, "dtype", of, &dtype));
+    TESS_TRY(get_list(json, "shape", of, TESS_CATALOG_DIMS, dim, &n_dims));
+    TESS_TRY(tess_catalog_add_tensor(r->catalog, name, dtype, (int)n_dims, dim, &tensor));
+    const json_t *pieces = json_object_get(json, "pieces");
+    TESS_CHECK(json_is_array(pieces), TESS_E_FORMAT, "%s has no list 'pieces'", of);
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        tess_catalog_piece piece;
+        TESS_TRY(get_piece(r, json_array_get(pieces, i), of, (int)n_dims, &piece));
+        TESS_TRY(tess_catalog_add_piece(r->catalog, tensor, &piece));
+    }
+    return TESS_OK;
+}
+
+static tess_status add_tensors(manifest_read *r, const json_t *tensors)
+{
+    const char *name;
+    json_t *tensor;
+    TESS_CHECK(json_is_object(tensors), TESS_E_FORMAT, "%s: the manifest has no object 'tensors'", r->folder);
+    json_object_foreach ((json_t *)tensors, name, tensor)
+        TESS_TRY(add_tensor(r, name, tensor));
+    return tess_catalog_finish(r->catalog);
+}
+
+static tess_status keep_rest(manifest_read *r, const json_t *manifest)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)manifest, key, value) {
+        if (strcmp(key, "files") == 0 || strcmp(key, "tensors") == 0)
+            continue;
+        TESS_CHECK(json_object_set(r->catalog->meta, key, value) == 0, TESS_E_NOMEM, "%s: no memory for its manifest",
+                   r->folder);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *manifest, tess_catalog **catalog)
+{
+    manifest_read r = {.folder = folder, .files = json_object_get(manifest, "files"), .numbers = json_object()};
+    tess_status status = r.numbers == NULL ? TESS_FAIL(TESS_E_NOMEM, "%s: no memory for a catalog", folder)
+                                           : tess_catalog_create(mem, "tessera", folder, &r.catalog);
+    if (status == TESS_OK) {
+        r.catalog->zero_padding = true;
+        status = add_files(&r);
+    }
+    if (status == TESS_OK)
+        status = keep_rest(&r, manifest);
+    if (status == TESS_OK)
+        status = add_tensors(&r, json_object_get(manifest, "tensors"));
+    json_decref(r.numbers);
+    if (status != TESS_OK)
+        tess_catalog_destroy(&r.catalog);
+    *catalog = r.catalog;
+    return status;
+}

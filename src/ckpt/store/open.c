@@ -1,0 +1,125 @@
+/* Whether a folder is a complete checkpoint: by its marker, its manifest's checksum and its files' sizes. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/text/json.h"
+#include "ckpt/store/store_impl.h"
+
+enum { MARKER_LIMIT = 4096 };
+
+static const size_t manifest_limit = (size_t)1 << 30;
+
+typedef struct marker {
+    int64_t format, step, manifest_bytes;
+    const char *manifest_xxh3;
+} marker;
+
+static tess_status check_format(const char *folder, int64_t format)
+{
+    TESS_CHECK(format > 0, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER ": no 'format'", folder);
+    TESS_CHECK(format <= TESS_STORE_FORMAT, TESS_E_UNSUPPORTED,
+               "%s: format %" PRId64 " is newer than this version's %d: resume it with the version that wrote it",
+               folder, format, TESS_STORE_FORMAT);
+    return TESS_OK;
+}
+
+static tess_status check_marker(const char *folder, int64_t step, const json_t *json, marker *m)
+{
+    *m = (marker){.format = -1, .step = -1, .manifest_bytes = -1};
+    TESS_TRY(tess_json_get_int(json, "format", folder, &m->format));
+    TESS_TRY(check_format(folder, m->format));
+    TESS_TRY(tess_json_get_int(json, "step", folder, &m->step));
+    TESS_TRY(tess_json_get_int(json, "manifest_bytes", folder, &m->manifest_bytes));
+    TESS_TRY(tess_json_get_string(json, "manifest_xxh3", folder, &m->manifest_xxh3));
+    TESS_CHECK(m->step == step, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed",
+               folder, m->step);
+    TESS_CHECK(m->manifest_xxh3 != NULL && strlen(m->manifest_xxh3) == 16, TESS_E_FORMAT,
+               "%s/" TESS_STORE_MARKER ": no checksum of the manifest", folder);
+    return TESS_OK;
+}
+
+static tess_status check_files(const char *folder, const json_t *manifest)
+{
+    const char *name;
+    json_t *bytes;
+    const json_t *files = json_object_get(manifest, "files");
+    TESS_CHECK(json_is_object(files), TESS_E_FORMAT, "%s/" TESS_STORE_MANIFEST ": no object 'files'", folder);
+    json_object_foreach ((json_t *)files, name, bytes) {
+        char path[TESS_CKPT_PATH];
+        uint64_t size;
+        TESS_CHECK(name[0] != '\0' && strchr(name, '/') == NULL, TESS_E_FORMAT,
+                   "%s/" TESS_STORE_MANIFEST ": file '%s' lies elsewhere", folder, name);
+        TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+        TESS_TRY(tess_os_file_size(path, &size));
+        TESS_CHECK(json_is_integer(bytes) && (json_int_t)size == json_integer_value(bytes), TESS_E_FORMAT,
+                   "%s has %" PRIu64 " bytes, not the %lld of its save", path, size,
+                   (long long)json_integer_value(bytes));
+    }
+    return TESS_OK;
+}
+
+/* The manifest's bytes are those that the marker vouches for; what they say is then as it was written. */
+static tess_status parse_manifest(const char *folder, const marker *m, json_t **manifest)
+{
+    char path[TESS_CKPT_PATH];
+    tess_mapping text;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
+    TESS_TRY(tess_os_map(path, &text));
+    tess_status status = TESS_OK;
+    if ((json_int_t)text.size != m->manifest_bytes || text.size > manifest_limit)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s has %zu bytes, not the %" PRId64 " of its save", path, text.size,
+                           m->manifest_bytes);
+    else if (XXH3_64bits(text.data, text.size) != strtoull(m->manifest_xxh3, NULL, 16))
+        status =
+            TESS_FAIL(TESS_E_FORMAT, "%s does not have the checksum of its save: the disk or a copy damaged it", path);
+    else
+        status = tess_json_parse((const char *)text.data, text.size, path, true, manifest);
+    tess_os_unmap(&text);
+    return status;
+}
+
+static tess_status open_manifest(const char *folder, int64_t step, const json_t *marker_json, json_t **manifest)
+{
+    marker m;
+    TESS_TRY(check_marker(folder, step, marker_json, &m));
+    TESS_TRY(parse_manifest(folder, &m, manifest));
+    tess_status status = check_files(folder, *manifest);
+    if (status != TESS_OK) {
+        json_decref(*manifest);
+        *manifest = NULL;
+    }
+    return status;
+}
+
+/* A checkpoint of formats 1 and 2 has no marker: it is told from one that was never finished, as its work is not to be
+ * lost quietly. */
+static tess_status refuse_old(const char *folder)
+{
+    char path[TESS_CKPT_PATH];
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "meta.json"));
+    TESS_CHECK(
+        !tess_os_is_file(path), TESS_E_UNSUPPORTED,
+        "%s is of the format before %d (safetensors and meta.json), which this version does not read: export its "
+        "weights with the version that wrote it, or start anew with checkpoint.resume=false",
+        folder, TESS_STORE_FORMAT);
+    return TESS_FAIL(TESS_E_FORMAT, "%s has no " TESS_STORE_MARKER ": its save was never finished", folder);
+}
+
+tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest)
+{
+    char path[TESS_CKPT_PATH];
+    json_t *marker_json;
+    *manifest = NULL;
+    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
+    if (!tess_os_is_file(path))
+        return refuse_old(folder);
+    TESS_TRY(tess_json_load(path, MARKER_LIMIT, &marker_json));
+    tess_status status = open_manifest(folder, step, marker_json, manifest);
+    json_decref(marker_json);
+    return status;
+}

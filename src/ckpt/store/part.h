@@ -1,0 +1,39 @@
+/* What one writer wrote, and what the parts of all writers add up to: JSON objects {"files", "tensors"}, as they stand
+ * in a manifest (write.h), in files, and travel between processes. */
+#ifndef TESS_CKPT_STORE_PART_H
+#define TESS_CKPT_STORE_PART_H
+
+#include <jansson.h>
+
+#include "ckpt/catalog/catalog.h"
+#include "tessera/types.h"
+
+/* Rows [row_begin, +n_rows) of a tensor, as they lie in a file. */
+typedef struct tess_part_piece {
+    const char *file;
+    int rank; /* that the rows are of */
+    uint64_t offset, stored, bytes, xxh3;
+    tess_codec codec;
+    int64_t row_begin, n_rows;
+} tess_part_piece;
+
+/* *part becomes a new reference. TESS_E_NOMEM. */
+tess_status tess_part_create(json_t **part);
+tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes);
+/* A tensor that is there already is found again; TESS_E_MISMATCH: with another dtype or shape. */
+tess_status tess_part_add_tensor(json_t *part, const char *name, tess_dtype dtype, const tess_shape *shape);
+/* Of a tensor that was added. */
+tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape *shape, const tess_part_piece *piece);
+
+/* Adds what `more` holds to `part`. TESS_E_FORMAT: it is no part; TESS_E_MISMATCH: writers were of different models, or
+ * wrote the same file. */
+tess_status tess_part_merge(json_t *part, const json_t *more);
+
+/* TESS_E_INVALID names a tensor whose pieces do not have as many elements as it has. */
+tess_status tess_part_check_complete(const json_t *part);
+
+/* To text (to be freed) and back; `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */
+tess_status tess_part_format(const json_t *part, char **text);
+tess_status tess_part_parse(const char *text, size_t size, const char *what, json_t **part);
+
+#endif

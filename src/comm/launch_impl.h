@@ -1,0 +1,102 @@
+/* The launcher's parts.
+ *
+ *   launch.c           starting ranks, the round, signals       launch_end.c       what became of a rank, who was to
+ * blame launch_recover.c   deciding, and beginning anew             launch_service.c   processes beside the ranks */
+#ifndef TESS_COMM_LAUNCH_IMPL_H
+#define TESS_COMM_LAUNCH_IMPL_H
+
+#include "comm/child.h"
+#include "comm/job/job.h"
+#include "comm/launch.h"
+#include "comm/watchdog/job_record.h"
+#include "comm/watchdog/watchdog.h"
+
+enum { LAUNCH_SERVICES = 8 };
+
+/* What a child runs: a program, or a function of this one. */
+typedef struct launch_payload {
+    char *const *argv;
+    int (*fn)(void *context);
+    void *context;
+    int report_fd; /* errno of a failed exec is written here; -1: nobody would read it */
+} launch_payload;
+
+/* The failure at hand; all zero while there is none. */
+typedef struct launch_failing {
+    double failed_s; /* when the first rank failed, 0: not yet */
+    int failed_code; /* its exit code */
+    bool terminated; /* SIGTERM was sent after it */
+    bool decided;
+} launch_failing;
+
+/* Beginning anew. */
+typedef struct launch_recovery {
+    bool gathering; /* waits for the others to be ready */
+    bool untold;    /* ranks have been replaced, but have not met yet */
+    double since_s; /* the failure */
+    int n_replaced;
+    char report[2048]; /* of that failure */
+} launch_recovery;
+
+typedef struct launch_services {
+    pid_t pids[LAUNCH_SERVICES]; /* 0: has ended */
+    int n_deaths[LAUNCH_SERVICES];
+    _Atomic uint32_t *finish; /* shared with them; NULL: there are none */
+    tess_launch_service_place place;
+} launch_services;
+
+typedef struct launcher {
+    tess_job job;
+    int n_ranks, n_running;
+    pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
+    launch_payload what;
+    tess_launch_options options;
+    tess_mem *mem;
+    tess_watchdog *watchdog;
+    watchdog_job_record record;
+    tess_child_signals signals;
+    int stop_signal; /* SIGINT or SIGTERM once it came */
+    int stop_code;   /* with which ranks ended after it */
+    bool killed;     /* SIGKILL was sent to all */
+    bool timed_out;
+    double begin_s; /* when the job began, or last began anew */
+    int suspect;    /* the rank that a failure leads to, -1: none, or the root cause is known */
+    int cause;      /* the root cause, -1: not known, or there is none */
+    int stuck;      /* the rank that it waited for in vain, -1: none */
+    launch_failing failing;
+    launch_recovery recovery;
+    launch_services services;
+    tess_launch_result *result;
+} launcher;
+
+/* ---- launch.c ---- */
+/* Starts the ranks that have no process. */
+tess_status launch_start_ranks(launcher *l);
+tess_status launch_open_watchdog(launcher *l);
+void launch_close_watchdog(launcher *l);
+void launch_signal_all(const launcher *l, int signal, bool only_absent);
+void launch_kill_all(launcher *l);
+
+/* ---- launch_end.c ---- */
+void launch_note_end(launcher *l, int rank, int state);
+/* The root cause in words, once all that can be known of it is. */
+void launch_report_failure(launcher *l);
+/* A rank that was killed has no more to say, and whoever is on call should not wait for the others to end. */
+void launch_tell_kill(launcher *l);
+/* The system has had time to say that it was the one who killed: for want of memory. */
+bool launch_is_settled(const launcher *l);
+
+/* ---- launch_recover.c ---- */
+/* A look at whether something is to be decided, or goes on. */
+void launch_recover(launcher *l);
+/* Nobody is to wait for the job to begin anew any more. */
+void launch_give_up(launcher *l);
+
+/* ---- launch_service.c ---- */
+tess_status launch_start_services(launcher *l);
+/* A look at whether one has died. */
+void launch_look_at_services(launcher *l);
+/* Asks them to finish and waits until they have. A second request to stop kills them. */
+void launch_end_services(launcher *l);
+
+#endif

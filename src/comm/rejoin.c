@@ -1,0 +1,58 @@
+/* What a rank does when another was lost: it waits outside the job until the launcher has emptied the job's memory. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "comm/comm_impl.h"
+#include "comm/hosts/environment.h"
+#include "comm/launch.h"
+
+static const uint64_t look_ns = 100000000;
+
+bool tess_launch_has_lost(const tess_runtime *runtime)
+{
+    return atomic_load(&runtime->job.header->first_lost) >= 0;
+}
+
+/* The launcher's memory, from the environment; false: there is none, or it is for MPI. */
+static bool open_job(tess_job *job, int *rank)
+{
+    tess_environment environment;
+    int fd;
+    bool there = tess_environment_read(&environment) == TESS_OK && environment.starter == TESS_STARTER_TESSERA &&
+                 tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, &fd) == TESS_OK &&
+                 tess_job_open(fd, environment.world, job) == TESS_OK;
+    *rank = environment.rank;
+    return there;
+}
+
+/* The launcher counts whoever awaits as ready, so the epoch is read before it can change. */
+static bool await(const tess_job *job, int rank)
+{
+    tess_job_header *header = job->header;
+    uint32_t epoch = atomic_load(&header->epoch);
+    if (atomic_load(&header->recovers) == 0)
+        return false;
+    atomic_store(&job->rows[rank].awaits, 1);
+    while (atomic_load(&header->epoch) == epoch && atomic_load(&header->is_over) == 0)
+        tess_os_futex_wait((const uint32_t *)(const void *)&header->epoch, epoch, look_ns);
+    return atomic_load(&header->epoch) != epoch;
+}
+
+bool tess_launch_await(void)
+{
+    tess_job job;
+    int rank;
+    bool again = false;
+    if (open_job(&job, &rank)) {
+        again = await(&job, rank);
+        tess_job_close(&job, false);
+    }
+    tess_error_clear();
+    return again;
+}
+
+void tess_launch_resumed(tess_runtime *runtime, int64_t step)
+{
+    atomic_store(&runtime->job.header->resumed_step, step);
+}

@@ -1,0 +1,119 @@
+/* Saving a run: weights, moments, the data's position, nothing else (randomness has no state). */
+#include "train/trainer_impl.h"
+
+#include "base/os/os.h"
+#include "ckpt/store/store.h"
+#include "tessera/comm.h"
+#include "train/numbers/numbers.h"
+
+tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
+{
+    int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
+    tess_ckpt_tensor *tensors;
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
+                                  (void **)&tensors));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_shards && status == TESS_OK; i++) {
+        tess_shard shard;
+        float *moments[2];
+        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
+        if (status != TESS_OK)
+            break;
+        tess_ckpt_tensor tensor = {.name = shard.name,
+                                   .kind = TESS_CKPT_WEIGHT,
+                                   .shape = shard.shape,
+                                   .row_begin = shard.row_begin,
+                                   .n_rows = shard.n_rows,
+                                   .primary_begin = shard.primary_begin,
+                                   .primary_rows = shard.primary_rows,
+                                   .data = shard.master};
+        tensors[n++] = tensor;
+        if (!shard.trainable)
+            continue;
+        tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
+        for (int k = 0; k < 2; k++) {
+            tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
+            tensor.data = moments[k];
+            tensors[n++] = tensor;
+        }
+    }
+    if (status != TESS_OK) {
+        tess_mem_free(t->mem, tensors);
+        return status;
+    }
+    *out = tensors;
+    *n_out = n;
+    return TESS_OK;
+}
+
+/* Where the data stands after this step, on every rank: the rank that read the step's last micro-batch knows. */
+static tess_status agree_on_cursor(tess_trainer *t, int64_t words[3])
+{
+    tess_data_cursor cursor;
+    tess_loader_cursor(t->loader, &cursor);
+    words[0] = (int64_t)cursor.epoch;
+    words[1] = (int64_t)cursor.window;
+    words[2] = (int64_t)cursor.row;
+    return tess_broadcast(t->team, words, 3, TESS_I64, t->world - 1, NULL);
+}
+
+/* The newest values, oldest first. */
+static json_t *describe_spikes(const tess_spikes *spikes)
+{
+    json_t *values = json_array();
+    int64_t n = spikes->n < TESS_SPIKE_WINDOW ? spikes->n : TESS_SPIKE_WINDOW;
+    for (int64_t i = spikes->n - n; i < spikes->n; i++)
+        json_array_append_new(values, json_real(spikes->value[i % TESS_SPIKE_WINDOW]));
+    return values;
+}
+
+static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
+{
+    json_t *files = json_array();
+    for (int i = 0; i < t->config.data.files.n; i++)
+        json_array_append_new(files, json_string(t->config.data.files.item[i]));
+    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i, s:o, s:o}", "step", (json_int_t)t->engine->step,
+                     "n_tokens", (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0],
+                     (json_int_t)cursor[1], (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
+                     (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world,
+                     "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
+                     describe_spikes(tess_numbers_norms(t->engine->numbers)));
+}
+
+static tess_status save_tensors(tess_trainer *t, const char *folder, const json_t *meta,
+                                const tess_ckpt_tensor *tensors, int n)
+{
+    return t->config.checkpoint.host_local
+               ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n)
+               : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n);
+}
+
+/* Whether this rank looks after the folder. */
+static bool is_keeper(const tess_trainer *t)
+{
+    return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
+}
+
+tess_status tess_trainer_save(tess_trainer *t)
+{
+    char folder[1024];
+    int64_t cursor[3];
+    tess_ckpt_tensor *tensors;
+    int n;
+    double begin = tess_os_now_s();
+    tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
+    TESS_TRY(agree_on_cursor(t, cursor));
+    TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
+    json_t *meta = describe(t, cursor);
+    tess_status status = meta != NULL ? save_tensors(t, folder, meta, tensors, n)
+                                      : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
+    json_decref(meta);
+    tess_mem_free(t->mem, tensors);
+    TESS_TRY(status);
+    if (is_keeper(t))
+        TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
+    tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
+                      tess_os_now_s() - begin);
+    return TESS_OK;
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The host of a job is looked after while it runs: what is wrong is told once, and training goes on.
+. "$(dirname "$0")/support.sh"
+
+make_text 200 >text.txt
+make_model model.json
+make_config config.yaml
+train() {
+    "$tessera" train config.yaml -n "$1" validation.enable=false checkpoint.enable=false training.steps=6 \
+        lr_scheduler.warmup_steps=2 job.dump_folder="$2" health.interval_s=0.05 "${@:3}"
+}
+cat >pager <<'SH'
+#!/bin/sh
+cat >>paged.jsonl
+echo "$TESSERA_ALERT_STATE: $TESSERA_ALERT_TEXT" >>paged.txt
+SH
+chmod +x pager
+
+expect "a healthy host" 0 "6 steps" train 2 good
+expect "is no news" 1 "" cat good/alerts.jsonl
+
+# As long as something fails, it is told when it began, and when it has gone on for too long.
+expect "too little room" 0 "tessera: health: degraded: " train 2 full health.disk_bytes=1e18 \
+    health.alert_command=./pager,--now fault.spec="rank=1 step=3 point=step kind=sleep ms=600"
+expect "in the file" 0 '"state":"degraded","text":"degraded: ' cat full/alerts.jsonl
+expect "as JSON" 0 '"checks":{"disk":{"failing":true,"value":' cat full/alerts.jsonl
+expect "unhealthy after three looks" 0 '"state":"unhealthy","text":"unhealthy (3 looks in a row): ' cat full/alerts.jsonl
+expect "and no more of it" 0 "2" grep -c disk full/alerts.jsonl
+expect "the program gets the lines" 0 "same" bash -c "cmp paged.jsonl full/alerts.jsonl && echo same"
+expect "and the words" 0 "unhealthy: unhealthy (3 looks in a row): " cat paged.txt
+
+# A rank that is silent, and comes back.
+expect "a silent rank" 0 "health: degraded: rank 1 gave no sign of life for" train 2 silent health.heartbeat_s=0.3 \
+    fault.spec="rank=1 step=3 kind=sleep ms=900; rank=1 step=4 kind=sleep ms=150; rank=1 step=5 kind=sleep ms=150"
+expect "is told when it is back" 0 '"state":"healthy","text":"healthy again: rank' cat silent/alerts.jsonl
+expect "one rank alone has a watcher too" 0 "health: degraded: " train 1 one health.memory_percent=0.001
+expect "none is wanted" 0 "6 steps" train 2 off health.enable=false health.memory_percent=0.001
+expect "and none is there" 1 "" cat off/alerts.jsonl
+expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train 2 hung health.disk_bytes=1e18 \
+    health.alert_command=sleep,60 health.alert_timeout_s=0.3
+expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
+    health.disk_bytes=1e18 health.alert_command=./no-pager
+finish
