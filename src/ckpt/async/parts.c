@@ -1,0 +1,95 @@
+/* Writers of several hosts meet in the checkpoint's folder: the first one makes it and says so, the others leave word
+ * of what they wrote. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text/json.h"
+#include "ckpt/async/async_impl.h"
+#include "ckpt/store/part.h"
+
+enum { PATH = TESS_CKPT_PATH + 64 };
+static const size_t largest_part = (size_t)1 << 30;
+static const struct timespec look_again = {.tv_nsec = 20000000};
+
+static void open_path(const async_meeting *m, char path[PATH])
+{
+    snprintf(path, PATH, "%s/open-%016" PRIx64 "-%" PRIu64, m->folder, m->job, m->generation);
+}
+
+static void part_path(const async_meeting *m, int host, char path[PATH])
+{
+    snprintf(path, PATH, "%s/part-%05d.json", m->folder, host);
+}
+
+static tess_status await_file(const async_meeting *m, const char *path, const char *what)
+{
+    double deadline_s = tess_os_now_s() + m->wait_s;
+    while (!tess_os_is_file(path)) {
+        TESS_CHECK(tess_os_now_s() < deadline_s, TESS_E_TIMEOUT, "%s: not there after %.0f s: %s", path, m->wait_s,
+                   what);
+        nanosleep(&look_again, NULL);
+    }
+    return TESS_OK;
+}
+
+tess_status async_meeting_open(const async_meeting *m)
+{
+    char path[PATH];
+    open_path(m, path);
+    return tess_os_write_atomic(path, "", 0);
+}
+
+tess_status async_meeting_await_open(const async_meeting *m)
+{
+    char path[PATH];
+    open_path(m, path);
+    return await_file(m, path, "the first host's writer has not begun, or this host sees another folder");
+}
+
+tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part)
+{
+    char path[PATH];
+    json_t *whole =
+        json_pack("{s:I, s:i, s:o, s:O*}", "job", (json_int_t)m->job, "status", part == NULL ? TESS_E_IO : TESS_OK,
+                  "error", tess_json_text(part == NULL ? tess_error_message() : ""), "part", (json_t *)part);
+    char *text = whole != NULL ? json_dumps(whole, JSON_COMPACT) : NULL;
+    part_path(m, m->host, path);
+    tess_status status = text != NULL ? tess_os_write_atomic(path, text, strlen(text))
+                                      : TESS_FAIL(TESS_E_NOMEM, "%s: no memory for it", path);
+    free(text);
+    json_decref(whole);
+    return status;
+}
+
+static tess_status read_part(const char *path, int host, json_t **part)
+{
+    json_t *whole;
+    const char *error = "";
+    TESS_TRY(tess_json_load(path, largest_part, &whole));
+    tess_status status = tess_json_get_string(whole, "error", path, &error);
+    *part = json_incref(json_object_get(whole, "part"));
+    if (status == TESS_OK && *part == NULL)
+        status = TESS_FAIL(TESS_E_IO, "host %d: %s", host, error);
+    json_decref(whole);
+    return status;
+}
+
+tess_status async_meeting_take_part(const async_meeting *m, int host, json_t **part)
+{
+    char path[PATH];
+    part_path(m, host, path);
+    TESS_TRY(await_file(m, path, "that host's writer has not come to its end"));
+    TESS_TRY(read_part(path, host, part));
+    tess_os_remove(path);
+    return TESS_OK;
+}
+
+void async_meeting_close(const async_meeting *m)
+{
+    char path[PATH];
+    open_path(m, path);
+    tess_os_remove(path);
+}

@@ -1,0 +1,367 @@
+/* A rank's side: begins saves, stages, and hears how they went. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ckpt/agree.h"
+#include "ckpt/async/saver_impl.h"
+#include "comm/hosts/environment.h"
+#include "comm/launch.h"
+
+static bool is_first(const tess_saver *s)
+{
+    return s->slot == 0;
+}
+
+/* ---- Finding the area
+ * --------------------------------------------------------------------------------------------------- */
+/* As the host's first rank tells the others; all -1: it has none. */
+typedef struct address {
+    int32_t pid, fd, keeper_pid;
+} address;
+
+static tess_status find_inherited(async_area *area)
+{
+    int fd;
+    TESS_TRY(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd));
+    return async_area_open(fd, area);
+}
+
+/* The descriptor of another process becomes one of this. */
+static tess_status open_of_first(const address *first, async_area *area)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)first->pid, (int)first->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return tess_os_error("open the memory for saves", path);
+    tess_status status = async_area_open(fd, area);
+    if (status != TESS_OK)
+        tess_os_close(&fd);
+    return status;
+}
+
+/* Ranks that were started one by one inherit areas of their own: the first rank's counts. */
+static tess_status find_area(tess_saver *s)
+{
+    bool inherited = getenv(ASYNC_VARIABLE) != NULL && find_inherited(&s->area) == TESS_OK;
+    address first = {-1, -1, -1};
+    tess_error_clear();
+    if (is_first(s) && inherited)
+        first = (address){(int32_t)getpid(), s->area.fd, s->area.header->keeper_pid};
+    TESS_TRY(tess_broadcast(s->hosts->mine, &first, 3, TESS_I32, 0, NULL));
+    if (inherited && s->area.header->keeper_pid == first.keeper_pid)
+        return TESS_OK;
+    async_area_close(&s->area, false);
+    s->owns_fd = first.pid >= 0;
+    return first.pid >= 0 ? open_of_first(&first, &s->area)
+                          : TESS_FAIL(TESS_E_NOT_FOUND, "whoever started this rank keeps no writer of checkpoints");
+}
+
+static tess_status look_at_keeper(tess_saver *s)
+{
+    s->keeper_fd = (int)syscall(SYS_pidfd_open, s->area.header->keeper_pid, 0);
+    return s->keeper_fd >= 0 ? TESS_OK : tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
+}
+
+static bool keeper_has_ended(const tess_saver *s)
+{
+    struct pollfd keeper = {.fd = s->keeper_fd, .events = POLLIN};
+    return poll(&keeper, 1, 0) > 0;
+}
+
+static tess_status join(tess_saver *s)
+{
+    int64_t found, job = (int64_t)tess_os_now_ns();
+    tess_status status = find_area(s);
+    if (status == TESS_OK)
+        status = look_at_keeper(s);
+    if (status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT)
+        return status;
+    tess_error_clear();
+    found = status == TESS_OK;
+    TESS_TRY(tess_all_reduce(s->hosts->all, &found, &found, 1, TESS_I64, TESS_MIN, NULL));
+    TESS_TRY(tess_broadcast(s->hosts->all, &job, 1, TESS_I64, 0, NULL));
+    s->job = (uint64_t)job;
+    return found ? TESS_OK : TESS_E_NOT_FOUND;
+}
+
+tess_status tess_saver_create(tess_runtime *runtime, const tess_ckpt_hosts *hosts, tess_threads *threads,
+                              const tess_saver_options *options, tess_saver **saver)
+{
+    tess_mem *mem = tess_runtime_mem(runtime);
+    tess_saver *s;
+    void *memory;
+    *saver = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "saver", &memory));
+    s = memory;
+    *s = (tess_saver){.runtime = runtime,
+                      .mem = mem,
+                      .hosts = hosts,
+                      .threads = threads,
+                      .options = *options,
+                      .area = {.fd = -1},
+                      .keeper_fd = -1,
+                      .slot = tess_team_rank(hosts->mine),
+                      .n_slots = tess_team_size(hosts->mine)};
+    tess_status status = join(s);
+    if (status == TESS_OK) {
+        *saver = s;
+        return TESS_OK;
+    }
+    tess_saver_destroy(&s);
+    return status == TESS_E_NOT_FOUND ? TESS_OK : status;
+}
+
+void tess_saver_destroy(tess_saver **saver)
+{
+    tess_saver *s = *saver;
+    if (s == NULL)
+        return;
+    *saver = NULL;
+    async_stage_unmap(s);
+    async_area_close(&s->area, s->owns_fd);
+    tess_os_close(&s->keeper_fd);
+    tess_mem_free(s->mem, s->pieces);
+    tess_mem_free(s->mem, s);
+}
+
+/* ---- Waiting for the writer
+ * --------------------------------------------------------------------------------------------- */
+/* What this rank has staged is the writer's as soon as the others are as far. */
+bool tess_saver_is_busy(const tess_saver *s)
+{
+    const async_header *header = s->area.header;
+    uint64_t begun = atomic_load(&header->generation);
+    uint32_t state = atomic_load(&header->state);
+    return state == ASYNC_QUEUED || state == ASYNC_WRITING || s->staged > begun ||
+           (state == ASYNC_STAGING && s->staged == begun && begun != 0);
+}
+
+/* Nobody is left to write. Whichever rank sees it first ends the save; they all say the same. */
+static void end_for_keeper(async_header *header)
+{
+    async_outcome outcome = {.status = TESS_E_IO, .step = -1};
+    snprintf(outcome.message, sizeof(outcome.message),
+             "the process that starts writers of checkpoints (pid %d) has ended, and its writer with it",
+             (int)header->keeper_pid);
+    async_end(header, ASYNC_QUEUED, &outcome);
+    async_end(header, ASYNC_WRITING, &outcome);
+}
+
+tess_status tess_saver_wait(tess_saver *s)
+{
+    async_header *header = s->area.header;
+    for (;;) {
+        uint32_t ticket = atomic_load(&header->changed);
+        if (!tess_saver_is_busy(s))
+            return TESS_OK;
+        TESS_CHECK(!tess_launch_has_lost(s->runtime), TESS_E_PEER_LOST,
+                   "a rank was lost while this one waited for the writer of checkpoints");
+        if (keeper_has_ended(s))
+            end_for_keeper(header);
+        else
+            tess_os_futex_wait((const uint32_t *)&header->changed, ticket, 100000000);
+    }
+}
+
+/* ---- Saving
+ * ------------------------------------------------------------------------------------------------------------- */
+static json_t *list_hosts(const tess_ckpt_hosts *hosts)
+{
+    json_t *list = json_array();
+    for (int host = 0; host < hosts->n; host++)
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i}", "name", hosts->names[host], "first",
+                                              hosts->first[host], "last", hosts->last[host]));
+    return list;
+}
+
+static json_t *describe_request(const tess_saver *s, const char *dir, int64_t step, const json_t *meta,
+                                int64_t prune_until)
+{
+    const tess_saver_options *o = &s->options;
+    return json_pack("{s:s, s:I, s:O?, s:i, s:b, s:b, s:i, s:I, s:f, s:I, s:i, s:i, s:o, s:s, s:I}", "dir", dir, "step",
+                     (json_int_t)step, "meta", (json_t *)meta, "codec", (int)o->codec, "direct", (int)o->direct,
+                     "host_local", (int)o->host_local, "keep_latest_k", o->keep_latest_k, "prune_until",
+                     (json_int_t)prune_until, "host_wait_s", o->host_wait_s, "job", (json_int_t)s->job, "world",
+                     tess_team_size(s->hosts->all), "host", s->hosts->host, "hosts", list_hosts(s->hosts), "fault",
+                     o->fault != NULL ? o->fault : "", "fault_seed", (json_int_t)o->fault_seed);
+}
+
+/* Generation of the next save, on all hosts alike; a step up to which every host has committed. Everybody has waited
+ * for the writer by then. */
+static tess_status agree_on_save(tess_saver *s, uint64_t *generation, int64_t *committed)
+{
+    const async_header *header = s->area.header;
+    bool well = atomic_load(&header->state) == ASYNC_COMMITTED;
+    int64_t words[3] = {(int64_t)atomic_load(&header->generation), well ? -header->outcome.step : 1,
+                        keeper_has_ended(s)};
+    TESS_TRY(tess_all_reduce(s->hosts->all, words, words, 3, TESS_I64, TESS_MAX, NULL));
+    *generation = (uint64_t)words[0] + 1;
+    *committed = -words[1];
+    TESS_CHECK(words[2] == 0, TESS_E_UNSUPPORTED,
+               "the process that starts writers of checkpoints has ended: checkpoints can no longer be written beside "
+               "training");
+    return TESS_OK;
+}
+
+/* From here the save of before is forgotten. */
+static void begin(const tess_saver *s, uint64_t generation)
+{
+    async_header *header = s->area.header;
+    atomic_store(&header->state, ASYNC_STAGING);
+    header->n_slots = (uint32_t)s->n_slots;
+    header->attempts = 0;
+    atomic_store(&header->heard, generation - 1);
+    atomic_store(&header->generation, generation);
+}
+
+static bool all_are_staged(const async_header *header, uint64_t generation, int n_slots)
+{
+    for (int i = 0; i < n_slots; i++)
+        if (atomic_load(&header->slots[i].staged) != generation)
+            return false;
+    return true;
+}
+
+/* The last one rings. */
+static void submit(tess_saver *s, const char *text, uint64_t generation)
+{
+    async_header *header = s->area.header;
+    async_slot *slot = &header->slots[s->slot];
+    size_t text_bytes = strlen(text);
+    memcpy(s->stage + s->data_bytes, text, text_bytes);
+    slot->data_bytes = s->data_bytes;
+    slot->text_bytes = text_bytes;
+    slot->rank = tess_team_rank(s->hosts->all);
+    atomic_store(&slot->staged, generation);
+    s->staged = generation;
+    if (!all_are_staged(header, generation, s->n_slots))
+        return;
+    atomic_store(&header->queued_ns, tess_os_now_ns());
+    async_step(header, ASYNC_STAGING, ASYNC_QUEUED);
+}
+
+static tess_status describe(tess_saver *s, json_t *request, char **text)
+{
+    json_t *own = is_first(s) ? request : NULL;
+    TESS_CHECK(!is_first(s) || request != NULL, TESS_E_NOMEM, "no memory to describe a save");
+    TESS_TRY(async_request_format(s->pieces, s->n_pieces, own, text));
+    if (async_stage_bytes(s, strlen(*text)) <= s->stage_bytes)
+        return TESS_OK;
+    return async_stage_map(s, 2 * strlen(*text)); /* room for longer ones to come */
+}
+
+static tess_status stage(tess_saver *s, json_t *request, const tess_ckpt_tensor *tensors, int n, uint64_t generation)
+{
+    char *text = NULL;
+    tess_status status = async_stage_plan(s, tensors, n);
+    if (status == TESS_OK)
+        status = describe(s, request, &text);
+    status = tess_ckpt_agree(s->hosts->all, status);
+    if (status == TESS_OK) {
+        if (is_first(s))
+            begin(s, generation);
+        async_stage_copy(s, tensors);
+        submit(s, text, generation);
+    }
+    free(text);
+    return status;
+}
+
+tess_status tess_saver_save(tess_saver *s, const char *dir, int64_t step, const json_t *meta,
+                            const tess_ckpt_tensor *tensors, int n_tensors, tess_saver_times *times)
+{
+    uint64_t generation;
+    int64_t committed;
+    double begin_s = tess_os_now_s();
+    TESS_TRY(tess_saver_wait(s));
+    TESS_TRY(agree_on_save(s, &generation, &committed));
+    double waited_s = tess_os_now_s();
+    json_t *request =
+        is_first(s) ? describe_request(s, dir, step, meta, s->options.host_local ? committed : step) : NULL;
+    tess_status status = stage(s, request, tensors, n_tensors, generation);
+    json_decref(request);
+    *times = (tess_saver_times){
+        .waited_s = waited_s - begin_s, .staged_s = tess_os_now_s() - waited_s, .bytes = (int64_t)s->payload};
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "stage checkpoint of step %lld", (long long)step);
+}
+
+tess_status tess_saver_prepare(tess_saver *s, const tess_ckpt_tensor *tensors, int n_tensors)
+{
+    char *text = NULL;
+    tess_status status = async_stage_plan(s, tensors, n_tensors);
+    if (status == TESS_OK)
+        status = async_request_format(s->pieces, s->n_pieces, NULL, &text);
+    size_t text_bytes = (text != NULL ? strlen(text) : 0) + TESS_SAVER_META_BYTES;
+    free(text);
+    TESS_TRY(tess_ckpt_agree(s->hosts->all, status));
+    TESS_TRY(tess_ckpt_agree(s->hosts->all, async_check_room(s, async_stage_bytes(s, text_bytes))));
+    return tess_ckpt_agree(s->hosts->all, async_stage_map(s, text_bytes));
+}
+
+/* ---- How it went
+ * ------------------------------------------------------------------------------------------------------------- */
+static bool has_ended_unheard(const async_header *header)
+{
+    uint32_t state = atomic_load(&header->state);
+    return (state == ASYNC_COMMITTED || state == ASYNC_FAILED) &&
+           atomic_load(&header->heard) != atomic_load(&header->generation);
+}
+
+bool tess_saver_has_news(const tess_saver *s)
+{
+    async_header *header = s->area.header;
+    if (!is_first(s))
+        return false;
+    if (async_is_busy(header) && keeper_has_ended(s))
+        end_for_keeper(header);
+    return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_told);
+}
+
+static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
+{
+    async_header *header = s->area.header;
+    if (!is_first(s) || !has_ended_unheard(header))
+        return TESS_OK;
+    const async_outcome *o = &header->outcome;
+    atomic_store(&header->heard, atomic_load(&header->generation));
+    if (o->status != TESS_OK)
+        return TESS_FAIL((tess_status)o->status, "%s", o->message);
+    outcome->committed = true;
+    outcome->step = o->step;
+    outcome->seconds = o->seconds;
+    outcome->bytes = o->bytes;
+    return TESS_OK;
+}
+
+static tess_status own_warning(const tess_saver *s)
+{
+    async_header *header = s->area.header;
+    uint32_t deaths = atomic_load(&header->deaths);
+    if (!is_first(s) || deaths == atomic_load(&header->deaths_told))
+        return TESS_OK;
+    atomic_store(&header->deaths_told, deaths);
+    return TESS_FAIL(TESS_E_IO, "%s; another one has taken its place", header->death);
+}
+
+static bool is_lost(tess_status status)
+{
+    return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH;
+}
+
+tess_status tess_saver_hear(tess_saver *s, tess_saver_outcome *outcome)
+{
+    *outcome = (tess_saver_outcome){.step = -1};
+    tess_status status = tess_ckpt_agree(s->hosts->all, own_warning(s));
+    if (is_lost(status))
+        return status;
+    if (status != TESS_OK)
+        snprintf(outcome->warning, sizeof(outcome->warning), "%s", tess_error_message());
+    tess_error_clear();
+    return tess_ckpt_agree(s->hosts->all, own_outcome(s, outcome));
+}

@@ -1,0 +1,46 @@
+/* A rank's side of asynchronous saves, private to saver.c, stage.c and room.c. */
+#ifndef TESS_CKPT_ASYNC_SAVER_IMPL_H
+#define TESS_CKPT_ASYNC_SAVER_IMPL_H
+
+#include "ckpt/async/async_impl.h"
+
+enum { TESS_SAVER_META_BYTES = 256 << 10 }; /* room kept for what the caller says of a save */
+
+struct tess_saver {
+    tess_runtime *runtime;
+    tess_mem *mem;
+    const tess_ckpt_hosts *hosts;
+    tess_threads *threads;
+    tess_saver_options options;
+    async_area area;
+    bool owns_fd;    /* of the area */
+    int keeper_fd;   /* of the keeper's process: readable once it has ended */
+    int slot;        /* this rank's */
+    int n_slots;     /* ranks of the host */
+    uint64_t staged; /* newest generation that this rank has staged, 0: none */
+    uint64_t job;    /* differs from job to job: files of several hosts' writers carry it */
+
+    async_piece *pieces; /* (n_pieces) as they lie in the stage */
+    int n_pieces;
+    size_t data_bytes, payload; /* with and without what fills blocks */
+    uint8_t *stage;
+    size_t stage_bytes; /* mapped */
+};
+
+/* ---- stage.c
+ * ----------------------------------------------------------------------------------------------------------- */
+/* Lays the tensors' primary rows out. */
+tess_status async_stage_plan(tess_saver *saver, const tess_ckpt_tensor *tensors, int n_tensors);
+size_t async_stage_bytes(const tess_saver *saver, size_t text_bytes);
+/* Memory for what was planned and a text. */
+tess_status async_stage_map(tess_saver *saver, size_t text_bytes);
+void async_stage_unmap(tess_saver *saver);
+void async_stage_copy(tess_saver *saver, const tess_ckpt_tensor *tensors);
+
+/* ---- room.c
+ * ------------------------------------------------------------------------------------------------------------ */
+/* Collective over the host's ranks. TESS_E_NOMEM, on all of them: stages of `bytes` on this rank, and what the others
+ * ask for, do not fit beside what this job has allocated and not touched yet. */
+tess_status async_check_room(const tess_saver *saver, size_t bytes);
+
+#endif

@@ -1,0 +1,176 @@
+/* The keeper: a process between whoever starts ranks and the writer. It does nothing but wait for the writer, so that a
+ * writer that dies is known at once and by name, and has a successor. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ckpt/async/async_impl.h"
+
+/* A writer that dies as soon as it is started must not keep a core busy. */
+static const struct timespec pause_after_death = {.tv_nsec = 20000000};
+
+struct tess_async_service {
+    tess_mem *mem;
+    async_area area;
+    pid_t keeper;
+};
+
+/* Requests to stop are for ranks: what they have staged is written first. */
+static void ignore_requests(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* ---- The keeper
+ * --------------------------------------------------------------------------------------------------------- */
+static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn write)
+{
+    pid_t keeper = getpid(), pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_NAME, "tessera-writer");
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks look at the keeper alone */
+    if (getppid() != keeper)
+        _exit(1);
+    async_writer_run(area, owner_fd, write);
+    _exit(0);
+}
+
+/* True when the writer is to have a successor. */
+static void note_death(async_header *header, pid_t pid, int state)
+{
+    char *text = header->death;
+    size_t size = sizeof(header->death);
+    if (WIFSIGNALED(state))
+        snprintf(text, size, "the process that writes checkpoints (pid %d) was killed by signal %d (SIG%s)", (int)pid,
+                 WTERMSIG(state), sigabbrev_np(WTERMSIG(state)) != NULL ? sigabbrev_np(WTERMSIG(state)) : "?");
+    else
+        snprintf(text, size, "the process that writes checkpoints (pid %d) ended with code %d", (int)pid,
+                 WEXITSTATUS(state));
+    atomic_fetch_add(&header->deaths, 1);
+    if (header->attempts < ASYNC_ATTEMPTS && async_step(header, ASYNC_WRITING, ASYNC_QUEUED))
+        return;
+    async_outcome outcome = {.status = TESS_E_IO, .step = -1};
+    snprintf(outcome.message, sizeof(outcome.message), "%s, and so was the one before it", text);
+    if (atomic_load(&header->state) == ASYNC_WRITING)
+        async_end(header, ASYNC_WRITING, &outcome);
+}
+
+static void keep(const async_area *area, int owner_fd, async_write_fn write)
+{
+    for (;;) {
+        int state;
+        pid_t pid = start_writer(area, owner_fd, write);
+        if (pid < 0)
+            return;
+        while (waitpid(pid, &state, 0) < 0 && errno == EINTR)
+            ;
+        if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+            return;
+        note_death(area->header, pid, state);
+        nanosleep(&pause_after_death, NULL);
+    }
+}
+
+/* ---- The owner
+ * ---------------------------------------------------------------------------------------------------------- */
+static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
+{
+    int owner_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (owner_fd < 0)
+        return tess_os_error("pidfd_open", "of this process");
+    fflush(NULL); /* or the child would write our buffers again */
+    s->keeper = fork();
+    if (s->keeper == 0) {
+        prctl(PR_SET_NAME, "tessera-keeper");
+        ignore_requests();
+        s->area.header->keeper_pid = (int32_t)getpid();
+        keep(&s->area, owner_fd, write);
+        _exit(0);
+    }
+    tess_status status =
+        s->keeper > 0 ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "start the writer of checkpoints: fork: %s", strerror(errno));
+    s->area.header->keeper_pid = (int32_t)s->keeper;
+    tess_os_close(&owner_fd);
+    return status;
+}
+
+tess_status async_service_start(tess_mem *mem, async_write_fn write, tess_async_service **service)
+{
+    char number[16];
+    tess_async_service *s;
+    void *memory;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "service of saves", &memory));
+    s = memory;
+    s->mem = mem;
+    tess_status status = async_area_create(&s->area);
+    if (status == TESS_OK) {
+        tess_os_inherit(s->area.fd);
+        snprintf(number, sizeof(number), "%d", s->area.fd);
+        setenv(ASYNC_VARIABLE, number, 1);
+        status = fork_keeper(s, write);
+        if (status != TESS_OK)
+            async_area_close(&s->area, true);
+    }
+    if (status != TESS_OK) {
+        unsetenv(ASYNC_VARIABLE);
+        tess_mem_free(mem, s);
+        return status;
+    }
+    *service = s;
+    return TESS_OK;
+}
+
+tess_status tess_async_service_start(tess_mem *mem, tess_async_service **service)
+{
+    return async_service_start(mem, async_write_checkpoint, service);
+}
+
+static bool keeper_has_ended(const tess_async_service *s)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)s->keeper, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
+void tess_async_service_drain(tess_async_service *s, double timeout_s)
+{
+    async_header *header = s->area.header;
+    double deadline_s = tess_os_now_s() + timeout_s;
+    for (;;) {
+        uint32_t ticket = atomic_load(&header->changed);
+        if (!async_is_busy(header) || keeper_has_ended(s) || tess_os_now_s() > deadline_s)
+            return;
+        tess_os_futex_wait((const uint32_t *)&header->changed, ticket, 100000000);
+    }
+}
+
+void tess_async_service_stop(tess_async_service **service)
+{
+    tess_async_service *s = *service;
+    if (s == NULL)
+        return;
+    *service = NULL;
+    async_header *header = s->area.header;
+    atomic_store(&header->closing, 1);
+    atomic_fetch_add(&header->doorbell, 1);
+    tess_os_futex_wake((const uint32_t *)&header->doorbell, INT32_MAX);
+    while (waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    unsetenv(ASYNC_VARIABLE);
+    async_area_close(&s->area, true);
+    tess_mem_free(s->mem, s);
+}

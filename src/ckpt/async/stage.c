@@ -1,0 +1,161 @@
+/* A rank's stage: where each tensor's rows lie in it, and the copy. Pieces begin at multiples of a disk block, in the
+ * order in which they are written: what the writer hands to the disk is the stage itself. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ckpt/async/saver_impl.h"
+#include "ckpt/safetensors/safetensors.h"
+
+enum { BLOCK = 4096 };
+static const size_t huge_page = (size_t)2 << 20, convert_values = 65536;
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* ---- Where things lie
+ * --------------------------------------------------------------------------------------------------- */
+static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int n)
+{
+    if (s->pieces == NULL || s->n_pieces != n)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const async_piece *p = &s->pieces[i];
+        const tess_ckpt_tensor *t = &tensors[i];
+        if (p->name != t->name || p->kind != t->kind || p->dtype != t->stored || p->begin != t->primary_begin ||
+            p->rows != t->primary_rows || !tess_shape_equal(&p->shape, &t->shape))
+            return false;
+    }
+    return true;
+}
+
+tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int n)
+{
+    size_t at = 0;
+    if (is_planned(s, tensors, n))
+        return TESS_OK;
+    tess_mem_free(s->mem, s->pieces);
+    s->pieces = NULL;
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->pieces[0]), "stage of saves",
+                                  (void **)&s->pieces));
+    s->n_pieces = n;
+    s->payload = 0;
+    for (int i = 0; i < n; i++) {
+        const tess_ckpt_tensor *t = &tensors[i];
+        async_piece *p = &s->pieces[i];
+        *p = (async_piece){.name = t->name,
+                           .kind = t->kind,
+                           .dtype = t->stored,
+                           .shape = t->shape,
+                           .begin = t->primary_begin,
+                           .rows = t->primary_rows,
+                           .offset = at};
+        p->bytes = (uint64_t)(t->primary_rows * tess_shape_row_count(&t->shape)) * tess_dtype_size(p->dtype);
+        at += round_up(p->bytes, BLOCK);
+        s->payload += p->bytes;
+    }
+    s->data_bytes = at;
+    return TESS_OK;
+}
+
+/* ---- Its memory
+ * --------------------------------------------------------------------------------------------------------- */
+/* Pages at once, by all threads: most of the time goes into zeroing them. */
+static void populate(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    tess_os_populate((uint8_t *)context + begin, (size_t)(end - begin));
+}
+
+void async_stage_unmap(tess_saver *s)
+{
+    if (s->stage == NULL)
+        return;
+    tess_os_unmap_shared(s->stage, s->stage_bytes);
+    tess_mem_count(s->mem, TESS_POOL_MISC, -(int64_t)s->stage_bytes);
+    s->stage = NULL;
+    s->stage_bytes = 0;
+}
+
+size_t async_stage_bytes(const tess_saver *s, size_t text_bytes)
+{
+    return round_up(s->data_bytes + text_bytes, huge_page);
+}
+
+tess_status async_stage_map(tess_saver *s, size_t text_bytes)
+{
+    size_t bytes = async_stage_bytes(s, text_bytes);
+    if (bytes <= s->stage_bytes)
+        return TESS_OK;
+    async_stage_unmap(s);
+    TESS_TRY(async_area_map_stage(&s->area, s->slot, bytes, &s->stage));
+    s->stage_bytes = bytes;
+    tess_mem_count(s->mem, TESS_POOL_MISC, (int64_t)bytes);
+    (void)madvise(s->stage, bytes, MADV_HUGEPAGE); /* where the system has them for shared memory; else it is slower */
+    tess_threads_run(s->threads, populate, s->stage, (int64_t)bytes, (int64_t)huge_page);
+    return TESS_OK;
+}
+
+/* ---- The copy
+ * ----------------------------------------------------------------------------------------------------------- */
+typedef struct copy {
+    tess_saver *saver;
+    const tess_ckpt_tensor *tensors;
+} copy;
+
+static const float *primary_data(const tess_ckpt_tensor *t)
+{
+    return t->data + (t->primary_begin - t->row_begin) * tess_shape_row_count(&t->shape);
+}
+
+/* Bytes [begin, end) of a piece; in whole elements but for the end, where the block is filled with zeroes. */
+static void copy_piece(tess_saver *s, const async_piece *piece, const float *from, uint64_t begin, uint64_t end)
+{
+    uint8_t *to = s->stage + piece->offset;
+    uint64_t size = tess_dtype_size(piece->dtype), data_end = end < piece->bytes ? end : piece->bytes;
+    if (begin < data_end && piece->dtype == TESS_F32)
+        memcpy(to + begin, (const uint8_t *)from + begin, data_end - begin);
+    for (uint64_t at = begin; piece->dtype != TESS_F32 && at < data_end; at += convert_values * size) {
+        uint64_t n = (data_end - at) / size;
+        (void)tess_st_encode(from + at / size, (int64_t)(n < convert_values ? n : convert_values), piece->dtype,
+                             to + at);
+    }
+    if (end > data_end)
+        memset(to + data_end, 0, end - data_end);
+}
+
+static int piece_at(const tess_saver *s, uint64_t offset)
+{
+    int low = 0, high = s->n_pieces - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (s->pieces[middle].offset <= offset)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* A thread's range of the stage: long runs, so that memcpy writes past the caches. */
+static void copy_range(void *context, int64_t begin, int64_t end, int worker)
+{
+    const copy *c = context;
+    tess_saver *s = c->saver;
+    (void)worker;
+    for (int i = piece_at(s, (uint64_t)begin); i < s->n_pieces && s->pieces[i].offset < (uint64_t)end; i++) {
+        const async_piece *p = &s->pieces[i];
+        uint64_t from = (uint64_t)begin > p->offset ? (uint64_t)begin - p->offset : 0;
+        uint64_t to = (uint64_t)end - p->offset, whole = round_up(p->bytes, BLOCK);
+        if (from < whole)
+            copy_piece(s, p, primary_data(&c->tensors[i]), from, to < whole ? to : whole);
+    }
+}
+
+void async_stage_copy(tess_saver *s, const tess_ckpt_tensor *tensors)
+{
+    copy c = {.saver = s, .tensors = tensors};
+    if (s->data_bytes > 0)
+        tess_threads_run(s->threads, copy_range, &c, (int64_t)s->data_bytes, BLOCK);
+}
