@@ -24,13 +24,14 @@ expect "a bad interval" 2 "--interval" "$tessera" top --interval 0
 expect "exit codes are told" 0 "3 no such job" "$tessera" top --help
 
 # ---- A job of two ranks, one of them stopped.
-"$tessera" train run.yaml -n 2 job.dump_folder=live $long >live.log 2>&1 &
+"$tessera" train run.yaml -n 2 job.dump_folder=live $long health.disk_bytes=1e18 >live.log 2>&1 &
 launcher=$!
 await_steps live
 expect "the launcher names it" 0 "process $launcher, 2 ranks" "$tessera" top "$launcher" --once
 expect "so does its folder" 0 "process $launcher, 2 ranks" "$tessera" top live
 stopped=$("$tessera" top "$launcher" --json | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
 expect "so does a rank" 0 "tokens/s" "$tessera" top "$stopped" --once
+expect "with its host's health" 0 "; degraded: " "$tessera" top "$launcher" --once
 expect "rates between two looks" 0 "a step" "$tessera" top "$launcher" --once --interval 0.1
 expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --width 60
 [ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' output)" -le 60 ] && pass "which it keeps" ||

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/text/text.h"
+#include "doctor/top/health.h"
 #include "doctor/top/page.h"
 #include "doctor/top/words.h"
 #include "support/test.h"
@@ -44,6 +45,22 @@ static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
     ranks[3].board.wait_missing[0] |= 1 << 0;
     ranks[2].process = 'T';
     return &s;
+}
+
+static void the_newest_alert_of_the_job_tells_its_health(void)
+{
+    static const char lines[] =
+        "{\"pid\":1,\"event\":\"health\",\"state\":\"degraded\",\"text\":\"degraded: a\\u0007\"}\n"
+        "{\"pid\":1,\"event\":\"other\",\"state\":\"healthy\",\"text\":\"b\"}\n"
+        "{\"pid\":2,\"event\":\"health\",\"state\":\"degraded\",\"text\":\"degraded: c\"}\n"
+        "{\"pid\":2,\"event\":\"health\",\"state\":\"healthy\",\"text\":\"healthy again\"}\n"
+        "{\"pid\":3,\"event\":\"health\",\"state\":\"unhea";
+    static const char *const want[] = {"", "degraded: a?", "", ""};
+    char text[64];
+    for (int pid = 0; pid < 4; pid++)
+        EXPECT_TEXT(tess_top_health_of(lines, sizeof(lines) - 1, pid, text, sizeof(text)), want[pid]);
+    EXPECT_TEXT(tess_top_health_of("", 0, 1, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_top_health_of("\n\n", 2, 1, text, sizeof(text)), "");
 }
 
 static void the_rank_that_waits_for_nobody_is_guilty(void)
@@ -216,6 +233,7 @@ static void figures_keep_to_their_columns(void)
 }
 
 static const test_case cases[] = {
+    {"the_newest_alert_of_the_job_tells_its_health", the_newest_alert_of_the_job_tells_its_health},
     {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_guilty},
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},

@@ -109,6 +109,7 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
     put_int(object, "pid", s->pid);
     put_text(object, "command", s->command);
     json_object_set_new(object, "running", json_boolean(s->running));
+    put_text(object, "health", s->health);
     put_text(object, "ending", tess_top_ending(s, ending, sizeof(ending)));
     put_number(object, "age_s", s->age_s);
     put_int(object, "world", s->world);

@@ -278,6 +278,8 @@ static void draw_job(pen *p)
     if (t->step > 0)
         put(p, TESS_TOP_PLAIN, "; step %lld, loss %.4f, %s tokens/s, %.3g s a step", (long long)t->step, t->loss,
             tess_format_count(t->tokens_per_s, count, sizeof(count)), t->step_s);
+    if (p->now->health[0] != '\0')
+        put(p, TESS_TOP_BAD, "; %s", p->now->health);
     end_line(p);
 }
 

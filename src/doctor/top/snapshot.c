@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "doctor/table/clean.h"
+#include "doctor/top/health.h"
 
 /* A text of the board, in place. `size` at least 8. */
 static void clean(char *text, size_t size)
@@ -83,6 +84,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     for (int r = 0; r < s->world; r++)
         take_rank(live, r, &s->ranks[r]);
     s->cause = find_cause(live);
+    tess_top_health(live, s->health, sizeof(s->health));
     *out = s;
     return TESS_OK;
 }
