@@ -122,30 +122,35 @@ static bool is_first_here(const cli_ranks *ranks)
     return false;
 }
 
+tess_status cli_alerts_open(const tess_config *config, cli_alerts *alerts)
+{
+    const tess_text_list *words = &config->health.alert_command;
+    *alerts = (cli_alerts){.channel = {.file = alerts->file,
+                                       .command = words->n > 0 ? alerts->command : NULL,
+                                       .command_timeout_s = config->health.alert_timeout_s,
+                                       .job = config->job.dump_folder,
+                                       .pid = (int)getpid()}};
+    for (int i = 0; i < words->n; i++)
+        alerts->command[i] = (char *)words->item[i];
+    return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
+}
+
 static tess_status start(const tess_config *config, tess_health_watcher *watcher)
 {
-    char folder[2 * TESS_TEXT_SIZE], file[2 * TESS_TEXT_SIZE];
-    char *command[TESS_LIST_SIZE + 1] = {NULL};
-    tess_text_list words = config->health.alert_command;
+    char folder[2 * TESS_TEXT_SIZE];
+    cli_alerts alerts;
     job_view view = {0};
     TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
-    TESS_TRY(tess_os_join(file, sizeof(file), config->job.dump_folder, "alerts.jsonl"));
-    for (int i = 0; i < words.n; i++)
-        command[i] = words.item[i];
+    TESS_TRY(cli_alerts_open(config, &alerts));
     snprintf(view.job, sizeof(view.job), "%d", (int)getpid());
-    return tess_health_watcher_start(
-        &(tess_health_options){.limits = limits_of(config),
-                               .interval_s = config->health.interval_s,
-                               .checkpoint_folder = folder,
-                               .alerts = {.file = file,
-                                          .command = words.n > 0 ? command : NULL,
-                                          .command_timeout_s = config->health.alert_timeout_s,
-                                          .job = config->job.dump_folder,
-                                          .pid = (int)getpid()},
-                               .look = look,
-                               .notice = cli_notice,
-                               .self = &view},
-        watcher);
+    return tess_health_watcher_start(&(tess_health_options){.limits = limits_of(config),
+                                                            .interval_s = config->health.interval_s,
+                                                            .checkpoint_folder = folder,
+                                                            .alerts = alerts.channel,
+                                                            .look = look,
+                                                            .notice = cli_notice,
+                                                            .self = &view},
+                                     watcher);
 }
 
 void cli_health_start(const tess_config *config, const cli_ranks *ranks, tess_health_watcher *watcher)

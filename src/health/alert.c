@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,4 +83,19 @@ tess_status tess_alert_send(const tess_alert_channel *channel, const tess_alert 
     tess_status written = channel->file != NULL ? append_line(channel->file, line) : TESS_OK;
     tess_status run = channel->command != NULL ? run_command(channel, alert, host, line) : TESS_OK;
     return written != TESS_OK ? written : run;
+}
+
+void tess_alert_send_aside(const tess_alert_channel *channel, const tess_alert *alert)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (fork() == 0) {
+            close_range(STDERR_FILENO + 1, ~0U, 0);
+            tess_alert_send(channel, alert);
+        }
+        _exit(0);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
 }

@@ -26,6 +26,9 @@ typedef struct tess_alert {
 /* Both ways are tried, and wait for nobody but the program. The first failure of the two: TESS_E_IO, TESS_E_NO_SPACE,
  * what tess_os_hook returns. */
 tess_status tess_alert_send(const tess_alert_channel *channel, const tess_alert *alert);
+/* The same, but nobody waits: a process that is nobody's child does it, with no descriptor of ours but the standard
+ * ones. For launchers, which have ranks to look after; from a process of one thread. Failures are not told. */
+void tess_alert_send_aside(const tess_alert_channel *channel, const tess_alert *alert);
 
 /* What a round changed, told: "degraded: 2.1 GiB are free where checkpoints go (limit 3 GiB)"; returns text. */
 const char *tess_health_tell(const tess_health *health, const tess_health_change *change, char *text, size_t size);

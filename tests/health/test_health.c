@@ -246,6 +246,26 @@ static void alerts_reach_the_file_and_the_program(void)
     tess_mem_free(test_mem(), kept);
 }
 
+/* Whoever sends it does not wait for a program that takes its time. */
+static void an_alert_aside_keeps_nobody_waiting(void)
+{
+    char file[600], script[700];
+    snprintf(file, sizeof(file), "%s/alerts.jsonl", test_folder());
+    snprintf(script, sizeof(script), "cd %s; while [ ! -e go ]; do sleep 0.01; done; cat >heard; mv heard line",
+             test_folder());
+    char *const command[] = {"sh", "-c", script, NULL};
+    const tess_alert_channel channel = {file, command, 20, "out", 1};
+    tess_alert_send_aside(&channel, &(tess_alert){.event = "recovery", .state = "restart", .text = "rank 1 died"});
+    write_file("go", "");
+    char path[600];
+    snprintf(path, sizeof(path), "%s/line", test_folder());
+    for (int i = 0; i < 2000 && !tess_os_is_file(path); i++)
+        usleep(5000);
+    char *line = read_text("line");
+    EXPECT_CONTAINS(line, "\"event\":\"recovery\",\"state\":\"restart\",\"text\":\"rank 1 died\"");
+    tess_mem_free(test_mem(), line);
+}
+
 static bool has_ended(int pid)
 {
     char state = tess_os_process_state(pid);
@@ -289,6 +309,7 @@ static const test_case cases[] = {
     {"readings_are_those_of_the_system", readings_are_those_of_the_system, 0, 0},
     {"a_disk_needs_room_for_two_of_the_newest_checkpoint", a_disk_needs_room_for_two_of_the_newest_checkpoint, 0, 0},
     {"alerts_reach_the_file_and_the_program", alerts_reach_the_file_and_the_program, 0, 0},
+    {"an_alert_aside_keeps_nobody_waiting", an_alert_aside_keeps_nobody_waiting, 0, 0},
     {"a_program_that_hangs_is_killed_with_its_children", a_program_that_hangs_is_killed_with_its_children, 0, 0},
     {"the_watcher_ends_when_it_is_told", the_watcher_ends_when_it_is_told, 0, 0},
 };
