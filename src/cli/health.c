@@ -89,6 +89,8 @@ static void look(void *self, tess_health_view *out)
         return;
     if (gpus.hottest >= 0)
         out->readings[TESS_HEALTH_GPU_HEAT] = know(gpus.celsius, gpus.hottest, -1);
+    if (gpus.fullest >= 0)
+        out->readings[TESS_HEALTH_GPU_MEMORY] = know(gpus.percent, gpus.fullest, -1);
     if (gpus.worst >= 0)
         out->readings[TESS_HEALTH_GPU_ERRORS] = know((double)gpus.n_errors, gpus.worst, -1);
 }
@@ -106,6 +108,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                        [TESS_HEALTH_STEPS] = config->health.stall_s,
                                        [TESS_HEALTH_LOAD] = config->health.load,
                                        [TESS_HEALTH_GPU_HEAT] = config->health.gpu_celsius,
+                                       [TESS_HEALTH_GPU_MEMORY] = config->health.gpu_memory_percent,
                                        [TESS_HEALTH_GPU_ERRORS] = (double)config->health.gpu_errors},
                                 .max_failures = config->health.max_failures};
 }

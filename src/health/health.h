@@ -20,6 +20,7 @@
     X(TESS_HEALTH_STEPS, "steps", ABOVE)              /* seconds since the job finished a step */        \
     X(TESS_HEALTH_LOAD, "load", ABOVE)                /* processes that want a core, for each core */    \
     X(TESS_HEALTH_GPU_HEAT, "gpu_temperature", ABOVE) /* degrees Celsius of the hottest */               \
+    X(TESS_HEALTH_GPU_MEMORY, "gpu_memory", ABOVE)    /* percent in use of the fullest's */              \
     X(TESS_HEALTH_GPU_ERRORS, "gpu_errors", ABOVE)    /* uncorrected errors of memory of the worst */
 
 typedef enum tess_health_check {

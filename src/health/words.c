@@ -64,6 +64,9 @@ const char *tess_health_describe(tess_health_check check, const tess_health_read
     case TESS_HEALTH_GPU_HEAT:
         snprintf(text, size, "GPU %d is at %.0f C (limit %g C)", reading->who, value, limit);
         break;
+    case TESS_HEALTH_GPU_MEMORY:
+        snprintf(text, size, "%.1f%% of the memory of GPU %d is in use (limit %g%%)", value, reading->who, limit);
+        break;
     case TESS_HEALTH_GPU_ERRORS:
         snprintf(text, size, "GPU %d has had %.0f uncorrected errors of its memory (limit %.0f)", reading->who, value,
                  limit);

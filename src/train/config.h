@@ -81,7 +81,7 @@ typedef struct tess_config {
     } sample;
     struct {
         bool enable;
-        double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius;
+        double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
         int64_t fds, inodes, gpu_errors, max_failures;
         tess_text_list alert_command;
         double alert_timeout_s;

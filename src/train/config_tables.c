@@ -139,6 +139,7 @@ static const tess_option health[] = {
     FLOAT("health.stall_s", health.stall_s, "1800", 0, 1e9, "seconds without a finished step; 0: for ever"),
     FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
     FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "of the hottest GPU; 0: any"),
+    FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "of the fullest GPU; 0: any"),
     INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
     INT("health.max_failures", health.max_failures, "3", 1, 1e9,
         "looks in a row with something wrong that make degraded unhealthy"),

@@ -3,12 +3,13 @@
 
 #include "doctor/probe/gpu_impl.h"
 
-static const char good[] = "0, NVIDIA H100 80GB HBM3, 535.129.03, 34, 0, 0, 0x0000000000000001, Enabled, 16, 16\n"
-                           "1, NVIDIA H100 80GB HBM3, 535.129.03, 36, 0, 2, 0x0000000000000000, Enabled, 16, 16\n";
+static const char good[] =
+    "0, NVIDIA H100 80GB HBM3, 535.129.03, 34, 0, 0, 0x0000000000000001, Enabled, 16, 16, 1, 81559\n"
+    "1, NVIDIA H100 80GB HBM3, 535.129.03, 36, 0, 2, 0x0000000000000000, Enabled, 16, 16, 0, 81559\n";
 static const char bad[] =
-    "0, NVIDIA H100 80GB HBM3, 535.129.03, 88, 0, 0, 0x0000000000000048, Enabled, 16, 16\r\n"
-    "1, NVIDIA H100 80GB HBM3, 535.129.03, 40, 3, 9, 0x0000000000000004, Disabled, 8, 16\r\n"
-    "2, NVIDIA A100-SXM4-40GB, 535.129.03, 40, [N/A], [N/A], [Not Supported], [N/A], [N/A], [N/A]\r\n";
+    "0, NVIDIA H100 80GB HBM3, 535.129.03, 88, 0, 0, 0x0000000000000048, Enabled, 16, 16, 100, 1000\r\n"
+    "1, NVIDIA H100 80GB HBM3, 535.129.03, 40, 3, 9, 0x0000000000000004, Disabled, 8, 16, 970, 1000\r\n"
+    "2, NVIDIA A100-SXM4-40GB, 535.129.03, 40, [N/A], [N/A], [Not Supported], [N/A], [N/A], [N/A], [N/A], [N/A]\r\n";
 static const char topology[] =
     "\t\033[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\033[0m\n"
     "GPU0\t X \tNV18\tSYS\tPIX\t0-51\t0\n"
@@ -63,8 +64,10 @@ static void the_hottest_and_the_worst_are_named(void)
     EXPECT(health.celsius == 88);
     EXPECT_INT(health.worst, 1);
     EXPECT_INT(health.n_errors, 3);
+    EXPECT_INT(health.fullest, 1);
+    EXPECT(health.percent == 97);
     probe_gpu_summarize(gpus, 0, &health);
-    EXPECT(health.hottest == -1 && health.worst == -1);
+    EXPECT(health.hottest == -1 && health.worst == -1 && health.fullest == -1);
 }
 
 static void faults_of_gpus_are_found(void)
@@ -96,7 +99,9 @@ static void what_is_no_gpu_is_passed_over(void)
     static probe_gpu_matrix matrix;
     EXPECT_INT(probe_gpu_parse("No devices were found\n", gpus, 2), 0);
     EXPECT_INT(probe_gpu_parse("Field \"x\" is not a valid field to query.\n\n0, a, b\n", gpus, 2), 0);
-    EXPECT_INT(probe_gpu_parse("1,2,3,4,5,6,7,8,9,10\n1,2,3,4,5,6,7,8,9,10\n1,2,3,4,5,6,7,8,9,10\n", gpus, 2), 2);
+    EXPECT_INT(probe_gpu_parse("1,2,3,4,5,6,7,8,9,10,11,12\n1,2,3,4,5,6,7,8,9,10,11,12\n1,2,3,4,5,6,7,8,9,10,11,12\n",
+                               gpus, 2),
+               2);
     probe_gpu_parse_matrix("GPU0 GPU1\nGPU0 X\n", &matrix);
     EXPECT_INT(matrix.n, 0);
 }

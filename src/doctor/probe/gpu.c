@@ -59,11 +59,17 @@ static bool wants_any(const char *only)
 
 void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *health)
 {
-    *health = (tess_probe_gpu_health){.hottest = -1, .worst = -1, .celsius = -1, .n_errors = -1};
+    *health = (tess_probe_gpu_health){
+        .hottest = -1, .worst = -1, .fullest = -1, .celsius = -1, .n_errors = -1, .percent = -1};
     for (int i = 0; i < n; i++) {
         if (gpus[i].temperature_c > health->celsius) {
             health->celsius = gpus[i].temperature_c;
             health->hottest = gpus[i].index;
+        }
+        double percent = gpus[i].total_mib > 0 ? 100 * (double)gpus[i].used_mib / (double)gpus[i].total_mib : -1;
+        if (gpus[i].used_mib >= 0 && percent > health->percent) {
+            health->percent = percent;
+            health->fullest = gpus[i].index;
         }
         if (gpus[i].uncorrected > health->n_errors) {
             health->n_errors = gpus[i].uncorrected;

@@ -15,6 +15,7 @@ typedef struct probe_gpu {
     int64_t slowed_by;              /* bits: NVML's clocks event (throttle) reasons */
     int persistence;                /* 0, 1 */
     int lanes, most_lanes;          /* of PCIe */
+    int64_t used_mib, total_mib;    /* of its memory */
 } probe_gpu;
 
 /* "NV18", "PIX", "OK", ... for a pair of GPUs: what `nvidia-smi topo` prints. */

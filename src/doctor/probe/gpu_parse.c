@@ -4,14 +4,15 @@
 
 #include "doctor/probe/gpu_impl.h"
 
-#define FIELDS(reasons)                                                                \
-    "index,name,driver_version,temperature.gpu,ecc.errors.uncorrected.volatile.total," \
-    "ecc.errors.corrected.volatile.total," reasons ",persistence_mode,pcie.link.width.current,pcie.link.width.max"
+#define FIELDS(reasons)                                                                                             \
+    "index,name,driver_version,temperature.gpu,ecc.errors.uncorrected.volatile.total,"                              \
+    "ecc.errors.corrected.volatile.total," reasons ",persistence_mode,pcie.link.width.current,pcie.link.width.max," \
+    "memory.used,memory.total"
 
 const char probe_gpu_fields[] = "--query-gpu=" FIELDS("clocks_event_reasons.active");
 const char probe_gpu_old_fields[] = "--query-gpu=" FIELDS("clocks_throttle_reasons.active");
 
-enum { N_FIELDS = 10, FIELD_BYTES = 64 };
+enum { N_FIELDS = 12, FIELD_BYTES = 64 };
 
 /* The fields of one line, without the spaces around them; returns how many. */
 static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
@@ -67,7 +68,9 @@ int probe_gpu_parse(const char *text, probe_gpu *gpus, int most)
                                .slowed_by = whole(f[6]),
                                .persistence = switched(f[7]),
                                .lanes = lanes(f[8]),
-                               .most_lanes = lanes(f[9])};
+                               .most_lanes = lanes(f[9]),
+                               .used_mib = whole(f[10]),
+                               .total_mib = whole(f[11])};
             snprintf(gpu->name, sizeof(gpu->name), "%s", f[1]);
             snprintf(gpu->driver, sizeof(gpu->driver), "%.31s", f[2]);
         }

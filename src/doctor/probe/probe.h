@@ -78,6 +78,8 @@ typedef struct tess_probe_gpu_health {
     double celsius;
     int worst; /* the one with most errors of its memory that could not be corrected; -1: none says */
     int64_t n_errors;
+    int fullest; /* the one with most of its memory in use; -1: none says */
+    double percent;
 } tess_probe_gpu_health;
 
 /* False: there is none, or it does not answer within four seconds. */
