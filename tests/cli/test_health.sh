@@ -7,7 +7,7 @@ make_model model.json
 make_config config.yaml
 train() {
     "$tessera" train config.yaml -n "$1" validation.enable=false checkpoint.enable=false training.steps=6 \
-        lr_scheduler.warmup_steps=2 job.dump_folder="$2" health.interval_s=0.05 "${@:3}"
+        lr_scheduler.warmup_steps=2 job.dump_folder="$2" health.interval_s=0.05 health.memory_percent=0 "${@:3}"
 }
 cat >pager <<'SH'
 #!/bin/sh

@@ -53,4 +53,19 @@ same_training late
 expect "before the first micro-batch nothing is known" 0 "validation: step:     4  missing: validation.timeout_s=1 passed" \
     train 2 nothing validation.timeout_s=1 fault.spec="rank=1 step=4 point=phase:validation kind=sleep ms=1100"
 same_training nothing
+
+# A job that is asked to stop does not wait for its evaluation: what was read is told, and the run saves and leaves.
+"$tessera" train config.yaml -n 2 validation.files=held.txt validation.interval=4 training.steps=8 job.dump_folder=asked \
+    lr_scheduler.warmup_steps=2 fault.spec="rank=1 step=5 point=phase:forward:1 kind=sleep ms=1500" >asked.log 2>&1 &
+launcher=$!
+for _ in $(seq 400); do
+    "$tessera" top "$launcher" --json 2>/dev/null | grep -q '"phase":"forward","step":5' && break
+    sleep 0.02
+done
+kill -TERM "$launcher"
+code=0
+wait "$launcher" || code=$?
+[ "$code" = 130 ] && pass "a stop is heard" || fail "a stop is heard: exit code $code: $(tail -n 3 asked.log)"
+expect "the evaluation ends there" 0 "of about" grep "the job was asked to stop" asked.log
+expect "and the run has saved" 0 "interrupted after step 5" cat asked.log
 finish
