@@ -27,7 +27,8 @@ extern "C" {
     X(TESS_E_CANCELLED, -10, "cancelled")                  \
     X(TESS_E_INTERRUPTED, -11, "interrupted")              \
     X(TESS_E_NO_SPACE, -12, "no space left on the device") \
-    X(TESS_E_INTERNAL, -13, "internal error")
+    X(TESS_E_INTERNAL, -13, "internal error")              \
+    X(TESS_E_NOT_FINITE, -14, "a number is NaN or infinite")
 
 typedef enum tess_status {
 #define X(name, number, text) name = number,

@@ -1,0 +1,72 @@
+/* What ended a job, and what is done about that class of failure. Pure functions: whoever watches the ranks fills in
+ * what it knows, the table says the rest. */
+#ifndef TESS_RECOVER_FAILURE_H
+#define TESS_RECOVER_FAILURE_H
+
+#include "tessera/status.h"
+#include "tessera/types.h"
+
+enum { TESS_FAILURE_BYTES = 1024 };
+
+/* The facts, as they are known outside the ranks. */
+typedef struct tess_failure {
+    int rank;                      /* where it began, -1: not known */
+    int signal, exit_code;         /* how that rank's process ended; both 0: it did not, or its host is gone */
+    tess_status status;            /* with which it gave up; TESS_OK: it left no word */
+    bool asked;                    /* it was asked to end, by a signal to the job */
+    bool oom_killed;               /* by the system, for want of memory */
+    bool stuck;                    /* others gave up waiting for it */
+    bool host_lost;                /* nobody reaches its host */
+    int64_t step;                  /* that it was in; -1: before the first */
+    int64_t steps_done;            /* that the job had completed */
+    char text[TESS_FAILURE_BYTES]; /* for people: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
+} tess_failure;
+
+typedef enum tess_action {
+    TESS_ACTION_STOP,    /* nothing that can be done here helps */
+    TESS_ACTION_RESPAWN, /* the rank anew, the others keep their processes; where that cannot be: RESTART */
+    TESS_ACTION_RESTART, /* all ranks anew, from the newest valid state */
+    TESS_ACTION_SHRINK   /* all ranks anew, with settings that need less memory (ladder.h) */
+} tess_action;
+
+/* name, text, what is done, whether the same again at the same step proves that it will always happen, what people are
+ * told to do when nothing is done. */
+#define TESS_FAILURE_LIST(X)                                                                                         \
+    X(TESS_FAILURE_CRASH, "crash", TESS_ACTION_RESPAWN, true,                                                        \
+      "it is a bug: `tessera doctor` on the trace, or a debugger, shows where")                                      \
+    X(TESS_FAILURE_KILLED, "killed by a signal", TESS_ACTION_RESPAWN, false,                                         \
+      "somebody or something on this machine kills ranks: look at its logs")                                         \
+    X(TESS_FAILURE_OOM_KILLED, "killed for want of memory", TESS_ACTION_SHRINK, false,                               \
+      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                  \
+    X(TESS_FAILURE_NO_MEMORY, "out of memory", TESS_ACTION_SHRINK, false,                                            \
+      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                  \
+    X(TESS_FAILURE_LOST, "lost rank or host", TESS_ACTION_RESTART, false, "look at the host and the network")        \
+    X(TESS_FAILURE_MISMATCH, "ranks disagree", TESS_ACTION_RESTART, true,                                            \
+      "ranks do different things at this step: the message above says which")                                        \
+    X(TESS_FAILURE_NUMBERS, "NaN or infinity", TESS_ACTION_RESTART, true,                                            \
+      "it comes from the data or the settings: lower optimizer.lr, look at the data, or numbers.on_nonfinite=skip") \
+    X(TESS_FAILURE_STUCK, "stuck", TESS_ACTION_RESTART, true, "the message above says where that rank is")           \
+    X(TESS_FAILURE_DISK_FULL, "disk full", TESS_ACTION_STOP, true, "free space, then start again: nothing is lost")  \
+    X(TESS_FAILURE_IO, "input/output error", TESS_ACTION_RESTART, true, "look at the disk or file system")           \
+    X(TESS_FAILURE_PREEMPTED, "asked to stop", TESS_ACTION_STOP, true, "the same command goes on from there")        \
+    X(TESS_FAILURE_REFUSED, "refused", TESS_ACTION_STOP, true, "mend what the message above names")                  \
+    X(TESS_FAILURE_UNKNOWN, "failed", TESS_ACTION_RESTART, true, "the message above is all that is known")
+
+typedef enum tess_failure_class {
+#define X(name, text, action, repeats, advice) name,
+    TESS_FAILURE_LIST(X)
+#undef X
+        TESS_FAILURE_CLASSES
+} tess_failure_class;
+
+tess_failure_class tess_failure_classify(const tess_failure *failure);
+
+/* The table's columns. */
+const char *tess_failure_name(tess_failure_class class);
+tess_action tess_failure_action(tess_failure_class class);
+const char *tess_failure_advice(tess_failure_class class);
+/* Whether the same class at the same step is a failure that will always come again there: one that lies in the program,
+ * the data or the settings, not in what happens around it. */
+bool tess_failure_is_of_step(tess_failure_class class);
+
+#endif

@@ -1,0 +1,38 @@
+/* The failures of a job so far: how many lately, which of them came before, and a list of them for people. */
+#ifndef TESS_RECOVER_RECORD_H
+#define TESS_RECOVER_RECORD_H
+
+#include <stddef.h>
+
+#include "recover/failure.h"
+
+enum { TESS_RECORD_NEWEST = 64, TESS_RECORD_TEXT = 200 };
+
+typedef struct tess_recorded_failure {
+    double at_s;
+    tess_failure_class class;
+    int rank;
+    int64_t step;
+    bool forgiven;               /* its cause is out of the way: it does not count */
+    char text[TESS_RECORD_TEXT]; /* the failure's, cut */
+    char done[TESS_RECORD_TEXT]; /* what was done about it */
+} tess_recorded_failure;
+
+typedef struct tess_record_of_failures {
+    int n; /* ever; the newest TESS_RECORD_NEWEST of them are kept */
+    tess_recorded_failure kept[TESS_RECORD_NEWEST];
+} tess_record_of_failures;
+
+/* Adds one and returns it, for `done` to be filled in; valid until TESS_RECORD_NEWEST more have been added. */
+tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const tess_failure *failure, double now_s);
+
+/* Those of the last `window_s` seconds that are not forgiven. */
+int tess_record_count(const tess_record_of_failures *record, double now_s, double window_s);
+
+/* Whether this class of failure at this step is recorded already. */
+bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step);
+
+/* A line a failure, oldest first, each "\n  12.5 s ago: TEXT; DONE". Returns text. */
+const char *tess_record_tell(const tess_record_of_failures *record, double now_s, char *text, size_t size);
+
+#endif

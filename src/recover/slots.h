@@ -1,0 +1,38 @@
+/* Places for ranks. A place where ranks keep failing is left out while the rest is enough to go on with; it is tried
+ * again after a while. Ranks are numbered over the places in use, ascending. */
+#ifndef TESS_RECOVER_SLOTS_H
+#define TESS_RECOVER_SLOTS_H
+
+#include "tessera/types.h"
+
+enum {
+    TESS_SLOTS_MAX = 512,
+    TESS_SLOT_FAILURES = 2 /* of one place, without a return to service in between, that get it left out */
+};
+
+/* Whether the configuration can run on so many ranks. */
+typedef struct tess_worlds {
+    bool (*admits)(const void *self, int n_ranks);
+    const void *self;
+} tess_worlds;
+
+typedef struct tess_slots {
+    int n, min;  /* places there are; fewest ranks to go on with */
+    int n_ranks; /* now */
+    int n_failures[TESS_SLOTS_MAX];
+    double out_since_s[TESS_SLOTS_MAX]; /* < 0: in service */
+} tess_slots;
+
+/* `n_ranks` start now; places from there to `max` are out of service since now_s. min 0: n_ranks; max 0: n_ranks. */
+void tess_slots_begin(tess_slots *slots, int n_ranks, int min, int max, double now_s);
+
+/* Rank `rank` has failed for a reason that may lie in its place. True: the place is left out and slots->n_ranks is the
+ * new number of ranks, the largest that places in service and the configuration admit. */
+bool tess_slots_fail(tess_slots *slots, int rank, const tess_worlds *worlds, double now_s);
+
+/* The number of ranks that there could be if all places that are out for retry_s or longer came back. */
+int tess_slots_possible(const tess_slots *slots, const tess_worlds *worlds, double retry_s, double now_s);
+/* They come back: sets slots->n_ranks. */
+void tess_slots_return(tess_slots *slots, const tess_worlds *worlds, double retry_s, double now_s);
+
+#endif
