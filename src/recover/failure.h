@@ -31,25 +31,25 @@ typedef enum tess_action {
 
 /* name, text, what is done, whether the same again at the same step proves that it will always happen, what people are
  * told to do when nothing is done. */
-#define TESS_FAILURE_LIST(X)                                                                                         \
-    X(TESS_FAILURE_CRASH, "crash", TESS_ACTION_RESPAWN, true,                                                        \
-      "it is a bug: `tessera doctor` on the trace, or a debugger, shows where")                                      \
-    X(TESS_FAILURE_KILLED, "killed by a signal", TESS_ACTION_RESPAWN, false,                                         \
-      "somebody or something on this machine kills ranks: look at its logs")                                         \
-    X(TESS_FAILURE_OOM_KILLED, "killed for want of memory", TESS_ACTION_SHRINK, false,                               \
-      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                  \
-    X(TESS_FAILURE_NO_MEMORY, "out of memory", TESS_ACTION_SHRINK, false,                                            \
-      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                  \
-    X(TESS_FAILURE_LOST, "lost rank or host", TESS_ACTION_RESTART, false, "look at the host and the network")        \
-    X(TESS_FAILURE_MISMATCH, "ranks disagree", TESS_ACTION_RESTART, true,                                            \
-      "ranks do different things at this step: the message above says which")                                        \
-    X(TESS_FAILURE_NUMBERS, "NaN or infinity", TESS_ACTION_RESTART, true,                                            \
+#define TESS_FAILURE_LIST(X)                                                                                        \
+    X(TESS_FAILURE_CRASH, "crash", TESS_ACTION_RESPAWN, true,                                                       \
+      "it is a bug: `tessera doctor` on the trace, or a debugger, shows where")                                     \
+    X(TESS_FAILURE_KILLED, "killed by a signal", TESS_ACTION_RESPAWN, false,                                        \
+      "somebody or something on this machine kills ranks: look at its logs")                                        \
+    X(TESS_FAILURE_OOM_KILLED, "killed for want of memory", TESS_ACTION_SHRINK, false,                              \
+      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                 \
+    X(TESS_FAILURE_NO_MEMORY, "out of memory", TESS_ACTION_SHRINK, false,                                           \
+      "the job needs more memory, fewer ranks on this machine, or a smaller model")                                 \
+    X(TESS_FAILURE_LOST, "lost rank or host", TESS_ACTION_RESTART, false, "look at the host and the network")       \
+    X(TESS_FAILURE_MISMATCH, "ranks disagree", TESS_ACTION_RESTART, true,                                           \
+      "ranks do different things at this step: the message above says which")                                       \
+    X(TESS_FAILURE_NUMBERS, "NaN or infinity", TESS_ACTION_RESTART, true,                                           \
       "it comes from the data or the settings: lower optimizer.lr, look at the data, or numbers.on_nonfinite=skip") \
-    X(TESS_FAILURE_STUCK, "stuck", TESS_ACTION_RESTART, true, "the message above says where that rank is")           \
-    X(TESS_FAILURE_DISK_FULL, "disk full", TESS_ACTION_STOP, true, "free space, then start again: nothing is lost")  \
-    X(TESS_FAILURE_IO, "input/output error", TESS_ACTION_RESTART, true, "look at the disk or file system")           \
-    X(TESS_FAILURE_PREEMPTED, "asked to stop", TESS_ACTION_STOP, true, "the same command goes on from there")        \
-    X(TESS_FAILURE_REFUSED, "refused", TESS_ACTION_STOP, true, "mend what the message above names")                  \
+    X(TESS_FAILURE_STUCK, "stuck", TESS_ACTION_RESTART, true, "the message above says where that rank is")          \
+    X(TESS_FAILURE_DISK_FULL, "disk full", TESS_ACTION_STOP, true, "free space, then start again: nothing is lost") \
+    X(TESS_FAILURE_IO, "input/output error", TESS_ACTION_RESTART, true, "look at the disk or file system")          \
+    X(TESS_FAILURE_PREEMPTED, "asked to stop", TESS_ACTION_STOP, true, "the same command goes on from there")       \
+    X(TESS_FAILURE_REFUSED, "refused", TESS_ACTION_STOP, true, "mend what the message above names")                 \
     X(TESS_FAILURE_UNKNOWN, "failed", TESS_ACTION_RESTART, true, "the message above is all that is known")
 
 typedef enum tess_failure_class {

@@ -10,9 +10,9 @@
 #include "tessera/types.h"
 
 typedef enum tess_ladder_recompute { /* by the memory that is left in use, most first */
-    TESS_LADDER_NONE,
-    TESS_LADDER_EVERY_N,
-    TESS_LADDER_FULL
+                                     TESS_LADDER_NONE,
+                                     TESS_LADDER_EVERY_N,
+                                     TESS_LADDER_FULL
 } tess_ladder_recompute;
 
 typedef struct tess_ladder {

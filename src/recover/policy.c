@@ -1,0 +1,150 @@
+#include "recover/policy.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/text/text.h"
+#include "recover/backoff.h"
+
+void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds)
+{
+    recover->settings = *settings;
+    recover->worlds = *worlds;
+    recover->record.n = 0;
+    recover->best_step = -1;
+    recover->n_in_a_row = 0;
+}
+
+static void say(tess_recovery *recovery, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(tess_recovery *recovery, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(recovery->what, sizeof(recovery->what), format, arguments);
+    va_end(arguments);
+}
+
+/* Failures that may have to do with where the rank runs. */
+static bool is_of_place(tess_failure_class class)
+{
+    return class == TESS_FAILURE_CRASH || class == TESS_FAILURE_KILLED || class == TESS_FAILURE_LOST ||
+           class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
+}
+
+static void forgive(tess_recover *recover, int rank)
+{
+    for (int i = 0; i < TESS_RECORD_NEWEST && i < recover->record.n; i++)
+        if (recover->record.kept[i].rank == rank)
+            recover->record.kept[i].forgiven = true;
+}
+
+/* True: it is decided. */
+static bool stop_at_once(tess_recover *recover, const tess_failure *failure, bool known, tess_recovery *recovery)
+{
+    if (recovery->action == TESS_ACTION_STOP ||
+        (recovery->class == TESS_FAILURE_NUMBERS && !recover->settings.rolls_back)) {
+        say(recovery, "%s", tess_failure_advice(recovery->class));
+    } else if (known && tess_failure_is_of_step(recovery->class)) {
+        char where[48] = "before the first step";
+        if (failure->step >= 0)
+            snprintf(where, sizeof(where), "at step %lld", (long long)failure->step);
+        say(recovery, "the same (%s) %s for the second time: it would come again, the job stops; %s",
+            tess_failure_name(recovery->class), where, tess_failure_advice(recovery->class));
+    } else {
+        return false;
+    }
+    recovery->action = TESS_ACTION_STOP;
+    return true;
+}
+
+static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_recovery *recovery)
+{
+    char rung[300];
+    recovery->reset = tess_ladder_climb(&recover->ladder);
+    recovery->action = recovery->reset ? TESS_ACTION_RESTART : TESS_ACTION_STOP;
+    if (!recovery->reset) {
+        say(recovery, "nothing is left that would need less memory, the job stops; %s",
+            tess_failure_advice(recovery->class));
+        return;
+    }
+    recorded->forgiven = true; /* it was not this configuration that failed */
+    say(recovery, "all ranks start again from the newest checkpoint; %s",
+        tess_ladder_tell(&recover->ladder, rung, sizeof(rung)));
+}
+
+static void drop_place(tess_recover *recover, const tess_failure *failure, tess_recovery *recovery)
+{
+    forgive(recover, failure->rank);
+    recovery->action = TESS_ACTION_RESTART;
+    recovery->n_ranks = recover->slots.n_ranks;
+    recovery->resized = true;
+    say(recovery,
+        "the place of rank %d failed %d times and is left out: %d ranks go on from the newest checkpoint; it is tried "
+        "again in %g s",
+        failure->rank, TESS_SLOT_FAILURES, recovery->n_ranks, recover->settings.retry_s);
+}
+
+static void go_on(tess_recover *recover, int n, tess_recovery *recovery)
+{
+    const tess_recover_settings *s = &recover->settings;
+    char pause[48] = "at once", limit[96] = "";
+    if (recovery->action == TESS_ACTION_RESPAWN && (!s->respawns || recover->n_in_a_row > 1))
+        recovery->action = TESS_ACTION_RESTART;
+    recovery->delay_s = tess_backoff_s(s->backoff_s, s->backoff_max_s, s->seed, recover->n_in_a_row);
+    if (recovery->delay_s > 0)
+        snprintf(pause, sizeof(pause), "in %.1f s", recovery->delay_s);
+    if (s->max_failures > 0)
+        snprintf(limit, sizeof(limit), "; failure %d, %d within %g s end the job", n, s->max_failures, s->window_s);
+    say(recovery, "%s %s%s",
+        recovery->action == TESS_ACTION_RESPAWN ? "that rank is replaced, the others stay,"
+                                                : "all ranks start again from the newest checkpoint",
+        pause, limit);
+}
+
+static void judge(tess_recover *recover, const tess_failure *failure, bool known, tess_recorded_failure *recorded,
+                  double now_s, tess_recovery *recovery)
+{
+    const tess_recover_settings *s = &recover->settings;
+    if (stop_at_once(recover, failure, known, recovery))
+        return;
+    if (recovery->action == TESS_ACTION_SHRINK) {
+        shrink(recover, recorded, recovery);
+        return;
+    }
+    if (is_of_place(recovery->class) && tess_slots_fail(&recover->slots, failure->rank, &recover->worlds, now_s)) {
+        drop_place(recover, failure, recovery);
+        return;
+    }
+    int n = tess_record_count(&recover->record, now_s, s->window_s);
+    if (s->max_failures > 0 && n >= s->max_failures) {
+        recovery->action = TESS_ACTION_STOP;
+        say(recovery, "%d failures within %g s (recovery.max_failures, recovery.window_s): the job stops; %s", n,
+            s->window_s, tess_failure_advice(recovery->class));
+        return;
+    }
+    go_on(recover, n, recovery);
+}
+
+void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery)
+{
+    tess_failure_class class = tess_failure_classify(failure);
+    bool known = tess_record_knows(&recover->record, class, failure->step);
+    *recovery =
+        (tess_recovery){.action = tess_failure_action(class), .class = class, .n_ranks = recover->slots.n_ranks};
+    recover->n_in_a_row = failure->steps_done > recover->best_step ? 1 : recover->n_in_a_row + 1;
+    if (failure->steps_done > recover->best_step)
+        recover->best_step = failure->steps_done;
+    tess_recorded_failure *recorded = tess_record_add(&recover->record, failure, now_s);
+    judge(recover, failure, known, recorded, now_s, recovery);
+    snprintf(recorded->done, sizeof(recorded->done), "%s", recovery->what);
+}
+
+const char *tess_recover_report(const tess_recover *recover, double now_s, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (recover->record.n < 2)
+        return text;
+    size_t at = tess_text_add(text, size, 0, "%d failures in all:", recover->record.n);
+    tess_record_tell(&recover->record, now_s, text + at, size - at);
+    return text;
+}
