@@ -9,6 +9,8 @@
  *   optimizer.X.exp_avg_sq  optimizer.state.X.exp_avg_sq  -
  *   (meta: step)            optimizer.state.X.step        -
  *   (meta: step)            train_state.step              -
+ *   (meta: n_tokens)        train_state.ntokens_seen      -
+ *   (meta: optimizer)       optimizer.param_groups.X.lr, .betas, ..  -
  *
  * Any of them is recognised in a source. What is none of them keeps its name, and is left out of TESS_NAMES_BARE. The
  * names of layers are not translated between families of models. */
@@ -20,7 +22,7 @@
 typedef enum tess_names { TESS_NAMES_SAME, TESS_NAMES_TESSERA, TESS_NAMES_TORCHTITAN, TESS_NAMES_BARE } tess_names;
 
 typedef struct tess_export_tensor {
-    const char *name;
+    char *name;
     const tess_catalog_tensor *source; /* NULL: a scalar made here, `value` */
     char dtype[12];                    /* that it is written in */
     int element_bytes;
@@ -34,9 +36,9 @@ typedef struct tess_export {
     const tess_catalog *catalog; /* borrowed */
     int n_tensors;
     tess_export_tensor *tensors; /* by name */
-    json_t *meta;                /* an object; what is written of it is the format's business */
+    json_t *meta;                /* an object; empty when the model goes out alone */
     int64_t step;                /* -1: the source does not say */
-    char *names;                 /* owns the texts */
+    const char *model_prefix;    /* in front of the model's names: "model.", or "" */
 } tess_export;
 
 typedef struct tess_export_options {
@@ -45,25 +47,27 @@ typedef struct tess_export_options {
     bool model_only;           /* TESS_NAMES_BARE implies it */
 } tess_export_options;
 
-/* TESS_E_INVALID: two tensors would get one name. `catalog` must outlive the export. */
+/* TESS_E_INVALID: two tensors would get one name, no such dtype. `catalog` must outlive the export. */
 tess_status tess_export_create(const tess_catalog *catalog, const tess_export_options *options, tess_export **out);
-void tess_export_destroy(tess_export **out); /* NULL is fine */
+void tess_export_destroy(tess_export **out);                                          /* NULL is fine */
+const tess_export_tensor *tess_export_find(const tess_export *out, const char *name); /* NULL: none */
 
-/* The box of a tensor in the export's dtype (rounded to nearest even where it differs), row-major. Threads may. */
+/* The box of a tensor in the export's dtype (rounded to nearest even where it differs), row-major. Thread-safe. */
 tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst);
 uint64_t tess_export_bytes(const tess_export *out); /* of all tensors */
 
-/* The step that a checkpoint of any format is of: meta's "step", "global_step", "global_steps", "iteration",
- * "trainer.step" .., or a scalar tensor train_state.step; -1: it does not say. */
+/* The step that a checkpoint of any format is of: meta's "step", "global_step", "global_steps" or "iteration", at
+ * the top or in "meta" or "train_state", or a scalar tensor train_state.step; -1: it does not say. */
 int64_t tess_export_find_step(const tess_catalog *catalog);
 
 /* ---- Writers ------------------------------------------------------------------------------------------------------
- * One process; some 8 MiB of memory, whatever the size of tensors. On failure (TESS_E_NO_SPACE when full) what was
- * written is removed. `progress` (may be NULL) hears bytes done of bytes in all. */
+ * One process; some 10 MiB of memory, whatever the size of tensors (of packed pieces: one as a whole). On failure
+ * (TESS_E_NO_SPACE when full) what was written is removed. `progress` (may be NULL) hears bytes done of bytes in all.
+ */
 typedef struct tess_write_options {
     int n_files; /* of a DCP folder: 0: one for each rank of the source, its pieces as they are cut there; n: tensors
                     cut in n parts along dimension 0, as FSDP2 cuts them; 1: whole tensors */
-    const tess_catalog_visitor *visitor; /* its `progress` alone */
+    const tess_catalog_visitor *visitor; /* may be NULL; its `progress` hears bytes done of bytes in all */
 } tess_write_options;
 
 /* A folder that torch.distributed.checkpoint.load reads: .metadata comes last, with fsync and rename, so that a folder

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ckpt/formats/dcp_impl.h"
+#include "ckpt/formats/export.h"
 #include "ckpt/formats/formats_impl.h"
 #include "ckpt/formats/megatron_impl.h"
 #include "ckpt/formats/torch_impl.h"
@@ -64,4 +65,17 @@ tess_status megatron_read_common(tess_catalog *catalog, const char *folder, int6
     if (iteration >= 0)
         json_object_set_new(catalog->meta, "iteration", json_integer(iteration));
     return TESS_OK;
+}
+
+tess_status tess_megatron_write(const tess_export *out, const char *folder, const tess_write_options *options)
+{
+    char name[64], path[4096], pointer[4096], text[32];
+    TESS_CHECK(out->step >= 0, TESS_E_INVALID,
+               "%s does not say of which step it is: Megatron's folders are named by it", out->catalog->path);
+    snprintf(name, sizeof(name), MEGATRON_FOLDER, (long long)out->step);
+    snprintf(text, sizeof(text), "%lld", (long long)out->step);
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    TESS_TRY(tess_os_join(pointer, sizeof(pointer), folder, MEGATRON_POINTER));
+    TESS_TRY(tess_dcp_write(out, path, options));
+    return tess_os_write_atomic(pointer, text, strlen(text));
 }

@@ -3,7 +3,7 @@
 #ifndef TESS_CKPT_FORMATS_ZIP_IMPL_H
 #define TESS_CKPT_FORMATS_ZIP_IMPL_H
 
-#include "tessera/memory.h"
+#include "ckpt/formats/output.h"
 
 typedef struct zip_entry {
     const char *name;
@@ -32,5 +32,30 @@ const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: none *
 /* The bytes of an entry, checked against its CRC: *bytes points into the archive, or into *unpacked, which is the
  * caller's to free (NULL when nothing had to be unpacked). TESS_E_UNSUPPORTED: larger than `limit`. */
 tess_status zip_load(const zip *archive, const zip_entry *entry, size_t limit, const uint8_t **bytes, void **unpacked);
+
+/* ---- zip_write.c: entries as they come, their data in as many writes as one likes, nothing packed. Data begins at a
+ * multiple of 64 bytes of the archive, as torch.save lays it, so that it can be mapped. */
+typedef struct zip_written {
+    char name[64];
+    uint64_t header, bytes; /* header: where it begins in the archive */
+    uint32_t crc;
+} zip_written;
+
+typedef struct zip_writer {
+    output *out;
+    uint64_t begin; /* of the archive in its file */
+    zip_written *entries;
+    size_t n, room;
+    uint64_t left; /* of the entry at hand */
+} zip_writer;
+
+void zip_writer_begin(output *out, zip_writer *writer);
+/* `bytes` of data must follow, by zip_writer_data. Names have at most 63 bytes. */
+tess_status zip_writer_entry(zip_writer *writer, const char *name, uint64_t bytes);
+tess_status zip_writer_data(zip_writer *writer, const void *data, size_t size);
+tess_status zip_writer_add(zip_writer *writer, const char *name, const void *data, size_t size); /* both */
+/* The directory; frees the writer's memory, as does zip_writer_drop after a failure. */
+tess_status zip_writer_end(zip_writer *writer);
+void zip_writer_drop(zip_writer *writer);
 
 #endif

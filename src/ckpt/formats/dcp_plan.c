@@ -1,0 +1,174 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/formats/dcp_write_impl.h"
+
+/* ---- Tensors ------------------------------------------------------------------------------------------------------
+ */
+static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, int file)
+{
+    if (plan->n_chunks == plan->chunk_room) {
+        size_t room = plan->chunk_room == 0 ? 256 : 2 * plan->chunk_room;
+        TESS_TRY(tess_mem_grow(plan->out->mem, TESS_POOL_MISC, room * sizeof(dcp_chunk), "parts of tensors",
+                               (void **)&plan->chunks));
+        plan->chunk_room = room;
+    }
+    plan->chunks[plan->n_chunks++] = (dcp_chunk){.tensor = tensor, .box = *box, .place.file = file};
+    plan->n_files = file + 1 > plan->n_files ? file + 1 : plan->n_files;
+    return TESS_OK;
+}
+
+/* As the source's ranks hold it. */
+static tess_status keep_pieces(dcp_plan *plan, int tensor, const tess_catalog_tensor *source)
+{
+    for (int i = 0; i < source->n_pieces; i++) {
+        const tess_catalog_piece *piece = &plan->out->catalog->pieces[source->first_piece + i];
+        TESS_TRY(add_chunk(plan, tensor, &piece->box, piece->rank > 0 ? piece->rank : 0));
+    }
+    return TESS_OK;
+}
+
+/* As torch.chunk cuts rows: parts of equal size, the last ones smaller or none. */
+static tess_status cut_rows(dcp_plan *plan, int tensor, const tess_box *whole, int n)
+{
+    tess_box box = *whole;
+    int64_t rows = whole->size[0], part = rows / n + (rows % n != 0);
+    for (int i = 0; i < n && i * part < rows; i++) {
+        box.begin[0] = i * part;
+        box.size[0] = rows - i * part < part ? rows - i * part : part;
+        TESS_TRY(add_chunk(plan, tensor, &box, i));
+    }
+    return TESS_OK;
+}
+
+static tess_status add_tensor(dcp_plan *plan, int number, int n_files)
+{
+    const tess_export_tensor *tensor = &plan->out->tensors[number];
+    tess_box whole = {0};
+    memcpy(whole.size, tensor->dim, sizeof(tensor->dim));
+    if (tensor->n_dims == 0 || tess_box_count(tensor->n_dims, &whole) == 0)
+        return add_chunk(plan, number, &whole, 0);
+    return n_files == 0 ? keep_pieces(plan, number, tensor->source) : cut_rows(plan, number, &whole, n_files);
+}
+
+json_t *dcp_plan_path(const tess_export *out, const char *name)
+{
+    const char *const folders[] = {out->model_prefix, "optimizer.", "train_state."};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        size_t n = strlen(folders[i]);
+        if (n > 0 && strncmp(name, folders[i], n) == 0 && name[n] != '\0')
+            return json_pack("[s%, s]", folders[i], n - 1, name + n);
+    }
+    return json_pack("[s]", name);
+}
+
+/* ---- Objects ------------------------------------------------------------------------------------------------------
+ */
+static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, json_t *value)
+{
+    if (plan->n_objects == plan->object_room) {
+        size_t room = plan->object_room == 0 ? 64 : 2 * plan->object_room;
+        TESS_TRY(tess_mem_grow(plan->out->mem, TESS_POOL_MISC, room * sizeof(dcp_object), "objects",
+                               (void **)&plan->objects));
+        plan->object_room = room;
+    }
+    dcp_object *object = &plan->objects[plan->n_objects];
+    *object = (dcp_object){.path = json_incref(path), .value = value};
+    plan->n_objects++;
+    TESS_TRY(tess_mem_alloc(plan->out->mem, TESS_POOL_MISC, strlen(name) + 1, "objects", (void **)&object->name));
+    strcpy(object->name, name);
+    return TESS_OK;
+}
+
+/* Whether tensors lie below a name: an object of that name would hide them. */
+static bool is_folder(const tess_export *out, const char *name)
+{
+    size_t n = strlen(name);
+    int low = 0, high = out->n_tensors; /* the first tensor whose name does not come before "name." */
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        const char *other = out->tensors[middle].name;
+        int order = strncmp(other, name, n);
+        if (order < 0 || (order == 0 && other[n] < '.'))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < out->n_tensors && strncmp(out->tensors[low].name, name, n) == 0 && out->tensors[low].name[n] == '.';
+}
+
+/* A member of a nested object; tensors have their names before it. */
+static tess_status add_member(dcp_plan *plan, const char *name, json_t *path, json_t *value)
+{
+    char inner[4096];
+    const char *key;
+    json_t *member;
+    if (tess_export_find(plan->out, name) != NULL)
+        return TESS_OK;
+    if (!json_is_object(value) || json_object_size(value) == 0)
+        return is_folder(plan->out, name) ? TESS_OK : add_object(plan, name, path, value);
+    json_object_foreach (value, key, member) {
+        if (snprintf(inner, sizeof(inner), "%s.%s", name, key) >= (int)sizeof(inner))
+            continue;
+        json_t *deeper = json_copy(path);
+        json_array_append_new(deeper, json_string(key));
+        tess_status status = add_member(plan, inner, deeper, member);
+        json_decref(deeper);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+static tess_status add_meta(dcp_plan *plan)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (plan->out->meta, key, value) {
+        json_t *path = dcp_plan_path(plan->out, key);
+        tess_status status = add_member(plan, key, path, value);
+        json_decref(path);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+/* ---- Files: the chunks of each, in the order of their tensors -----------------------------------------------------
+ */
+static int by_file(const void *a, const void *b)
+{
+    const dcp_chunk *x = *(dcp_chunk *const *)a, *y = *(dcp_chunk *const *)b;
+    return x->place.file != y->place.file ? (x->place.file > y->place.file) - (x->place.file < y->place.file)
+                                          : (x > y) - (x < y);
+}
+
+static tess_status sort_by_file(dcp_plan *plan)
+{
+    TESS_TRY(tess_mem_alloc_array(plan->out->mem, TESS_POOL_MISC, plan->n_chunks, sizeof(dcp_chunk *),
+                                  "parts of tensors", (void **)&plan->by_file));
+    for (size_t i = 0; i < plan->n_chunks; i++)
+        plan->by_file[i] = &plan->chunks[i];
+    if (plan->n_chunks > 0)
+        qsort(plan->by_file, plan->n_chunks, sizeof(dcp_chunk *), by_file);
+    return TESS_OK;
+}
+
+tess_status dcp_plan_make(const tess_export *out, int n_files, dcp_plan *plan)
+{
+    *plan = (dcp_plan){.out = out, .n_files = 1};
+    for (int i = 0; i < out->n_tensors; i++)
+        TESS_TRY(add_tensor(plan, i, n_files));
+    TESS_TRY(sort_by_file(plan));
+    return add_meta(plan);
+}
+
+void dcp_plan_free(dcp_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_objects; i++) {
+        tess_mem_free(plan->out->mem, plan->objects[i].name);
+        json_decref(plan->objects[i].path);
+    }
+    tess_mem_free(plan->out->mem, plan->objects);
+    tess_mem_free(plan->out->mem, plan->by_file);
+    tess_mem_free(plan->out->mem, plan->chunks);
+    *plan = (dcp_plan){0};
+}

@@ -1,0 +1,217 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/formats/export_impl.h"
+#include "ckpt/safetensors/safetensors.h"
+
+enum { NAME_SIZE = 4096 };
+
+/* ---- The step -----------------------------------------------------------------------------------------------------
+ */
+static bool find_int(const json_t *object, int64_t *value)
+{
+    static const char *const keys[] = {"step", "global_step", "global_steps", "iteration"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const json_t *found = json_object_get(object, keys[i]);
+        if (json_is_integer(found)) {
+            *value = json_integer_value(found);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_scalar(const tess_catalog *catalog, const char *name, int64_t *value)
+{
+    const tess_catalog_tensor *tensor = tess_catalog_find(catalog, name);
+    const tess_box whole = {0};
+    uint8_t data[8] = {0};
+    int32_t narrow;
+    if (tensor == NULL || tensor->n_dims != 0 || tensor->dtype[0] != 'I' ||
+        tess_catalog_read(catalog, tensor, &whole, data) != TESS_OK)
+        return false;
+    memcpy(&narrow, data, sizeof(narrow));
+    memcpy(value, data, sizeof(*value));
+    if (tensor->element_bytes == sizeof(narrow))
+        *value = narrow;
+    return tensor->element_bytes >= (int)sizeof(narrow);
+}
+
+int64_t tess_export_find_step(const tess_catalog *catalog)
+{
+    int64_t step;
+    if (find_int(catalog->meta, &step) || find_int(json_object_get(catalog->meta, "meta"), &step) ||
+        find_int(json_object_get(catalog->meta, "train_state"), &step) ||
+        read_scalar(catalog, "train_state.step", &step))
+        return step;
+    return -1;
+}
+
+/* ---- The list of tensors ------------------------------------------------------------------------------------------
+ */
+typedef struct builder {
+    tess_export *out;
+    const tess_export_options *options;
+    const char *model_prefix; /* of the source */
+    size_t room;
+    json_t *settings; /* of the optimizer, borrowed; NULL: not known */
+} builder;
+
+static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
+{
+    tess_export *out = b->out;
+    if ((size_t)out->n_tensors == b->room) {
+        size_t room = b->room == 0 ? 256 : 2 * b->room;
+        TESS_TRY(tess_mem_grow(out->mem, TESS_POOL_MISC, room * sizeof(**tensor), "export", (void **)&out->tensors));
+        b->room = room;
+    }
+    tess_export_tensor *added = &out->tensors[out->n_tensors];
+    *added = (tess_export_tensor){0};
+    TESS_TRY(tess_mem_alloc(out->mem, TESS_POOL_MISC, strlen(name) + 1, "export", (void **)&added->name));
+    strcpy(added->name, name);
+    out->n_tensors++;
+    *tensor = added;
+    return TESS_OK;
+}
+
+static tess_status add_source(builder *b, const tess_catalog_tensor *source, const export_name *read, const char *name)
+{
+    tess_export_tensor *tensor;
+    const char *dtype = source->dtype, *wanted = b->options->weights_dtype;
+    if (wanted != NULL && read->kind == EXPORT_MODEL && tess_st_dtype_is_float(dtype))
+        dtype = wanted;
+    TESS_TRY(add_tensor(b, name, &tensor));
+    tensor->source = source;
+    snprintf(tensor->dtype, sizeof(tensor->dtype), "%s", dtype);
+    tensor->element_bytes = tess_st_dtype_bytes(dtype);
+    tensor->n_dims = source->n_dims;
+    memcpy(tensor->dim, source->dim, sizeof(tensor->dim));
+    return TESS_OK;
+}
+
+static tess_status add_scalar(builder *b, const char *name, const char *dtype, const void *value)
+{
+    tess_export_tensor *tensor;
+    if (tess_catalog_find(b->out->catalog, name) != NULL)
+        return TESS_OK;
+    TESS_TRY(add_tensor(b, name, &tensor));
+    snprintf(tensor->dtype, sizeof(tensor->dtype), "%s", dtype);
+    tensor->element_bytes = tess_st_dtype_bytes(dtype);
+    memcpy(tensor->value, value, (size_t)tensor->element_bytes);
+    return TESS_OK;
+}
+
+/* What PyTorch's AdamW wants to find for a parameter beside its moments. */
+static tess_status add_state(builder *b, const export_name *read)
+{
+    char name[NAME_SIZE];
+    const char *key;
+    json_t *value;
+    float step = (float)b->out->step;
+    json_object_foreach (b->settings, key, value) {
+        snprintf(name, sizeof(name), "optimizer.param_groups.%.*s.%s", (int)read->n, read->name, key);
+        json_object_set(b->out->meta, name, value);
+    }
+    export_name of_step = {EXPORT_STEP, read->name, read->n, ".step"};
+    if (b->out->step < 0 || !export_write_name(&of_step, "", TESS_NAMES_TORCHTITAN, name, sizeof(name)))
+        return TESS_OK;
+    return add_scalar(b, name, "F32", &step);
+}
+
+static tess_status add_train_state(builder *b)
+{
+    int32_t step = (int32_t)b->out->step;
+    const json_t *meta = json_object_get(b->out->catalog->meta, "meta"), *n_tokens = json_object_get(meta, "n_tokens");
+    if (b->out->step >= 0)
+        TESS_TRY(add_scalar(b, "train_state.step", "I32", &step));
+    int64_t n = json_integer_value(n_tokens);
+    return json_is_integer(n_tokens) ? add_scalar(b, "train_state.ntokens_seen", "I64", &n) : TESS_OK;
+}
+
+static tess_status add_all(builder *b)
+{
+    char name[NAME_SIZE];
+    const tess_catalog *catalog = b->out->catalog;
+    bool model_only = b->options->model_only, titan = b->options->names == TESS_NAMES_TORCHTITAN && !model_only;
+    for (int i = 0; i < catalog->n_tensors; i++) {
+        const tess_catalog_tensor *source = &catalog->tensors[i];
+        export_name read = export_read_name(source->name, b->model_prefix);
+        if ((model_only && read.kind != EXPORT_MODEL) ||
+            !export_write_name(&read, source->name, b->options->names, name, sizeof(name)))
+            continue;
+        TESS_TRY(add_source(b, source, &read, name));
+        if (titan && read.kind == EXPORT_MOMENT && strcmp(read.suffix, ".exp_avg") == 0)
+            TESS_TRY(add_state(b, &read));
+    }
+    return titan ? add_train_state(b) : TESS_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const tess_export_tensor *)a)->name, ((const tess_export_tensor *)b)->name);
+}
+
+static tess_status sort_tensors(tess_export *out)
+{
+    if (out->n_tensors > 0)
+        qsort(out->tensors, (size_t)out->n_tensors, sizeof(out->tensors[0]), by_name);
+    for (int i = 1; i < out->n_tensors; i++)
+        TESS_CHECK(strcmp(out->tensors[i - 1].name, out->tensors[i].name) != 0, TESS_E_INVALID,
+                   "%s: two tensors would be called '%s'", out->catalog->path, out->tensors[i].name);
+    return TESS_OK;
+}
+
+const tess_export_tensor *tess_export_find(const tess_export *out, const char *name)
+{
+    tess_export_tensor key = {.name = (char *)name};
+    return out->n_tensors == 0 ? NULL : bsearch(&key, out->tensors, (size_t)out->n_tensors, sizeof(key), by_name);
+}
+
+static const char *choose_prefix(const tess_catalog *catalog, tess_names names)
+{
+    if (names == TESS_NAMES_SAME)
+        return export_model_prefix(catalog);
+    return names == TESS_NAMES_TESSERA ? "model." : "";
+}
+
+static tess_status build(tess_export *out, const tess_export_options *options)
+{
+    json_t *meta = json_object_get(out->catalog->meta, "meta");
+    builder b = {.out = out, .options = options, .model_prefix = export_model_prefix(out->catalog)};
+    b.settings = json_object_get(meta, "optimizer");
+    const char *dtype = options->weights_dtype;
+    TESS_CHECK(dtype == NULL || strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0,
+               TESS_E_INVALID, "weights cannot be written as '%s': F32, BF16 and F16 are known", dtype);
+    TESS_TRY(add_all(&b));
+    return sort_tensors(out);
+}
+
+tess_status tess_export_create(const tess_catalog *catalog, const tess_export_options *options, tess_export **out)
+{
+    tess_export *made;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*made), "export", (void **)&made));
+    *made = (tess_export){.mem = catalog->mem, .catalog = catalog, .step = tess_export_find_step(catalog)};
+    made->model_prefix = choose_prefix(catalog, options->names);
+    bool model_only = options->model_only || options->names == TESS_NAMES_BARE;
+    made->meta = model_only ? json_object() : json_copy(catalog->meta);
+    json_object_del(made->meta, "model_prefix");
+    tess_status status = build(made, options);
+    if (status != TESS_OK)
+        tess_export_destroy(&made);
+    *out = made;
+    return status;
+}
+
+void tess_export_destroy(tess_export **out)
+{
+    tess_export *made = *out;
+    if (made == NULL)
+        return;
+    for (int i = 0; i < made->n_tensors; i++)
+        tess_mem_free(made->mem, made->tensors[i].name);
+    tess_mem_free(made->mem, made->tensors);
+    json_decref(made->meta);
+    tess_mem_free(made->mem, made);
+    *out = NULL;
+}

@@ -1,0 +1,39 @@
+/* What the writers of this folder share. */
+#ifndef TESS_CKPT_FORMATS_EXPORT_IMPL_H
+#define TESS_CKPT_FORMATS_EXPORT_IMPL_H
+
+#include "base/text/text.h"
+#include "ckpt/formats/export.h"
+#include "ckpt/formats/zip_impl.h"
+
+/* ---- export_names.c: what a name of any source means */
+typedef enum export_kind { EXPORT_MODEL, EXPORT_MOMENT, EXPORT_STEP, EXPORT_OTHER } export_kind;
+
+typedef struct export_name {
+    export_kind kind;
+    const char *name; /* of the parameter, `n` bytes of the source's name */
+    size_t n;
+    const char *suffix; /* of moments: ".exp_avg" */
+} export_name;
+
+/* `model_prefix`: what the source puts in front of the model's names. */
+export_name export_read_name(const char *name, const char *model_prefix);
+/* The name in another set; false: it is not in that set. */
+bool export_write_name(const export_name *name, const char *whole, tess_names names, char *text, size_t size);
+const char *export_model_prefix(const tess_catalog *catalog);
+
+/* ---- export_stream.c: data of a box as an entry of an archive, in blocks */
+typedef struct export_stream {
+    const tess_export *out;
+    const tess_write_options *options;
+    uint64_t done, all; /* bytes, of all tensors */
+    uint8_t *block;
+    size_t block_bytes;
+} export_stream;
+
+void export_stream_begin(const tess_export *out, const tess_write_options *options, export_stream *stream);
+tess_status export_stream_box(export_stream *stream, const tess_export_tensor *tensor, const tess_box *box,
+                              zip_writer *writer);
+void export_stream_end(export_stream *stream);
+
+#endif
