@@ -4,11 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/json.h"
-#include "base/os/os.h"
 #include "ckpt/store/store_impl.h"
-
-static const size_t meta_limit = 256 << 20;
 
 tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH])
 {
@@ -18,54 +14,14 @@ tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, 
     return tess_os_join(path, TESS_CKPT_PATH, dir, name);
 }
 
-static tess_status check_files(const char *folder, const json_t *meta)
+static tess_status look_at(const char *dir, int64_t step)
 {
-    const char *name;
-    json_t *file;
-    const json_t *files = json_object_get(meta, "files");
-    TESS_CHECK(json_is_object(files), TESS_E_FORMAT, "%s/meta.json: no object 'files'", folder);
-    json_object_foreach ((json_t *)files, name, file) {
-        char path[TESS_CKPT_PATH];
-        uint64_t size;
-        int64_t stated = -1;
-        TESS_CHECK(strchr(name, '/') == NULL, TESS_E_FORMAT, "%s/meta.json: file '%s' lies elsewhere", folder, name);
-        TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-        TESS_TRY(tess_json_get_int(file, "bytes", path, &stated));
-        TESS_TRY(tess_os_file_size(path, &size));
-        TESS_CHECK(stated >= 0 && size == (uint64_t)stated, TESS_E_FORMAT,
-                   "%s has %" PRIu64 " bytes, not the %" PRId64 " of its save", path, size, stated);
-    }
-    return TESS_OK;
-}
-
-static tess_status check_meta(const char *folder, int64_t step, const json_t *meta)
-{
-    int64_t format = -1, stated = -1;
-    TESS_TRY(tess_json_get_int(meta, "format", folder, &format));
-    TESS_CHECK(format >= 0, TESS_E_FORMAT, "%s/meta.json: no 'format'", folder);
-    TESS_CHECK(format <= TESS_CKPT_FORMAT, TESS_E_UNSUPPORTED,
-               "%s: format %" PRId64 " is newer than this version's %d: resume it with the version that wrote it",
-               folder, format, TESS_CKPT_FORMAT);
-    TESS_TRY(tess_json_get_int(meta, "step", folder, &stated));
-    TESS_CHECK(stated == step, TESS_E_FORMAT, "%s: meta.json says step %" PRId64 ": the folder was renamed", folder,
-               stated);
-    return check_files(folder, meta);
-}
-
-tess_status tess_ckpt_open_meta(const char *dir, int64_t step, json_t **meta)
-{
-    char folder[TESS_CKPT_PATH], path[TESS_CKPT_PATH];
-    *meta = NULL;
+    char folder[TESS_CKPT_PATH];
+    json_t *manifest;
     TESS_TRY(tess_ckpt_folder(dir, step, "", folder));
-    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "meta.json"));
-    TESS_TRY(tess_json_load(path, meta_limit, meta));
-    tess_status status = check_meta(folder, step, *meta);
-    if (status != TESS_OK) {
-        json_decref(*meta);
-        *meta = NULL;
-    }
-    return status;
+    TESS_TRY(tess_store_open_manifest(folder, step, &manifest));
+    json_decref(manifest);
+    return TESS_OK;
 }
 
 /* ---- Scanning
@@ -127,73 +83,91 @@ static tess_status list_steps(const char *dir, step_list *list)
     return status;
 }
 
-tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, int64_t *step)
+static void tell(const tess_ckpt_listener *listener, const char *dir, int64_t step)
+{
+    char text[2048];
+    if (listener == NULL)
+        return;
+    snprintf(text, sizeof(text), "%s/step-%08" PRId64 " is passed over: %s", dir, step, tess_error_message());
+    listener->note(listener->self, text);
+}
+
+/* The newest of the list; TESS_E_NOT_FOUND without a message. */
+static tess_status find_newest(const step_list *list, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->steps[i] > limit)
+            continue;
+        tess_status status = look_at(list->dir, list->steps[i]);
+        *step = list->steps[i];
+        /* What another version wrote is work, too. */
+        if (status == TESS_OK || status == TESS_E_UNSUPPORTED)
+            return status;
+        tell(listener, list->dir, list->steps[i]);
+    }
+    return TESS_E_NOT_FOUND;
+}
+
+tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
 {
     step_list list;
     TESS_TRY(list_steps(dir, &list));
-    tess_status status = TESS_E_NOT_FOUND;
-    for (size_t i = 0; i < list.n; i++) {
-        json_t *meta;
-        if (list.steps[i] > limit)
-            continue;
-        status = tess_ckpt_open_meta(dir, list.steps[i], &meta);
-        json_decref(meta);
-        *step = list.steps[i];
-        /* One that a newer version wrote is work: starting from an older one instead would lose it quietly. */
-        if (status == TESS_OK || status == TESS_E_UNSUPPORTED)
-            break;
-        status = TESS_E_NOT_FOUND;
-    }
+    tess_status status = find_newest(&list, limit, listener, step);
     free(list.steps);
     if (status == TESS_E_NOT_FOUND)
         return TESS_FAIL(status, "%s: no complete checkpoint there", dir);
     return status;
 }
 
-tess_status tess_ckpt_latest(const char *dir, int64_t *step)
+tess_status tess_ckpt_latest(const char *dir, const tess_ckpt_listener *listener, int64_t *step)
 {
-    return tess_ckpt_latest_until(dir, INT64_MAX, step);
+    return tess_ckpt_latest_until(dir, INT64_MAX, listener, step);
 }
 
 /* ---- Pruning
  * ---------------------------------------------------------------------------------------------------------- */
+typedef struct sweep {
+    const tess_io *io;
+    const char *dir;
+} sweep;
+
 static tess_status remove_leftover(void *context, const char *name)
 {
+    const sweep *s = context;
     bool temporary;
     char path[TESS_CKPT_PATH];
     if (step_of(name, &temporary) < 0 || !temporary)
         return TESS_OK;
-    TESS_TRY(tess_os_join(path, sizeof(path), context, name));
-    return tess_os_remove_tree(path);
+    TESS_TRY(tess_os_join(path, sizeof(path), s->dir, name));
+    return tess_io_remove_tree(s->io, TESS_SAVE_REMOVE, path);
 }
 
 /* Out of sight first: a removal that is cut short must not leave half a checkpoint under its name. */
-static tess_status remove_step(const char *dir, int64_t step)
+static tess_status remove_step(const sweep *s, int64_t step)
 {
     char path[TESS_CKPT_PATH], aside[TESS_CKPT_PATH];
-    TESS_TRY(tess_ckpt_folder(dir, step, "", path));
-    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, aside));
+    TESS_TRY(tess_ckpt_folder(s->dir, step, "", path));
+    TESS_TRY(tess_ckpt_folder(s->dir, step, TESS_CKPT_TEMPORARY, aside));
     TESS_TRY(tess_os_remove_tree(aside));
-    TESS_TRY(tess_os_rename(path, aside));
-    return tess_os_remove_tree(aside);
+    TESS_TRY(tess_io_rename(s->io, TESS_SAVE_SET_ASIDE, path, aside));
+    return tess_io_remove_tree(s->io, TESS_SAVE_REMOVE, aside);
 }
 
-tess_status tess_ckpt_prune(const char *dir, int keep_latest_k, int64_t newest)
+tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest)
 {
     step_list list;
+    sweep s = {io, dir};
     int kept = 0;
     TESS_CHECK(keep_latest_k >= 0, TESS_E_INVALID, "keep_latest_k is %d; 0 keeps every checkpoint", keep_latest_k);
     TESS_TRY(list_steps(dir, &list));
     tess_status status = TESS_OK;
     for (size_t i = 0; i < list.n && keep_latest_k > 0 && status == TESS_OK; i++) {
-        json_t *meta;
-        if (list.steps[i] > newest || tess_ckpt_open_meta(dir, list.steps[i], &meta) != TESS_OK)
-            continue; /* not ours to judge: of another run, damaged, or of a newer version */
-        json_decref(meta);
+        if (list.steps[i] > newest || look_at(dir, list.steps[i]) != TESS_OK)
+            continue; /* not ours to judge: of another run, damaged, or of another version */
         if (kept++ >= keep_latest_k)
-            status = remove_step(dir, list.steps[i]);
+            status = remove_step(&s, list.steps[i]);
     }
     free(list.steps);
     TESS_TRY(status);
-    return tess_os_list(dir, remove_leftover, (void *)dir);
+    return tess_os_list(dir, remove_leftover, &s);
 }

@@ -1,14 +1,8 @@
-/* Training checkpoints: `<dir>/step-%08d/` with
+/* Training checkpoints: saved by all ranks, found, and pruned. write.h has what they look like, read.h loads them.
  *
- *     model.safetensors      master weights, float32, by the model's own names
- *     optimizer.safetensors  moments: "<name>.exp_avg", "<name>.exp_avg_sq"
- *     meta.json              format, step, files with their sizes, a checksum of every tensor, and the caller's own
- * object
- *
- * Everything is by global name and row, so any number of ranks reads what any number wrote. A checkpoint is complete or
- * it does not exist: it is written as `step-%08d.tmp`, synced, and renamed last. There is no "latest" file to go stale:
- * the newest is found by looking. A tensor's checksum is the sum (mod 2^64) over its rows of XXH3-64(row bytes, seed =
- * row number): every rank adds its own rows, in any cut. */
+ * Everything is by global name and row, so any number of ranks reads what any number wrote. There is no "latest" file
+ * to go stale: the newest is found by looking, and a checkpoint counts when its marker, its manifest's checksum and the
+ * sizes of its files are right. */
 #ifndef TESS_CKPT_STORE_H
 #define TESS_CKPT_STORE_H
 
@@ -16,44 +10,46 @@
 
 #include "ckpt/hosts.h"
 #include "ckpt/store/tensor.h"
+#include "ckpt/store/write.h"
 
 /* Writes a checkpoint; one of the same step is replaced at the end, in one step. Collective: all ranks pass the same
- * names, kinds and shapes in the same order. `meta` (borrowed; the first rank's counts) is kept as it is. `team` NULL:
- * alone. TESS_E_NO_SPACE, TESS_E_IO, ... on every rank alike: older checkpoints are untouched and nothing of this one
- * stays. */
+ * names, kinds and shapes in the same order. Every rank writes its primary rows into a file of its own; nothing but
+ * what is where is gathered. `meta` (borrowed; the first rank's counts) is kept as it is. `team` NULL: alone; `options`
+ * NULL: all zero. TESS_E_NO_SPACE, TESS_E_IO, ... on every rank alike: older checkpoints are untouched and nothing of
+ * this one stays, unless no more than its last sync failed (the message says so). */
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
-                           const tess_ckpt_tensor *tensors, int n_tensors);
+                           const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options);
 
-/* Fills every tensor's `data` with its rows. Collective; any world size. When the ranks' primary rows cover a tensor
- * its checksum is verified (with no primary rows anywhere it is not). *meta (may be NULL) becomes a new reference to
- * the caller's object. TESS_E_NOT_FOUND: no such complete checkpoint; TESS_E_FORMAT: damaged, or of another model
- * (names the tensor); TESS_E_UNSUPPORTED: written by a newer format. */
-tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int64_t step,
-                           const tess_ckpt_tensor *tensors, int n_tensors, json_t **meta);
+/* ---- Which checkpoints there are */
+/* Hears of what is looked at and does not count. */
+typedef struct tess_ckpt_listener {
+    void *self;
+    void (*note)(void *self, const char *text); /* "out/checkpoint/step-00000100 is passed over: ..." */
+} tess_ckpt_listener;
 
-/* The highest complete step; TESS_E_NOT_FOUND when there is none (or no such folder). Incomplete ones are passed over.
- */
-tess_status tess_ckpt_latest(const char *dir, int64_t *step);
+/* The highest complete step; TESS_E_NOT_FOUND when there is none (or no such folder). Damaged ones are passed over;
+ * `listener` (may be NULL) hears which, and why. TESS_E_UNSUPPORTED: the newest is of another format; to go on from an
+ * older one would lose its work quietly. */
+tess_status tess_ckpt_latest(const char *dir, const tess_ckpt_listener *listener, int64_t *step);
+/* Of those up to `limit`. */
+tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ckpt_listener *listener, int64_t *step);
 
 /* Of the complete checkpoints up to step `newest`, keeps the newest `keep_latest_k` (0: all) and removes the older
- * ones; and what killed saves left behind. For one rank, while no save is running. */
-tess_status tess_ckpt_prune(const char *dir, int keep_latest_k, int64_t newest);
+ * ones; and what killed saves left behind. Damaged ones are left alone, and do not count. For one process, while no
+ * save is running. `io` may be NULL. */
+tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest);
 
 /* ---- Host-local folders: `dir` is another folder on every host
- * ------------------------------------------------------- * A host's folder holds the rows of its ranks, in sparse
- * files of the same layout; its meta file says which ("part"), and its checksums are of those rows. It is complete when
- * those of all hosts are. Collective over hosts->all, one answer for all. */
+ *
+ * A host's folder holds the rows of its ranks; its manifest has their pieces and says which host's they are. It is
+ * complete when those of all hosts are. Collective over hosts->all, one answer for all. */
 tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors);
-
-/* TESS_E_INVALID: a rank needs rows that its host's folder does not hold, as the hosts or their ranks are not those of
- * the save: the message names the tensor, a row, and the host that has it. A folder that holds everything serves any
- * ranks. */
-tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const tess_ckpt_tensor *tensors, int n_tensors, json_t **meta);
+                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
+                                 const tess_store_options *options);
 
 /* The highest step that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has one;
- * TESS_E_INVALID: one host has and another has not, or none that is the same. */
-tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t *step, int64_t *newest);
+ * TESS_E_INVALID: one host has and another has not, or none that is the same. `listener` hears of this host's. */
+tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, const tess_ckpt_listener *listener,
+                                   int64_t *step, int64_t *newest);
 
 #endif
