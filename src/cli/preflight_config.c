@@ -188,7 +188,7 @@ static void look_at_checkpoint(const look *l)
         add_failure(l, CHECKPOINT, tess_error_message());
         return;
     }
-    if (tess_ckpt_latest(folder, &newest) != TESS_OK)
+    if (tess_ckpt_latest(folder, NULL, &newest) != TESS_OK)
         newest = -1;
     if (tess_os_list(folder, note_step, &highest) != TESS_OK)
         highest = -1;

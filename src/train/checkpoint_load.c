@@ -5,6 +5,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/agree.h"
+#include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
@@ -64,10 +65,17 @@ static tess_status apply_meta(tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
+/* Of a checkpoint that does not count. */
+static void warn_of_damage(void *self, const char *text)
+{
+    tess_trainer_note(self, "warning: %s", text);
+}
+
 /* Rank 0 looks for all: hosts may see a shared folder at different ages. */
 static tess_status newest_of_all(tess_trainer *t, const char *folder, int64_t *step)
 {
-    tess_status status = t->rank == 0 ? tess_ckpt_latest(folder, step) : TESS_OK;
+    const tess_ckpt_listener listener = {t, warn_of_damage};
+    tess_status status = t->rank == 0 ? tess_ckpt_latest(folder, &listener, step) : TESS_OK;
     TESS_TRY(tess_ckpt_agree(t->team, status));
     return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
 }
@@ -75,7 +83,8 @@ static tess_status newest_of_all(tess_trainer *t, const char *folder, int64_t *s
 static tess_status newest_of_hosts(tess_trainer *t, const char *folder, int64_t *step)
 {
     int64_t newest;
-    TESS_TRY(tess_ckpt_latest_local(t->hosts, folder, step, &newest));
+    const tess_ckpt_listener listener = {t, warn_of_damage};
+    TESS_TRY(tess_ckpt_latest_local(t->hosts, folder, &listener, step, &newest));
     if (newest != *step)
         tess_trainer_note(t, "warning: step %lld is not complete on every host: the run goes on from step %lld",
                           (long long)newest, (long long)*step);
@@ -86,10 +95,11 @@ static tess_status load_tensors(tess_trainer *t, const char *folder, int64_t ste
 {
     tess_ckpt_tensor *tensors;
     int n;
+    const tess_ckpt_load_options options = {.hosts = t->hosts};
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
     tess_status status = t->config.checkpoint.host_local
-                             ? tess_ckpt_load_local(t->mem, t->hosts, folder, step, tensors, n, meta)
-                             : tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, meta);
+                             ? tess_ckpt_load_local(t->mem, t->hosts, folder, step, tensors, n, &options, meta)
+                             : tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, &options, meta);
     tess_mem_free(t->mem, tensors);
     return status;
 }

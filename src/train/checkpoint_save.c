@@ -80,12 +80,13 @@ static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
                      describe_spikes(tess_numbers_norms(t->engine->numbers)));
 }
 
-static tess_status save_tensors(tess_trainer *t, const char *folder, const json_t *meta,
+static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *folder, const json_t *meta,
                                 const tess_ckpt_tensor *tensors, int n)
 {
+    const tess_store_options options = {.io = io};
     return t->config.checkpoint.host_local
-               ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n)
-               : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n);
+               ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n, &options)
+               : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n, &options);
 }
 
 /* Whether this rank looks after the folder. */
@@ -101,18 +102,20 @@ tess_status tess_trainer_save(tess_trainer *t)
     tess_ckpt_tensor *tensors;
     int n;
     double begin = tess_os_now_s();
+    tess_io_faults faults = {tess_inject_faults(t->runtime), t->engine->step};
+    const tess_io io = tess_io_with_faults(&faults);
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
     TESS_TRY(agree_on_cursor(t, cursor));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
     json_t *meta = describe(t, cursor);
-    tess_status status = meta != NULL ? save_tensors(t, folder, meta, tensors, n)
+    tess_status status = meta != NULL ? save_tensors(t, &io, folder, meta, tensors, n)
                                       : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
     json_decref(meta);
     tess_mem_free(t->mem, tensors);
     TESS_TRY(status);
     if (is_keeper(t))
-        TESS_TRY(tess_ckpt_prune(folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
+        TESS_TRY(tess_ckpt_prune(&io, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
                       tess_os_now_s() - begin);
     return TESS_OK;

@@ -252,7 +252,7 @@ static tess_status prune(const save *s)
 {
     if (async_owner_has_ended(s->writer))
         return TESS_OK;
-    TESS_TRY_CTX(tess_ckpt_prune(s->dir, (int)s->keep_latest_k, s->prune_until),
+    TESS_TRY_CTX(tess_ckpt_prune(&s->stages[0].io, s->dir, (int)s->keep_latest_k, s->prune_until),
                  "the checkpoint is whole, but older ones were to be removed");
     return TESS_OK;
 }

@@ -5,6 +5,9 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/openers.h"
 #include "ckpt/formats/formats.h"
+#include "ckpt/store/read.h"
+#include "ckpt/store/store.h"
+#include "ckpt/store/write.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -28,7 +31,30 @@ static bool is_safetensors(const char *path)
     return holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json");
 }
 
+static bool is_step(const char *path)
+{
+    return holds(path, TESS_STORE_MARKER) || holds(path, TESS_STORE_MANIFEST) ||
+           (holds(path, "meta.json") && holds(path, "optimizer.safetensors"));
+}
+
+static bool is_folder_of_steps(const char *path)
+{
+    int64_t step;
+    tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, NULL, &step) : TESS_E_NOT_FOUND;
+    tess_error_clear();
+    return status != TESS_E_NOT_FOUND;
+}
+
+static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
+{
+    int64_t step;
+    TESS_TRY(tess_ckpt_latest(path, NULL, &step));
+    return tess_ckpt_open_step(mem, path, step, catalog);
+}
+
 static const opener openers[] = {
+    {"a Tessera checkpoint", is_step, tess_store_open},
+    {"a folder of them", is_folder_of_steps, open_newest},
     {"a safetensors file or model folder", is_safetensors, tess_catalog_open_safetensors},
     {"a folder of PyTorch's distributed checkpoint or Megatron's", tess_dcp_is_at, tess_dcp_open},
     {"a folder of DeepSpeed's", tess_deepspeed_is_at, tess_deepspeed_open},

@@ -39,16 +39,21 @@ static json_t *describe(int64_t step, const json_t *all, const tess_store_facts 
                      (json_t *)facts->meta, "host", facts->hosts != NULL ? describe_host(facts->hosts) : NULL);
 }
 
-static tess_status write_marker(const tess_io *io, const char *folder, int64_t step, const char *manifest)
+size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES])
 {
-    char path[TESS_CKPT_PATH], text[256];
-    size_t size = strlen(manifest);
-    int n = snprintf(text, sizeof(text),
+    int n = snprintf(text, TESS_STORE_MARKER_BYTES,
                      "{\"format\": %d, \"step\": %" PRId64 ", \"manifest_bytes\": %zu, \"manifest_xxh3\": \"%016" PRIx64
                      "\"}\n",
-                     TESS_STORE_FORMAT, step, size, (uint64_t)XXH3_64bits(manifest, size));
+                     TESS_STORE_FORMAT, step, bytes, xxh3);
+    return (size_t)n;
+}
+
+static tess_status write_marker(const tess_io *io, const char *folder, int64_t step, const char *manifest)
+{
+    char path[TESS_CKPT_PATH], text[TESS_STORE_MARKER_BYTES];
+    size_t size = strlen(manifest), n = tess_store_format_marker(step, size, XXH3_64bits(manifest, size), text);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
-    return tess_io_write_file(io, TESS_SAVE_WRITE_MARKER, path, text, (size_t)n);
+    return tess_io_write_file(io, TESS_SAVE_WRITE_MARKER, path, text, n);
 }
 
 static tess_status write_manifest(const tess_io *io, const char *folder, int64_t step, const char *manifest)

@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/store/read.h"
+#include "ckpt/store/write.h"
 
 enum { PATH_SIZE = 4096, HEX_DIGITS = 16 };
 
@@ -181,4 +182,27 @@ tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *
         tess_catalog_destroy(&r.catalog);
     *catalog = r.catalog;
     return status;
+}
+
+static tess_status open_folder(tess_mem *mem, const char *folder, int64_t step, tess_catalog **catalog)
+{
+    json_t *manifest;
+    *catalog = NULL;
+    TESS_TRY(tess_store_open_manifest(folder, step, &manifest));
+    tess_status status = tess_store_catalog(mem, folder, manifest, catalog);
+    json_decref(manifest);
+    return status;
+}
+
+tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **catalog)
+{
+    return open_folder(mem, folder, TESS_STORE_ANY_STEP, catalog);
+}
+
+tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, tess_catalog **catalog)
+{
+    char folder[TESS_CKPT_PATH];
+    *catalog = NULL;
+    TESS_TRY(tess_ckpt_folder(dir, step, "", folder));
+    return open_folder(mem, folder, step, catalog);
 }

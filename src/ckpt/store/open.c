@@ -9,8 +9,6 @@
 #include "base/text/json.h"
 #include "ckpt/store/store_impl.h"
 
-enum { MARKER_LIMIT = 4096 };
-
 static const size_t manifest_limit = (size_t)1 << 30;
 
 typedef struct marker {
@@ -35,8 +33,8 @@ static tess_status check_marker(const char *folder, int64_t step, const json_t *
     TESS_TRY(tess_json_get_int(json, "step", folder, &m->step));
     TESS_TRY(tess_json_get_int(json, "manifest_bytes", folder, &m->manifest_bytes));
     TESS_TRY(tess_json_get_string(json, "manifest_xxh3", folder, &m->manifest_xxh3));
-    TESS_CHECK(m->step == step, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed",
-               folder, m->step);
+    TESS_CHECK(m->step == step || step == TESS_STORE_ANY_STEP, TESS_E_FORMAT,
+               "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed", folder, m->step);
     TESS_CHECK(m->manifest_xxh3 != NULL && strlen(m->manifest_xxh3) == 16, TESS_E_FORMAT,
                "%s/" TESS_STORE_MARKER ": no checksum of the manifest", folder);
     return TESS_OK;
@@ -82,10 +80,23 @@ static tess_status parse_manifest(const char *folder, const marker *m, json_t **
     return status;
 }
 
-static tess_status open_manifest(const char *folder, int64_t step, const json_t *marker_json, json_t **manifest)
+/* Every byte of the marker is as it was written: of a flipped one in its spaces JSON would know nothing. */
+static tess_status check_text(const char *folder, const marker *m, const tess_mapping *text)
+{
+    char written[TESS_STORE_MARKER_BYTES];
+    size_t n =
+        tess_store_format_marker(m->step, (size_t)m->manifest_bytes, strtoull(m->manifest_xxh3, NULL, 16), written);
+    TESS_CHECK(text->size == n && memcmp(text->data, written, n) == 0, TESS_E_FORMAT,
+               "%s/" TESS_STORE_MARKER " is damaged: it is not what a save writes", folder);
+    return TESS_OK;
+}
+
+static tess_status open_manifest(const char *folder, int64_t step, const json_t *marker_json, const tess_mapping *text,
+                                 json_t **manifest)
 {
     marker m;
     TESS_TRY(check_marker(folder, step, marker_json, &m));
+    TESS_TRY(check_text(folder, &m, text));
     TESS_TRY(parse_manifest(folder, &m, manifest));
     tess_status status = check_files(folder, *manifest);
     if (status != TESS_OK) {
@@ -109,17 +120,29 @@ static tess_status refuse_old(const char *folder)
     return TESS_FAIL(TESS_E_FORMAT, "%s has no " TESS_STORE_MARKER ": its save was never finished", folder);
 }
 
+static tess_status parse_marker(const char *folder, const char *path, int64_t step, const tess_mapping *text,
+                                json_t **manifest)
+{
+    json_t *json;
+    TESS_CHECK(text->size > 0 && text->size < TESS_STORE_MARKER_BYTES, TESS_E_FORMAT, "%s has %zu bytes: it is damaged",
+               path, text->size);
+    TESS_TRY(tess_json_parse((const char *)text->data, text->size, path, true, &json));
+    tess_status status = open_manifest(folder, step, json, text, manifest);
+    json_decref(json);
+    return status;
+}
+
 tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest)
 {
     char path[TESS_CKPT_PATH];
-    json_t *marker_json;
+    tess_mapping text;
     *manifest = NULL;
     TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
     if (!tess_os_is_file(path))
         return refuse_old(folder);
-    TESS_TRY(tess_json_load(path, MARKER_LIMIT, &marker_json));
-    tess_status status = open_manifest(folder, step, marker_json, manifest);
-    json_decref(marker_json);
+    TESS_TRY(tess_os_map(path, &text));
+    tess_status status = parse_marker(folder, path, step, &text, manifest);
+    tess_os_unmap(&text);
     return status;
 }

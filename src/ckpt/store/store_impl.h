@@ -8,6 +8,11 @@
 
 #define TESS_CKPT_TEMPORARY ".tmp"
 
+/* ---- commit.c */
+enum { TESS_STORE_MARKER_BYTES = 256 };
+/* The marker's text; returns its length. */
+size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES]);
+
 /* ---- tensor.c */
 /* "F32"; NULL: not one that is stored. */
 const char *tess_store_dtype_text(tess_dtype dtype);

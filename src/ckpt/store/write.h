@@ -89,9 +89,11 @@ tess_status tess_store_abandon(const char *dir, int64_t step, tess_status status
 
 /* ---- Looking
  * ----------------------------------------------------------------------------------------------------------- */
+enum { TESS_STORE_ANY_STEP = -1 };
+
 /* Marker, the manifest's size and checksum, format, step, and every file there with its size. *manifest is a new
- * reference. `folder` as tess_ckpt_folder gives it. TESS_E_NOT_FOUND: no such folder; TESS_E_FORMAT: not complete, or
- * damaged, or of the format before this one; TESS_E_UNSUPPORTED: of a newer one. */
+ * reference. `folder` as tess_ckpt_folder gives it, or renamed (TESS_STORE_ANY_STEP). TESS_E_NOT_FOUND: no such folder;
+ * TESS_E_FORMAT: not complete, or damaged, or of the format before this one; TESS_E_UNSUPPORTED: of a newer one. */
 tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest);
 
 #endif

@@ -1,0 +1,59 @@
+/* Ranks of one host read the same bytes of a file, out of one page cache: that one of them verifies a piece is enough.
+ * So each reads what it needs, and no checkpoint of few ranks is summed by many. */
+#include "ckpt/agree.h"
+#include "ckpt/store/load_impl.h"
+
+typedef struct row_range {
+    int64_t begin, n;
+} row_range;
+
+static bool touches(const row_range *rows, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
+{
+    if (t->n_dims == 0)
+        return rows->n > 0;
+    return rows->n > 0 && rows->begin < piece->box.begin[0] + piece->box.size[0] &&
+           piece->box.begin[0] < rows->begin + rows->n;
+}
+
+/* Of the ranks that read a piece, one after the other takes the next. `rows` (world, n_tensors). */
+static int verifier_of(const row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
+                       const tess_catalog_piece *piece, int turn)
+{
+    int readers = 0, chosen = -1;
+    for (int rank = 0; rank < n_ranks; rank++)
+        readers += touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece);
+    for (int rank = 0, k = 0; rank < n_ranks && readers > 0; rank++)
+        if (touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece) && k++ == turn % readers)
+            chosen = rank;
+    return chosen;
+}
+
+static void leave_to_others(const tess_load *l, const row_range *rows)
+{
+    int n_ranks = tess_team_size(l->options.hosts->mine), me = tess_team_rank(l->options.hosts->mine);
+    for (int i = 0; i < l->n; i++) {
+        const tess_catalog_tensor *t = l->requests[i].tensor;
+        for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++)
+            if (verifier_of(&rows[i], n_ranks, l->n, t, &l->catalog->pieces[k], k) != me)
+                tess_catalog_trust(l->catalog, k);
+    }
+}
+
+tess_status tess_load_share_duty(const tess_load *l)
+{
+    tess_team *team = l->options.hosts->mine;
+    size_t n = (size_t)l->n, world = (size_t)tess_team_size(team);
+    row_range *rows;
+    if (world == 1 || n == 0)
+        return TESS_OK;
+    TESS_TRY(tess_ckpt_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
+                                                        "rows of a host's ranks", (void **)&rows)));
+    row_range *mine = rows + (size_t)tess_team_rank(team) * n;
+    for (size_t i = 0; i < n; i++)
+        mine[i] = (row_range){l->tensors[i].row_begin, l->tensors[i].n_rows};
+    tess_status status = tess_all_gather(team, mine, rows, 2 * n, TESS_I64, NULL);
+    if (status == TESS_OK)
+        leave_to_others(l, rows);
+    tess_mem_free(l->mem, rows);
+    return status;
+}
