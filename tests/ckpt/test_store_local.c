@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 
 #include "base/os/os.h"
+#include "ckpt/store/read.h"
+#include "ckpt/store/store.h"
 #include "files.h"
 #include "ranks.h"
 #include "state.h"
@@ -43,7 +45,7 @@ static void save(const char *dir, int64_t step, bool whole)
 {
     json_t *meta = some_meta();
     make_state(&now, world_of(), rank_of(), whole, step);
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, step, meta, now.tensors, N));
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, step, meta, now.tensors, N, NULL));
     json_decref(meta);
 }
 
@@ -52,7 +54,7 @@ static tess_status load(const char *dir, int64_t step, bool whole)
     json_t *want = some_meta(), *meta = NULL;
     make_state(&now, world_of(), rank_of(), whole, step);
     blank(&now);
-    tess_status status = tess_ckpt_load_local(test_mem(), hosts, dir, step, now.tensors, N, &meta);
+    tess_status status = tess_ckpt_load_local(test_mem(), hosts, dir, step, now.tensors, N, NULL, &meta);
     if (status == TESS_OK) {
         expect_state(&now, world_of(), rank_of(), whole, step);
         EXPECT(json_equal(want, meta));
@@ -62,25 +64,35 @@ static tess_status load(const char *dir, int64_t step, bool whole)
     return status;
 }
 
+/* What lies in the checkpoint of this rank's host. */
+static const char *files_of_host(void)
+{
+    static char text[512];
+    int n = snprintf(text, sizeof(text), "commit.json manifest.json");
+    for (int rank = hosts->first[hosts->host]; rank <= hosts->last[hosts->host]; rank++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " rank-%05d.data", rank);
+    return text;
+}
+
 static void every_host_keeps_its_rows_and_goes_on(void)
 {
     int64_t step = -1, newest = -1;
     const char *dir = join_hosts(2);
-    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_NOT_FOUND, "on any host");
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest), TESS_E_NOT_FOUND, "on any host");
     for (int whole = 0; whole < 2; whole++) {
         save(dir, 7 + whole, whole);
-        EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+        EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
         EXPECT_INT(step, 7 + whole);
         EXPECT_INT(newest, step);
         EXPECT_OK(load(dir, step, whole));
     }
     EXPECT_TEXT(names_in(dir), "step-00000007 step-00000008");
-    EXPECT_TEXT(names_in(path_in(dir, "step-00000007")), "meta.json model.safetensors optimizer.safetensors");
+    EXPECT_TEXT(names_in(path_in(dir, "step-00000007")), files_of_host());
     /* all rows were held everywhere: any ranks go on from each folder, sharded, or one alone as from any other */
     EXPECT_OK(load(dir, 8, false));
     make_state(&now, 1, 0, false, 8);
     blank(&now);
-    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 8, now.tensors, N, NULL));
+    EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 8, now.tensors, N, NULL, NULL));
     expect_state(&now, 1, 0, false, 8);
     leave_hosts();
 }
@@ -96,9 +108,9 @@ static void replicas_across_hosts_are_kept_by_each(void)
         tess_shard_rows(t->n_rows, hosts->n, hosts->host, &t->primary_begin, &t->primary_rows);
         t->primary_begin += t->row_begin;
     }
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 3, NULL, now.tensors, N));
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 3, NULL, now.tensors, N, NULL));
     blank(&now);
-    EXPECT_OK(tess_ckpt_load_local(test_mem(), hosts, dir, 3, now.tensors, N, NULL));
+    EXPECT_OK(tess_ckpt_load_local(test_mem(), hosts, dir, 3, now.tensors, N, NULL, NULL));
     expect_state(&now, n, me, false, 3);
     leave_hosts();
 }
@@ -109,14 +121,15 @@ static void rows_that_another_host_has_are_named(void)
     const char *dir = join_hosts(2);
     save(dir, 5, false);
     EXPECT_OK(load(dir, 5, false));
-    EXPECT_FAILS(load(dir, 5, true), TESS_E_INVALID,
-                 "host h2 (rank 2) needs row 0 of 'embed.weight', which its folder does not hold; host h1 (ranks 0-1) "
-                 "has it");
+    EXPECT_FAILS(
+        load(dir, 5, true), TESS_E_INVALID,
+        "host h2 (rank 2) needs row 0 of 'model.embed.weight', which its folder does not hold; host h1 (ranks 0-1) "
+        "has it");
     EXPECT_CONTAINS(tess_error_message(), "that its save had (host h1 (ranks 0-1), host h2 (rank 2))");
     if (hosts->host == 1) { /* one alone from one host's part */
         make_state(&now, 1, 0, false, 5);
-        EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 5, now.tensors, N, NULL), TESS_E_INVALID,
-                     "without row 0 of 'embed.weight'");
+        EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 5, now.tensors, N, NULL, NULL), TESS_E_INVALID,
+                     "without row 0 of 'model.embed.weight'");
     }
     leave_hosts();
 }
@@ -131,9 +144,9 @@ static void the_newest_step_is_one_that_all_hosts_have(void)
     if (hosts->host == 0)
         EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000040")));
     if (hosts->host == 1)
-        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000030/optimizer.safetensors")));
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000030/manifest.json")));
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
     EXPECT_INT(step, 20);
     EXPECT_INT(newest, 40);
     EXPECT_OK(load(dir, step, false));
@@ -141,25 +154,25 @@ static void the_newest_step_is_one_that_all_hosts_have(void)
     if (hosts->host == hosts->n - 1)
         EXPECT_OK(tess_os_remove_tree(dir));
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, &step, &newest), TESS_E_INVALID,
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest), TESS_E_INVALID,
                  "host h3 (rank 2) has no complete checkpoint there, but host h2 (rank 1) has one of step 40");
     leave_hosts();
 }
 
 static void damage_on_one_host_fails_all(void)
 {
-    const char *dir = join_hosts(2), *path = path_in(dir, "step-00000006/model.safetensors");
+    const char *dir = join_hosts(2), *path = path_in(dir, "step-00000006/rank-00002.data");
     save(dir, 6, true); /* rows that nobody counts here are verified, too */
     if (hosts->host == 1 && tess_ckpt_hosts_is_first(hosts)) {
         char *data;
         size_t size;
         EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
-        data[size - 5] ^= 16;
+        data[size - 4096] ^= 16; /* of its last piece */
         put_file(path, data, size);
         tess_mem_free(test_mem(), data);
     }
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_FAILS(load(dir, 6, true), TESS_E_FORMAT, "does not have the checksum");
+    EXPECT_FAILS(load(dir, 6, true), TESS_E_FORMAT, "rank-00002.data");
     EXPECT_CONTAINS(tess_error_message(), "h2/step-00000006");
     leave_hosts();
 }
@@ -169,33 +182,33 @@ static void a_host_that_cannot_save_spoils_it_for_all(void)
     int64_t step = -1, newest = -1;
     const char *dir = join_hosts(2);
     save(dir, 6, false);
-    const char *target = hosts->host == 1 ? path_in(dir, "step-00000006/meta.json/none") : dir;
+    const char *target = hosts->host == 1 ? path_in(dir, "step-00000006/commit.json/none") : dir;
     make_state(&now, world_of(), rank_of(), false, 7);
-    EXPECT(tess_ckpt_save_local(test_mem(), hosts, target, 7, NULL, now.tensors, N) != TESS_OK);
+    EXPECT(tess_ckpt_save_local(test_mem(), hosts, target, 7, NULL, now.tensors, N, NULL) != TESS_OK);
     EXPECT_CONTAINS(tess_error_message(), "save checkpoint of step 7");
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, &step, &newest));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
     EXPECT_INT(newest, 6);
     save(dir, 7, false);
     EXPECT_OK(load(dir, 7, false));
     leave_hosts();
 }
 
-/* A file of one host takes the room of its rows, not of the model. */
-static void parts_are_sparse(void)
+static void the_files_of_a_host_are_of_its_rows_alone(void)
 {
     enum { ROWS = 64, ROW = 1 << 14 };
     static float values[ROWS * ROW];
+    char name[64];
     const char *dir = join_hosts(1);
     tess_ckpt_tensor big = {.name = "big", .kind = TESS_CKPT_WEIGHT, .shape = {2, {ROWS, ROW}}, .data = values};
     tess_shard_rows(ROWS, world_of(), rank_of(), &big.row_begin, &big.n_rows);
     big.primary_begin = big.row_begin, big.primary_rows = big.n_rows;
     memset(values, 1, sizeof(values));
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 1, NULL, &big, 1));
+    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 1, NULL, &big, 1, NULL));
     struct stat info;
-    EXPECT(stat(path_in(dir, "step-00000001/model.safetensors"), &info) == 0);
-    EXPECT(info.st_size > (off_t)sizeof(values));
-    EXPECT(info.st_blocks * 512 < (off_t)sizeof(values) / world_of() + (1 << 16));
+    snprintf(name, sizeof(name), "step-00000001/rank-%05d.data", rank_of());
+    EXPECT(stat(path_in(dir, name), &info) == 0);
+    EXPECT_INT(info.st_size, sizeof(values) / (size_t)world_of());
     leave_hosts();
 }
 
@@ -207,6 +220,6 @@ static const test_case cases[] = {
     {"the_newest_step_is_one_that_all_hosts_have", the_newest_step_is_one_that_all_hosts_have, 3, 0},
     {"damage_on_one_host_fails_all", damage_on_one_host_fails_all, 4, 0},
     {"a_host_that_cannot_save_spoils_it_for_all", a_host_that_cannot_save_spoils_it_for_all, 4, 0},
-    {"parts_are_sparse", parts_are_sparse, 4, 0},
+    {"the_files_of_a_host_are_of_its_rows_alone", the_files_of_a_host_are_of_its_rows_alone, 4, 0},
 };
 TEST_MAIN(cases)

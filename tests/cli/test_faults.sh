@@ -34,7 +34,7 @@ for n in 1 4; do
         kill -INT "$launcher"
         await 130 "$n ranks: ctrl-C ends with 130"
         says "interrupted after step" "$n ranks: ctrl-C says where it stopped"
-        if ls out/checkpoint/step-*/meta.json >/dev/null 2>&1; then pass "$n ranks: ctrl-C saved"; else fail "$n ranks: ctrl-C saved"; fi
+        if ls out/checkpoint/step-*/commit.json >/dev/null 2>&1; then pass "$n ranks: ctrl-C saved"; else fail "$n ranks: ctrl-C saved"; fi
         done_steps=$(wc -l <out/metrics.jsonl)
         expect "$n ranks: and goes on from there" 0 "resumed from step $done_steps" "$tessera" train run.yaml -n 2 \
             job.dump_folder=out training.steps=$((done_steps + 2)) validation.enable=false

@@ -50,7 +50,7 @@ done
 
 fresh
 own 4 >log 2>&1 || fail "$(tail -n 3 log)"
-expect "other ranks on a host" 2 "host h1 (ranks 0-2) needs row 152 of 'model.embed_tokens.weight'" \
+expect "other ranks on a host" 2 "host h1 (ranks 0-2) needs row 152 of 'model.model.embed_tokens.weight'" \
     env PER_HOST=3 bash -c "$(declare -f on own); own 4"
 expect "hybrid, hosts of unequal size" 2 "host 0 has 3 ranks and host 1 has 1" \
     env PER_HOST=3 bash -c "$(declare -f on own); own 4 parallelism.shard_strategy=hybrid"

@@ -114,7 +114,7 @@ typedef struct tess_catalog_request {
     const tess_catalog_tensor *tensor;
     tess_box box;
     bool floats; /* dst is float32, else in the tensor's dtype */
-    void *dst;
+    void *dst;   /* NULL: nothing is read */
 } tess_catalog_request;
 tess_status tess_catalog_read_all(const tess_catalog *catalog, tess_threads *threads,
                                   const tess_catalog_request *requests, int n);

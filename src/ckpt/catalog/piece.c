@@ -14,7 +14,8 @@ typedef struct fetch {
     const tess_piece_sink *sink;
     const char *path;
     int fd;
-    uint8_t *scratch; /* (PART_BYTES) once it is needed */
+    uint64_t padding; /* bytes behind the piece that are to be zero */
+    uint8_t *scratch; /* once it is needed: as much as a part can be */
     tess_sum *sum;    /* NULL: not asked for */
 } fetch;
 
@@ -44,9 +45,11 @@ tess_status tess_file_check(const tess_catalog_file *file)
 
 static tess_status need_scratch(fetch *f)
 {
+    uint64_t most = f->piece->stored > f->padding ? f->piece->stored : f->padding;
     if (f->scratch != NULL)
         return TESS_OK;
-    return tess_mem_alloc(f->catalog->mem, TESS_POOL_MISC, PART_BYTES, "checkpoint read", (void **)&f->scratch);
+    return tess_mem_alloc(f->catalog->mem, TESS_POOL_MISC, most < PART_BYTES ? (size_t)most : PART_BYTES,
+                          "checkpoint read", (void **)&f->scratch);
 }
 
 /* Bytes [at, +n), all or none of which the sink wants. */
@@ -87,10 +90,10 @@ static tess_status fetch_range(fetch *f, uint64_t begin, uint64_t end)
     return TESS_OK;
 }
 
-static tess_status check_padding(fetch *f, uint64_t bytes)
+static tess_status check_padding(fetch *f)
 {
-    uint64_t begin = f->piece->offset + f->piece->stored, end = begin + bytes;
-    if (bytes > 0)
+    uint64_t begin = f->piece->offset + f->piece->stored, end = begin + f->padding;
+    if (f->padding > 0)
         TESS_TRY(need_scratch(f));
     for (uint64_t at = begin; at < end;) {
         size_t n = end - at < PART_BYTES ? (size_t)(end - at) : PART_BYTES;
@@ -115,12 +118,11 @@ static tess_status check_sum(const fetch *f)
 
 static tess_status fetch_all(fetch *f, int index)
 {
-    tess_catalog_impl *impl = f->catalog->impl;
     TESS_TRY(tess_sum_create(f->catalog->mem, f->piece->sum_kind, &f->sum));
     TESS_TRY(fetch_range(f, 0, f->piece->stored));
     TESS_TRY(check_sum(f));
-    TESS_TRY(check_padding(f, impl->padding[index]));
-    __atomic_store_n(&impl->verified[index], 1, __ATOMIC_RELAXED);
+    TESS_TRY(check_padding(f));
+    __atomic_store_n(&f->catalog->impl->verified[index], 1, __ATOMIC_RELAXED);
     return TESS_OK;
 }
 
@@ -139,7 +141,7 @@ static tess_status run(const tess_catalog *c, const tess_catalog_tensor *tensor,
 {
     const tess_catalog_piece *piece = &c->pieces[index];
     const tess_catalog_file *file = &c->files[piece->file];
-    fetch f = {.catalog = c, .piece = piece, .sink = sink, .path = file->path};
+    fetch f = {.catalog = c, .piece = piece, .sink = sink, .path = file->path, .padding = c->impl->padding[index]};
     tess_status status = open_file(file, &f.fd);
     if (status == TESS_OK) {
         status = all ? fetch_all(&f, index) : fetch_range(&f, sink->begin, sink->end);

@@ -182,7 +182,7 @@ tess_status tess_catalog_check_request(const tess_catalog *c, const tess_catalog
     TESS_CHECK(!request->floats || tess_st_dtype_is_float(t->dtype), TESS_E_UNSUPPORTED,
                "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", c->path, t->name,
                t->dtype);
-    return tess_catalog_check_box(c, t, &request->box);
+    return request->dst != NULL ? tess_catalog_check_box(c, t, &request->box) : TESS_OK;
 }
 
 static tess_status read_box(const tess_catalog *c, const tess_catalog_request *request)

@@ -66,7 +66,7 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
     size_t count = 0;
     for (int i = 0; i < n; i++) {
         const tess_catalog_tensor *t = requests[i].tensor;
-        for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++) {
+        for (int k = t->first_piece; k < t->first_piece + t->n_pieces && requests[i].dst != NULL; k++) {
             if (!tess_box_meet(t->n_dims, &c->pieces[k].box, &requests[i].box, NULL))
                 continue;
             if (jobs != NULL)

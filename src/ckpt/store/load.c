@@ -35,7 +35,8 @@ static tess_status make_request(tess_load *l, int i)
     TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model",
                l->catalog->path, name);
     TESS_TRY(check_tensor(l, t, found));
-    l->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true, t->data};
+    l->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
+                                            t->n_rows > 0 ? t->data : NULL};
     return TESS_OK;
 }
 
@@ -89,8 +90,12 @@ tess_status tess_load_first_missing(const tess_load *l, int tensor, int64_t *row
     bool missing;
     int64_t at[TESS_CATALOG_DIMS] = {0};
     const tess_catalog_request *r = &l->requests[tensor];
+    *row = -1;
+    if (r->dst == NULL)
+        return TESS_OK;
     TESS_TRY(tess_catalog_first_missing(l->catalog, r->tensor, &r->box, &missing, at));
-    *row = missing ? at[0] : -1;
+    if (missing)
+        *row = at[0];
     return TESS_OK;
 }
 

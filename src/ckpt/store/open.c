@@ -52,6 +52,7 @@ static tess_status check_files(const char *folder, const json_t *manifest)
         TESS_CHECK(name[0] != '\0' && strchr(name, '/') == NULL, TESS_E_FORMAT,
                    "%s/" TESS_STORE_MANIFEST ": file '%s' lies elsewhere", folder, name);
         TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+        TESS_CHECK(tess_os_is_file(path), TESS_E_FORMAT, "%s is missing", path);
         TESS_TRY(tess_os_file_size(path, &size));
         TESS_CHECK(json_is_integer(bytes) && (json_int_t)size == json_integer_value(bytes), TESS_E_FORMAT,
                    "%s has %" PRIu64 " bytes, not the %lld of its save", path, size,
@@ -66,6 +67,7 @@ static tess_status parse_manifest(const char *folder, const marker *m, json_t **
     char path[TESS_CKPT_PATH];
     tess_mapping text;
     TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
+    TESS_CHECK(tess_os_is_file(path), TESS_E_FORMAT, "%s is missing", path);
     TESS_TRY(tess_os_map(path, &text));
     tess_status status = TESS_OK;
     if ((json_int_t)text.size != m->manifest_bytes || text.size > manifest_limit)
