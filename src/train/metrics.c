@@ -115,7 +115,7 @@ static tess_status put_text(tess_buffer *line, const char *key, const char *valu
 static tess_status write_line(tess_metrics *metrics)
 {
     TESS_TRY(tess_buffer_append(&metrics->line, "}\n", 2));
-    return tess_os_write_all(metrics->fd, metrics->line.data, metrics->line.size, metrics->path);
+    return tess_os_append(metrics->fd, metrics->line.data, metrics->line.size, metrics->path);
 }
 
 /* {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and what was hidden on top of them. */

@@ -134,7 +134,7 @@ tess_status tess_tensorboard_scalar(tess_tensorboard *board, const char *tag, in
 
 tess_status tess_tensorboard_flush(tess_tensorboard *board)
 {
-    tess_status status = tess_os_write_all(board->fd, board->pending.data, board->pending.size, board->path);
+    tess_status status = tess_os_append(board->fd, board->pending.data, board->pending.size, board->path);
     board->pending.size = 0;
     return status;
 }

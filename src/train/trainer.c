@@ -221,6 +221,18 @@ static tess_status step(tess_trainer *t, tess_step_report *report)
     return TESS_OK;
 }
 
+/* A full disk costs lines, never the run: told when it begins and when it is over. */
+static void look_at_metrics(tess_trainer *t, tess_status written)
+{
+    bool fail = written != TESS_OK;
+    if (fail && !t->metrics_fail)
+        tess_trainer_note(t, "warning: metrics are lost, and the run goes on: %s", tess_error_message());
+    else if (!fail && t->metrics_fail)
+        tess_trainer_note(t, "metrics of step %lld and on are written again", (long long)t->engine->step);
+    t->metrics_fail = fail;
+    tess_error_clear();
+}
+
 static tess_status run_step(tess_trainer *t, speedometer *meter)
 {
     tess_step_report report = {.steps = t->config.training.steps};
@@ -236,7 +248,8 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     tess_runtime_phase(t->runtime, "log", t->engine->step, -1);
     if (t->observer != NULL && t->observer->step != NULL)
         t->observer->step(t->observer->self, &report);
-    return tess_metrics_step(t->metrics, &report);
+    look_at_metrics(t, tess_metrics_step(t->metrics, &report));
+    return TESS_OK;
 }
 
 static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_result *result)
@@ -250,7 +263,8 @@ static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_resu
         return TESS_OK;
     if (t->observer != NULL && t->observer->validation != NULL)
         t->observer->validation(t->observer->self, &report);
-    return tess_metrics_validation(t->metrics, &report);
+    look_at_metrics(t, tess_metrics_validation(t->metrics, &report));
+    return TESS_OK;
 }
 
 static tess_status run(tess_trainer *t, tess_train_result *result)

@@ -28,6 +28,7 @@ typedef struct tess_trainer {
     tess_loader *held_out;   /* the text to validate on, NULL: none */
     int64_t loader_position; /* global micro-batch that the loader would give next */
     tess_metrics *metrics;
+    bool metrics_fail; /* the newest line could not be written */
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;

@@ -40,4 +40,11 @@ expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train
     health.alert_command=sleep,60 health.alert_timeout_s=0.3
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
+
+# A disk without room costs what would have been written there.
+mkdir lines && ln -s /dev/full lines/metrics.jsonl
+expect "metrics on a full disk" 0 "warning: metrics are lost, and the run goes on: write lines/metrics.jsonl: No space left" train 2 lines
+cp output lines.txt
+expect "are told once" 0 "1" grep -c "metrics are lost" lines.txt
+expect "and the run goes on" 0 "6 steps" cat lines.txt
 finish

@@ -1,6 +1,8 @@
 #include "support/test.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
@@ -66,6 +68,33 @@ static void resumed_runs_drop_the_lines_that_run_again(void)
     }
     EXPECT_INT(at - (const char *)file.data, file.size);
     tess_os_unmap(&file);
+}
+
+/* A limit on the file's size stands for a full disk: half of a line fits. */
+static void a_full_disk_costs_whole_lines(void)
+{
+    static tess_config config;
+    tess_metrics *metrics;
+    tess_step_report report = report_of(1);
+    struct rlimit limit;
+    uint64_t one = 0, now = 0;
+    char path[512];
+    snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "metrics.jsonl"));
+    EXPECT_OK(tess_metrics_open(test_mem(), &config, 0, &metrics));
+    EXPECT_OK(tess_metrics_step(metrics, &report));
+    EXPECT_OK(tess_os_file_size(path, &one));
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){one + 20, limit.rlim_max}), 0);
+    EXPECT_FAILS(tess_metrics_step(metrics, &report), TESS_E_NO_SPACE, "metrics.jsonl");
+    EXPECT_OK(tess_os_file_size(path, &now));
+    EXPECT_INT(now, one);
+    EXPECT_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_OK(tess_metrics_step(metrics, &report));
+    EXPECT_OK(tess_os_file_size(path, &now));
+    EXPECT_INT(now, 2 * one);
+    tess_metrics_close(&metrics);
 }
 
 /* Never a number where there is none, and a part is marked as one. */
@@ -149,6 +178,7 @@ static void event_files_hold_framed_records(void)
 static const test_case cases[] = {
     {"masked_crc_gives_the_published_values", masked_crc_gives_the_published_values, 0, 0},
     {"resumed_runs_drop_the_lines_that_run_again", resumed_runs_drop_the_lines_that_run_again, 0, 0},
+    {"a_full_disk_costs_whole_lines", a_full_disk_costs_whole_lines, 0, 0},
     {"evaluations_are_whole_partial_or_null", evaluations_are_whole_partial_or_null, 0, 0},
     {"event_files_hold_framed_records", event_files_hold_framed_records, 0, 0},
 };

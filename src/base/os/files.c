@@ -137,6 +137,15 @@ tess_status tess_os_write_all(int fd, const void *data, size_t size, const char 
     return write_fully(fd, data, size, -1, path);
 }
 
+tess_status tess_os_append(int fd, const void *data, size_t size, const char *path)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    tess_status status = write_fully(fd, data, size, -1, path);
+    if (status != TESS_OK && end >= 0)
+        (void)!ftruncate(fd, end);
+    return status;
+}
+
 tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t size, const char *path)
 {
     return write_fully(fd, data, size, (off_t)offset, path);

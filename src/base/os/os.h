@@ -43,6 +43,10 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
 /* write(2) until done, with EINTR and short writes handled; errors name `path`. */
 tess_status tess_os_write_all(int fd, const void *data, size_t size, const char *path);
 
+/* Adds to the end of a file that nobody else writes: all of it or, on failure, nothing, so that what comes later stands
+ * at the beginning of a line. */
+tess_status tess_os_append(int fd, const void *data, size_t size, const char *path);
+
 /* A file that several ranks write at many places: one of them creates (or empties) it and reserves its bytes where the
  * file system can, so that a full disk is met here and not halfway; it is left closed. */
 tess_status tess_os_create(const char *path, size_t size);
