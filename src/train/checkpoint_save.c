@@ -67,17 +67,25 @@ static json_t *describe_spikes(const tess_spikes *spikes)
     return values;
 }
 
+/* For programs that keep such settings with the moments (ckpt/formats). */
+static json_t *describe_optimizer(const tess_trainer *t)
+{
+    const tess_config *c = &t->config;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
+                     c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
+}
+
 static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
     json_t *files = json_array();
     for (int i = 0; i < t->config.data.files.n; i++)
         json_array_append_new(files, json_string(t->config.data.files.item[i]));
-    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i, s:o, s:o}", "step", (json_int_t)t->engine->step,
+    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step", (json_int_t)t->engine->step,
                      "n_tokens", (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0],
                      (json_int_t)cursor[1], (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
                      (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world,
                      "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
-                     describe_spikes(tess_numbers_norms(t->engine->numbers)));
+                     describe_spikes(tess_numbers_norms(t->engine->numbers)), "optimizer", describe_optimizer(t));
 }
 
 static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *folder, const json_t *meta,

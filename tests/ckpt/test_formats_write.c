@@ -166,6 +166,44 @@ static void two_tensors_of_one_name_are_refused(void)
     tess_catalog_destroy(&catalog);
 }
 
+/* What our trainer says of its optimizer, as PyTorch's AdamW looks for it. */
+static void settings_of_the_optimizer_are_those_of_each_parameter(void)
+{
+    static const char *const names[] = {"model.w", "optimizer.w.exp_avg", "model.b", "optimizer.b.exp_avg"};
+    static const float values[4] = {1, 2, 3, 4};
+    static const int64_t dim[2] = {2, 2};
+    const tess_export_options titan = {.names = TESS_NAMES_TORCHTITAN};
+    tess_catalog *source;
+    int file, tensor;
+    EXPECT_OK(tess_os_write_atomic(out_path("raw"), values, sizeof(values)));
+    EXPECT_OK(tess_catalog_create(test_mem(), "tessera", "raw", &source));
+    EXPECT_OK(tess_catalog_add_file(source, out_path("raw"), sizeof(values), &file));
+    for (int i = 0; i < 4; i++) {
+        tess_catalog_piece piece = {.stored = 16, .bytes = 16, .box.size = {2, 2}};
+        piece.box.size[0] = i < 2 ? 2 : 4;
+        EXPECT_OK(
+            tess_catalog_add_tensor(source, names[i], "F32", i < 2 ? 2 : 1, i < 2 ? dim : (int64_t[]){4}, &tensor));
+        EXPECT_OK(tess_catalog_add_piece(source, tensor, &piece));
+    }
+    EXPECT_OK(tess_catalog_finish(source));
+    json_object_set_new(source->meta, "step", json_integer(3));
+    json_object_set_new(source->meta, "meta",
+                        json_pack("{s:I, s:{s:f, s:f, s:f, s:f, s:f}}", "n_tokens", (json_int_t)9, "optimizer", "lr",
+                                  0.5, "beta1", 0.9, "beta2", 0.95, "eps", 1e-8, "weight_decay", 0.25));
+    tess_catalog *there = write_again(source, &titan, tess_dcp_write, "titan", 1);
+    const json_t *optimizer = json_object_get(there->meta, "optimizer");
+    EXPECT(json_real_value(json_object_get(optimizer, "param_groups.w.weight_decay")) == 0.25);
+    EXPECT(json_real_value(json_object_get(optimizer, "param_groups.b.weight_decay")) == 0);
+    EXPECT(json_real_value(json_array_get(json_object_get(optimizer, "param_groups.b.betas"), 1)) == 0.95);
+    EXPECT(json_is_null(json_object_get(optimizer, "param_groups.w.fused")));
+    int64_t *n_tokens = fixture_read(there, tess_catalog_find(there, "train_state.ntokens_seen"), false);
+    EXPECT_INT(*n_tokens, 9);
+    EXPECT_INT(tess_export_find_step(there), 3);
+    free(n_tokens);
+    tess_catalog_destroy(&there);
+    tess_catalog_destroy(&source);
+}
+
 /* ---- Megatron, damage ---------------------------------------------------------------------------------------------
  */
 static void megatrons_folder_is_named_by_the_step(void)
@@ -240,6 +278,7 @@ static const test_case cases[] = {
     {"files_are_those_of_the_ranks", files_are_those_of_the_ranks},
     {"names_of_torchtitan_and_back", names_of_torchtitan_and_back},
     {"a_model_alone_in_bfloat16", a_model_alone_in_bfloat16},
+    {"settings_of_the_optimizer_are_those_of_each_parameter", settings_of_the_optimizer_are_those_of_each_parameter},
     {"two_tensors_of_one_name_are_refused", two_tensors_of_one_name_are_refused},
     {"megatrons_folder_is_named_by_the_step", megatrons_folder_is_named_by_the_step},
     {"nothing_stays_of_what_could_not_be_written", nothing_stays_of_what_could_not_be_written},

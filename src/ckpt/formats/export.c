@@ -54,7 +54,7 @@ typedef struct builder {
     const tess_export_options *options;
     const char *model_prefix; /* of the source */
     size_t room;
-    json_t *settings; /* of the optimizer, borrowed; NULL: not known */
+    const json_t *settings; /* of the optimizer, borrowed; NULL: not known */
 } builder;
 
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
@@ -102,16 +102,11 @@ static tess_status add_scalar(builder *b, const char *name, const char *dtype, c
 }
 
 /* What PyTorch's AdamW wants to find for a parameter beside its moments. */
-static tess_status add_state(builder *b, const export_name *read)
+static tess_status add_state(builder *b, const export_name *read, const tess_catalog_tensor *moment)
 {
     char name[NAME_SIZE];
-    const char *key;
-    json_t *value;
     float step = (float)b->out->step;
-    json_object_foreach (b->settings, key, value) {
-        snprintf(name, sizeof(name), "optimizer.param_groups.%.*s.%s", (int)read->n, read->name, key);
-        json_object_set(b->out->meta, name, value);
-    }
+    TESS_TRY(export_add_settings(b->out->meta, b->settings, read, moment->n_dims >= 2));
     export_name of_step = {EXPORT_STEP, read->name, read->n, ".step"};
     if (b->out->step < 0 || !export_write_name(&of_step, "", TESS_NAMES_TORCHTITAN, name, sizeof(name)))
         return TESS_OK;
@@ -141,7 +136,7 @@ static tess_status add_all(builder *b)
             continue;
         TESS_TRY(add_source(b, source, &read, name));
         if (titan && read.kind == EXPORT_MOMENT && strcmp(read.suffix, ".exp_avg") == 0)
-            TESS_TRY(add_state(b, &read));
+            TESS_TRY(add_state(b, &read, source));
     }
     return titan ? add_train_state(b) : TESS_OK;
 }

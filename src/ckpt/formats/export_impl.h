@@ -22,6 +22,10 @@ export_name export_read_name(const char *name, const char *model_prefix);
 bool export_write_name(const export_name *name, const char *whole, tess_names names, char *text, size_t size);
 const char *export_model_prefix(const tess_catalog *catalog);
 
+/* ---- export_settings.c: "optimizer.param_groups.<name>.<key>" into meta, of a parameter that weight decay is for or
+ * not. `settings`: the optimizer's as our trainer states them; NULL is fine. */
+tess_status export_add_settings(json_t *meta, const json_t *settings, const export_name *name, bool decays);
+
 /* ---- export_stream.c: data of a box as an entry of an archive, in blocks */
 typedef struct export_stream {
     const tess_export *out;
