@@ -24,6 +24,6 @@ tess_status tess_bench_machine_facts(tess_bench_report *report, const char *kern
 /* Bytes of a data cache as one core sees it (level 1 .. 3); 0 when the system does not say. */
 size_t tess_bench_cache_bytes(int level);
 
-extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step;
+extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_ckpt;
 
 #endif

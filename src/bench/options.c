@@ -50,6 +50,18 @@ static const tess_option step[] = {
     INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
 };
 
+static const tess_option ckpt[] = {
+    ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
+        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
+    ROW("--folder", TESS_OPTION_TEXT, ckpt.folder, .fallback = "bench-ckpt",
+        .help = "where to write, on the disk that is meant (bench-ckpt)"),
+    INT("-n", ckpt.ranks, "2", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    SWITCH("--bf16", ckpt.bf16, "weights as bfloat16"),
+    SWITCH("--zstd", ckpt.zstd, "packed"),
+    SWITCH("--buffered", ckpt.buffered, "through the page cache"),
+    SWITCH("--keep", ckpt.keep, "leave the checkpoints in the folder"),
+};
+
 #define TABLE(rows)                                       \
     {                                                     \
 #rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
@@ -58,6 +70,7 @@ static const tess_option step[] = {
 static const tess_option_table tables[] = {
     TABLE(common),
     TABLE(step),
+    TABLE(ckpt),
     TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };

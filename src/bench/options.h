@@ -20,6 +20,11 @@ typedef struct tess_bench_options {
         int precision, recompute, strategy; /* tess_precision, tess_recompute, tess_strategy */
     } step;
     struct {
+        char model[TESS_TEXT_SIZE], folder[TESS_TEXT_SIZE];
+        int64_t ranks;
+        bool bf16, zstd, buffered, keep;
+    } ckpt;
+    struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
         double link_gbit, iperf_gbit; /* of a host's link: what it is said to do, what iperf3 found; 0: not told */
