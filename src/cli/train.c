@@ -7,6 +7,8 @@
 #include "cli/health.h"
 #include "cli/start.h"
 #include "cli/train_view.h"
+#include "ckpt/async/async.h"
+#include "comm/hosts/environment.h"
 #include "comm/watchdog/timers.h"
 #include "train/train.h"
 
@@ -68,6 +70,16 @@ static int run_rank(const tess_config *config)
     return code;
 }
 
+/* The process that writes checkpoints beside training is there before the ranks, and before any thread: one a host. */
+static tess_status start_saves(const tess_config *config, tess_async_service **saves)
+{
+    tess_environment environment;
+    if (!config->checkpoint.enable || !config->checkpoint.async)
+        return TESS_OK;
+    TESS_TRY(tess_environment_read(&environment));
+    return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
+}
+
 static int run(int argc, char **argv)
 {
     static tess_config config;
@@ -105,12 +117,16 @@ static int run(int argc, char **argv)
         return run_rank(&config);
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
+    tess_async_service *saves = NULL;
+    if (status == TESS_OK)
+        status = start_saves(&config, &saves);
     if (status != TESS_OK)
         return cli_fail(status);
     tess_health_watcher watcher;
     cli_health_start(&config, &ranks, &watcher);
     int code = ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
+    tess_async_service_stop(&saves);
     return code;
 }
 

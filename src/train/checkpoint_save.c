@@ -21,6 +21,7 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
             break;
         tess_ckpt_tensor tensor = {.name = shard.name,
                                    .kind = TESS_CKPT_WEIGHT,
+                                   .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
                                    .shape = shard.shape,
                                    .row_begin = shard.row_begin,
                                    .n_rows = shard.n_rows,
@@ -32,6 +33,7 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
             continue;
         tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
         for (int k = 0; k < 2; k++) {
+            tensor.stored = TESS_F32;
             tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
             tensor.data = moments[k];
             tensors[n++] = tensor;
@@ -91,7 +93,9 @@ static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *folder, const json_t *meta,
                                 const tess_ckpt_tensor *tensors, int n)
 {
-    const tess_store_options options = {.io = io};
+    const tess_config *c = &t->config;
+    const tess_store_options options = {
+        .codec = (tess_codec)c->checkpoint.compress, .direct = c->checkpoint.direct_io, .io = io};
     return t->config.checkpoint.host_local
                ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n, &options)
                : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n, &options);
@@ -103,28 +107,44 @@ static bool is_keeper(const tess_trainer *t)
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
 
-tess_status tess_trainer_save(tess_trainer *t)
+/* While training stands still. */
+static tess_status save_now(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
+                            int n)
 {
-    char folder[1024];
-    int64_t cursor[3];
-    tess_ckpt_tensor *tensors;
-    int n;
-    double begin = tess_os_now_s();
+    double begin_s = tess_os_now_s();
     tess_io_faults faults = {tess_inject_faults(t->runtime), t->engine->step};
     const tess_io io = tess_io_with_faults(&faults);
-    tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
-    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    TESS_TRY(agree_on_cursor(t, cursor));
-    TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    json_t *meta = describe(t, cursor);
-    tess_status status = meta != NULL ? save_tensors(t, &io, folder, meta, tensors, n)
-                                      : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
-    json_decref(meta);
-    tess_mem_free(t->mem, tensors);
-    TESS_TRY(status);
+    TESS_TRY(save_tensors(t, &io, folder, meta, tensors, n));
     if (is_keeper(t))
         TESS_TRY(tess_ckpt_prune(&io, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
-                      tess_os_now_s() - begin);
+                      tess_os_now_s() - begin_s);
     return TESS_OK;
+}
+
+static tess_status save(tess_trainer *t, const json_t *meta)
+{
+    char folder[1024];
+    tess_ckpt_tensor *tensors;
+    int n;
+    bool done = false;
+    TESS_CHECK(meta != NULL, TESS_E_NOMEM, "no memory to describe the checkpoint");
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
+    TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
+    tess_status status = tess_trainer_stage(t, folder, meta, tensors, n, &done);
+    if (status == TESS_OK && !done)
+        status = save_now(t, folder, meta, tensors, n);
+    tess_mem_free(t->mem, tensors);
+    return status;
+}
+
+tess_status tess_trainer_save(tess_trainer *t, bool last)
+{
+    int64_t cursor[3];
+    tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
+    TESS_TRY(agree_on_cursor(t, cursor));
+    json_t *meta = describe(t, cursor);
+    tess_status status = save(t, meta);
+    json_decref(meta);
+    return tess_trainer_judge_save(t, status, last);
 }

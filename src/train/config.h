@@ -15,6 +15,8 @@ typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_pre
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
 typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
 
+typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
@@ -61,6 +63,10 @@ typedef struct tess_config {
         char folder[TESS_TEXT_SIZE];
         int64_t interval, keep_latest_k;
         bool resume, host_local;
+        bool async, direct_io;
+        int weights_dtype; /* tess_precision */
+        int compress;      /* tess_codec: none or zstd */
+        int on_error;      /* tess_on_save_error */
     } checkpoint;
     struct {
         bool enable;

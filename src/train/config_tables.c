@@ -97,6 +97,14 @@ static const tess_option checkpoint[] = {
     BOOL("checkpoint.resume", checkpoint.resume, "true", "go on from the newest complete checkpoint of the folder"),
     BOOL("checkpoint.host_local", checkpoint.host_local, "false",
          "job.dump_folder is a folder of its own on every host: each keeps the rows of its ranks there"),
+    BOOL("checkpoint.async", checkpoint.async, "true",
+         "training stands still only while its state is copied; another process writes the copy (memory: as much again)"),
+    CHOICE("checkpoint.weights_dtype", checkpoint.weights_dtype, "float32", "bfloat16|float32",
+           "as which weights are kept; bfloat16: smaller, and a resumed run is no longer the same bits"),
+    CHOICE("checkpoint.compress", checkpoint.compress, "none", "none|zstd", "how data is packed"),
+    BOOL("checkpoint.direct_io", checkpoint.direct_io, "true", "write past the page cache where the file system can"),
+    CHOICE("checkpoint.on_error", checkpoint.on_error, "warn", "warn|stop",
+           "a checkpoint that cannot be written: go on, older ones stand; or end the run (the last one always does)"),
 };
 
 static const tess_option validation[] = {

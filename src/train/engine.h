@@ -14,7 +14,7 @@
 typedef struct tess_numbers tess_numbers;
 
 /* The public members may be read; only the engine's own functions change them, but for `step` and `n_tokens`, which a
- * resumed run sets. */
+ * resumed run sets, and `has_news`. */
 typedef struct tess_engine {
     const tess_config *config; /* checked; borrowed */
     tess_runtime *runtime;
@@ -37,6 +37,7 @@ typedef struct tess_engine {
 
     int64_t step;     /* steps done */
     int64_t n_tokens; /* target tokens so far */
+    bool has_news;    /* this rank has something that all are to hear of after the step */
 } tess_engine;
 
 /* Where a step's micro-batches come from. next: the micro-batch of global index `index` (step * n_micro + i); a rank
@@ -53,6 +54,7 @@ typedef struct tess_engine_report {
     bool skipped;               /* the weights were left as they were; lr is 0 */
     char note[896];             /* what people should know of this step, "" */
     bool stop;                  /* some rank was asked to stop: one answer for all */
+    bool news;                  /* some rank has news: likewise */
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
 

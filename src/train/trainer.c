@@ -117,6 +117,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(keep_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
     describe(t);
+    TESS_TRY(tess_trainer_open_saver(t));
     TESS_TRY(tess_trainer_resume(t));
     TESS_TRY(tess_engine_check_plan(t->engine));
     t->first_step = t->engine->step;
@@ -128,6 +129,7 @@ static tess_status build(tess_trainer *t)
 void tess_trainer_release(tess_trainer *t)
 {
     tess_metrics_close(&t->metrics);
+    tess_saver_destroy(&t->saver);
     tess_engine_destroy(&t->engine);
     tess_loader_destroy(&t->held_out);
     tess_loader_destroy(&t->loader);
@@ -205,8 +207,11 @@ static tess_status step(tess_trainer *t, tess_step_report *report)
 {
     tess_engine_report done;
     tess_batch_source source = tess_trainer_source(t);
+    t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
     TESS_TRY(tess_engine_step(t->engine, &source, &done));
     t->stopping = done.stop;
+    if (done.news)
+        TESS_TRY(tess_trainer_hear_saves(t));
     if (done.note[0] != '\0')
         tess_trainer_note(t, "warning: %s", done.note);
     report->loss = done.loss;
@@ -277,8 +282,10 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
         if (tess_trainer_can_validate(t) && !t->stopping && (last || t->engine->step % c->validation.interval == 0))
             TESS_TRY(validate(t, &meter, result));
         if (c->checkpoint.enable && (last || t->stopping || t->engine->step % c->checkpoint.interval == 0))
-            TESS_TRY_CTX(tess_trainer_save(t), "checkpoint of step %lld", (long long)t->engine->step);
+            TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld",
+                         (long long)t->engine->step);
     }
+    TESS_TRY(tess_trainer_finish_saves(t));
     result->steps = t->engine->step;
     result->interrupted = t->stopping && t->engine->step < c->training.steps;
     if (result->interrupted)

@@ -3,6 +3,7 @@
 #define TESS_TRAIN_TRAINER_IMPL_H
 
 #include "base/text/text.h"
+#include "ckpt/async/async.h"
 #include "ckpt/hosts.h"
 #include "ckpt/store/store.h"
 #include "data/loader/loader.h"
@@ -29,6 +30,7 @@ typedef struct tess_trainer {
     int64_t loader_position; /* global micro-batch that the loader would give next */
     tess_metrics *metrics;
     bool metrics_fail; /* the newest line could not be written */
+    tess_saver *saver; /* saves beside training; NULL: training stands still while it saves */
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
@@ -74,9 +76,23 @@ bool tess_trainer_can_validate(const tess_trainer *t);
 /* What a checkpoint holds of this rank: every weight, followed by both moments of the trainable ones. Free with
  * tess_mem_free. */
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **tensors, int *n);
-/* Checkpoints: save now; load the newest complete one (sets step, n_tokens, data position). Collective. */
-tess_status tess_trainer_save(tess_trainer *t);
+/* Checkpoints: save now; load the newest complete one (sets step, n_tokens, data position). Collective. A save that
+ * fails is an error where checkpoint.on_error says so or it is the `last`; else a note. */
+tess_status tess_trainer_save(tess_trainer *t, bool last);
 tess_status tess_trainer_resume(tess_trainer *t);
+
+/* Saves beside training (checkpoint_async.c), all collective. Where they cannot be, a note says why, and saves are made
+ * with training standing still.
+ * open: with the engine made, before checkpoints are looked for: what an earlier job of this launch left is written
+ * first. stage: leaves a save to the writer; *done false: there is no longer one. hear: after a step, tells how saves
+ * went. finish: waits for the last one and tells. */
+tess_status tess_trainer_open_saver(tess_trainer *t);
+tess_status tess_trainer_stage(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
+                               int n, bool *done);
+tess_status tess_trainer_hear_saves(tess_trainer *t);
+tess_status tess_trainer_finish_saves(tess_trainer *t);
+/* What becomes of the failure of a save, on all ranks alike: TESS_OK, and it was noted; or itself. */
+tess_status tess_trainer_judge_save(const tess_trainer *t, tess_status status, bool last);
 
 /* Writes the Hugging Face folder <dump_folder>/model. Collective. */
 tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size);

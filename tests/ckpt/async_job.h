@@ -60,7 +60,7 @@ static inline void begin_service(async_write_fn write)
     void *memory;
     EXPECT_OK(tess_os_share("test", sizeof(*the_stand), &memory));
     the_stand = memory;
-    EXPECT_OK(async_service_start(test_mem(), write, &the_service));
+    EXPECT_OK(async_service_start(write, &the_service));
 }
 
 static inline int call_rank(void *context)

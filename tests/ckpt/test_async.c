@@ -330,7 +330,7 @@ static void the_writer_finishes_what_it_has_when_its_owner_is_killed(void)
     async_stand *shared = the_stand;
     pid_t pid = fork();
     if (pid == 0) {
-        EXPECT_OK(async_service_start(test_mem(), write_when_let, &the_service));
+        EXPECT_OK(async_service_start(write_when_let, &the_service));
         EXPECT_INT(run_job(2, save_and_be_killed), 128 + SIGKILL);
         wait_until(&shared->n_begun, 1);
         raise(SIGKILL);

@@ -58,7 +58,7 @@ start 4 && {
 before=$(cd kept && find checkpoint -type f | sort | xargs cksum)
 keep=kept
 start 1 && {
-    prlimit --pid "$launcher" --fsize=65536
+    for process in $(pgrep -g "$launcher"); do prlimit --pid "$process" --fsize=65536; done
     kill -INT "$launcher"
     await 2 "a full disk ends the run with 2"
     says "checkpoint of step [0-9]+:.*(File too large|No space)" "and says what could not be written"

@@ -25,7 +25,7 @@ typedef struct tess_async_service tess_async_service;
 
 /* Makes the area and forks the keeper, which forks the writer. Processes that this one starts from now on find the area
  * by the variable TESSERA_SAVES, programs and forked children alike. One at a time in a process. */
-tess_status tess_async_service_start(tess_mem *mem, tess_async_service **service);
+tess_status tess_async_service_start(tess_async_service **service);
 /* Waits until nothing is left to write: before ranks are started anew. Not longer than timeout_s. */
 void tess_async_service_drain(tess_async_service *service, double timeout_s);
 /* Lets the writer finish what it has, waits until it has ended, gives everything back and nulls the handle. NULL is

@@ -122,7 +122,7 @@ void async_writer_run(const async_area *area, int owner_fd, async_write_fn write
 bool async_owner_has_ended(const async_writer *writer);
 
 /* tess_async_service_start with another way of writing. */
-tess_status async_service_start(tess_mem *mem, async_write_fn write, tess_async_service **service);
+tess_status async_service_start(async_write_fn write, tess_async_service **service);
 
 /* write.c: through ckpt/store. */
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome);

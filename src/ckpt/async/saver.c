@@ -9,6 +9,7 @@
 
 #include "ckpt/agree.h"
 #include "ckpt/async/saver_impl.h"
+#include "ckpt/store/store.h"
 #include "comm/hosts/environment.h"
 #include "comm/launch.h"
 
@@ -127,6 +128,7 @@ void tess_saver_destroy(tess_saver **saver)
     async_area_close(&s->area, s->owns_fd);
     tess_os_close(&s->keeper_fd);
     tess_mem_free(s->mem, s->pieces);
+    tess_mem_free(s->mem, s->own);
     tess_mem_free(s->mem, s);
 }
 
@@ -246,6 +248,21 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
     async_step(header, ASYNC_STAGING, ASYNC_QUEUED);
 }
 
+/* The rows that this rank writes: those of `tensors`, or its share of what its host keeps for itself. */
+static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
+{
+    if (s->options.host_local && s->hosts->n > 1) {
+        tess_mem_free(s->mem, s->own);
+        s->own = NULL;
+        TESS_TRY(
+            tess_ckpt_agree(s->hosts->mine, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->own[0]),
+                                                                 "rows of a host", (void **)&s->own)));
+        TESS_TRY(tess_ckpt_share(s->mem, s->hosts, *tensors, n, s->own));
+        *tensors = s->own;
+    }
+    return async_stage_plan(s, *tensors, n);
+}
+
 static tess_status describe(tess_saver *s, json_t *request, char **text)
 {
     json_t *own = is_first(s) ? request : NULL;
@@ -259,7 +276,7 @@ static tess_status describe(tess_saver *s, json_t *request, char **text)
 static tess_status stage(tess_saver *s, json_t *request, const tess_ckpt_tensor *tensors, int n, uint64_t generation)
 {
     char *text = NULL;
-    tess_status status = async_stage_plan(s, tensors, n);
+    tess_status status = plan(s, &tensors, n);
     if (status == TESS_OK)
         status = describe(s, request, &text);
     status = tess_ckpt_agree(s->hosts->all, status);
@@ -294,7 +311,7 @@ tess_status tess_saver_save(tess_saver *s, const char *dir, int64_t step, const 
 tess_status tess_saver_prepare(tess_saver *s, const tess_ckpt_tensor *tensors, int n_tensors)
 {
     char *text = NULL;
-    tess_status status = async_stage_plan(s, tensors, n_tensors);
+    tess_status status = plan(s, &tensors, n_tensors);
     if (status == TESS_OK)
         status = async_request_format(s->pieces, s->n_pieces, NULL, &text);
     size_t text_bytes = (text != NULL ? strlen(text) : 0) + TESS_SAVER_META_BYTES;

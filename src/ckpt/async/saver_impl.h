@@ -20,7 +20,8 @@ struct tess_saver {
     uint64_t staged; /* newest generation that this rank has staged, 0: none */
     uint64_t job;    /* differs from job to job: files of several hosts' writers carry it */
 
-    async_piece *pieces; /* (n_pieces) as they lie in the stage */
+    tess_ckpt_tensor *own; /* host_local: (n_pieces) what is passed, with the rows that this rank writes there */
+    async_piece *pieces;   /* (n_pieces) as they lie in the stage */
     int n_pieces;
     size_t data_bytes, payload; /* with and without what fills blocks */
     uint8_t *stage;

@@ -23,10 +23,10 @@ struct tess_async_service {
     pid_t keeper;
 };
 
-/* Requests to stop are for ranks: what they have staged is written first. */
+/* Requests to stop are for ranks: what they have staged is written first. Files too large are an error by name. */
 static void ignore_requests(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ};
     sigset_t none;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         signal(signals[i], SIG_IGN);
@@ -109,35 +109,48 @@ static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
     return status;
 }
 
-tess_status async_service_start(tess_mem *mem, async_write_fn write, tess_async_service **service)
+static tess_status start(tess_async_service *s, async_write_fn write)
 {
     char number[16];
-    tess_async_service *s;
-    void *memory;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "service of saves", &memory));
-    s = memory;
-    s->mem = mem;
-    tess_status status = async_area_create(&s->area);
-    if (status == TESS_OK) {
-        tess_os_inherit(s->area.fd);
-        snprintf(number, sizeof(number), "%d", s->area.fd);
-        setenv(ASYNC_VARIABLE, number, 1);
-        status = fork_keeper(s, write);
-        if (status != TESS_OK)
-            async_area_close(&s->area, true);
-    }
-    if (status != TESS_OK) {
-        unsetenv(ASYNC_VARIABLE);
-        tess_mem_free(mem, s);
-        return status;
-    }
-    *service = s;
-    return TESS_OK;
+    TESS_TRY(async_area_create(&s->area));
+    tess_os_inherit(s->area.fd);
+    snprintf(number, sizeof(number), "%d", s->area.fd);
+    setenv(ASYNC_VARIABLE, number, 1);
+    return fork_keeper(s, write);
 }
 
-tess_status tess_async_service_start(tess_mem *mem, tess_async_service **service)
+static void release(tess_async_service *s)
 {
-    return async_service_start(mem, async_write_checkpoint, service);
+    tess_mem *mem = s->mem;
+    unsetenv(ASYNC_VARIABLE);
+    async_area_close(&s->area, true);
+    tess_mem_free(mem, s);
+    tess_mem_destroy(&mem);
+}
+
+tess_status async_service_start(async_write_fn write, tess_async_service **service)
+{
+    tess_mem *mem;
+    void *memory;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_async_service), "service of saves", &memory);
+    if (status != TESS_OK) {
+        tess_mem_destroy(&mem);
+        return status;
+    }
+    tess_async_service *s = memory;
+    *s = (tess_async_service){.mem = mem, .area = {.fd = -1}};
+    status = start(s, write);
+    if (status != TESS_OK)
+        release(s);
+    else
+        *service = s;
+    return status;
+}
+
+tess_status tess_async_service_start(tess_async_service **service)
+{
+    return async_service_start(async_write_checkpoint, service);
 }
 
 static bool keeper_has_ended(const tess_async_service *s)
@@ -170,7 +183,5 @@ void tess_async_service_stop(tess_async_service **service)
     tess_os_futex_wake((const uint32_t *)&header->doorbell, INT32_MAX);
     while (waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR)
         ;
-    unsetenv(ASYNC_VARIABLE);
-    async_area_close(&s->area, true);
-    tess_mem_free(s->mem, s);
+    release(s);
 }

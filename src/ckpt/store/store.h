@@ -47,6 +47,11 @@ tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, co
                                  const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
                                  const tess_store_options *options);
 
+/* Collective over the host's ranks. own (n) becomes `tensors` with, as primary rows, those that this rank writes into
+ * its host's folder: ranks that hold the same rows share them. */
+tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,
+                            tess_ckpt_tensor *own);
+
 /* The highest step that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has one;
  * TESS_E_INVALID: one host has and another has not, or none that is the same. `listener` hears of this host's. */
 tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, const tess_ckpt_listener *listener,

@@ -21,10 +21,4 @@ tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tenso
 /* This rank's rows of a tensor that it writes. */
 const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
 
-/* ---- share.c: folders that hold the rows of one host's ranks */
-/* Collective over the host's ranks. own (n) becomes `tensors` with, as primary rows, those that this rank writes into
- * its host's folder. */
-tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,
-                            tess_ckpt_tensor *own);
-
 #endif

@@ -1,0 +1,245 @@
+/* What the writer makes of stages: checkpoints, on one host and on several. */
+#include <stdlib.h>
+
+#include "async_job.h"
+#include "ckpt/catalog/catalog.h"
+#include "ckpt/store/read.h"
+#include "files.h"
+#include "state.h"
+
+static const char *the_folder;
+static tess_saver_options the_options = {.direct = true, .host_wait_s = 5};
+static bool as_bf16;
+static int ranks_of_host; /* 0: one host */
+static int fds[2];        /* of the services of two hosts */
+
+static const char *step_folder(const char *dir, int64_t step)
+{
+    static char path[TESS_CKPT_PATH];
+    EXPECT_OK(tess_ckpt_folder(dir, step, "", path));
+    return path;
+}
+
+static async_rank join_host(void)
+{
+    async_rank r = {0};
+    char number[16];
+    EXPECT_OK(tess_runtime_create(NULL, &r.runtime));
+    r.team = tess_runtime_team(r.runtime);
+    int rank = tess_team_rank(r.team), host = ranks_of_host > 0 ? rank / ranks_of_host : 0;
+    if (ranks_of_host > 0) {
+        snprintf(number, sizeof(number), "%d", fds[host]);
+        setenv(ASYNC_VARIABLE, number, 1);
+    }
+    EXPECT_OK(tess_ckpt_hosts_create(tess_runtime_mem(r.runtime), r.team, host, host == 0 ? "h1" : "h2", &r.hosts));
+    EXPECT_OK(tess_threads_create(tess_runtime_mem(r.runtime), 1, &r.threads));
+    EXPECT_OK(tess_saver_create(r.runtime, r.hosts, r.threads, &the_options, &r.saver));
+    EXPECT(r.saver != NULL);
+    return r;
+}
+
+/* TESS_OK, or how the save failed: the same on all ranks. */
+static tess_status save_step(async_rank *r, int64_t step, tess_saver_outcome *outcome)
+{
+    static state s;
+    char dir[1024];
+    tess_saver_times times;
+    json_t *meta = some_meta();
+    make_state(&s, tess_team_size(r->team), tess_team_rank(r->team), false, step);
+    for (int i = 0; i < N; i++)
+        s.tensors[i].stored = as_bf16 && s.tensors[i].kind == TESS_CKPT_WEIGHT ? TESS_BF16 : TESS_F32;
+    snprintf(dir, sizeof(dir), "%s%s", the_folder, the_options.host_local && r->hosts->host == 1 ? "/h2" : "");
+    EXPECT_OK(tess_saver_save(r->saver, dir, step, meta, s.tensors, N, &times));
+    json_decref(meta);
+    EXPECT_OK(tess_saver_wait(r->saver));
+    EXPECT_OK(tess_barrier(r->team, NULL));
+    return tess_saver_hear(r->saver, outcome);
+}
+
+static void expect_tensor(const tess_catalog *catalog, int i, int64_t step)
+{
+    char name[TESS_STORE_NAME];
+    float values[LARGEST], want[LARGEST];
+    tess_store_tensor_name((tess_ckpt_kind)(i % 3), params[i / 3].name, name);
+    const tess_catalog_tensor *tensor = tess_catalog_find(catalog, name);
+    EXPECT(tensor != NULL);
+    tess_box box = {{0}};
+    for (int d = 0; d < tensor->n_dims; d++)
+        box.size[d] = tensor->dim[d];
+    EXPECT_OK(tess_catalog_read_floats(catalog, tensor, &box, values));
+    int64_t n = tess_shape_count(&params[i / 3].shape);
+    bool rounded = as_bf16 && i % 3 == TESS_CKPT_WEIGHT;
+    EXPECT_TEXT(tensor->dtype, rounded ? "BF16" : "F32");
+    for (int64_t k = 0; k < n; k++)
+        want[k] = value_at(i, k, step);
+    if (rounded)
+        EXPECT_CLOSE(values, want, (size_t)n, 0, 0.002);
+    else
+        EXPECT_SAME(values, want, (size_t)n);
+}
+
+static void expect_checkpoint(const char *dir, int64_t step)
+{
+    tess_catalog *catalog;
+    json_t *manifest, *meta = some_meta();
+    const char *folder = step_folder(dir, step);
+    EXPECT_OK(tess_store_open_manifest(folder, step, &manifest));
+    EXPECT(json_equal(json_object_get(manifest, "meta"), meta));
+    EXPECT_OK(tess_store_catalog(test_mem(), folder, manifest, &catalog));
+    EXPECT_OK(tess_catalog_check(catalog));
+    EXPECT_OK(tess_catalog_verify(catalog, NULL));
+    for (int i = 0; i < N; i++)
+        expect_tensor(catalog, i, step);
+    json_decref(meta);
+    json_decref(manifest);
+    tess_catalog_destroy(&catalog);
+}
+
+static void save_two_steps(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    for (int64_t step = 100; step <= 200; step += 100) {
+        EXPECT_OK(save_step(&r, step, &outcome));
+        EXPECT(outcome.committed == (r.saver != NULL && tess_team_rank(r.hosts->mine) == 0));
+        if (outcome.committed)
+            EXPECT_INT(outcome.step, step);
+    }
+    leave_with_saver(&r);
+}
+
+static void begin(void)
+{
+    the_folder = test_folder();
+    EXPECT_OK(tess_async_service_start(&the_service));
+}
+
+static void run_on_one_host(int n_ranks)
+{
+    begin();
+    EXPECT_INT(run_job(n_ranks, save_two_steps), 0);
+    tess_async_service_stop(&the_service);
+    EXPECT_TEXT(names_in(the_folder), "step-00000100 step-00000200");
+    expect_checkpoint(the_folder, 100);
+    expect_checkpoint(the_folder, 200);
+}
+
+static void what_is_staged_becomes_a_checkpoint(void)
+{
+    run_on_one_host(3);
+    EXPECT_TEXT(names_in(step_folder(the_folder, 200)),
+                "commit.json manifest.json rank-00000.data rank-00001.data rank-00002.data");
+}
+
+static void weights_are_rounded_when_that_is_asked_for(void)
+{
+    as_bf16 = true;
+    run_on_one_host(2);
+}
+
+static void pieces_are_packed_when_that_is_asked_for(void)
+{
+    the_options.codec = TESS_CODEC_ZSTD;
+    run_on_one_host(2);
+}
+
+/* ---- Failures of the disk
+ * ----------------------------------------------------------------------------------------------- */
+static void save_a_good_and_a_bad_one(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    EXPECT_OK(save_step(&r, 100, &outcome));
+    EXPECT_FAILS(save_step(&r, 200, &outcome), TESS_E_NO_SPACE, "rank-00001.data");
+    EXPECT_CONTAINS(tess_error_message(), "checkpoint of step 200");
+    EXPECT_OK(save_step(&r, 300, &outcome));
+    leave_with_saver(&r);
+}
+
+static void a_full_disk_fails_one_save_and_the_one_before_stands(void)
+{
+    the_options.fault = "rank=1 step=200 point=save:write kind=enospc";
+    begin();
+    EXPECT_INT(run_job(2, save_a_good_and_a_bad_one), 0);
+    tess_async_service_stop(&the_service);
+    EXPECT_TEXT(names_in(the_folder), "step-00000100 step-00000300");
+    expect_checkpoint(the_folder, 100);
+    expect_checkpoint(the_folder, 300);
+}
+
+/* ---- Several hosts
+ * ------------------------------------------------------------------------------------------------------ */
+static void begin_two_hosts(tess_async_service *services[2])
+{
+    the_folder = test_folder();
+    ranks_of_host = 2;
+    for (int host = 0; host < 2; host++) {
+        EXPECT_OK(tess_async_service_start(&services[host]));
+        EXPECT_OK(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fds[host]));
+    }
+}
+
+static void end_two_hosts(tess_async_service *services[2])
+{
+    for (int host = 0; host < 2; host++)
+        tess_async_service_stop(&services[host]);
+}
+
+static void writers_of_two_hosts_make_one_checkpoint(void)
+{
+    tess_async_service *services[2];
+    begin_two_hosts(services);
+    EXPECT_INT(run_job(4, save_two_steps), 0);
+    end_two_hosts(services);
+    EXPECT_TEXT(names_in(the_folder), "step-00000100 step-00000200");
+    EXPECT_TEXT(names_in(step_folder(the_folder, 200)),
+                "commit.json manifest.json rank-00000.data rank-00001.data rank-00002.data rank-00003.data");
+    expect_checkpoint(the_folder, 100);
+    expect_checkpoint(the_folder, 200);
+}
+
+static void save_with_a_fault_on_the_other_host(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    EXPECT_OK(save_step(&r, 100, &outcome));
+    EXPECT_FAILS(save_step(&r, 200, &outcome), TESS_E_IO, "rank-00003.data");
+    EXPECT_OK(save_step(&r, 300, &outcome));
+    leave_with_saver(&r);
+}
+
+static void a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed(void)
+{
+    tess_async_service *services[2];
+    the_options.fault = "rank=3 step=200 point=save:sync kind=eio";
+    begin_two_hosts(services);
+    EXPECT_INT(run_job(4, save_with_a_fault_on_the_other_host), 0);
+    end_two_hosts(services);
+    EXPECT_TEXT(names_in(the_folder), "step-00000100 step-00000300");
+    expect_checkpoint(the_folder, 300);
+}
+
+static void hosts_keep_folders_of_their_own(void)
+{
+    tess_async_service *services[2];
+    the_options.host_local = true;
+    begin_two_hosts(services);
+    EXPECT_INT(run_job(4, save_two_steps), 0);
+    end_two_hosts(services);
+    EXPECT_TEXT(names_in(step_folder(the_folder, 200)), "commit.json manifest.json rank-00000.data rank-00001.data");
+    EXPECT_TEXT(names_in(step_folder(path_in(the_folder, "h2"), 200)),
+                "commit.json manifest.json rank-00002.data rank-00003.data");
+}
+
+static const test_case cases[] = {
+    {"what_is_staged_becomes_a_checkpoint", what_is_staged_becomes_a_checkpoint},
+    {"weights_are_rounded_when_that_is_asked_for", weights_are_rounded_when_that_is_asked_for},
+    {"pieces_are_packed_when_that_is_asked_for", pieces_are_packed_when_that_is_asked_for},
+    {"a_full_disk_fails_one_save_and_the_one_before_stands", a_full_disk_fails_one_save_and_the_one_before_stands},
+    {"writers_of_two_hosts_make_one_checkpoint", writers_of_two_hosts_make_one_checkpoint},
+    {"a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed",
+     a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed},
+    {"hosts_keep_folders_of_their_own", hosts_keep_folders_of_their_own},
+};
+
+TEST_MAIN(cases)

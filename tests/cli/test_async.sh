@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Checkpoints that are written beside training: the same as those for which training stands still, whoever dies.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+quiet="validation.enable=false training.steps=20 checkpoint.interval=5 checkpoint.keep_latest_k=0"
+
+train() { "$tessera" train run.yaml $quiet "$@" >log 2>&1 </dev/null; }
+has() { if grep -qE -- "$2" log; then pass "$1"; else fail "$1: expected /$2/ in: $(tail -n 6 log)"; fi; }
+hasnt() { if grep -qE -- "$2" log; then fail "$1: did not expect: $(grep -E -- "$2" log | head -n 2)"; else pass "$1"; fi; }
+steps() { ls out/checkpoint | tr '\n' ' '; }
+
+for n in 1 4; do
+    rm -rf out beside
+    train -n $n job.dump_folder=beside || fail "$n ranks: trains: $(tail -n 3 log)"
+    has "$n ranks: says how long training stood still" 'checkpoint: step-00000010 staged in [0-9.]+ s'
+    has "$n ranks: and that it was written" 'checkpoint: beside/checkpoint/step-00000020 written in [0-9.]+ s, .*/s'
+    train -n $n job.dump_folder=out checkpoint.async=false || fail "$n ranks: trains: $(tail -n 3 log)"
+    hasnt "$n ranks: async=false: nothing is staged" staged
+    if diff -r out/checkpoint beside/checkpoint >difference; then
+        pass "$n ranks: all files are the same bytes"
+    else
+        fail "$n ranks: $(head -n 3 difference)"
+    fi
+done
+
+# Rank 1 dies in the step after step 10 was staged; nobody is left but the writer.
+rm -rf out
+train -n 4 job.dump_folder=out fault.spec="rank=1 step=11 point=step kind=sigkill"
+has "a killed rank is named" 'rank 1 was killed by signal 9'
+if [ "$(steps)" = "step-00000005 step-00000010 " ]; then pass "what was staged is there"; else fail "what was staged is there: $(steps)"; fi
+train -n 2 job.dump_folder=out
+has "and a run goes on from it" 'resumed from step 10'
+
+rm -rf out
+train -n 2 job.dump_folder=out fault.spec="rank=1 step=10 point=save:write kind=enospc" ||
+    fail "a full disk is no end: $(tail -n 3 log)"
+has "a full disk is told by name" 'warning: .*checkpoint of step 10: .*rank-00001.data.*[Nn]o space'
+has "and that training goes on" 'older checkpoints stand, and training goes on'
+if [ "$(steps)" = "step-00000005 step-00000015 step-00000020 " ]; then pass "the others are there"; else fail "the others: $(steps)"; fi
+
+rm -rf out
+train -n 2 job.dump_folder=out checkpoint.on_error=stop fault.spec="rank=0 step=10 point=save:rename kind=eio" &&
+    fail "on_error=stop ends the run"
+has "on_error=stop says why" 'checkpoint of step 10: .*step-00000010'
+if [ "$(steps)" = "step-00000005 " ]; then pass "the one before stands"; else fail "the one before stands: $(steps)"; fi
+
+rm -rf out
+train -n 2 job.dump_folder=out fault.spec="rank=0 step=20 point=save:sync kind=eio" &&
+    fail "a failure of the last checkpoint is one of the run"
+has "the last one's failure is told" 'checkpoint of step 20'
+
+rm -rf out
+train -n 2 job.dump_folder=out fault.spec="rank=0 step=10 point=save:sync kind=sigkill" ||
+    fail "a dead writer is no end: $(tail -n 3 log)"
+has "a dead writer is named" 'warning: the process that writes checkpoints \(pid [0-9]+\) was killed by signal 9'
+has "what it could not write is told" 'warning: .*was killed by signal 9 \(SIGKILL\), and so was the one before it'
+if [ "$(steps)" = "step-00000005 step-00000015 step-00000020 " ]; then pass "and the next one writes"; else fail "and the next one writes: $(steps)"; fi
+
+rm -rf out
+train -n 2 job.dump_folder=out checkpoint.compress=zstd checkpoint.weights_dtype=bfloat16 checkpoint.direct_io=false ||
+    fail "packed and rounded: $(tail -n 3 log)"
+rm -rf out/checkpoint/step-00000020
+train -n 4 job.dump_folder=out checkpoint.compress=none
+has "packed and rounded: goes on" 'resumed from step 15'
+finish
