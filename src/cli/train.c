@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "cli/health.h"
+#include "cli/replacing.h"
 #include "cli/start.h"
 #include "cli/train_view.h"
 #include "ckpt/async/async.h"
@@ -33,12 +34,12 @@ static tess_status check_timers(const tess_config *config, double grace_s)
     return tess_timers_check(&timers);
 }
 
-static int run_rank(const tess_config *config)
+/* One life of the job in this process. *lost: a peer was lost, it may begin anew. */
+static int live(const tess_config *config, cli_train_view *view, bool *lost)
 {
     bool waits_on = config->comm.on_timeout == ON_TIMEOUT_REPORT;
     tess_runtime *runtime = NULL;
     tess_train_result result;
-    cli_train_view view;
     tess_runtime_options options = {.n_threads = (int)config->training.threads,
                                     .comm_timeout_s = waits_on ? for_ever_s : config->comm.timeout_s,
                                     .config_hash = tess_config_hash(config),
@@ -48,7 +49,8 @@ static int run_rank(const tess_config *config)
                                     .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
                                     .fault_seed = (uint64_t)config->fault.seed};
     tess_status status = tess_runtime_create(&options, &runtime);
-    if (status == TESS_E_PEER_LOST || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
+    *lost = status == TESS_E_PEER_LOST;
+    if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
         return CLI_FAILED; /* whoever watches us tells it, once */
     if (status != TESS_OK)
         return cli_fail_once(status);
@@ -58,15 +60,27 @@ static int run_rank(const tess_config *config)
         signal(SIGINT, on_signal);
         signal(SIGTERM, on_signal);
     }
-    cli_train_view_open(&view, config);
-    status = tess_train(runtime, config, &view.observer, &result);
+    status = tess_train(runtime, config, &view->observer, &result);
+    *lost = status != TESS_OK && tess_launch_has_lost(runtime);
     if (rank == 0)
-        cli_train_view_close(&view, status, &result);
+        cli_train_view_close(view, status, &result);
     int code = result.interrupted ? CLI_INTERRUPTED : CLI_OK;
     if (status != TESS_OK)
         code = cli_end_rank(status, runtime);
     alone = NULL;
     tess_runtime_destroy(&runtime);
+    return code;
+}
+
+static int run_rank(const tess_config *config)
+{
+    cli_train_view view;
+    bool lost;
+    int code;
+    cli_train_view_open(&view, config);
+    do
+        code = live(config, &view, &lost);
+    while (lost && tess_launch_await());
     return code;
 }
 
@@ -122,11 +136,16 @@ static int run(int argc, char **argv)
         status = start_saves(&config, &saves);
     if (status != TESS_OK)
         return cli_fail(status);
+    cli_replacing replacing;
+    status = cli_replacing_begin(&config, n_ranks != NULL, &ranks, &options, &replacing);
+    if (status != TESS_OK)
+        return cli_fail(status);
     tess_health_watcher watcher;
     cli_health_start(&config, &ranks, &watcher);
     int code = ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
     tess_async_service_stop(&saves);
+    cli_replacing_end(&replacing, code);
     return code;
 }
 

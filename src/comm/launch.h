@@ -30,7 +30,7 @@ typedef struct tess_launch_failure {
     int signal, exit_code; /* how that one ended; signal 0: it exited with the code */
     int situation;         /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
     int n_ranks, n_ended;  /* of the job; whose processes have ended by now */
-    int64_t steps;         /* done by the job, as the ranks show it */
+    int64_t steps;         /* done by the job, as the ranks show it; -1: not known */
     double ran_s;          /* since the job began, or last began anew */
     int n_before;          /* times that it began anew before */
     const char *report;    /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */

@@ -8,14 +8,15 @@
 #include "base/os/os.h"
 #include "comm/launch_impl.h"
 
+/* Ranks that have met anew show no step until they have done one, but say from which they go on. */
 static int64_t steps_of(const tess_job *job)
 {
-    uint64_t most = 0;
+    int64_t most = atomic_load(&job->header->resumed_step);
     for (int r = 0; r < (int)job->header->world; r++) {
-        uint64_t steps = atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
+        int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
         most = steps > most ? steps : most;
     }
-    return (int64_t)most;
+    return most;
 }
 
 static tess_launch_action ask(launcher *l)

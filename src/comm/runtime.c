@@ -24,7 +24,8 @@ static tess_status load_tuning(tess_runtime *rt, const char *path)
 static tess_status load_faults(tess_runtime *rt, const tess_runtime_options *options)
 {
     const char *spec = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT");
-    TESS_TRY(tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, &rt->faults));
+    int64_t life = 1 + (int64_t)atomic_load(&rt->job.header->epoch);
+    TESS_TRY(tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, life, &rt->faults));
     if (rt->faults != NULL)
         rt->submit = tess_inject_submit;
     return TESS_OK;

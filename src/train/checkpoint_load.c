@@ -104,6 +104,19 @@ static tess_status load_tensors(tess_trainer *t, const char *folder, int64_t ste
     return status;
 }
 
+tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
+{
+    char folder[1024];
+    *step = -1;
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
+    tess_status status =
+        t->config.checkpoint.host_local ? newest_of_hosts(t, folder, step) : newest_of_all(t, folder, step);
+    if (status != TESS_E_NOT_FOUND)
+        return status;
+    tess_error_clear();
+    return TESS_OK;
+}
+
 tess_status tess_trainer_resume(tess_trainer *t)
 {
     char folder[1024];
@@ -112,14 +125,10 @@ tess_status tess_trainer_resume(tess_trainer *t)
     if (!t->config.checkpoint.enable || !t->config.checkpoint.resume)
         return TESS_OK;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    tess_status status =
-        t->config.checkpoint.host_local ? newest_of_hosts(t, folder, &step) : newest_of_all(t, folder, &step);
-    if (status == TESS_E_NOT_FOUND) {
-        tess_error_clear();
+    TESS_TRY(tess_trainer_newest_checkpoint(t, &step));
+    if (step < 0)
         return TESS_OK;
-    }
-    TESS_TRY(status);
-    status = load_tensors(t, folder, step, &meta);
+    tess_status status = load_tensors(t, folder, step, &meta);
     if (status == TESS_OK)
         status = apply_meta(t, meta);
     json_decref(meta);

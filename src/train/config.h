@@ -62,12 +62,15 @@ typedef struct tess_config {
         bool enable;
         char folder[TESS_TEXT_SIZE];
         int64_t interval, keep_latest_k;
-        bool resume, host_local;
+        bool resume, host_local, memory_copies;
         bool async, direct_io;
         int weights_dtype; /* tess_precision */
         int compress;      /* tess_codec: none or zstd */
         int on_error;      /* tess_on_save_error */
     } checkpoint;
+    struct {
+        bool hot;
+    } recovery;
     struct {
         bool enable;
         tess_text_list files;

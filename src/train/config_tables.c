@@ -98,13 +98,22 @@ static const tess_option checkpoint[] = {
     BOOL("checkpoint.host_local", checkpoint.host_local, "false",
          "job.dump_folder is a folder of its own on every host: each keeps the rows of its ranks there"),
     BOOL("checkpoint.async", checkpoint.async, "true",
-         "training stands still only while its state is copied; another process writes the copy (memory: as much again)"),
+         "training stands still only while its state is copied; another process writes the copy (memory: as much "
+         "again)"),
     CHOICE("checkpoint.weights_dtype", checkpoint.weights_dtype, "float32", "bfloat16|float32",
            "as which weights are kept; bfloat16: smaller, and a resumed run is no longer the same bits"),
     CHOICE("checkpoint.compress", checkpoint.compress, "none", "none|zstd", "how data is packed"),
     BOOL("checkpoint.direct_io", checkpoint.direct_io, "true", "write past the page cache where the file system can"),
     CHOICE("checkpoint.on_error", checkpoint.on_error, "warn", "warn|stop",
            "a checkpoint that cannot be written: go on, older ones stand; or end the run (the last one always does)"),
+    BOOL("checkpoint.memory_copies", checkpoint.memory_copies, "false",
+         "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
+         "last step after whatever ended it"),
+};
+
+static const tess_option recovery[] = {
+    BOOL("recovery.hot", recovery.hot, "true",
+         "-n: replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
 };
 
 static const tess_option validation[] = {
@@ -212,6 +221,7 @@ static const tess_option_table tables[] = {
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),
     TABLE(checkpoint, "saving and resuming"),
+    TABLE(recovery, "when a rank is lost"),
     TABLE(validation, "held-out text"),
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),

@@ -76,9 +76,10 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
+    tess_fsdp_set_keep(e->fsdp, tess_keep_of(e->runtime));
     TESS_TRY(add_units(e));
     TESS_TRY_CTX(fill_weights(e, reporter), "weights");
-    TESS_TRY(tess_adamw_create(e->fsdp, &adamw, &e->adamw));
+    TESS_TRY(tess_adamw_create_kept(e->fsdp, &adamw, tess_keep_of(e->runtime), &e->adamw));
     tess_adamw_set_stream(e->adamw, e->stream);
     return TESS_OK;
 }

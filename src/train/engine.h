@@ -12,9 +12,10 @@
 #include "train/weights.h"
 
 typedef struct tess_numbers tess_numbers;
+struct tess_logbook; /* logbook.h */
 
 /* The public members may be read; only the engine's own functions change them, but for `step` and `n_tokens`, which a
- * resumed run sets, and `has_news`. */
+ * resumed run sets, `has_news` and `book`. */
 typedef struct tess_engine {
     const tess_config *config; /* checked; borrowed */
     tess_runtime *runtime;
@@ -34,6 +35,7 @@ typedef struct tess_engine {
     float *logprobs;       /* (local_batch_size * seq_len) */
     double peak_flops;     /* of all ranks together */
     tess_phase_clock clock;
+    struct tess_logbook *book; /* hears of every step; borrowed; NULL: nobody does */
 
     int64_t step;     /* steps done */
     int64_t n_tokens; /* target tokens so far */
@@ -58,8 +60,9 @@ typedef struct tess_engine_report {
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
 
-/* Builds everything and fills the weights: from model.path when it is set (`reporter` hears of what is odd with them;
- * it may be NULL), else random. Collective. `config` has passed tess_config_check_step; borrowed. */
+/* Builds everything and fills the weights, unless the job keeps them in memory already (comm/keep): from model.path
+ * when it is set (`reporter` hears of what is odd with them; it may be NULL), else random. Collective. `config` has
+ * passed tess_config_check_step; borrowed. */
 tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
                                const tess_reporter *reporter, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);

@@ -18,6 +18,7 @@ struct tess_metrics {
     char path[1024];
     tess_tensorboard *board; /* NULL: off */
     tess_buffer line;
+    int64_t last_step, last_validation; /* lines of which were there when the file was opened; 0: none */
 };
 
 /* Of a line of ours; INT64_MAX for any other. */
@@ -30,9 +31,21 @@ static int64_t step_of_line(const uint8_t *line, size_t n)
     return *end == ',' ? step : INT64_MAX;
 }
 
-/* Keeps the lines of steps up to `step`, as they are. */
-static tess_status drop_later_lines(tess_mem *mem, const char *path, int64_t step)
+static void see_line(tess_metrics *metrics, int64_t step, const uint8_t *line, size_t n)
 {
+    static const char loss[] = ", \"loss\": ";
+    const uint8_t *comma = memchr(line, ',', n);
+    bool is_step =
+        comma != NULL && (size_t)(line + n - comma) >= sizeof(loss) && memcmp(comma, loss, sizeof(loss) - 1) == 0;
+    int64_t *last = is_step ? &metrics->last_step : &metrics->last_validation;
+    *last = step > *last ? step : *last;
+}
+
+/* Keeps the lines of steps up to `step`, as they are. */
+static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
+{
+    tess_mem *mem = metrics->mem;
+    const char *path = metrics->path;
     tess_mapping file;
     tess_buffer kept = {.mem = mem};
     tess_status status = TESS_OK;
@@ -44,12 +57,16 @@ static tess_status drop_later_lines(tess_mem *mem, const char *path, int64_t ste
         if (newline == NULL)
             break; /* a line that a kill cut short */
         size_t n = (size_t)(newline - file.data) + 1 - at;
-        if (step_of_line(file.data + at, n) <= step)
+        int64_t of = step_of_line(file.data + at, n);
+        if (of <= step) {
+            see_line(metrics, of, file.data + at, n);
             status = tess_buffer_append(&kept, file.data + at, n);
+        }
         at += n;
     }
+    bool is_same = kept.size == file.size;
     tess_os_unmap(&file);
-    if (status == TESS_OK)
+    if (status == TESS_OK && !is_same)
         status = tess_os_write_atomic(path, kept.data != NULL ? kept.data : "", kept.size);
     tess_buffer_free(&kept);
     return status;
@@ -63,7 +80,7 @@ tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t 
     *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}};
     tess_status status;
     TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, "metrics.jsonl"), opened);
-    TESS_GOTO(drop_later_lines(mem, metrics->path, step), opened);
+    TESS_GOTO(drop_later_lines(metrics, step), opened);
     metrics->fd = open(metrics->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (step == 0 ? O_TRUNC : 0), 0666);
     if (metrics->fd < 0) {
         status = tess_os_error("create", metrics->path);
@@ -79,6 +96,16 @@ tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t 
 opened:
     tess_metrics_close(&metrics);
     return status;
+}
+
+bool tess_metrics_has_step(const tess_metrics *metrics, int64_t step)
+{
+    return step <= metrics->last_step;
+}
+
+bool tess_metrics_has_validation(const tess_metrics *metrics, int64_t step)
+{
+    return step <= metrics->last_validation;
 }
 
 void tess_metrics_close(tess_metrics **handle)

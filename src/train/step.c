@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "comm/inject/inject.h"
+#include "train/logbook.h"
 #include "train/numbers/numbers.h"
 
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
@@ -72,8 +73,10 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
     tess_schedule schedule = schedule_of(e->config);
-    report->lr = tess_schedule_lr(&schedule, e->step + 1);
-    return tess_adamw_step(e->adamw, e->step + 1, (float)report->lr, (float)scale);
+    if (!report->skipped)
+        report->lr = tess_schedule_lr(&schedule, e->step + 1);
+    tess_logbook_judged(e->book, e, report, (float)report->lr, (float)scale);
+    return report->skipped ? TESS_OK : tess_adamw_step(e->adamw, e->step + 1, (float)report->lr, (float)scale);
 }
 
 static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)
@@ -111,10 +114,11 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     TESS_TRY(tess_engine_measure(e, &own, report));
     TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
     TESS_TRY(tess_numbers_compare_at_times(e->numbers));
-    if (!report->skipped)
-        TESS_TRY(update(e, report));
+    TESS_TRY(update(e, report));
     e->step++;
     e->n_tokens += report->n_tokens;
+    tess_inject_moment(e->runtime, "updated", -1);
+    tess_logbook_done(e->book, e->step);
     fill_times(e, &traffic, &report->times);
     show_progress(e, report);
     return TESS_OK;

@@ -103,7 +103,7 @@ static tess_status make_json(tess_trainer *t, const char *path, bool may_train, 
 {
     char checkpoint[1024];
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
-    bool keep = t->config.checkpoint.resume && tess_os_is_dir(checkpoint) && tess_os_is_file(path);
+    bool keep = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
     if (!may_train || keep)
         return read_file(t, path, json);
     t->trained_tokenizer.mem = t->mem;

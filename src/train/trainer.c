@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "comm/inject/inject.h"
+#include "comm/launch.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_internal.h"
@@ -107,6 +108,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_join_hosts(t));
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_trainer_look_at_kept(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_trainer_open_validation(t));
@@ -116,13 +118,19 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
     TESS_TRY(keep_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
-    describe(t);
+    if (!t->goes_on)
+        describe(t);
     TESS_TRY(tess_trainer_open_saver(t));
-    TESS_TRY(tess_trainer_resume(t));
+    TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
+    if (!t->goes_on)
+        tess_trainer_begin_book(t);
+    t->engine->book = t->book;
     TESS_TRY(tess_engine_check_plan(t->engine));
     t->first_step = t->engine->step;
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
+    if (t->rank == 0)
+        tess_launch_resumed(t->runtime, t->engine->step);
     return TESS_OK;
 }
 
@@ -136,6 +144,7 @@ void tess_trainer_release(tess_trainer *t)
     tess_tokenizer_destroy(&t->tokenizer);
     if (t->trained_tokenizer.mem != NULL)
         tess_buffer_free(&t->trained_tokenizer);
+    tess_logbook_close(t->mem, &t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
 }
 
@@ -203,27 +212,18 @@ static void describe_time(const tess_trainer *t)
         tess_trainer_note(t, "time of the steps: %s", line);
 }
 
-static tess_status step(tess_trainer *t, tess_step_report *report)
+static void fill_report(const tess_trainer *t, const tess_engine_report *done, tess_step_report *report)
 {
-    tess_engine_report done;
-    tess_batch_source source = tess_trainer_source(t);
-    t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
-    TESS_TRY(tess_engine_step(t->engine, &source, &done));
-    t->stopping = done.stop;
-    if (done.news)
-        TESS_TRY(tess_trainer_hear_saves(t));
-    if (done.note[0] != '\0')
-        tess_trainer_note(t, "warning: %s", done.note);
-    report->loss = done.loss;
-    report->grad_norm = done.grad_norm;
-    report->lr = done.lr;
-    report->zloss = done.zloss;
-    report->zgrad = done.zgrad;
-    report->skipped = done.skipped;
-    report->times = done.times;
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        t->phase_s[phase] += done.times.phase_s[phase];
-    return TESS_OK;
+    *report = (tess_step_report){.step = t->engine->step,
+                                 .steps = t->config.training.steps,
+                                 .loss = done->loss,
+                                 .grad_norm = done->grad_norm,
+                                 .lr = done->lr,
+                                 .zloss = done->zloss,
+                                 .zgrad = done->zgrad,
+                                 .skipped = done->skipped,
+                                 .n_tokens = t->engine->n_tokens,
+                                 .times = done->times};
 }
 
 /* A full disk costs lines, never the run: told when it begins and when it is over. */
@@ -238,12 +238,28 @@ static void look_at_metrics(tess_trainer *t, tess_status written)
     tess_error_clear();
 }
 
+static void show_step(tess_trainer *t, const tess_step_report *report)
+{
+    if (t->observer != NULL && t->observer->step != NULL)
+        t->observer->step(t->observer->self, report);
+    look_at_metrics(t, tess_metrics_step(t->metrics, report));
+}
+
 static tess_status run_step(tess_trainer *t, speedometer *meter)
 {
-    tess_step_report report = {.steps = t->config.training.steps};
-    TESS_TRY(step(t, &report));
-    report.step = t->engine->step;
-    report.n_tokens = t->engine->n_tokens;
+    tess_engine_report done;
+    tess_step_report report;
+    tess_batch_source source = tess_trainer_source(t);
+    t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
+    TESS_TRY(tess_engine_step(t->engine, &source, &done));
+    t->stopping = done.stop;
+    if (done.news)
+        TESS_TRY(tess_trainer_hear_saves(t));
+    if (done.note[0] != '\0')
+        tess_trainer_note(t, "warning: %s", done.note);
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        t->phase_s[phase] += done.times.phase_s[phase];
+    fill_report(t, &done, &report);
     report.log_line = t->engine->step % t->config.metrics.log_freq == 0 || t->engine->step == t->first_step + 1 ||
                       t->engine->step == report.steps;
     fill_speed(t, meter, &report);
@@ -251,9 +267,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     if (t->rank != 0)
         return TESS_OK;
     tess_runtime_phase(t->runtime, "log", t->engine->step, -1);
-    if (t->observer != NULL && t->observer->step != NULL)
-        t->observer->step(t->observer->self, &report);
-    look_at_metrics(t, tess_metrics_step(t->metrics, &report));
+    show_step(t, &report);
     return TESS_OK;
 }
 
@@ -264,7 +278,7 @@ static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_resu
     meter->since_s += report.seconds; /* not training time */
     if (report.outcome != TESS_VALIDATION_MISSING)
         result->last = report;
-    if (t->rank != 0)
+    if (t->rank != 0 || tess_metrics_has_validation(t->metrics, t->engine->step))
         return TESS_OK;
     if (t->observer != NULL && t->observer->validation != NULL)
         t->observer->validation(t->observer->self, &report);
@@ -272,18 +286,45 @@ static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_resu
     return TESS_OK;
 }
 
+static const logbook_marks nothing_yet = {-1, -1, -1, -1};
+
+/* What is due once a step is done. */
+static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
+                             tess_train_result *result)
+{
+    const tess_config *c = &t->config;
+    int64_t step = t->engine->step;
+    bool last = step == c->training.steps;
+    if (tess_trainer_can_validate(t) && !t->stopping && so_far->validated < step &&
+        (last || step % c->validation.interval == 0))
+        TESS_TRY(validate(t, meter, result));
+    tess_logbook_validated(t->book, step);
+    if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0))
+        TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld", (long long)step);
+    tess_logbook_saved(t->book, step);
+    return TESS_OK;
+}
+
+/* The process that did the step may have ended before it told of it, or while it did what is due after it. */
+static tess_status end_kept_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
+{
+    tess_step_report report;
+    if (!t->goes_on || t->engine->step == 0)
+        return TESS_OK;
+    fill_report(t, &t->last_kept.report, &report);
+    if (t->rank == 0 && t->last_kept.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
+        show_step(t, &report);
+    return follow_up(t, &t->kept_marks, meter, result);
+}
+
 static tess_status run(tess_trainer *t, tess_train_result *result)
 {
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
+    TESS_TRY(end_kept_step(t, &meter, result));
     while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
-        bool last = t->engine->step == c->training.steps;
-        if (tess_trainer_can_validate(t) && !t->stopping && (last || t->engine->step % c->validation.interval == 0))
-            TESS_TRY(validate(t, &meter, result));
-        if (c->checkpoint.enable && (last || t->stopping || t->engine->step % c->checkpoint.interval == 0))
-            TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld",
-                         (long long)t->engine->step);
+        TESS_TRY(follow_up(t, &nothing_yet, &meter, result));
     }
     TESS_TRY(tess_trainer_finish_saves(t));
     result->steps = t->engine->step;

@@ -8,6 +8,7 @@
 #include "ckpt/store/store.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
+#include "train/logbook.h"
 #include "train/metrics.h"
 #include "train/train.h"
 
@@ -31,6 +32,12 @@ typedef struct tess_trainer {
     tess_metrics *metrics;
     bool metrics_fail; /* the newest line could not be written */
     tess_saver *saver; /* saves beside training; NULL: training stands still while it saves */
+
+    tess_logbook *book;       /* NULL: nothing is kept */
+    uint64_t kept_identity;   /* of what is */
+    bool goes_on;             /* with what was found there */
+    logbook_marks kept_marks; /* of all ranks, when this process began */
+    logbook_step last_kept;   /* the newest step that an earlier process has judged; step -1: none */
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
@@ -93,6 +100,16 @@ tess_status tess_trainer_hear_saves(tess_trainer *t);
 tess_status tess_trainer_finish_saves(tess_trainer *t);
 /* What becomes of the failure of a save, on all ranks alike: TESS_OK, and it was noted; or itself. */
 tess_status tess_trainer_judge_save(const tess_trainer *t, tess_status status, bool last);
+/* The step of the newest one, -1: none. Collective. */
+tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
+
+/* Decides whether this run goes on with what is kept in memory, and forgets that when it does not. Before the engine is
+ * made. Collective, as the next. */
+tess_status tess_trainer_look_at_kept(tess_trainer *t);
+/* Takes the engine and the data to the newest step of it. */
+tess_status tess_trainer_go_on(tess_trainer *t);
+/* From here on, what is kept is of use: weights, moments and data stand where the run begins. */
+void tess_trainer_begin_book(tess_trainer *t);
 
 /* Writes the Hugging Face folder <dump_folder>/model. Collective. */
 tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size);

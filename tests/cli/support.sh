@@ -74,5 +74,7 @@ validation:
   interval: 15
 checkpoint:
   interval: 15
+recovery:
+  hot: false # what is lost is to be seen
 YAML
 }

@@ -74,7 +74,7 @@ static void a_call_that_saves_fails_when_it_is_to(void)
     EXPECT_OK(tess_faults_create(test_mem(),
                                  "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
                                  "rank=1 point=save:write#4 kind=short times=0",
-                                 0, 1, 2, &faults));
+                                 0, 1, 2, 1, &faults));
     EXPECT_INT(tess_inject_save(NULL, 5, TESS_SAVE_WRITE), 0);
     static const int want[] = {0, ENOSPC, 0, TESS_INJECT_SHORT, 0};
     for (int i = 0; i < 5; i++)

@@ -63,6 +63,9 @@ bool tess_os_is_file(const char *path);
 tess_status tess_os_file_size(const char *path, uint64_t *size); /* of a regular file */
 bool tess_os_same_file(const char *a, const char *b);            /* the same existing file or folder, by any path */
 
+/* Which folder this is, told from one of the same path that was made later; 0: it is none. */
+uint64_t tess_os_folder_id(const char *path);
+
 tess_status tess_os_make_dirs(const char *path); /* mkdir -p */
 tess_status tess_os_make_dir(const char *path);
 tess_status tess_os_fsync_dir(const char *path);

@@ -59,6 +59,16 @@ tess_status tess_os_make_dirs(const char *path)
     return TESS_OK;
 }
 
+uint64_t tess_os_folder_id(const char *path)
+{
+    struct statx info;
+    if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME | STATX_TYPE, &info) != 0 || !S_ISDIR(info.stx_mode))
+        return 0;
+    uint64_t device = (uint64_t)info.stx_dev_major << 32 | info.stx_dev_minor;
+    uint64_t made_ns = (uint64_t)info.stx_btime.tv_sec * UINT64_C(1000000000) + info.stx_btime.tv_nsec;
+    return (device * 31 + info.stx_ino) * 31 + made_ns;
+}
+
 tess_status tess_os_make_dir(const char *path)
 {
     return mkdir(path, 0777) != 0 ? tess_os_error("make folder", path) : TESS_OK;

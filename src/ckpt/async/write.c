@@ -117,7 +117,7 @@ static tess_status arm(save *s)
                                       (void **)&w->faults));
         w->n_faults = s->n;
         for (int i = 0; i < s->n; i++)
-            TESS_TRY(tess_faults_create(w->mem, s->fault, (uint64_t)s->fault_seed, s->stages[i].rank, (int)s->world,
+            TESS_TRY(tess_faults_create(w->mem, s->fault, (uint64_t)s->fault_seed, s->stages[i].rank, (int)s->world, 1,
                                         &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {

@@ -9,13 +9,14 @@
  *     rank    number, "random" or "all"; 0 for rank0_eval and slow_log, else it must be given
  *     step    number, "random" (one of the first `steps`, 10), or absent: as soon as it can be
  *     point   before:OP, after:OP        a collective or message, "any" for OP; OP#k: the k-th of the step
- *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n)
+ *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n), or comes to a moment
  *             step                       it enters the step
  *             save:NAME, save:NAME#k     the call of this name (save_points.h), the k-th of the step, that saves a
  *                                        checkpoint; kinds enospc, eio, short and whatever happens to a process
  *             gradient, parameter, state a tensor on its way (kinds nan, inf, flip)
  *     label   "layers:12": only operations that are for it
  *     times   how often it happens (1; 0: whenever it can)
+ *     life    1 (the default) until ranks are first replaced, then 2, 3, ...; 0: in each
  *     n, ms, percent, bytes, bit, code, tensor, path, what: what the kind asks for, below
  *
  * What is random is a function of the seed and of the fault's place in the spec: all ranks know it alike. A wrong
@@ -95,6 +96,7 @@ typedef struct tess_fault {
     int save_point; /* tess_save_point */
     uint64_t label; /* 0: any */
     int64_t times;  /* 0: whenever it can */
+    int64_t life;   /* of the job: 1 until it first begins anew; 0: any */
 
     int64_t n, bytes, bit, code;
     double ms, percent;
@@ -116,8 +118,9 @@ typedef struct tess_faults tess_faults; /* those of one rank */
 tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_fault *faults, int max, int *n);
 const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 
-/* Those of `spec` that concern this rank; *faults is NULL when none does. `spec` may be NULL or empty. */
-tess_status tess_faults_create(tess_mem *mem, const char *spec, uint64_t seed, int rank, int world,
+/* Those of `spec` that concern this rank in the job's `life`-th life; *faults is NULL when none does. `spec` may be
+ * NULL or empty. */
+tess_status tess_faults_create(tess_mem *mem, const char *spec, uint64_t seed, int rank, int world, int64_t life,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
 
@@ -137,6 +140,8 @@ bool tess_inject_has_faults(const tess_runtime *runtime); /* some may happen to 
  */
 bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char *name, void *data, size_t n,
                         tess_dtype dtype);
+/* A moment of the phase under way that a drill may want: "journal" 3. Points of faults name it as they name a phase. */
+void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
 /* Micro-batches that this rank is to have in `step` where it should have `n`. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
 /* TESS_E_IO when what the rank is about to do, in words ("read the held-out text"), is to fail. */

@@ -62,3 +62,22 @@ void tess_inject_phase(tess_runtime *rt, const char *phase, int64_t step, int64_
     }
     faults->phase_cpu_s = cpu_s();
 }
+
+void tess_inject_moment(tess_runtime *rt, const char *name, int64_t detail)
+{
+    tess_faults *faults = rt->faults;
+    if (faults == NULL)
+        return;
+    char phase[sizeof(faults->phase)];
+    int64_t phase_detail = faults->detail;
+    memcpy(phase, faults->phase, sizeof(phase));
+    snprintf(faults->phase, sizeof(faults->phase), "%s", name);
+    faults->detail = detail;
+    for (int i = 0; i < faults->n; i++) {
+        tess_fault *f = &faults->fault[i];
+        if (phase_fits(faults, f) && tess_fault_is_due(faults, f, TESS_FAULT_ENTER_PHASE))
+            tess_fault_strike(rt, f);
+    }
+    memcpy(faults->phase, phase, sizeof(phase));
+    faults->detail = phase_detail;
+}

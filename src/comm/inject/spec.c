@@ -20,8 +20,8 @@ static const place places[] = {
 #undef X
 };
 
-static const char *const keys[] = {"rank", "step",    "point", "kind", "label", "times",  "steps", "n",
-                                   "ms",   "percent", "bytes", "bit",  "code",  "tensor", "path",  "what"};
+static const char *const keys[] = {"rank", "step",    "point", "kind", "label", "times",  "life", "steps", "n",
+                                   "ms",   "percent", "bytes", "bit",  "code",  "tensor", "path", "what"};
 enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
 
 /* One fault under way of being read. */
@@ -212,6 +212,8 @@ static tess_status parse_argument(draft *d, const char *key, char *text)
     tess_fault *f = &d->fault;
     if (strcmp(key, "times") == 0)
         return parse_int(key, text, 0, INT64_MAX, &f->times);
+    if (strcmp(key, "life") == 0)
+        return parse_int(key, text, 0, INT64_MAX, &f->life);
     if (strcmp(key, "steps") == 0)
         return parse_int(key, text, 1, INT64_MAX, &d->steps);
     if (strcmp(key, "n") == 0)
@@ -345,8 +347,9 @@ tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_f
     *n = 0;
     const char *at = spec;
     for (int index = 0; *at != '\0'; index++) {
-        draft d = {.fault = {.step = -1, .detail = -1, .times = 1, .n = 1, .bit = -1, .code = 3, .percent = 10},
-                   .steps = FIRST_STEPS};
+        draft d = {
+            .fault = {.step = -1, .detail = -1, .times = 1, .life = 1, .n = 1, .bit = -1, .code = 3, .percent = 10},
+            .steps = FIRST_STEPS};
         at += strspn(at, " \t\n;");
         if (*at == '\0')
             break;

@@ -170,21 +170,21 @@ void tess_keep_clear(tess_keep *keep)
     h->end = begin;
 }
 
-tess_status tess_keep_alloc(const tess_runtime *runtime, tess_pool pool, const char *name, size_t bytes, void **out,
+tess_status tess_keep_alloc(tess_keep *keep, tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
                             bool *found)
 {
     *found = false;
-    if (runtime->keep == NULL)
-        return tess_mem_alloc(runtime->mem, pool, bytes, name, out);
-    TESS_TRY(tess_keep_region(runtime->keep, name, bytes, out, found));
-    tess_mem_count(runtime->mem, pool, (int64_t)bytes);
+    if (keep == NULL)
+        return tess_mem_alloc(mem, pool, bytes, name, out);
+    TESS_TRY(tess_keep_region(keep, name, bytes, out, found));
+    tess_mem_count(mem, pool, (int64_t)bytes);
     return TESS_OK;
 }
 
-void tess_keep_free(const tess_runtime *runtime, tess_pool pool, size_t bytes, void *memory)
+void tess_keep_free(tess_keep *keep, tess_mem *mem, tess_pool pool, size_t bytes, void *memory)
 {
-    if (runtime->keep == NULL)
-        tess_mem_free(runtime->mem, memory);
+    if (keep == NULL)
+        tess_mem_free(mem, memory);
     else if (memory != NULL)
-        tess_mem_count(runtime->mem, pool, -(int64_t)bytes);
+        tess_mem_count(mem, pool, -(int64_t)bytes);
 }

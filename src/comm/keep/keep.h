@@ -51,10 +51,10 @@ void *tess_keep_find(const tess_keep *keep, const char *name, size_t *bytes);
 void tess_keep_clear(tess_keep *keep);
 
 /* ---- Arrays that are kept where the job keeps anything, and private memory where it does not ---- */
-/* Counted in `pool` either way. `name` as of a region; *found false: zeroed. Give back with tess_keep_free, which
- * leaves a region and its content where they are. */
-tess_status tess_keep_alloc(const tess_runtime *runtime, tess_pool pool, const char *name, size_t bytes, void **out,
+/* Counted in `pool` of `mem` either way. `name` as of a region; *found false: zeroed. Give back with tess_keep_free,
+ * which leaves a region and its content where they are. keep may be NULL. */
+tess_status tess_keep_alloc(tess_keep *keep, tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
                             bool *found);
-void tess_keep_free(const tess_runtime *runtime, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
+void tess_keep_free(tess_keep *keep, tess_mem *mem, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
 
 #endif

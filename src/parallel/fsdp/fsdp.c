@@ -79,8 +79,8 @@ static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
     tess_fsdp_accumulators_free(unit);
-    tess_mem_free(mem, unit->gradient);
-    tess_mem_free(mem, unit->master);
+    tess_fsdp_kept_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+    tess_fsdp_kept_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
     tess_mem_free(mem, unit->gather_pieces);
     tess_mem_free(mem, unit->reduce_pieces);
     tess_mem_free(mem, unit->gradient_pieces);

@@ -7,7 +7,7 @@
  *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
  *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
  *   memory.c      what peers can read            progress.c   moving on what is under way
- *   replicas.c    what several ranks hold alike
+ *   replicas.c    what several ranks hold alike   kept.c        memory that outlives the rank
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -109,6 +109,8 @@ struct tess_fsdp {
     tess_team *shard_team, *replicate_team, *data_team;
     tess_runtime *runtime;
     tess_mem *mem;
+    tess_keep *kept;      /* memory that outlives this rank, NULL: none */
+    int32_t *kept_totals; /* (n_units) in it: the accumulator that holds a unit's sum */
     tess_stream *stream, *own_stream;
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica;
@@ -182,6 +184,13 @@ tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
+
+/* kept.c: float32 arrays of a unit, in the keep where there is one. `what` and `number` (-1: none) make the name. */
+tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
+                                 float **out, bool *found);
+void tess_fsdp_kept_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
+/* Notes where the sums are, once they are complete. */
+tess_status tess_fsdp_kept_note_totals(tess_fsdp *fsdp);
 
 /* clock.c */
 tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next */

@@ -3,6 +3,7 @@
 #define TESS_PARALLEL_FSDP_INTERNAL_H
 
 #include "base/os/phase_clock.h"
+#include "comm/keep/keep.h"
 #include "device/stream.h"
 #include "tessera/fsdp.h"
 
@@ -12,6 +13,15 @@ const char *tess_strategy_name(tess_strategy strategy);
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
+
+/* Master weights and the sums of gradients lie in `keep` (borrowed until destroy; NULL: private memory). Those that are
+ * there already are taken as they are: whoever does not want them clears it first. Call before materialize; one fsdp a
+ * keep. */
+void tess_fsdp_set_keep(tess_fsdp *fsdp, tess_keep *keep);
+tess_keep *tess_fsdp_keep(const tess_fsdp *fsdp);
+/* The finished gradients of the step whose n_local_micro_batches were summed when a process had come to the end of
+ * step_end, and maybe no further: as if this process had. Needs a keep. Not collective. */
+tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches);
 
 /* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
  * that fails leaves the clock in the phase that failed: what a step's phases came to is told of steps that went well,

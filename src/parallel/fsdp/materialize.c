@@ -73,21 +73,29 @@ static tess_status agree_on_outcome(tess_fsdp *fsdp, tess_status mine)
     return TESS_OK;
 }
 
+static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
+{
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        if (p->held_rows > 0)
+            TESS_TRY_CTX(fill(context, p->name, p->held_begin, p->held_rows, unit->master + p->master_offset),
+                         "materialize: parameter '%s'", p->name);
+    }
+    return TESS_OK;
+}
+
 static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_PARAMS, unit->master_elements, sizeof(float), unit->name,
-                                      (void **)&unit->master));
+        bool found, gradient_found;
+        TESS_TRY(
+            tess_fsdp_kept_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master, &found));
         if (fsdp->replicated)
-            TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, unit->gradient_elements, sizeof(float),
-                                          unit->name, (void **)&unit->gradient));
-        for (int i = 0; i < unit->n_params; i++) {
-            const tess_fsdp_param *p = &unit->params[i];
-            if (p->held_rows > 0)
-                TESS_TRY_CTX(fill(context, p->name, p->held_begin, p->held_rows, unit->master + p->master_offset),
-                             "materialize: parameter '%s'", p->name);
-        }
+            TESS_TRY(tess_fsdp_kept_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
+                                          &unit->gradient, &gradient_found));
+        if (!found)
+            TESS_TRY(fill_unit(unit, fill, context));
     }
     return TESS_OK;
 }
@@ -97,8 +105,8 @@ static void release(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        tess_mem_free(fsdp->mem, unit->master);
-        tess_mem_free(fsdp->mem, unit->gradient);
+        tess_fsdp_kept_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
+        tess_fsdp_kept_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
         unit->master = unit->gradient = NULL;
     }
 }

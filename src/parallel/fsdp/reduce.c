@@ -25,7 +25,7 @@ void tess_fsdp_accumulators_free(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
     for (int k = 0; unit->accumulators != NULL && k < unit->fsdp->n_accumulators; k++)
-        tess_mem_free(mem, unit->accumulators[k]);
+        tess_fsdp_kept_free(unit, TESS_POOL_GRADS, unit->accumulator_elements, unit->accumulators[k]);
     tess_mem_free(mem, unit->accumulators);
     unit->accumulators = NULL;
 }
@@ -33,6 +33,7 @@ void tess_fsdp_accumulators_free(tess_unit *unit)
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro)
 {
     int n = count_accumulators(fsdp, n_micro);
+    bool found;
     if (n == fsdp->n_accumulators)
         return TESS_OK;
     for (int u = 0; u < fsdp->n_units; u++)
@@ -45,8 +46,8 @@ tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro)
         TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",
                                       (void **)&unit->accumulators));
         for (int k = 0; k < n; k++)
-            TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, unit->accumulator_elements, sizeof(float),
-                                          unit->name, (void **)&unit->accumulators[k]));
+            TESS_TRY(tess_fsdp_kept_alloc(unit, TESS_POOL_GRADS, "sum", k, unit->accumulator_elements,
+                                          &unit->accumulators[k], &found));
     }
     return TESS_OK;
 }

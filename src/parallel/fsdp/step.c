@@ -88,6 +88,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
+    TESS_TRY(tess_fsdp_kept_note_totals(fsdp));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->state = TESS_FSDP_IDLE;
     fsdp->micro = -1;

@@ -1,0 +1,112 @@
+/* Going on with what a rank keeps in memory: after a rank was lost and replaced, or as a later launch of the same job
+ * on this host (checkpoint.memory_copies). */
+#include "train/trainer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "comm/launch.h"
+#include "nn/config.h"
+#include "tessera/comm.h"
+#include "train/numbers/numbers.h"
+
+/* Of everything that says which number lies where in kept memory, and which step follows which. */
+static tess_status identify(const tess_trainer *t, uint64_t *identity)
+{
+    const tess_config *c = &t->config;
+    json_t *json = NULL;
+    TESS_TRY(tess_model_config_to_json(&t->model_config, TESS_F32, &json));
+    char *text = json_dumps(json, JSON_SORT_KEYS | JSON_COMPACT);
+    uint64_t model = text != NULL ? tess_hash_text(text) : 0;
+    free(text);
+    json_decref(json);
+    TESS_CHECK(model != 0, TESS_E_NOMEM, "no memory to describe the model");
+    const int64_t words[] = {(int64_t)model,
+                             (int64_t)tess_hash_text(TESS_VERSION),
+                             (int64_t)tess_hash_text(c->model.path),
+                             t->world,
+                             t->rank,
+                             c->parallelism.shard_strategy,
+                             c->parallelism.data_parallel_replicate_degree,
+                             c->training.mixed_precision_param,
+                             c->training.mixed_precision_reduce,
+                             c->training.local_batch_size,
+                             c->training.global_batch_size,
+                             c->training.seq_len,
+                             c->debug.seed,
+                             c->data.shuffle};
+    *identity = tess_hash_bytes(words, sizeof(words), 0);
+    for (int i = 0; i < c->data.files.n; i++)
+        *identity = tess_hash_bytes(c->data.files.item[i], strlen(c->data.files.item[i]), *identity);
+    return TESS_OK;
+}
+
+/* What all ranks have in common; a rank without anything of use has done -1. */
+typedef struct outlook {
+    bool is_hot; /* this launch has written it, on every rank */
+    logbook_marks least;
+    int64_t judged; /* the newest of any rank */
+} outlook;
+
+static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
+{
+    bool is_hot, is_of = tess_logbook_is_of(t->book, t->kept_identity, folder, &is_hot);
+    logbook_marks mine = tess_logbook_marks(t->book);
+    int64_t least[] = {is_of ? mine.done : -1, mine.judged, mine.validated, mine.saved, is_hot}, judged = mine.judged;
+    TESS_TRY(tess_all_reduce(t->team, least, least, 5, TESS_I64, TESS_MIN, NULL));
+    TESS_TRY(tess_all_reduce(t->team, &judged, &judged, 1, TESS_I64, TESS_MAX, NULL));
+    *all = (outlook){.is_hot = least[4] != 0,
+                     .least = {.done = least[0], .judged = least[1], .validated = least[2], .saved = least[3]},
+                     .judged = judged};
+    return TESS_OK;
+}
+
+/* An earlier launch may have saved, and gone on from there in a process that kept nothing. */
+static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
+{
+    int64_t saved;
+    TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
+    *is = t->config.checkpoint.resume && step > saved;
+    if (!*is)
+        tess_trainer_note(t, "what an earlier launch kept in memory (step %lld) is not used: %s", (long long)step,
+                          t->config.checkpoint.resume ? "the newest checkpoint is as new" : "checkpoint.resume=false");
+    return TESS_OK;
+}
+
+tess_status tess_trainer_look_at_kept(tess_trainer *t)
+{
+    outlook all;
+    TESS_TRY(tess_logbook_open(t->runtime, &t->book));
+    if (t->book == NULL)
+        return TESS_OK;
+    TESS_TRY(identify(t, &t->kept_identity));
+    TESS_TRY(look(t, tess_os_folder_id(t->config.job.dump_folder), &all));
+    t->goes_on = all.least.done >= 0 && all.judged - all.least.done <= 1;
+    if (t->goes_on && !all.is_hot)
+        TESS_TRY(is_newer_than_disk(t, all.judged, &t->goes_on));
+    t->kept_marks = all.least;
+    return t->goes_on ? TESS_OK : tess_logbook_clear(t->runtime, t->book);
+}
+
+tess_status tess_trainer_go_on(tess_trainer *t)
+{
+    logbook_data data;
+    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_kept), "go on with what was kept in memory");
+    TESS_TRY(tess_loader_seek(t->loader, &data.cursor));
+    t->loader_position = data.position;
+    tess_trainer_note(t, "going on from step %lld, kept in memory", (long long)t->engine->step);
+    return TESS_OK;
+}
+
+void tess_trainer_begin_book(tess_trainer *t)
+{
+    logbook_data data = {.position = t->loader_position};
+    if (t->book == NULL)
+        return;
+    tess_loader_cursor(t->loader, &data.cursor);
+    tess_logbook_begin(t->book, t->engine, t->kept_identity, tess_os_folder_id(t->config.job.dump_folder), &data);
+    t->kept_marks = (logbook_marks){
+        .done = t->engine->step, .judged = t->engine->step, .validated = t->engine->step, .saved = t->engine->step};
+}

@@ -1,0 +1,203 @@
+#include "train/logbook.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "comm/inject/inject.h"
+#include "optim/optim_internal.h"
+#include "tessera/comm.h"
+#include "train/numbers/numbers.h"
+
+/* In kept memory. */
+typedef struct book_page {
+    _Atomic uint64_t identity; /* 0: not valid */
+    uint64_t folder, launch;
+    _Atomic int64_t done, judged, validated, saved;
+    logbook_step step[2]; /* of step s: [s % 2] */
+    logbook_data data[2];
+} book_page;
+
+struct tess_logbook {
+    tess_keep *keep;
+    book_page *page;
+};
+
+static tess_status open_page(tess_logbook *book)
+{
+    bool found;
+    return tess_keep_region(book->keep, "logbook", sizeof(book_page), (void **)&book->page, &found);
+}
+
+tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **out)
+{
+    tess_keep *keep = tess_keep_of(runtime);
+    tess_mem *mem = tess_runtime_mem(runtime);
+    *out = NULL;
+    if (keep == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "logbook", (void **)out));
+    (*out)->keep = keep;
+    tess_status status = open_page(*out);
+    if (status != TESS_OK)
+        tess_logbook_close(mem, out);
+    return status;
+}
+
+void tess_logbook_close(tess_mem *mem, tess_logbook **book)
+{
+    tess_mem_free(mem, *book);
+    *book = NULL;
+}
+
+bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot)
+{
+    const book_page *page = book->page;
+    bool is_of = atomic_load(&page->identity) == identity;
+    *is_hot = is_of && page->launch == tess_keep_launch(book->keep);
+    return *is_hot || (is_of && page->folder == folder);
+}
+
+logbook_marks tess_logbook_marks(const tess_logbook *book)
+{
+    const book_page *page = book->page;
+    return (logbook_marks){.done = atomic_load(&page->done),
+                           .judged = atomic_load(&page->judged),
+                           .validated = atomic_load(&page->validated),
+                           .saved = atomic_load(&page->saved)};
+}
+
+tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
+{
+    tess_keep_clear(tess_keep_of(runtime));
+    return open_page(book);
+}
+
+void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
+                        const logbook_data *data)
+{
+    if (book == NULL)
+        return;
+    book_page *page = book->page;
+    int64_t at = e->step % 2;
+    page->step[at] = (logbook_step){.step = e->step,
+                                    .n_tokens = e->n_tokens,
+                                    .losses = *tess_numbers_losses(e->numbers),
+                                    .norms = *tess_numbers_norms(e->numbers),
+                                    .report = {.n_tokens = -1}};
+    page->data[at] = *data;
+    page->folder = folder;
+    page->launch = tess_keep_launch(book->keep);
+    atomic_store(&page->done, e->step);
+    atomic_store(&page->judged, e->step);
+    atomic_store(&page->validated, e->step);
+    atomic_store(&page->saved, e->step);
+    atomic_store(&page->identity, identity);
+}
+
+void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *data)
+{
+    if (book != NULL)
+        book->page->data[step % 2] = *data;
+}
+
+void tess_logbook_judged(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
+                         float scale)
+{
+    if (book == NULL)
+        return;
+    book_page *page = book->page;
+    int64_t step = e->step + 1;
+    tess_inject_moment(e->runtime, "judging", -1);
+    page->step[step % 2] = (logbook_step){.step = step,
+                                          .n_tokens = e->n_tokens + report->n_tokens,
+                                          .lr = lr,
+                                          .scale = scale,
+                                          .losses = *tess_numbers_losses(e->numbers),
+                                          .norms = *tess_numbers_norms(e->numbers),
+                                          .report = *report};
+    atomic_store(&page->judged, step);
+    tess_inject_moment(e->runtime, "judged", -1);
+}
+
+void tess_logbook_done(tess_logbook *book, int64_t step)
+{
+    if (book != NULL)
+        atomic_store(&book->page->done, step);
+}
+
+void tess_logbook_validated(tess_logbook *book, int64_t step)
+{
+    if (book != NULL)
+        atomic_store(&book->page->validated, step);
+}
+
+void tess_logbook_saved(tess_logbook *book, int64_t step)
+{
+    if (book != NULL)
+        atomic_store(&book->page->saved, step);
+}
+
+/* ---- Going on
+ * ------------------------------------------------------------------------------------------------------- */
+/* The newest step that any rank has judged; *rank: the first that has. */
+static tess_status find_judged(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
+{
+    int64_t mine = atomic_load(&book->page->judged), newest = mine;
+    TESS_TRY(tess_all_reduce(e->team, &newest, &newest, 1, TESS_I64, TESS_MAX, NULL));
+    int64_t first = mine == newest ? -e->rank : -e->world;
+    TESS_TRY(tess_all_reduce(e->team, &first, &first, 1, TESS_I64, TESS_MAX, NULL));
+    *step = newest;
+    *rank = (int)-first;
+    return TESS_OK;
+}
+
+/* What that rank wrote of the step is what every rank would have written. */
+static tess_status share_judgement(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
+{
+    book_page *page = book->page;
+    logbook_step shared = page->step[step % 2];
+    TESS_TRY(tess_broadcast(e->team, &shared, sizeof(shared), TESS_U8, rank, NULL));
+    TESS_CHECK(shared.step == step, TESS_E_INTERNAL, "the logbook of rank %d tells of step %lld, not of %lld", rank,
+               (long long)shared.step, (long long)step);
+    if (atomic_load(&page->judged) == step)
+        return TESS_OK;
+    page->step[step % 2] = shared;
+    atomic_store(&page->judged, step);
+    return TESS_OK;
+}
+
+static tess_status end_update(tess_logbook *book, tess_engine *e, int64_t step)
+{
+    book_page *page = book->page;
+    const logbook_step *entry = &page->step[step % 2];
+    const tess_config *c = e->config;
+    if (atomic_load(&page->done) == step)
+        return TESS_OK;
+    if (!entry->report.skipped) {
+        int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
+        TESS_TRY(tess_fsdp_find_gradients(e->fsdp, (int)n_local));
+        TESS_TRY(tess_adamw_end_step(e->adamw, step, entry->lr, entry->scale));
+    }
+    atomic_store(&page->done, step);
+    return TESS_OK;
+}
+
+tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data *data, logbook_step *last)
+{
+    book_page *page = book->page;
+    int64_t step;
+    int rank;
+    TESS_TRY(find_judged(book, e, &step, &rank));
+    TESS_TRY_CTX(share_judgement(book, e, step, rank), "step %lld", (long long)step);
+    TESS_TRY_CTX(end_update(book, e, step), "the rest of step %lld", (long long)step);
+    *last = page->step[step % 2];
+    *data = page->data[step % 2];
+    e->step = step;
+    e->n_tokens = last->n_tokens;
+    *tess_numbers_losses(e->numbers) = last->losses;
+    *tess_numbers_norms(e->numbers) = last->norms;
+    if (last->report.n_tokens < 0)
+        last->step = -1;
+    page->launch = tess_keep_launch(book->keep);
+    return TESS_OK;
+}

@@ -1,0 +1,34 @@
+# For the tests of ranks that are replaced: a small run, and how two of them are compared.
+make_text 300 >text.txt
+make_model model.json
+make_config run.yaml
+
+# Of metrics.jsonl, all but what time and place decide.
+numbers() { sed -E 's/, "tps".*//; s/, "validation_seconds.*//' "$1/metrics.jsonl"; }
+
+# train FOLDER ARGUMENTS...: a run of 6 steps that validates and saves on its way.
+train() {
+    local folder=$1
+    shift
+    timeout 60 "$tessera" train run.yaml job.dump_folder="$folder" training.steps=6 training.local_batch_size=2 \
+        training.global_batch_size=16 checkpoint.interval=3 validation.interval=3 validation.steps=8 metrics.log_freq=1 \
+        debug.trace=false training.threads=1 recovery.hot=true "$@" >"$folder.out" 2>&1 </dev/null
+}
+
+# same NAME FOLDER UNDISTURBED
+same() {
+    if ! cmp -s "$3/model/model.safetensors" "$2/model/model.safetensors"; then
+        fail "$1: other weights"
+        tail -n 5 "$2.out" | sed 's/^/    /'
+    elif ! diff <(numbers "$3") <(numbers "$2") >difference; then
+        fail "$1: other metrics"
+        head -n 6 difference | sed 's/^/    /'
+    elif ! grep -q "replaced in .* s, going on from step" "$2.out"; then
+        fail "$1: nobody was replaced"
+        tail -n 5 "$2.out" | sed 's/^/    /'
+    else
+        pass "$1"
+    fi
+    rm -rf "$2" "$2.out"
+}
+
