@@ -61,6 +61,7 @@ void tess_os_close(int *fd);
 bool tess_os_is_dir(const char *path);
 bool tess_os_is_file(const char *path);
 tess_status tess_os_file_size(const char *path, uint64_t *size); /* of a regular file */
+double tess_os_changed_s(const char *path);                      /* since 1970, when it was written; 0: not there */
 bool tess_os_same_file(const char *a, const char *b);            /* the same existing file or folder, by any path */
 
 /* Which folder this is, told from one of the same path that was made later; 0: it is none. */
@@ -71,6 +72,7 @@ tess_status tess_os_make_dir(const char *path);
 tess_status tess_os_fsync_dir(const char *path);
 
 tess_status tess_os_rename(const char *from, const char *to);
+tess_status tess_os_link(const char *from, const char *to); /* another name of the same file */
 /* Puts `from` where `to` is; what was there takes the name `from`. One atomic step where the file system can. */
 tess_status tess_os_exchange(const char *from, const char *to);
 void tess_os_remove(const char *path); /* a file, if it is there */

@@ -32,6 +32,12 @@ tess_status tess_os_file_size(const char *path, uint64_t *size)
     return TESS_OK;
 }
 
+double tess_os_changed_s(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (double)info.st_mtim.tv_sec + 1e-9 * (double)info.st_mtim.tv_nsec : 0;
+}
+
 bool tess_os_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -88,6 +94,11 @@ tess_status tess_os_fsync_dir(const char *path)
 tess_status tess_os_rename(const char *from, const char *to)
 {
     return rename(from, to) != 0 ? tess_os_error("rename", from) : TESS_OK;
+}
+
+tess_status tess_os_link(const char *from, const char *to)
+{
+    return link(from, to) != 0 ? tess_os_error("link", to) : TESS_OK;
 }
 
 tess_status tess_os_exchange(const char *from, const char *to)

@@ -14,8 +14,6 @@ enum { TESS_STORE_MARKER_BYTES = 256 };
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES]);
 
 /* ---- tensor.c */
-/* "F32"; NULL: not one that is stored. */
-const char *tess_store_dtype_text(tess_dtype dtype);
 /* Every tensor's primary rows lie inside the rows held, and those inside the shape. */
 tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors);
 /* This rank's rows of a tensor that it writes. */

@@ -14,7 +14,8 @@ void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char nam
 
 const char *tess_store_dtype_text(tess_dtype dtype)
 {
-    return dtype == TESS_F32 ? "F32" : dtype == TESS_BF16 ? "BF16" : NULL;
+    static const char *const texts[TESS_DTYPE_COUNT] = {"F32", "BF16", "F16", "I32", "I64", "U8"};
+    return dtype < TESS_DTYPE_COUNT ? texts[dtype] : NULL;
 }
 
 const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor)

@@ -21,4 +21,7 @@ typedef struct tess_ckpt_tensor {
 /* "model.layers.0.w", "optimizer.layers.0.w.exp_avg": of a parameter. */
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);
 
+/* As a manifest has it: "F32"; NULL: not one that is stored. */
+const char *tess_store_dtype_text(tess_dtype dtype);
+
 #endif

@@ -1,0 +1,224 @@
+#include "ckpt/tools/diff.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ckpt/tools/slices.h"
+#include "ckpt/tools/values.h"
+
+enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
+
+typedef struct diff {
+    const tess_export *a, *b;
+    const tess_diff_options *options;
+    uint8_t *bytes_a, *bytes_b; /* (SLICE_BYTES) */
+    uint64_t done, all;
+    tess_diff_summary *summary;
+} diff;
+
+const char *tess_diff_text(tess_diff_kind kind)
+{
+    static const char *const texts[] = {"same", "close", "different", "shape", "only in A", "only in B"};
+    return texts[kind];
+}
+
+bool tess_diff_alike(const tess_diff_summary *s)
+{
+    return s->n_tensors[TESS_DIFF_DIFFERENT] + s->n_tensors[TESS_DIFF_SHAPE] + s->n_tensors[TESS_DIFF_ONLY_A] +
+               s->n_tensors[TESS_DIFF_ONLY_B] ==
+           0;
+}
+
+/* ---- Values */
+/* What a tensor's slices add up to. The norms' squares stand in their places until the end. */
+typedef struct tally {
+    tess_diff_tensor *t;
+    double tolerance;
+    bool same_dtype, beyond; /* a value is beyond the tolerance */
+} tally;
+
+static void note_distance(tally *y, double a, double b)
+{
+    bool nan_a = isnan(a), nan_b = isnan(b);
+    if ((nan_a && nan_b) || a == b)
+        return;
+    double abs = nan_a || nan_b ? INFINITY : fabs(a - b), largest = fmax(fabs(a), fabs(b));
+    double rel = isinf(abs) ? INFINITY : abs / largest;
+    y->t->max_abs = fmax(y->t->max_abs, abs);
+    y->t->max_rel = fmax(y->t->max_rel, rel);
+    y->t->norm_difference += abs * abs;
+    y->beyond |= !(abs <= y->tolerance * fmax(1, largest));
+}
+
+static void note_different(tally *y, int64_t element)
+{
+    y->t->n_different++;
+    if (y->t->first < 0)
+        y->t->first = element;
+}
+
+/* Elements [first, +n), n at most BLOCK. */
+static void measure_block(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
+{
+    double x[BLOCK], z[BLOCK];
+    size_t bytes = (size_t)y->t->a->element_bytes;
+    tess_values_decode(y->t->a->dtype, a, n, x);
+    tess_values_decode(y->t->b->dtype, b, n, z);
+    for (int64_t i = 0; i < n; i++) {
+        y->t->norm_a += x[i] * x[i];
+        y->t->norm_b += z[i] * z[i];
+        if (y->same_dtype ? memcmp(a + (size_t)i * bytes, b + (size_t)i * bytes, bytes) != 0
+                          : x[i] != z[i] && !(isnan(x[i]) && isnan(z[i])))
+            note_different(y, first + i);
+        note_distance(y, x[i], z[i]);
+    }
+}
+
+static void measure(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
+{
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t count = n - at < BLOCK ? n - at : BLOCK;
+        measure_block(y, a + at * y->t->a->element_bytes, b + at * y->t->b->element_bytes, first + at, count);
+    }
+}
+
+/* Elements that are no numbers: whether their bytes are the same. */
+static void compare_bytes(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
+{
+    size_t bytes = (size_t)y->t->a->element_bytes;
+    if (memcmp(a, b, (size_t)n * bytes) == 0)
+        return;
+    y->beyond = true;
+    for (int64_t i = 0; i < n; i++)
+        if (memcmp(a + (size_t)i * bytes, b + (size_t)i * bytes, bytes) != 0)
+            note_different(y, first + i);
+}
+
+/* ---- One tensor */
+static void tell_progress(diff *d, uint64_t bytes)
+{
+    d->done += bytes;
+    if (d->options->progress != NULL)
+        d->options->progress(d->options->self, d->done, d->all);
+}
+
+static tess_status compare_slices(diff *d, tally *y)
+{
+    const tess_diff_tensor *t = y->t;
+    tess_slices s;
+    tess_box whole = {.begin = {0}};
+    memcpy(whole.size, t->a->dim, sizeof(whole.size));
+    int largest = t->a->element_bytes > t->b->element_bytes ? t->a->element_bytes : t->b->element_bytes;
+    tess_slices_begin(&s, t->a->n_dims, &whole, SLICE_BYTES / largest);
+    while (tess_slices_next(&s)) {
+        TESS_TRY(tess_export_read(d->a, t->a, &s.box, d->bytes_a));
+        TESS_TRY(tess_export_read(d->b, t->b, &s.box, d->bytes_b));
+        if (t->measured)
+            measure(y, d->bytes_a, d->bytes_b, s.first, s.n);
+        else
+            compare_bytes(y, d->bytes_a, d->bytes_b, s.first, s.n);
+        tell_progress(d, (uint64_t)s.n * (uint64_t)t->a->element_bytes);
+    }
+    return TESS_OK;
+}
+
+static bool same_shape(const tess_export_tensor *a, const tess_export_tensor *b)
+{
+    return a->n_dims == b->n_dims && memcmp(a->dim, b->dim, (size_t)a->n_dims * sizeof(a->dim[0])) == 0;
+}
+
+static tess_status compare_values(diff *d, tess_diff_tensor *t)
+{
+    tally y = {.t = t, .tolerance = d->options->tolerance, .same_dtype = strcmp(t->a->dtype, t->b->dtype) == 0};
+    bool numbers = tess_values_are_numbers(t->a->dtype) && tess_values_are_numbers(t->b->dtype);
+    t->kind = TESS_DIFF_DIFFERENT;
+    if (!numbers && !y.same_dtype)
+        return TESS_OK;
+    t->measured = numbers && !(d->options->bits_only && y.same_dtype);
+    TESS_TRY(compare_slices(d, &y));
+    t->norm_a = sqrt(t->norm_a);
+    t->norm_b = sqrt(t->norm_b);
+    t->norm_difference = sqrt(t->norm_difference);
+    if (y.same_dtype && t->n_different == 0)
+        t->kind = TESS_DIFF_SAME;
+    else if (!y.beyond)
+        t->kind = TESS_DIFF_CLOSE;
+    return TESS_OK;
+}
+
+static int64_t count(const tess_export_tensor *t)
+{
+    int64_t n = 1;
+    for (int d = 0; d < t->n_dims; d++)
+        n *= t->dim[d];
+    return n;
+}
+
+static tess_status compare_tensor(diff *d, const tess_export_tensor *a, const tess_export_tensor *b)
+{
+    tess_diff_tensor t = {.name = a != NULL ? a->name : b->name, .a = a, .b = b, .first = -1};
+    t.n = count(a != NULL ? a : b);
+    if (a == NULL || b == NULL)
+        t.kind = a == NULL ? TESS_DIFF_ONLY_B : TESS_DIFF_ONLY_A;
+    else if (!same_shape(a, b))
+        t.kind = TESS_DIFF_SHAPE;
+    else
+        TESS_TRY_CTX(compare_values(d, &t), "tensor '%s'", t.name);
+    d->summary->n_tensors[t.kind]++;
+    d->summary->max_abs = fmax(d->summary->max_abs, t.max_abs);
+    d->summary->max_rel = fmax(d->summary->max_rel, t.max_rel);
+    if (d->options->tensor != NULL)
+        d->options->tensor(d->options->self, &t);
+    return TESS_OK;
+}
+
+/* ---- All of them */
+static const tess_export_tensor *tensor_at(const tess_export *e, int i)
+{
+    return i < e->n_tensors ? &e->tensors[i] : NULL;
+}
+
+/* Both are sorted by name: the lower name of the two next ones comes first, alone when the other is another. */
+static tess_status compare_all(diff *d)
+{
+    for (int i = 0, k = 0; i < d->a->n_tensors || k < d->b->n_tensors;) {
+        const tess_export_tensor *a = tensor_at(d->a, i), *b = tensor_at(d->b, k);
+        int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
+        TESS_TRY(compare_tensor(d, order <= 0 ? a : NULL, order >= 0 ? b : NULL));
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_export_diff(const tess_export *a, const tess_export *b, const tess_diff_options *options,
+                             tess_diff_summary *summary)
+{
+    static const tess_diff_options plain = {0};
+    diff d = {.a = a, .b = b, .options = options != NULL ? options : &plain, .summary = summary};
+    *summary = (tess_diff_summary){.max_abs = 0};
+    d.all = tess_export_bytes(a);
+    tess_status status = tess_mem_alloc(a->mem, TESS_POOL_MISC, SLICE_BYTES, "compare", (void **)&d.bytes_a);
+    if (status == TESS_OK)
+        status = tess_mem_alloc(a->mem, TESS_POOL_MISC, SLICE_BYTES, "compare", (void **)&d.bytes_b);
+    if (status == TESS_OK)
+        status = compare_all(&d);
+    tess_mem_free(a->mem, d.bytes_a);
+    tess_mem_free(a->mem, d.bytes_b);
+    return status;
+}
+
+tess_status tess_ckpt_diff(const tess_catalog *a, const tess_catalog *b, const tess_diff_options *options,
+                           tess_diff_summary *summary)
+{
+    const tess_export_options names = {.names = TESS_NAMES_TESSERA,
+                                       .model_only = options != NULL && options->model_only};
+    tess_export *x, *y = NULL;
+    TESS_TRY(tess_export_create(a, &names, &x));
+    tess_status status = tess_export_create(b, &names, &y);
+    if (status == TESS_OK)
+        status = tess_export_diff(x, y, options, summary);
+    tess_export_destroy(&y);
+    tess_export_destroy(&x);
+    return status;
+}

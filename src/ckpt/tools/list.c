@@ -1,0 +1,204 @@
+#include "ckpt/tools/list.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "ckpt/catalog/catalog.h"
+
+enum { PATH_SIZE = 4096 };
+
+const char *tess_ckpt_state_text(tess_ckpt_state state)
+{
+    static const char *const texts[] = {"valid", "incomplete", "damaged", "unknown"};
+    return texts[state];
+}
+
+tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item *item, char *path, size_t size)
+{
+    if (strcmp(item->name, ".") != 0)
+        return tess_os_join(path, size, list->folder, item->name);
+    TESS_CHECK(strlen(list->folder) < size, TESS_E_INVALID, "path too long: %.100s...", list->folder);
+    strcpy(path, list->folder);
+    return TESS_OK;
+}
+
+/* ---- Names */
+/* The step that a name states, -1: it is no checkpoint's; *unfinished: with what a save adds until it is done. */
+static int64_t step_of(const char *name, bool *unfinished)
+{
+    static const char *const prefixes[] = {"step-", "iter_", "global_step", "checkpoint-"};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        size_t n = strlen(prefixes[i]);
+        char *end;
+        if (strncmp(name, prefixes[i], n) != 0 || !isdigit((unsigned char)name[n]) || strlen(name + n) > 30)
+            continue;
+        int64_t step = strtoll(name + n, &end, 10);
+        *unfinished = strncmp(end, ".tmp", 4) == 0;
+        if (*end == '\0' || *unfinished)
+            return step;
+    }
+    return -1;
+}
+
+/* ---- Files of one item */
+typedef struct files {
+    const char *folder;
+    tess_ckpt_item *item;
+    bool data, sealed; /* there are tensors; there is what is written last */
+} files;
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+static tess_status look_at_file(void *context, const char *name)
+{
+    files *f = context;
+    char path[PATH_SIZE];
+    uint64_t bytes = 0;
+    TESS_TRY(tess_os_join(path, sizeof(path), f->folder, name));
+    if (tess_os_file_size(path, &bytes) != TESS_OK) {
+        tess_error_clear(); /* a folder, or gone since */
+        return TESS_OK;
+    }
+    double changed = tess_os_changed_s(path);
+    f->item->bytes += bytes;
+    f->item->changed_s = changed > f->item->changed_s ? changed : f->item->changed_s;
+    f->data |= ends_with(name, ".data") || ends_with(name, ".distcp") || strcmp(name, "manifest.json") == 0;
+    f->sealed |= strcmp(name, "commit.json") == 0 || strcmp(name, ".metadata") == 0;
+    return TESS_OK;
+}
+
+/* ---- State */
+static void set_problem(tess_ckpt_item *item, tess_ckpt_state state, const char *message)
+{
+    item->state = state;
+    snprintf(item->problem, sizeof(item->problem), "%s", message);
+    tess_error_clear();
+}
+
+static tess_status check_catalog(tess_mem *mem, const char *path, tess_ckpt_item *item)
+{
+    tess_catalog *catalog;
+    TESS_TRY(tess_catalog_open(mem, path, &catalog));
+    snprintf(item->format, sizeof(item->format), "%s", catalog->format);
+    tess_status status = tess_catalog_check(catalog);
+    tess_catalog_destroy(&catalog);
+    return status;
+}
+
+static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
+{
+    files f = {.folder = path, .item = item};
+    TESS_TRY(tess_os_list(path, look_at_file, &f));
+    if (unfinished) {
+        set_problem(item, TESS_CKPT_INCOMPLETE, "a save that did not finish, or one under way");
+    } else if (f.data && !f.sealed) {
+        set_problem(item, TESS_CKPT_INCOMPLETE, "there is no commit.json and no .metadata, which a save writes last");
+    } else {
+        tess_status status = check_catalog(mem, path, item);
+        if (status == TESS_E_NOMEM)
+            return status;
+        if (status != TESS_OK)
+            set_problem(item, status == TESS_E_UNSUPPORTED ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED,
+                        tess_error_message());
+    }
+    return TESS_OK;
+}
+
+/* ---- The folder */
+static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step, bool unfinished)
+{
+    char path[PATH_SIZE];
+    if ((size_t)list->n == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
+        TESS_TRY(tess_mem_grow(list->mem, TESS_POOL_MISC, capacity * sizeof(list->items[0]), "list of checkpoints",
+                               (void **)&list->items));
+        list->capacity = capacity;
+    }
+    tess_ckpt_item *item = &list->items[list->n++];
+    *item = (tess_ckpt_item){.step = step};
+    snprintf(item->name, sizeof(item->name), "%s", name);
+    TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
+    return judge(list->mem, path, unfinished, item);
+}
+
+static tess_status visit(void *context, const char *name)
+{
+    tess_ckpt_list *list = context;
+    char path[PATH_SIZE];
+    bool unfinished;
+    int64_t step = step_of(name, &unfinished);
+    TESS_TRY(tess_os_join(path, sizeof(path), list->folder, name));
+    return step >= 0 && tess_os_is_dir(path) ? add_item(list, name, step, unfinished) : TESS_OK;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    const tess_ckpt_item *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static tess_status fail_empty(const char *folder)
+{
+    char below[PATH_SIZE];
+    bool job = tess_os_join(below, sizeof(below), folder, "checkpoint") == TESS_OK && tess_os_is_dir(below);
+    return TESS_FAIL(TESS_E_NOT_FOUND,
+                     "%s: no checkpoint there: looked for folders step-*, iter_*, global_step* and checkpoint-*, and "
+                     "for one in the folder itself%s%s%s",
+                     folder, job ? ": did you mean " : "", job ? below : "", job ? "?" : "");
+}
+
+/* One name alone: no base folder, but a checkpoint. */
+static tess_status add_folder_itself(tess_ckpt_list *list)
+{
+    bool unfinished = false;
+    const char *slash = strrchr(list->folder, '/');
+    TESS_TRY(add_item(list, ".", step_of(slash != NULL ? slash + 1 : list->folder, &unfinished), unfinished));
+    return list->items[0].format[0] == '\0' && list->items[0].state != TESS_CKPT_INCOMPLETE ? fail_empty(list->folder)
+                                                                                            : TESS_OK;
+}
+
+static tess_status fill(tess_ckpt_list *list)
+{
+    TESS_TRY(tess_os_list(list->folder, visit, list));
+    if (list->n == 0)
+        TESS_TRY(add_folder_itself(list));
+    qsort(list->items, (size_t)list->n, sizeof(list->items[0]), compare_items);
+    for (int i = list->n - 1; i >= 0; i--) {
+        if (list->items[i].state == TESS_CKPT_VALID) {
+            list->items[i].newest = true;
+            break;
+        }
+    }
+    return TESS_OK;
+}
+
+tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_list *list)
+{
+    size_t n = strlen(folder);
+    *list = (tess_ckpt_list){.mem = mem};
+    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    TESS_CHECK(n < sizeof(list->folder), TESS_E_INVALID, "path too long: %.100s...", folder);
+    memcpy(list->folder, folder, n);
+    tess_status status = fill(list);
+    if (status != TESS_OK)
+        tess_ckpt_list_free(list);
+    return status;
+}
+
+void tess_ckpt_list_free(tess_ckpt_list *list)
+{
+    tess_mem_free(list->mem, list->items);
+    list->items = NULL;
+    list->n = 0;
+}

@@ -1,0 +1,44 @@
+/* What lies in a folder of checkpoints, of any format: a look at names, sizes and headers; tensors are not read. */
+#ifndef TESS_CKPT_TOOLS_LIST_H
+#define TESS_CKPT_TOOLS_LIST_H
+
+#include "tessera/memory.h"
+
+typedef enum tess_ckpt_state {
+    TESS_CKPT_VALID,
+    TESS_CKPT_INCOMPLETE, /* a save that did not finish */
+    TESS_CKPT_DAMAGED,    /* finished once; something is missing, cut short or unreadable now */
+    TESS_CKPT_UNKNOWN     /* of a format that this version does not read */
+} tess_ckpt_state;
+
+const char *tess_ckpt_state_text(tess_ckpt_state state); /* "valid", ... */
+
+typedef struct tess_ckpt_item {
+    char name[256];   /* in the folder; "." when it is a checkpoint itself */
+    char format[24];  /* as tess_catalog.format; "" when it could not be opened */
+    int64_t step;     /* -1: not stated */
+    uint64_t bytes;   /* of its files */
+    double changed_s; /* since 1970: when the newest of them was written */
+    tess_ckpt_state state;
+    bool newest;       /* the valid one of the highest step */
+    char problem[512]; /* "" when it is valid */
+} tess_ckpt_item;
+
+typedef struct tess_ckpt_list {
+    tess_mem *mem;
+    char folder[4096];
+    tess_ckpt_item *items; /* by step, then by name */
+    int n;
+    size_t capacity;
+} tess_ckpt_list;
+
+/* Items are folders named "step-N", "iter_N", "global_stepN" and "checkpoint-N", with what a broken save adds to that;
+ * where there are none, the folder itself. `list` is to be freed after success. TESS_E_NOT_FOUND: no such folder, or
+ * no checkpoint in it (the message says what was looked for). Thread-safe. */
+tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_list *list);
+void tess_ckpt_list_free(tess_ckpt_list *list);
+
+/* "<folder>/<name>" of an item. */
+tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item *item, char *path, size_t size);
+
+#endif

@@ -1,0 +1,101 @@
+/* One assignment of a nested key. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/options.h"
+#include "ckpt/tools/edit.h"
+
+enum { KEY_SIZE = 1024, MAX_NAMES = 256 };
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a text";
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    default:
+        return "null";
+    }
+}
+
+static tess_status fail_unknown(const json_t *object, const char *key, const char *assignment)
+{
+    const char *names[MAX_NAMES], *name;
+    json_t *value;
+    int n = 0;
+    json_object_foreach ((json_t *)object, name, value)
+        if (n < MAX_NAMES)
+            names[n++] = name;
+    const char *nearest = tess_options_nearest(key, names, n);
+    return TESS_FAIL(TESS_E_INVALID, "%.200s: there is no key '%s'%s%s%s; --add makes a new one", assignment, key,
+                     nearest != NULL ? ": did you mean '" : "", nearest != NULL ? nearest : "",
+                     nearest != NULL ? "'?" : "");
+}
+
+/* The object that holds the last part of the key, which *last becomes. `key` is cut up. */
+static tess_status walk(json_t *meta, char *key, const char *assignment, bool may_add, json_t **object, char **last)
+{
+    *object = meta;
+    *last = key;
+    for (char *part = key, *dot;; part = dot + 1) {
+        TESS_CHECK(json_is_object(*object), TESS_E_INVALID, "%.200s: what '%s' would be in is %s", assignment, part,
+                   type_name(*object));
+        dot = strchr(part, '.');
+        *last = part;
+        if (dot == NULL || json_object_get(*object, part) != NULL) /* a key may itself have dots */
+            return TESS_OK;
+        *dot = '\0';
+        json_t *inner = json_object_get(*object, part);
+        if (inner == NULL && !may_add)
+            return fail_unknown(*object, part, assignment);
+        if (inner == NULL) {
+            inner = json_object();
+            TESS_CHECK(json_object_set_new(*object, part, inner) == 0, TESS_E_NOMEM, "%.200s", assignment);
+        }
+        *object = inner;
+    }
+}
+
+static json_t *read_value(const char *text)
+{
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    return value != NULL ? value : json_string(text);
+}
+
+static tess_status check_type(const json_t *old, const json_t *new, const char *assignment)
+{
+    TESS_CHECK(json_is_null(old) || strcmp(type_name(old), type_name(new)) == 0, TESS_E_INVALID,
+               "%.200s: the value there is %s, not %s", assignment, type_name(old), type_name(new));
+    return TESS_OK;
+}
+
+tess_status tess_meta_set(json_t *meta, const char *assignment, bool may_add)
+{
+    char key[KEY_SIZE], *last = key;
+    json_t *object;
+    size_t n = strcspn(assignment, "=");
+    TESS_CHECK(assignment[n] == '=' && n > 0 && n < sizeof(key), TESS_E_INVALID,
+               "'%.200s': write key=value, with dots between the names of nested keys", assignment);
+    snprintf(key, sizeof(key), "%.*s", (int)n, assignment);
+    bool full = strncmp(key, "meta.", 5) == 0 && json_object_get(meta, "meta") == NULL;
+    TESS_TRY(walk(meta, full ? key + 5 : key, assignment, may_add, &object, &last));
+    const json_t *old = json_object_get(object, last);
+    if (old == NULL && !may_add)
+        return fail_unknown(object, last, assignment);
+    json_t *value = read_value(assignment + n + 1);
+    TESS_CHECK(value != NULL, TESS_E_INVALID, "%.200s: the value is no valid UTF-8", assignment);
+    tess_status status = old != NULL ? check_type(old, value, assignment) : TESS_OK;
+    if (status == TESS_OK && json_object_set(object, last, value) != 0)
+        status = TESS_FAIL(TESS_E_NOMEM, "%.200s", assignment);
+    json_decref(value);
+    return status;
+}

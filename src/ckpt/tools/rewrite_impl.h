@@ -1,0 +1,34 @@
+/* Shared by the files of this folder that write. */
+#ifndef TESS_CKPT_TOOLS_REWRITE_IMPL_H
+#define TESS_CKPT_TOOLS_REWRITE_IMPL_H
+
+#include "ckpt/formats/export.h"
+#include "ckpt/tools/rewrite.h"
+
+enum { TESS_REWRITE_PATH = 4096 };
+
+/* One rewriting under way. */
+typedef struct rewriting {
+    tess_mem *mem;
+    const tess_rewrite_options *options;
+    const char *in, *out;
+    const tess_export *export;
+    tess_rewrite_result *result; /* `path` is for the writers to say */
+    uint64_t done;               /* bytes written */
+} rewriting;
+
+/* `bytes` more are written. */
+void rewrite_tell(rewriting *r, uint64_t bytes);
+void rewrite_report(const rewriting *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- write_store.c */
+tess_status rewrite_as_store(rewriting *r);
+
+/* ---- write_safetensors.c */
+tess_status rewrite_as_file(rewriting *r);
+tess_status rewrite_as_model_folder(rewriting *r);
+
+/* ---- assets.c: config.json and what stands beside it, from where the source's model is described to `folder` */
+tess_status rewrite_assets(rewriting *r, const char *folder);
+
+#endif

@@ -1,0 +1,119 @@
+/* Safetensors out of any other checkpoint: one file, or a model folder with what a model needs beside its weights. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "ckpt/safetensors/safetensors.h"
+#include "ckpt/tools/rewrite_impl.h"
+#include "ckpt/tools/slices.h"
+
+enum { SLICE_BYTES = 16 << 20 };
+
+#define SUFFIX ".safetensors"
+
+static void describe(const tess_export *e, tess_st_tensor *tensors)
+{
+    for (int i = 0; i < e->n_tensors; i++) {
+        const tess_export_tensor *t = &e->tensors[i];
+        tensors[i] = (tess_st_tensor){.name = t->name, .n_dims = t->n_dims};
+        snprintf(tensors[i].dtype_text, sizeof(tensors[i].dtype_text), "%s", t->dtype);
+        memcpy(tensors[i].dim, t->dim, sizeof(tensors[i].dim));
+    }
+}
+
+static tess_status put_tensor(rewriting *r, tess_st_writer *writer, int index, uint8_t *slice)
+{
+    const tess_export_tensor *t = &r->export->tensors[index];
+    tess_slices s;
+    tess_box whole = {.begin = {0}};
+    memcpy(whole.size, t->dim, sizeof(whole.size));
+    tess_slices_begin(&s, t->n_dims, &whole, SLICE_BYTES / t->element_bytes);
+    while (tess_slices_next(&s)) {
+        size_t bytes = (size_t)s.n * (size_t)t->element_bytes, begin = (size_t)s.first * (size_t)t->element_bytes;
+        TESS_TRY(tess_export_read(r->export, t, &s.box, slice));
+        TESS_TRY(tess_st_write_bytes(writer, index, begin, bytes, slice));
+        rewrite_tell(r, bytes);
+    }
+    return TESS_OK;
+}
+
+static tess_status put_tensors(rewriting *r, tess_st_writer *writer, uint8_t *slice)
+{
+    const tess_st_plan *plan = tess_st_writer_plan(writer);
+    for (int i = 0; i < plan->n_entries; i++)
+        TESS_TRY(put_tensor(r, writer, plan->order[i], slice));
+    return TESS_OK;
+}
+
+/* "<folder>/<stem>.safetensors", or shards of it. */
+static tess_status write_weights(rewriting *r, const char *folder, const char *stem, size_t shard_bytes)
+{
+    const tess_export *e = r->export;
+    tess_st_tensor *tensors;
+    uint8_t *slice = NULL;
+    tess_st_writer *writer;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n_tensors, sizeof(tensors[0]), "tensors to write",
+                                  (void **)&tensors));
+    describe(e, tensors);
+    tess_status status = tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values to write", (void **)&slice);
+    if (status == TESS_OK)
+        status = tess_st_write_begin(r->mem, NULL, folder, stem, tensors, e->n_tensors, shard_bytes, &writer);
+    if (status == TESS_OK)
+        status = tess_st_write_finish(&writer, put_tensors(r, writer, slice));
+    tess_mem_free(r->mem, slice);
+    tess_mem_free(r->mem, tensors);
+    return status;
+}
+
+/* ---- One file */
+tess_status rewrite_as_file(rewriting *r)
+{
+    char folder[TESS_REWRITE_PATH];
+    const char *slash = strrchr(r->out, '/'), *name = slash != NULL ? slash + 1 : r->out;
+    size_t n = strlen(name), suffix = strlen(SUFFIX);
+    TESS_CHECK(n > suffix && strcmp(name + n - suffix, SUFFIX) == 0, TESS_E_INVALID,
+               "%s: name a file that ends in " SUFFIX, r->out);
+    char stem[256];
+    TESS_CHECK(n - suffix < 64 && strlen(r->out) < sizeof(folder), TESS_E_INVALID, "%s: the name is too long", r->out);
+    snprintf(stem, sizeof(stem), "%.*s", (int)(n - suffix), name);
+    snprintf(folder, sizeof(folder), "%.*s", slash > r->out ? (int)(slash - r->out) : 1, slash != NULL ? r->out : ".");
+    snprintf(r->result->path, sizeof(r->result->path), "%s", r->out);
+    return write_weights(r, folder, stem, SIZE_MAX);
+}
+
+/* ---- A model folder */
+static tess_status not_empty(void *context, const char *name)
+{
+    return TESS_FAIL(TESS_E_INVALID, "%s already holds '%s': name a folder that is new or empty", (const char *)context,
+                     name);
+}
+
+static tess_status build(rewriting *r, const char *temporary, const char *target)
+{
+    char parent[TESS_REWRITE_PATH];
+    TESS_TRY(tess_os_make_dirs(temporary));
+    TESS_TRY(rewrite_assets(r, temporary));
+    TESS_TRY(write_weights(r, temporary, "model", r->options->shard_bytes));
+    TESS_TRY(tess_os_rename(temporary, target));
+    TESS_TRY(tess_os_join(parent, sizeof(parent), target, ".."));
+    return tess_os_fsync_dir(parent);
+}
+
+tess_status rewrite_as_model_folder(rewriting *r)
+{
+    char target[TESS_REWRITE_PATH - 8], temporary[TESS_REWRITE_PATH];
+    size_t n = strlen(r->out);
+    while (n > 1 && r->out[n - 1] == '/')
+        n--;
+    TESS_CHECK(n > 0 && n < sizeof(target), TESS_E_INVALID, "name of the new folder is empty or too long");
+    snprintf(target, sizeof(target), "%.*s", (int)n, r->out);
+    snprintf(temporary, sizeof(temporary), "%s.tmp", target);
+    if (tess_os_is_dir(target))
+        TESS_TRY(tess_os_list(target, not_empty, target));
+    TESS_TRY(tess_os_remove_tree(temporary)); /* of one that was killed */
+    snprintf(r->result->path, sizeof(r->result->path), "%s", target);
+    tess_status status = build(r, temporary, target);
+    if (status != TESS_OK)
+        tess_os_remove_tree(temporary);
+    return status;
+}
