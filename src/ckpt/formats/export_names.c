@@ -11,6 +11,7 @@ static const char *const others[] = {"lr_scheduler.", "train_state.", "dataloade
                                      "scheduler.",    "scaler.",      "extra_state."};
 
 enum {
+    NAME_SIZE = 4096,
     N_SUFFIXES = sizeof(suffixes) / sizeof(suffixes[0]),
     N_OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]),
     N_OTHERS = sizeof(others) / sizeof(others[0])
@@ -58,6 +59,8 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
     static const char *const moment[] = {
         [TESS_NAMES_TESSERA] = "optimizer.", [TESS_NAMES_TORCHTITAN] = "optimizer.state."};
     int n;
+    if (names == TESS_NAMES_TESSERA && starts_with(whole, "train_state."))
+        return false; /* there it is metadata */
     if (names == TESS_NAMES_SAME || (name->kind == EXPORT_OTHER && names != TESS_NAMES_BARE))
         n = snprintf(text, size, "%s", whole);
     else if (name->kind == EXPORT_MODEL)
@@ -69,10 +72,25 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
     return n < (int)size;
 }
 
+/* "optimizer.X.exp_avg" beside "model.X": a file that a checkpoint of ours was merged into. */
+static bool has_tesseras_names(const tess_catalog *catalog)
+{
+    char model[NAME_SIZE];
+    for (int i = 0; i < catalog->n_tensors; i++) {
+        const char *name = catalog->tensors[i].name;
+        export_name read = export_read_name(name, "");
+        if (read.kind != EXPORT_MOMENT || !starts_with(name, "optimizer."))
+            continue;
+        snprintf(model, sizeof(model), "model.%.*s", (int)read.n, read.name);
+        return tess_catalog_find(catalog, model) != NULL;
+    }
+    return false;
+}
+
 const char *export_model_prefix(const tess_catalog *catalog)
 {
     const char *prefix = json_string_value(json_object_get(catalog->meta, "model_prefix"));
-    if (prefix != NULL)
+    if (prefix != NULL && prefix[0] != '\0')
         return prefix;
-    return strcmp(catalog->format, "tessera") == 0 ? "model." : "";
+    return strcmp(catalog->format, "tessera") == 0 || has_tesseras_names(catalog) ? "model." : "";
 }
