@@ -47,6 +47,6 @@ void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2
 void cli_status_clear(void);
 
 extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_launch, cli_info,
-    cli_bench, cli_top, cli_verify, cli_doctor, cli_trace;
+    cli_bench, cli_top, cli_verify, cli_doctor, cli_trace, cli_ckpt;
 
 #endif

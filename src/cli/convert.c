@@ -1,10 +1,24 @@
-#include "cli/cli.h"
-
-#include <stdio.h>
-
-#include "base/text/text.h"
 #include "ckpt/convert.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog.h"
+#include "cli/ckpt_rewrite.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+
+typedef struct options {
+    const char *to, *dtype_text, *shard_text, *files_text, *step_text;
+    const char *assets, *model_only, *no_check;
+    tess_target target;
+    tess_dtype dtype;
+    int64_t shard_mb, files, step;
+} options;
+
+/* ---- A Hugging Face folder to another: not a byte is changed that need not be */
 static void report(void *context, const char *line)
 {
     (void)context;
@@ -12,12 +26,9 @@ static void report(void *context, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-static void progress(void *context, uint64_t done, uint64_t total)
+static void tell_progress(void *context, uint64_t done, uint64_t total)
 {
-    char a[32], b[32];
-    (void)context;
-    cli_status_line("%3.0f%%  %s of %s", total > 0 ? 100.0 * (double)done / (double)total : 100,
-                    tess_format_bytes((double)done, a, sizeof(a)), tess_format_bytes((double)total, b, sizeof(b)));
+    cli_progress_tell(context, "convert", done, total);
 }
 
 static void show(const char *out, const tess_convert_result *result)
@@ -32,39 +43,116 @@ static void show(const char *out, const tess_convert_result *result)
                (unsigned long long)result->n_overflowed);
 }
 
+static int convert_folder(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    cli_progress progress = {0};
+    tess_convert_result result;
+    const tess_convert_options convert = {.dtype = o->dtype != TESS_DTYPE_COUNT ? &o->dtype : NULL,
+                                          .shard_bytes = (size_t)o->shard_mb * 1000000,
+                                          .report = report,
+                                          .progress = tell_progress,
+                                          .context = &progress};
+    tess_status status = tess_convert(mem, in, out, &convert, &result);
+    cli_status_clear();
+    if (status != TESS_OK)
+        return cli_fail(status);
+    show(out, &result);
+    return CLI_OK;
+}
+
+/* Whether `in` is one, or nothing that we know: then that is what was meant. */
+static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
+{
+    tess_catalog *catalog;
+    *is = true;
+    if (!tess_os_is_file(in)) {
+        tess_status status = tess_catalog_open(mem, in, &catalog);
+        if (status == TESS_E_NOT_FOUND || status == TESS_E_UNSUPPORTED)
+            return TESS_OK;
+        TESS_TRY(status);
+        *is = strcmp(catalog->format, "safetensors") == 0;
+        tess_catalog_destroy(&catalog);
+    } else {
+        *is = false;
+    }
+    return TESS_OK;
+}
+
+/* ---- Any other way */
+static const char *dtype_name(tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? "F32" : dtype == TESS_BF16 ? "BF16" : dtype == TESS_F16 ? "F16" : NULL;
+}
+
+static int rewrite(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    tess_rewrite_options rewrite = {.target = o->target,
+                                    .weights_dtype = dtype_name(o->dtype),
+                                    .model_only = o->model_only != NULL,
+                                    .bare_names = o->target == TESS_TO_HF,
+                                    .n_files = (int)o->files,
+                                    .step = o->step,
+                                    .shard_bytes = (size_t)o->shard_mb * 1000000,
+                                    .assets = o->assets,
+                                    .unchecked = o->no_check != NULL};
+    return cli_rewrite(mem, in, out, &rewrite);
+}
+
+static tess_status read_options(options *o)
+{
+    o->target = TESS_TO_HF;
+    o->step = -1;
+    if (o->to != NULL)
+        TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
+    TESS_TRY(cli_dtype("--dtype", o->dtype_text, true, &o->dtype));
+    TESS_TRY(cli_int("--shard-size", o->shard_text, 1, 1 << 30, &o->shard_mb));
+    TESS_TRY(cli_int("--files", o->files_text, 1, 65536, &o->files));
+    return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
+}
+
+static int convert(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    bool folder = false;
+    if (o->target == TESS_TO_HF && o->assets == NULL) {
+        tess_status status = is_model_folder(mem, in, &folder);
+        if (status != TESS_OK)
+            return cli_fail(status);
+    }
+    return folder ? convert_folder(mem, in, out, o) : rewrite(mem, in, out, o);
+}
+
 static int run(int argc, char **argv)
 {
-    const char *dtype_text = NULL, *shard_text = NULL;
+    options o = {0};
     const cli_flag flags[] = {
-        {"--dtype", "TYPE", "float32, bfloat16 or float16; default: as they are, bit for bit", &dtype_text},
-        {"--shard-size", "MB", "largest weight file (5000)", &shard_text},
+        {"--to", "FORMAT", "hf (default), safetensors, torch, dcp, megatron or tessera", &o.to},
+        {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",
+         &o.dtype_text},
+        {"--model-only", NULL, "without the optimizer (hf always is)", &o.model_only},
+        {"--shard-size", "MB", "hf: largest weight file (5000)", &o.shard_text},
+        {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)", &o.files_text},
+        {"--step", "N", "of a training that IN does not state the step of", &o.step_text},
+        {"--assets", "DIR", "hf: where config.json and tokenizer are (looked for around IN)", &o.assets},
+        {"--no-check", NULL, "what was written is not read again and compared", &o.no_check},
     };
-    int n = cli_parse(argc, argv, &cli_convert, flags, 2);
+    int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n != 2)
-        return cli_misuse(&cli_convert, "name two folders");
+        return cli_misuse(&cli_convert, "name what to convert and what to write");
     tess_mem *mem = NULL;
-    tess_dtype dtype;
-    int64_t shard_mb = 0;
-    tess_convert_result result;
-    tess_convert_options options = {.report = report, .progress = progress};
-    tess_status status = cli_dtype("--dtype", dtype_text, true, &dtype);
-    if (status == TESS_OK)
-        status = cli_int("--shard-size", shard_text, 1, 1 << 30, &shard_mb);
+    tess_status status = read_options(&o);
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
-    if (status == TESS_OK) {
-        options.dtype = dtype != TESS_DTYPE_COUNT ? &dtype : NULL;
-        options.shard_bytes = (size_t)shard_mb * 1000000;
-        status = tess_convert(mem, argv[1], argv[2], &options, &result);
-    }
+    int code = status == TESS_OK ? convert(mem, argv[1], argv[2], &o) : cli_fail(status);
     tess_mem_destroy(&mem);
-    cli_status_clear();
-    if (status == TESS_OK)
-        show(argv[2], &result);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return code;
 }
 
-const cli_command cli_convert = {"convert", "IN OUT [--dtype TYPE] [--shard-size MB]",
-                                 "re-shard a Hugging Face folder, change its dtype, check it", run};
+const cli_command cli_convert = {
+    "convert", "IN OUT [--to FORMAT] [--dtype TYPE] ...",
+    "writes a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
+    "IN: a Tessera checkpoint (or a folder of them: the newest), a Hugging Face folder, a safetensors file, a PyTorch\n"
+    "DCP or Megatron folder, a torch.save file, a DeepSpeed folder. OUT: a new file or folder; with --to tessera and\n"
+    "--to megatron a folder of checkpoints. What was written is read again and compared, bit for bit.\n",
+    run};

@@ -8,7 +8,7 @@
 
 static const cli_command *const commands[] = {&cli_train, &cli_eval,   &cli_generate, &cli_tokenize, &cli_convert,
                                               &cli_run,   &cli_launch, &cli_info,     &cli_bench,    &cli_doctor,
-                                              &cli_top,   &cli_verify, &cli_trace};
+                                              &cli_top,   &cli_verify, &cli_trace,    &cli_ckpt};
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out)

@@ -1,0 +1,100 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/os/machine.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "ckpt/tools/list.h"
+#include "cli/ckpt.h"
+
+/* "42 s", "3 min", "5 h", "12 d" */
+static const char *format_age(double seconds, char *text, size_t size)
+{
+    static const struct {
+        double s;
+        const char *name;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    size_t i = 0;
+    while (i < 3 && seconds < 2 * units[i].s)
+        i++;
+    snprintf(text, size, "%.0f %s", seconds > 0 ? seconds / units[i].s : 0, units[i].name);
+    return text;
+}
+
+static void print_item(const tess_ckpt_item *item, double now_s)
+{
+    char size[32], age[32], step[32] = "-";
+    if (item->step >= 0)
+        snprintf(step, sizeof(step), "%" PRId64, item->step);
+    printf("%10s  %-10s  %10s  %7s  %-11s  %s%s\n", step, tess_ckpt_state_text(item->state),
+           tess_format_bytes((double)item->bytes, size, sizeof(size)),
+           format_age(now_s - item->changed_s, age, sizeof(age)), item->format[0] != '\0' ? item->format : "-",
+           item->name, item->newest ? "  <- newest" : "");
+    if (item->problem[0] != '\0')
+        printf("%12s%s\n", "", item->problem);
+}
+
+static void print_table(const tess_ckpt_list *list)
+{
+    uint64_t bytes = 0;
+    char text[32];
+    double now_s = 1e-9 * (double)tess_os_wall_ns();
+    printf("%10s  %-10s  %10s  %7s  %-11s  %s\n", "step", "state", "size", "age", "format", "name");
+    for (int i = 0; i < list->n; i++) {
+        print_item(&list->items[i], now_s);
+        bytes += list->items[i].bytes;
+    }
+    printf("%d checkpoint%s, %s\n", list->n, list->n == 1 ? "" : "s",
+           tess_format_bytes((double)bytes, text, sizeof(text)));
+}
+
+static json_t *describe(const tess_ckpt_item *item)
+{
+    return json_pack("{s:o, s:o*, s:s, s:s, s:I, s:f, s:b, s:o*}", "name", tess_json_text(item->name), "step",
+                     item->step >= 0 ? json_integer((json_int_t)item->step) : NULL, "state",
+                     tess_ckpt_state_text(item->state), "format", item->format, "bytes", (json_int_t)item->bytes,
+                     "changed", item->changed_s, "newest", item->newest, "problem",
+                     item->problem[0] != '\0' ? tess_json_text(item->problem) : NULL);
+}
+
+static tess_status print_json(const tess_ckpt_list *list)
+{
+    json_t *items = json_array();
+    for (int i = 0; i < list->n; i++)
+        json_array_append_new(items, describe(&list->items[i]));
+    return cli_print_json(
+        json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items));
+}
+
+static int run(int argc, char **argv)
+{
+    const char *json = NULL;
+    const cli_flag flags[] = {{"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", &json}};
+    int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n != 1)
+        return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder?" : "one folder at a time");
+    tess_mem *mem = NULL;
+    tess_ckpt_list list;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = tess_ckpt_list_read(mem, argv[1], &list);
+    if (status == TESS_OK) {
+        if (json != NULL)
+            status = print_json(&list);
+        else
+            print_table(&list);
+        tess_ckpt_list_free(&list);
+    }
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? CLI_OK : cli_fail(status);
+}
+
+const cli_command cli_ckpt_ls = {
+    "ckpt ls", "DIR [--json]",
+    "the checkpoints of a folder: step, state, size, age\n\n"
+    "Valid: complete, every file there with its size, every tensor covered; checksums are `tessera ckpt verify`'s\n"
+    "business. Incomplete: a save that did not finish. Damaged: it was complete once; the line below says what is "
+    "wrong.\n",
+    run};

@@ -1,0 +1,133 @@
+#include "cli/ckpt_rewrite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "cli/ckpt.h"
+#include "cli/progress.h"
+
+static void print_line(void *self, const char *line)
+{
+    (void)self;
+    cli_status_clear();
+    fprintf(stderr, "%s\n", line);
+}
+
+static void tell_progress(void *self, const char *doing, uint64_t done, uint64_t all)
+{
+    cli_progress_tell(self, doing, done, all);
+}
+
+int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_options *options)
+{
+    cli_progress progress = {0};
+    tess_rewrite_result result;
+    char bytes[32];
+    double begin_s = tess_os_now_s();
+    options->self = &progress;
+    options->report = print_line;
+    options->progress = tell_progress;
+    tess_status status = tess_ckpt_rewrite(mem, in, out, options, &result);
+    cli_status_clear();
+    if (status != TESS_OK)
+        return cli_fail(status);
+    printf("%s: %d tensors, %s", result.path, result.n_tensors,
+           tess_format_bytes((double)result.bytes, bytes, sizeof(bytes)));
+    if (result.step >= 0)
+        printf(", step %" PRId64, result.step);
+    printf("; %s to %s%s in %.1f s\n", result.source, tess_target_name(options->target),
+           options->unchecked ? ", not read again," : ", read again and equal,", tess_os_now_s() - begin_s);
+    return CLI_OK;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* By the name of what is to be written; `folder` for one that is no file's. */
+static tess_target target_of(const char *out, tess_target folder)
+{
+    if (ends_with(out, ".safetensors"))
+        return TESS_TO_SAFETENSORS;
+    return ends_with(out, ".pt") || ends_with(out, ".pth") || ends_with(out, ".bin") ? TESS_TO_TORCH : folder;
+}
+
+static int start(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
+{
+    int n = cli_parse(argc, argv, command, flags, n_flags);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    return n != 2 ? cli_misuse(command, "name a checkpoint and what is to be written") : -1;
+}
+
+static int rewrite_alone(char **argv, tess_rewrite_options *options)
+{
+    tess_mem *mem = NULL;
+    tess_status status = tess_mem_create(&mem);
+    int code = status == TESS_OK ? cli_rewrite(mem, argv[1], argv[2], options) : cli_fail(status);
+    tess_mem_destroy(&mem);
+    return code;
+}
+
+static int run_merge(int argc, char **argv)
+{
+    int code = start(argc, argv, &cli_ckpt_merge, NULL, 0);
+    if (code >= 0)
+        return code;
+    tess_rewrite_options options = {.target = target_of(argv[2], TESS_TO_TESSERA), .n_files = 1, .step = -1};
+    return rewrite_alone(argv, &options);
+}
+
+static int run_split(int argc, char **argv)
+{
+    const char *writers = NULL;
+    int64_t n = 0;
+    const cli_flag flags[] = {{"-n", "N", "data files: as of so many ranks", &writers}};
+    int code = start(argc, argv, &cli_ckpt_split, flags, 1);
+    if (code >= 0)
+        return code;
+    if (writers == NULL)
+        return cli_misuse(&cli_ckpt_split, "-n says in how many");
+    tess_status status = cli_int("-n", writers, 1, 65536, &n);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    tess_rewrite_options options = {.target = TESS_TO_TESSERA, .n_files = (int)n, .step = -1};
+    return rewrite_alone(argv, &options);
+}
+
+static int run_extract(int argc, char **argv)
+{
+    const char *assets = NULL;
+    const cli_flag flags[] = {
+        {"--assets", "DIR", "where config.json and tokenizer are (default: looked for around PATH)", &assets}};
+    int code = start(argc, argv, &cli_ckpt_extract, flags, 1);
+    if (code >= 0)
+        return code;
+    tess_rewrite_options options = {
+        .target = target_of(argv[2], TESS_TO_HF), .bare_names = true, .step = -1, .assets = assets};
+    return rewrite_alone(argv, &options);
+}
+
+const cli_command cli_ckpt_merge = {
+    "ckpt merge", "PATH OUT",
+    "everything of a checkpoint in one file\n\n"
+    "OUT: a .safetensors file, a .pt file as of torch.save, or a folder for a Tessera checkpoint with one data file.\n",
+    run_merge};
+
+const cli_command cli_ckpt_split = {
+    "ckpt split", "PATH OUT -n N",
+    "a checkpoint cut into the data files of N ranks\n\n"
+    "OUT: a folder of checkpoints, in which step-N is made. Any number of ranks resumes from any cut: this is for\n"
+    "spreading files over disks, and for tests.\n",
+    run_split};
+
+const cli_command cli_ckpt_extract = {
+    "ckpt extract", "PATH OUT [--assets DIR]",
+    "the model alone, without the optimizer, under its own names\n\n"
+    "OUT: a .safetensors file, a .pt file as of torch.save, or a new Hugging Face folder.\n",
+    run_extract};

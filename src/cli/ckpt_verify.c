@@ -1,0 +1,126 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog.h"
+#include "ckpt/tools/list.h"
+#include "cli/ckpt.h"
+#include "cli/progress.h"
+
+enum { DAMAGED = CLI_FAILED };
+
+typedef struct verification {
+    tess_mem *mem;
+    cli_progress progress;
+    int n_bad;
+} verification;
+
+static void tell_progress(void *self, uint64_t done, uint64_t all)
+{
+    cli_progress_tell(&((verification *)self)->progress, "verify", done, all);
+}
+
+static void tell_bad(void *self, const char *message)
+{
+    ((verification *)self)->n_bad++;
+    cli_status_clear();
+    printf("BAD %s\n", message);
+}
+
+/* What there was to look at: not every format has checksums. */
+static void print_good(const tess_catalog *c, double took_s)
+{
+    uint64_t bytes = 0;
+    int n_summed = 0;
+    char text[32], rate[32];
+    for (int i = 0; i < c->n_pieces; i++) {
+        bytes += c->pieces[i].stored;
+        n_summed += c->pieces[i].sum_kind != TESS_SUM_KIND_NONE;
+    }
+    cli_status_clear();
+    printf("ok  %s: %d tensors, %d pieces, %s in %.2f s (%s/s)%s\n", c->path, c->n_tensors, c->n_pieces,
+           tess_format_bytes((double)bytes, text, sizeof(text)), took_s,
+           tess_format_bytes((double)bytes / (took_s > 1e-6 ? took_s : 1e-6), rate, sizeof(rate)),
+           n_summed == c->n_pieces ? ""
+           : n_summed > 0          ? "; not all pieces have a checksum"
+                                   : "; the format has no checksums: read, and complete");
+}
+
+/* A file that is missing is damage where there is a checkpoint. */
+static bool is_damage(tess_status status, const char *path)
+{
+    bool there = tess_os_is_dir(path) || tess_os_is_file(path);
+    return status == TESS_E_FORMAT || status == TESS_E_IO || (status == TESS_E_NOT_FOUND && there);
+}
+
+/* Damage is counted and told, other failures are returned. */
+static tess_status verify_one(verification *v, const char *path)
+{
+    tess_catalog *catalog;
+    const tess_catalog_visitor visitor = {.self = v, .progress = tell_progress, .bad = tell_bad};
+    double begin_s = tess_os_now_s();
+    v->progress = (cli_progress){0};
+    tess_status status = tess_catalog_open(v->mem, path, &catalog);
+    if (is_damage(status, path)) {
+        tell_bad(v, tess_error_message());
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    int before = v->n_bad;
+    status = tess_catalog_verify(catalog, &visitor);
+    if (status == TESS_OK)
+        print_good(catalog, tess_os_now_s() - begin_s);
+    tess_catalog_destroy(&catalog);
+    return v->n_bad > before ? TESS_OK : status;
+}
+
+static tess_status verify_items(verification *v, const tess_ckpt_list *list)
+{
+    char path[4096];
+    for (int i = 0; i < list->n; i++) {
+        const tess_ckpt_item *item = &list->items[i];
+        TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
+        if (item->state == TESS_CKPT_INCOMPLETE)
+            printf("--  %s: %s\n", path, item->problem);
+        else
+            TESS_TRY(verify_one(v, path));
+    }
+    return TESS_OK;
+}
+
+/* A folder of checkpoints, or one: which alone says what is wrong with it. */
+static tess_status verify_path(verification *v, const char *path)
+{
+    tess_ckpt_list list;
+    if (!tess_os_is_dir(path) || tess_ckpt_list_read(v->mem, path, &list) != TESS_OK)
+        return verify_one(v, path);
+    bool one = list.n == 1 && strcmp(list.items[0].name, ".") == 0;
+    tess_status status = one ? verify_one(v, path) : verify_items(v, &list);
+    tess_ckpt_list_free(&list);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    verification v = {.n_bad = 0};
+    int n = cli_parse(argc, argv, &cli_ckpt_verify, NULL, 0);
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n == 0)
+        return cli_misuse(&cli_ckpt_verify, "which checkpoint?");
+    tess_status status = tess_mem_create(&v.mem);
+    for (int i = 1; i <= n && status == TESS_OK; i++)
+        status = verify_path(&v, argv[i]);
+    tess_mem_destroy(&v.mem);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    return v.n_bad > 0 ? DAMAGED : CLI_OK;
+}
+
+const cli_command cli_ckpt_verify = {
+    "ckpt verify", "PATH ...",
+    "reads checkpoints and checks every byte: checksums, sizes, completeness\n\n"
+    "Of a folder of checkpoints all are verified. What is damaged is named by file, offset, tensor and the rank that\n"
+    "wrote it. Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
+    run};

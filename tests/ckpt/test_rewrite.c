@@ -1,0 +1,302 @@
+/* Checkpoints cut, merged, converted and compared: whatever the way, the values arrive. */
+#include <math.h>
+
+#include "ckpt/tools/diff.h"
+#include "ckpt/tools/rewrite.h"
+#include "state_files.h"
+
+static tess_status rewrite(const char *in, const char *out, tess_rewrite_options options, tess_rewrite_result *result)
+{
+    tess_rewrite_result unseen;
+    if (options.step == 0)
+        options.step = -1;
+    return tess_ckpt_rewrite(test_mem(), in, out, &options, result != NULL ? result : &unseen);
+}
+
+/* ---- Comparing */
+typedef struct seen {
+    char text[4096];
+    tess_diff_tensor weight; /* of "model.layers.0.w" */
+} seen;
+
+static void look_at(void *self, const tess_diff_tensor *t)
+{
+    seen *s = self;
+    size_t at = strlen(s->text);
+    snprintf(s->text + at, sizeof(s->text) - at, "%s %s\n", t->name, tess_diff_text(t->kind));
+    if (strcmp(t->name, "model.layers.0.w") == 0)
+        s->weight = *t;
+}
+
+static tess_diff_summary diff(const char *path_a, const char *path_b, tess_diff_options options, seen *s)
+{
+    tess_catalog *a, *b;
+    tess_diff_summary summary;
+    *s = (seen){.text = ""};
+    options.self = s;
+    options.tensor = look_at;
+    EXPECT_OK(tess_catalog_open(test_mem(), path_a, &a));
+    EXPECT_OK(tess_catalog_open(test_mem(), path_b, &b));
+    EXPECT_OK(tess_ckpt_diff(a, b, &options, &summary));
+    tess_catalog_destroy(&a);
+    tess_catalog_destroy(&b);
+    return summary;
+}
+
+static void expect_same(const char *a, const char *b, int n_tensors, bool model_only)
+{
+    seen s;
+    tess_diff_summary summary = diff(a, b, (tess_diff_options){.model_only = model_only}, &s);
+    if (summary.n_tensors[TESS_DIFF_SAME] != n_tensors || !tess_diff_alike(&summary))
+        test_fail(__FILE__, __LINE__, "%s and %s:\n%s", a, b, s.text);
+}
+
+static void a_difference_is_measured(void)
+{
+    seen s;
+    const char *dir = test_folder();
+    double square_a = 0, square_b = 0, square_d = 0, max_rel = 0, max_abs = 0;
+    save_state(dir, 4, 3);
+    save_state(dir, 9, 2);
+    tess_diff_summary summary =
+        diff(path_in(dir, "step-00000004"), path_in(dir, "step-00000009"), (tess_diff_options){.tolerance = 0}, &s);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_DIFFERENT], 6);
+    EXPECT(!tess_diff_alike(&summary));
+    for (int64_t i = 0; i < STATE_ROWS * STATE_COLUMNS; i++) {
+        double a = (double)state_value(4, 0, i), b = (double)state_value(9, 0, i), d = fabs(a - b);
+        square_a += a * a;
+        square_b += b * b;
+        square_d += d * d;
+        max_abs = fmax(max_abs, d);
+        max_rel = fmax(max_rel, d / fmax(a, b));
+    }
+    EXPECT(s.weight.measured);
+    EXPECT_INT(s.weight.n, 65);
+    EXPECT_INT(s.weight.n_different, 65);
+    EXPECT_INT(s.weight.first, 0);
+    EXPECT(s.weight.max_abs == max_abs);
+    EXPECT(s.weight.max_rel == max_rel);
+    EXPECT(s.weight.norm_a == sqrt(square_a));
+    EXPECT(s.weight.norm_b == sqrt(square_b));
+    EXPECT(s.weight.norm_difference == sqrt(square_d));
+    summary = diff(path_in(dir, "step-00000004"), path_in(dir, "step-00000009"),
+                   (tess_diff_options){.tolerance = 0.0051}, &s);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_CLOSE], 6);
+}
+
+/* One safetensors file of a few values of one tensor. */
+static const char *put_values(const char *name, const char *dtype, const char *shape, const void *data, size_t size)
+{
+    char file[1024], header[256];
+    const char *path = path_in(test_folder(), name);
+    int n = snprintf(header, sizeof(header),
+                     "{\"model.layers.0.w\": {\"dtype\": \"%s\", \"shape\": %s, \"data_offsets\": [0, %zu]}}", dtype,
+                     shape, size);
+    uint64_t length = (uint64_t)n;
+    memcpy(file, &length, 8);
+    memcpy(file + 8, header, (size_t)n);
+    memcpy(file + 8 + n, data, size);
+    put_file(path, file, 8 + (size_t)n + size);
+    return path;
+}
+
+static void values_that_are_no_numbers_and_other_dtypes_are_told_apart(void)
+{
+    seen s;
+    const tess_diff_options plain = {0};
+    const float x[4] = {1, NAN, INFINITY, 0}, y[4] = {1, NAN, INFINITY, -0.0f}, z[4] = {1, 2, INFINITY, 0};
+    const uint16_t half[4] = {0x3f80, 0x7fc0, 0x7f80, 0x0000}; /* x as bfloat16 */
+    const int64_t integers[4] = {1, -2, 3, 4}, others[4] = {1, -2, 3, 5};
+    const char *a = put_values("a.safetensors", "F32", "[4]", x, sizeof(x));
+    const char *b = put_values("b.safetensors", "F32", "[4]", y, sizeof(y));
+    const char *c = put_values("c.safetensors", "F32", "[4]", z, sizeof(z));
+    const char *d = put_values("d.safetensors", "BF16", "[4]", half, sizeof(half));
+    const char *e = put_values("e.safetensors", "F32", "[2, 2]", x, sizeof(x));
+    const char *f = put_values("f.safetensors", "I64", "[4]", integers, sizeof(integers));
+    const char *g = put_values("g.safetensors", "I64", "[4]", others, sizeof(others));
+    EXPECT_INT(diff(a, a, plain, &s).n_tensors[TESS_DIFF_SAME], 1);
+    EXPECT_INT(diff(a, b, plain, &s).n_tensors[TESS_DIFF_CLOSE], 1); /* 0 and -0 */
+    EXPECT_INT(diff(a, d, plain, &s).n_tensors[TESS_DIFF_CLOSE], 1);
+    EXPECT_INT(diff(a, e, plain, &s).n_tensors[TESS_DIFF_SHAPE], 1);
+    tess_diff_summary summary = diff(a, c, (tess_diff_options){.tolerance = 1e9}, &s);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_DIFFERENT], 1); /* a NaN is close to no number */
+    EXPECT(isinf(summary.max_abs));
+    EXPECT_INT(diff(f, g, plain, &s).n_tensors[TESS_DIFF_DIFFERENT], 1);
+    EXPECT_INT(diff(f, f, plain, &s).n_tensors[TESS_DIFF_SAME], 1);
+}
+
+static void names_that_only_one_has_are_told(void)
+{
+    seen s;
+    const char *dir = test_folder();
+    save_state(dir, 4, 2);
+    EXPECT_OK(rewrite(dir, path_in(dir, "model.safetensors"),
+                      (tess_rewrite_options){.target = TESS_TO_SAFETENSORS, .bare_names = true}, NULL));
+    tess_diff_summary summary =
+        diff(path_in(dir, "step-00000004"), path_in(dir, "model.safetensors"), (tess_diff_options){.tolerance = 0}, &s);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_ONLY_A], 4);
+    EXPECT_TEXT(s.text, "model.bias same\nmodel.layers.0.w same\noptimizer.bias.exp_avg only in A\n"
+                        "optimizer.bias.exp_avg_sq only in A\noptimizer.layers.0.w.exp_avg only in A\n"
+                        "optimizer.layers.0.w.exp_avg_sq only in A\n");
+    expect_same(path_in(dir, "model.safetensors"), path_in(dir, "step-00000004"), 2, true);
+}
+
+/* ---- Rewriting */
+static void any_cut_holds_the_same_values(void)
+{
+    static const int cuts[] = {1, 2, 5, 13, 20};
+    const char *dir = test_folder();
+    save_state(dir, 4, 3);
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        char name[32];
+        tess_rewrite_result result;
+        snprintf(name, sizeof(name), "cut-%d", cuts[i]);
+        EXPECT_OK(rewrite(path_in(dir, "step-00000004"), path_in(dir, name),
+                          (tess_rewrite_options){.target = TESS_TO_TESSERA, .n_files = cuts[i]}, &result));
+        EXPECT_TEXT(result.path, path_in(path_in(dir, name), "step-00000004"));
+        EXPECT_INT(result.n_tensors, 6);
+        EXPECT_INT(result.step, 4);
+        json_t *old, *new;
+        EXPECT_OK(tess_store_open_manifest(path_in(dir, "step-00000004"), 4, &old));
+        EXPECT_OK(tess_store_open_manifest(result.path, 4, &new));
+        EXPECT_INT(json_object_size(json_object_get(new, "files")), cuts[i]);
+        EXPECT(json_equal(json_object_get(old, "meta"), json_object_get(new, "meta")));
+        json_decref(old);
+        json_decref(new);
+        expect_same(dir, path_in(dir, name), 6, false);
+    }
+    EXPECT_OK(rewrite(path_in(dir, "cut-13"), path_in(dir, "merged.safetensors"),
+                      (tess_rewrite_options){.target = TESS_TO_SAFETENSORS}, NULL));
+    expect_same(dir, path_in(dir, "merged.safetensors"), 6, false);
+}
+
+static void every_format_brings_everything_back(void)
+{
+    static const tess_target targets[] = {TESS_TO_TORCH, TESS_TO_DCP, TESS_TO_MEGATRON, TESS_TO_SAFETENSORS};
+    const char *dir = test_folder();
+    save_state(dir, 4, 3);
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        char there[64], back[64];
+        tess_rewrite_options options = {.target = targets[i]};
+        snprintf(there, sizeof(there), "%s%s", tess_target_name(targets[i]),
+                 targets[i] == TESS_TO_TORCH         ? ".pt"
+                 : targets[i] == TESS_TO_SAFETENSORS ? ".safetensors"
+                                                     : "");
+        snprintf(back, sizeof(back), "back-%s", tess_target_name(targets[i]));
+        EXPECT_OK(rewrite(dir, path_in(dir, there), options, NULL));
+        expect_same(dir, path_in(dir, there), 6, false);
+        options = (tess_rewrite_options){.target = TESS_TO_TESSERA};
+        if (targets[i] == TESS_TO_SAFETENSORS) { /* which has no place for the step */
+            EXPECT_FAILS(rewrite(path_in(dir, there), path_in(dir, back), options, NULL), TESS_E_INVALID, "--step N");
+            options.step = 4;
+        }
+        EXPECT_OK(rewrite(path_in(dir, there), path_in(dir, back), options, NULL));
+        expect_same(dir, path_in(dir, back), 6, false);
+    }
+}
+
+static void a_training_that_went_through_dcp_has_its_metadata(void)
+{
+    json_t *old, *new;
+    const char *dir = test_folder();
+    save_state(dir, 4, 2);
+    EXPECT_OK(rewrite(dir, path_in(dir, "dcp"), (tess_rewrite_options){.target = TESS_TO_DCP}, NULL));
+    EXPECT_OK(
+        rewrite(path_in(dir, "dcp"), path_in(dir, "back"), (tess_rewrite_options){.target = TESS_TO_TESSERA}, NULL));
+    EXPECT_OK(tess_store_open_manifest(path_in(dir, "step-00000004"), 4, &old));
+    EXPECT_OK(tess_store_open_manifest(path_in(dir, "back/step-00000004"), 4, &new));
+    EXPECT(json_equal(json_object_get(old, "meta"), json_object_get(new, "meta")));
+    EXPECT_INT(json_object_size(json_object_get(new, "tensors")), 6);
+    json_decref(old);
+    json_decref(new);
+}
+
+static void weights_change_their_dtype_and_the_optimizer_does_not(void)
+{
+    seen s;
+    const char *dir = test_folder();
+    save_state(dir, 4, 2);
+    EXPECT_OK(rewrite(dir, path_in(dir, "half"),
+                      (tess_rewrite_options){.target = TESS_TO_TESSERA, .weights_dtype = "BF16"}, NULL));
+    tess_diff_summary summary = diff(dir, path_in(dir, "half"), (tess_diff_options){.tolerance = 4e-3}, &s);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_CLOSE], 2);
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_SAME], 4);
+    EXPECT_TEXT(s.weight.b->dtype, "BF16");
+}
+
+/* ---- Places */
+static void what_is_there_is_not_replaced(void)
+{
+    const char *dir = test_folder();
+    const tess_rewrite_options store = {.target = TESS_TO_TESSERA}, file = {.target = TESS_TO_SAFETENSORS},
+                               hf = {.target = TESS_TO_HF, .bare_names = true};
+    save_state(dir, 4, 2);
+    EXPECT_FAILS(rewrite(path_in(dir, "step-00000004"), dir, store, NULL), TESS_E_INVALID, "is there already");
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x/step-00000005"), store, NULL), TESS_E_INVALID, "is of step 4");
+    EXPECT_OK(rewrite(dir, path_in(dir, "x/step-00000004"), store, NULL));
+    expect_same(dir, path_in(dir, "x"), 6, false);
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x.bin"), file, NULL), TESS_E_INVALID, "ends in .safetensors");
+    put_file(path_in(dir, "x.safetensors"), "precious", 8);
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x.safetensors"), file, NULL), TESS_E_INVALID, "is there already");
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x"), file, NULL), TESS_E_INVALID, "is a folder");
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x"), hf, NULL), TESS_E_INVALID, "already holds");
+    EXPECT_FAILS(rewrite(dir, dir, hf, NULL), TESS_E_INVALID, "are the same");
+    EXPECT_FAILS(rewrite(path_in(dir, "gone"), path_in(dir, "y"), hf, NULL), TESS_E_NOT_FOUND, "gone");
+}
+
+static void a_damaged_source_leaves_nothing(void)
+{
+    const char *dir = test_folder();
+    save_state(dir, 4, 2);
+    flip_byte(path_in(dir, "step-00000004/rank-00001.data"), 3);
+    EXPECT_FAILS(rewrite(dir, path_in(dir, "x"), (tess_rewrite_options){.target = TESS_TO_TESSERA}, NULL),
+                 TESS_E_FORMAT, "written by rank 1");
+    EXPECT_FAILS(
+        rewrite(dir, path_in(dir, "x.safetensors"), (tess_rewrite_options){.target = TESS_TO_SAFETENSORS}, NULL),
+        TESS_E_FORMAT, "rank-00001.data");
+    EXPECT_FAILS(
+        rewrite(dir, path_in(dir, "hf"), (tess_rewrite_options){.target = TESS_TO_HF, .bare_names = true}, NULL),
+        TESS_E_FORMAT, "rank-00001.data");
+    EXPECT_TEXT(names_in(dir), "step-00000004 x");
+    EXPECT_TEXT(names_in(path_in(dir, "x")), "");
+}
+
+static void a_model_folder_gets_the_configuration_of_the_job(void)
+{
+    json_t *config;
+    const char *job = test_folder(), *dir = path_in(job, "checkpoint");
+    save_state(dir, 4, 2);
+    EXPECT_OK(
+        rewrite(dir, path_in(job, "bare"), (tess_rewrite_options){.target = TESS_TO_HF, .bare_names = true}, NULL));
+    EXPECT_TEXT(names_in(path_in(job, "bare")), "model.safetensors");
+    EXPECT_OK(tess_os_make_dir(path_in(job, "model")));
+    put_file(path_in(job, "model/config.json"), "{\"torch_dtype\": \"bfloat16\"}", 27);
+    put_file(path_in(job, "model/tokenizer.json"), "{}", 2);
+    put_file(path_in(job, "model/model.safetensors"), "other weights", 13);
+    EXPECT_OK(rewrite(dir, path_in(job, "hf"), (tess_rewrite_options){.target = TESS_TO_HF, .bare_names = true}, NULL));
+    EXPECT_TEXT(names_in(path_in(job, "hf")), "config.json model.safetensors tokenizer.json");
+    config = json_load_file(path_in(job, "hf/config.json"), 0, NULL);
+    EXPECT_TEXT(json_string_value(json_object_get(config, "torch_dtype")), "float32");
+    json_decref(config);
+    expect_same(dir, path_in(job, "hf"), 2, true);
+    EXPECT_FAILS(rewrite(dir, path_in(job, "hf2"),
+                         (tess_rewrite_options){.target = TESS_TO_HF, .bare_names = true, .assets = dir}, NULL),
+                 TESS_E_NOT_FOUND, "no config.json");
+    EXPECT_TEXT(names_in(path_in(job, "hf2")), "-");
+}
+
+static const test_case cases[] = {
+    {"a_difference_is_measured", a_difference_is_measured, 0, 0},
+    {"values_that_are_no_numbers_and_other_dtypes_are_told_apart",
+     values_that_are_no_numbers_and_other_dtypes_are_told_apart, 0, 0},
+    {"names_that_only_one_has_are_told", names_that_only_one_has_are_told, 0, 0},
+    {"any_cut_holds_the_same_values", any_cut_holds_the_same_values, 0, 0},
+    {"every_format_brings_everything_back", every_format_brings_everything_back, 0, 0},
+    {"a_training_that_went_through_dcp_has_its_metadata", a_training_that_went_through_dcp_has_its_metadata, 0, 0},
+    {"weights_change_their_dtype_and_the_optimizer_does_not", weights_change_their_dtype_and_the_optimizer_does_not, 0,
+     0},
+    {"what_is_there_is_not_replaced", what_is_there_is_not_replaced, 0, 0},
+    {"a_damaged_source_leaves_nothing", a_damaged_source_leaves_nothing, 0, 0},
+    {"a_model_folder_gets_the_configuration_of_the_job", a_model_folder_gets_the_configuration_of_the_job, 0, 0},
+};
+TEST_MAIN(cases)
