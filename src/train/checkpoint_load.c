@@ -1,139 +1,237 @@
-/* Going on with a run that was saved. */
-#include "train/trainer_impl.h"
-
+/* Going on with a run that was saved: from which checkpoint, and what becomes of one that is damaged. */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/text/json.h"
+#include "base/os/os.h"
 #include "ckpt/agree.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
-#include "train/numbers/numbers.h"
+#include "train/exclude.h"
+#include "train/trainer_impl.h"
 
-/* Of checkpoints without: an empty window. */
-static void restore_spikes(const json_t *values, tess_spikes *spikes)
+enum { MESSAGE_SIZE = 1024 };
+
+typedef struct search {
+    tess_trainer *t;
+    char folder[1024];          /* of checkpoints */
+    char damaged[MESSAGE_SIZE]; /* the newest one that was passed over, and why; "" when there was none */
+} search;
+
+static void hear_of_damage(void *self, const char *text)
 {
-    *spikes = (tess_spikes){.n = 0};
-    for (size_t i = 0; i < json_array_size(values); i++)
-        tess_spikes_add(spikes, json_number_value(json_array_get(values, i)));
+    search *s = self;
+    if (s->damaged[0] == '\0')
+        snprintf(s->damaged, sizeof(s->damaged), "%s", text);
 }
 
-static tess_status check_same(const char *key, int64_t saved, int64_t now)
+/* The newest whole checkpoint up to `limit`. Collective. Rank 0 looks for all: hosts may see a shared folder at
+ * different ages. */
+static tess_status find_newest(search *s, int64_t limit, int64_t *step)
 {
-    TESS_CHECK(
-        saved == now, TESS_E_INVALID,
-        "the checkpoint was made with %s=%lld, now it is %lld: the data could not go on from the same sample; keep the "
-        "value, or start anew with another job.dump_folder",
-        key, (long long)saved, (long long)now);
-    return TESS_OK;
-}
-
-static void warn_of_other_files(const tess_trainer *t, const json_t *saved)
-{
-    const tess_text_list *files = &t->config.data.files;
-    bool same = json_array_size(saved) == (size_t)files->n;
-    for (int i = 0; i < files->n && same; i++) {
-        const char *name = json_string_value(json_array_get(saved, (size_t)i));
-        same = name != NULL && strcmp(name, files->item[i]) == 0;
-    }
-    if (!same)
-        tess_trainer_note(t, "warning: data.files are not those of the checkpoint: the run goes on at its position in "
-                             "the new ones");
-}
-
-static tess_status apply_meta(tess_trainer *t, const json_t *meta)
-{
-    int64_t seed = 0, seq_len = 0, words[3] = {0};
-    const json_t *cursor = json_object_get(meta, "data_cursor");
-    TESS_TRY(tess_json_get_int(meta, "step", "meta.json", &t->engine->step));
-    TESS_TRY(tess_json_get_int(meta, "n_tokens", "meta.json", &t->engine->n_tokens));
-    TESS_TRY(tess_json_get_int(meta, "seed", "meta.json", &seed));
-    TESS_TRY(tess_json_get_int(meta, "seq_len", "meta.json", &seq_len));
-    TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT, "meta.json: data_cursor is not a list of three numbers");
-    for (size_t i = 0; i < 3; i++) {
-        words[i] = json_integer_value(json_array_get(cursor, i));
-        TESS_CHECK(words[i] >= 0, TESS_E_FORMAT, "meta.json: data_cursor holds a negative number");
-    }
-    TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
-    TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
-    warn_of_other_files(t, json_object_get(meta, "data_files"));
-    restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
-    restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));
-    tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
-    TESS_TRY(tess_loader_seek(t->loader, &position));
-    t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
-    return TESS_OK;
-}
-
-/* Of a checkpoint that does not count. */
-static void warn_of_damage(void *self, const char *text)
-{
-    tess_trainer_note(self, "warning: %s", text);
-}
-
-/* Rank 0 looks for all: hosts may see a shared folder at different ages. */
-static tess_status newest_of_all(tess_trainer *t, const char *folder, int64_t *step)
-{
-    const tess_ckpt_listener listener = {t, warn_of_damage};
-    tess_status status = t->rank == 0 ? tess_ckpt_latest(folder, &listener, step) : TESS_OK;
+    int64_t newest;
+    tess_trainer *t = s->t;
+    const tess_ckpt_listener listener = {s, hear_of_damage};
+    s->damaged[0] = '\0';
+    if (t->config.checkpoint.host_local)
+        return tess_ckpt_latest_local(t->hosts, s->folder, limit, &listener, step, &newest);
+    tess_status status = t->rank == 0 ? tess_ckpt_latest_until(s->folder, limit, &listener, step) : TESS_OK;
     TESS_TRY(tess_ckpt_agree(t->team, status));
     return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
 }
 
-static tess_status newest_of_hosts(tess_trainer *t, const char *folder, int64_t *step)
+/* Damage is told before anything is lost to it: work of the steps since the checkpoint before. */
+static tess_status refuse_damage(const search *s, int64_t previous)
 {
-    int64_t newest;
-    const tess_ckpt_listener listener = {t, warn_of_damage};
-    TESS_TRY(tess_ckpt_latest_local(t->hosts, folder, &listener, step, &newest));
-    if (newest != *step)
-        tess_trainer_note(t, "warning: step %lld is not complete on every host: the run goes on from step %lld",
-                          (long long)newest, (long long)*step);
+    const tess_trainer *t = s->t;
+    tess_status status = TESS_OK;
+    if (s->damaged[0] != '\0' && previous >= 0)
+        status = TESS_FAIL(TESS_E_FORMAT,
+                           "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous "
+                           "does so by itself)",
+                           s->damaged, (long long)previous, (long long)previous);
+    else if (s->damaged[0] != '\0')
+        status = TESS_FAIL(TESS_E_FORMAT, "%s; there is no other (checkpoint.resume=false starts anew)", s->damaged);
+    return tess_ckpt_agree(t->team, status);
+}
+
+static tess_status choose_newest(search *s, int64_t *step)
+{
+    tess_status status = find_newest(s, INT64_MAX, step);
+    if (status == TESS_E_NOT_FOUND) {
+        TESS_TRY(refuse_damage(s, -1));
+        return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no checkpoint there", s->folder);
+    }
+    TESS_TRY(status);
+    if (s->t->config.checkpoint.on_damage == TESS_DAMAGE_STOP)
+        return refuse_damage(s, *step);
+    if (s->damaged[0] != '\0')
+        tess_trainer_note(s->t, "warning: %s", s->damaged);
     return TESS_OK;
 }
 
-static tess_status load_tensors(tess_trainer *t, const char *folder, int64_t step, json_t **meta)
+static tess_status choose(search *s, int64_t *step)
+{
+    char folder[TESS_CKPT_PATH];
+    *step = s->t->config.checkpoint.load_step;
+    if (*step < 0)
+        return choose_newest(s, step);
+    TESS_TRY(tess_ckpt_folder(s->folder, *step, "", folder));
+    tess_status status = TESS_OK;
+    if (!tess_os_is_dir(folder))
+        status = TESS_FAIL(TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there", (long long)*step, folder);
+    return tess_ckpt_agree(s->t->team, status);
+}
+
+/* What is to start anew has done so when a checkpoint was made by a run that was told the same: a run that is started
+ * again with its own configuration loses nothing. */
+static bool says_the_same(const json_t *saved, const tess_text_list *patterns)
+{
+    bool same = json_array_size(saved) == (size_t)patterns->n;
+    for (int i = 0; i < patterns->n && same; i++) {
+        const char *pattern = json_string_value(json_array_get(saved, (size_t)i));
+        same = pattern != NULL && strcmp(pattern, patterns->item[i]) == 0;
+    }
+    return same;
+}
+
+static tess_status read_exclusions(const search *s, int64_t step, int64_t *done)
+{
+    tess_catalog *catalog;
+    TESS_TRY(tess_ckpt_open_step(s->t->mem, s->folder, step, &catalog));
+    const json_t *saved = json_object_get(json_object_get(catalog->meta, "meta"), "excluded");
+    *done = says_the_same(saved, &s->t->config.checkpoint.exclude_from_loading);
+    tess_catalog_destroy(&catalog);
+    return TESS_OK;
+}
+
+static tess_status choose_exclusions(const search *s, int64_t step)
+{
+    tess_trainer *t = s->t;
+    int64_t done = 0;
+    t->without = t->config.checkpoint.exclude_from_loading;
+    if (t->without.n == 0)
+        return TESS_OK;
+    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? read_exclusions(s, step, &done) : TESS_OK));
+    TESS_TRY(tess_broadcast(t->team, &done, 1, TESS_I64, 0, NULL));
+    if (done != 0)
+        t->without.n = 0;
+    return TESS_OK;
+}
+
+static tess_status load_tensors(const search *s, int64_t step, tess_ckpt_tensor *tensors, int n, json_t **meta)
+{
+    tess_trainer *t = s->t;
+    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
+    TESS_TRY(tess_exclude_check(&t->without, tensors, n));
+    n = tess_exclude_tensors(&t->without, tensors, n);
+    return t->config.checkpoint.host_local
+               ? tess_ckpt_load_local(t->mem, t->hosts, s->folder, step, tensors, n, &options, meta)
+               : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
+}
+
+static tess_status load(const search *s, int64_t step)
 {
     tess_ckpt_tensor *tensors;
+    json_t *meta = NULL;
     int n;
-    const tess_ckpt_load_options options = {.hosts = t->hosts};
-    TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    tess_status status = t->config.checkpoint.host_local
-                             ? tess_ckpt_load_local(t->mem, t->hosts, folder, step, tensors, n, &options, meta)
-                             : tess_ckpt_load(t->mem, t->team, folder, step, tensors, n, &options, meta);
-    tess_mem_free(t->mem, tensors);
+    TESS_TRY(choose_exclusions(s, step));
+    TESS_TRY(tess_trainer_list_tensors(s->t, &tensors, &n));
+    tess_status status = load_tensors(s, step, tensors, n, &meta);
+    tess_mem_free(s->t->mem, tensors);
+    if (status == TESS_OK)
+        status = tess_trainer_restore_state(s->t, meta);
+    json_decref(meta);
     return status;
+}
+
+/* After a load that has found damage: on to the checkpoint before, or a word that there is one. */
+static tess_status fall_back(search *s, tess_status status, int64_t *step)
+{
+    char message[MESSAGE_SIZE];
+    int64_t previous;
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    tess_status found = *step > 0 ? find_newest(s, *step - 1, &previous) : TESS_E_NOT_FOUND;
+    TESS_CHECK(found == TESS_OK, status, "%s; there is no older checkpoint that is whole", message);
+    TESS_CHECK(s->t->config.checkpoint.on_damage == TESS_DAMAGE_PREVIOUS, status,
+               "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous does so by "
+               "itself)",
+               message, (long long)previous, (long long)previous);
+    tess_trainer_note(s->t, "warning: %s", message);
+    tess_trainer_note(s->t, "warning: step %lld is lost: the run goes on from step %lld", (long long)*step,
+                      (long long)previous);
+    *step = previous;
+    return TESS_OK;
+}
+
+static bool is_damage(tess_status status)
+{
+    return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND || status == TESS_E_IO;
+}
+
+static tess_status load_or_fall_back(search *s, int64_t *step)
+{
+    for (;;) {
+        tess_status status = load(s, *step);
+        if (!is_damage(status))
+            return status;
+        TESS_TRY(fall_back(s, status, step));
+    }
+}
+
+/* What is newer than the step that the run goes on from is of a future that will be another one. */
+static tess_status set_newer_aside(const search *s, int64_t step)
+{
+    int n = 0;
+    tess_status status = TESS_OK;
+    if (tess_trainer_keeps_folder(s->t))
+        status = tess_ckpt_set_aside(s->folder, step, &n);
+    if (n > 0)
+        tess_trainer_note(s->t, "%d newer checkpoint%s of %s set aside as 'step-*.aside': delete what is not wanted", n,
+                          n == 1 ? " was" : "s were", s->folder);
+    return tess_ckpt_agree(s->t->team, status);
+}
+
+static tess_status go_on(search *s, bool *resumed)
+{
+    int64_t step;
+    tess_status status = choose(s, &step);
+    *resumed = status != TESS_E_NOT_FOUND;
+    if (status == TESS_E_NOT_FOUND) {
+        tess_error_clear();
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    TESS_TRY(load_or_fall_back(s, &step));
+    TESS_TRY(set_newer_aside(s, step));
+    TESS_TRY(tess_fsdp_params_changed(s->t->engine->fsdp));
+    tess_trainer_note(s->t, "resumed from step %lld of %s", (long long)step, s->folder);
+    return TESS_OK;
 }
 
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
 {
-    char folder[1024];
+    search s = {.t = t};
     *step = -1;
-    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    tess_status status =
-        t->config.checkpoint.host_local ? newest_of_hosts(t, folder, step) : newest_of_all(t, folder, step);
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
+    tess_status status = find_newest(&s, INT64_MAX, step);
     if (status != TESS_E_NOT_FOUND)
         return status;
+    *step = -1;
     tess_error_clear();
     return TESS_OK;
 }
 
 tess_status tess_trainer_resume(tess_trainer *t)
 {
-    char folder[1024];
-    int64_t step = -1;
-    json_t *meta = NULL;
-    if (!t->config.checkpoint.enable || !t->config.checkpoint.resume)
+    search s = {.t = t};
+    bool resumed = false;
+    if (t->config.checkpoint.enable && t->config.checkpoint.resume) {
+        TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
+        TESS_TRY_CTX(go_on(&s, &resumed), "resume from %s", s.folder);
+    }
+    if (resumed || t->config.checkpoint.initial_load_path[0] == '\0')
         return TESS_OK;
-    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    TESS_TRY(tess_trainer_newest_checkpoint(t, &step));
-    if (step < 0)
-        return TESS_OK;
-    tess_status status = load_tensors(t, folder, step, &meta);
-    if (status == TESS_OK)
-        status = apply_meta(t, meta);
-    json_decref(meta);
-    TESS_TRY_CTX(status, "resume from %s", folder);
-    TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
-    tess_trainer_note(t, "resumed from step %lld of %s", (long long)t->engine->step, folder);
+    TESS_TRY_CTX(tess_trainer_warm_start(t), "checkpoint.initial_load_path");
     return TESS_OK;
 }

@@ -77,16 +77,24 @@ static json_t *describe_optimizer(const tess_trainer *t)
                      c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
 }
 
+static json_t *describe_list(const tess_text_list *list)
+{
+    json_t *items = json_array();
+    for (int i = 0; i < list->n; i++)
+        json_array_append_new(items, json_string(list->item[i]));
+    return items;
+}
+
 static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
-    json_t *files = json_array();
-    for (int i = 0; i < t->config.data.files.n; i++)
-        json_array_append_new(files, json_string(t->config.data.files.item[i]));
-    return json_pack("{s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step", (json_int_t)t->engine->step,
-                     "n_tokens", (json_int_t)t->engine->n_tokens, "data_cursor", (json_int_t)cursor[0],
-                     (json_int_t)cursor[1], (json_int_t)cursor[2], "seed", (json_int_t)t->config.debug.seed, "seq_len",
-                     (json_int_t)t->config.training.seq_len, "data_files", files, "world_size", t->world,
-                     "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:o, s:i, s:o, s:o, s:o}", "step",
+                     (json_int_t)t->engine->step, "n_tokens", (json_int_t)t->engine->n_tokens, "schedule_begin",
+                     (json_int_t)t->engine->schedule_begin, "optimizer_begin", (json_int_t)t->engine->optimizer_begin,
+                     "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "seed",
+                     (json_int_t)t->config.debug.seed, "seq_len", (json_int_t)t->config.training.seq_len, "data_files",
+                     describe_list(&t->config.data.files), "excluded",
+                     describe_list(&t->config.checkpoint.exclude_from_loading), "world_size", t->world, "newest_losses",
+                     describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(t->engine->numbers)), "optimizer", describe_optimizer(t));
 }
 
@@ -101,8 +109,7 @@ static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *
                : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n, &options);
 }
 
-/* Whether this rank looks after the folder. */
-static bool is_keeper(const tess_trainer *t)
+bool tess_trainer_keeps_folder(const tess_trainer *t)
 {
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
@@ -115,7 +122,7 @@ static tess_status save_now(tess_trainer *t, const char *folder, const json_t *m
     tess_io_faults faults = {tess_inject_faults(t->runtime), t->engine->step};
     const tess_io io = tess_io_with_faults(&faults);
     TESS_TRY(save_tensors(t, &io, folder, meta, tensors, n));
-    if (is_keeper(t))
+    if (tess_trainer_keeps_folder(t))
         TESS_TRY(tess_ckpt_prune(&io, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
                       tess_os_now_s() - begin_s);

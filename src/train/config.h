@@ -13,6 +13,7 @@ typedef enum tess_decay_type {
 typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
+typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
 typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
 
 typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
@@ -67,6 +68,11 @@ typedef struct tess_config {
         int weights_dtype; /* tess_precision */
         int compress;      /* tess_codec: none or zstd */
         int on_error;      /* tess_on_save_error */
+        int64_t load_step;
+        int on_damage; /* tess_on_damage */
+        tess_text_list exclude_from_loading;
+        char initial_load_path[TESS_TEXT_SIZE];
+        bool initial_load_model_only;
     } checkpoint;
     struct {
         bool hot;

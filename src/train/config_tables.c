@@ -109,6 +109,16 @@ static const tess_option checkpoint[] = {
     BOOL("checkpoint.memory_copies", checkpoint.memory_copies, "false",
          "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
          "last step after whatever ended it"),
+    INT("checkpoint.load_step", checkpoint.load_step, "-1", -1, 1e12,
+        "go on from this step, and set newer checkpoints aside; -1: the newest"),
+    CHOICE("checkpoint.on_damage", checkpoint.on_damage, "stop", "stop|previous",
+           "a checkpoint to go on from is damaged: stop and name the one before, or go on from that one"),
+    LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
+         "what starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
+    TEXT("checkpoint.initial_load_path", checkpoint.initial_load_path, "",
+         "checkpoint or model folder of any format to start from while this run has no checkpoint of its own"),
+    BOOL("checkpoint.initial_load_model_only", checkpoint.initial_load_model_only, "true",
+         "take the weights alone from initial_load_path; false: go on as that run would (Tessera's checkpoints)"),
 };
 
 static const tess_option recovery[] = {

@@ -14,8 +14,8 @@
 typedef struct tess_numbers tess_numbers;
 struct tess_logbook; /* logbook.h */
 
-/* The public members may be read; only the engine's own functions change them, but for `step` and `n_tokens`, which a
- * resumed run sets, `has_news` and `book`. */
+/* The public members may be read; only the engine's own functions change them, but for the counters, which a resumed
+ * run sets, `has_news` and `book`. */
 typedef struct tess_engine {
     const tess_config *config; /* checked; borrowed */
     tess_runtime *runtime;
@@ -39,7 +39,10 @@ typedef struct tess_engine {
 
     int64_t step;     /* steps done */
     int64_t n_tokens; /* target tokens so far */
-    bool has_news;    /* this rank has something that all are to hear of after the step */
+    /* Steps done when the learning rate's schedule and the optimizer's moments began: 0, but in a run that took neither
+     * over from a checkpoint. */
+    int64_t schedule_begin, optimizer_begin;
+    bool has_news; /* this rank has something that all are to hear of after the step */
 } tess_engine;
 
 /* Where a step's micro-batches come from. next: the micro-batch of global index `index` (step * n_micro + i); a rank

@@ -67,11 +67,15 @@ static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
 static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
 {
     int64_t saved;
+    const char *why = "the newest checkpoint is as new";
     TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
-    *is = t->config.checkpoint.resume && step > saved;
+    if (!t->config.checkpoint.resume)
+        why = "checkpoint.resume=false";
+    else if (t->config.checkpoint.load_step >= 0)
+        why = "checkpoint.load_step names another";
+    *is = t->config.checkpoint.resume && t->config.checkpoint.load_step < 0 && step > saved;
     if (!*is)
-        tess_trainer_note(t, "what an earlier launch kept in memory (step %lld) is not used: %s", (long long)step,
-                          t->config.checkpoint.resume ? "the newest checkpoint is as new" : "checkpoint.resume=false");
+        tess_trainer_note(t, "what an earlier launch kept in memory (step %lld) is not used: %s", (long long)step, why);
     return TESS_OK;
 }
 

@@ -81,6 +81,8 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t ident
     int64_t at = e->step % 2;
     page->step[at] = (logbook_step){.step = e->step,
                                     .n_tokens = e->n_tokens,
+                                    .schedule_begin = e->schedule_begin,
+                                    .optimizer_begin = e->optimizer_begin,
                                     .losses = *tess_numbers_losses(e->numbers),
                                     .norms = *tess_numbers_norms(e->numbers),
                                     .report = {.n_tokens = -1}};
@@ -110,6 +112,8 @@ void tess_logbook_judged(tess_logbook *book, const tess_engine *e, const tess_en
     tess_inject_moment(e->runtime, "judging", -1);
     page->step[step % 2] = (logbook_step){.step = step,
                                           .n_tokens = e->n_tokens + report->n_tokens,
+                                          .schedule_begin = e->schedule_begin,
+                                          .optimizer_begin = e->optimizer_begin,
                                           .lr = lr,
                                           .scale = scale,
                                           .losses = *tess_numbers_losses(e->numbers),
@@ -176,7 +180,7 @@ static tess_status end_update(tess_logbook *book, tess_engine *e, int64_t step)
     if (!entry->report.skipped) {
         int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, (int)n_local));
-        TESS_TRY(tess_adamw_end_step(e->adamw, step, entry->lr, entry->scale));
+        TESS_TRY(tess_adamw_end_step(e->adamw, step - entry->optimizer_begin, entry->lr, entry->scale));
     }
     atomic_store(&page->done, step);
     return TESS_OK;
@@ -194,6 +198,8 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data 
     *data = page->data[step % 2];
     e->step = step;
     e->n_tokens = last->n_tokens;
+    e->schedule_begin = last->schedule_begin;
+    e->optimizer_begin = last->optimizer_begin;
     *tess_numbers_losses(e->numbers) = last->losses;
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)

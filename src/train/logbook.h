@@ -20,8 +20,9 @@
 
 /* What all ranks have alike of a step. */
 typedef struct logbook_step {
-    int64_t step, n_tokens; /* n_tokens: target tokens so far, with those of the step */
-    float lr, scale;        /* of its update; there is none when the step was skipped */
+    int64_t step, n_tokens;                  /* n_tokens: target tokens so far, with those of the step */
+    int64_t schedule_begin, optimizer_begin; /* as the engine's */
+    float lr, scale;                         /* of its update; there is none when the step was skipped */
     tess_spikes losses, norms;
     tess_engine_report report; /* of this process's times nothing */
 } logbook_step;

@@ -34,19 +34,21 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
     return tess_fsdp_step_end(e->fsdp);
 }
 
-static tess_schedule schedule_of(const tess_config *config)
+/* Over the steps that are left after the first `begin`. */
+static tess_schedule schedule_of(const tess_config *config, int64_t begin)
 {
     static const tess_schedule_kind kinds[] = {[TESS_DECAY_COSINE] = TESS_SCHEDULE_COSINE,
                                                [TESS_DECAY_LINEAR] = TESS_SCHEDULE_LINEAR,
                                                [TESS_DECAY_CONSTANT] = TESS_SCHEDULE_CONSTANT,
                                                [TESS_DECAY_WSD] = TESS_SCHEDULE_WSD};
+    int64_t steps = config->training.steps - begin;
     return (tess_schedule){
         .kind = kinds[config->lr_scheduler.decay_type],
         .lr = config->optimizer.lr,
         .min_lr_factor = config->lr_scheduler.min_lr_factor,
         .warmup_steps = config->lr_scheduler.warmup_steps,
-        .steps = config->training.steps,
-        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)config->training.steps),
+        .steps = steps,
+        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
     };
 }
 
@@ -72,11 +74,13 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     double scale = 1.0 / (double)report->n_tokens, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
-    tess_schedule schedule = schedule_of(e->config);
+    tess_schedule schedule = schedule_of(e->config, e->schedule_begin);
     if (!report->skipped)
-        report->lr = tess_schedule_lr(&schedule, e->step + 1);
+        report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
     tess_logbook_judged(e->book, e, report, (float)report->lr, (float)scale);
-    return report->skipped ? TESS_OK : tess_adamw_step(e->adamw, e->step + 1, (float)report->lr, (float)scale);
+    return report->skipped
+               ? TESS_OK
+               : tess_adamw_step(e->adamw, e->step + 1 - e->optimizer_begin, (float)report->lr, (float)scale);
 }
 
 static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)

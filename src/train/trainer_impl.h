@@ -29,6 +29,7 @@ typedef struct tess_trainer {
     tess_loader *loader;
     tess_loader *held_out;   /* the text to validate on, NULL: none */
     int64_t loader_position; /* global micro-batch that the loader would give next */
+    tess_text_list without;  /* of what was loaded, what was not: see exclude.h */
     tess_metrics *metrics;
     bool metrics_fail; /* the newest line could not be written */
     tess_saver *saver; /* saves beside training; NULL: training stands still while it saves */
@@ -83,10 +84,18 @@ bool tess_trainer_can_validate(const tess_trainer *t);
 /* What a checkpoint holds of this rank: every weight, followed by both moments of the trainable ones. Free with
  * tess_mem_free. */
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **tensors, int *n);
-/* Checkpoints: save now; load the newest complete one (sets step, n_tokens, data position). Collective. A save that
- * fails is an error where checkpoint.on_error says so or it is the `last`; else a note. */
+/* Saves now. Collective. A save that fails is an error where checkpoint.on_error says so or it is the `last`; else a
+ * note. */
 tess_status tess_trainer_save(tess_trainer *t, bool last);
+/* Whether this rank looks after the folder of checkpoints. */
+bool tess_trainer_keeps_folder(const tess_trainer *t);
+/* Goes on from the run's newest checkpoint, or the one that was asked for; else from checkpoint.initial_load_path; else
+ * nothing happens. Collective. */
 tess_status tess_trainer_resume(tess_trainer *t);
+tess_status tess_trainer_warm_start(tess_trainer *t);
+/* Sets step, n_tokens, the data's position and the windows of the newest numbers, but for what `without` lists, from
+ * what a checkpoint says beside its tensors. */
+tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 
 /* Saves beside training (checkpoint_async.c), all collective. Where they cannot be, a note says why, and saves are made
  * with training standing still.

@@ -82,8 +82,7 @@ static tess_status match(tess_weights *w)
     return TESS_OK;
 }
 
-/* Buffers that old files carry and no model needs. */
-static bool is_known_buffer(const char *name)
+bool tess_weights_is_extra(const char *name)
 {
     static const char *const endings[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -101,7 +100,7 @@ static void report_unused(tess_weights *w)
     bool tied = tess_model_get_config(w->model)->tied;
     for (int i = 0; i < tess_st_count(w->reader); i++) {
         const tess_st_tensor *tensor = tess_st_tensor_at(w->reader, i);
-        bool used = is_known_buffer(tensor->name) || (tied && strcmp(tensor->name, "lm_head.weight") == 0);
+        bool used = tess_weights_is_extra(tensor->name) || (tied && strcmp(tensor->name, "lm_head.weight") == 0);
         for (int p = 0; p < tess_model_n_params(w->model) && !used; p++)
             used = w->tensors[p] == tensor;
         if (!used) {

@@ -44,6 +44,9 @@ typedef struct tess_random_weights {
 } tess_random_weights;
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
+/* Buffers that old files carry and no model needs. */
+bool tess_weights_is_extra(const char *name);
+
 /* Index of a parameter by name, -1: none. */
 int tess_model_find(const tess_model *model, const char *name);
 

@@ -37,12 +37,21 @@ static bool is_step(const char *path)
            (holds(path, "meta.json") && holds(path, "optimizer.safetensors"));
 }
 
+static void hear_of_step(void *heard, const char *text)
+{
+    (void)text;
+    *(bool *)heard = true;
+}
+
+/* Also of damaged ones: opening says so. */
 static bool is_folder_of_steps(const char *path)
 {
     int64_t step;
-    tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, NULL, &step) : TESS_E_NOT_FOUND;
+    bool heard = false;
+    const tess_ckpt_listener listener = {&heard, hear_of_step};
+    tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, &listener, &step) : TESS_E_NOT_FOUND;
     tess_error_clear();
-    return status != TESS_E_NOT_FOUND;
+    return heard || status != TESS_E_NOT_FOUND;
 }
 
 static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)

@@ -38,11 +38,11 @@ static tess_status ask_hosts(const tess_ckpt_hosts *hosts, const char *dir, int6
     return TESS_OK;
 }
 
-tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, const tess_ckpt_listener *listener,
-                                   int64_t *step, int64_t *highest)
+tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
+                                   const tess_ckpt_listener *listener, int64_t *step, int64_t *highest)
 {
     newest all;
-    TESS_TRY(ask_hosts(hosts, dir, INT64_MAX, listener, &all));
+    TESS_TRY(ask_hosts(hosts, dir, limit, listener, &all));
     *highest = all.highest;
     TESS_CHECK(all.highest >= 0, TESS_E_NOT_FOUND, "%s: no complete checkpoint there on any host", dir);
     while (all.lowest != all.highest) {

@@ -171,3 +171,32 @@ tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_
     TESS_TRY(status);
     return tess_os_list(dir, remove_leftover, &s);
 }
+
+/* ---- Setting aside */
+/* The first name that is free: ".aside", ".aside-2", ... */
+static tess_status set_step_aside(const char *dir, int64_t step)
+{
+    char path[TESS_CKPT_PATH], aside[TESS_CKPT_PATH], suffix[32] = ".aside";
+    TESS_TRY(tess_ckpt_folder(dir, step, "", path));
+    TESS_TRY(tess_ckpt_folder(dir, step, suffix, aside));
+    for (int i = 2; tess_os_is_dir(aside); i++) {
+        snprintf(suffix, sizeof(suffix), ".aside-%d", i);
+        TESS_TRY(tess_ckpt_folder(dir, step, suffix, aside));
+    }
+    return tess_os_rename(path, aside);
+}
+
+tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n)
+{
+    step_list list;
+    *n = 0;
+    TESS_TRY(list_steps(dir, &list));
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < list.n && list.steps[i] > step && status == TESS_OK; i++) {
+        status = set_step_aside(dir, list.steps[i]);
+        *n += status == TESS_OK;
+    }
+    free(list.steps);
+    TESS_TRY(status);
+    return *n > 0 ? tess_os_fsync_dir(dir) : TESS_OK;
+}

@@ -39,6 +39,10 @@ tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ck
  * save is running. `io` may be NULL. */
 tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest);
 
+/* Gives every checkpoint above `step` another name, "step-00000600.aside": damaged or not, it no longer counts, and
+ * nothing is lost. *n becomes their number. For one process, while no save is running. */
+tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n);
+
 /* ---- Host-local folders: `dir` is another folder on every host
  *
  * A host's folder holds the rows of its ranks; its manifest has their pieces and says which host's they are. It is
@@ -52,9 +56,9 @@ tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, co
 tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,
                             tess_ckpt_tensor *own);
 
-/* The highest step that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has one;
- * TESS_E_INVALID: one host has and another has not, or none that is the same. `listener` hears of this host's. */
-tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, const tess_ckpt_listener *listener,
-                                   int64_t *step, int64_t *newest);
+/* The highest step up to `limit` that is complete on all hosts; *newest: on any of them. TESS_E_NOT_FOUND: no host has
+ * one; TESS_E_INVALID: one host has and another has not, or none that is the same. `listener` hears of this host's. */
+tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
+                                   const tess_ckpt_listener *listener, int64_t *step, int64_t *newest);
 
 #endif

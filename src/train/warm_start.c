@@ -1,0 +1,150 @@
+/* Starting from a checkpoint that is not the run's own: of any format, and of another run. */
+#include <string.h>
+
+#include "ckpt/agree.h"
+#include "ckpt/store/read.h"
+#include "train/exclude.h"
+#include "train/trainer_impl.h"
+
+typedef struct warm_start {
+    tess_trainer *t;
+    tess_catalog *catalog;
+    tess_ckpt_tensor *tensors; /* (n) those to be read */
+    int n;
+    tess_catalog_request *requests; /* (n) */
+} warm_start;
+
+/* What a tensor may be called: as Tessera has it, by its own name, and as files of a base model have it, which drop the
+ * prefix ("transformer.h.0...", "model.layers.0..."). */
+static const tess_catalog_tensor *find_tensor(const tess_catalog *c, const tess_ckpt_tensor *tensor)
+{
+    char name[TESS_STORE_NAME];
+    tess_store_tensor_name(tensor->kind, tensor->name, name);
+    const tess_catalog_tensor *found = tess_catalog_find(c, name);
+    if (found != NULL || tensor->kind != TESS_CKPT_WEIGHT)
+        return found;
+    found = tess_catalog_find(c, tensor->name);
+    const char *dot = strchr(tensor->name, '.');
+    if (found == NULL && dot != NULL &&
+        (strncmp(tensor->name, "transformer.", 12) == 0 || strncmp(tensor->name, "model.", 6) == 0))
+        found = tess_catalog_find(c, dot + 1);
+    return found;
+}
+
+static tess_status check_shape(const warm_start *w, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
+{
+    char text[200], asked[96];
+    tess_box whole = tess_catalog_whole(found);
+    bool same = found->n_dims == wanted->shape.n_dims;
+    for (int d = 0; d < found->n_dims && same; d++)
+        same = found->dim[d] == wanted->shape.dim[d];
+    TESS_CHECK(same, TESS_E_INVALID,
+               "%s: tensor '%s' has elements %s, but this model's shape is %s: give the checkpoint's model, or start "
+               "the tensor anew with checkpoint.exclude_from_loading",
+               w->catalog->path, found->name, tess_box_format(found->n_dims, &whole, text, sizeof(text)),
+               tess_shape_format(&wanted->shape, asked, sizeof(asked)));
+    return TESS_OK;
+}
+
+static tess_status match(warm_start *w)
+{
+    int n_missing = 0;
+    const char *missing = "";
+    for (int i = 0; i < w->n; i++) {
+        const tess_ckpt_tensor *t = &w->tensors[i];
+        const tess_catalog_tensor *found = find_tensor(w->catalog, t);
+        if (found == NULL) {
+            missing = n_missing++ == 0 ? t->name : missing;
+            continue;
+        }
+        TESS_TRY(check_shape(w, t, found));
+        w->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
+                                                t->n_rows > 0 ? t->data : NULL};
+    }
+    TESS_CHECK(n_missing == 0, TESS_E_INVALID,
+               "%s: %d of the %d tensors are missing, the first is of '%s': give the checkpoint's model, take the "
+               "weights alone (checkpoint.initial_load_model_only=true), or name what is to start anew in "
+               "checkpoint.exclude_from_loading",
+               w->catalog->path, n_missing, w->n, missing);
+    return TESS_OK;
+}
+
+/* Weights alone, unless all is asked for; without what is to start anew. */
+static tess_status choose_tensors(warm_start *w)
+{
+    tess_trainer *t = w->t;
+    int n = w->n;
+    TESS_TRY(tess_exclude_check(&t->without, w->tensors, n));
+    w->n = tess_exclude_tensors(&t->without, w->tensors, n);
+    if (!t->config.checkpoint.initial_load_model_only)
+        return TESS_OK;
+    n = w->n;
+    w->n = 0;
+    for (int i = 0; i < n; i++)
+        if (w->tensors[i].kind == TESS_CKPT_WEIGHT)
+            w->tensors[w->n++] = w->tensors[i];
+    return TESS_OK;
+}
+
+static tess_status prepare(warm_start *w)
+{
+    tess_trainer *t = w->t;
+    TESS_TRY(tess_catalog_open(t->mem, t->config.checkpoint.initial_load_path, &w->catalog));
+    TESS_TRY(tess_trainer_list_tensors(t, &w->tensors, &w->n));
+    TESS_TRY(choose_tensors(w));
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)w->n, sizeof(w->requests[0]), "tensors to read",
+                                  (void **)&w->requests));
+    return match(w);
+}
+
+static bool is_used(const warm_start *w, const tess_catalog_tensor *tensor)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->requests[i].tensor == tensor)
+            return true;
+    return false;
+}
+
+/* Of model folders and checkpoints of models alone; a whole run has more than its weights. */
+static void tell_unused(const warm_start *w)
+{
+    int n = 0;
+    const char *first = NULL;
+    for (int i = 0; i < w->catalog->n_tensors; i++) {
+        const tess_catalog_tensor *t = &w->catalog->tensors[i];
+        if (strncmp(t->name, "optimizer.", 10) == 0 || tess_weights_is_extra(t->name) || is_used(w, t))
+            continue;
+        first = n++ == 0 ? t->name : first;
+    }
+    if (n > 0)
+        tess_trainer_note(w->t, "warning: %s: %d tensors are not taken, the first is '%s'", w->catalog->path, n, first);
+}
+
+static tess_status finish(warm_start *w)
+{
+    tess_trainer *t = w->t;
+    if (!t->config.checkpoint.initial_load_model_only)
+        TESS_TRY(tess_trainer_restore_state(t, json_object_get(w->catalog->meta, "meta")));
+    TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
+    tell_unused(w);
+    tess_trainer_note(t, "%s of %s (%s)",
+                      t->config.checkpoint.initial_load_model_only ? "starts from the weights" : "goes on from the run",
+                      w->catalog->path, w->catalog->format);
+    return TESS_OK;
+}
+
+tess_status tess_trainer_warm_start(tess_trainer *t)
+{
+    warm_start w = {.t = t};
+    t->without = t->config.checkpoint.exclude_from_loading;
+    tess_status status = tess_ckpt_agree(t->team, prepare(&w));
+    if (status == TESS_OK)
+        status =
+            tess_ckpt_agree(t->team, tess_catalog_read_all(w.catalog, t->engine->stream->threads, w.requests, w.n));
+    if (status == TESS_OK)
+        status = finish(&w);
+    tess_mem_free(t->mem, w.requests);
+    tess_mem_free(t->mem, w.tensors);
+    tess_catalog_destroy(&w.catalog);
+    return status;
+}
