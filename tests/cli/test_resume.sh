@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Going on with another number of ranks, again and again: the losses are those of a run that never stopped.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+# A constant learning rate, so that a run may be told to stop earlier; 24 micro-batches a step, which 3 ranks share, too.
+base="training.local_batch_size=1 training.global_batch_size=24 lr_scheduler.decay_type=constant lr_scheduler.warmup_steps=0
+      validation.enable=false checkpoint.interval=1000 model.save_dtype=float32"
+
+columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
+
+# go FOLDER "RANKS STEPS [ARGUMENTS]"...: one process after the other, each to its last step.
+go() {
+    local folder=$1 leg ranks steps more
+    shift
+    for leg in "$@"; do
+        read -r ranks steps more <<<"$leg"
+        "$tessera" train run.yaml -n "$ranks" training.steps="$steps" job.dump_folder="$folder" $base $more >log 2>&1 ||
+            { fail "$folder: $leg: $(tail -n 3 log)"; finish; }
+    done
+}
+
+# same NAME FOLDER REFERENCE
+same() {
+    if ! cmp -s <(columns "$2") <(columns "$3"); then
+        fail "$1: the columns differ, first at"
+        diff <(columns "$2") <(columns "$3") | head -n 3 | sed 's/^/    /'
+    elif ! cmp -s "$2/model/model.safetensors" "$3/model/model.safetensors"; then
+        fail "$1: the weights differ"
+    else
+        pass "$1"
+    fi
+}
+
+go whole "2 12"
+go powers "8 3" "1 6 parallelism.shard_strategy=none" "4 9 parallelism.shard_strategy=zero2" \
+    "2 12 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2"
+grep -q 'resumed from step 9' log && pass "goes on from step 9" || fail "does not go on: $(head -n 8 log)"
+same "8, 1, 4 and 2 ranks of four strategies: as 2 ranks that never stopped" powers whole
+
+# Not a power of two: another sum, and the same whenever the same ranks do the same steps.
+go three "8 3" "3 6" "1 9" "4 12"
+go again "8 2 parallelism.shard_strategy=zero1" "8 3" "3 4 parallelism.shard_strategy=none" "3 6" "1 7" "1 9" "4 10" "4 12"
+same "8, 3, 1 and 4 ranks, stopped more often: as the same schedule of ranks" again three
+
+expect "ranks that do not share the batch" 2 "24 micro-batches of training.local_batch_size=1, which 5 ranks" \
+    "$tessera" train run.yaml -n 5 job.dump_folder=whole $base
+expect "another row length" 2 "the checkpoint was made with training.seq_len=19, now it is 18" \
+    "$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 training.seq_len=18
+finish

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# A checkpoint that is damaged, missing a file, of another model or another version: what is told, and what is offered.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+base="training.steps=12 checkpoint.interval=4 checkpoint.keep_latest_k=0 validation.enable=false"
+dir=out/checkpoint
+
+"$tessera" train run.yaml -n 2 $base >log 2>&1 || { tail -n 3 log; exit 1; }
+cp -r out whole
+
+# Everything as it was after 12 steps.
+restore() {
+    rm -rf out
+    cp -r whole out
+}
+
+train() { "$tessera" train run.yaml -n 4 $base "$@"; }
+
+# also NAME TEXT: in what the last one printed, too.
+also() { grep -qF -- "$2" output && pass "$1" || fail "$1: $(tail -n 3 output)"; }
+
+# flip FILE OFFSET
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+
+flip $dir/step-00000012/rank-00001.data 100
+expect "a flipped bit is named" 2 "step-00000012/rank-00001.data: bytes [0, " train
+also "with the rank that wrote it" "written by rank 1"
+also "and the step before is offered" "checkpoint.load_step=8 would go on from step 8"
+expect "which is then taken" 0 "resumed from step 8" train checkpoint.load_step=8
+[ -d $dir/step-00000012.aside ] && pass "and the damaged one is kept" || fail "no step-00000012.aside: $(ls $dir)"
+
+restore
+flip $dir/step-00000012/manifest.json 300
+expect "a damaged manifest is named" 2 "step-00000012/manifest.json does not have the checksum of its save" train
+also "and the step before is offered" "checkpoint.load_step=8 would go on from step 8"
+flip $dir/step-00000008/rank-00000.data 0
+expect "previous goes back as far as it must" 0 "resumed from step 4" train checkpoint.on_damage=previous
+also "and says what is lost" "step 8 is lost: the run goes on from step 4"
+
+restore
+rm $dir/step-00000012/rank-00001.data
+expect "a missing file is named" 2 "step-00000012/rank-00001.data: No such file" train
+rm -r $dir/step-00000012/commit.json $dir/step-00000004 $dir/step-00000008
+expect "a save that was never finished is told" 2 "step-00000012 has no commit.json" train checkpoint.on_damage=previous
+also "and nothing starts anew by itself" "there is no other (checkpoint.resume=false starts anew)"
+expect "but when it is told to" 0 "model: out/model" train checkpoint.resume=false training.steps=1 \
+    lr_scheduler.warmup_steps=1
+
+restore
+expect "a step that is not there" 2 "checkpoint.load_step=7: out/checkpoint/step-00000007 is not there" train \
+    checkpoint.load_step=7
+sed 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' model.json >fewer.json
+expect "a model with fewer layers" 2 "layers.2.input_layernorm.weight' is not of this model" train model.config=fewer.json
+sed 's/"intermediate_size": 53/"intermediate_size": 54/' model.json >wider.json
+expect "a model of another width" 2 "but this model's is [54, 42]: the checkpoint is of another model" train \
+    model.config=wider.json
+sed -i 's/"format": 3/"format": 4/' $dir/step-00000012/commit.json
+expect "a format of the future" 2 "format 4 is newer than this version's 3" train
+rm -r $dir/step-00000012/*
+echo '{"format": 1}' >$dir/step-00000012/meta.json
+expect "a format of the past" 2 "is of the format before 3" train
+finish

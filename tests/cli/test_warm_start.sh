@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Starting from other runs and models, and taking over a part of what a checkpoint holds.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+make_config run.yaml
+base="training.steps=6 lr_scheduler.decay_type=constant lr_scheduler.warmup_steps=0 validation.enable=false
+      model.save_dtype=float32"
+
+columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
+train() { "$tessera" train run.yaml -n 2 $base "$@"; }
+
+# differ NAME A B, equal NAME A B: the losses of two runs.
+equal() { cmp -s <(columns "$2") <(columns "$3") && pass "$1" || fail "$1: $(diff <(columns "$2") <(columns "$3") | head -n 3)"; }
+differ() { cmp -s <(columns "$2") <(columns "$3") && fail "$1" || pass "$1"; }
+
+train job.dump_folder=first >log 2>&1 || { tail -n 3 log; exit 1; }
+
+# Weights of a run, of its model as Hugging Face has it, and of one checkpoint by name: the same start.
+expect "from a run's checkpoints" 0 "starts from the weights of first/checkpoint/step-00000006 (tessera)" \
+    train job.dump_folder=a checkpoint.initial_load_path=first/checkpoint
+expect "from a Hugging Face folder" 0 "starts from the weights of first/model (safetensors)" \
+    train job.dump_folder=b checkpoint.initial_load_path=first/model
+expect "as model.path does" 0 "model: c/model" train job.dump_folder=c model.config= model.path=first/model \
+    tokenizer.path=first/tokenizer.json
+equal "both are the same start" a b
+equal "and that of model.path" a c
+differ "which random weights are not" a first
+expect "once there is a checkpoint of its own it is not asked for" 0 "resumed from step 6 of a/checkpoint" \
+    train job.dump_folder=a checkpoint.initial_load_path=elsewhere training.steps=7
+
+# All of another run: it goes on as that one does.
+train job.dump_folder=first training.steps=9 >log 2>&1 || fail "$(tail -n 3 log)"
+expect "all of another run" 0 "goes on from the run of first/checkpoint/step-00000006 (tessera)" \
+    train job.dump_folder=d training.steps=9 checkpoint.initial_load_path=first/checkpoint/step-00000006 \
+    checkpoint.initial_load_model_only=false
+cmp -s <(columns d) <(columns first | tail -n 3) && pass "goes on with its losses" || fail "$(columns d)"
+expect "a model is no run" 2 "tensors are missing" train job.dump_folder=e \
+    checkpoint.initial_load_path=first/model checkpoint.initial_load_model_only=false
+expect "what is not there is told" 2 "checkpoint.initial_load_path: elsewhere: no such file or folder" \
+    train job.dump_folder=e checkpoint.initial_load_path=elsewhere
+
+# Parts.
+without() { expect "$1" 0 "$2" train job.dump_folder=first training.steps=12 checkpoint.exclude_from_loading="$3"; }
+cp -r first kept
+without "without the optimizer" "resumed from step 9" optimizer
+differ "is another run" first kept
+mv first without
+cp -r without twice
+"$tessera" train run.yaml -n 2 $base job.dump_folder=twice training.steps=14 checkpoint.exclude_from_loading=optimizer \
+    >log 2>&1 || fail "$(tail -n 3 log)"
+"$tessera" train run.yaml -n 2 $base job.dump_folder=without training.steps=14 >log 2>&1 || fail "$(tail -n 3 log)"
+equal "started again with the same words, nothing is lost once more" twice without
+for part in data lr_scheduler "model.embed*"; do
+    rm -rf first
+    cp -r kept first
+    without "without $part" "resumed from step 9" "$part"
+done
+rm -rf first && cp -r kept first
+expect "a slip of the pen is told" 2 "'optimiser' is none of optimizer, lr_scheduler and data" \
+    train job.dump_folder=first training.steps=12 checkpoint.exclude_from_loading=optimiser
+sed -i 's/"vocab_size": 301/"vocab_size": 303/' model.json
+expect "another vocabulary" 2 "but this model's shape is [303, 42]" train job.dump_folder=f \
+    checkpoint.initial_load_path=first/model
+expect "whose tensors start anew when they are named" 0 "starts from the weights of first/model" \
+    train job.dump_folder=f checkpoint.initial_load_path=first/model \
+    checkpoint.exclude_from_loading=model.embed_tokens.weight,lm_head.weight
+finish
