@@ -184,11 +184,11 @@ static tess_status set_newer_aside(const search *s, int64_t step)
 {
     int n = 0;
     tess_status status = TESS_OK;
-    if (tess_trainer_keeps_folder(s->t))
+    if (tess_trainer_keeps_folder(s->t) && tess_os_is_dir(s->folder))
         status = tess_ckpt_set_aside(s->folder, step, &n);
     if (n > 0)
-        tess_trainer_note(s->t, "%d newer checkpoint%s of %s set aside as 'step-*.aside': delete what is not wanted", n,
-                          n == 1 ? " was" : "s were", s->folder);
+        tess_trainer_note(s->t, "%d newer checkpoint%s of %s %s set aside as 'step-*.aside': delete what is not wanted",
+                          n, n == 1 ? "" : "s", s->folder, n == 1 ? "was" : "were");
     return tess_ckpt_agree(s->t->team, status);
 }
 
@@ -222,16 +222,22 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
     return TESS_OK;
 }
 
+/* What lies in the folder of a run that starts anew is of another one: it would go on from there when it is started
+ * again. */
+static tess_status start_anew(search *s)
+{
+    const tess_trainer *t = s->t;
+    if (t->config.checkpoint.initial_load_path[0] != '\0')
+        TESS_TRY_CTX(tess_trainer_warm_start(s->t), "checkpoint.initial_load_path");
+    return t->config.checkpoint.enable ? set_newer_aside(s, -1) : TESS_OK;
+}
+
 tess_status tess_trainer_resume(tess_trainer *t)
 {
     search s = {.t = t};
     bool resumed = false;
-    if (t->config.checkpoint.enable && t->config.checkpoint.resume) {
-        TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
+    if (t->config.checkpoint.enable && t->config.checkpoint.resume)
         TESS_TRY_CTX(go_on(&s, &resumed), "resume from %s", s.folder);
-    }
-    if (resumed || t->config.checkpoint.initial_load_path[0] == '\0')
-        return TESS_OK;
-    TESS_TRY_CTX(tess_trainer_warm_start(t), "checkpoint.initial_load_path");
-    return TESS_OK;
+    return resumed ? TESS_OK : start_anew(&s);
 }

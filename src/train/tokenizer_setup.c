@@ -98,6 +98,28 @@ static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *jso
     return status;
 }
 
+/* The tokenizer that the weights of checkpoint.initial_load_path know: in that folder, as Hugging Face has it, or above
+ * it, as runs of ours have. Another one would make them worthless. */
+static tess_status read_initial(tess_trainer *t, tess_buffer *json)
+{
+    const char *initial = t->config.checkpoint.initial_load_path;
+    char folder[TESS_TEXT_SIZE], path[1024];
+    snprintf(folder, sizeof(folder), "%s", initial);
+    for (int level = 0; level < 3; level++) {
+        TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
+        if (tess_os_is_file(path)) {
+            tess_trainer_note(t, "tokenizer: %s", path);
+            return read_file(t, path, json);
+        }
+        char *slash = strrchr(folder, '/');
+        snprintf(slash != NULL ? slash : folder, 2, "%s", slash != NULL ? "" : ".");
+    }
+    return TESS_FAIL(TESS_E_INVALID,
+                     "checkpoint.initial_load_path=%s: no tokenizer.json there or above: set tokenizer.path to the one "
+                     "that its weights were trained with",
+                     initial);
+}
+
 /* On rank 0. A run that goes on keeps the tokenizer that it began with. */
 static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tess_buffer *json)
 {
@@ -107,7 +129,7 @@ static tess_status make_json(tess_trainer *t, const char *path, bool may_train, 
     if (!may_train || keep)
         return read_file(t, path, json);
     t->trained_tokenizer.mem = t->mem;
-    TESS_TRY(train_bpe(t));
+    TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, &t->trained_tokenizer) : train_bpe(t));
     return tess_buffer_append(json, t->trained_tokenizer.data, t->trained_tokenizer.size);
 }
 
@@ -161,6 +183,18 @@ static tess_status check_vocabulary(const tess_trainer *t, const char *path)
     return TESS_OK;
 }
 
+/* A tokenizer of ours has one special token, whatever the model's configuration was written for; one that came with
+ * weights may have those that it says. */
+static void adopt_end_of_text(tess_trainer *t)
+{
+    int32_t id = tess_tokenizer_id(t->tokenizer, end_of_text);
+    if (id < 0 && t->config.checkpoint.initial_load_path[0] != '\0')
+        return;
+    t->model_config.bos_token_id = -1;
+    t->model_config.eos_token_id[0] = id;
+    t->model_config.n_eos = id >= 0;
+}
+
 tess_status tess_trainer_tokenizer(tess_trainer *t)
 {
     char path[1024];
@@ -174,11 +208,8 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
     TESS_TRY(status);
     snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
     TESS_TRY(check_vocabulary(t, path));
-    if (may_train) {
-        t->model_config.bos_token_id = -1;
-        t->model_config.eos_token_id[0] = tess_tokenizer_id(t->tokenizer, end_of_text);
-        t->model_config.n_eos = t->model_config.eos_token_id[0] >= 0;
-    }
+    if (may_train)
+        adopt_end_of_text(t);
     return TESS_OK;
 }
 

@@ -52,6 +52,7 @@ expect "a save that was never finished is told" 2 "step-00000012 has no commit.j
 also "and nothing starts anew by itself" "there is no other (checkpoint.resume=false starts anew)"
 expect "but when it is told to" 0 "model: out/model" train checkpoint.resume=false training.steps=1 \
     lr_scheduler.warmup_steps=1
+also "with the old one out of the way" "1 newer checkpoint of out/checkpoint was set aside"
 
 restore
 expect "a step that is not there" 2 "checkpoint.load_step=7: out/checkpoint/step-00000007 is not there" train \
