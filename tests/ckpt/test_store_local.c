@@ -78,10 +78,10 @@ static void every_host_keeps_its_rows_and_goes_on(void)
 {
     int64_t step = -1, newest = -1;
     const char *dir = join_hosts(2);
-    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest), TESS_E_NOT_FOUND, "on any host");
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest), TESS_E_NOT_FOUND, "on any host");
     for (int whole = 0; whole < 2; whole++) {
         save(dir, 7 + whole, whole);
-        EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
+        EXPECT_OK(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest));
         EXPECT_INT(step, 7 + whole);
         EXPECT_INT(newest, step);
         EXPECT_OK(load(dir, step, whole));
@@ -146,7 +146,7 @@ static void the_newest_step_is_one_that_all_hosts_have(void)
     if (hosts->host == 1)
         EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000030/manifest.json")));
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest));
     EXPECT_INT(step, 20);
     EXPECT_INT(newest, 40);
     EXPECT_OK(load(dir, step, false));
@@ -154,7 +154,7 @@ static void the_newest_step_is_one_that_all_hosts_have(void)
     if (hosts->host == hosts->n - 1)
         EXPECT_OK(tess_os_remove_tree(dir));
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest), TESS_E_INVALID,
+    EXPECT_FAILS(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest), TESS_E_INVALID,
                  "host h3 (rank 2) has no complete checkpoint there, but host h2 (rank 1) has one of step 40");
     leave_hosts();
 }
@@ -187,7 +187,7 @@ static void a_host_that_cannot_save_spoils_it_for_all(void)
     EXPECT(tess_ckpt_save_local(test_mem(), hosts, target, 7, NULL, now.tensors, N, NULL) != TESS_OK);
     EXPECT_CONTAINS(tess_error_message(), "save checkpoint of step 7");
     EXPECT_OK(tess_barrier(hosts->all, NULL));
-    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, NULL, &step, &newest));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest));
     EXPECT_INT(newest, 6);
     save(dir, 7, false);
     EXPECT_OK(load(dir, 7, false));

@@ -46,7 +46,7 @@ also "and says what is lost" "step 8 is lost: the run goes on from step 4"
 
 restore
 rm $dir/step-00000012/rank-00001.data
-expect "a missing file is named" 2 "step-00000012/rank-00001.data: No such file" train
+expect "a missing file is named" 2 "step-00000012/rank-00001.data is missing" train
 rm -r $dir/step-00000012/commit.json $dir/step-00000004 $dir/step-00000008
 expect "a save that was never finished is told" 2 "step-00000012 has no commit.json" train checkpoint.on_damage=previous
 also "and nothing starts anew by itself" "there is no other (checkpoint.resume=false starts anew)"
