@@ -66,7 +66,7 @@ static tess_status choose_newest(search *s, int64_t *step)
     if (s->t->config.checkpoint.on_damage == TESS_DAMAGE_STOP)
         return refuse_damage(s, *step);
     if (s->damaged[0] != '\0')
-        tess_trainer_note(s->t, "warning: %s", s->damaged);
+        tess_trainer_note(s->t, "warning: %s; it is passed over", s->damaged);
     return TESS_OK;
 }
 

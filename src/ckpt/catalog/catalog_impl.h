@@ -12,6 +12,9 @@ typedef struct tess_catalog_impl {
     uint64_t *padding; /* (n_pieces) bytes behind it in its file that belong to no piece */
 } tess_catalog_impl;
 
+/* ---- look.c: a tensor's pieces; NULL when it has none */
+const tess_catalog_piece *tess_catalog_pieces_of(const tess_catalog *catalog, const tess_catalog_tensor *tensor);
+
 /* ---- finish.c: (n_pieces) indices of pieces as they lie in the files */
 tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
 

@@ -88,7 +88,7 @@ static tess_status check_overlaps(const tess_catalog *c)
         int a, b;
         char one[300], other[300];
         const tess_catalog_tensor *t = &c->tensors[i];
-        const tess_catalog_piece *pieces = c->pieces + t->first_piece;
+        const tess_catalog_piece *pieces = tess_catalog_pieces_of(c, t);
         TESS_TRY_CTX(tess_boxes_overlap(c->mem, t->n_dims, pieces, t->n_pieces, &a, &b), "%s: tensor '%s'", c->path,
                      t->name);
         TESS_CHECK(a < 0, TESS_E_FORMAT, "%s: tensor '%s': pieces %s and %s overlap", c->path, t->name,

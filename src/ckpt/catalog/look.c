@@ -17,6 +17,11 @@ const tess_catalog_tensor *tess_catalog_find(const tess_catalog *c, const char *
     return bsearch(name, c->tensors, (size_t)c->n_tensors, sizeof(c->tensors[0]), compare_name);
 }
 
+const tess_catalog_piece *tess_catalog_pieces_of(const tess_catalog *c, const tess_catalog_tensor *tensor)
+{
+    return tensor->n_pieces > 0 ? &c->pieces[tensor->first_piece] : NULL;
+}
+
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor)
 {
     tess_box box = {.begin = {0}};

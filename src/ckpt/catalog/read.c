@@ -159,7 +159,7 @@ tess_status tess_catalog_first_missing(const tess_catalog *c, const tess_catalog
                                        bool *missing, int64_t at[TESS_CATALOG_DIMS])
 {
     TESS_TRY(check_inside(c, t, box));
-    return tess_boxes_first_missing(c->mem, t->n_dims, c->pieces + t->first_piece, t->n_pieces, box, missing, at);
+    return tess_boxes_first_missing(c->mem, t->n_dims, tess_catalog_pieces_of(c, t), t->n_pieces, box, missing, at);
 }
 
 tess_status tess_catalog_check_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)

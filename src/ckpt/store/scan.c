@@ -83,15 +83,6 @@ static tess_status list_steps(const char *dir, step_list *list)
     return status;
 }
 
-static void tell(const tess_ckpt_listener *listener, const char *dir, int64_t step)
-{
-    char text[2048];
-    if (listener == NULL)
-        return;
-    snprintf(text, sizeof(text), "%s/step-%08" PRId64 " is passed over: %s", dir, step, tess_error_message());
-    listener->note(listener->self, text);
-}
-
 /* The newest of the list; TESS_E_NOT_FOUND without a message. */
 static tess_status find_newest(const step_list *list, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
 {
@@ -103,7 +94,8 @@ static tess_status find_newest(const step_list *list, int64_t limit, const tess_
         /* What another version wrote is work, too. */
         if (status == TESS_OK || status == TESS_E_UNSUPPORTED)
             return status;
-        tell(listener, list->dir, list->steps[i]);
+        if (listener != NULL)
+            listener->note(listener->self, tess_error_message());
     }
     return TESS_E_NOT_FOUND;
 }

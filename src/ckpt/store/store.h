@@ -24,7 +24,7 @@ tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int6
 /* Hears of what is looked at and does not count. */
 typedef struct tess_ckpt_listener {
     void *self;
-    void (*note)(void *self, const char *text); /* "out/checkpoint/step-00000100 is passed over: ..." */
+    void (*note)(void *self, const char *text); /* why; it names the checkpoint */
 } tess_ckpt_listener;
 
 /* The highest complete step; TESS_E_NOT_FOUND when there is none (or no such folder). Damaged ones are passed over;
