@@ -135,6 +135,23 @@ static void names_of_torchtitan_and_back(void)
     tess_catalog_destroy(&source);
 }
 
+static void parameters_may_begin_with_a_number(void)
+{
+    const tess_export_options ours = {.names = TESS_NAMES_TESSERA};
+    tess_catalog *catalog;
+    tess_export *out;
+    int tensor;
+    EXPECT_OK(tess_catalog_create(test_mem(), "dcp", "x", &catalog));
+    EXPECT_OK(tess_catalog_add_tensor(catalog, "optimizer.state.0.weight.exp_avg", "F32", 0, NULL, &tensor));
+    EXPECT_OK(tess_catalog_add_tensor(catalog, "optimizer.state.0.exp_avg", "F32", 0, NULL, &tensor)); /* no name */
+    EXPECT_OK(tess_catalog_finish(catalog));
+    EXPECT_OK(tess_export_create(catalog, &ours, &out));
+    EXPECT(tess_export_find(out, "optimizer.0.weight.exp_avg") != NULL);
+    EXPECT(tess_export_find(out, "optimizer.state.0.exp_avg") != NULL);
+    tess_export_destroy(&out);
+    tess_catalog_destroy(&catalog);
+}
+
 static void a_model_alone_in_bfloat16(void)
 {
     const tess_export_options bare = {.names = TESS_NAMES_BARE, .weights_dtype = "BF16"};
@@ -188,14 +205,16 @@ static void settings_of_the_optimizer_are_those_of_each_parameter(void)
     EXPECT_OK(tess_catalog_finish(source));
     json_object_set_new(source->meta, "step", json_integer(3));
     json_object_set_new(source->meta, "meta",
-                        json_pack("{s:I, s:{s:f, s:f, s:f, s:f, s:f}}", "n_tokens", (json_int_t)9, "optimizer", "lr",
-                                  0.5, "beta1", 0.9, "beta2", 0.95, "eps", 1e-8, "weight_decay", 0.25));
+                        json_pack("{s:I, s:{s:f, s:s, s:f, s:f, s:f, s:f}}", "n_tokens", (json_int_t)9, "optimizer",
+                                  "lr", 0.5, "param_groups.0.weight.fused", "kept", "beta1", 0.9, "beta2", 0.95, "eps",
+                                  1e-8, "weight_decay", 0.25));
     tess_catalog *there = write_again(source, &titan, tess_dcp_write, "titan", 1);
     const json_t *optimizer = json_object_get(there->meta, "optimizer");
     EXPECT(json_real_value(json_object_get(optimizer, "param_groups.w.weight_decay")) == 0.25);
     EXPECT(json_real_value(json_object_get(optimizer, "param_groups.b.weight_decay")) == 0);
     EXPECT(json_real_value(json_array_get(json_object_get(optimizer, "param_groups.b.betas"), 1)) == 0.95);
     EXPECT(json_is_null(json_object_get(optimizer, "param_groups.w.fused")));
+    EXPECT_TEXT(json_string_value(json_object_get(optimizer, "param_groups.0.weight.fused")), "kept");
     int64_t *n_tokens = fixture_read(there, tess_catalog_find(there, "train_state.ntokens_seen"), false);
     EXPECT_INT(*n_tokens, 9);
     EXPECT_INT(tess_export_find_step(there), 3);
@@ -277,6 +296,7 @@ static const test_case cases[] = {
     {"shards_are_kept_or_cut_anew", shards_are_kept_or_cut_anew},
     {"files_are_those_of_the_ranks", files_are_those_of_the_ranks},
     {"names_of_torchtitan_and_back", names_of_torchtitan_and_back},
+    {"parameters_may_begin_with_a_number", parameters_may_begin_with_a_number},
     {"a_model_alone_in_bfloat16", a_model_alone_in_bfloat16},
     {"settings_of_the_optimizer_are_those_of_each_parameter", settings_of_the_optimizer_are_those_of_each_parameter},
     {"two_tensors_of_one_name_are_refused", two_tensors_of_one_name_are_refused},

@@ -138,7 +138,10 @@ static tess_status add_all(builder *b)
         if (titan && read.kind == EXPORT_MOMENT && strcmp(read.suffix, ".exp_avg") == 0)
             TESS_TRY(add_state(b, &read, source));
     }
-    return titan ? add_train_state(b) : TESS_OK;
+    if (!titan)
+        return TESS_OK;
+    export_keep_settings(b->out->meta, b->settings);
+    return add_train_state(b);
 }
 
 static int by_name(const void *a, const void *b)

@@ -25,6 +25,8 @@ const char *export_model_prefix(const tess_catalog *catalog);
 /* ---- export_settings.c: "optimizer.param_groups.<name>.<key>" into meta, of a parameter that weight decay is for or
  * not. `settings`: the optimizer's as our trainer states them; NULL is fine. */
 tess_status export_add_settings(json_t *meta, const json_t *settings, const export_name *name, bool decays);
+/* Those that came from such a checkpoint, when it became one of ours. */
+void export_keep_settings(json_t *meta, const json_t *settings);
 
 /* ---- export_stream.c: data of a box as an entry of an archive, in blocks */
 typedef struct export_stream {

@@ -27,14 +27,14 @@ static export_name read_moment(const char *rest)
 {
     export_name found = {.kind = EXPORT_OTHER};
     size_t n = strlen(rest);
-    if (strspn(rest, "0123456789") == strcspn(rest, "."))
-        return found;
     for (size_t i = 0; i < N_SUFFIXES; i++) {
         size_t m = strlen(suffixes[i]);
         if (n > m && strcmp(rest + n - m, suffixes[i]) == 0)
             found = (export_name){strcmp(suffixes[i], ".step") == 0 ? EXPORT_STEP : EXPORT_MOMENT, rest, n - m,
                                   suffixes[i]};
     }
+    if (found.n == strspn(rest, "0123456789"))
+        found.kind = EXPORT_OTHER;
     return found;
 }
 

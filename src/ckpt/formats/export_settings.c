@@ -1,5 +1,6 @@
 /* The settings of AdamW as PyTorch's optimizer keeps them, for each parameter. */
 #include <stdio.h>
+#include <string.h>
 
 #include "ckpt/formats/export_impl.h"
 
@@ -23,6 +24,18 @@ static bool is_complete(const json_t *settings)
         if (!json_is_number(json_object_get(settings, keys[i])))
             return false;
     return true;
+}
+
+void export_keep_settings(json_t *meta, const json_t *settings)
+{
+    char text[4096];
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)settings, key, value) {
+        snprintf(text, sizeof(text), "optimizer.%s", key);
+        if (strncmp(key, "param_groups.", strlen("param_groups.")) == 0)
+            json_object_set(meta, text, value);
+    }
 }
 
 tess_status export_add_settings(json_t *meta, const json_t *settings, const export_name *name, bool decays)
