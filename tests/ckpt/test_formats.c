@@ -182,6 +182,19 @@ static void a_flipped_byte_is_named(void)
     tess_catalog_destroy(&catalog);
 }
 
+/* Parts of a storage have no checksum of their own: the storage's is looked at when the whole is verified. */
+static void a_flipped_byte_of_a_view_is_named(void)
+{
+    tess_catalog *catalog, *whole = open_fixture("torch/strided.pt", "torch.save", 10);
+    size_t at = whole->pieces[tess_catalog_find(whole, "rows")->first_piece].offset + 5;
+    EXPECT(whole->n_ranges >= 1 && whole->n_ranges <= 3); /* of three storages */
+    tess_catalog_destroy(&whole);
+    EXPECT_OK(tess_torch_open(test_mem(), damage("torch/strided.pt", at, SIZE_MAX), &catalog));
+    expect_fixture(catalog, "fortran", "fortran");
+    EXPECT_FAILS(tess_catalog_verify(catalog, NULL), TESS_E_FORMAT, "damaged.pt: bytes [");
+    tess_catalog_destroy(&catalog);
+}
+
 static void a_damaged_pickle_is_named(void)
 {
     tess_catalog *catalog;
@@ -366,6 +379,33 @@ static void zero_3_holds_a_part_of_every_parameter(void)
     check_deepspeed("zero3");
 }
 
+static void a_flipped_byte_of_a_flat_tensor_is_named(void)
+{
+    tess_catalog *catalog = open_fixture("zero2", "deepspeed", 11);
+    const tess_catalog_piece *piece = &catalog->pieces[tess_catalog_find(catalog, "model.embed.weight")->first_piece];
+    const char *path = catalog->files[piece->file].path;
+    size_t at = piece->offset + 2, n;
+    char *data;
+    EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &n));
+    data[at] ^= 1;
+    copy_file(fixture("zero2/global_step12/mp_rank_00_model_states.pt"), test_folder(), "mp_rank_00_model_states.pt");
+    for (int rank = 0; rank < 3; rank++) {
+        char name[128], from[256];
+        snprintf(name, sizeof(name), "bf16_zero_pp_rank_%d_mp_rank_00_optim_states.pt", rank);
+        snprintf(from, sizeof(from), "zero2/global_step12/%s", name);
+        copy_file(fixture(from), test_folder(), name);
+    }
+    char damaged[4096];
+    EXPECT_OK(tess_os_join(damaged, sizeof(damaged), test_folder(), strrchr(path, '/') + 1));
+    EXPECT_OK(tess_os_write_atomic(damaged, data, n));
+    tess_mem_free(test_mem(), data);
+    tess_catalog_destroy(&catalog);
+    EXPECT_OK(tess_catalog_open(test_mem(), test_folder(), &catalog));
+    EXPECT_FAILS(tess_catalog_verify(catalog, NULL), TESS_E_FORMAT, "optim_states.pt: bytes [");
+    EXPECT_CONTAINS(tess_error_message(), "checksum");
+    tess_catalog_destroy(&catalog);
+}
+
 static void the_missing_file_of_deepspeed_is_named(void)
 {
     tess_catalog *catalog;
@@ -389,6 +429,7 @@ static const test_case cases[] = {
     {"files_without_checksums_are_read", files_without_checksums_are_read},
     {"what_torch_wrote_before_zip_is_named", what_torch_wrote_before_zip_is_named},
     {"a_flipped_byte_is_named", a_flipped_byte_is_named},
+    {"a_flipped_byte_of_a_view_is_named", a_flipped_byte_of_a_view_is_named},
     {"a_damaged_pickle_is_named", a_damaged_pickle_is_named},
     {"a_file_that_is_cut_off_is_refused_wherever_it_ends", a_file_that_is_cut_off_is_refused_wherever_it_ends},
     {"parts_of_ranks_become_tensors", parts_of_ranks_become_tensors},
@@ -402,6 +443,7 @@ static const test_case cases[] = {
     {"megatrons_folder", megatrons_folder},
     {"zero_1_and_2_hold_groups_one_after_the_other", zero_1_and_2_hold_groups_one_after_the_other},
     {"zero_3_holds_a_part_of_every_parameter", zero_3_holds_a_part_of_every_parameter},
+    {"a_flipped_byte_of_a_flat_tensor_is_named", a_flipped_byte_of_a_flat_tensor_is_named},
     {"the_missing_file_of_deepspeed_is_named", the_missing_file_of_deepspeed_is_named},
 };
 

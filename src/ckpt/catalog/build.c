@@ -84,6 +84,7 @@ void tess_catalog_destroy(tess_catalog **catalog)
     tess_mem_free(c->mem, c->tensors);
     tess_mem_free(c->mem, c->pieces);
     tess_mem_free(c->mem, c->files);
+    tess_mem_free(c->mem, c->ranges);
     tess_mem_free(c->mem, (void *)c->format);
     tess_mem_free(c->mem, (void *)c->path);
     json_decref(c->meta);
@@ -233,5 +234,20 @@ tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catal
     TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(int), &c->impl->owner_capacity, &c->impl->owner));
     c->pieces[c->n_pieces] = *piece;
     c->impl->owner[c->n_pieces++] = tensor;
+    return TESS_OK;
+}
+
+tess_status tess_catalog_add_range(tess_catalog *c, const tess_catalog_range *range)
+{
+    uint64_t end;
+    TESS_CHECK(range->file >= 0 && range->file < c->n_files, TESS_E_INVALID, "%s: bytes of file %d", c->path,
+               range->file);
+    uint64_t bytes = c->files[range->file].bytes;
+    TESS_CHECK(!__builtin_add_overflow(range->offset, range->bytes, &end) && (bytes == 0 || end <= bytes),
+               TESS_E_FORMAT, "%s: bytes [%" PRIu64 ", +%" PRIu64 ") do not lie inside %s", c->path, range->offset,
+               range->bytes, c->files[range->file].path);
+    TESS_CHECK(c->n_ranges < INT32_MAX, TESS_E_FORMAT, "%s: too many checksums", c->path);
+    TESS_TRY(reserve(c->mem, (size_t)c->n_ranges, sizeof(*range), &c->impl->range_capacity, &c->ranges));
+    c->ranges[c->n_ranges++] = *range;
     return TESS_OK;
 }

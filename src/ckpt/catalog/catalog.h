@@ -40,6 +40,16 @@ typedef struct tess_catalog_piece {
     int64_t stride[TESS_CATALOG_DIMS]; /* in elements, from the unpacked bytes' begin */
 } tess_catalog_piece;
 
+/* Bytes of a file under one checksum, of which pieces are parts that have none of their own: whoever verifies the
+ * checkpoint looks at them, who reads a part does not. */
+typedef struct tess_catalog_range {
+    int file;
+    int rank; /* that wrote them, -1: not known */
+    uint64_t offset, bytes;
+    uint64_t sum;
+    tess_sum_kind sum_kind;
+} tess_catalog_range;
+
 typedef struct tess_catalog_tensor {
     const char *name;
     char dtype[12]; /* as safetensors has it: "F32", "BF16", "I64", "BOOL", ... */
@@ -58,11 +68,12 @@ typedef struct tess_catalog {
     tess_mem *mem;
     const char *format; /* "tessera", "safetensors", "dcp", "torch.save", "deepspeed" */
     const char *path;   /* as it was opened */
-    int n_tensors, n_pieces, n_files;
+    int n_tensors, n_pieces, n_files, n_ranges;
     tess_catalog_tensor *tensors; /* by name, once finished */
     tess_catalog_piece *pieces;   /* by tensor, then by box, once finished */
     tess_catalog_file *files;
-    json_t *meta; /* what else the checkpoint says, an object: step, configuration, ...; owned */
+    tess_catalog_range *ranges; /* by place, each once, when finished */
+    json_t *meta;               /* what else the checkpoint says, an object: step, configuration, ...; owned */
     /* The openers of formats that fill up between pieces with zeroes set it: that they are is then verified with the
      * piece before them. */
     bool zero_padding;
@@ -80,6 +91,7 @@ tess_status tess_catalog_add_tensor(tess_catalog *catalog, const char *name, con
 /* TESS_E_FORMAT: the box is not inside the tensor, `bytes` are too few for it, or it does not lie inside its file. An
  * empty box is left out. */
 tess_status tess_catalog_add_piece(tess_catalog *catalog, int tensor, const tess_catalog_piece *piece);
+tess_status tess_catalog_add_range(tess_catalog *catalog, const tess_catalog_range *range); /* twice is fine */
 /* Sorts. TESS_E_FORMAT: pieces of a tensor overlap; TESS_E_UNSUPPORTED: they are too many and too irregular to tell.
  * Indices that were given before are void. */
 tess_status tess_catalog_finish(tess_catalog *catalog);

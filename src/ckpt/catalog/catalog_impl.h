@@ -5,7 +5,7 @@
 #include "ckpt/catalog/catalog.h"
 
 typedef struct tess_catalog_impl {
-    size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity;
+    size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity, range_capacity;
     void *names;       /* of tensors while they are added: a tree (search.h) of catalog_name */
     int *owner;        /* (n_pieces) the tensor of each; freed once finished */
     uint8_t *verified; /* (n_pieces) 1: its checksum was right; read and set without order */
@@ -68,6 +68,7 @@ typedef struct tess_piece_sink {
 tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
                              const tess_piece_sink *sink);
 /* Reads all of it, whatever has been read before, and keeps nothing. */
+tess_status tess_range_verify(const tess_catalog *catalog, const tess_catalog_range *range);
 tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
 /* The file is there and has the stated size. */
 tess_status tess_file_check(const tess_catalog_file *file);

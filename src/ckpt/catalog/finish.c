@@ -137,6 +137,26 @@ static tess_status measure_padding(tess_catalog *c)
     return TESS_OK;
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+    const tess_catalog_range *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* What comes again is left out. */
+static void sort_ranges(tess_catalog *c)
+{
+    int n = 0;
+    if (c->n_ranges > 1)
+        qsort(c->ranges, (size_t)c->n_ranges, sizeof(c->ranges[0]), compare_ranges);
+    for (int i = 0; i < c->n_ranges; i++)
+        if (n == 0 || compare_ranges(&c->ranges[n - 1], &c->ranges[i]) != 0)
+            c->ranges[n++] = c->ranges[i];
+    c->n_ranges = n;
+}
+
 tess_status tess_catalog_finish(tess_catalog *c)
 {
     size_t n = (size_t)c->n_pieces;
@@ -147,5 +167,6 @@ tess_status tess_catalog_finish(tess_catalog *c)
     tess_mem_free(c->mem, c->impl->owner);
     c->impl->owner = NULL;
     TESS_TRY(measure_padding(c));
+    sort_ranges(c);
     return check_overlaps(c);
 }

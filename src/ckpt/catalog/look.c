@@ -118,18 +118,34 @@ static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
     return &c->tensors[low];
 }
 
-/* `order`: the pieces as they lie in the files; those of broken files have been told of. */
-static void survey_pieces(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+static uint64_t bytes_to_verify(const tess_catalog *c)
 {
-    uint64_t done = 0, all = 0;
-    bool heard = s->visitor != NULL && s->visitor->progress != NULL;
+    uint64_t all = 0;
     for (int i = 0; i < c->n_pieces; i++)
         all += c->pieces[i].stored;
+    for (int i = 0; i < c->n_ranges; i++)
+        all += c->ranges[i].bytes;
+    return all;
+}
+
+/* `order`: the pieces as they lie in the files; those of broken files have been told of. */
+static void survey_bytes(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+{
+    uint64_t done = 0, all = bytes_to_verify(c);
+    bool heard = s->visitor != NULL && s->visitor->progress != NULL;
     for (int i = 0; i < c->n_pieces; i++) {
         const tess_catalog_piece *p = &c->pieces[order[i]];
         if (!broken[p->file] && !note(s, tess_piece_verify(c, tensor_of(c, order[i]), order[i])))
             return;
         done += p->stored;
+        if (heard)
+            s->visitor->progress(s->visitor->self, done, all);
+    }
+    for (int i = 0; i < c->n_ranges; i++) {
+        const tess_catalog_range *range = &c->ranges[i];
+        if (!broken[range->file] && !note(s, tess_range_verify(c, range)))
+            return;
+        done += range->bytes;
         if (heard)
             s->visitor->progress(s->visitor->self, done, all);
     }
@@ -143,7 +159,7 @@ tess_status tess_catalog_verify(const tess_catalog *c, const tess_catalog_visito
     TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)c->n_files, "damaged files", (void **)&broken));
     tess_status status = tess_catalog_file_order(c, &order);
     if (status == TESS_OK && survey_files(&s, c, broken) && survey_cover(&s, c))
-        survey_pieces(&s, c, order, broken);
+        survey_bytes(&s, c, order, broken);
     tess_mem_free(c->mem, order);
     tess_mem_free(c->mem, broken);
     return status == TESS_OK ? outcome(&s) : status;

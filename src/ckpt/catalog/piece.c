@@ -169,3 +169,31 @@ tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *
     const tess_piece_sink nothing = {.begin = 0};
     return run(c, tensor, index, &nothing, true);
 }
+
+tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *range)
+{
+    const tess_piece_sink nothing = {.begin = 0};
+    const tess_catalog_file *file = &c->files[range->file];
+    const tess_catalog_piece bytes = {.offset = range->offset,
+                                      .stored = range->bytes,
+                                      .bytes = range->bytes,
+                                      .sum = range->sum,
+                                      .sum_kind = range->sum_kind,
+                                      .rank = range->rank};
+    fetch f = {.catalog = c, .piece = &bytes, .sink = &nothing, .path = file->path};
+    tess_status status = open_file(file, &f.fd);
+    if (status == TESS_OK) {
+        status = tess_sum_create(c->mem, range->sum_kind, &f.sum);
+        if (status == TESS_OK)
+            status = fetch_range(&f, 0, range->bytes);
+        if (status == TESS_OK)
+            status = check_sum(&f);
+        tess_os_close(&f.fd);
+    }
+    tess_sum_destroy(c->mem, &f.sum);
+    tess_mem_free(c->mem, f.scratch);
+    if (status != TESS_OK)
+        tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 "), of several tensors", file->path, range->offset,
+                          range->offset + range->bytes);
+    return status;
+}

@@ -72,6 +72,7 @@ static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *de
                "it begins at %d coordinates, and has %d dimensions", item->n_begin, n_dims);
     TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &tensor));
     torch_piece(file, &part, catalog_file, rank_of(item->file), item->begin, &piece);
+    TESS_TRY(torch_add_range(catalog, file, &part, catalog_file, piece.rank));
     return tess_catalog_add_piece(catalog, tensor, &piece);
 }
 

@@ -104,6 +104,7 @@ static tess_status add_run(const ds_flat *flat, const ds_param *param, int64_t f
         part.first = flat->tensor.first + at;
         part.dim[0] = taken;
         torch_piece(flat->file, &part, flat->catalog_file, flat->rank, origin, &piece);
+        TESS_TRY(torch_add_range(flat->catalog, flat->file, &part, flat->catalog_file, flat->rank));
         piece.box = box;
         TESS_TRY(tess_catalog_add_piece(flat->catalog, tensor, &piece));
         first += taken;

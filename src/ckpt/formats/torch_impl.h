@@ -64,6 +64,10 @@ json_t *torch_to_json(const tess_pickle_value *value, int *left);
 /* A key of a dict as text: texts, integers, bools; false: any other. */
 bool torch_key(const tess_pickle_value *value, char *text, size_t size);
 
+/* The checksum of a tensor's record, when its piece is a part of it and has none (otherwise nothing). */
+tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
+                            int rank);
+
 /* ---- torch_parts.c: tensors of which a file holds a part */
 typedef struct torch_part_visitor {
     void *self;

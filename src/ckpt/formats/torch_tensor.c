@@ -176,3 +176,19 @@ void torch_piece(const torch_file *file, const torch_tensor *tensor, int catalog
         piece->stride[i] = tensor->stride[i];
     }
 }
+
+tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
+                            int rank)
+{
+    const zip_entry *record = tensor->record;
+    tess_catalog_piece piece;
+    static const int64_t origin[TESS_CATALOG_DIMS];
+    torch_piece(file, tensor, catalog_file, rank, origin, &piece);
+    if (record->crc == 0 || record->deflated || piece.sum_kind != TESS_SUM_KIND_NONE)
+        return TESS_OK;
+    tess_catalog_range range = {.file = catalog_file, .rank = rank, .sum = record->crc};
+    range.offset = file->base + record->offset;
+    range.bytes = record->bytes;
+    range.sum_kind = TESS_SUM_KIND_CRC32;
+    return tess_catalog_add_range(catalog, &range);
+}

@@ -12,6 +12,7 @@ static tess_status add_part(void *self, int n_dims, const int64_t *dim, const to
     tess_catalog_piece piece;
     TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, local->dtype, n_dims, dim, &tensor));
     torch_piece(walk->file, local, walk->catalog_file, walk->rank, begin, &piece);
+    TESS_TRY(torch_add_range(walk->catalog, walk->file, local, walk->catalog_file, walk->rank));
     return tess_catalog_add_piece(walk->catalog, tensor, &piece);
 }
 
@@ -32,6 +33,7 @@ static tess_status add_whole(torch_walk *walk, const tess_pickle_value *value)
         return TESS_OK;
     }
     torch_piece(walk->file, &whole, walk->catalog_file, walk->rank, origin, &piece);
+    TESS_TRY(torch_add_range(walk->catalog, walk->file, &whole, walk->catalog_file, walk->rank));
     return tess_catalog_add_piece(walk->catalog, tensor, &piece);
 }
 
