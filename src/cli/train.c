@@ -132,14 +132,15 @@ static int run(int argc, char **argv)
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
     tess_async_service *saves = NULL;
+    cli_replacing replacing = {.mem = NULL};
+    if (status == TESS_OK)
+        status = cli_replacing_begin(&config, n_ranks != NULL, &ranks, &options, &replacing);
     if (status == TESS_OK)
         status = start_saves(&config, &saves);
-    if (status != TESS_OK)
+    if (status != TESS_OK) {
+        cli_replacing_end(&replacing, CLI_FAILED);
         return cli_fail(status);
-    cli_replacing replacing;
-    status = cli_replacing_begin(&config, n_ranks != NULL, &ranks, &options, &replacing);
-    if (status != TESS_OK)
-        return cli_fail(status);
+    }
     tess_health_watcher watcher;
     cli_health_start(&config, &ranks, &watcher);
     int code = ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);

@@ -62,7 +62,8 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
     TESS_TRY(tess_saver_create(t->runtime, t->hosts, t->engine->stream->threads, &options, &t->saver));
     if (t->saver == NULL)
         return TESS_OK;
-    TESS_TRY(tess_saver_wait(t->saver));
+    if (!t->goes_on) /* which reads no checkpoint */
+        TESS_TRY(tess_saver_wait(t->saver));
     tess_status status = prepare(t);
     if (status == TESS_OK || ends_the_job(status))
         return status;

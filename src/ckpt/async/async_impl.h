@@ -87,6 +87,9 @@ bool async_step(async_header *header, async_state from, async_state to);
 /* Ends a save that is in `from`. */
 void async_end(async_header *header, async_state from, const async_outcome *outcome);
 
+/* ---- copy.c: `to` is at a page */
+void async_copy(void *to, const void *from, size_t size);
+
 /* ---- request.c: what a rank says of its stage, as JSON behind the data
  * ---------------------------------------------------- */
 typedef struct async_piece {

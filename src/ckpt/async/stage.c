@@ -115,7 +115,7 @@ static void copy_piece(tess_saver *s, const async_piece *piece, const float *fro
     uint8_t *to = s->stage + piece->offset;
     uint64_t size = tess_dtype_size(piece->dtype), data_end = end < piece->bytes ? end : piece->bytes;
     if (begin < data_end && piece->dtype == TESS_F32)
-        memcpy(to + begin, (const uint8_t *)from + begin, data_end - begin);
+        async_copy(to + begin, (const uint8_t *)from + begin, data_end - begin);
     for (uint64_t at = begin; piece->dtype != TESS_F32 && at < data_end; at += convert_values * size) {
         uint64_t n = (data_end - at) / size;
         (void)tess_st_encode(from + at / size, (int64_t)(n < convert_values ? n : convert_values), piece->dtype,
@@ -138,7 +138,7 @@ static int piece_at(const tess_saver *s, uint64_t offset)
     return low;
 }
 
-/* A thread's range of the stage: long runs, so that memcpy writes past the caches. */
+/* A thread's range of the stage. */
 static void copy_range(void *context, int64_t begin, int64_t end, int worker)
 {
     const copy *c = context;
