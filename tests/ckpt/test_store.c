@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/os/os.h"
 #include "ckpt/store/read.h"
@@ -270,6 +272,26 @@ static void a_full_disk_leaves_the_old_checkpoint(void)
     EXPECT_OK(load_alone(dir, 20));
 }
 
+static void a_folder_that_is_only_to_be_read_is_named(void)
+{
+    static state s;
+    int64_t step;
+    bool root = geteuid() == 0;
+    const char *dir = test_folder();
+    save_alone(dir, 5);
+    EXPECT(chmod(dir, root ? 0755 : 0555) == 0);
+    EXPECT(!root || seteuid(65534) == 0); /* whom root's rights do not concern */
+    make_state(&s, 1, 0, false, 6);
+    EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 6, NULL, s.tensors, N, NULL), TESS_E_IO, "step-00000006.tmp");
+    EXPECT_CONTAINS(tess_error_message(), "Permission denied");
+    EXPECT_OK(tess_ckpt_latest(dir, NULL, &step));
+    EXPECT_INT(step, 5);
+    EXPECT_OK(load_alone(dir, 5));
+    EXPECT(!root || seteuid(0) == 0);
+    EXPECT(chmod(dir, 0755) == 0);
+    EXPECT_TEXT(names_in(dir), "step-00000005");
+}
+
 /* ---- Ranks
  * -------------------------------------------------------------------------------------------------------------- */
 static void any_world_size_reads_what_any_wrote(void)
@@ -351,6 +373,7 @@ static const test_case cases[] = {
     {"damage_is_found_by_checksum", damage_is_found_by_checksum, 0, 0},
     {"another_model_is_refused", another_model_is_refused, 0, 0},
     {"a_full_disk_leaves_the_old_checkpoint", a_full_disk_leaves_the_old_checkpoint, 0, 0},
+    {"a_folder_that_is_only_to_be_read_is_named", a_folder_that_is_only_to_be_read_is_named, 0, 0},
     {"any_world_size_reads_what_any_wrote", any_world_size_reads_what_any_wrote, -1, 0},
     {"a_rank_without_space_spoils_the_save_for_all", a_rank_without_space_spoils_the_save_for_all, -1, 0},
     {"ranks_of_different_models_are_told", ranks_of_different_models_are_told, 2, 0},

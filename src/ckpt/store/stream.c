@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 
 /* Large enough for the disk, small enough to be still in the cache when it is written after it was summed. */
-enum { BLOCK_BYTES = 8 << 20 };
+enum { BLOCK_BYTES = 8 << 20, COPY_BYTES = 256 << 10 };
 
 static tess_status open_file(store_stream *s, uint64_t bytes)
 {
@@ -41,9 +41,14 @@ static tess_status flush(store_stream *s)
 }
 
 /* Whole blocks may be written from where they lie: copying them would only cost time. */
-static bool can_pass(const store_stream *s, const uint8_t *data, size_t size)
+static bool is_in_place(const store_stream *s, const void *data)
 {
-    return s->used == 0 && size >= BLOCK_BYTES && (!s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0);
+    return !s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0;
+}
+
+size_t store_stream_chunk(const store_stream *s, const void *data)
+{
+    return is_in_place(s, data) ? BLOCK_BYTES : COPY_BYTES;
 }
 
 tess_status store_stream_put(store_stream *s, const void *from, size_t size)
@@ -53,7 +58,7 @@ tess_status store_stream_put(store_stream *s, const void *from, size_t size)
         TESS_TRY(flush(s));
     while (size > 0) {
         size_t n = BLOCK_BYTES - s->used < size ? BLOCK_BYTES - s->used : size;
-        if (can_pass(s, data, size)) {
+        if (s->used == 0 && size >= BLOCK_BYTES && is_in_place(s, data)) {
             TESS_TRY(write_out(s, data, n));
         } else {
             memcpy(s->block + s->used, data, n);

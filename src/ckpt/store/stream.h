@@ -19,6 +19,8 @@ typedef struct store_stream {
 /* Makes the file, with space for `bytes`. Nothing of `s` is left open by a failure. */
 tess_status store_stream_open(tess_mem *mem, const tess_io *io, const char *path, bool direct, uint64_t bytes,
                               store_stream *s);
+/* The size of the pieces in which data at this address is best put: what is to be copied, while it is in the cache. */
+size_t store_stream_chunk(const store_stream *s, const void *data);
 tess_status store_stream_put(store_stream *s, const void *data, size_t size);
 /* Zeros up to the next multiple of TESS_IO_BLOCK. */
 tess_status store_stream_align(store_stream *s);

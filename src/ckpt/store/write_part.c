@@ -14,7 +14,7 @@
 #include "ckpt/store/stream.h"
 #include "device/bf16.h"
 
-enum { CHUNK_BYTES = 8 << 20, ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
+enum { ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
 
 typedef struct part_writer {
     tess_mem *mem;
@@ -86,7 +86,7 @@ static const void *round_chunk(part_writer *w, const float *from, size_t n)
 static tess_status put_rows(part_writer *w, const tess_store_piece *p, const char *from, size_t bytes)
 {
     bool rounds = p->given != p->stored;
-    size_t most = rounds ? ROUNDED_BYTES : CHUNK_BYTES, given = tess_dtype_size(p->given);
+    size_t most = rounds ? ROUNDED_BYTES : store_stream_chunk(&w->stream, from), given = tess_dtype_size(p->given);
     for (size_t done = 0; done < bytes;) {
         size_t size = bytes - done < most ? bytes - done : most, n = size / tess_dtype_size(p->stored);
         const void *chunk = rounds ? round_chunk(w, (const float *)(const void *)from, n) : from;
