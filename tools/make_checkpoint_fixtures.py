@@ -102,6 +102,14 @@ def save_files(folder):
             packed.writestr(zipfile.ZipInfo(name), source.read(name), zipfile.ZIP_DEFLATED)
 
 
+def save_model(folder):
+    """A model of transformers' from before safetensors, in two files."""
+    os.makedirs(folder)
+    names = ["model.embed_tokens.weight", "lm_head.weight"]
+    for i, name in enumerate(names):
+        torch.save({name: values(name, (3, 2))}, os.path.join(folder, f"pytorch_model-{i + 1:05d}-of-00002.bin"))
+
+
 def sharded(mesh, name, shape, placements, dtype=torch.float32):
     return distribute_tensor(values(name, shape, dtype), mesh, placements, src_data_rank=None)
 
@@ -275,6 +283,7 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     torch.manual_seed(0)
     save_files(os.path.join(folder, "torch"))
+    save_model(os.path.join(folder, "model"))
     with_ranks(2, save_ranks, os.path.join(folder, "ranks"))
     with_ranks(4, save_grid, os.path.join(folder, "grid"))
     with_ranks(2, save_sharded_tensor, os.path.join(folder, "sharded_tensor"))

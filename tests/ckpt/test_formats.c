@@ -273,6 +273,18 @@ static void a_part_that_no_file_holds_is_named(void)
     tess_catalog_destroy(&catalog);
 }
 
+static void shards_of_a_model_from_before_safetensors(void)
+{
+    tess_catalog *catalog = open_fixture("model", "torch.save", 2);
+    expect_fixture(catalog, "model.embed_tokens.weight", "model.embed_tokens.weight");
+    expect_fixture(catalog, "lm_head.weight", "lm_head.weight");
+    EXPECT_TEXT(json_string_value(meta_at(catalog, "model_prefix", NULL)), "");
+    tess_catalog_destroy(&catalog);
+    copy_file(fixture("model/pytorch_model-00001-of-00002.bin"), test_folder(), "pytorch_model-00001-of-00002.bin");
+    EXPECT_FAILS(tess_catalog_open(test_mem(), test_folder(), &catalog), TESS_E_NOT_FOUND,
+                 "pytorch_model-00002-of-00002.bin");
+}
+
 /* ---- Distributed checkpoints --------------------------------------------------------------------------------------
  */
 static void a_distributed_checkpoint_of_four_ranks(void)
@@ -437,6 +449,7 @@ static const test_case cases[] = {
     {"sharded_tensors_of_older_fsdp", sharded_tensors_of_older_fsdp},
     {"the_missing_file_of_a_rank_is_named", the_missing_file_of_a_rank_is_named},
     {"a_part_that_no_file_holds_is_named", a_part_that_no_file_holds_is_named},
+    {"shards_of_a_model_from_before_safetensors", shards_of_a_model_from_before_safetensors},
     {"a_distributed_checkpoint_of_four_ranks", a_distributed_checkpoint_of_four_ranks},
     {"the_missing_file_of_a_distributed_checkpoint_is_named", the_missing_file_of_a_distributed_checkpoint_is_named},
     {"a_distributed_checkpoint_that_is_cut_off_is_named", a_distributed_checkpoint_that_is_cut_off_is_named},

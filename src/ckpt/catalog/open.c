@@ -67,7 +67,7 @@ static const opener openers[] = {
     {"a safetensors file or model folder", is_safetensors, tess_catalog_open_safetensors},
     {"a folder of PyTorch's distributed checkpoint or Megatron's", tess_dcp_is_at, tess_dcp_open},
     {"a folder of DeepSpeed's", tess_deepspeed_is_at, tess_deepspeed_open},
-    {"a file of torch.save, or a folder with one a rank", tess_torch_is_at, tess_torch_open},
+    {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},
 };
 
 static tess_status fail_unknown(const char *path)

@@ -13,9 +13,9 @@
 /* All openers: TESS_E_NOT_FOUND names what is missing; TESS_E_FORMAT the file, the offset or the entry that is damaged;
  * TESS_E_UNSUPPORTED what we do not read. *catalog is finished, and the caller's. */
 
-/* torch.save: a file, or a folder with one file a rank ("*_rank_0.pt" ..): parts of DTensor and ShardedTensor are put
- * together by what they say of themselves; other tensors must be in one rank's file alone or are taken from the lowest
- * rank. Views of one storage, any strides. */
+/* torch.save: a file; a model folder with pytorch_model.bin or its shards; or a folder with one file a rank
+ * ("*_rank_0.pt" ..): parts of DTensor and ShardedTensor are put together by what they say of themselves; other tensors
+ * must be in one rank's file alone or are taken from the lowest rank. Views of one storage, any strides. */
 tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **catalog);
 
 /* PyTorch's distributed checkpoint: a folder with .metadata. Also Megatron's folder: latest_checkpointed_iteration.txt

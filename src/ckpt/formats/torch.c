@@ -54,10 +54,24 @@ static tess_status add_ranks(tess_catalog *catalog, const char *folder, const to
     return TESS_OK;
 }
 
+/* Shards of a model have different tensors. */
+static tess_status add_model(tess_catalog *catalog, const char *folder, int n)
+{
+    char path[4096];
+    for (int i = 0; i < n; i++) {
+        TESS_TRY(torch_model_file(folder, i, n, path, sizeof(path)));
+        TESS_TRY(add_archive(catalog, path, -1, ""));
+    }
+    return TESS_OK;
+}
+
 static tess_status add_folder(tess_catalog *catalog, const char *folder)
 {
     torch_rank_file *files;
     size_t n;
+    int n_model = torch_count_model_files(folder);
+    if (n_model > 0)
+        return add_model(catalog, folder, n_model);
     TESS_TRY(torch_list_ranks(catalog->mem, folder, &files, &n));
     tess_status status =
         n > 0 ? add_ranks(catalog, folder, files, n)
@@ -75,5 +89,6 @@ tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **cata
 
 bool tess_torch_is_at(const char *path)
 {
-    return torch_looks_like_archive(path) || (tess_os_is_dir(path) && torch_holds_ranks(path));
+    return torch_looks_like_archive(path) ||
+           (tess_os_is_dir(path) && (torch_count_model_files(path) > 0 || torch_holds_ranks(path)));
 }

@@ -111,4 +111,8 @@ typedef struct torch_rank_file {
 tess_status torch_list_ranks(tess_mem *mem, const char *folder, torch_rank_file **files, size_t *n);
 bool torch_holds_ranks(const char *folder);
 
+/* ---- torch_model.c: pytorch_model.bin, or its shards */
+int torch_count_model_files(const char *folder); /* 0: none */
+tess_status torch_model_file(const char *folder, int i, int n, char *path, size_t size);
+
 #endif
