@@ -39,9 +39,10 @@ static void print_good(const tess_catalog *c, double took_s)
         n_summed += c->pieces[i].sum_kind != TESS_SUM_KIND_NONE;
     }
     cli_status_clear();
-    printf("ok  %s: %d tensors, %d pieces, %s in %.2f s (%s/s)%s\n", c->path, c->n_tensors, c->n_pieces,
+    printf("ok  %s: %d tensors, %d pieces, %s in %.2f s (%s/s)%s%s\n", c->path, c->n_tensors, c->n_pieces,
            tess_format_bytes((double)bytes, text, sizeof(text)), took_s,
            tess_format_bytes((double)bytes / (took_s > 1e-6 ? took_s : 1e-6), rate, sizeof(rate)),
+           c->part ? "; one host's part" : "",
            n_summed == c->n_pieces ? ""
            : n_summed > 0          ? "; not all pieces have a checksum"
                                    : "; the format has no checksums: read, and complete");

@@ -15,8 +15,9 @@ static inline float state_value(int64_t step, int kind, int64_t i)
     return (float)(kind + 1) * 0.25f + (float)i / 3 + (float)step * 1e-3f;
 }
 
-/* `dir`/step-%08d with "model.layers.0.w" (13, 5), "model.bias" (7) and their moments, as of `writers` ranks. */
-static inline void save_state(const char *dir, int64_t step, int writers)
+/* `dir`/step-%08d with "model.layers.0.w" (13, 5), "model.bias" (7) and their moments, as of `writers` ranks; of which,
+ * with `hosts`, the first alone wrote into this folder. */
+static inline void save_part(const char *dir, int64_t step, int writers, const tess_ckpt_hosts *hosts)
 {
     static const char *const suffixes[] = {"", ".exp_avg", ".exp_avg_sq"};
     float values[3][STATE_ROWS * STATE_COLUMNS];
@@ -24,12 +25,13 @@ static inline void save_state(const char *dir, int64_t step, int writers)
     json_t *parts[8];
     json_t *meta = json_pack("{s:I, s:i, s:{s:f, s:s}}", "step", (json_int_t)step, "seed", 7, "schedule", "lr", 3e-3,
                              "shape", "cosine");
-    const tess_store_facts facts = {.meta = meta, .world_size = writers};
+    const tess_store_facts facts = {.meta = meta, .world_size = writers, .hosts = hosts};
+    int n_parts = hosts != NULL ? 1 : writers;
     for (int kind = 0; kind < 3; kind++)
         for (int64_t i = 0; i < STATE_ROWS * STATE_COLUMNS; i++)
             values[kind][i] = state_value(step, kind, i);
     EXPECT_OK(tess_store_begin(NULL, dir, step, folder));
-    for (int w = 0; w < writers; w++) {
+    for (int w = 0; w < n_parts; w++) {
         char file[32];
         tess_store_piece pieces[6];
         for (int i = 0; i < 6; i++) {
@@ -45,10 +47,15 @@ static inline void save_state(const char *dir, int64_t step, int writers)
         snprintf(file, sizeof(file), "rank-%05d.data", w);
         EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, file, pieces, 6, &parts[w]));
     }
-    EXPECT_OK(tess_store_commit(NULL, dir, step, parts, writers, &facts));
-    for (int w = 0; w < writers; w++)
+    EXPECT_OK(tess_store_commit(NULL, dir, step, parts, n_parts, &facts));
+    for (int w = 0; w < n_parts; w++)
         json_decref(parts[w]);
     json_decref(meta);
+}
+
+static inline void save_state(const char *dir, int64_t step, int writers)
+{
+    save_part(dir, step, writers, NULL);
 }
 
 /* Changes one byte of a file. */

@@ -224,6 +224,40 @@ static void weights_change_their_dtype_and_the_optimizer_does_not(void)
     EXPECT_TEXT(s.weight.b->dtype, "BF16");
 }
 
+static void packed_pieces_are_unpacked(void)
+{
+    enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB: more than a slice */
+    const char *dir = test_folder();
+    char folder[TESS_CKPT_PATH];
+    float *data;
+    json_t *part;
+    const tess_store_options options = {.codec = TESS_CODEC_ZSTD};
+    const tess_store_facts facts = {.world_size = 1};
+    EXPECT_OK(tess_mem_alloc(test_mem(), TESS_POOL_MISC, sizeof(float) * ROWS * COLUMNS, "data", (void **)&data));
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++)
+        data[i] = (float)(i / 1000);
+    const tess_store_piece piece = {"model.w", TESS_F32, TESS_F32, {2, {ROWS, COLUMNS}}, 0, ROWS, 0, data};
+    EXPECT_OK(tess_store_begin(NULL, dir, 7, folder));
+    EXPECT_OK(tess_store_write_part(test_mem(), &options, folder, "rank-00000.data", &piece, 1, &part));
+    EXPECT_OK(tess_store_commit(NULL, dir, 7, &part, 1, &facts));
+    json_decref(part);
+    tess_mem_free(test_mem(), data);
+    EXPECT_OK(rewrite(dir, path_in(dir, "cut"), (tess_rewrite_options){.target = TESS_TO_TESSERA, .n_files = 3}, NULL));
+    expect_same(dir, path_in(dir, "cut"), 1, false);
+}
+
+static void a_hosts_part_is_not_taken_for_the_whole(void)
+{
+    int first[] = {0, 1}, last[] = {0, 1};
+    char names[2][TESS_CKPT_HOST_NAME] = {"h1", "h2"};
+    const tess_ckpt_hosts hosts = {.n = 2, .host = 0, .first = first, .last = last, .names = names};
+    const char *dir = test_folder();
+    save_part(path_in(dir, "part"), 5, 2, &hosts);
+    EXPECT_FAILS(rewrite(path_in(dir, "part"), path_in(dir, "x"), (tess_rewrite_options){.target = TESS_TO_DCP}, NULL),
+                 TESS_E_FORMAT, "one host's part of a checkpoint");
+    EXPECT_TEXT(names_in(dir), "part");
+}
+
 /* ---- Places */
 static void what_is_there_is_not_replaced(void)
 {
@@ -295,6 +329,8 @@ static const test_case cases[] = {
     {"a_training_that_went_through_dcp_has_its_metadata", a_training_that_went_through_dcp_has_its_metadata, 0, 0},
     {"weights_change_their_dtype_and_the_optimizer_does_not", weights_change_their_dtype_and_the_optimizer_does_not, 0,
      0},
+    {"packed_pieces_are_unpacked", packed_pieces_are_unpacked, 0, 0},
+    {"a_hosts_part_is_not_taken_for_the_whole", a_hosts_part_is_not_taken_for_the_whole, 0, 0},
     {"what_is_there_is_not_replaced", what_is_there_is_not_replaced, 0, 0},
     {"a_damaged_source_leaves_nothing", a_damaged_source_leaves_nothing, 0, 0},
     {"a_model_folder_gets_the_configuration_of_the_job", a_model_folder_gets_the_configuration_of_the_job, 0, 0},

@@ -62,6 +62,29 @@ static void a_folder_without_checkpoints_says_what_was_looked_for(void)
                  "no such folder");
 }
 
+static tess_ckpt_hosts two_hosts(void)
+{
+    static int first[] = {0, 1}, last[] = {0, 1};
+    static char names[2][TESS_CKPT_HOST_NAME] = {"h1", "h2"};
+    return (tess_ckpt_hosts){.n = 2, .host = 0, .first = first, .last = last, .names = names};
+}
+
+static void a_hosts_part_of_a_checkpoint_is_valid(void)
+{
+    tess_ckpt_list list;
+    tess_prune_verdict verdict;
+    char *assignments[] = {"seed=9"};
+    const tess_ckpt_hosts hosts = two_hosts();
+    save_part(test_folder(), 5, 2, &hosts);
+    EXPECT_OK(tess_ckpt_list_read(test_mem(), test_folder(), &list));
+    EXPECT_TEXT(list.items[0].problem, "");
+    EXPECT_INT(list.items[0].state, TESS_CKPT_VALID);
+    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, &verdict), TESS_E_UNSUPPORTED, "which steps all hosts have");
+    tess_ckpt_list_free(&list);
+    EXPECT_FAILS(tess_ckpt_edit(path_in(test_folder(), "step-00000005"), assignments, 1, false, NULL, NULL),
+                 TESS_E_UNSUPPORTED, "one host's part");
+}
+
 /* ---- Pruning */
 static void prune_and_expect(int keep, const char *names)
 {
@@ -237,6 +260,7 @@ static const test_case cases[] = {
     {"a_checkpoint_itself_is_a_list_of_one", a_checkpoint_itself_is_a_list_of_one, 0, 0},
     {"a_folder_without_checkpoints_says_what_was_looked_for", a_folder_without_checkpoints_says_what_was_looked_for, 0,
      0},
+    {"a_hosts_part_of_a_checkpoint_is_valid", a_hosts_part_of_a_checkpoint_is_valid, 0, 0},
     {"pruning_keeps_the_newest_that_are_good", pruning_keeps_the_newest_that_are_good, 0, 0},
     {"the_last_good_one_never_goes", the_last_good_one_never_goes, 0, 0},
     {"nested_keys_are_set_by_their_dots", nested_keys_are_set_by_their_dots, 0, 0},

@@ -77,6 +77,7 @@ typedef struct tess_catalog {
     /* The openers of formats that fill up between pieces with zeroes set it: that they are is then verified with the
      * piece before them. */
     bool zero_padding;
+    bool part; /* of a checkpoint, such as one host's: it need not cover its tensors to be whole */
     struct tess_catalog_impl *impl;
 } tess_catalog;
 
@@ -101,7 +102,8 @@ const tess_catalog_tensor *tess_catalog_find(const tess_catalog *catalog, const 
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor);
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor);
 tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n); /* of dimension 0 */
-/* Completeness without reading data: every file there with its size, every tensor covered. TESS_E_FORMAT names the
+/* Completeness without reading data: every file there with its size, every tensor covered (unless it is a part).
+ * TESS_E_FORMAT names the
  * file, the tensor and the first element that is missing. */
 tess_status tess_catalog_check(const tess_catalog *catalog);
 /* The first element of a box, row by row, that no piece has. */

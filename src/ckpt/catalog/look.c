@@ -87,7 +87,7 @@ static bool survey_files(survey *s, const tess_catalog *c, uint8_t *broken)
 
 static bool survey_cover(survey *s, const tess_catalog *c)
 {
-    for (int i = 0; i < c->n_tensors; i++) {
+    for (int i = 0; i < c->n_tensors && !c->part; i++) {
         tess_box whole = tess_catalog_whole(&c->tensors[i]);
         if (!note(s, tess_catalog_check_box(c, &c->tensors[i], &whole)))
             return false;

@@ -171,6 +171,7 @@ tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *
                                            : tess_catalog_create(mem, "tessera", folder, &r.catalog);
     if (status == TESS_OK) {
         r.catalog->zero_padding = true;
+        r.catalog->part = json_object_get(manifest, "host") != NULL;
         status = add_files(&r);
     }
     if (status == TESS_OK)

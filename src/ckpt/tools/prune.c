@@ -17,7 +17,11 @@ static tess_status verify(const tess_ckpt_list *list, const tess_ckpt_item *item
                                  .progress = visitor != NULL ? visitor->progress : NULL};
     TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
     TESS_TRY(tess_catalog_open(list->mem, path, &catalog));
-    tess_status status = tess_catalog_verify(catalog, &only);
+    tess_status status = catalog->part ? TESS_FAIL(TESS_E_UNSUPPORTED,
+                                                   "%s is one host's part of a checkpoint: which steps all hosts have "
+                                                   "is not known here; checkpoint.keep_latest_k prunes them",
+                                                   path)
+                                       : tess_catalog_verify(catalog, &only);
     tess_catalog_destroy(&catalog);
     return status;
 }
@@ -32,7 +36,7 @@ static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_
         if (item->state != TESS_CKPT_VALID)
             continue;
         tess_status status = verify(list, item, visitor);
-        if (status == TESS_E_NOMEM)
+        if (status == TESS_E_NOMEM || status == TESS_E_UNSUPPORTED)
             return status;
         if (status != TESS_OK) {
             item->state = TESS_CKPT_DAMAGED;

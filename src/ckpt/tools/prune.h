@@ -14,7 +14,8 @@ typedef enum tess_prune_verdict {
 /* verdicts (list->n): the newest `keep` (at least 1) good ones stay, older valid ones go, and saves that did not finish
  * before the newest good one. Good is what tess_catalog_verify finds no fault with: those that are to stay are read
  * whole; a fault makes an item of the list DAMAGED, with its problem. `visitor` (may be NULL): its `progress` alone,
- * for each of them anew. TESS_E_INVALID: none is good, so that none may go. */
+ * for each of them anew. TESS_E_INVALID: none is good, so that none may go; TESS_E_UNSUPPORTED: they are one
+ * host's parts. */
 tess_status tess_ckpt_prune_plan(tess_ckpt_list *list, int keep, const tess_catalog_visitor *visitor,
                                  tess_prune_verdict *verdicts);
 
