@@ -70,23 +70,37 @@ static tess_status choose_newest(search *s, int64_t *step)
     return TESS_OK;
 }
 
-static tess_status choose(search *s, int64_t *step)
+/* What a run was told that a checkpoint is of; on rank 0. The result is new. */
+static tess_status read_meta(const search *s, int64_t step, json_t **meta)
 {
-    char folder[TESS_CKPT_PATH];
-    *step = s->t->config.checkpoint.load_step;
-    if (*step < 0)
-        return choose_newest(s, step);
-    TESS_TRY(tess_ckpt_folder(s->folder, *step, "", folder));
-    tess_status status = TESS_OK;
-    if (!tess_os_is_dir(folder))
-        status = TESS_FAIL(TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there", (long long)*step, folder);
-    return tess_ckpt_agree(s->t->team, status);
+    tess_catalog *catalog;
+    TESS_TRY(tess_ckpt_open_step(s->t->mem, s->folder, step, &catalog));
+    *meta = json_incref(json_object_get(catalog->meta, "meta"));
+    tess_catalog_destroy(&catalog);
+    return TESS_OK;
 }
 
-/* What is to start anew has done so when a checkpoint was made by a run that was told the same: a run that is started
- * again with its own configuration loses nothing. */
-static bool says_the_same(const json_t *saved, const tess_text_list *patterns)
+/* Asks rank 0 of a checkpoint's description; one answer for all. */
+static tess_status ask(const search *s, int64_t step, bool (*question)(const tess_config *config, const json_t *meta),
+                       bool *answer)
 {
+    json_t *meta = NULL;
+    int64_t word = 0;
+    TESS_TRY(tess_ckpt_agree(s->t->team, s->t->rank == 0 ? read_meta(s, step, &meta) : TESS_OK));
+    if (s->t->rank == 0)
+        word = question(&s->t->config, meta);
+    json_decref(meta);
+    TESS_TRY(tess_broadcast(s->t->team, &word, 1, TESS_I64, 0, NULL));
+    *answer = word != 0;
+    return TESS_OK;
+}
+
+/* A run that is started again with its own configuration, by people or a machine, loses nothing: what it was told to
+ * leave out, or where to go back to, has been done when its checkpoints say that they are of a run that was told so. */
+static bool has_left_out(const tess_config *config, const json_t *meta)
+{
+    const json_t *saved = json_object_get(meta, "excluded");
+    const tess_text_list *patterns = &config->checkpoint.exclude_from_loading;
     bool same = json_array_size(saved) == (size_t)patterns->n;
     for (int i = 0; i < patterns->n && same; i++) {
         const char *pattern = json_string_value(json_array_get(saved, (size_t)i));
@@ -95,26 +109,58 @@ static bool says_the_same(const json_t *saved, const tess_text_list *patterns)
     return same;
 }
 
-static tess_status read_exclusions(const search *s, int64_t step, int64_t *done)
+static bool has_gone_back(const tess_config *config, const json_t *meta)
 {
-    tess_catalog *catalog;
-    TESS_TRY(tess_ckpt_open_step(s->t->mem, s->folder, step, &catalog));
-    const json_t *saved = json_object_get(json_object_get(catalog->meta, "meta"), "excluded");
-    *done = says_the_same(saved, &s->t->config.checkpoint.exclude_from_loading);
-    tess_catalog_destroy(&catalog);
+    const json_t *saved = json_object_get(meta, "load_step");
+    return json_is_integer(saved) && json_integer_value(saved) == config->checkpoint.load_step;
+}
+
+/* Whether the newest checkpoint is of a run that began at checkpoint.load_step. */
+static tess_status look_further(search *s, bool *further)
+{
+    int64_t newest, asked = s->t->config.checkpoint.load_step;
+    *further = false;
+    tess_status status = find_newest(s, INT64_MAX, &newest);
+    if (status == TESS_E_NOT_FOUND) {
+        tess_error_clear();
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    if (newest <= asked)
+        return TESS_OK;
+    TESS_TRY(ask(s, newest, has_gone_back, further));
+    if (*further)
+        tess_trainer_note(s->t,
+                          "checkpoint.load_step=%lld: this run has come to step %lld since; to go back once more, move "
+                          "what is newer away",
+                          (long long)asked, (long long)newest);
     return TESS_OK;
+}
+
+static tess_status choose(search *s, int64_t *step)
+{
+    char folder[TESS_CKPT_PATH];
+    bool further = false;
+    *step = s->t->config.checkpoint.load_step;
+    if (*step >= 0)
+        TESS_TRY(look_further(s, &further));
+    if (*step < 0 || further)
+        return choose_newest(s, step);
+    TESS_TRY(tess_ckpt_folder(s->folder, *step, "", folder));
+    tess_status status = TESS_OK;
+    if (!tess_os_is_dir(folder))
+        status = TESS_FAIL(TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there", (long long)*step, folder);
+    return tess_ckpt_agree(s->t->team, status);
 }
 
 static tess_status choose_exclusions(const search *s, int64_t step)
 {
     tess_trainer *t = s->t;
-    int64_t done = 0;
+    bool done = false;
     t->without = t->config.checkpoint.exclude_from_loading;
-    if (t->without.n == 0)
-        return TESS_OK;
-    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? read_exclusions(s, step, &done) : TESS_OK));
-    TESS_TRY(tess_broadcast(t->team, &done, 1, TESS_I64, 0, NULL));
-    if (done != 0)
+    if (t->without.n > 0)
+        TESS_TRY(ask(s, step, has_left_out, &done));
+    if (done)
         t->without.n = 0;
     return TESS_OK;
 }

@@ -87,14 +87,14 @@ static json_t *describe_list(const tess_text_list *list)
 
 static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:o, s:i, s:o, s:o, s:o}", "step",
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
                      (json_int_t)t->engine->step, "n_tokens", (json_int_t)t->engine->n_tokens, "schedule_begin",
                      (json_int_t)t->engine->schedule_begin, "optimizer_begin", (json_int_t)t->engine->optimizer_begin,
                      "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "seed",
                      (json_int_t)t->config.debug.seed, "seq_len", (json_int_t)t->config.training.seq_len, "data_files",
-                     describe_list(&t->config.data.files), "excluded",
-                     describe_list(&t->config.checkpoint.exclude_from_loading), "world_size", t->world, "newest_losses",
-                     describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
+                     describe_list(&t->config.data.files), "load_step", (json_int_t)t->config.checkpoint.load_step,
+                     "excluded", describe_list(&t->config.checkpoint.exclude_from_loading), "world_size", t->world,
+                     "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(t->engine->numbers)), "optimizer", describe_optimizer(t));
 }
 

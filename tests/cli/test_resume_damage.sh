@@ -34,6 +34,8 @@ expect "a flipped bit is named" 2 "step-00000012/rank-00001.data: bytes [0, " tr
 also "with the rank that wrote it" "written by rank 1"
 also "and the step before is offered" "checkpoint.load_step=8 would go on from step 8"
 expect "which is then taken" 0 "resumed from step 8" train checkpoint.load_step=8
+expect "and not once more when the same is started again" 0 "resumed from step 12" train checkpoint.load_step=8 \
+    training.steps=13
 [ -d $dir/step-00000012.aside ] && pass "and the damaged one is kept" || fail "no step-00000012.aside: $(ls $dir)"
 
 restore
