@@ -100,10 +100,28 @@ static tess_status build_executor(tess_engine *e)
     return tess_numbers_create(e, &e->numbers);
 }
 
-static tess_status measure_peak(tess_engine *e)
+static tess_status measure_peak_of(tess_engine *e)
 {
     double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
     return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), &e->peak_flops);
+}
+
+/* Once a job: whoever takes a rank's place has no time for it. */
+static tess_status measure_peak(tess_engine *e)
+{
+    tess_keep *keep = tess_keep_of(e->runtime);
+    void *memory;
+    bool found = false;
+    if (keep == NULL)
+        return measure_peak_of(e);
+    TESS_TRY(tess_keep_region(keep, "peak", sizeof(double), &memory, &found));
+    double *kept = memory;
+    if (!found)
+        TESS_TRY(measure_peak_of(e));
+    else
+        e->peak_flops = *kept;
+    *kept = e->peak_flops;
+    return TESS_OK;
 }
 
 /* Machines of other kinds have other tables, and each table its own bits. */

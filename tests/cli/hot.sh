@@ -6,13 +6,14 @@ make_config run.yaml
 # Of metrics.jsonl, all but what time and place decide.
 numbers() { sed -E 's/, "tps".*//; s/, "validation_seconds.*//' "$1/metrics.jsonl"; }
 
+common=(training.steps=6 training.local_batch_size=2 training.global_batch_size=16 checkpoint.interval=3
+    validation.interval=3 validation.steps=8 metrics.log_freq=1 debug.trace=false training.threads=1 recovery.hot=true)
+
 # train FOLDER ARGUMENTS...: a run of 6 steps that validates and saves on its way.
 train() {
     local folder=$1
     shift
-    timeout 60 "$tessera" train run.yaml job.dump_folder="$folder" training.steps=6 training.local_batch_size=2 \
-        training.global_batch_size=16 checkpoint.interval=3 validation.interval=3 validation.steps=8 metrics.log_freq=1 \
-        debug.trace=false training.threads=1 recovery.hot=true "$@" >"$folder.out" 2>&1 </dev/null
+    timeout 60 "$tessera" train run.yaml job.dump_folder="$folder" "${common[@]}" "$@" >"$folder.out" 2>&1 </dev/null
 }
 
 # same NAME FOLDER UNDISTURBED

@@ -67,14 +67,24 @@ static tess_status begin_folder(tess_keep_set *set, const char *folder)
     return TESS_OK;
 }
 
+/* Of an earlier launch with more ranks. */
+static void remove_from(const tess_keep_set *set, int first)
+{
+    char path[1024];
+    for (int r = first; r < TESS_KEEP_MOST_BLOCKS && block_path(set->folder, r, path, sizeof(path)) == TESS_OK; r++)
+        tess_os_remove(path);
+}
+
 static tess_status create(tess_keep_set *set, int n, const char *folder, uint64_t identity)
 {
     TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "kept memory", (void **)&set->fds));
     for (int r = 0; r < n; r++)
         set->fds[r] = -1;
     set->n = n;
-    if (folder != NULL)
+    if (folder != NULL) {
         TESS_TRY(begin_folder(set, folder));
+        remove_from(set, n);
+    }
     for (int r = 0; r < n; r++)
         TESS_TRY_CTX(open_block(set, r, identity, &set->fds[r]), "memory kept for rank %d", r);
     return TESS_OK;
@@ -93,9 +103,7 @@ tess_status tess_keep_set_create(tess_mem *mem, int n, const char *folder, uint6
 static void remove_names(const tess_keep_set *set)
 {
     char path[1024];
-    for (int r = 0; r < set->n; r++)
-        if (block_path(set->folder, r, path, sizeof(path)) == TESS_OK)
-            tess_os_remove(path);
+    remove_from(set, 0);
     if (tess_os_join(path, sizeof(path), set->folder, "lock") == TESS_OK)
         tess_os_remove(path);
     tess_os_remove_empty_dir(set->folder);
