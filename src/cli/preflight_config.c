@@ -1,8 +1,6 @@
 #include "cli/preflight_config.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -11,6 +9,8 @@
 #include "nn/model.h"
 
 enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
+
+enum { NOTE_BYTES = 1024 };
 
 /* Bytes a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
 enum { STATE_BYTES = 16, CHECKPOINT_BYTES = 12 };
@@ -162,41 +162,34 @@ static void look_at_data(const look *l)
         ADD(l, DATA, TESS_PROBE_OK, "%d, %s", s.n, size);
 }
 
-/* The highest step that a folder is named for. */
-static tess_status note_step(void *context, const char *name)
+/* The first checkpoint that does not count is the newest: what would be lost. */
+static void keep_first(void *self, const char *note)
 {
-    int64_t *highest = context;
-    char *end;
-    if (strncmp(name, "step-", 5) != 0)
-        return TESS_OK;
-    long long step = strtoll(name + 5, &end, 10);
-    if (*end == '\0' && end > name + 5 && step > *highest)
-        *highest = step;
-    return TESS_OK;
+    char *kept = self;
+    if (kept[0] == '\0')
+        snprintf(kept, NOTE_BYTES, "%s", note);
 }
 
 static void look_at_checkpoint(const look *l)
 {
-    char folder[1024];
-    int64_t newest = -1, highest = -1;
+    char folder[1024], note[NOTE_BYTES] = "";
+    int64_t newest = -1;
     const tess_config *config = &l->read->config;
+    const tess_ckpt_listener listener = {note, keep_first};
     if (!config->checkpoint.enable) {
         ADD(l, CHECKPOINT, TESS_PROBE_WARN, "checkpoint.enable=false: whatever ends the job loses its work");
         return;
     }
-    if (tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder) != TESS_OK) {
+    tess_status status = tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder);
+    if (status == TESS_OK)
+        status = tess_ckpt_latest(folder, &listener, &newest);
+    if (status != TESS_OK && status != TESS_E_NOT_FOUND) {
         add_failure(l, CHECKPOINT, tess_error_message());
         return;
     }
-    if (tess_ckpt_latest(folder, NULL, &newest) != TESS_OK)
-        newest = -1;
-    if (tess_os_list(folder, note_step, &highest) != TESS_OK)
-        highest = -1;
     tess_error_clear();
-    if (highest > newest)
-        ADD(l, CHECKPOINT, TESS_PROBE_WARN,
-            "%s/step-%08" PRId64 " is damaged or incomplete: the job would begin at step %" PRId64, folder, highest,
-            newest > 0 ? newest : 0);
+    if (note[0] != '\0')
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "%s: the job would begin at step %" PRId64, note, newest > 0 ? newest : 0);
     else if (newest >= 0)
         ADD(l, CHECKPOINT, TESS_PROBE_OK, "goes on from step %" PRId64, newest);
     else

@@ -205,11 +205,17 @@ static void rows_that_nobody_writes_are_named(void)
     EXPECT_OK(tess_store_begin(NULL, test_folder(), 7, folder));
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00000.data", &piece, 1, &parts[0]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 1, &facts), TESS_E_INVALID,
-                 "'model.small' has 5 elements, and 3 are written: some rows were left out");
+                 "'model.small' of 5 rows: some rows were left out: those at 3");
     piece.row_begin = 2;
+    EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
+    EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID,
+                 "some rows were written twice: those at 2");
+    json_decref(parts[1]);
+    piece.row_begin = 0, piece.n_rows = 2; /* as many as there should be, but not those */
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID, "written twice");
     json_decref(parts[1]);
+    piece.row_begin = 2, piece.n_rows = 3;
     piece.shape.dim[0] = 6;
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_MISMATCH, "model.small");

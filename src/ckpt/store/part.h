@@ -29,7 +29,7 @@ tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape
  * wrote the same file. */
 tess_status tess_part_merge(json_t *part, const json_t *more);
 
-/* TESS_E_INVALID names a tensor whose pieces do not have as many elements as it has. */
+/* TESS_E_INVALID names a tensor of which a row is in no piece, or in two. */
 tess_status tess_part_check_complete(const json_t *part);
 
 /* To text (to be freed) and back; `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */

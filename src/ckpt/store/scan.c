@@ -90,10 +90,11 @@ static tess_status find_newest(const step_list *list, int64_t limit, const tess_
         if (list->steps[i] > limit)
             continue;
         tess_status status = look_at(list->dir, list->steps[i]);
-        *step = list->steps[i];
         /* What another version wrote is work, too. */
-        if (status == TESS_OK || status == TESS_E_UNSUPPORTED)
+        if (status == TESS_OK || status == TESS_E_UNSUPPORTED) {
+            *step = list->steps[i];
             return status;
+        }
         if (listener != NULL)
             listener->note(listener->self, tess_error_message());
     }
