@@ -39,7 +39,7 @@ static int run(int argc, char **argv)
     if (n < 2)
         return cli_misuse(&cli_ckpt_edit, "%s", n == 0 ? "which checkpoint?" : "what is to change: key=value?");
     json_t *before = NULL, *after = NULL;
-    tess_status status = tess_ckpt_edit(argv[1], argv + 2, n - 1, add != NULL, &before, &after);
+    tess_status status = tess_ckpt_edit(NULL, argv[1], argv + 2, n - 1, add != NULL, &before, &after);
     if (status == TESS_OK) {
         print_changes("meta", before, after);
         printf("%s: edited; the manifest of its save is manifest.json.backup beside it\n", argv[1]);

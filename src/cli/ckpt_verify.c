@@ -82,7 +82,7 @@ static tess_status verify_items(verification *v, const tess_ckpt_list *list)
     for (int i = 0; i < list->n; i++) {
         const tess_ckpt_item *item = &list->items[i];
         TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
-        if (item->state == TESS_CKPT_INCOMPLETE)
+        if (item->state == TESS_CKPT_INCOMPLETE || item->state == TESS_CKPT_UNKNOWN)
             printf("--  %s: %s\n", path, item->problem);
         else
             TESS_TRY(verify_one(v, path));

@@ -60,21 +60,17 @@ static int convert_folder(tess_mem *mem, const char *in, const char *out, const 
     return CLI_OK;
 }
 
-/* Whether `in` is one, or nothing that we know: then that is what was meant. */
+/* Whether `in` is one; what is not there was meant to be. */
 static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
 {
     tess_catalog *catalog;
-    *is = true;
-    if (!tess_os_is_file(in)) {
-        tess_status status = tess_catalog_open(mem, in, &catalog);
-        if (status == TESS_E_NOT_FOUND || status == TESS_E_UNSUPPORTED)
-            return TESS_OK;
-        TESS_TRY(status);
-        *is = strcmp(catalog->format, "safetensors") == 0;
-        tess_catalog_destroy(&catalog);
-    } else {
-        *is = false;
-    }
+    *is = !tess_os_is_file(in);
+    tess_status status = *is ? tess_catalog_open(mem, in, &catalog) : TESS_E_NOT_FOUND;
+    if (status == TESS_E_NOT_FOUND)
+        return TESS_OK;
+    TESS_TRY(status);
+    *is = strcmp(catalog->format, "safetensors") == 0;
+    tess_catalog_destroy(&catalog);
     return TESS_OK;
 }
 

@@ -1,4 +1,7 @@
 /* Listing, pruning and editing checkpoints. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "ckpt/tools/edit.h"
 #include "ckpt/tools/list.h"
 #include "ckpt/tools/prune.h"
@@ -81,7 +84,7 @@ static void a_hosts_part_of_a_checkpoint_is_valid(void)
     EXPECT_INT(list.items[0].state, TESS_CKPT_VALID);
     EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, &verdict), TESS_E_UNSUPPORTED, "which steps all hosts have");
     tess_ckpt_list_free(&list);
-    EXPECT_FAILS(tess_ckpt_edit(path_in(test_folder(), "step-00000005"), assignments, 1, false, NULL, NULL),
+    EXPECT_FAILS(tess_ckpt_edit(NULL, path_in(test_folder(), "step-00000005"), assignments, 1, false, NULL, NULL),
                  TESS_E_UNSUPPORTED, "one host's part");
 }
 
@@ -174,7 +177,7 @@ static void an_edited_checkpoint_is_valid_and_keeps_what_it_was(void)
     json_t *before, *after;
     save_state(dir, 5, 2);
     json_t *old = manifest_of(folder, 5);
-    EXPECT_OK(tess_ckpt_edit(folder, assignments, 2, false, &before, &after));
+    EXPECT_OK(tess_ckpt_edit(NULL, folder, assignments, 2, false, &before, &after));
     json_t *new = manifest_of(folder, 5);
     EXPECT(json_equal(json_object_get(old, "meta"), before));
     EXPECT(json_equal(json_object_get(new, "meta"), after));
@@ -189,7 +192,7 @@ static void an_edited_checkpoint_is_valid_and_keeps_what_it_was(void)
 
     /* The backup is what the save wrote, also after another edit, and puts it back. */
     char *again[] = {"seed=11"};
-    EXPECT_OK(tess_ckpt_edit(path_in(dir, "step-00000005/"), again, 1, false, NULL, NULL));
+    EXPECT_OK(tess_ckpt_edit(NULL, path_in(dir, "step-00000005/"), again, 1, false, NULL, NULL));
     EXPECT_OK(tess_os_rename(path_in(folder, "manifest.json.backup"), path_in(folder, "manifest.json")));
     EXPECT_OK(tess_os_rename(path_in(folder, "commit.json.backup"), path_in(folder, "commit.json")));
     json_t *back = manifest_of(folder, 5);
@@ -207,17 +210,61 @@ static void an_edit_that_fails_changes_nothing(void)
     const char *dir = test_folder(), *folder = path_in(dir, "step-00000005");
     save_state(dir, 5, 1);
     json_t *old = manifest_of(folder, 5);
-    EXPECT_FAILS(tess_ckpt_edit(folder, assignments, 2, false, NULL, NULL), TESS_E_INVALID, "no key 'nothing'");
+    EXPECT_FAILS(tess_ckpt_edit(NULL, folder, assignments, 2, false, NULL, NULL), TESS_E_INVALID, "no key 'nothing'");
     json_t *new = manifest_of(folder, 5);
     EXPECT(json_equal(old, new));
     EXPECT_TEXT(names_in(dir), "step-00000005");
-    EXPECT_FAILS(tess_ckpt_edit(dir, assignments, 1, false, NULL, NULL), TESS_E_UNSUPPORTED, "a folder step-*");
-    EXPECT_FAILS(tess_ckpt_edit(path_in(dir, "step-00000006"), assignments, 1, false, NULL, NULL), TESS_E_NOT_FOUND,
-                 "no such checkpoint");
+    EXPECT_FAILS(tess_ckpt_edit(NULL, dir, assignments, 1, false, NULL, NULL), TESS_E_UNSUPPORTED, "a folder step-*");
+    EXPECT_FAILS(tess_ckpt_edit(NULL, path_in(dir, "step-00000006"), assignments, 1, false, NULL, NULL),
+                 TESS_E_NOT_FOUND, "no such checkpoint");
     flip_byte(path_in(folder, "manifest.json"), 20);
-    EXPECT_FAILS(tess_ckpt_edit(folder, assignments, 1, false, NULL, NULL), TESS_E_FORMAT, "checksum");
+    EXPECT_FAILS(tess_ckpt_edit(NULL, folder, assignments, 1, false, NULL, NULL), TESS_E_FORMAT, "checksum");
     json_decref(old);
     json_decref(new);
+}
+
+/* A process that edits and ends, as if killed, at its `left`th call. */
+static int end_here(void *left, tess_save_point point)
+{
+    (void)point;
+    if ((*(int *)left)-- == 0)
+        _exit(1);
+    return 0;
+}
+
+static bool edit_until(const char *folder, int n_calls)
+{
+    char *assignments[] = {"seed=9"};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        tess_io io = {end_here, &n_calls};
+        _exit(tess_ckpt_edit(&io, folder, assignments, 1, false, NULL, NULL) == TESS_OK ? 0 : 2);
+    }
+    EXPECT_INT(waitpid(child, &status, 0), child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) != 2);
+    return WEXITSTATUS(status) == 0;
+}
+
+static void an_edit_that_is_killed_leaves_the_old_or_the_new(void)
+{
+    const char *dir = test_folder(), *folder = path_in(dir, "step-00000005");
+    int n_calls = 0, n_old = 0;
+    save_state(dir, 5, 2);
+    for (bool done = false; !done; n_calls++) {
+        tess_catalog *catalog;
+        done = edit_until(folder, n_calls);
+        json_t *manifest = manifest_of(folder, 5);
+        json_int_t seed = json_integer_value(json_object_get(json_object_get(manifest, "meta"), "seed"));
+        EXPECT(seed == 9 || (seed == 7 && !done));
+        n_old += seed == 7;
+        EXPECT_OK(tess_catalog_open(test_mem(), folder, &catalog));
+        EXPECT_OK(tess_catalog_verify(catalog, NULL));
+        tess_catalog_destroy(&catalog);
+        json_decref(manifest);
+    }
+    EXPECT(n_old >= 5); /* clear, make, manifest, its sync, its name .. */
+    EXPECT_TEXT(names_in(dir), "step-00000005");
 }
 
 /* ---- Slices */
@@ -266,6 +313,7 @@ static const test_case cases[] = {
     {"nested_keys_are_set_by_their_dots", nested_keys_are_set_by_their_dots, 0, 0},
     {"an_edited_checkpoint_is_valid_and_keeps_what_it_was", an_edited_checkpoint_is_valid_and_keeps_what_it_was, 0, 0},
     {"an_edit_that_fails_changes_nothing", an_edit_that_fails_changes_nothing, 0, 0},
+    {"an_edit_that_is_killed_leaves_the_old_or_the_new", an_edit_that_is_killed_leaves_the_old_or_the_new, 0, 0},
     {"slices_are_runs_that_cover_a_tensor_once", slices_are_runs_that_cover_a_tensor_once, 0, 0},
     {"scalars_have_one_slice_and_empty_tensors_none", scalars_have_one_slice_and_empty_tensors_none, 0, 0},
 };

@@ -64,7 +64,7 @@ static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **c
 static const opener openers[] = {
     {"a Tessera checkpoint", is_step, tess_store_open},
     {"a folder of them", is_folder_of_steps, open_newest},
-    {"a safetensors file or model folder", is_safetensors, tess_catalog_open_safetensors},
+    {"a safetensors file, or a model folder with model.safetensors", is_safetensors, tess_catalog_open_safetensors},
     {"a folder of PyTorch's distributed checkpoint or Megatron's", tess_dcp_is_at, tess_dcp_open},
     {"a folder of DeepSpeed's", tess_deepspeed_is_at, tess_deepspeed_open},
     {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},

@@ -12,6 +12,7 @@
 #define BACKUP ".backup"
 
 typedef struct edit {
+    const tess_io *io;
     char dir[TESS_CKPT_PATH], folder[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
     int64_t step;
     json_t *manifest;
@@ -86,22 +87,22 @@ static tess_status write_new(edit *e)
     const tess_store_facts facts = {.meta = e->meta, .world_size = (int)world_size};
     TESS_TRY(tess_os_list(e->folder, visit, e));
     TESS_TRY(keep_backup(e));
-    return tess_store_commit(NULL, e->dir, e->step, &e->manifest, 1, &facts);
+    return tess_store_commit(e->io, e->dir, e->step, &e->manifest, 1, &facts);
 }
 
 static tess_status replace(edit *e)
 {
     TESS_CHECK(json_object_get(e->manifest, "host") == NULL, TESS_E_UNSUPPORTED,
                "%s is one host's part of a checkpoint: parts that say different things would not be one", e->folder);
-    TESS_TRY(tess_store_begin(NULL, e->dir, e->step, e->temporary));
+    TESS_TRY(tess_store_begin(e->io, e->dir, e->step, e->temporary));
     tess_status status = write_new(e);
     return status == TESS_OK ? TESS_OK : tess_store_abandon(e->dir, e->step, status);
 }
 
-tess_status tess_ckpt_edit(const char *folder, char *const *assignments, int n, bool may_add, json_t **before,
-                           json_t **after)
+tess_status tess_ckpt_edit(const tess_io *io, const char *folder, char *const *assignments, int n, bool may_add,
+                           json_t **before, json_t **after)
 {
-    edit e = {.step = -1};
+    edit e = {.io = io, .step = -1};
     TESS_TRY(split_path(folder, &e));
     TESS_TRY(tess_store_open_manifest(e.folder, e.step, &e.manifest));
     tess_status status = change_meta(&e, assignments, n, may_add);
