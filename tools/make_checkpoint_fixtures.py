@@ -6,12 +6,10 @@ Element i of a tensor that is called NAME in its checkpoint is (7 i + the sum of
 script as DeepSpeed 0.16 lays them out (utils/zero_to_fp32.py reads them); DeepSpeed itself is not needed."""
 import argparse
 import collections
-
 import math
 import os
 import shutil
 import sys
-import tempfile
 import warnings
 import zipfile
 
@@ -75,8 +73,8 @@ def strided():
     cube = values("fortran", (2, 3, 4)).permute(2, 1, 0).contiguous().permute(2, 1, 0)
     every = torch.zeros(20)
     every[1::2] = values("every", (10,))
-    return {"base": base, "rows": base[1:3], "columns": base[:, 2:5], "transposed": base.t(), "expanded": base[0, 0].expand(3, 2),
-            "fortran": cube, "every": every[1::2], "empty": torch.zeros(0, 4), "scalar": values("scalar", ()),
+    return {"base": base, "rows": base[1:3], "columns": base[:, 2:5], "transposed": base.t(),
+            "expanded": base[0, 0].expand(3, 2), "fortran": cube, "every": every[1::2], "empty": torch.zeros(0, 4), "scalar": values("scalar", ()),
             "one": values("one", (1, 1, 3))}
 
 
@@ -120,8 +118,8 @@ def save_ranks(rank, folder):
     model = {"layers.0.weight": sharded(mesh, "model.layers.0.weight", (5, 3), [Shard(0)]),
              "layers.0.bias": sharded(mesh, "model.layers.0.bias", (4,), [Replicate()], torch.bfloat16),
              "lm_head.weight": sharded(mesh, "model.lm_head.weight", (3, 6), [Shard(1)])}
-    optim = {"state": {"layers.0.weight": {"exp_avg": sharded(mesh, "optim.state.layers.0.weight.exp_avg", (5, 3), [Shard(0)]),
-                                           "step": torch.tensor(3.0)}},
+    moment = sharded(mesh, "optim.state.layers.0.weight.exp_avg", (5, 3), [Shard(0)])
+    optim = {"state": {"layers.0.weight": {"exp_avg": moment, "step": torch.tensor(3.0)}},
              "param_groups": [{"lr": 0.5, "params": ["layers.0.weight"]}]}
     os.makedirs(folder, exist_ok=True)
     torch.save(model, os.path.join(folder, f"model_world_size_2_rank_{rank}.pt"))
@@ -139,7 +137,8 @@ def save_grid(rank, folder):
     os.makedirs(folder, exist_ok=True)
     torch.save({"strided": strided, "both": sharded(mesh, "both", (5, 3), [Shard(0), Shard(1)]),
                 "twice": sharded(mesh, "twice", (7, 2), [Shard(0), Shard(0)]),
-                "half": sharded(mesh, "half", (3, 2), [Replicate(), Shard(0)])}, os.path.join(folder, f"grid_rank{rank}.pt"))
+                "half": sharded(mesh, "half", (3, 2), [Replicate(), Shard(0)])},
+               os.path.join(folder, f"grid_rank{rank}.pt"))
 
 
 def save_sharded_tensor(rank, folder):
@@ -194,8 +193,7 @@ def run_rank(rank, n, port, function, folder):
 
 
 def with_ranks(n, function, folder):
-    with tempfile.TemporaryDirectory():
-        mp.spawn(run_rank, args=(n, 29700 + os.getpid() % 1000, function, folder), nprocs=n)
+    mp.spawn(run_rank, args=(n, 29700 + os.getpid() % 1000, function, folder), nprocs=n)
 
 
 # ---- DeepSpeed -------------------------------------------------------------------------------------------------------
@@ -271,7 +269,8 @@ def save_deepspeed(folder, stage, n, elastic=False, prefix=""):
         torch.save(optim_file(stage, n, rank, elastic),
                    os.path.join(step, f"{prefix}zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"))
         if stage == 3:
-            torch.save(model_file(stage, n, rank), os.path.join(step, f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt"))
+            torch.save(model_file(stage, n, rank),
+                       os.path.join(step, f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt"))
     if stage < 3:
         torch.save(model_file(stage, n, 0), os.path.join(step, "mp_rank_00_model_states.pt"))
     with open(os.path.join(folder, "latest"), "w") as pointer:
