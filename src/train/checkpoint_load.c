@@ -25,16 +25,26 @@ static void hear_of_damage(void *self, const char *text)
         snprintf(s->damaged, sizeof(s->damaged), "%s", text);
 }
 
+/* Of folders that every host has of its own. */
+static tess_status find_newest_of_hosts(search *s, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
+{
+    int64_t newest;
+    TESS_TRY(tess_ckpt_latest_local(s->t->hosts, s->folder, limit, listener, step, &newest));
+    if (newest != *step)
+        tess_trainer_note(s->t, "warning: step %lld is not complete on every host: the run goes on from step %lld",
+                          (long long)newest, (long long)*step);
+    return TESS_OK;
+}
+
 /* The newest whole checkpoint up to `limit`. Collective. Rank 0 looks for all: hosts may see a shared folder at
  * different ages. */
 static tess_status find_newest(search *s, int64_t limit, int64_t *step)
 {
-    int64_t newest;
     tess_trainer *t = s->t;
     const tess_ckpt_listener listener = {s, hear_of_damage};
     s->damaged[0] = '\0';
     if (t->config.checkpoint.host_local)
-        return tess_ckpt_latest_local(t->hosts, s->folder, limit, &listener, step, &newest);
+        return find_newest_of_hosts(s, limit, &listener, step);
     tess_status status = t->rank == 0 ? tess_ckpt_latest_until(s->folder, limit, &listener, step) : TESS_OK;
     TESS_TRY(tess_ckpt_agree(t->team, status));
     return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
