@@ -88,10 +88,17 @@ TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
 /* The same when the fault is that of `rank` (this one's or another's; -1: nobody's). */
 TESS_API void tess_runtime_report_of(tess_runtime *runtime, int rank, const char *message);
 
+/* With which status this rank is about to give up, for who decides whether the job is started again; the first stays.
+ */
+TESS_API void tess_runtime_report_status(tess_runtime *runtime, tess_status status);
+
 /* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
  * agree on it (an all_reduce with max) before acting on it. */
 TESS_API bool tess_runtime_stop_requested(const tess_runtime *runtime);
 TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
+/* True once whoever started the ranks wants them to leave after the next checkpoint that they save anyway, to start
+ * them again in another number. To be agreed on, too. */
+TESS_API bool tess_runtime_leave_requested(const tess_runtime *runtime);
 
 /* Memory that peers on this host can read: `bytes` in every rank's own window, zeroed, aligned to 4096. Collectives on
  * such memory go straight from the peers' windows, without a staging copy. Collective over `team` with equal `bytes`.

@@ -9,16 +9,6 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 
-enum { MOST_IN_VAIN = 3 };
-
-static void decide(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
-{
-    cli_replacing *r = self;
-    r->n_in_vain = failure->steps > r->steps ? 0 : r->n_in_vain + 1;
-    r->steps = failure->steps;
-    decision->action = failure->signal != 0 && r->n_in_vain < MOST_IN_VAIN ? TESS_LAUNCH_HOT : TESS_LAUNCH_END;
-}
-
 /* One folder a job: by its dump folder, which need not be there yet. */
 static tess_status copies_folder(const char *dump_folder, char *path, size_t size)
 {
@@ -29,41 +19,33 @@ static tess_status copies_folder(const char *dump_folder, char *path, size_t siz
     return TESS_OK;
 }
 
-static tess_status open_keep(const tess_config *config, const cli_ranks *ranks, cli_replacing *r)
+static tess_status open_keep(const tess_config *config, int n_ranks, cli_replacing *r)
 {
     if (config->checkpoint.memory_copies)
         TESS_TRY(copies_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
-    return tess_keep_set_create(r->mem, ranks->n, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)ranks->n,
-                                &r->keep);
+    return tess_keep_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks, &r->keep);
 }
 
-tess_status cli_replacing_begin(const tess_config *config, bool told, cli_ranks *ranks, tess_launch_options *options,
-                                cli_replacing *r)
+tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_launch_options *options, cli_replacing *r)
 {
-    *r = (cli_replacing){.steps = -1};
-    bool keeps = config->recovery.hot || config->checkpoint.memory_copies;
-    if (!keeps || ranks->guarded || (ranks->joins && (ranks->n > 1 || !told)))
+    *r = (cli_replacing){0};
+    options->keep = NULL;
+    if (!(config->recovery.enable && config->recovery.hot) && !config->checkpoint.memory_copies)
         return TESS_OK;
-    ranks->joins = false;
     TESS_TRY(tess_mem_create(&r->mem));
-    tess_status status = open_keep(config, ranks, r);
+    tess_status status = open_keep(config, n_ranks, r);
     if (status != TESS_OK) {
         tess_mem_destroy(&r->mem);
         return tess_fail_context(status, "memory that outlives ranks (recovery.hot, checkpoint.memory_copies)");
     }
     options->keep = &r->keep;
-    if (config->recovery.hot) {
-        options->decide = decide;
-        options->self = r;
-    }
     return TESS_OK;
 }
 
-void cli_replacing_end(cli_replacing *r, int code)
+void cli_replacing_end(cli_replacing *r, bool over)
 {
     if (r->mem == NULL)
         return;
-    bool over = code == CLI_OK || code == CLI_INTERRUPTED;
     if (!over && r->folder[0] != '\0')
         fprintf(stderr, "tessera: the state of the last step stays in memory (%s): the same command goes on from it\n",
                 r->folder);

@@ -41,33 +41,38 @@ tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_laun
     return ranks->guarded ? tess_guard_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
 }
 
-static int launch(const cli_ranks *ranks, char **argv, const tess_launch_options *options)
+int cli_tell_end(const cli_ranks *ranks, const tess_launch_result *result)
 {
-    tess_launch_result result;
-    tess_status status = cli_start(ranks, argv, options, &result);
-    if (status != TESS_OK)
-        return cli_fail(status);
-    bool told = result.told || (result.exit_code == CLI_BAD_INPUT && result.rank0_code == CLI_BAD_INPUT) ||
-                result.exit_code == CLI_INTERRUPTED ||
-                (ranks->guarded && result.failed_rank < 0 && result.exit_code < 128); /* before there was a job */
-    if (result.report[0] != '\0' && !told)
-        fprintf(stderr, "tessera: %s\n", result.report);
-    return result.exit_code;
+    bool told = result->told || (result->exit_code == CLI_BAD_INPUT && result->rank0_code == CLI_BAD_INPUT) ||
+                result->exit_code == CLI_INTERRUPTED ||
+                (ranks->guarded && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
+    if (result->report[0] != '\0' && !told)
+        fprintf(stderr, "tessera: %s\n", result->report);
+    return result->exit_code;
+}
+
+tess_status cli_words_of_self(int argc, char *const *argv, cli_words *words)
+{
+    ssize_t n = readlink("/proc/self/exe", words->program, sizeof(words->program) - 1);
+    TESS_CHECK(n > 0, TESS_E_IO, "cannot start ranks: /proc/self/exe");
+    TESS_CHECK(argc + 2 + CLI_WORDS_SPARE <= CLI_WORDS, TESS_E_INVALID, "cannot start ranks: too many words");
+    words->program[n] = '\0';
+    words->word[0] = words->program;
+    for (int i = 0; i < argc; i++)
+        words->word[1 + i] = argv[i];
+    words->word[argc + 1] = NULL;
+    words->n = argc + 1;
+    return TESS_OK;
 }
 
 int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_launch_options *options)
 {
-    char program[4096];
-    char *words[256];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    if (n <= 0 || argc + 2 > 256)
-        return cli_fail(TESS_FAIL(TESS_E_IO, "cannot start ranks: %s", n <= 0 ? "/proc/self/exe" : "too many words"));
-    program[n] = '\0';
-    words[0] = program;
-    for (int i = 0; i < argc; i++)
-        words[1 + i] = argv[i];
-    words[argc + 1] = NULL;
-    return launch(ranks, words, options);
+    cli_words words;
+    tess_launch_result result;
+    tess_status status = cli_words_of_self(argc, argv, &words);
+    if (status == TESS_OK)
+        status = cli_start(ranks, words.word, options, &result);
+    return status == TESS_OK ? cli_tell_end(ranks, &result) : cli_fail(status);
 }
 
 int cli_fail_once(tess_status status)
@@ -80,16 +85,18 @@ int cli_fail_once(tess_status status)
     return cli_fail(status);
 }
 
-/* As a rule a refusal is the same on every rank, and rank 0 tells it. Everything else that ends a rank of a launcher is
- * the launcher's to tell, once, for the rank where it began. */
+/* As a rule a refusal (so are numbers that are none, which come of data and settings) is the same on every rank, and
+ * rank 0 tells it. Everything else that ends a rank of a launcher is the launcher's to tell, once, for the rank where
+ * it began. */
 static bool is_refusal(tess_status status)
 {
     return status == TESS_E_INVALID || status == TESS_E_NOT_FOUND || status == TESS_E_FORMAT ||
-           status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE;
+           status == TESS_E_UNSUPPORTED || status == TESS_E_NO_SPACE || status == TESS_E_NOT_FINITE;
 }
 
 int cli_end_rank(tess_status status, tess_runtime *runtime)
 {
+    tess_runtime_report_status(runtime, status);
     if (!tess_launch_is_rank() || (tess_runtime_rank(runtime) == 0 && is_refusal(status)))
         return cli_fail(status);
     tess_runtime_report(runtime, tess_error_message());

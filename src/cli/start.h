@@ -18,6 +18,18 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks);
 tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_launch_options *options,
                       tess_launch_result *result);
 
+/* The words that start this program again, behind its own path. */
+enum { CLI_WORDS = 256, CLI_WORDS_SPARE = 8 };
+typedef struct cli_words {
+    char program[4096];
+    int n; /* at least CLI_WORDS_SPARE more, and a NULL, fit behind them */
+    char *word[CLI_WORDS];
+} cli_words;
+tess_status cli_words_of_self(int argc, char *const *argv, cli_words *words);
+
+/* Prints why the ranks have ended when that was not well and nobody has told it; returns the exit code. */
+int cli_tell_end(const cli_ranks *ranks, const tess_launch_result *result);
+
 /* Starts this program with the words `argv` as the rank or ranks (not for `joins`), waits until all have ended, prints
  * why when that was not well, and returns the exit code. */
 int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_launch_options *options);

@@ -5,8 +5,8 @@
 
 #include "base/os/os.h"
 #include "cli/health.h"
-#include "cli/replacing.h"
 #include "cli/start.h"
+#include "cli/supervise.h"
 #include "cli/train_view.h"
 #include "ckpt/async/async.h"
 #include "comm/hosts/environment.h"
@@ -123,6 +123,8 @@ static int run(int argc, char **argv)
                                    .soft_timeout_s = config.comm.soft_timeout_s,
                                    .timeout_s = config.comm.timeout_s,
                                    .waits_on = config.comm.on_timeout == ON_TIMEOUT_REPORT,
+                                   .usr1_stops = true,
+                                   .stop_grace_s = config.checkpoint.emergency_grace_s,
                                    .notice = cli_notice};
     status = check_timers(&config, options.grace_s);
     if (status != TESS_OK)
@@ -132,21 +134,20 @@ static int run(int argc, char **argv)
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
     tess_async_service *saves = NULL;
-    cli_replacing replacing = {.mem = NULL};
-    if (status == TESS_OK)
-        status = cli_replacing_begin(&config, n_ranks != NULL, &ranks, &options, &replacing);
     if (status == TESS_OK)
         status = start_saves(&config, &saves);
-    if (status != TESS_OK) {
-        cli_replacing_end(&replacing, CLI_FAILED);
+    if (status != TESS_OK)
         return cli_fail(status);
-    }
+    config.training.global_batch_size = checked.training.global_batch_size; /* whatever becomes of the ranks */
+    if (n_ranks != NULL && (config.recovery.enable || config.checkpoint.memory_copies))
+        ranks.joins = false; /* somebody has to be there when it is lost */
     tess_health_watcher watcher;
     cli_health_start(&config, &ranks, &watcher);
-    int code = ranks.joins ? run_rank(&config) : cli_start_self(&ranks, argc, words, &options);
+    int code = ranks.joins     ? run_rank(&config)
+               : ranks.guarded ? cli_start_self(&ranks, argc, words, &options)
+                               : cli_supervise(&config, &ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
     tess_async_service_stop(&saves);
-    cli_replacing_end(&replacing, code);
     return code;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,20 +64,42 @@ void launch_kill_all(launcher *l)
     launch_signal_all(l, SIGKILL, false);
 }
 
+static void notice(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void notice(const launcher *l, const char *format, ...)
+{
+    char line[320];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    if (l->options.notice != NULL)
+        l->options.notice(l->options.self, line);
+}
+
+static void ask_to_stop(launcher *l, int signal)
+{
+    if (l->stop_signal != 0) {
+        launch_kill_all(l);
+        return;
+    }
+    /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
+    l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
+    l->stop_s = tess_os_now_s();
+    atomic_store(&l->job.header->stop, JOB_STOP_NOW);
+    launch_signal_all(l, l->stop_signal, true);
+    if (l->options.stop_grace_s > 0)
+        notice(l,
+               "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
+               "at once",
+               sigabbrev_np(signal), l->options.stop_grace_s);
+}
+
 static void take_signal(launcher *l, int signal)
 {
-    if (signal == SIGUSR1) {
+    if (signal == SIGUSR1 && !l->options.usr1_stops)
         launch_signal_all(l, SIGUSR1, false);
-    } else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR2) {
-        if (l->stop_signal != 0) {
-            launch_kill_all(l);
-            return;
-        }
-        /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
-        l->stop_signal = signal == SIGTERM ? SIGTERM : SIGINT;
-        atomic_store(&l->job.header->stop, 1);
-        launch_signal_all(l, signal, true);
-    }
+    else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2)
+        ask_to_stop(l, signal);
 }
 
 /* True when one came. */
@@ -130,6 +153,15 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
         } else if (l->failing.terminated && failed_for_s >= l->options.grace_s + TESS_KILL_AFTER_S) {
             launch_kill_all(l);
         }
+    }
+    if (l->stop_signal != 0 && !l->killed && l->options.stop_grace_s > 0 &&
+        now_s - l->stop_s >= l->options.stop_grace_s) {
+        l->overdue = true;
+        notice(l,
+               "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
+               "stands",
+               l->options.stop_grace_s);
+        launch_kill_all(l);
     }
     if (timeout_s > 0 && !l->killed && now_s - begin_s >= timeout_s) {
         if (l->failing.failed_s == 0)
@@ -237,10 +269,10 @@ static tess_status run_ranks(launcher *l, double timeout_s)
 static void end_result(const launcher *l)
 {
     tess_launch_result *result = l->result;
-    if (l->stop_signal == 0 || result->failed_rank >= 0 || l->timed_out)
+    if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
         return;
     result->exit_code = l->stop_code != 0 ? l->stop_code : 128 + l->stop_signal;
-    if (l->killed)
+    if (l->killed && !l->overdue)
         snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
 }
 
@@ -262,6 +294,7 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();
     atomic_store(&l.job.header->recovers, options->decide != NULL);
+    atomic_store(&l.job.header->epoch, (uint32_t)options->n_before);
     tess_status status = launch_open_watchdog(&l);
     if (status != TESS_OK) {
         tess_job_close(&l.job, true);

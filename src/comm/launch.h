@@ -28,6 +28,9 @@ typedef enum tess_launch_action {
 typedef struct tess_launch_failure {
     int rank;              /* with which it began */
     int signal, exit_code; /* how that one ended; signal 0: it exited with the code */
+    tess_status status;    /* with which it gave up, TESS_OK: it left no word (tess_runtime_report_status) */
+    bool stuck;            /* others gave up waiting for it */
+    int64_t step;          /* that it was in; -1: in none */
     int situation;         /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
     int n_ranks, n_ended;  /* of the job; whose processes have ended by now */
     int64_t steps;         /* done by the job, as the ranks show it; -1: not known */
@@ -38,6 +41,7 @@ typedef struct tess_launch_failure {
 
 typedef struct tess_launch_decision {
     tess_launch_action action;
+    bool told; /* whoever decided has told of the failure, too */
 } tess_launch_decision;
 
 /* A process beside the ranks, forked from the launcher before them. It takes no signals of a terminal, ends when it is
@@ -70,6 +74,9 @@ typedef struct tess_launch_options {
     double soft_timeout_s;    /* whoever keeps others waiting for longer is told to `notice`; 0: never */
     double timeout_s;         /* deadline of a collective, 0: not known */
     bool waits_on;            /* ranks do not give up then: a notice says so */
+    bool usr1_stops;          /* SIGUSR1 asks to stop, as SIGTERM does; else it is passed on to the ranks */
+    double stop_grace_s;      /* that ranks get once they are asked to stop, told to `notice`; 0: for ever */
+    int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     const struct tess_keep_set *keep;             /* a block a rank, inherited by it; borrowed; NULL: none */
     const tess_launch_service *services;          /* (n_services) */
@@ -83,9 +90,9 @@ typedef struct tess_launch_options {
 } tess_launch_options;
 
 /* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
- * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT. Returns when all have ended: after a rank was
- * lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL; or, when that
- * is decided, to await that the job begins anew. */
+ * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT; a second one ends them at once. Returns when
+ * all have ended: after a rank was lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then
+ * SIGTERM, then SIGKILL; or, when that is decided, to await that the job begins anew. */
 tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result);
 
 /* The same with forked children that run fn(context) and exit with its return value (tests). timeout_s 0: none. */

@@ -49,7 +49,8 @@ void launch_note_end(launcher *l, int rank, int state)
     if (rank == 0)
         l->result->rank0_code = code;
     /* Ranks of ours end with 130 whichever signal asked them to. */
-    bool stopped = l->stop_signal != 0 && (code == 128 + l->stop_signal || code == 128 + SIGINT);
+    bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal;
+    bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;
     bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;

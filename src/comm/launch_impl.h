@@ -56,7 +56,9 @@ typedef struct launcher {
     watchdog_job_record record;
     tess_child_signals signals;
     int stop_signal; /* SIGINT or SIGTERM once it came */
-    int stop_code;   /* with which ranks ended after it */
+    int stop_code;   /* with which ranks ended after it, or when they had asked for it themselves */
+    double stop_s;   /* when it came */
+    bool overdue;    /* they did not stop in time */
     bool killed;     /* SIGKILL was sent to all */
     bool timed_out;
     double begin_s; /* when the job began, or last began anew */

@@ -26,6 +26,9 @@ static tess_launch_action ask(launcher *l)
     tess_launch_failure failure = {.rank = l->result->failed_rank,
                                    .signal = atomic_load(&row->signal),
                                    .exit_code = l->result->exit_code,
+                                   .status = (tess_status)atomic_load(&l->job.rows[l->cause].status),
+                                   .stuck = l->stuck >= 0,
+                                   .step = atomic_load(&row->step),
                                    .situation = (int)atomic_load(&row->situation),
                                    .n_ranks = l->n_ranks,
                                    .n_ended = l->n_ranks - l->n_running,
@@ -35,6 +38,7 @@ static tess_launch_action ask(launcher *l)
                                    .report = l->result->report};
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     l->options.decide(l->options.self, &failure, &decision);
+    l->result->told = l->result->told || decision.told;
     return decision.action;
 }
 

@@ -277,12 +277,23 @@ void tess_runtime_report_of(tess_runtime *rt, int rank, const char *message)
     tess_board_error(rt->row, message, rank == rt->rank ? -1 : rank);
 }
 
+void tess_runtime_report_status(tess_runtime *rt, tess_status status)
+{
+    int32_t none = TESS_OK;
+    atomic_compare_exchange_strong(&rt->row->status, &none, (int32_t)status);
+}
+
 bool tess_runtime_stop_requested(const tess_runtime *rt)
 {
-    return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_NOW;
+}
+
+bool tess_runtime_leave_requested(const tess_runtime *rt)
+{
+    return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_AFTER_SAVE;
 }
 
 void tess_runtime_request_stop(tess_runtime *rt)
 {
-    atomic_store(&rt->job.header->stop, 1);
+    atomic_store(&rt->job.header->stop, JOB_STOP_NOW);
 }

@@ -6,6 +6,9 @@
 #include "base/text/text.h"
 #include "recover/backoff.h"
 
+/* Ranks replaced in a row without a step in between: what they keep in memory may be what fails. */
+enum { RESPAWNS_IN_VAIN = 3 };
+
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds)
 {
     recover->settings = *settings;
@@ -88,9 +91,10 @@ static void go_on(tess_recover *recover, int n, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
     char pause[48] = "at once", limit[96] = "";
-    if (recovery->action == TESS_ACTION_RESPAWN && (!s->respawns || recover->n_in_a_row > 1))
+    if (recovery->action == TESS_ACTION_RESPAWN && (!s->respawns || recover->n_in_a_row > RESPAWNS_IN_VAIN))
         recovery->action = TESS_ACTION_RESTART;
-    recovery->delay_s = tess_backoff_s(s->backoff_s, s->backoff_max_s, s->seed, recover->n_in_a_row);
+    if (recovery->action == TESS_ACTION_RESTART)
+        recovery->delay_s = tess_backoff_s(s->backoff_s, s->backoff_max_s, s->seed, recover->n_in_a_row);
     if (recovery->delay_s > 0)
         snprintf(pause, sizeof(pause), "in %.1f s", recovery->delay_s);
     if (s->max_failures > 0)

@@ -17,6 +17,7 @@ typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_d
 typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
 
 typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
+typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
 
 typedef struct tess_config {
     struct {
@@ -73,10 +74,18 @@ typedef struct tess_config {
         tess_text_list exclude_from_loading;
         char initial_load_path[TESS_TEXT_SIZE];
         bool initial_load_model_only;
+        double emergency_grace_s;
     } checkpoint;
     struct {
-        bool hot;
+        bool enable, hot;
+        int64_t max_failures;
+        double window_s, backoff_s, backoff_max_s;
+        int on_nan; /* tess_on_nan */
     } recovery;
+    struct {
+        int64_t min_ranks, max_ranks;
+        double retry_s;
+    } elastic;
     struct {
         bool enable;
         tess_text_list files;

@@ -109,6 +109,8 @@ static const tess_option checkpoint[] = {
     BOOL("checkpoint.memory_copies", checkpoint.memory_copies, "false",
          "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
          "last step after whatever ended it"),
+    FLOAT("checkpoint.emergency_grace_s", checkpoint.emergency_grace_s, "120", 0, 1e6,
+          "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1; then the ranks are killed; 0: no end"),
     INT("checkpoint.load_step", checkpoint.load_step, "-1", -1, 1e12,
         "go on from this step, and set newer checkpoints aside; -1: the newest"),
     CHOICE("checkpoint.on_damage", checkpoint.on_damage, "stop", "stop|previous",
@@ -122,8 +124,27 @@ static const tess_option checkpoint[] = {
 };
 
 static const tess_option recovery[] = {
+    BOOL("recovery.enable", recovery.enable, "true",
+         "-n: after a failure go on from the newest valid state, without being asked"),
     BOOL("recovery.hot", recovery.hot, "true",
-         "-n: replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
+         "replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
+    INT("recovery.max_failures", recovery.max_failures, "3", 0, 1e9,
+        "so many failures within recovery.window_s end the job; 0: it is recovered however often"),
+    FLOAT("recovery.window_s", recovery.window_s, "3600", 0, 1e9, "see max_failures, in seconds"),
+    FLOAT("recovery.backoff_s", recovery.backoff_s, "1", 0, 1e6,
+          "pause before the ranks start again when no step was done since the last failure; doubles each time"),
+    FLOAT("recovery.backoff_max_s", recovery.backoff_max_s, "60", 0, 1e6, "longest pause, in seconds"),
+    CHOICE("recovery.on_nan", recovery.on_nan, "rollback", "rollback|stop",
+           "where numbers.on_nonfinite=stop ends a run: rollback: go back to the newest checkpoint, once a step"),
+};
+
+static const tess_option elastic[] = {
+    INT("elastic.min_ranks", elastic.min_ranks, "0", 0, 512,
+        "a place where ranks keep failing is left out while so many remain; 0: never"),
+    INT("elastic.max_ranks", elastic.max_ranks, "0", 0, 512,
+        "grow to as many ranks, at a checkpoint, when there is room for elastic.retry_s; 0: as many as were started"),
+    FLOAT("elastic.retry_s", elastic.retry_s, "600", 0, 1e9,
+          "a place that was left out is tried again after so many seconds, at the next checkpoint"),
 };
 
 static const tess_option validation[] = {
@@ -231,7 +252,8 @@ static const tess_option_table tables[] = {
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),
     TABLE(checkpoint, "saving and resuming"),
-    TABLE(recovery, "when a rank is lost"),
+    TABLE(recovery, "after a failure"),
+    TABLE(elastic, "another number of ranks"),
     TABLE(validation, "held-out text"),
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),

@@ -60,6 +60,7 @@ typedef struct tess_engine_report {
     char note[896];             /* what people should know of this step, "" */
     bool stop;                  /* some rank was asked to stop: one answer for all */
     bool news;                  /* some rank has news: likewise */
+    bool leave;                 /* after the next checkpoint, likewise */
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
 
@@ -70,9 +71,9 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
                                const tess_reporter *reporter, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);
 
-/* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or the loss or gradient is no number and the policy
- * is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the same, but it was well
- * when computed again; or replicas have diverged. */
+/* One optimizer step. Collective. TESS_E_INVALID: no target tokens. TESS_E_NOT_FINITE: the loss or gradient is no
+ * number and the policy is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the
+ * same, but it was well when computed again; or replicas have diverged. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
 /* The parts of a step before its update, which may be run again with the same result: the gradients, with this rank's

@@ -13,15 +13,16 @@ void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *tar
 
 tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
 {
-    int64_t words[TESS_EXACT_LIMBS + 4];
+    int64_t words[TESS_EXACT_LIMBS + 5];
     tess_exact_normalize(&sum->nll);
     memcpy(words, sum->nll.limb, sizeof(sum->nll.limb));
     words[TESS_EXACT_LIMBS] = sum->n_tokens;
     words[TESS_EXACT_LIMBS + 1] = sum->n_bytes;
     words[TESS_EXACT_LIMBS + 2] = sum->flag;
     words[TESS_EXACT_LIMBS + 3] = sum->news;
+    words[TESS_EXACT_LIMBS + 4] = sum->leave;
     tess_team_label(team, "loss", -1);
-    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 4, TESS_I64, TESS_SUM, NULL);
+    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 5, TESS_I64, TESS_SUM, NULL);
     tess_team_label(team, NULL, -1);
     TESS_TRY(status);
     memcpy(sum->nll.limb, words, sizeof(sum->nll.limb));
@@ -29,5 +30,6 @@ tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
     sum->n_bytes = words[TESS_EXACT_LIMBS + 1];
     sum->flag = words[TESS_EXACT_LIMBS + 2];
     sum->news = words[TESS_EXACT_LIMBS + 3];
+    sum->leave = words[TESS_EXACT_LIMBS + 4];
     return TESS_OK;
 }

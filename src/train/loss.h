@@ -8,7 +8,7 @@
 /* With a few counters beside it. */
 typedef struct tess_loss_sum {
     tess_exact_sum nll;
-    int64_t n_tokens, n_bytes, flag, news;
+    int64_t n_tokens, n_bytes, flag, news, leave;
 } tess_loss_sum;
 
 /* logprobs, targets (n); tokens with target -1 do not count. */

@@ -65,7 +65,8 @@ tess_status tess_engine_measure(tess_engine *e, const tess_loss_sum *own, tess_e
                                    .grad_norm = norm_of_sum / (double)sum.n_tokens,
                                    .n_tokens = sum.n_tokens,
                                    .stop = sum.flag != 0,
-                                   .news = sum.news != 0};
+                                   .news = sum.news != 0,
+                                   .leave = sum.leave != 0};
     return TESS_OK;
 }
 
@@ -109,7 +110,9 @@ static void show_progress(const tess_engine *e, const tess_engine_report *report
 
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
-    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime), .news = e->has_news};
+    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime),
+                         .news = e->has_news,
+                         .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
     tess_batch_source kept = tess_numbers_keep(e->numbers, source);
     tess_phase_start(&e->clock);

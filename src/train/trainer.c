@@ -253,6 +253,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
     TESS_TRY(tess_engine_step(t->engine, &source, &done));
     t->stopping = done.stop;
+    t->leaving = done.leave;
     if (done.news)
         TESS_TRY(tess_trainer_hear_saves(t));
     if (done.note[0] != '\0')
@@ -299,8 +300,10 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
         (last || step % c->validation.interval == 0))
         TESS_TRY(validate(t, meter, result));
     tess_logbook_validated(t->book, step);
-    if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0))
+    if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0)) {
+        t->stopping = t->stopping || t->leaving;
         TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld", (long long)step);
+    }
     tess_logbook_saved(t->book, step);
     return TESS_OK;
 }

@@ -42,6 +42,7 @@ typedef struct tess_trainer {
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
+    bool leaving;                     /* with the next checkpoint */
     double phase_s[TESS_PHASE_COUNT]; /* of all steps of this process */
 } tess_trainer;
 

@@ -51,7 +51,7 @@ make_model() {
 JSON
 }
 
-# $1: file; the rest: extra sections.
+# $1: file. Nothing is recovered: a test that wants to see that says so.
 make_config() {
     cat >"$1" <<YAML
 model:
@@ -75,6 +75,6 @@ validation:
 checkpoint:
   interval: 15
 recovery:
-  hot: false # what is lost is to be seen
+  enable: false
 YAML
 }

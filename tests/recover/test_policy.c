@@ -58,16 +58,22 @@ static void pauses_double_up_to_a_limit_and_the_seed_decides_them(void)
 
 static void a_killed_rank_is_replaced_and_without_a_step_since_all_start_again(void)
 {
-    begin(&usual, 4, 0, 0);
+    tess_recover_settings settings = usual;
+    settings.max_failures = 9;
+    begin(&settings, 4, 0, 0);
     fail_with(2, SIGKILL, TESS_OK, 5, 10);
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
     EXPECT(now.delay_s == 0);
     EXPECT_INT(now.n_ranks, 4);
-    fail_with(1, SIGKILL, TESS_OK, 5, 11);
+    for (int i = 2; i <= 3; i++) {
+        fail_with(1, SIGKILL, TESS_OK, 5, 10 + i);
+        EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    }
+    fail_with(1, SIGKILL, TESS_OK, 5, 14);
     EXPECT_INT(now.action, TESS_ACTION_RESTART);
-    EXPECT(now.delay_s > 0.5 && now.delay_s <= 1);
+    EXPECT(now.delay_s > 2 && now.delay_s <= 4);
     EXPECT_CONTAINS(now.what, "all ranks start again from the newest checkpoint in ");
-    EXPECT_CONTAINS(now.what, "failure 2, 3 within 3600 s end the job");
+    EXPECT_CONTAINS(now.what, "failure 4, 9 within 3600 s end the job");
 }
 
 static void the_third_failure_within_the_window_stops_with_a_report(void)

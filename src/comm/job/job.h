@@ -17,7 +17,7 @@
 #include "tessera/runtime.h"
 
 enum {
-    JOB_VERSION = 5,
+    JOB_VERSION = 6,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_PAGE = 4096,
@@ -90,6 +90,7 @@ typedef struct tess_job_row {
     _Atomic uint64_t situation_ns;           /* when that was seen */
     _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* text */
 
+    _Atomic int32_t status; /* tess_status with which it gives up; TESS_OK: not yet, or it left no word */
     _Alignas(64) char error[JOB_ERROR_BYTES]; /* the comm error that it returned, if any */
 } tess_job_row;
 
@@ -115,6 +116,13 @@ typedef enum tess_agent_state {
     JOB_AGENT_FAILED /* agent_error says why */
 } tess_agent_state;
 
+/* What the ranks are asked for. */
+typedef enum tess_stop_request {
+    JOB_STOP_NO,
+    JOB_STOP_NOW,       /* after the step, which is saved */
+    JOB_STOP_AFTER_SAVE /* after the next checkpoint that they save anyway */
+} tess_stop_request;
+
 /* The root cause of a job that failed, as the host's guards know it. */
 typedef enum tess_verdict_state {
     JOB_VERDICT_NONE,
@@ -138,7 +146,7 @@ typedef struct tess_job_header {
     char trace_folder[JOB_FOLDER_BYTES];        /* of the rings of this host's ranks; "": they lie here */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
-    _Atomic uint32_t stop;                   /* 1: asked to stop */
+    _Atomic uint32_t stop;                   /* tess_stop_request */
     _Atomic uint32_t epoch;                  /* times that the job began anew; what survivors of a lost rank sleep on */
     _Atomic uint32_t recovers;               /* 1: the launcher may begin it anew */
     _Atomic uint32_t is_over;                /* 1: it will not */

@@ -56,7 +56,7 @@ static tess_status skip(tess_numbers *n, tess_engine_report *report)
     report->skipped = true;
     n->n_skipped++;
     n->n_skipped_in_a_row++;
-    TESS_CHECK(n->n_skipped_in_a_row <= limit, TESS_E_INVALID,
+    TESS_CHECK(n->n_skipped_in_a_row <= limit, TESS_E_NOT_FINITE,
                "%s; %lld steps in a row were skipped before it (numbers.max_skips=%lld)", report->note,
                (long long)limit, (long long)limit);
     size_t used = strlen(report->note);
@@ -73,7 +73,7 @@ static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, t
     TESS_TRY(tess_numbers_replay(n, own, &replay));
     tess_bad_describe(n, report, &replay, report->note, sizeof(report->note));
     if (c->numbers.on_nonfinite == TESS_NUMBERS_STOP) {
-        tess_status status = TESS_FAIL(replay.repeats ? TESS_E_INVALID : TESS_E_MISMATCH,
+        tess_status status = TESS_FAIL(replay.repeats ? TESS_E_NOT_FINITE : TESS_E_MISMATCH,
                                        "%s; the last checkpoint is untouched", report->note);
         tess_numbers_blame(n, replay.guilty);
         return status;

@@ -1,0 +1,186 @@
+#include "cli/supervise.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/os/os.h"
+#include "cli/cli.h"
+#include "cli/replacing.h"
+#include "comm/job/job.h"
+#include "nn/model.h"
+#include "recover/policy.h"
+#include "verdict/history.h"
+
+typedef struct supervision {
+    const tess_config *config;
+    cli_ranks ranks;
+    tess_recover recover;
+    tess_recovery next; /* what was decided last */
+    bool growing;       /* the ranks were asked to leave: there is room for more */
+    bool resized;       /* they are or were not as many as the job began with */
+    int n_lives;        /* of the job so far */
+    tess_launch_options options;
+    cli_replacing replacing;
+} supervision;
+
+/* ---- What the policy asks
+ * ------------------------------------------------------------------------------------------------- */
+/* With the batch that the run has begun with: the number of ranks must not change what is computed. */
+static bool admits(const void *self, int n_ranks)
+{
+    const supervision *s = self;
+    static tess_config trial;
+    trial = *s->config;
+    bool fits = tess_config_check_step(&trial, n_ranks) == TESS_OK;
+    tess_error_clear();
+    return fits;
+}
+
+static tess_failure facts_of(const tess_launch_failure *failure)
+{
+    tess_failure facts = {.rank = failure->rank,
+                          .signal = failure->signal,
+                          .exit_code = failure->exit_code,
+                          .status = failure->status,
+                          .oom_killed = failure->situation == TESS_RANK_OOM_KILLED,
+                          .stuck = failure->stuck,
+                          .host_lost = failure->situation == TESS_RANK_HOST_LOST,
+                          .step = failure->step,
+                          .steps_done = failure->steps};
+    snprintf(facts.text, sizeof(facts.text), "%s", failure->report);
+    return facts;
+}
+
+/* A replaced rank is told of by the launcher, once all have met; a refusal by the rank that refused. */
+static void decide(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
+{
+    static const tess_launch_action actions[] = {[TESS_ACTION_STOP] = TESS_LAUNCH_END,
+                                                 [TESS_ACTION_RESPAWN] = TESS_LAUNCH_HOT,
+                                                 [TESS_ACTION_RESTART] = TESS_LAUNCH_RESTART};
+    supervision *s = self;
+    tess_failure facts = facts_of(failure);
+    tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
+    decision->action = actions[s->next.action];
+    decision->told = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
+    if (!decision->told)
+        return;
+    fprintf(stderr, "tessera: %s; %s\n", failure->report, s->next.what);
+}
+
+/* Room for more ranks is used when they save the next time. */
+static void tick(void *self, const tess_job *job, const pid_t *pids)
+{
+    (void)pids;
+    supervision *s = self;
+    const tess_recover *r = &s->recover;
+    int now = r->slots.n_ranks;
+    if (s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
+        return;
+    if (tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, tess_os_now_s()) <= now)
+        return;
+    uint32_t no = JOB_STOP_NO;
+    s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+}
+
+static void begin(const tess_config *config, const cli_ranks *ranks, const tess_launch_options *options, supervision *s)
+{
+    static const tess_ladder_recompute rungs[] = {[TESS_RECOMPUTE_NONE] = TESS_LADDER_NONE,
+                                                  [TESS_RECOMPUTE_EVERY_N] = TESS_LADDER_EVERY_N,
+                                                  [TESS_RECOMPUTE_FULL] = TESS_LADDER_FULL};
+    tess_recover_settings settings = {.respawns = config->recovery.hot,
+                                      .rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK,
+                                      .max_failures = (int)config->recovery.max_failures,
+                                      .window_s = config->recovery.window_s,
+                                      .backoff_s = config->recovery.backoff_s,
+                                      .backoff_max_s = config->recovery.backoff_max_s,
+                                      .retry_s = config->elastic.retry_s,
+                                      .seed = tess_os_now_ns()};
+    s->config = config;
+    s->ranks = *ranks;
+    s->options = *options;
+    s->options.self = s;
+    if (config->recovery.enable) {
+        s->options.decide = decide;
+        s->options.tick = tick;
+    }
+    tess_recover_begin(&s->recover, &settings, &(tess_worlds){admits, s});
+    tess_slots_begin(&s->recover.slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks,
+                     tess_os_now_s());
+    tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
+                      config->activation_checkpoint.every_n, config->training.local_batch_size,
+                      config->training.global_batch_size);
+}
+
+/* ---- One life after the other
+ * --------------------------------------------------------------------------------------------- */
+/* The words of the command, with what has changed since behind them. */
+static tess_status live(supervision *s, const cli_words *command, tess_launch_result *result)
+{
+    char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
+    cli_words words = *command;
+    int n = tess_ladder_overrides(&s->recover.ladder, overrides);
+    for (int i = 0; i < n; i++)
+        words.word[words.n++] = overrides[i];
+    if (s->resized) {
+        snprintf(global, sizeof(global), "training.global_batch_size=%lld",
+                 (long long)s->config->training.global_batch_size);
+        words.word[words.n++] = global;
+    }
+    words.word[words.n] = NULL;
+    s->growing = false;
+    s->options.n_before = s->n_lives;
+    TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
+    tess_status status = cli_start(&s->ranks, words.word, &s->options, result);
+    s->n_lives += 1 + result->n_recovered;
+    bool over = status == TESS_OK && (result->exit_code == CLI_OK || result->exit_code == CLI_INTERRUPTED ||
+                                      result->action == TESS_LAUNCH_RESTART);
+    cli_replacing_end(&s->replacing, over); /* a state from which nobody could go on is not gone on from */
+    return status;
+}
+
+static void pause_s(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&left, NULL);
+}
+
+/* Whether the job lives again, with s->ranks set for it. */
+static bool goes_on(supervision *s, const tess_launch_result *result)
+{
+    tess_slots *slots = &s->recover.slots;
+    int before = s->ranks.n;
+    if (s->growing && result->exit_code == CLI_INTERRUPTED && result->failed_rank < 0) {
+        tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
+        fprintf(stderr, "tessera: there is room for more ranks: %d instead of %d go on from this checkpoint\n",
+                slots->n_ranks, before);
+    } else if (result->action == TESS_LAUNCH_RESTART) {
+        pause_s(s->next.delay_s);
+    } else {
+        return false;
+    }
+    s->ranks.n = slots->n_ranks;
+    s->resized = s->resized || s->ranks.n != before;
+    return true;
+}
+
+int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, char **argv,
+                  const tess_launch_options *options)
+{
+    static supervision s;
+    static char report[16384];
+    cli_words command;
+    tess_launch_result result;
+    begin(config, ranks, options, &s);
+    tess_status status = cli_words_of_self(argc, argv, &command);
+    do
+        status = status == TESS_OK ? live(&s, &command, &result) : status;
+    while (status == TESS_OK && goes_on(&s, &result));
+    if (status != TESS_OK)
+        return cli_fail(status);
+    int code = cli_tell_end(&s.ranks, &result);
+    if (code != CLI_OK && code != CLI_INTERRUPTED &&
+        tess_recover_report(&s.recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
+        fprintf(stderr, "tessera: %s\n", report);
+    return code;
+}
