@@ -123,6 +123,7 @@ int cli_fail(tess_status status)
     case TESS_E_FORMAT:
     case TESS_E_UNSUPPORTED:
     case TESS_E_NO_SPACE:
+    case TESS_E_NOT_FINITE:
         return CLI_BAD_INPUT;
     case TESS_E_INTERRUPTED:
         return CLI_INTERRUPTED;

@@ -65,7 +65,8 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     decision->told = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
     if (!decision->told)
         return;
-    fprintf(stderr, "tessera: %s; %s\n", failure->report, s->next.what);
+    bool by_rank = s->next.class == TESS_FAILURE_NUMBERS || s->next.class == TESS_FAILURE_DISK_FULL; /* the first */
+    fprintf(stderr, "tessera: %s%s%s\n", by_rank ? "" : failure->report, by_rank ? "" : "; ", s->next.what);
 }
 
 /* Room for more ranks is used when they save the next time. */

@@ -13,14 +13,17 @@
 #include "comm/watchdog/timers.h"
 #include "train/train.h"
 
-static tess_runtime
-    *alone; /* the runtime that a signal handler may stop; ranks of a launcher have theirs stopped by it */
+static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
 
+/* Schedulers send what announces the end to every process of a job. Once a rank is lost there is nothing to be saved.
+ */
 static void on_signal(int number)
 {
-    if (alone != NULL)
-        tess_runtime_request_stop(alone);
     signal(number, SIG_DFL); /* a second one kills */
+    if (stoppable != NULL && !tess_launch_has_lost(stoppable))
+        tess_runtime_request_stop(stoppable);
+    else
+        raise(number);
 }
 
 /* At the deadline ranks give up, or wait on and the launcher says so. */
@@ -55,11 +58,11 @@ static int live(const tess_config *config, cli_train_view *view, bool *lost)
     if (status != TESS_OK)
         return cli_fail_once(status);
     int rank = tess_runtime_rank(runtime);
-    if (!tess_launch_is_rank()) {
-        alone = runtime;
+    stoppable = runtime;
+    signal(SIGTERM, on_signal);
+    signal(SIGUSR1, on_signal);
+    if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */
         signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
-    }
     status = tess_train(runtime, config, &view->observer, &result);
     *lost = status != TESS_OK && tess_launch_has_lost(runtime);
     if (rank == 0)
@@ -67,7 +70,7 @@ static int live(const tess_config *config, cli_train_view *view, bool *lost)
     int code = result.interrupted ? CLI_INTERRUPTED : CLI_OK;
     if (status != TESS_OK)
         code = cli_end_rank(status, runtime);
-    alone = NULL;
+    stoppable = NULL;
     tess_runtime_destroy(&runtime);
     return code;
 }

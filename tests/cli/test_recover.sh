@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Training that goes on by itself: what is done about a failure, that it leaves the same weights, and when it is enough.
+. "$(dirname "$0")/support.sh"
+make_text 300 >text.txt
+make_model model.json
+make_config run.yaml
+
+# train FOLDER RANKS ARGUMENTS...: a run of 9 steps that saves on its way; its exit code.
+train() {
+    local folder=$1 n=$2
+    shift 2
+    timeout 60 "$tessera" train run.yaml -n "$n" job.dump_folder="$folder" training.steps=9 checkpoint.interval=3 \
+        metrics.log_freq=1 validation.enable=false debug.trace=false training.threads=1 recovery.enable=true \
+        recovery.hot=false recovery.backoff_s=0.1 "$@" >"$folder.out" 2>&1 </dev/null
+}
+losses() { tac "$1/metrics.jsonl" | awk -F, '!seen[$1]++ {print $1, $2, $3}' | tac; } # of every step, as it was last
+says() { if grep -qF -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected \"$2\" in: $(tail -n 4 "$1.out")"; fi; }
+same() { # NAME FOLDER: it has ended as the undisturbed run has
+    if ! cmp -s undisturbed/model/model.safetensors "$2/model/model.safetensors"; then
+        fail "$1: other weights: $(tail -n 3 "$2.out")"
+    elif ! diff <(losses undisturbed) <(losses "$2") >difference; then
+        fail "$1: other losses: $(head -n 4 difference)"
+    else
+        pass "$1"
+    fi
+}
+ends() { # NAME CODE FOLDER RANKS ARGUMENTS...
+    local name=$1 code=$2 got=0
+    shift 2
+    train "$@" || got=$?
+    if [ "$got" = "$code" ]; then pass "$name"; else fail "$name: exit code $got, not $code: $(tail -n 4 "$1.out")"; fi
+}
+
+train undisturbed 2 || fail "the undisturbed run: $(tail -n 2 undisturbed.out)"
+
+train crash 2 fault.spec="rank=1 step=5 point=phase:forward kind=crash"
+same "after a crash all start again, to the same weights" crash
+says crash "rank 1 was killed by signal 11 (SIGSEGV)" "it says who crashed"
+says crash "all ranks start again from the newest checkpoint at once; failure 1, 3 within 3600 s end the job" "and what is done"
+says crash "resumed from step 3" "and from where it goes on"
+
+train early 2 fault.spec="rank=0 step=2 point=step kind=exit code=9"
+same "before there is a checkpoint they start from the beginning" early
+
+train skip 2 fault.spec="rank=1 step=5 point=before:reduce_scatter_pieces kind=skip"
+same "after ranks disagreed" skip
+
+train nan 2 fault.spec="rank=1 step=5 point=gradient kind=nan tensor=model.norm.weight times=0"
+same "after a NaN that does not come again" nan
+ends "a NaN that comes again ends the job" 2 again 2 \
+    fault.spec="rank=1 step=5 point=gradient kind=nan tensor=model.norm.weight times=0 life=0"
+says again "the same (NaN or infinity) at step 5 for the second time" "and says why"
+ends "recovery.on_nan=stop" 2 stop 2 recovery.on_nan=stop \
+    fault.spec="rank=1 step=5 point=gradient kind=nan tensor=model.norm.weight times=0 life=0"
+[ "$(grep -c resumed stop.out)" = 0 ] && pass "does not start again" || fail "it started again"
+
+ends "a crash that comes again at its step ends the job" 139 crashes 2 \
+    fault.spec="rank=1 step=5 point=phase:forward kind=crash life=0"
+says crashes "2 failures in all:" "with a report"
+ends "kills are counted within a window" 137 kills 2 recovery.max_failures=2 \
+    fault.spec="rank=1 step=5 point=step kind=sigkill life=0"
+says kills "2 failures within 3600 s (recovery.max_failures, recovery.window_s): the job stops" "and end the job"
+ends "a refusal is not tried again" 2 refused 2 training.global_batch_size=7
+[ "$(grep -c . refused.out)" = 1 ] && pass "and is told once" || fail "told: $(cat refused.out)"
+
+train place 4 elastic.min_ranks=2 elastic.retry_s=0.1 \
+    fault.spec="rank=1 step=4 point=step kind=exit; rank=1 step=5 point=step kind=exit life=2"
+same "a place that keeps failing is left out, and comes back" place
+says place "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "it says so"
+says place "there is room for more ranks: 4 instead of 2 go on from this checkpoint" "and when it is back"
+finish

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# A job that is asked to stop (a scheduler's SIGTERM or SIGUSR1, ctrl-C) saves within its grace, or is ended.
+. "$(dirname "$0")/support.sh"
+make_text 300 >text.txt
+make_model model.json
+make_config run.yaml
+
+# start FOLDER ARGUMENTS...: a long run in the background, returned once it has done a few steps.
+start() {
+    folder=$1
+    shift
+    setsid bash -c 'trap - INT; exec "$@"' _ "$tessera" train run.yaml -n 2 job.dump_folder="$folder" \
+        training.steps=100000 validation.enable=false checkpoint.interval=100000 debug.trace=false training.threads=1 \
+        recovery.enable=true "$@" >"$folder.out" 2>&1 &
+    launcher=$!
+    for _ in $(seq 300); do
+        [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -ge 3 ] && return 0
+        sleep 0.1
+    done
+    fail "a run starts: $(tail -n 3 "$folder.out")"
+    return 1
+}
+ends() { # NAME CODE
+    local got=0
+    wait "$launcher" || got=$?
+    if [ "$got" = "$2" ]; then pass "$1"; else fail "$1: exit code $got, not $2: $(tail -n 4 "$folder.out")"; fi
+}
+says() { if grep -qE -- "$1" "$folder.out"; then pass "$2"; else fail "$2: expected /$1/ in: $(tail -n 4 "$folder.out")"; fi; }
+
+for signal in TERM USR1; do
+    start "by$signal" && {
+        kill -$signal "$launcher"
+        ends "SIG$signal ends with 130" 130
+        says "asked to stop \(SIG$signal\): the ranks have 120 s to finish their step and save" "the grace is told"
+        says "interrupted after step [0-9]+ .*: saved" "and the run is saved"
+    }
+done
+start everybody && {
+    kill -TERM $(pgrep -P "$launcher") "$launcher"
+    ends "a SIGTERM to every process is one request" 130
+    says "interrupted after step [0-9]+ .*: saved" "that is served"
+}
+start rank && {
+    kill -TERM "$(pgrep -P "$launcher" | tail -n 1)"
+    ends "SIGTERM to a rank alone stops all" 130
+    says "interrupted after step [0-9]+ .*: saved" "and they save"
+}
+start late checkpoint.emergency_grace_s=0.5 fault.spec="rank=1 step=6 point=step kind=sleep ms=60000" && {
+    sleep 0.5
+    kill -TERM "$launcher"
+    ends "when the grace is over the ranks are killed" 143
+    says "not done within 0.5 s of being asked to stop: the ranks are killed, the newest complete checkpoint stands" "it says so"
+}
+start twice fault.spec="rank=1 step=6 point=step kind=sleep ms=60000" && {
+    sleep 0.5
+    kill -TERM "$launcher"
+    sleep 0.3
+    kill -TERM "$launcher"
+    ends "a second signal ends the ranks at once" 143
+    says "asked to stop twice" "it says so"
+}
+finish
