@@ -31,9 +31,9 @@ for how in "1 full" "1 none" "2 none" "2 zero1" "4 zero2" "8 full" "8 zero1" "4 
 done
 
 # ---- Where it ends ----
-expect "a rank that is killed again and again" 137 "rank 1 was killed by signal 9 (SIGKILL)" \
-    "$tessera" train run.yaml -n 2 job.dump_folder=vain recovery.hot=true fault.spec="rank=1 step=2 point=phase:forward kind=sigkill life=0"
-expect "recovery.hot=false" 137 "rank 1 was killed by signal 9 (SIGKILL)" \
+expect "a rank that is killed again and again" 137 "3 failures within 3600 s" \
+    "$tessera" train run.yaml -n 2 job.dump_folder=vain recovery.enable=true fault.spec="rank=1 step=2 point=phase:forward kind=sigkill life=0"
+expect "recovery.enable=false" 137 "rank 1 was killed by signal 9 (SIGKILL)" \
     "$tessera" train run.yaml -n 2 job.dump_folder=off fault.spec="rank=1 step=2 point=phase:forward kind=sigkill"
 
 finish

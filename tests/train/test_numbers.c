@@ -197,7 +197,7 @@ static void the_first_bad_value_is_named(void)
                        .times = ALWAYS};
             set_drill(&r, &d);
             tess_status status = step(&r, &report);
-            EXPECT_INT(status, TESS_E_INVALID);
+            EXPECT_INT(status, TESS_E_NOT_FINITE);
             EXPECT_CONTAINS(tess_error_message(), "step 2: loss ");
             snprintf(message, sizeof(message), named[i].message, rank, local * world + rank);
             EXPECT_CONTAINS(tess_error_message(), message);
@@ -299,7 +299,7 @@ static void too_many_skips_end_the_run(void)
                         "first came rank 0: weight 'model.layers.0.input_layernorm.weight' is inf at row 2");
         EXPECT_CONTAINS(report.note, "the weights were bad before this step: go back to a checkpoint");
     }
-    EXPECT_INT(step(&r, &report), TESS_E_INVALID);
+    EXPECT_INT(step(&r, &report), TESS_E_NOT_FINITE);
     EXPECT_CONTAINS(tess_error_message(), "2 steps in a row were skipped before it (numbers.max_skips=2)");
     close_rig(&r);
     leave();
