@@ -47,7 +47,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 expect "a healthy job" 0 "healthy" "$tessera" trace "$launcher"
-victim=$(pgrep -P "$launcher" | sed -n 2p)
+victim=$(pgrep -P "$launcher" | tail -n 1)
 kill -STOP "$victim"
 sleep 1.5
 expect "a stopped rank of a live job" 3 "rank_stopped: rank " "$tessera" trace "$launcher"
