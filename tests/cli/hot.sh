@@ -7,7 +7,8 @@ make_config run.yaml
 numbers() { sed -E 's/, "tps".*//; s/, "validation_seconds.*//' "$1/metrics.jsonl"; }
 
 common=(training.steps=6 training.local_batch_size=2 training.global_batch_size=16 checkpoint.interval=3
-    validation.interval=3 validation.steps=8 metrics.log_freq=1 debug.trace=false training.threads=1 recovery.enable=true recovery.max_failures=0)
+    validation.interval=3 validation.steps=8 metrics.log_freq=1 debug.trace=false training.threads=1
+    recovery.enable=true recovery.max_failures=0)
 
 # train FOLDER ARGUMENTS...: a run of 6 steps that validates and saves on its way.
 train() {

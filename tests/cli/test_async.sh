@@ -27,7 +27,7 @@ done
 
 # Rank 1 dies in the step after step 10 was staged; nobody is left but the writer.
 rm -rf out
-train -n 4 job.dump_folder=out recovery.hot=false fault.spec="rank=1 step=11 point=step kind=sigkill"
+train -n 4 job.dump_folder=out fault.spec="rank=1 step=11 point=step kind=sigkill"
 has "a killed rank is named" 'rank 1 was killed by signal 9'
 if [ "$(steps)" = "step-00000005 step-00000010 " ]; then pass "what was staged is there"; else fail "what was staged is there: $(steps)"; fi
 train -n 2 job.dump_folder=out
@@ -35,7 +35,7 @@ has "and a run goes on from it" 'resumed from step 10'
 
 # Where it is replaced, those that take part in the next saves are not all those that took part in the last.
 rm -rf out
-train -n 4 job.dump_folder=out recovery.hot=true fault.spec="rank=1 step=11 point=step kind=sigkill" ||
+train -n 4 job.dump_folder=out recovery.enable=true fault.spec="rank=1 step=11 point=step kind=sigkill" ||
     fail "a rank is replaced: $(tail -n 3 log)"
 if diff -r out/checkpoint beside/checkpoint >difference; then
     pass "a rank is replaced: all files are the same bytes"

@@ -24,7 +24,7 @@ make_config run.yaml
 train() {
     exec "$tessera" train run.yaml -n 4 job.dump_folder="$1" training.steps="$steps" training.local_batch_size=2 \
         training.global_batch_size=16 checkpoint.interval=50 validation.enable=false training.threads=1 debug.trace=false \
-        recovery.hot=true
+        recovery.enable=true recovery.max_failures=0
 }
 
 now() { echo $((${EPOCHREALTIME/./} / 1000)); } # milliseconds

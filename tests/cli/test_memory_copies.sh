@@ -4,7 +4,7 @@
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/hot.sh"
 
-copies=(recovery.hot=false checkpoint.memory_copies=true checkpoint.interval=100)
+copies=(recovery.enable=false checkpoint.memory_copies=true checkpoint.interval=100)
 kept() { grep -oE '/dev/shm/tessera-[0-9a-z-]+' "$1.out" | head -n 1; }
 
 # broken_off FOLDER ARGUMENTS...: a run that dies as a whole in its 4th step.
