@@ -116,7 +116,7 @@ typedef struct update {
     tess_stream *stream;
     float lr, bias1, bias2, grad_scale;
     tess_dtype param_dtype;
-    int64_t first, number; /* chunk to begin with, chunks seen so far */
+    int64_t chunk, first, number; /* elements of a chunk, chunk to begin with, chunks seen so far */
 } update;
 
 /* A shard with its moments; copy_begin .. copy_end: the elements whose gathered copy this rank writes, too. */
@@ -170,8 +170,8 @@ static tess_status update_shard(update *u, const piece *p)
 {
     if (u->adamw->journal == NULL)
         return update_elements(u, p, 0, p->n);
-    for (int64_t begin = 0; begin < p->n; begin += JOURNAL_CHUNK) {
-        int64_t end = begin + JOURNAL_CHUNK < p->n ? begin + JOURNAL_CHUNK : p->n;
+    for (int64_t begin = 0; begin < p->n; begin += u->chunk) {
+        int64_t end = begin + u->chunk < p->n ? begin + u->chunk : p->n;
         if (u->number >= u->first)
             TESS_TRY(update_chunk(u, p, begin, end));
         u->number++;
@@ -214,9 +214,10 @@ static tess_status begin_update(tess_adamw *adamw, int64_t step, float lr, float
                   .bias2 = (float)(1 - pow((double)o->beta2, (double)step)),
                   .grad_scale = grad_scale,
                   .param_dtype = tess_fsdp_param_dtype(adamw->fsdp)};
+    TESS_TRY(find_stream(adamw, &u->stream));
     if (adamw->journal != NULL)
-        u->first = optim_journal_begin(adamw->journal, step);
-    return find_stream(adamw, &u->stream);
+        u->first = optim_journal_begin(adamw->journal, u->stream, step, &u->chunk);
+    return TESS_OK;
 }
 
 tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale)

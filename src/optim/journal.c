@@ -7,16 +7,17 @@ struct optim_journal {
     _Atomic int64_t step;  /* that is being updated, or was last */
     _Atomic int64_t saved; /* chunks whose old values were written here: done, or one more */
     _Atomic int64_t done;
-    _Alignas(64) float old[JOURNAL_ARRAYS][JOURNAL_CHUNK];
+    int64_t chunk; /* elements of one, in this step */
+    _Alignas(64) float old[JOURNAL_ARRAYS][JOURNAL_MOST];
 };
 
 tess_status optim_journal_open(tess_keep *keep, tess_mem *mem, optim_journal **journal)
 {
     bool found;
     *journal = NULL;
-    return keep == NULL ? TESS_OK
-                        : tess_keep_alloc(keep, mem, TESS_POOL_MISC, "journal", sizeof(optim_journal),
-                                          (void **)journal, &found);
+    return keep == NULL
+               ? TESS_OK
+               : tess_keep_alloc(keep, mem, TESS_POOL_MISC, "journal", sizeof(optim_journal), (void **)journal, &found);
 }
 
 void optim_journal_close(tess_keep *keep, tess_mem *mem, optim_journal **journal)
@@ -26,13 +27,16 @@ void optim_journal_close(tess_keep *keep, tess_mem *mem, optim_journal **journal
     *journal = NULL;
 }
 
-int64_t optim_journal_begin(optim_journal *j, int64_t step)
+int64_t optim_journal_begin(optim_journal *j, const tess_stream *stream, int64_t step, int64_t *chunk)
 {
     if (atomic_load(&j->step) != step) {
+        int64_t wanted = (int64_t)JOURNAL_PER_THREAD * tess_threads_count(stream->threads);
+        j->chunk = wanted < JOURNAL_MOST ? wanted : JOURNAL_MOST;
         atomic_store(&j->saved, 0);
         atomic_store(&j->done, 0);
         atomic_store(&j->step, step);
     }
+    *chunk = j->chunk;
     return atomic_load(&j->done);
 }
 
