@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "cli/replacing.h"
 #include "comm/job/job.h"
 #include "nn/model.h"
@@ -22,6 +23,7 @@ typedef struct supervision {
     int n_lives;        /* of the job so far */
     tess_launch_options options;
     cli_replacing replacing;
+    cli_alerts alerts;
 } supervision;
 
 /* ---- What the policy asks
@@ -52,6 +54,17 @@ static tess_failure facts_of(const tess_launch_failure *failure)
     return facts;
 }
 
+/* To whoever is on call: the launcher does not wait for it. */
+static void alert(const supervision *s, const tess_launch_failure *failure)
+{
+    static const char *const states[] = {
+        [TESS_ACTION_STOP] = "stopped", [TESS_ACTION_RESPAWN] = "replaced", [TESS_ACTION_RESTART] = "restarted"};
+    char text[1600];
+    snprintf(text, sizeof(text), "%.800s; %s", failure->report, s->next.what);
+    tess_alert_send_aside(&s->alerts.channel,
+                          &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
+}
+
 /* A replaced rank is told of by the launcher, once all have met; a refusal by the rank that refused. */
 static void decide(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
 {
@@ -61,6 +74,8 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     supervision *s = self;
     tess_failure facts = facts_of(failure);
     tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
+    if (s->next.class != TESS_FAILURE_REFUSED)
+        alert(s, failure);
     decision->action = actions[s->next.action];
     decision->told = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
     if (!decision->told)
@@ -100,6 +115,8 @@ static void begin(const tess_config *config, const cli_ranks *ranks, const tess_
     s->config = config;
     s->ranks = *ranks;
     s->options = *options;
+    if (cli_alerts_open(config, &s->alerts) != TESS_OK)
+        tess_error_clear(); /* a path that is too long: the ranks refuse it */
     s->options.self = s;
     if (config->recovery.enable) {
         s->options.decide = decide;

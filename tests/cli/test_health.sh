@@ -41,6 +41,11 @@ expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
 
+# What ends a rank is an alert, too.
+expect "a killed rank" 0 "6 steps" train 2 killed recovery.enable=true recovery.hot=true fault.spec="rank=1 step=3 kind=sigkill"
+for _ in $(seq 100); do grep -q recovery killed/alerts.jsonl 2>/dev/null && break; sleep 0.05; done
+expect "is an alert" 0 '"event":"recovery","state":"replaced","text":"rank 1 was killed by signal 9' cat killed/alerts.jsonl
+
 # A disk without room costs what would have been written there.
 mkdir lines && ln -s /dev/full lines/metrics.jsonl
 expect "metrics on a full disk" 0 "warning: metrics are lost, and the run goes on: write lines/metrics.jsonl: No space left" train 2 lines
