@@ -108,8 +108,9 @@ static bool start(job_run *r)
     write_training(r->folder);
     snprintf(number, sizeof(number), "%d", r->world);
     snprintf(fault, sizeof(fault), "fault.spec=%s", r->fault);
-    const char *words[] = {r->tessera,           "train", "run.yaml",      "-n", number, "job.dump_folder=.",
-                           "recovery.enable=false", fault,   r->drill->words, NULL};
+    const char *words[] = {
+        r->tessera, "train",         "run.yaml", "-n", number, "job.dump_folder=.", "recovery.enable=false",
+        fault,      r->drill->words, NULL};
     return drill_spawn(r->folder, NULL, (char *const *)(uintptr_t)words, &r->child);
 }
 

@@ -20,7 +20,7 @@ typedef struct tess_top_snapshot {
     bool running;
     int cause; /* rank that the job's own guard, or else the launcher, names as the first that failed; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
-    char health[256]; /* what is wrong with its host; "": nothing is known to be */
+    char health[256];     /* what is wrong with its host; "": nothing is known to be */
     tess_top_rank *ranks; /* (world) */
 } tess_top_snapshot;
 
