@@ -27,7 +27,7 @@ static void check_pieces(const tess_catalog *catalog, size_t size)
 /* Everything of the value into a catalog; `size`: of the archive. */
 static void walk(const torch_file *file, size_t size)
 {
-    tess_catalog *catalog;
+    tess_catalog *catalog = NULL;
     torch_walk *walk = calloc(1, sizeof(*walk));
     expect(walk != NULL && tess_catalog_create(mem, "torch.save", "fuzz", &catalog) == TESS_OK);
     *walk = (torch_walk){.catalog = catalog, .file = file, .rank = size % 3 == 0 ? -1 : 1};
