@@ -168,6 +168,8 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
 {
     tess_slots *slots = &s->recover.slots;
     int before = s->ranks.n;
+    if (result->asked_to_stop)
+        return false;
     if (s->growing && result->exit_code == CLI_INTERRUPTED && result->failed_rank < 0) {
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
         fprintf(stderr, "tessera: there is room for more ranks: %d instead of %d go on from this checkpoint\n",

@@ -269,6 +269,7 @@ static tess_status run_ranks(launcher *l, double timeout_s)
 static void end_result(const launcher *l)
 {
     tess_launch_result *result = l->result;
+    result->asked_to_stop = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW;
     if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
         return;
     result->exit_code = l->stop_code != 0 ? l->stop_code : 128 + l->stop_signal;

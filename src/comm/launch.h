@@ -65,6 +65,7 @@ typedef struct tess_launch_result {
     bool told;                 /* `notice` has heard the report */
     tess_launch_action action; /* that was decided on last; END when nothing was to be decided */
     int n_recovered;           /* times that the job began anew */
+    bool asked_to_stop;        /* by a signal, to the launcher or to a rank */
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 

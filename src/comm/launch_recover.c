@@ -4,6 +4,7 @@
  * agree on. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/os/os.h"
 #include "comm/launch_impl.h"
@@ -149,6 +150,7 @@ void launch_recover(launcher *l)
         return;
     snprintf(l->result->report, sizeof(l->result->report), "%s; it could not be replaced: %s", l->recovery.report,
              tess_error_message());
+    l->result->exit_code = EXIT_FAILURE;
     launch_give_up(l);
     launch_kill_all(l);
 }

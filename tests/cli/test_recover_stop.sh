@@ -59,4 +59,21 @@ start twice fault.spec="rank=1 step=6 point=step kind=sleep ms=60000" && {
     ends "a second signal ends the ranks at once" 143
     says "asked to stop twice" "it says so"
 }
+start failing recovery.hot=false && {
+    ranks=($(pgrep -P "$launcher" | tail -n 2))
+    kill -STOP "${ranks[0]}"
+    kill -KILL "${ranks[1]}"
+    sleep 0.5
+    says "all ranks start again" "a rank is lost and all are to start again"
+    kill -TERM "$launcher"
+    sleep 0.2
+    kill -TERM "$launcher"
+    ends "a job that is asked to stop while it fails does not start again" 137
+}
+start growing elastic.max_ranks=4 elastic.retry_s=0.1 && {
+    sleep 0.3
+    kill -TERM "$launcher"
+    ends "a job that has room for more ranks ends when it is asked to stop" 130
+    says "interrupted after step [0-9]+ .*: saved" "and saves"
+}
 finish
