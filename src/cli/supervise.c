@@ -20,6 +20,7 @@ typedef struct supervision {
     tess_recovery next; /* what was decided last */
     bool growing;       /* the ranks were asked to leave: there is room for more */
     bool resized;       /* they are or were not as many as the job began with */
+    bool stepped;       /* a life has done a step: what lies in the folder of checkpoints is this job's own */
     int n_lives;        /* of the job so far */
     tess_launch_options options;
     cli_replacing replacing;
@@ -73,6 +74,7 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
                                                  [TESS_ACTION_RESTART] = TESS_LAUNCH_RESTART};
     supervision *s = self;
     tess_failure facts = facts_of(failure);
+    s->stepped = s->stepped || failure->steps > 0;
     tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
     if (s->next.class != TESS_FAILURE_REFUSED)
         alert(s, failure);
@@ -145,6 +147,8 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
                  (long long)s->config->training.global_batch_size);
         words.word[words.n++] = global;
     }
+    if (s->stepped) /* a job that was told to start anew has done so, and is not to lose its own work */
+        words.word[words.n++] = "checkpoint.resume=true";
     words.word[words.n] = NULL;
     s->growing = false;
     s->options.n_before = s->n_lives;

@@ -39,6 +39,10 @@ says crash "rank 1 was killed by signal 11 (SIGSEGV)" "it says who crashed"
 says crash "all ranks start again from the newest checkpoint at once; failure 1, 3 within 3600 s end the job" "and what is done"
 says crash "resumed from step 3" "and from where it goes on"
 
+train anew 2 checkpoint.resume=false fault.spec="rank=1 step=5 point=phase:forward kind=crash"
+same "a run that was told to start anew does so once" anew
+says anew "resumed from step 3" "and then goes on from its own checkpoint"
+
 train early 2 fault.spec="rank=0 step=2 point=step kind=exit code=9"
 same "before there is a checkpoint they start from the beginning" early
 
