@@ -186,18 +186,14 @@ static tess_status load_tensors(const search *s, int64_t step, tess_ckpt_tensor 
                : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
 }
 
-static tess_status load(const search *s, int64_t step)
+static tess_status load(const search *s, int64_t step, json_t **meta)
 {
     tess_ckpt_tensor *tensors;
-    json_t *meta = NULL;
     int n;
     TESS_TRY(choose_exclusions(s, step));
     TESS_TRY(tess_trainer_list_tensors(s->t, &tensors, &n));
-    tess_status status = load_tensors(s, step, tensors, n, &meta);
+    tess_status status = load_tensors(s, step, tensors, n, meta);
     tess_mem_free(s->t->mem, tensors);
-    if (status == TESS_OK)
-        status = tess_trainer_restore_state(s->t, meta);
-    json_decref(meta);
     return status;
 }
 
@@ -225,14 +221,19 @@ static bool is_damage(tess_status status)
     return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND || status == TESS_E_IO;
 }
 
+/* A text for training that one rank cannot read is no damage of a checkpoint: it ends all ranks. */
 static tess_status load_or_fall_back(search *s, int64_t *step)
 {
-    for (;;) {
-        tess_status status = load(s, *step);
-        if (!is_damage(status))
-            return status;
+    json_t *meta = NULL;
+    tess_status status = load(s, *step, &meta);
+    while (is_damage(status)) {
         TESS_TRY(fall_back(s, status, step));
+        status = load(s, *step, &meta);
     }
+    if (status == TESS_OK)
+        status = tess_ckpt_agree(s->t->team, tess_trainer_restore_state(s->t, meta));
+    json_decref(meta);
+    return status;
 }
 
 /* What is newer than the step that the run goes on from is of a future that will be another one. */
