@@ -113,7 +113,11 @@ tess_status tess_os_exchange(const char *from, const char *to)
     int n = snprintf(aside, sizeof(aside), "%s.old", from);
     TESS_CHECK(n > 0 && (size_t)n < sizeof(aside), TESS_E_INVALID, "path too long: %.100s...", from);
     TESS_TRY(tess_os_rename(to, aside));
-    TESS_TRY(tess_os_rename(from, to));
+    tess_status status = tess_os_rename(from, to);
+    if (status != TESS_OK) {
+        rename(aside, to); /* what was there stays; nothing else can be done when that fails as well */
+        return status;
+    }
     return tess_os_rename(aside, from);
 }
 
