@@ -274,6 +274,8 @@ static void hostile_numbers_are_refused(void)
     expect_piece_refused(c, tensor, p, "a piece of 479 bytes");
     p = good, p.stored = 481;
     expect_piece_refused(c, tensor, p, "without being packed");
+    p = good, p.codec = TESS_CODEC_ZSTD, p.stored = 30, p.bytes = (uint64_t)1 << 40;
+    expect_piece_refused(c, tensor, p, "a piece unpacks to 1099511627776 bytes, its elements have 480");
     p = good, p.offset = 521;
     expect_piece_refused(c, tensor, p, "does not lie inside file");
     p = good, p.offset = UINT64_MAX - 100;

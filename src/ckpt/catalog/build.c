@@ -210,6 +210,10 @@ static tess_status check_bytes(const tess_catalog *c, const tess_catalog_tensor 
     TESS_CHECK(known && p->bytes >= (uint64_t)needed && p->bytes <= INT64_MAX, TESS_E_FORMAT,
                "%s: tensor '%s': a piece of %" PRIu64 " bytes is not of the size of its elements", c->path, t->name,
                p->bytes);
+    /* Of a few bytes zstd makes as many as it is told. */
+    TESS_CHECK(p->codec != TESS_CODEC_ZSTD || p->bytes == (uint64_t)needed, TESS_E_FORMAT,
+               "%s: tensor '%s': a piece unpacks to %" PRIu64 " bytes, its elements have %" PRId64, c->path, t->name,
+               p->bytes, needed);
     TESS_CHECK(p->codec != TESS_CODEC_NONE || p->stored == p->bytes, TESS_E_FORMAT,
                "%s: tensor '%s': a piece of %" PRIu64 " bytes takes %" PRIu64 " without being packed", c->path, t->name,
                p->bytes, p->stored);

@@ -3,6 +3,8 @@
 
 #include "ckpt/formats/dcp_write_impl.h"
 
+enum { MAX_FILES = 99999 };
+
 /* ---- Tensors ------------------------------------------------------------------------------------------------------
  */
 static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, int file)
@@ -18,12 +20,13 @@ static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, in
     return TESS_OK;
 }
 
-/* As the source's ranks hold it. */
+/* As the source's ranks hold it; a number of a rank that no job has is a stranger's. */
 static tess_status keep_pieces(dcp_plan *plan, int tensor, const tess_catalog_tensor *source)
 {
     for (int i = 0; i < source->n_pieces; i++) {
         const tess_catalog_piece *piece = &plan->out->catalog->pieces[source->first_piece + i];
-        TESS_TRY(add_chunk(plan, tensor, &piece->box, piece->rank > 0 ? piece->rank : 0));
+        int file = piece->rank > 0 ? piece->rank : 0;
+        TESS_TRY(add_chunk(plan, tensor, &piece->box, file < MAX_FILES ? file : MAX_FILES - 1));
     }
     return TESS_OK;
 }
