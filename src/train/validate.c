@@ -152,6 +152,7 @@ static tess_status run_round(evaluation *e)
         return share_failure(e, taken);
     if (e->outlook != GOES_ON)
         return TESS_OK;
+    e->gap += e->t->world * e->rows;
     TESS_TRY(end ? run_idle(e) : run_batch(e, &data));
     e->n_rows += e->t->world * e->rows;
     return TESS_OK;
