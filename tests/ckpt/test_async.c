@@ -144,6 +144,30 @@ static void a_failed_save_is_heard_by_all_ranks_and_the_next_one_works(void)
     tess_async_service_stop(&the_service);
 }
 
+static tess_status wait_in_vain(async_writer *w, async_outcome *outcome)
+{
+    (void)w;
+    (void)outcome;
+    return TESS_FAIL(TESS_E_TIMEOUT, "part-00001.json: not there after 5 s");
+}
+
+static void hear_of_a_host_that_is_late(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_with_saver(&plain);
+    EXPECT_OK(save(&r, 10, 1, NULL));
+    EXPECT_FAILS(hear_next(&r, &outcome), TESS_E_IO, "part-00001.json: not there");
+    leave_with_saver(&r);
+}
+
+/* TESS_E_TIMEOUT of a rank is that of a collective, and ends a job. */
+static void a_writer_that_waits_in_vain_has_failed_to_save_and_no_more(void)
+{
+    begin_service(wait_in_vain);
+    EXPECT_INT(run_job(2, hear_of_a_host_that_is_late), 0);
+    tess_async_service_stop(&the_service);
+}
+
 static void hear_of_a_death(void)
 {
     tess_saver_outcome outcome;
@@ -378,6 +402,8 @@ static const test_case cases[] = {
     {"what_all_ranks_staged_is_written_once", what_all_ranks_staged_is_written_once},
     {"a_failed_save_is_heard_by_all_ranks_and_the_next_one_works",
      a_failed_save_is_heard_by_all_ranks_and_the_next_one_works},
+    {"a_writer_that_waits_in_vain_has_failed_to_save_and_no_more",
+     a_writer_that_waits_in_vain_has_failed_to_save_and_no_more},
     {"a_writer_that_is_killed_is_named_and_another_one_writes_the_save",
      a_writer_that_is_killed_is_named_and_another_one_writes_the_save},
     {"a_save_that_kills_every_writer_fails", a_save_that_kills_every_writer_fails},

@@ -1,4 +1,5 @@
 /* What the writer makes of stages: checkpoints, on one host and on several. */
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "async_job.h"
@@ -167,6 +168,35 @@ static void a_full_disk_fails_one_save_and_the_one_before_stands(void)
     expect_checkpoint(the_folder, 300);
 }
 
+/* Another job's writer, as it were, is still at it when the second save is begun. */
+static void save_while_the_folder_is_in_use(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    int fd = -1;
+    EXPECT_OK(save_step(&r, 100, &outcome));
+    if (tess_team_rank(r.team) == 0) {
+        fd = open(the_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        EXPECT(tess_os_lock(fd));
+    }
+    EXPECT_OK(tess_barrier(r.team, NULL));
+    EXPECT_FAILS(save_step(&r, 200, &outcome), TESS_E_IO, "another job's writer");
+    tess_os_close(&fd);
+    EXPECT_OK(tess_barrier(r.team, NULL));
+    EXPECT_OK(save_step(&r, 300, &outcome));
+    leave_with_saver(&r);
+}
+
+static void one_writer_at_a_time_makes_checkpoints_in_a_folder(void)
+{
+    the_options.host_wait_s = 0.1;
+    begin();
+    EXPECT_INT(run_job(2, save_while_the_folder_is_in_use), 0);
+    tess_async_service_stop(&the_service);
+    EXPECT_TEXT(names_in(the_folder), "step-00000100 step-00000300");
+    expect_checkpoint(the_folder, 300);
+}
+
 /* ---- Several hosts
  * ------------------------------------------------------------------------------------------------------ */
 static void begin_two_hosts(tess_async_service *services[2])
@@ -236,6 +266,7 @@ static const test_case cases[] = {
     {"weights_are_rounded_when_that_is_asked_for", weights_are_rounded_when_that_is_asked_for},
     {"pieces_are_packed_when_that_is_asked_for", pieces_are_packed_when_that_is_asked_for},
     {"a_full_disk_fails_one_save_and_the_one_before_stands", a_full_disk_fails_one_save_and_the_one_before_stands},
+    {"one_writer_at_a_time_makes_checkpoints_in_a_folder", one_writer_at_a_time_makes_checkpoints_in_a_folder},
     {"writers_of_two_hosts_make_one_checkpoint", writers_of_two_hosts_make_one_checkpoint},
     {"a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed",
      a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed},

@@ -52,9 +52,9 @@ tess_status async_meeting_await_open(const async_meeting *m)
 tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part)
 {
     char path[PATH];
-    json_t *whole =
-        json_pack("{s:I, s:i, s:o, s:O*}", "job", (json_int_t)m->job, "status", part == NULL ? TESS_E_IO : TESS_OK,
-                  "error", tess_json_text(part == NULL ? tess_error_message() : ""), "part", (json_t *)part);
+    json_t *whole = json_pack("{s:I, s:I, s:i, s:o, s:O*}", "job", (json_int_t)m->job, "generation",
+                              (json_int_t)m->generation, "status", part == NULL ? TESS_E_IO : TESS_OK, "error",
+                              tess_json_text(part == NULL ? tess_error_message() : ""), "part", (json_t *)part);
     char *text = whole != NULL ? json_dumps(whole, JSON_COMPACT) : NULL;
     part_path(m, m->host, path);
     tess_status status = text != NULL ? tess_os_write_atomic(path, text, strlen(text))
@@ -64,14 +64,23 @@ tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part)
     return status;
 }
 
-static tess_status read_part(const char *path, int host, json_t **part)
+static bool is_of(const async_meeting *m, const json_t *whole)
+{
+    return json_integer_value(json_object_get(whole, "job")) == (json_int_t)m->job &&
+           json_integer_value(json_object_get(whole, "generation")) == (json_int_t)m->generation;
+}
+
+/* *part stays NULL when the file is of another save. */
+static tess_status read_part(const async_meeting *m, const char *path, int host, json_t **part)
 {
     json_t *whole;
     const char *error = "";
     TESS_TRY(tess_json_load(path, largest_part, &whole));
     tess_status status = tess_json_get_string(whole, "error", path, &error);
-    *part = json_incref(json_object_get(whole, "part"));
-    if (status == TESS_OK && *part == NULL)
+    bool is_ours = is_of(m, whole);
+    if (is_ours)
+        *part = json_incref(json_object_get(whole, "part"));
+    if (status == TESS_OK && is_ours && *part == NULL)
         status = TESS_FAIL(TESS_E_IO, "host %d: %s", host, error);
     json_decref(whole);
     return status;
@@ -81,9 +90,11 @@ tess_status async_meeting_take_part(const async_meeting *m, int host, json_t **p
 {
     char path[PATH];
     part_path(m, host, path);
-    TESS_TRY(await_file(m, path, "that host's writer has not come to its end"));
-    TESS_TRY(read_part(path, host, part));
-    tess_os_remove(path);
+    for (*part = NULL; *part == NULL;) {
+        TESS_TRY(await_file(m, path, "that host's writer has not come to its end"));
+        TESS_TRY(read_part(m, path, host, part));
+        tess_os_remove(path);
+    }
     return TESS_OK;
 }
 

@@ -340,6 +340,12 @@ bool tess_saver_has_news(const tess_saver *s)
     return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_told);
 }
 
+static bool is_lost(tess_status status)
+{
+    return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH;
+}
+
+/* What writers of several hosts did not agree on, or waited for in vain, is no word about the ranks. */
 static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
 {
     async_header *header = s->area.header;
@@ -348,7 +354,7 @@ static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
     const async_outcome *o = &header->outcome;
     atomic_store(&header->heard, atomic_load(&header->generation));
     if (o->status != TESS_OK)
-        return TESS_FAIL((tess_status)o->status, "%s", o->message);
+        return TESS_FAIL(is_lost((tess_status)o->status) ? TESS_E_IO : (tess_status)o->status, "%s", o->message);
     outcome->committed = true;
     outcome->step = o->step;
     outcome->seconds = o->seconds;
@@ -364,11 +370,6 @@ static tess_status own_warning(const tess_saver *s)
         return TESS_OK;
     atomic_store(&header->deaths_told, deaths);
     return TESS_FAIL(TESS_E_IO, "%s; another one has taken its place", header->death);
-}
-
-static bool is_lost(tess_status status)
-{
-    return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH;
 }
 
 tess_status tess_saver_hear(tess_saver *s, tess_saver_outcome *outcome)

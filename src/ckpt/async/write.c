@@ -1,7 +1,10 @@
 /* What is staged becomes a checkpoint: a file a rank, written by as many threads; then manifest, marker and name. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/text/json.h"
 #include "ckpt/async/async_impl.h"
@@ -216,6 +219,22 @@ static void forget_hosts(tess_ckpt_hosts *hosts)
     tess_mem_free(hosts->mem, hosts->names);
 }
 
+/* A writer that began before this one's folder was made anew has written to files that are gone. */
+static tess_status check_files(const save *s, const json_t *part)
+{
+    const char *name;
+    json_t *bytes;
+    json_object_foreach (json_object_get((json_t *)part, "files"), name, bytes) {
+        char path[TESS_CKPT_PATH];
+        uint64_t size;
+        TESS_TRY(tess_os_join(path, sizeof(path), s->folder, name));
+        TESS_TRY(tess_os_file_size(path, &size));
+        TESS_CHECK(size == (uint64_t)json_integer_value(bytes), TESS_E_IO, "%s has %llu bytes; %lld were written", path,
+                   (unsigned long long)size, (long long)json_integer_value(bytes));
+    }
+    return TESS_OK;
+}
+
 /* The parts that this writer commits: its own, and in a folder of all hosts those of the others. */
 static tess_status gather_parts(const save *s, const async_meeting *m, json_t **parts, int *n)
 {
@@ -223,7 +242,7 @@ static tess_status gather_parts(const save *s, const async_meeting *m, json_t **
         parts[(*n)++] = json_incref(s->stages[i].part);
     for (int host = 1; host < m->n_hosts && !s->host_local; host++) {
         TESS_TRY(async_meeting_take_part(m, host, &parts[*n]));
-        (*n)++;
+        TESS_TRY(check_files(s, parts[(*n)++]));
     }
     async_meeting_close(m);
     return TESS_OK;
@@ -257,7 +276,28 @@ static tess_status prune(const save *s)
     return TESS_OK;
 }
 
-static tess_status make_and_commit(save *s, const async_meeting *m)
+/* One writer at a time makes checkpoints in a folder: that of a job whose launcher was killed ends what it has, while
+ * the job goes on elsewhere and may come to the same step. File systems without locks do without. */
+static tess_status lock_folder(const save *s, int *fd)
+{
+    static const struct timespec look_again = {.tv_nsec = 20000000};
+    double deadline_s = tess_os_now_s() + s->host_wait_s;
+    TESS_TRY(tess_os_make_dirs(s->dir));
+    *fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return tess_os_error("open", s->dir);
+    while (!tess_os_lock(*fd) && errno == EWOULDBLOCK) {
+        if (tess_os_now_s() >= deadline_s) {
+            tess_os_close(fd);
+            return TESS_FAIL(TESS_E_IO, "%s: for %.0f s another job's writer has been making a checkpoint in it",
+                             s->dir, s->host_wait_s);
+        }
+        nanosleep(&look_again, NULL);
+    }
+    return TESS_OK;
+}
+
+static tess_status make_and_commit_alone(save *s, const async_meeting *m)
 {
     json_t **parts;
     bool meets = m->n_hosts > 1 && !s->host_local;
@@ -273,6 +313,15 @@ static tess_status make_and_commit(save *s, const async_meeting *m)
         tess_mem_free(s->mem, parts);
     }
     return status == TESS_OK ? prune(s) : tess_store_abandon(s->dir, s->step, status);
+}
+
+static tess_status make_and_commit(save *s, const async_meeting *m)
+{
+    int fd;
+    TESS_TRY(lock_folder(s, &fd));
+    tess_status status = make_and_commit_alone(s, m);
+    tess_os_close(&fd);
+    return status;
 }
 
 static tess_status merge_own(const save *s, json_t **whole)
