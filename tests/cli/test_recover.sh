@@ -67,8 +67,10 @@ says kills "2 failures within 3600 s (recovery.max_failures, recovery.window_s):
 ends "a refusal is not tried again" 2 refused 2 training.global_batch_size=7
 [ "$(grep -c . refused.out)" = 1 ] && pass "and is told once" || fail "told: $(cat refused.out)"
 
+# The last life is slow enough for the launcher to look before it saves.
 train place 4 elastic.min_ranks=2 elastic.retry_s=0.1 \
-    fault.spec="rank=1 step=4 point=step kind=exit; rank=1 step=5 point=step kind=exit life=2"
+    fault.spec="rank=1 step=4 point=step kind=exit; rank=1 step=5 point=step kind=exit life=2; \
+rank=0 step=5 point=step kind=sleep ms=300 life=3"
 same "a place that keeps failing is left out, and comes back" place
 says place "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "it says so"
 says place "there is room for more ranks: 4 instead of 2 go on from this checkpoint" "and when it is back"
