@@ -128,7 +128,7 @@ static const tess_option recovery[] = {
          "-n: after a failure go on from the newest valid state, without being asked"),
     BOOL("recovery.hot", recovery.hot, "true",
          "replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
-    INT("recovery.max_failures", recovery.max_failures, "3", 0, 1e9,
+    INT("recovery.max_failures", recovery.max_failures, "3", 0, 64,
         "so many failures within recovery.window_s end the job; 0: it is recovered however often"),
     FLOAT("recovery.window_s", recovery.window_s, "3600", 0, 1e9, "see max_failures, in seconds"),
     FLOAT("recovery.backoff_s", recovery.backoff_s, "1", 0, 1e6,

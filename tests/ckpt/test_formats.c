@@ -264,6 +264,34 @@ static void the_missing_file_of_a_rank_is_named(void)
                  "the file of rank 1 beside 'model_world_size_2_rank_0.pt' is missing");
 }
 
+/* Another checksum in the zip's directory, as other values would have. */
+static void change_checksum(const char *path, const char *record)
+{
+    char *data;
+    size_t n, length = strlen(record), at;
+    EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &n));
+    for (at = n - length; memcmp(data + at, record, length) != 0; at--)
+        EXPECT(at > 46);
+    data[at - 46 + 16] ^= 1;
+    EXPECT_OK(tess_os_write_atomic(path, data, n));
+    tess_mem_free(test_mem(), data);
+}
+
+static void whole_tensors_that_differ_between_ranks_are_refused(void)
+{
+    tess_catalog *catalog;
+    char path[4096];
+    copy_file(fixture("torch/dtypes.pt"), test_folder(), "model_rank_0.pt");
+    copy_file(fixture("torch/dtypes.pt"), test_folder(), "model_rank_1.pt");
+    EXPECT_OK(tess_catalog_open(test_mem(), test_folder(), &catalog));
+    expect_fixture(catalog, "float32", "float32");
+    tess_catalog_destroy(&catalog);
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "model_rank_1.pt"));
+    change_checksum(path, "dtypes/data/0");
+    EXPECT_FAILS(tess_catalog_open(test_mem(), test_folder(), &catalog), TESS_E_UNSUPPORTED,
+                 "not the same on all ranks");
+}
+
 static void a_part_that_no_file_holds_is_named(void)
 {
     tess_catalog *catalog;
@@ -448,6 +476,7 @@ static const test_case cases[] = {
     {"meshes_of_two_dimensions", meshes_of_two_dimensions},
     {"sharded_tensors_of_older_fsdp", sharded_tensors_of_older_fsdp},
     {"the_missing_file_of_a_rank_is_named", the_missing_file_of_a_rank_is_named},
+    {"whole_tensors_that_differ_between_ranks_are_refused", whole_tensors_that_differ_between_ranks_are_refused},
     {"a_part_that_no_file_holds_is_named", a_part_that_no_file_holds_is_named},
     {"shards_of_a_model_from_before_safetensors", shards_of_a_model_from_before_safetensors},
     {"a_distributed_checkpoint_of_four_ranks", a_distributed_checkpoint_of_four_ranks},

@@ -228,7 +228,7 @@ tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catal
 {
     TESS_CHECK(tensor >= 0 && tensor < c->n_tensors && piece->file >= 0 && piece->file < c->n_files, TESS_E_INVALID,
                "%s: a piece of tensor %d in file %d", c->path, tensor, piece->file);
-    const tess_catalog_tensor *t = &c->tensors[tensor];
+    tess_catalog_tensor *t = &c->tensors[tensor];
     TESS_TRY(check_box(c, t, piece));
     if (tess_box_count(t->n_dims, &piece->box) == 0)
         return TESS_OK;
@@ -236,6 +236,8 @@ tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catal
     TESS_CHECK(c->n_pieces < INT32_MAX, TESS_E_FORMAT, "%s: too many pieces", c->path);
     TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(*piece), &c->impl->piece_capacity, &c->pieces));
     TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(int), &c->impl->owner_capacity, &c->impl->owner));
+    if (t->n_pieces++ == 0)
+        t->first_piece = c->n_pieces;
     c->pieces[c->n_pieces] = *piece;
     c->impl->owner[c->n_pieces++] = tensor;
     return TESS_OK;

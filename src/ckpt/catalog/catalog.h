@@ -56,7 +56,7 @@ typedef struct tess_catalog_tensor {
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
-    int first_piece, n_pieces; /* of the catalog's pieces; valid once finished */
+    int first_piece, n_pieces; /* of the catalog's pieces; before it is finished, the one that was added first */
 } tess_catalog_tensor;
 
 typedef struct tess_catalog_file {

@@ -67,10 +67,10 @@ static tess_status sort_pieces(tess_catalog *c)
     sort_item *items;
     size_t n = (size_t)c->n_pieces;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(items[0]), "catalog", (void **)&items));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         items[i] = (sort_item){c->impl->owner[i], (int)i};
-        c->tensors[items[i].tensor].n_pieces++;
-    }
+    for (int i = 0; i < c->n_tensors; i++)
+        c->tensors[i].first_piece = 0;
     for (int i = 1; i < c->n_tensors; i++)
         c->tensors[i].first_piece = c->tensors[i - 1].first_piece + c->tensors[i - 1].n_pieces;
     if (n > 1)

@@ -16,6 +16,23 @@ static tess_status add_part(void *self, int n_dims, const int64_t *dim, const to
     return tess_catalog_add_piece(walk->catalog, tensor, &piece);
 }
 
+/* A copy of what a lower rank has given. Counters may differ between ranks, weights may not: then each rank had a part
+ * of the tensor, and the files do not say which. */
+static tess_status check_copy(const torch_walk *walk, int tensor, const tess_catalog_piece *copy)
+{
+    const tess_catalog_tensor *t = &walk->catalog->tensors[tensor];
+    bool is_float = strchr(t->dtype, 'F') != NULL;
+    TESS_CHECK(walk->rank > 0, TESS_E_FORMAT, "two tensors get this name");
+    if (!is_float || t->n_dims == 0 || t->n_pieces == 0)
+        return TESS_OK;
+    const tess_catalog_piece *first = &walk->catalog->pieces[t->first_piece];
+    TESS_CHECK(
+        first->sum_kind != copy->sum_kind || first->sum == copy->sum, TESS_E_UNSUPPORTED,
+        "it is not the same on all ranks: parts of tensor parallelism, say, which the files do not tell how to put "
+        "together; merge them where they were made");
+    return TESS_OK;
+}
+
 static tess_status add_whole(torch_walk *walk, const tess_pickle_value *value)
 {
     static const int64_t origin[TESS_CATALOG_DIMS];
@@ -28,11 +45,9 @@ static tess_status add_whole(torch_walk *walk, const tess_pickle_value *value)
                "one");
     TESS_TRY(torch_read_tensor(walk->file, value, &whole));
     TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, whole.dtype, whole.n_dims, whole.dim, &tensor));
-    if (walk->catalog->n_tensors == n_before) {
-        TESS_CHECK(walk->rank > 0, TESS_E_FORMAT, "two tensors get this name");
-        return TESS_OK;
-    }
     torch_piece(walk->file, &whole, walk->catalog_file, walk->rank, origin, &piece);
+    if (walk->catalog->n_tensors == n_before)
+        return check_copy(walk, tensor, &piece);
     TESS_TRY(torch_add_range(walk->catalog, walk->file, &whole, walk->catalog_file, walk->rank));
     return tess_catalog_add_piece(walk->catalog, tensor, &piece);
 }
