@@ -124,7 +124,10 @@ tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, temporary));
     TESS_TRY(tess_ckpt_folder(dir, step, "", final));
     TESS_TRY(give_name(io, temporary, final, &replaces));
-    TESS_TRY_CTX(sync_parents(io, dir), "%s is complete, but may not outlive a power cut", final);
+    tess_status status = sync_parents(io, dir);
+    if (status != TESS_OK && replaces) /* what is abandoned must not be the older one, which the disk has */
+        tess_os_exchange(temporary, final);
+    TESS_TRY_CTX(status, replaces ? "%s is as it was" : "%s is complete, but may not outlive a power cut", final);
     /* What the older one held: where it cannot be removed now, the next prune does it. */
     if (replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, temporary) != TESS_OK)
         tess_error_clear();
