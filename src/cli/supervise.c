@@ -155,8 +155,8 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
     TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
     tess_status status = cli_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
-    bool over = status == TESS_OK && (result->exit_code == CLI_OK || result->exit_code == CLI_INTERRUPTED ||
-                                      result->action == TESS_LAUNCH_RESTART);
+    bool saved = result->exit_code == CLI_INTERRUPTED && s->config->checkpoint.enable;
+    bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || result->action == TESS_LAUNCH_RESTART);
     cli_replacing_end(&s->replacing, over); /* a state from which nobody could go on is not gone on from */
     return status;
 }
