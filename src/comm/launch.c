@@ -192,7 +192,6 @@ static void watch(launcher *l, double timeout_s)
         reap(l);
         tess_watchdog_look(l->watchdog);
         watchdog_job_record_look(&l->record, &l->job);
-        launch_look_at_services(l);
         if (l->options.tick != NULL)
             l->options.tick(l->options.self, &l->job, l->pids);
         launch_recover(l);
@@ -302,11 +301,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
         return status;
     }
     tess_child_block_signals(&l.signals);
-    status = launch_start_services(&l);
-    if (status == TESS_OK)
-        status = run_ranks(&l, timeout_s);
+    status = run_ranks(&l, timeout_s);
     launch_close_watchdog(&l);
-    launch_end_services(&l);
     tess_child_restore_signals(&l.signals);
     end_result(&l);
     tess_job_close(&l.job, true);

@@ -2,9 +2,7 @@
  * cause when one is lost. It runs outside every rank and takes part in no collective.
  *
  * Asked to, it replaces what was lost (launch_recover.c): the others keep their processes and what they keep in memory
- * (keep/keep.h), and all meet again as a job that has just begun. Beside the ranks it runs services, which outlive
- * them.
- */
+ * (keep/keep.h), and all meet again as a job that has just begun. */
 #ifndef TESS_COMM_LAUNCH_H
 #define TESS_COMM_LAUNCH_H
 
@@ -44,20 +42,6 @@ typedef struct tess_launch_decision {
     bool told; /* whoever decided has told of the failure, too */
 } tess_launch_decision;
 
-/* A process beside the ranks, forked from the launcher before them. It takes no signals of a terminal, ends when it is
- * asked to finish, and is started again when it dies before. */
-typedef struct tess_launch_service_place {
-    int n_ranks;
-    const struct tess_keep_set *keep; /* of the ranks, NULL: none */
-    const _Atomic uint32_t *finish;   /* becomes 1, and sleepers on it (a futex) are woken: all ranks have ended */
-} tess_launch_service_place;
-
-typedef struct tess_launch_service {
-    const char *name;                                                  /* "checkpoint writer" */
-    int (*run)(const tess_launch_service_place *place, void *context); /* gives its exit code */
-    void *context;
-} tess_launch_service;
-
 typedef struct tess_launch_result {
     int exit_code;             /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
     int rank0_code;            /* of rank 0, likewise */
@@ -80,8 +64,6 @@ typedef struct tess_launch_options {
     int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     const struct tess_keep_set *keep;             /* a block a rank, inherited by it; borrowed; NULL: none */
-    const tess_launch_service *services;          /* (n_services) */
-    int n_services;
     /* Says what is to be done about a failure, once its root cause is known; not asked after a request to stop. What it
      * takes is time that the job stands still. NULL: always END. */
     void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);

@@ -11,8 +11,6 @@
 #include "comm/watchdog/job_record.h"
 #include "comm/watchdog/watchdog.h"
 
-enum { LAUNCH_SERVICES = 8 };
-
 /* What a child runs: a program, or a function of this one. */
 typedef struct launch_payload {
     char *const *argv;
@@ -38,13 +36,6 @@ typedef struct launch_recovery {
     char report[2048]; /* of that failure */
 } launch_recovery;
 
-typedef struct launch_services {
-    pid_t pids[LAUNCH_SERVICES]; /* 0: has ended */
-    int n_deaths[LAUNCH_SERVICES];
-    _Atomic uint32_t *finish; /* shared with them; NULL: there are none */
-    tess_launch_service_place place;
-} launch_services;
-
 typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
@@ -67,7 +58,6 @@ typedef struct launcher {
     int stuck;      /* the rank that it waited for in vain, -1: none */
     launch_failing failing;
     launch_recovery recovery;
-    launch_services services;
     tess_launch_result *result;
 } launcher;
 
@@ -93,12 +83,5 @@ bool launch_is_settled(const launcher *l);
 void launch_recover(launcher *l);
 /* Nobody is to wait for the job to begin anew any more. */
 void launch_give_up(launcher *l);
-
-/* ---- launch_service.c ---- */
-tess_status launch_start_services(launcher *l);
-/* A look at whether one has died. */
-void launch_look_at_services(launcher *l);
-/* Asks them to finish and waits until they have. A second request to stop kills them. */
-void launch_end_services(launcher *l);
 
 #endif

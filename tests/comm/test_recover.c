@@ -1,4 +1,4 @@
-/* Ranks that are lost and replaced: the others keep their processes, all meet again, and services see nothing of it. */
+/* Ranks that are lost and replaced: the others keep their processes, and all meet again. */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,14 +13,14 @@ enum { STEPS = 30, MOST_LINES = 16 };
 
 typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN } how;
 
-/* What happens in a run and what is heard of it; ranks, services and launcher share it. */
+/* What happens in a run and what is heard of it; ranks and launcher share it. */
 typedef struct run {
     int world;
     uint32_t victims; /* set of ranks */
     how how;
     int n_failures; /* how often the victims fail, at steps 10, 11, ... */
     tess_launch_action action;
-    _Atomic int n_struck[8], n_processes[8], n_sums, n_service_starts, n_service_ends;
+    _Atomic int n_struck[8], n_processes[8], n_sums;
     _Atomic int n_asked;
     tess_launch_failure failure;
     int n_lines;
@@ -105,17 +105,6 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     decision->action = r->action;
 }
 
-static int serve(const tess_launch_service_place *place, void *context)
-{
-    run *r = context;
-    r->n_service_starts++;
-    EXPECT_INT(place->n_ranks, r->world);
-    while (*place->finish == 0)
-        tess_os_futex_wait((const uint32_t *)(const void *)place->finish, 0, 50000000);
-    r->n_service_ends++;
-    return 0;
-}
-
 static run *begin(int world, uint32_t victims, how how)
 {
     void *memory;
@@ -133,19 +122,10 @@ static tess_launch_result launch(run *r)
 {
     tess_keep_set keep;
     tess_launch_result result;
-    tess_launch_service service = {"clerk", serve, r};
     EXPECT_OK(tess_keep_set_create(test_mem(), r->world, NULL, 1, &keep));
-    tess_launch_options options = {.grace_s = 1,
-                                   .notice = hear,
-                                   .keep = &keep,
-                                   .services = &service,
-                                   .n_services = 1,
-                                   .decide = decide,
-                                   .self = r};
+    tess_launch_options options = {.grace_s = 1, .notice = hear, .keep = &keep, .decide = decide, .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 40, &result));
     tess_keep_set_destroy(&keep, true);
-    EXPECT_INT(r->n_service_starts, 1);
-    EXPECT_INT(r->n_service_ends, 1);
     return result;
 }
 
@@ -230,38 +210,6 @@ static void when_the_end_is_decided_the_job_ends_as_it_failed(void)
     }
 }
 
-static int die_twice(const tess_launch_service_place *place, void *context)
-{
-    run *r = context;
-    if (r->n_service_starts++ < 1)
-        raise(SIGKILL);
-    while (*place->finish == 0)
-        tess_os_futex_wait((const uint32_t *)(const void *)place->finish, 0, 50000000);
-    r->n_service_ends++;
-    return 0;
-}
-
-static int wait_for_service(void *context)
-{
-    run *r = context;
-    for (int i = 0; i < 1000 && r->n_service_starts < 2; i++)
-        usleep(10000);
-    return 0;
-}
-
-static void a_service_that_dies_is_started_again_and_told_of(void)
-{
-    run *r = begin(1, 0, KILL);
-    tess_launch_result result;
-    tess_launch_service service = {"clerk", die_twice, r};
-    tess_launch_options options = {.notice = hear, .services = &service, .n_services = 1, .self = r};
-    EXPECT_OK(tess_launch_function_with(1, wait_for_service, r, &options, 20, &result));
-    EXPECT_INT(result.exit_code, 0);
-    EXPECT_INT(r->n_service_starts, 2);
-    EXPECT_INT(r->n_service_ends, 1);
-    EXPECT_TEXT(r->lines[0], "the clerk was killed by signal 9 and was started again");
-}
-
 static const test_case cases[] = {
     {"one_rank_that_is_killed_is_replaced_and_the_others_keep_their_processes",
      one_rank_that_is_killed_is_replaced_and_the_others_keep_their_processes},
@@ -272,7 +220,6 @@ static const test_case cases[] = {
     {"a_survivor_that_does_not_come_out_is_killed_and_replaced",
      a_survivor_that_does_not_come_out_is_killed_and_replaced},
     {"when_the_end_is_decided_the_job_ends_as_it_failed", when_the_end_is_decided_the_job_ends_as_it_failed},
-    {"a_service_that_dies_is_started_again_and_told_of", a_service_that_dies_is_started_again_and_told_of},
 };
 
 TEST_MAIN(cases)

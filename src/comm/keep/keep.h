@@ -19,7 +19,7 @@ enum { TESS_KEEP_REGIONS = 4096, TESS_KEEP_NAME = 112, TESS_KEEP_MOST_BLOCKS = 5
 /* ---- The launcher's side ---- */
 typedef struct tess_keep_set { /* of all ranks of a host */
     int n;
-    int *fds;     /* (n), inherited by the rank as TESSERA_KEEP_FD, and by services */
+    int *fds;     /* (n), inherited by the rank as TESSERA_KEEP_FD*/
     char *folder; /* NULL: nameless */
     int lock;     /* descriptor of the folder's lock, -1: nameless */
     tess_mem *mem;
