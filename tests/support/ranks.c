@@ -13,7 +13,7 @@ static int call(void *context)
 int test_run_ranks(int n_ranks, void (*run)(void), double timeout_s)
 {
     tess_launch_result result;
-    if (tess_launch_function(n_ranks, call, &run, 5, timeout_s, &result) != TESS_OK) {
+    if (tess_launch_function(n_ranks, call, &run, 60, timeout_s, &result) != TESS_OK) {
         fprintf(stderr, "    %s\n", tess_error_message());
         return 1;
     }

@@ -14,18 +14,6 @@ static tess_mem *the_mem;
 static char the_folder[256];
 static const char *the_case; /* where several run in one process */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const double timeout_factor = 16;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-static const double timeout_factor = 16;
-#else
-static const double timeout_factor = 1;
-#endif
-#else
-static const double timeout_factor = 1;
-#endif
-
 tess_mem *test_mem(void)
 {
     if (the_mem == NULL && tess_mem_create(&the_mem) != TESS_OK)
@@ -148,7 +136,7 @@ static void run_in_rank(void)
 
 double test_timeout(const test_case *test)
 {
-    return (test->timeout_s > 0 ? test->timeout_s : 60) * timeout_factor;
+    return test->timeout_s > 0 ? test->timeout_s : 600;
 }
 
 bool test_wants_ranks(const test_case *test, int ranks)

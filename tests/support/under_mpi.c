@@ -46,7 +46,7 @@ void test_rank_passed(int ranks)
     FILE *file = fopen(path, "w");
     if (file != NULL)
         fclose(file);
-    for (int i = 0; i < 5000 && count_passed(folder) < ranks; i++)
+    for (int i = 0; i < 60000 && count_passed(folder) < ranks; i++)
         usleep(1000);
 }
 
@@ -124,7 +124,7 @@ static void run_together(const batch *batch, test_outcome *outcome)
             n++;
         }
     if (n > 0)
-        run_batch(&some, n, timeout_s < 300 ? timeout_s : 300, outcome);
+        run_batch(&some, n, timeout_s < 1200 ? timeout_s : 1200, outcome);
 }
 
 /* TESS_TEST_RANKS="1 3": only with so many. */
