@@ -14,6 +14,9 @@
 
 enum { TEXT_BYTES = 1024 };
 
+static const double end_s =
+    10; /* for a last look and what is told of it, on a busy machine; beside the user's program */
+
 /* ---- One round
  * ---------------------------------------------------------------------------------------------------- */
 static void gather(const tess_health_options *options, tess_health_view *view)
@@ -83,7 +86,7 @@ _Noreturn static void watch(const tess_health_options *options, pid_t parent)
 tess_status tess_health_watcher_start(const tess_health_options *options, tess_health_watcher *watcher)
 {
     pid_t parent = getpid();
-    *watcher = (tess_health_watcher){.patience_s = options->alerts.command_timeout_s + 1};
+    *watcher = (tess_health_watcher){.patience_s = options->alerts.command_timeout_s + end_s};
     fflush(NULL); /* or the child would write our buffers again */
     pid_t pid = fork();
     if (pid == 0)
