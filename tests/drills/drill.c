@@ -1,11 +1,12 @@
 /* The driver of the drills.
  *
- *     tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--slack X] [--show] TESSERA
+ *     tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--untimed] [--show] TESSERA
  *     tess_drill --kills N [--seed S] TESSERA
- *     tess_drill --calm COLLECTIVES --stalls N TESSERA
+ *     tess_drill --calm COLLECTIVES --stalls N [--untimed] TESSERA
  *
  * Each drill is run with each number of ranks, N rounds of it, on a random rank in a random step, and a table says how
- * often the launcher was right and how fast. The exit code is 0 when what is said is right as often as it must be. */
+ * often the launcher was right and how fast. The exit code is 0 when what is said is right as often as it must be, and
+ * soon enough with few words; --untimed: whenever it is said and whatever else, as on a machine that others use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "base/core/rng.h"
 #include "drills/drill.h"
 
-enum { MOST_RUNS = 100000, FIRST_STEP = 2, N_STEPS = 8 };
+enum { MOST_RUNS = 100000, FIRST_STEP = 2, N_STEPS = 8, MOST_NOISE = 2 };
 
 typedef struct request {
     const char *tessera, *group, *only;
@@ -21,8 +22,7 @@ typedef struct request {
     int kills;
     int64_t collectives, stalls;
     uint64_t seed;
-    double slack; /* times the limits */
-    bool show;
+    bool untimed, show;
 } request;
 
 /* What was counted over runs. */
@@ -83,15 +83,16 @@ static void merge(tally *all, const tally *one)
 }
 
 /* What is wrong with it, NULL: nothing. */
-static const char *judge(double limit_s, const drill_outcome *o)
+static const char *judge(double limit_s, bool untimed, const drill_outcome *o)
 {
-    return !o->said               ? "not named"
-           : !o->right_rank       ? "wrong rank"
-           : !o->right_place      ? "wrong place"
-           : !o->right_trace      ? "wrong trace"
-           : o->after_s > limit_s ? "late"
-           : o->n_noise > 2       ? "noisy"
-                                  : NULL;
+    return !o->said                  ? "not named"
+           : !o->right_rank          ? "wrong rank"
+           : !o->right_place         ? "wrong place"
+           : !o->right_trace         ? "wrong trace"
+           : untimed                 ? NULL
+           : o->after_s > limit_s    ? "late"
+           : o->n_noise > MOST_NOISE ? "noisy"
+                                     : NULL;
 }
 
 static bool run_drill(const request *q, const drill *d, int number, tally *t)
@@ -104,10 +105,10 @@ static bool run_drill(const request *q, const drill *d, int number, tally *t)
             uint64_t draw = tess_rng_u64(q->seed, TESS_RNG_FAULT, (uint64_t)number, index);
             int rank = d->rank >= 0 ? d->rank : (int)(draw % (uint64_t)world);
             int step = FIRST_STEP + (int)((draw >> 32) % N_STEPS);
-            if (!drill_run(d, q->tessera, world, rank, step, &o))
+            if (!drill_run(d, q->tessera, &(drill_place){world, rank, step, q->untimed}, &o))
                 return false;
-            add(t, d->limit_s * q->slack, &o);
-            const char *wrong = judge(d->limit_s * q->slack, &o);
+            add(t, d->limit_s, &o);
+            const char *wrong = judge(d->limit_s, q->untimed, &o);
             if (q->show || wrong != NULL)
                 printf("  %s: %d ranks, rank=%d step=%d %s: %s, %.0f ms, %d lines besides; it said:\n%s  and its "
                        "trace: %s",
@@ -142,9 +143,9 @@ static int run_all(const request *q)
     if (all.runs == 0)
         return 2;
     print_row("all", &all);
-    return all.said * 100 < all.runs * 99 || all.right_trace * 100 < all.runs * 99 ||
-           all.right_rank * 100 < all.runs * 99 || all.right_place * 100 < all.runs * 95 ||
-           all.in_time * 100 < all.runs * 99 || all.most_noise > 2;
+    bool wrong = all.said * 100 < all.runs * 99 || all.right_trace * 100 < all.runs * 99 ||
+                 all.right_rank * 100 < all.runs * 99 || all.right_place * 100 < all.runs * 95;
+    return wrong || (!q->untimed && (all.in_time * 100 < all.runs * 99 || all.most_noise > MOST_NOISE));
 }
 
 static void parse_worlds(request *q, const char *text)
@@ -168,6 +169,10 @@ static bool parse(int argc, char **argv, request *q)
             q->show = true;
             continue;
         }
+        if (strcmp(word, "--untimed") == 0) {
+            q->untimed = true;
+            continue;
+        }
         if (word[0] != '-') {
             q->tessera = word;
             continue;
@@ -182,8 +187,6 @@ static bool parse(int argc, char **argv, request *q)
             q->rounds = atoi(argv[i]);
         else if (strcmp(word, "--seed") == 0)
             q->seed = strtoull(argv[i], NULL, 10);
-        else if (strcmp(word, "--slack") == 0)
-            q->slack = atof(argv[i]);
         else if (strcmp(word, "--ranks") == 0)
             parse_worlds(q, argv[i]);
         else if (strcmp(word, "--kills") == 0)
@@ -201,7 +204,7 @@ static bool parse(int argc, char **argv, request *q)
 int main(int argc, char **argv)
 {
     char tessera[4096];
-    request q = {.rounds = 1, .n_worlds = 3, .worlds = {2, 4, 8}, .seed = 1, .slack = 1};
+    request q = {.rounds = 1, .n_worlds = 3, .worlds = {2, 4, 8}, .seed = 1};
     if (argc == 3 && strcmp(argv[1], "--rank") == 0)
         return drill_job(strtoll(argv[2], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "--count") == 0)
@@ -209,16 +212,16 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--calm-rank") == 0)
         return drill_calm_rank(argv[2]);
     if (!parse(argc, argv, &q) || realpath(q.tessera, tessera) == NULL) {
-        fprintf(stderr, "tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--slack X] "
+        fprintf(stderr, "tess_drill [--group G] [--only TEXT] [--rounds N] [--seed S] [--ranks 2,4,8] [--untimed] "
                         "[--show] TESSERA\n"
                         "tess_drill --kills N [--seed S] TESSERA\n"
-                        "tess_drill --calm COLLECTIVES --stalls N TESSERA\n");
+                        "tess_drill --calm COLLECTIVES --stalls N [--untimed] TESSERA\n");
         return 2;
     }
     q.tessera = tessera;
     if (q.kills > 0)
         return drill_kills(tessera, q.kills, q.seed);
     if (q.collectives > 0 || q.stalls > 0)
-        return drill_calm(tessera, q.collectives, q.stalls);
+        return drill_calm(tessera, q.collectives, q.stalls, q.untimed);
     return run_all(&q);
 }

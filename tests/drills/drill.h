@@ -38,15 +38,20 @@ typedef struct drill_outcome {
     char trace[512]; /* the first line of `tessera trace` */
 } drill_outcome;
 
-/* Runs the fault on `rank` in `step` of a job of `world` ranks that `tessera` starts. False: nothing could be started,
- * which is told on stderr. */
-bool drill_run(const drill *drill, const char *tessera, int world, int rank, int step, drill_outcome *outcome);
+/* Where and when the fault strikes. */
+typedef struct drill_place {
+    int world, rank, step;
+    bool untimed; /* the machine may be slow: other ranks may be told of before, and the verdict may take minutes */
+} drill_place;
+
+/* Runs the fault in a job that `tessera` starts. False: nothing could be started, which is told on stderr. */
+bool drill_run(const drill *drill, const char *tessera, const drill_place *place, drill_outcome *outcome);
 
 /* Kills a rank or the launcher of a job `n` times and reads the traces. Returns the exit code: 0 when all were right.
  */
 int drill_kills(const char *tessera, int n, uint64_t seed);
-/* A job without faults; 0 when the launcher said nothing. */
-int drill_calm(const char *tessera, int64_t n_collectives, int64_t n_stalls);
+/* A job without faults; 0 when the launcher said nothing, or `untimed` nothing but that ranks came late. */
+int drill_calm(const char *tessera, int64_t n_collectives, int64_t n_stalls, bool untimed);
 
 /* Ranks of the jobs; they return their exit codes. */
 int drill_job(int64_t n_steps);

@@ -17,7 +17,7 @@
 
 enum { RANKS = 4, NOTE_BYTES = 4096, RING_EVENTS = 16384, MOST_DELAY_US = 20000 };
 
-static const double patience_s = 10;
+static const double patience_s = 300;
 
 /* What a rank has told the ring. */
 typedef struct note {

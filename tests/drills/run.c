@@ -15,13 +15,14 @@
 
 enum { STEPS = 12, RING_EVENTS = 16384 };
 
-static const double patience_s = 20;       /* a job that says nothing for so long has hung without a name */
+/* A job that says nothing for so long has hung without a name; on a slow machine that takes far longer. */
+static const double patience_s = 20, untimed_patience_s = 300;
 static const double after_verdict_s = 0.3; /* for noise that follows */
 
 typedef struct job_run {
     const drill *drill;
     const char *tessera;
-    int world, rank, step;
+    drill_place place;
     char folder[64], fault[512];
     drill_child child;
     double verdict_s, end_s;
@@ -99,14 +100,14 @@ static bool start(job_run *r)
     snprintf(r->folder, sizeof(r->folder), "/tmp/tess_drill_XXXXXX");
     if (mkdtemp(r->folder) == NULL)
         return false;
-    snprintf(r->fault, sizeof(r->fault), "rank=%d step=%d %s", r->rank, r->step, r->drill->fault);
+    snprintf(r->fault, sizeof(r->fault), "rank=%d step=%d %s", r->place.rank, r->place.step, r->drill->fault);
     make_fifo(r->folder);
     if (r->drill->program == DRILL_JOB) {
         snprintf(steps, sizeof(steps), "%d", STEPS);
-        return drill_spawn_ranks(r->tessera, r->world, r->folder, r->fault, "--rank", steps, &r->child);
+        return drill_spawn_ranks(r->tessera, r->place.world, r->folder, r->fault, "--rank", steps, &r->child);
     }
     write_training(r->folder);
-    snprintf(number, sizeof(number), "%d", r->world);
+    snprintf(number, sizeof(number), "%d", r->place.world);
     snprintf(fault, sizeof(fault), "fault.spec=%s", r->fault);
     const char *words[] = {
         r->tessera, "train",         "run.yaml", "-n", number, "job.dump_folder=.", "recovery.enable=false",
@@ -116,27 +117,35 @@ static bool start(job_run *r)
 
 /* ---- Listen
  * ----------------------------------------------------------------------------------------------------------------- */
+/* The verdict is there: the first word that could be it. On a slow machine others have come late before, and that is
+ * told as well. */
+static bool is_settled(const job_run *r)
+{
+    const drill_outcome *o = r->outcome;
+    return o->said && (!r->place.untimed || (o->right_rank && o->right_place));
+}
+
 static void take_line(job_run *r, const char *line)
 {
     drill_outcome *o = r->outcome;
     size_t at = strlen(o->text);
     snprintf(o->text + at, sizeof(o->text) - at, "%s\n", line);
-    if (o->said || !matches(r->drill->says, r->rank, line)) {
+    if (is_settled(r) || !matches(r->drill->says, r->place.rank, line)) {
         o->n_noise++;
         return;
     }
     r->verdict_s = tess_os_now_s();
     o->said = true;
     /* Two that wait for each other are a tie, too. */
-    o->right_rank = matches(r->drill->who, r->rank, line) ||
-                    (r->world == 2 && matches("a tie|waiting for rank %d in", r->rank, line));
-    o->right_place = matches(r->drill->where, r->rank, line);
+    o->right_rank = matches(r->drill->who, r->place.rank, line) ||
+                    (r->place.world == 2 && matches("a tie|waiting for rank %d in", r->place.rank, line));
+    o->right_place = matches(r->drill->where, r->place.rank, line);
 }
 
 static double time_left(const job_run *r, double begin_s)
 {
-    double end_s = begin_s + patience_s;
-    if (r->drill->goes_on && r->outcome->said)
+    double end_s = begin_s + (r->place.untimed ? untimed_patience_s : patience_s);
+    if (r->drill->goes_on && is_settled(r))
         end_s = r->verdict_s + after_verdict_s;
     return end_s - tess_os_now_s();
 }
@@ -178,8 +187,8 @@ static void ask_trace(job_run *r)
     while (fgetc(answer) != EOF)
         ;
     pclose(answer);
-    o->right_trace =
-        matches(r->drill->trace, r->rank, o->trace) || (r->world == 2 && matches(" tie", r->rank, o->trace));
+    o->right_trace = matches(r->drill->trace, r->place.rank, o->trace) ||
+                     (r->place.world == 2 && matches(" tie", r->place.rank, o->trace));
 }
 
 /* ---- When the last honest rank came
@@ -210,7 +219,7 @@ static double last_arrival(const job_run *r)
     char folder[128], path[256];
     double newest_s = 0;
     snprintf(folder, sizeof(folder), "%s/trace", r->folder);
-    for (int rank = 0; rank < r->world; rank++) {
+    for (int rank = 0; rank < r->place.world; rank++) {
         if (tess_trace_ring_path(folder, rank, path, sizeof(path)) != TESS_OK)
             continue;
         double at_s = newest_event(path, r->verdict_s);
@@ -220,9 +229,9 @@ static double last_arrival(const job_run *r)
     return newest_s;
 }
 
-bool drill_run(const drill *drill, const char *tessera, int world, int rank, int step, drill_outcome *outcome)
+bool drill_run(const drill *drill, const char *tessera, const drill_place *place, drill_outcome *outcome)
 {
-    job_run r = {.drill = drill, .tessera = tessera, .world = world, .rank = rank, .step = step, .outcome = outcome};
+    job_run r = {.drill = drill, .tessera = tessera, .place = *place, .outcome = outcome};
     *outcome = (drill_outcome){0};
     if (!start(&r)) {
         fprintf(stderr, "drill: cannot start %s\n", tessera);
