@@ -14,7 +14,7 @@ common=(training.steps=6 training.local_batch_size=2 training.global_batch_size=
 train() {
     local folder=$1
     shift
-    timeout 60 "$tessera" train run.yaml job.dump_folder="$folder" "${common[@]}" "$@" >"$folder.out" 2>&1 </dev/null
+    timeout 600 "$tessera" train run.yaml job.dump_folder="$folder" "${common[@]}" "$@" >"$folder.out" 2>&1 </dev/null
 }
 
 # same NAME FOLDER UNDISTURBED

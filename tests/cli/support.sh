@@ -28,6 +28,42 @@ expect() {
     fi
 }
 
+# ---- Runs in the background
+# On a slow machine anything may take long, and what never happens takes for ever: this is how long is waited.
+patience_s=300
+
+# await PID COMMAND...: until the command succeeds; fails when the process has ended without that, or after $patience_s.
+await() {
+    local pid=$1 end=$((SECONDS + patience_s)) runs
+    shift
+    while :; do
+        runs=0
+        kill -0 "$pid" 2>/dev/null && runs=1
+        "$@" && return 0
+        [ $runs = 1 ] && [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}
+
+has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; } # FILE N
+has_text() { grep -qsE -- "$2" "$1"; }                         # FILE PATTERN
+has_ended() { ! pgrep -g "$1" >/dev/null; }                    # PROCESS_GROUP
+
+# rank LAUNCHER R: the process of rank R, when there is one.
+rank() {
+    local pid
+    for pid in $(pgrep -P "$1"); do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "TESSERA_RANK=$2" && echo "$pid"
+    done
+}
+
+# is_stopped LAUNCHER R: by kind=sigstop, at a place that the test has chosen.
+is_stopped() {
+    local pid
+    pid=$(rank "$1" "$2")
+    [ -n "$pid" ] && has_text "/proc/$pid/status" '^State:.T'
+}
+
 # A text of $1 lines, the same everywhere.
 make_text() {
     awk -v n="$1" 'BEGIN {

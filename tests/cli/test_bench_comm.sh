@@ -12,8 +12,10 @@ for name in "all_reduce sum float32 256 B, 2 ranks" "reduce_scatter sum bfloat16
 done
 expect "a filter keeps the other rows out" 0 "gather_pieces float32 256 B" $bench --filter "pieces float32 256 B"
 if grep -q "1.00 KiB\|all_reduce" output; then fail "a filtered row is there"; else pass "no other rows"; fi
+# A report of a machine that is slower than any: what is measured a second time may take long.
+awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' report.json >slower.json
 expect "an older report is compared with" 0 "broadcast float32 256 B, 2 ranks" \
-    $bench --filter broadcast --tolerance 1000 --compare report.json
+    $bench --filter broadcast --compare slower.json
 expect "one rank has nobody to meet" 2 "2 to 512" $bench --ranks 1
 expect "a peer that does not run is told" 2 "did not run under mpirun" $bench --mpi ./nothing
 finish

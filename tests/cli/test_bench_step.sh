@@ -39,14 +39,16 @@ for name in one two; do
     step=$(value $name step time)
     awk "BEGIN { exit !($step > 0 && $sum > 0.999 * $step && $sum < 1.001 * $step) }" &&
         pass "$name: the phases add up to the step" || fail "$name: phases $sum ms, step $step ms"
-    awk "BEGIN { exit !($(value $name forward time) > 0 && $(value $name backward time) > $(value $name data time)) }" &&
+    awk "BEGIN { exit !($(value $name forward time) > 0 && $(value $name backward time) > 0) }" &&
         pass "$name: forward and backward are there" || fail "$name: forward $(value $name forward time)"
 done
 params() { awk '/"memory of params"/ { in_row = 1 } in_row && /"all ranks"/ { print $3 + 0; exit }' "$1.json"; }
 [ -n "$(params one)" ] && [ "$(params one)" = "$(params four)" ] && pass "four ranks hold the parameters of one" ||
     fail "params: $(params one) MiB on one rank, $(params four) on four"
 
-expect "a report compares with itself" 0 "0 of 1 rows slower" "$tessera" bench step $small --compare one.json --tolerance 1000
+# A report of a machine that is slower than any: what is measured a second time may take long.
+awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' one.json >slower.json
+expect "an older report is compared with" 0 "0 of 1 rows slower" "$tessera" bench step $small --compare slower.json
 expect "a preset" 0 "5.87 M parameters" "$tessera" bench step --model llama-5m --batch 1 --micro 1 --seq 8 --quick
 expect "fp32" 0 "fp32" "$tessera" bench step $small --precision fp32 --quick
 expect "no such model" 2 "gpt2-124m, llama-1b, llama-5m" "$tessera" bench step --model gpt3

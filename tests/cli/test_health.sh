@@ -5,10 +5,9 @@
 make_text 200 >text.txt
 make_model model.json
 make_config config.yaml
-train() {
-    "$tessera" train config.yaml -n "$1" validation.enable=false checkpoint.enable=false training.steps=6 \
-        lr_scheduler.warmup_steps=2 job.dump_folder="$2" health.interval_s=0.05 health.memory_percent=0 "${@:3}"
-}
+words=("$tessera" train config.yaml validation.enable=false checkpoint.enable=false training.steps=6 lr_scheduler.warmup_steps=2
+    health.interval_s=0.05 health.memory_percent=0)
+train() { "${words[@]}" -n "$1" job.dump_folder="$2" "${@:3}"; }
 cat >pager <<'SH'
 #!/bin/sh
 cat >>paged.jsonl
@@ -16,12 +15,21 @@ echo "$TESSERA_ALERT_STATE: $TESSERA_ALERT_TEXT" >>paged.txt
 SH
 chmod +x pager
 
+# train_until PATTERN FOLDER ARGUMENTS...: rank 1 stops in step 3 and goes on once the run's alerts have the pattern.
+train_until() {
+    "${words[@]}" -n 2 job.dump_folder="$2" "${@:3}" fault.spec="rank=1 step=3 point=step kind=sigstop" &
+    launcher=$!
+    await $launcher is_stopped $launcher 1 && await $launcher has_text "$2/alerts.jsonl" "$1"
+    kill -CONT "$(rank $launcher 1)"
+    wait $launcher
+}
+
 expect "a healthy host" 0 "6 steps" train 2 good
 expect "is no news" 1 "" cat good/alerts.jsonl
 
 # As long as something fails, it is told when it began, and when it has gone on for too long.
-expect "too little room" 0 "tessera: health: degraded: " train 2 full health.disk_bytes=1e18 \
-    health.alert_command=./pager,--now fault.spec="rank=1 step=3 point=step kind=sleep ms=600"
+expect "too little room" 0 "tessera: health: degraded: " train_until unhealthy full health.disk_bytes=1e18 \
+    health.alert_command=./pager,--now
 expect "in the file" 0 '"state":"degraded","text":"degraded: ' cat full/alerts.jsonl
 expect "as JSON" 0 '"checks":{"disk":{"failing":true,"value":' cat full/alerts.jsonl
 expect "unhealthy after three looks" 0 '"state":"unhealthy","text":"unhealthy (3 looks in a row): ' cat full/alerts.jsonl
@@ -30,20 +38,27 @@ expect "the program gets the lines" 0 "same" bash -c "cmp paged.jsonl full/alert
 expect "and the words" 0 "unhealthy: unhealthy (3 looks in a row): " cat paged.txt
 
 # A rank that is silent, and comes back.
-expect "a silent rank" 0 "health: degraded: rank 1 gave no sign of life for" train 2 silent health.heartbeat_s=0.3 \
-    fault.spec="rank=1 step=3 kind=sleep ms=900; rank=1 step=4 kind=sleep ms=150; rank=1 step=5 kind=sleep ms=150"
+"${words[@]}" -n 2 job.dump_folder=silent training.steps=1000000 health.heartbeat_s=0.5 \
+    fault.spec="rank=1 step=3 kind=sigstop" >silent.log 2>&1 &
+launcher=$!
+await $launcher has_text silent/alerts.jsonl 'rank 1 gave no sign of life for' || fail "a silent rank: $(tail -n 3 silent.log)"
+kill -CONT "$(rank $launcher 1)"
+await $launcher has_text silent/alerts.jsonl '"state":"healthy"' || fail "it is back: $(tail -n 3 silent.log)"
+kill -TERM $launcher
+wait $launcher
+expect "a silent rank" 0 "health: degraded: rank 1 gave no sign of life for" cat silent.log
 expect "is told when it is back" 0 '"state":"healthy","text":"healthy again: rank' cat silent/alerts.jsonl
 expect "one rank alone has a watcher too" 0 "health: degraded: " train 1 one health.memory_percent=0.001
 expect "none is wanted" 0 "6 steps" train 2 off health.enable=false health.memory_percent=0.001
 expect "and none is there" 1 "" cat off/alerts.jsonl
 expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train 2 hung health.disk_bytes=1e18 \
-    health.alert_command=sleep,60 health.alert_timeout_s=0.3
+    health.alert_command=sleep,600 health.alert_timeout_s=0.3
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
 
 # What ends a rank is an alert, too.
 expect "a killed rank" 0 "6 steps" train 2 killed recovery.enable=true recovery.hot=true fault.spec="rank=1 step=3 kind=sigkill"
-for _ in $(seq 100); do grep -q recovery killed/alerts.jsonl 2>/dev/null && break; sleep 0.05; done
+await $$ has_text killed/alerts.jsonl recovery
 expect "is an alert" 0 '"event":"recovery","state":"replaced","text":"rank 1 was killed by signal 9' cat killed/alerts.jsonl
 
 # A disk without room costs what would have been written there.

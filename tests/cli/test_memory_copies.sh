@@ -47,16 +47,13 @@ goes_on "all ranks killed" all "going on from step 3, kept in memory" -n 2
 broken_off updating fault.spec="rank=all step=4 point=phase:chunk:3 kind=sigkill"
 goes_on "all ranks killed in an update" updating "going on from step 4, kept in memory" -n 2
 
-"$tessera" train run.yaml job.dump_folder=launcher -n 2 "${common[@]}" "${copies[@]}" \
-    fault.spec="rank=0 step=4 point=phase:forward kind=sleep" >launcher.out 2>&1 </dev/null &
+"$tessera" train run.yaml job.dump_folder=launcher -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \
+    fault.spec="rank=0 step=4 point=phase:forward kind=sigstop" >launcher.out 2>&1 </dev/null &
 launcher=$!
-for _ in $(seq 500); do
-    grep -qs '"step": 3' launcher/metrics.jsonl && break
-    sleep 0.02
-done
+await $launcher has_text launcher.out "rank 0 has kept rank 1 waiting" || fail "a run stands still: $(tail -n 3 launcher.out)"
+at=$(readlink "/proc/$launcher/fd/"* | grep -m 1 -oE '/dev/shm/tessera-[0-9a-z-]+')
 kill -9 "$launcher"
 wait "$launcher" 2>silent
-at=$(ls -d /dev/shm/tessera-* | tail -n 1)
 goes_on "the launcher killed, too" launcher "going on from step 3, kept in memory" -n 2
 
 broken_off fewer

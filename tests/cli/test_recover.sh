@@ -6,12 +6,10 @@ make_model model.json
 make_config run.yaml
 
 # train FOLDER RANKS ARGUMENTS...: a run of 9 steps that saves on its way; its exit code.
+options=(training.steps=9 checkpoint.interval=3 metrics.log_freq=1 validation.enable=false debug.trace=false
+    training.threads=1 recovery.enable=true recovery.hot=false recovery.backoff_s=0.1)
 train() {
-    local folder=$1 n=$2
-    shift 2
-    timeout 60 "$tessera" train run.yaml -n "$n" job.dump_folder="$folder" training.steps=9 checkpoint.interval=3 \
-        metrics.log_freq=1 validation.enable=false debug.trace=false training.threads=1 recovery.enable=true \
-        recovery.hot=false recovery.backoff_s=0.1 "$@" >"$folder.out" 2>&1 </dev/null
+    timeout 600 "$tessera" train run.yaml -n "$2" job.dump_folder="$1" "${options[@]}" "${@:3}" >"$1.out" 2>&1 </dev/null
 }
 losses() { tac "$1/metrics.jsonl" | awk -F, '!seen[$1]++ {print $1, $2, $3}' | tac; } # of every step, as it was last
 says() { if grep -qF -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected \"$2\" in: $(tail -n 4 "$1.out")"; fi; }
@@ -67,10 +65,14 @@ says kills "2 failures within 3600 s (recovery.max_failures, recovery.window_s):
 ends "a refusal is not tried again" 2 refused 2 training.global_batch_size=7
 [ "$(grep -c . refused.out)" = 1 ] && pass "and is told once" || fail "told: $(cat refused.out)"
 
-# The last life is slow enough for the launcher to look before it saves.
-train place 4 elastic.min_ranks=2 elastic.retry_s=0.1 \
-    fault.spec="rank=1 step=4 point=step kind=exit; rank=1 step=5 point=step kind=exit life=2; \
-rank=0 step=5 point=step kind=sleep ms=300 life=3"
+# In the third life a rank stands still until the launcher has been seen to look, and so knows of the room.
+"$tessera" train run.yaml -n 4 job.dump_folder=place "${options[@]}" comm.soft_timeout_s=0.2 \
+    elastic.min_ranks=2 elastic.retry_s=0.1 fault.spec="rank=1 step=4 point=step kind=exit; \
+rank=1 step=5 point=step kind=exit life=2; rank=0 step=5 point=step kind=sigstop life=3" >place.out 2>&1 </dev/null &
+launcher=$!
+await $launcher is_stopped $launcher 0 && await $launcher has_text place.out 'rank 0 has kept .* stopped'
+kill -CONT "$(rank $launcher 0)"
+wait $launcher
 same "a place that keeps failing is left out, and comes back" place
 says place "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "it says so"
 says place "there is room for more ranks: 4 instead of 2 go on from this checkpoint" "and when it is back"

@@ -27,7 +27,7 @@ trap 'rmdir "$group"; rm -rf "$work"' EXIT
 train() {
     local folder=$1
     shift
-    timeout 60 bash -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' _ "$group" \
+    timeout 600 bash -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' _ "$group" \
         "$tessera" train run.yaml -n 2 job.dump_folder="$folder" training.steps=2 training.local_batch_size=8 \
         training.seq_len=256 lr_scheduler.warmup_steps=1 checkpoint.enable=false validation.enable=false \
         debug.trace=false training.threads=1 recovery.enable=true "$@" >"$folder.out" 2>&1 </dev/null

@@ -13,12 +13,13 @@ start() {
         training.steps=100000 validation.enable=false checkpoint.interval=100000 debug.trace=false training.threads=1 \
         recovery.enable=true "$@" >"$folder.out" 2>&1 &
     launcher=$!
-    for _ in $(seq 300); do
-        [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -ge 3 ] && return 0
-        sleep 0.1
-    done
+    await "$launcher" has_lines "$folder/metrics.jsonl" 3 && return 0
     fail "a run starts: $(tail -n 3 "$folder.out")"
     return 1
+}
+# start_stuck FOLDER ARGUMENTS...: the same, but rank 1 stands still in a step.
+start_stuck() {
+    start "$@" fault.spec="rank=1 step=6 point=step kind=sigstop" && await "$launcher" is_stopped "$launcher" 1
 }
 ends() { # NAME CODE
     local got=0
@@ -41,37 +42,34 @@ start everybody && {
     says "interrupted after step [0-9]+ .*: saved" "that is served"
 }
 start rank && {
-    kill -TERM "$(pgrep -P "$launcher" | tail -n 1)"
+    kill -TERM "$(rank "$launcher" 1)"
     ends "SIGTERM to a rank alone stops all" 130
     says "interrupted after step [0-9]+ .*: saved" "and they save"
 }
-start late checkpoint.emergency_grace_s=0.5 fault.spec="rank=1 step=6 point=step kind=sleep ms=60000" && {
-    sleep 0.5
+start_stuck late checkpoint.emergency_grace_s=0.5 && {
     kill -TERM "$launcher"
     ends "when the grace is over the ranks are killed" 143
     says "not done within 0.5 s of being asked to stop: the ranks are killed, the newest complete checkpoint stands" "it says so"
 }
-start twice fault.spec="rank=1 step=6 point=step kind=sleep ms=60000" && {
-    sleep 0.5
+start_stuck twice && {
     kill -TERM "$launcher"
-    sleep 0.3
+    await "$launcher" has_text twice.out "asked to stop"
     kill -TERM "$launcher"
     ends "a second signal ends the ranks at once" 143
     says "asked to stop twice" "it says so"
 }
 start failing recovery.hot=false && {
-    ranks=($(pgrep -P "$launcher" | tail -n 2))
-    kill -STOP "${ranks[0]}"
-    kill -KILL "${ranks[1]}"
-    sleep 0.5
+    kill -STOP "$(rank "$launcher" 0)"
+    kill -KILL "$(rank "$launcher" 1)"
+    await "$launcher" has_text failing.out "all ranks start again"
     says "all ranks start again" "a rank is lost and all are to start again"
     kill -TERM "$launcher"
-    sleep 0.2
+    await "$launcher" has_text failing.out "asked to stop"
     kill -TERM "$launcher"
     ends "a job that is asked to stop while it fails does not start again" 137
 }
-start growing elastic.max_ranks=4 elastic.retry_s=0.1 && {
-    sleep 0.3
+start growing elastic.max_ranks=4 elastic.retry_s=0 && {
+    await "$launcher" has_lines growing/metrics.jsonl 100
     kill -TERM "$launcher"
     ends "a job that has room for more ranks ends when it is asked to stop" 130
     says "interrupted after step [0-9]+ .*: saved" "and saves"

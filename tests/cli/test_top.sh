@@ -10,11 +10,7 @@ long="training.steps=1000000 validation.enable=false checkpoint.interval=1000000
 short="training.steps=40 validation.enable=false checkpoint.enable=false"
 
 await_steps() { # FOLDER: until the run there has done some
-    for _ in $(seq 100); do
-        [ "$(cat "$1/metrics.jsonl" 2>/dev/null | wc -l)" -ge 3 ] && return 0
-        sleep 0.05
-    done
-    fail "the run in $1 starts: $(tail -n 3 "$1.log")"
+    await $launcher has_lines "$1/metrics.jsonl" 3 || fail "the run in $1 starts: $(tail -n 3 "$1.log")"
 }
 
 expect "no job" 3 "writes to" "$tessera" top . --once
@@ -38,7 +34,8 @@ expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --wid
     fail "the width: $(cat output)"
 expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
 kill -STOP "$stopped"
-sleep 0.6
+shows() { "$tessera" top "$launcher" --once 2>&1 | grep -qE -- "$1"; }
+await $launcher shows "rank 1 keeps 1 rank waiting for"
 expect "a stopped rank is named" 0 "rank 1 keeps 1 rank waiting for" "$tessera" top "$launcher" --once
 expect "with its state" 0 " stopped " "$tessera" top "$launcher" --once
 expect "and in JSON" 0 '"waited_for":{"rank":1,"n_waiting":1' "$tessera" top "$launcher" --json
@@ -46,8 +43,10 @@ kill -CONT "$stopped"
 
 # The live view on terminals of several sizes, with and without colours; q ends it.
 view() { # ROWS COLUMNS TERM
-    (sleep 0.2; printf j; sleep 0.1; printf q) |
-        timeout 20 script -qec "stty rows $1 cols $2; TERM=$3 '$tessera' top $launcher --interval 0.1" /dev/null
+    : >screen
+    (await $launcher test -s screen; printf jq) |
+        timeout 600 script -qec "stty rows $1 cols $2; TERM=$3 '$tessera' top $launcher --interval 0.1" /dev/null | tee screen
+    return "${PIPESTATUS[1]}"
 }
 for size in "24 80 xterm-256color" "50 220 linux" "3 12 vt100" "1 1 xterm"; do
     # shellcheck disable=SC2086
@@ -57,8 +56,8 @@ expect "live view: ranks are there" 0 "rank" view 24 80 vt100
 expect "a terminal without a name" 2 "use --once" view 24 80 no-such-terminal
 
 # It says when the job ends while it looks.
-(sleep 0.4; kill -INT "$launcher"; sleep 1; printf q) |
-    timeout 20 script -qec "stty rows 24 cols 100; TERM=vt100 '$tessera' top $launcher --interval 30" /dev/null >end.txt
+(await $launcher has_text end.txt rank; kill -INT "$launcher"; await $$ has_text end.txt "ended in good order"; printf q) |
+    timeout 600 script -qec "stty rows 24 cols 100; TERM=vt100 '$tessera' top $launcher --interval 300" /dev/null >end.txt
 wait "$launcher"
 [ $? = 130 ] && pass "the watched job ended as asked" || fail "the watched job: $(tail -n 2 live.log)"
 grep -qF "ended in good order" end.txt && pass "its end is told at once" || fail "its end: $(tail -n 5 end.txt)"
@@ -96,7 +95,7 @@ for i in $(seq "$n_jobs"); do
         "$tessera" train run.yaml -n 2 job.dump_folder="watched$i" $long >"watched$i.log" 2>&1 &
         launcher=$!
         await_steps "watched$i"
-        kill -KILL "$(pgrep -P "$launcher" | tail -n 1)"
+        kill -KILL "$(rank "$launcher" 1)"
         wait "$launcher"
         code=$?
         [ "$code" = 137 ] && n_killed=$((n_killed + 1)) || fail "watched job $i: exit code $code, expected 137"

@@ -9,7 +9,7 @@ short="training.steps=12 validation.enable=false checkpoint.interval=1000"
 # drill NAME FAULT CODE TEXT: a job of four ranks with this fault, and what trace says of what it left.
 drill() {
     rm -rf out
-    timeout 60 "$tessera" train run.yaml -n 4 job.dump_folder=out $short fault.spec="$2" >log 2>&1
+    timeout 600 "$tessera" train run.yaml -n 4 job.dump_folder=out $short fault.spec="$2" >log 2>&1
     expect "$1" "$3" "$4" "$tessera" trace out
 }
 
@@ -23,9 +23,16 @@ expect "a rank that there is not" 2 "outside 0 .. 3" "$tessera" trace out --rank
 drill "a crash" "rank=1 step=4 point=phase:backward kind=crash" 3 "rank 1 was killed by signal 11 (SIGSEGV)"
 drill "a wrong count" "rank=3 step=6 point=before:any kind=count" 3 "mismatch_count: rank 3"
 drill "a skipped operation" "rank=0 step=6 point=before:reduce_scatter_pieces kind=skip" 3 "skipped: rank 0"
-# Rank 0 comes late, so that both of the pair are there when ranks meet: with one alone it is a skip as well.
-drill "a swapped pair" "rank=1 step=6 point=before:all_gather_pieces kind=order; rank=0 step=6 point=before:all_gather_pieces kind=sleep ms=200" 3 "order: rank 1"
-
+# Rank 0 comes when all others wait for it, so that both of the pair are there when ranks meet: with one alone it is a
+# skip as well.
+rm -rf out
+"$tessera" train run.yaml -n 4 job.dump_folder=out $short comm.soft_timeout_s=0.2 fault.spec="rank=1 step=6 \
+point=before:all_gather_pieces kind=order; rank=0 step=6 point=before:all_gather_pieces kind=sigstop" >log 2>&1 &
+launcher=$!
+await $launcher has_text log "rank 0 has kept 3 ranks waiting"
+kill -CONT "$(rank $launcher 0)"
+wait $launcher
+expect "a swapped pair" 3 "order: rank 1" "$tessera" trace out
 expect "a timeline and dumps are written beside" 3 "order: rank 1" \
     "$tessera" trace out --perfetto timeline.json --flight-recorder dumps
 expect "the timeline is one" 0 "traceEvents" head -c 1000 timeline.json
@@ -42,20 +49,17 @@ expect "truncated rings are told" 2 "its header alone has 4096" "$tessera" trace
 setsid "$tessera" train run.yaml -n 4 job.dump_folder=live training.steps=100000 validation.enable=false \
     checkpoint.interval=100000 >log 2>&1 &
 launcher=$!
-for _ in $(seq 100); do
-    [ "$(cat live/metrics.jsonl 2>/dev/null | wc -l)" -ge 3 ] && break
-    sleep 0.1
-done
-expect "a healthy job" 0 "healthy" "$tessera" trace "$launcher"
-victim=$(pgrep -P "$launcher" | tail -n 1)
+await $launcher has_lines live/metrics.jsonl 3
+traced() { "$tessera" trace "$launcher" 2>&1 | grep -q -- "$1"; }
+if await $launcher traced healthy; then pass "a healthy job"; else fail "a healthy job: $(tail -n 3 log)"; fi
+victim=$(rank "$launcher" 3)
 kill -STOP "$victim"
-sleep 1.5
+await $launcher traced rank_stopped
 expect "a stopped rank of a live job" 3 "rank_stopped: rank " "$tessera" trace "$launcher"
 expect "the same by the rank's pid" 3 "is stopped" "$tessera" trace "$victim"
 expect "the same by the folder" 3 "is stopped" "$tessera" trace live
 kill -CONT "$victim"
-sleep 0.3
-expect "nobody was disturbed" 0 "healthy" "$tessera" trace "$launcher"
+if await $launcher traced healthy; then pass "nobody was disturbed"; else fail "nobody was disturbed: $(tail -n 3 log)"; fi
 kill -INT "$launcher"
 wait "$launcher"
 

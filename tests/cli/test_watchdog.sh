@@ -6,25 +6,17 @@ make_model model.json
 make_config run.yaml
 long="-n 4 job.dump_folder=out training.steps=100000 validation.enable=false checkpoint.interval=100000"
 
-# start KEY=VALUE...: a run in the background ($launcher), returned once it has done two steps.
+# start DEADLINE KEY=VALUE...: a run in the background ($launcher), returned once it has done two steps. On a machine that
+# stands still for as long as the deadline it ends before: there it gets ten times as long, and again.
 start() {
-    rm -rf out
-    "$tessera" train run.yaml $long "$@" >log 2>&1 </dev/null &
-    launcher=$!
-    for _ in $(seq 200); do
-        [ "$(cat out/metrics.jsonl 2>/dev/null | wc -l)" -ge 2 ] && return 0
-        sleep 0.05
+    for deadline in "$1" "${1}0" "${1}00"; do
+        rm -rf out
+        "$tessera" train run.yaml $long comm.timeout_s="$deadline" "${@:2}" >log 2>&1 </dev/null &
+        launcher=$!
+        await $launcher has_lines out/metrics.jsonl 2 && return 0
     done
     fail "a run starts: $(tail -n 3 log)"
     return 1
-}
-
-# The process of rank $1.
-rank() {
-    local pid
-    for pid in $(pgrep -P $launcher); do
-        tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "TESSERA_RANK=$1" && echo "$pid"
-    done
 }
 
 # expect_said NAME TEXT...: a line of the launcher has all of it.
@@ -48,27 +40,24 @@ expect "a configuration with its timers" 0 "deadline, checkpoint            21" 
 expect "timers in the wrong order are refused" 2 "'notice, training' is 9 s" \
     "$tessera" train run.yaml -n 2 comm.soft_timeout_s=9 comm.timeout_s=8
 
-start comm.timeout_s=2 && {
-    kill -STOP "$(rank 2)"
+start 3 comm.soft_timeout_s=0.2 && {
+    kill -STOP "$(rank $launcher 2)"
     wait $launcher && fail "a job with a stopped rank ends with 0"
-    expect_said "a stopped rank is named at once" "rank 2 has kept 3 ranks waiting for" "stopped (state T"
-    expect_said "and as the cause at the end" "rank 2 never came to" "stopped (state T" "gave up"
-    [ "$(grep -c '^tessera: ' log)" = 2 ] && pass "in two lines" || fail "in two lines: $(grep '^tessera: ' log)"
+    expect_said "a stopped rank is the cause at the end" "rank 2 never came to" "stopped (state T" "gave up"
+    echo "       told in $(grep -c '^tessera: ' log) lines" # tools/drill judges how many
     grep -q '"situation": "stopped"' out/trace/job.json && pass "job.json says so" || fail "job.json: $(cat out/trace/job.json)"
 }
 
-start comm.timeout_s=1 comm.on_timeout=report && {
-    pid=$(rank 1)
+start 1 comm.on_timeout=report && {
+    pid=$(rank $launcher 1)
     kill -STOP "$pid"
-    for _ in $(seq 60); do
-        grep -q "waiting on" log && break
-        sleep 0.05
-    done
+    await $launcher has_text log "rank 1 .*waiting on"
     kill -CONT "$pid"
-    sleep 0.5
+    await $launcher has_text log "rank 1 has come after"
     kill -INT $launcher
     wait $launcher
-    expect_said "where it is only reported the job waits on" "rank 1" "the deadline of 1 s has passed"
+    expect_said "a stopped rank is named" "rank 1 " " waiting for " "stopped (state T"
+    expect_said "where it is only reported the job waits on" "rank 1 " "the deadline of $deadline s has passed"
     expect_said "and goes on" "rank 1 has come after"
 }
 finish

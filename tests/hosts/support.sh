@@ -33,7 +33,7 @@ same() {
     local name=$1 reference=$2
     shift 2
     rm -rf out
-    if ! timeout 60 "$@" >log 2>&1 </dev/null; then
+    if ! timeout 600 "$@" >log 2>&1 </dev/null; then
         fail "$name: exit code $?: $(tail -n 3 log)"
     elif ! cmp -s <(columns out) <(columns "$reference"); then
         fail "$name: the columns differ, first at"

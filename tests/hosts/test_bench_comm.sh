@@ -10,7 +10,7 @@ done
 export TESS_HOSTS_PREFIX=c$$
 "$project/tools/hosts" up 2 || exit $?
 trap '"$project/tools/hosts" down' EXIT
-on_hosts="timeout 100 $project/tools/hosts mpirun -np 4 --per-host 2"
+on_hosts="timeout 600 $project/tools/hosts mpirun -np 4 --per-host 2"
 
 # Bytes that h1 has sent so far.
 sent() { "$project/tools/hosts" exec h1 cat /proc/net/dev | awk '$1 == "eth0:" { print $10 }'; }

@@ -15,7 +15,7 @@ exec "$tessera" train run.yaml job.dump_folder=out model.save_dtype=float32 "\$@
 SH
 
 # on RANKS ARGUMENTS...: two ranks a host, PER_HOST says otherwise; OWN=1: each host in its own folder.
-on() { timeout 60 mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -np "$1" bash rank.sh "${@:2}"; }
+on() { timeout 600 mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -np "$1" bash rank.sh "${@:2}"; }
 own() { OWN=1 on "$@" checkpoint.host_local=true; }
 fresh() { rm -rf h1 h2 && mkdir h1 h2 && cp text.txt model.json run.yaml h1 && cp text.txt model.json run.yaml h2; }
 same_model() {
