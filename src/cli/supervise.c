@@ -48,6 +48,7 @@ static tess_failure facts_of(const tess_launch_failure *failure)
                           .status = failure->status,
                           .oom_killed = failure->situation == TESS_RANK_OOM_KILLED,
                           .stuck = failure->stuck,
+                          .stopping = failure->stopping,
                           .host_lost = failure->situation == TESS_RANK_HOST_LOST,
                           .step = failure->step,
                           .steps_done = failure->steps};

@@ -14,14 +14,18 @@
 #include "train/train.h"
 
 static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
+/* A rank that was lost may be replaced, and a signal that came meanwhile: what is kept is saved once all have met. */
+static volatile sig_atomic_t is_replaceable, asked_meanwhile;
 
-/* Schedulers send what announces the end to every process of a job. Once a rank is lost there is nothing to be saved.
- */
+/* Schedulers send what announces the end to every process of a job. Once a rank is lost for good there is nothing to be
+ * saved. */
 static void on_signal(int number)
 {
     signal(number, SIG_DFL); /* a second one kills */
     if (stoppable != NULL && !tess_launch_has_lost(stoppable))
         tess_runtime_request_stop(stoppable);
+    else if (is_replaceable)
+        asked_meanwhile = 1;
     else
         raise(number);
 }
@@ -59,6 +63,9 @@ static int live(const tess_config *config, cli_train_view *view, bool *lost)
         return cli_fail_once(status);
     int rank = tess_runtime_rank(runtime);
     stoppable = runtime;
+    is_replaceable = tess_launch_recovers(runtime);
+    if (asked_meanwhile)
+        tess_runtime_request_stop(runtime);
     signal(SIGTERM, on_signal);
     signal(SIGUSR1, on_signal);
     if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */

@@ -86,7 +86,8 @@ static void ask_to_stop(launcher *l, int signal)
     l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
-    launch_signal_all(l, l->stop_signal, true);
+    if (!l->recovery.untold) /* ranks that meet anew are ours, and save what they have kept */
+        launch_signal_all(l, l->stop_signal, true);
     if (l->options.stop_grace_s > 0)
         notice(l,
                "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
@@ -174,7 +175,7 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
 /* Every rank has ended, and what is to be done about it is not decided yet. */
 static bool may_recover(const launcher *l)
 {
-    return l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && l->stop_signal == 0 && !l->killed;
+    return l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
 }
 
 static bool goes_on(const launcher *l)

@@ -34,6 +34,7 @@ typedef struct tess_launch_failure {
     int64_t steps;         /* done by the job, as the ranks show it; -1: not known */
     double ran_s;          /* since the job began, or last began anew */
     int n_before;          /* times that it began anew before */
+    bool stopping;         /* the job has been asked to stop: it may still be replaced, to save what is kept */
     const char *report;    /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
 } tess_launch_failure;
 
@@ -64,8 +65,8 @@ typedef struct tess_launch_options {
     int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     const struct tess_keep_set *keep;             /* a block a rank, inherited by it; borrowed; NULL: none */
-    /* Says what is to be done about a failure, once its root cause is known; not asked after a request to stop. What it
-     * takes is time that the job stands still. NULL: always END. */
+    /* Says what is to be done about a failure, once its root cause is known. What it takes is time that the job stands
+     * still. NULL: always END. */
     void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);
     /* Some 20 times a second while ranks run: pids (n_ranks), 0 of a rank that has ended. May be NULL. */
     void (*tick)(void *self, const struct tess_job *job, const pid_t *pids);
@@ -95,6 +96,8 @@ bool tess_launch_has_lost(const tess_runtime *runtime);
 /* For a rank without a runtime (destroyed, or not created because a peer was lost): waits for what the launcher
  * decides. True: the job begins anew, create a runtime again. False: it ends, or its launcher does not recover. */
 bool tess_launch_await(void);
+/* Whether a rank that is lost may be replaced. Safe in a signal handler. */
+bool tess_launch_recovers(const tess_runtime *runtime);
 /* Tells the launcher that this rank and all others have met anew, and go on after `step`. */
 void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 

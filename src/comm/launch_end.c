@@ -48,8 +48,10 @@ void launch_note_end(launcher *l, int rank, int state)
     int code = tess_ending_code(state);
     if (rank == 0)
         l->result->rank0_code = code;
-    /* Ranks of ours end with 130 whichever signal asked them to. */
-    bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal;
+    /* Ranks of ours end with 130 whichever signal asked them to. One that takes another's place and dies of the signal
+     * before it knows what to do about it is lost again: the others wait for it. */
+    bool returns = l->recovery.untold && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
+    bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;

@@ -36,6 +36,7 @@ static tess_launch_action ask(launcher *l)
                                    .steps = steps_of(&l->job),
                                    .ran_s = l->failing.failed_s - l->begin_s,
                                    .n_before = l->result->n_recovered,
+                                   .stopping = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW,
                                    .report = l->result->report};
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     l->options.decide(l->options.self, &failure, &decision);
@@ -132,7 +133,7 @@ static tess_status begin_anew(launcher *l)
 void launch_recover(launcher *l)
 {
     tell_resumed(l);
-    if (l->stop_signal != 0 || l->killed || l->timed_out) {
+    if (l->killed || l->timed_out) {
         launch_give_up(l);
         l->recovery.gathering = false;
         return;

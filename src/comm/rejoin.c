@@ -52,6 +52,11 @@ bool tess_launch_await(void)
     return again;
 }
 
+bool tess_launch_recovers(const tess_runtime *runtime)
+{
+    return atomic_load(&runtime->job.header->recovers) != 0;
+}
+
 void tess_launch_resumed(tess_runtime *runtime, int64_t step)
 {
     atomic_store(&runtime->job.header->resumed_step, step);

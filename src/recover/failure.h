@@ -14,6 +14,7 @@ typedef struct tess_failure {
     int signal, exit_code;         /* how that rank's process ended; both 0: it did not, or its host is gone */
     tess_status status;            /* with which it gave up; TESS_OK: it left no word */
     bool asked;                    /* it was asked to end, by a signal to the job */
+    bool stopping;                 /* the job was asked to stop before it failed */
     bool oom_killed;               /* by the system, for want of memory */
     bool stuck;                    /* others gave up waiting for it */
     bool host_lost;                /* nobody reaches its host */

@@ -129,6 +129,14 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
     go_on(recover, n, recovery);
 }
 
+/* A job that was asked to stop saves with the ranks that it has and the state that they keep, or not at all. */
+static void leave(tess_recovery *recovery)
+{
+    recovery->action = TESS_ACTION_STOP;
+    recovery->delay_s = 0;
+    say(recovery, "the job was asked to stop and does not start again; the newest complete checkpoint stands");
+}
+
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery)
 {
     tess_failure_class class = tess_failure_classify(failure);
@@ -140,6 +148,8 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
         recover->best_step = failure->steps_done;
     tess_recorded_failure *recorded = tess_record_add(&recover->record, failure, now_s);
     judge(recover, failure, known, recorded, now_s, recovery);
+    if (failure->stopping && recovery->action == TESS_ACTION_RESTART)
+        leave(recovery);
     snprintf(recorded->done, sizeof(recorded->done), "%s", recovery->what);
 }
 

@@ -147,6 +147,18 @@ static void a_refusal_and_a_full_disk_stop_at_once(void)
     EXPECT_CONTAINS(now.what, "free space, then start again");
 }
 
+static void a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_again(void)
+{
+    tess_failure failure = {.rank = 1, .signal = SIGKILL, .step = 5, .steps_done = 4, .stopping = true};
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &failure, 10, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    failure.stuck = true;
+    tess_recover_decide(&job, &failure, 11, &now);
+    EXPECT_INT(now.action, TESS_ACTION_STOP);
+    EXPECT_CONTAINS(now.what, "the job was asked to stop and does not start again");
+}
+
 static void a_nan_stops_the_job_where_that_is_asked_for(void)
 {
     tess_recover_settings settings = usual;
@@ -253,6 +265,7 @@ static const test_case cases[] = {
     CASE(without_a_limit_a_job_is_recovered_however_often),
     CASE(the_same_at_the_same_step_never_loops),
     CASE(a_refusal_and_a_full_disk_stop_at_once),
+    CASE(a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_again),
     CASE(a_nan_stops_the_job_where_that_is_asked_for),
     CASE(a_place_that_keeps_failing_is_left_out_and_comes_back),
     CASE(no_place_is_left_out_below_the_minimum),
