@@ -25,7 +25,7 @@ static const char *path; /* what a child works on */
 
 static void sleep_long(void)
 {
-    nanosleep(&(struct timespec){.tv_sec = 60}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = 3600}, NULL);
 }
 
 static void read_pipe(void)
@@ -92,16 +92,26 @@ static void end(int pid)
     waitpid(pid, NULL, 0);
 }
 
-/* Looks until the telling thread is of this kind and state (a loaded machine may take a while to get there). */
+/* A busy machine may take long until a child is where it is expected. */
+enum { PATIENCE_S = 120 };
+
+/* For loops that wait: false when patience is over, else some milliseconds later. */
+static bool wait_on(double begin_s)
+{
+    usleep(5000);
+    return tess_os_now_s() - begin_s < PATIENCE_S;
+}
+
+/* Looks until the telling thread is of this kind and state. */
 static tess_process_facts look_until(int pid, tess_call_kind kind, char state)
 {
     tess_process_facts facts;
-    for (int i = 0; i < 1000; i++) {
+    double begin_s = tess_os_now_s();
+    do {
         tess_os_process_facts(pid, &facts);
         if (facts.thread.kind == kind && (state == 0 || facts.thread.state == state))
             return facts;
-        usleep(5000);
-    }
+    } while (wait_on(begin_s));
     char text[512];
     test_fail(__FILE__, __LINE__, "still %s", tess_os_facts_tell(&facts, text, sizeof(text)));
 }
@@ -170,11 +180,13 @@ static void computing_and_sleeping_are_told_apart_by_cpu_time(void)
 {
     int spinner = start(spin_in_user_code), sleeper = start(sleep_long);
     tess_process_facts before[2], after[2];
+    double begin_s = tess_os_now_s();
     look_until(sleeper, TESS_CALL_SLEEP, 'S');
     tess_os_process_facts(spinner, &before[0]);
     tess_os_process_facts(sleeper, &before[1]);
-    usleep(100000);
-    tess_os_process_facts(spinner, &after[0]);
+    do
+        tess_os_process_facts(spinner, &after[0]);
+    while (after[0].cpu_ns < before[0].cpu_ns + 20000000 && wait_on(begin_s));
     tess_os_process_facts(sleeper, &after[1]);
     EXPECT(after[0].cpu_ns > before[0].cpu_ns);
     EXPECT_INT(after[1].cpu_ns - before[1].cpu_ns, 0);
@@ -187,12 +199,10 @@ static void a_stopped_process_is_seen_to_be_stopped(void)
 {
     int pid = start(stop);
     tess_process_facts facts;
-    for (int i = 0; i < 1000; i++) {
+    double begin_s = tess_os_now_s();
+    do
         tess_os_process_facts(pid, &facts);
-        if (facts.main.state == 'T')
-            break;
-        usleep(5000);
-    }
+    while (facts.main.state != 'T' && wait_on(begin_s));
     EXPECT_INT(facts.main.state, 'T');
     end(pid);
 }
@@ -206,15 +216,23 @@ static bool names(const tess_stack *stack, const char *what)
     return false;
 }
 
+/* A look may come before the child is there, and gives up when this machine takes seconds for it. */
+static void take_until(int pid, const char *what, tess_stack *stack)
+{
+    double begin_s = tess_os_now_s();
+    do
+        tess_stack_take(pid, pid, stack);
+    while (!names(stack, what) && wait_on(begin_s));
+    if (!names(stack, what))
+        test_fail(__FILE__, __LINE__, "no %s in a stack of %d frames: %s", what, stack->n_lines, stack->reason);
+}
+
 static void a_stack_from_outside_names_functions_and_lines(void)
 {
     tess_stack stack;
     tess_process_facts facts;
     int pid = start(spin_in_user_code);
-    usleep(20000);
-    tess_stack_take(pid, pid, &stack);
-    if (stack.n_lines == 0)
-        test_fail(__FILE__, __LINE__, "no stack: %s", stack.reason);
+    take_until(pid, "spin_in_user_code", &stack);
     EXPECT_CONTAINS(stack.lines[0], "spin_in_user_code (test_process_facts.c:");
     EXPECT(names(&stack, "main (test_process_facts.c:") || names(&stack, "test_main"));
     printf("stack of %d frames in %.1f ms\n", stack.n_lines, stack.seconds * 1e3);
@@ -223,8 +241,7 @@ static void a_stack_from_outside_names_functions_and_lines(void)
     pid = start(stop);
     while (tess_os_process_facts(pid, &facts), facts.main.state != 'T')
         usleep(1000);
-    tess_stack_take(pid, pid, &stack);
-    EXPECT(names(&stack, "raise"));
+    take_until(pid, "raise", &stack);
     tess_os_process_facts(pid, &facts);
     EXPECT_INT(facts.main.state, 'T'); /* and stays stopped */
     end(pid);
@@ -235,8 +252,7 @@ static void a_sleep_goes_on_after_a_look_at_the_stack(void)
     tess_stack stack;
     int pid = start(sleep_long);
     look_until(pid, TESS_CALL_SLEEP, 'S');
-    tess_stack_take(pid, pid, &stack);
-    EXPECT(names(&stack, "nanosleep"));
+    take_until(pid, "nanosleep", &stack);
     EXPECT(stack.first_own > 0 && stack.first_own < stack.n_lines);
     EXPECT_CONTAINS(stack.lines[stack.first_own], "test_process_facts");
     look_until(pid, TESS_CALL_SLEEP, 'S');
@@ -283,12 +299,13 @@ static void a_look_at_the_stack_loses_no_signal(void)
     while (!signals->is_ready)
         usleep(1000);
     int sender = start(send_signals);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 10; i++)
         tess_stack_take(receiver, receiver, &stack);
     signals->is_over = true;
     waitpid(sender, NULL, 0);
-    for (int i = 0; i < 500 && signals->n_taken < signals->n_sent; i++)
-        usleep(10000);
+    double begin_s = tess_os_now_s();
+    while (signals->n_taken < signals->n_sent && wait_on(begin_s))
+        ;
     EXPECT_INT(signals->n_sent - signals->n_taken, 0);
     end(receiver);
     munmap(signals, 4096);
@@ -401,10 +418,10 @@ static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
     int state, by_memory = start(hog);
     EXPECT_INT(waitpid(by_memory, &state, 0), by_memory);
     EXPECT(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
-    for (int i = 0; i < 100 && !answer.killed; i++) {
+    double begin_s = tess_os_now_s();
+    do
         tess_oom_ask(&watch, by_memory, &answer);
-        usleep(5000);
-    }
+    while (!answer.killed && wait_on(begin_s));
     EXPECT(answer.killed);
     EXPECT_INT(answer.limit_bytes, 32 << 20);
     printf("held %llu bytes; %s\n", (unsigned long long)answer.held_bytes, answer.certain ? "logged" : "counted");

@@ -39,28 +39,28 @@ static tess_status break_down(void *self)
     return TESS_FAIL(TESS_E_NOMEM, "broken");
 }
 
-/* One race of 3 ms against 9 ms. True when its figures are about those that sleeps of that length give; other work on
- * the machine may only lengthen them. */
-static bool race_is_as_expected(void)
+/* One race against three times as long. True when its figures are about those that sleeps of that length give; other
+ * work on the machine may only lengthen them. */
+static bool race_is_as_expected(double ours_s)
 {
-    long ours = 3000000, theirs = 9000000;
-    tess_bench_race race = {.n_sides = 2, .limit = thousand, .rounds = 3, .budget_s = 10};
+    long ours = (long)(ours_s * 1e9), theirs = 3 * ours;
+    tess_bench_race race = {.n_sides = 2, .limit = thousand, .rounds = 3, .budget_s = 600};
     race.side[0] = (tess_bench_side){sleep_for, &ours};
     race.side[1] = (tess_bench_side){sleep_for, &theirs};
     EXPECT_OK(tess_bench_race_run(&race));
     EXPECT(race.n_rounds >= 1 && race.n_rounds <= 3);
     double ratio = tess_bench_race_ratio(&race, 1), seconds = tess_bench_race_median_s(&race, 0);
-    double share = tess_bench_race_share(&race, 3); /* 3 units in 3 ms are at most 1000 a second */
-    EXPECT(seconds >= 0.003 && share <= 1);
-    return race.n_rounds == 3 && ratio > 2 && ratio < 3.5 && seconds < 0.006 && share > 0.5;
+    double share = tess_bench_race_share(&race, 1000 * ours_s); /* at most 1000 a second */
+    EXPECT(seconds >= 0.999 * ours_s && share <= 1.001);
+    return race.n_rounds == 3 && ratio > 2 && ratio < 3.5 && seconds < 2 * ours_s && share > 0.5;
 }
 
 static void a_race_gives_ratios_and_the_share_of_the_limit(void)
 {
-    int tries = 100; /* of which one is not disturbed */
-    while (tries > 0 && !race_is_as_expected())
-        tries--;
-    EXPECT(tries > 0);
+    double ours_s = 0.003;
+    while (!race_is_as_expected(ours_s) && ours_s < 10) /* disturbed: longer sleeps bear more of it */
+        ours_s *= 1.1;
+    EXPECT(ours_s < 10);
 }
 
 static void a_race_keeps_to_its_budget_and_reports_failures(void)
@@ -79,14 +79,14 @@ static void every_traffic_has_a_rate_and_moves_its_data(void)
     tess_bench_arrays *arrays;
     EXPECT_OK(tess_bench_arrays_create(test_mem(), 2, 1 << 20, &arrays));
     for (int i = 0; i < TESS_BENCH_TRAFFIC_COUNT; i++)
-        EXPECT(tess_bench_traffic_rate(arrays, (tess_bench_traffic)i) > 1e6);
+        EXPECT(tess_bench_traffic_rate(arrays, (tess_bench_traffic)i) > 1e3);
     for (int64_t i = 0; i < arrays->n; i++) /* of the last triad: 1 + 3 * 2 */
         EXPECT(arrays->c[i] == 7);
     tess_bench_traffic_rate(arrays, TESS_BENCH_COPY);
     for (int64_t i = 0; i < arrays->n; i++)
         EXPECT(arrays->c[i] == 1);
-    EXPECT(tess_bench_cache_read_rate(arrays, 1 << 15, 1e-4) > 1e6);
-    EXPECT(tess_bench_touch_rate(arrays->threads, 4 << 20, false) > 1e6);
+    EXPECT(tess_bench_cache_read_rate(arrays, 1 << 15, 1e-4) > 1e3);
+    EXPECT(tess_bench_touch_rate(arrays->threads, 4 << 20, false) > 1e3);
     tess_bench_arrays_destroy(&arrays);
 }
 

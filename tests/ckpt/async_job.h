@@ -13,6 +13,8 @@
 #include "support/test.h"
 #include "tessera/comm.h"
 
+enum { PATIENCE_S = 120 }; /* with what is bound to happen: a busy machine may take long */
+
 /* Shared by the case, its ranks and writers. */
 typedef struct async_stand {
     test_heard heard;
@@ -75,13 +77,13 @@ static inline int call_rank(void *context)
 static inline int run_job(int n, void (*run)(void))
 {
     tess_launch_result result;
-    EXPECT_OK(tess_launch_function(n, call_rank, &run, 2, 60, &result));
+    EXPECT_OK(tess_launch_function(n, call_rank, &run, PATIENCE_S, 2 * PATIENCE_S, &result));
     return result.exit_code;
 }
 
 static inline void wait_until(_Atomic int *word, int value)
 {
-    double deadline_s = tess_os_now_s() + 20;
+    double deadline_s = tess_os_now_s() + PATIENCE_S;
     while (atomic_load(word) < value && tess_os_now_s() < deadline_s)
         usleep(1000);
     EXPECT(atomic_load(word) >= value);

@@ -23,7 +23,7 @@ static tess_ckpt_tensor own_row(const async_rank *r, float first)
                               .data = values};
 }
 
-static const tess_saver_options plain = {.host_wait_s = 10};
+static const tess_saver_options plain = {.host_wait_s = PATIENCE_S};
 
 static tess_status save(async_rank *r, int64_t step, float first, tess_saver_times *times)
 {
@@ -35,7 +35,7 @@ static tess_status save(async_rank *r, int64_t step, float first, tess_saver_tim
 /* All ranks, as a trainer would: step by step, one answer for all. */
 static tess_status hear_next(async_rank *r, tess_saver_outcome *outcome)
 {
-    double deadline_s = tess_os_now_s() + 20;
+    double deadline_s = tess_os_now_s() + PATIENCE_S;
     int64_t news = 0;
     while (news == 0) {
         EXPECT(tess_os_now_s() < deadline_s);
@@ -231,7 +231,7 @@ static void what_was_staged_is_written_although_all_ranks_are_killed(void)
     EXPECT_INT(run_job(3, save_and_be_killed), 128 + SIGKILL);
     EXPECT_INT(atomic_load(&the_stand->n_written), 0);
     atomic_store(&the_stand->go, 1);
-    tess_async_service_drain(the_service, 20);
+    tess_async_service_drain(the_service, PATIENCE_S);
     EXPECT_INT(atomic_load(&the_stand->n_written), 1);
     EXPECT(atomic_load(&the_stand->sum) == 6);
     EXPECT_INT(run_job(3, save_twice_and_hear), 0); /* a job that begins anew finds the service as it was */
@@ -257,7 +257,7 @@ static void a_save_that_not_all_staged_is_never_written(void)
 {
     begin_service(write_well);
     EXPECT(run_job(3, die_while_staging) != 0);
-    tess_async_service_drain(the_service, 20);
+    tess_async_service_drain(the_service, PATIENCE_S);
     EXPECT_INT(atomic_load(&the_stand->n_begun), 0);
     EXPECT_INT(run_job(3, save_twice_and_hear), 0);
     tess_async_service_stop(&the_service);
@@ -303,8 +303,9 @@ static void save_while_one_is_under_way(void)
     EXPECT_OK(save(&r, 10, 1, NULL));
     wait_until(&the_stand->n_begun, 1);
     EXPECT(tess_saver_is_busy(r.saver));
+    EXPECT_OK(tess_barrier(r.team, NULL));
     if (tess_team_rank(r.team) == 1) {
-        usleep(100000);
+        usleep(100000); /* meanwhile rank 0 waits */
         atomic_store(&the_stand->go, 1);
     }
     EXPECT_OK(tess_saver_wait(r.saver));

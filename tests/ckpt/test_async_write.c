@@ -9,7 +9,7 @@
 #include "state.h"
 
 static const char *the_folder;
-static tess_saver_options the_options = {.direct = true, .host_wait_s = 5};
+static tess_saver_options the_options = {.direct = true, .host_wait_s = PATIENCE_S};
 static bool as_bf16;
 static int ranks_of_host; /* 0: one host */
 static int fds[2];        /* of the services of two hosts */

@@ -66,7 +66,8 @@ static void die_after(double seconds)
 {
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
-    struct itimerspec when = {.it_value.tv_nsec = (long)(seconds * 1e9)};
+    time_t whole = (time_t)seconds;
+    struct itimerspec when = {.it_value = {whole, (long)((seconds - (double)whole) * 1e9)}};
     EXPECT(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     EXPECT(timer_settime(timer, 0, &when, NULL) == 0);
 }
@@ -145,7 +146,7 @@ static void run_plan(const plan *p)
     if (p->ranks == 0)
         run_alone();
     else
-        EXPECT_OK(tess_launch_function(p->ranks, run_rank, NULL, 2, 30, &result));
+        EXPECT_OK(tess_launch_function(p->ranks, run_rank, NULL, 60, 600, &result));
 }
 
 /* ---- What is there afterwards

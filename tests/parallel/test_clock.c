@@ -42,6 +42,11 @@ static void open_job(job *j)
         EXPECT_OK(tess_unit_pre_forward(j->units[u]));
         EXPECT_OK(tess_unit_post_forward(j->units[u]));
     }
+}
+
+/* From here on time and bytes count. */
+static void begin_round(job *j)
+{
     EXPECT_OK(tess_fsdp_params_changed(j->fsdp));
     j->before = tess_fsdp_get_traffic(j->fsdp);
     EXPECT_OK(tess_barrier(tess_runtime_team(j->runtime), NULL));
@@ -72,69 +77,91 @@ static void backward(job *j, int u)
     EXPECT_OK(tess_unit_post_backward(j->units[u]));
 }
 
-/* Rank 1 comes late to the first gather of a step: rank 0 waits for it, and rank 1 for nobody. */
-static void a_late_peer_is_waited_for(void)
+/* What a rank saw is as expected, unless it was this machine that kept it waiting: true when all ranks saw it so. */
+static bool all_agree(const job *j, bool as_expected)
 {
+    int64_t n = as_expected;
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(j->runtime), &n, &n, 1, TESS_I64, TESS_SUM, NULL));
+    return n == tess_runtime_world(j->runtime);
+}
+
+/* One step whose first gather rank 1 comes late to: rank 0 waits for it, and rank 1 for nobody. */
+static bool step_with_a_late_peer(job *j)
+{
+    bool late = tess_runtime_rank(j->runtime) == 1;
+    EXPECT_OK(tess_fsdp_step_begin(j->fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(j->fsdp, 0));
+    if (late)
+        nap(LATE_MS);
+    EXPECT_OK(tess_unit_pre_forward(j->units[0]));
+    double waited = ms_of(j, TESS_PHASE_WAIT), gathered = ms_of(j, TESS_PHASE_GATHER);
+    EXPECT_INT(j->clock.phase, TESS_PHASE_OTHER);
+    EXPECT_OK(tess_unit_post_forward(j->units[0]));
+    EXPECT_OK(tess_unit_pre_forward(j->units[1]));
+    EXPECT_OK(tess_unit_post_forward(j->units[1]));
+    backward(j, 1);
+    backward(j, 0);
+    EXPECT_OK(tess_fsdp_step_end(j->fsdp));
+    return late ? waited < LATE_MS / 2 : waited > LATE_MS / 2 && gathered < LATE_MS / 2;
+}
+
+/* One step whose rank 1 comes late to the reduction of a unit while rank 0 still computes. */
+static bool step_with_a_late_peer_behind_work(job *j)
+{
+    bool late = tess_runtime_rank(j->runtime) == 1;
+    EXPECT_OK(tess_fsdp_step_begin(j->fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(j->fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(j->units[0])); /* gathers the second unit, too */
+    EXPECT_OK(tess_unit_post_forward(j->units[0]));
+    EXPECT_OK(tess_unit_pre_forward(j->units[1]));
+    EXPECT_OK(tess_unit_post_forward(j->units[1]));
+    EXPECT_OK(tess_unit_pre_backward(j->units[1]));
+    memset(tess_unit_grad(j->units[1], 0), 0, ROWS * ROW * sizeof(float));
+    if (late)
+        nap(LATE_MS);
+    EXPECT_OK(tess_unit_post_backward(j->units[1])); /* sent; nobody waits yet */
+    if (!late)
+        nap(2 * LATE_MS);
+    double waited = ms_of(j, TESS_PHASE_WAIT);
+    backward(j, 0);
+    EXPECT_OK(tess_fsdp_step_end(j->fsdp));
+    double hidden_ms = (double)(tess_fsdp_get_traffic(j->fsdp).hidden_ns - j->before.hidden_ns) * 1e-6;
+    bool several_hosts = tess_runtime_hosts(j->runtime) > 1; /* when a peer of another host came is not known */
+    if (several_hosts)
+        EXPECT_INT(hidden_ms, 0);
+    return late || (ms_of(j, TESS_PHASE_WAIT) - waited < LATE_MS && (several_hosts || hidden_ms > LATE_MS / 2.0));
+}
+
+/* A machine that stalls a rank for a moment spoils a step, not all of them. */
+static void expect_of_one_step(bool (*step)(job *j))
+{
+    int tries = 200;
     job j;
     open_job(&j);
-    EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 1));
-    EXPECT_OK(tess_fsdp_micro_begin(j.fsdp, 0));
-    if (tess_runtime_rank(j.runtime) == 1)
-        nap(LATE_MS);
-    EXPECT_OK(tess_unit_pre_forward(j.units[0]));
-    double waited = ms_of(&j, TESS_PHASE_WAIT), gathered = ms_of(&j, TESS_PHASE_GATHER);
-    if (tess_runtime_rank(j.runtime) == 0)
-        EXPECT(waited > LATE_MS / 2 && gathered < LATE_MS / 2);
-    else
-        EXPECT(waited < LATE_MS / 2);
-    EXPECT_INT(j.clock.phase, TESS_PHASE_OTHER);
-    EXPECT_OK(tess_unit_post_forward(j.units[0]));
-    EXPECT_OK(tess_unit_pre_forward(j.units[1]));
-    EXPECT_OK(tess_unit_post_forward(j.units[1]));
-    backward(&j, 1);
-    backward(&j, 0);
-    EXPECT_OK(tess_fsdp_step_end(j.fsdp));
+    begin_round(&j);
+    while (tries > 0 && !all_agree(&j, step(&j))) {
+        tries--;
+        begin_round(&j);
+    }
+    EXPECT(tries > 0);
     close_job(&j);
 }
 
-/* Rank 1 comes late to the gather that rank 0 has made ahead of time, and rank 0 computes meanwhile. */
+static void a_late_peer_is_waited_for(void)
+{
+    expect_of_one_step(step_with_a_late_peer);
+}
+
 static void a_late_peer_is_hidden_behind_work(void)
 {
-    job j;
-    open_job(&j);
-    EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 1));
-    EXPECT_OK(tess_fsdp_micro_begin(j.fsdp, 0));
-    EXPECT_OK(tess_unit_pre_forward(j.units[0])); /* gathers the second unit, too */
-    EXPECT_OK(tess_unit_post_forward(j.units[0]));
-    EXPECT_OK(tess_unit_pre_forward(j.units[1]));
-    EXPECT_OK(tess_unit_post_forward(j.units[1]));
-    bool late = tess_runtime_rank(j.runtime) == 1;
-    EXPECT_OK(tess_unit_pre_backward(j.units[1]));
-    memset(tess_unit_grad(j.units[1], 0), 0, ROWS * ROW * sizeof(float));
-    if (late)
-        nap(LATE_MS);
-    EXPECT_OK(tess_unit_post_backward(j.units[1])); /* sent; nobody waits yet */
-    if (!late)
-        nap(2 * LATE_MS);
-    double waited = ms_of(&j, TESS_PHASE_WAIT);
-    backward(&j, 0);
-    EXPECT_OK(tess_fsdp_step_end(j.fsdp));
-    tess_fsdp_traffic traffic = tess_fsdp_get_traffic(j.fsdp);
-    if (!late) {
-        EXPECT(ms_of(&j, TESS_PHASE_WAIT) - waited < LATE_MS);
-        double hidden_ms = (double)(traffic.hidden_ns - j.before.hidden_ns) * 1e-6;
-        if (tess_runtime_hosts(j.runtime) == 1)
-            EXPECT(hidden_ms > LATE_MS / 2.0);
-        else /* when a peer of another host came is not known */
-            EXPECT_INT(hidden_ms, 0);
-    }
-    close_job(&j);
+    expect_of_one_step(step_with_a_late_peer_behind_work);
 }
 
 static void bytes_are_counted(void)
 {
     job j;
     open_job(&j);
+    begin_round(&j);
     int64_t world = tess_runtime_world(j.runtime), own = ROWS / world * ROW;
     EXPECT_OK(tess_fsdp_step_begin(j.fsdp, 2));
     for (int s = 0; s < 2; s++) {

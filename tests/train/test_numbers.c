@@ -67,7 +67,7 @@ static void override(rig *r, const char *assignment)
 static tess_runtime *join(void)
 {
     static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 30};
+    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
     if (runtime == NULL)
         EXPECT_OK(tess_runtime_create(&options, &runtime));
     return runtime;
