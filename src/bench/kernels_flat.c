@@ -14,14 +14,14 @@ static tess_status adamw(void *self)
 {
     operands *o = self;
     return o->stream->kernels->adamw(o->stream, o->x[0], o->x[1], o->y, o->x[2], o->n, 1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f,
-                                     0.1f, 0.05f, 1, NULL, TESS_F32);
+                                     0.1f, 0.05f, 1, NULL, TESS_F32, NULL);
 }
 
 static tess_status adamw_with_copy(void *self)
 {
     operands *o = self;
     return o->stream->kernels->adamw(o->stream, o->x[0], o->x[1], o->y, o->x[2], o->n, 1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f,
-                                     0.1f, 0.05f, 1, o->x[3], TESS_BF16);
+                                     0.1f, 0.05f, 1, o->x[3], TESS_BF16, NULL);
 }
 
 static tess_status narrow(void *self)

@@ -11,6 +11,7 @@
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
+#include "device/undo.h"
 #include "tessera/types.h"
 
 typedef struct tess_stream tess_stream;
@@ -176,10 +177,11 @@ typedef struct tess_kernels {
     /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
      * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. copy (n) of
      * copy_dtype ("x") gets the new p too; NULL: none. The same bits on every table: device/adamw.h has the order of
-     * operations. */
+     * operations. undo: every block is recorded there before it changes, and the caller's thread alone works, so that
+     * threads with records of their own may call at the same time; NULL: none. */
     tess_status (*adamw)(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
                          float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
-                         void *copy, tess_dtype copy_dtype);
+                         void *copy, tess_dtype copy_dtype, tess_undo *undo);
 
     /* y = (to) x, n elements; any of F32, BF16, F16 each way. */
     tess_status (*convert)(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "comm/inject/inject.h"
+#include "device/elementwise.h"
 #include "optim/journal.h"
 
 struct tess_adamw {
@@ -116,7 +117,8 @@ typedef struct update {
     tess_stream *stream;
     float lr, bias1, bias2, grad_scale;
     tess_dtype param_dtype;
-    int64_t chunk, first, number; /* elements of a chunk, chunk to begin with, chunks seen so far */
+    int n_lanes;    /* of the journal */
+    int64_t number; /* of the shard, for drills */
 } update;
 
 /* A shard with its moments; copy_begin .. copy_end: the elements whose gathered copy this rank writes, too. */
@@ -124,59 +126,81 @@ typedef struct piece {
     const tess_shard *shard;
     float *m, *v;
     int64_t n, copy_begin, copy_end;
+    int64_t first; /* number of its first element, for the journal */
 } piece;
 
-static tess_status run_kernel(const update *u, const piece *p, int64_t begin, int64_t end)
+/* undo NULL: no journal. */
+static tess_status run_kernel(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const tess_adamw_options *o = &u->adamw->options;
     bool copied = p->shard->copy != NULL && begin >= p->copy_begin && begin < p->copy_end;
     size_t into_copy = (size_t)(begin - p->copy_begin) * tess_dtype_size(u->param_dtype);
+    if (undo != NULL)
+        undo->first = p->first + begin;
     return u->stream->kernels->adamw(u->stream, p->shard->master + begin, p->m + begin, p->v + begin,
                                      p->shard->grad + begin, end - begin, u->lr, o->beta1, o->beta2, o->eps,
                                      p->shard->decay ? o->weight_decay : 0, u->bias1, u->bias2, u->grad_scale,
-                                     copied ? (char *)p->shard->copy + into_copy : NULL, u->param_dtype);
+                                     copied ? (char *)p->shard->copy + into_copy : NULL, u->param_dtype, undo);
 }
 
 /* What is copied lies in the middle of what a rank holds. */
-static tess_status update_elements(const update *u, const piece *p, int64_t begin, int64_t end)
+static tess_status update_elements(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const int64_t cuts[] = {p->copy_begin, p->copy_end, end};
     for (int i = 0; i < 3; i++) {
         int64_t to = cuts[i] < end ? cuts[i] : end;
         if (to <= begin)
             continue;
-        TESS_TRY(run_kernel(u, p, begin, to));
+        TESS_TRY(run_kernel(u, p, begin, to, undo));
         begin = to;
     }
     return TESS_OK;
 }
 
-/* Faults that drills inject come at the three moments of a chunk. */
-static tess_status update_chunk(const update *u, const piece *p, int64_t begin, int64_t end)
+/* A shard's parts, one a lane. */
+typedef struct parts {
+    const update *u;
+    const piece *p;
+    int64_t per_lane;
+    _Atomic int status; /* the last that was not TESS_OK */
+} parts;
+
+static void update_part(void *context, int64_t begin, int64_t end, int worker)
 {
-    const tess_adamw *adamw = u->adamw;
-    tess_runtime *rt = tess_fsdp_runtime(adamw->fsdp);
-    optim_chunk chunk = {.array = {p->shard->master + begin, p->m + begin, p->v + begin}, .n = end - begin};
-    optim_journal_protect(adamw->journal, u->stream, u->number, &chunk);
-    tess_inject_moment(rt, "journal", u->number);
-    TESS_TRY(update_elements(u, p, begin, end));
-    tess_inject_moment(rt, "chunk", u->number);
-    optim_journal_commit(adamw->journal, u->number);
-    tess_inject_moment(rt, "chunk-done", u->number);
-    return TESS_OK;
+    parts *s = context;
+    const piece *p = s->p;
+    (void)worker;
+    for (int64_t lane = begin; lane < end; lane++) {
+        optim_journal *journal = s->u->adamw->journal;
+        int64_t from = lane * s->per_lane, to = from + s->per_lane < p->n ? from + s->per_lane : p->n;
+        optim_part part = {.array = {p->shard->master + from, p->m + from, p->v + from},
+                           .begin = p->first + from,
+                           .end = p->first + to};
+        int64_t at = optim_journal_resume(journal, (int)lane, &part) - p->first;
+        tess_status status = update_elements(s->u, p, at, to, optim_journal_undo(journal, (int)lane));
+        if (status != TESS_OK)
+            atomic_store(&s->status, status);
+    }
+}
+
+/* Lanes do not wait for each other within a shard. The cut is that of the update's lanes, whoever goes on with it.
+ * Faults that drills inject come before and after a shard. */
+static tess_status update_with_journal(update *u, const piece *p)
+{
+    tess_runtime *rt = tess_fsdp_runtime(u->adamw->fsdp);
+    int64_t grain = tess_loop_grain(0), grains = (p->n + grain - 1) / grain;
+    parts s = {.u = u, .p = p, .per_lane = (grains + u->n_lanes - 1) / u->n_lanes * grain};
+    if (p->n == 0)
+        return TESS_OK;
+    tess_inject_moment(rt, "shard", u->number);
+    tess_threads_run(u->stream->threads, update_part, &s, (p->n + s.per_lane - 1) / s.per_lane, 1);
+    tess_inject_moment(rt, "shard-done", u->number++);
+    return atomic_load(&s.status);
 }
 
 static tess_status update_shard(update *u, const piece *p)
 {
-    if (u->adamw->journal == NULL)
-        return update_elements(u, p, 0, p->n);
-    for (int64_t begin = 0; begin < p->n; begin += u->chunk) {
-        int64_t end = begin + u->chunk < p->n ? begin + u->chunk : p->n;
-        if (u->number >= u->first)
-            TESS_TRY(update_chunk(u, p, begin, end));
-        u->number++;
-    }
-    return TESS_OK;
+    return u->adamw->journal != NULL ? update_with_journal(u, p) : update_elements(u, p, 0, p->n, NULL);
 }
 
 static tess_status update_all(update *u)
@@ -193,13 +217,16 @@ static tess_status update_all(update *u)
         piece p = {.shard = &shard,
                    .m = adamw->m + adamw->offsets[i],
                    .v = adamw->v + adamw->offsets[i],
-                   .n = shard.n_rows * row};
+                   .n = shard.n_rows * row,
+                   .first = (int64_t)adamw->offsets[i]};
         if (shard.copy != NULL) {
             p.copy_begin = (shard.copy_begin - shard.row_begin) * row;
             p.copy_end = p.copy_begin + shard.copy_rows * row;
         }
         TESS_TRY_CTX(update_shard(u, &p), "adamw: '%s'", shard.name);
     }
+    if (adamw->journal != NULL)
+        optim_journal_end(adamw->journal);
     return TESS_OK;
 }
 
@@ -216,7 +243,7 @@ static tess_status begin_update(tess_adamw *adamw, int64_t step, float lr, float
                   .param_dtype = tess_fsdp_param_dtype(adamw->fsdp)};
     TESS_TRY(find_stream(adamw, &u->stream));
     if (adamw->journal != NULL)
-        u->first = optim_journal_begin(adamw->journal, u->stream, step, &u->chunk);
+        u->n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u->stream->threads));
     return TESS_OK;
 }
 

@@ -1,14 +1,11 @@
 #include "optim/journal.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 struct optim_journal {
-    _Atomic int64_t step;  /* that is being updated, or was last */
-    _Atomic int64_t saved; /* chunks whose old values were written here: done, or one more */
-    _Atomic int64_t done;
-    int64_t chunk; /* elements of one, in this step */
-    _Alignas(64) float old[JOURNAL_ARRAYS][JOURNAL_MOST];
+    _Atomic int64_t step; /* that is being updated, or was last; stored after all that begins it */
+    int n_lanes;
+    tess_undo lanes[JOURNAL_LANES];
 };
 
 tess_status optim_journal_open(tess_keep *keep, tess_mem *mem, optim_journal **journal)
@@ -27,45 +24,37 @@ void optim_journal_close(tess_keep *keep, tess_mem *mem, optim_journal **journal
     *journal = NULL;
 }
 
-int64_t optim_journal_begin(optim_journal *j, const tess_stream *stream, int64_t step, int64_t *chunk)
+int optim_journal_begin(optim_journal *j, int64_t step, int n_threads)
 {
-    if (atomic_load(&j->step) != step) {
-        int64_t wanted = (int64_t)JOURNAL_PER_THREAD * tess_threads_count(stream->threads);
-        j->chunk = wanted < JOURNAL_MOST ? wanted : JOURNAL_MOST;
-        atomic_store(&j->saved, 0);
-        atomic_store(&j->done, 0);
-        atomic_store(&j->step, step);
-    }
-    *chunk = j->chunk;
-    return atomic_load(&j->done);
+    if (atomic_load(&j->step) == step)
+        return j->n_lanes;
+    atomic_store(&j->step, 0); /* lanes are those of no step for a moment */
+    j->n_lanes = n_threads < JOURNAL_LANES ? n_threads : JOURNAL_LANES;
+    for (int lane = 0; lane < j->n_lanes; lane++)
+        tess_undo_clear(&j->lanes[lane]);
+    atomic_store(&j->step, step);
+    return j->n_lanes;
 }
 
-typedef struct copying {
-    float *to[JOURNAL_ARRAYS];
-    const float *from[JOURNAL_ARRAYS];
-} copying;
-
-static void copy_part(void *context, int64_t begin, int64_t end, int worker)
+int64_t optim_journal_resume(const optim_journal *j, int lane, const optim_part *part)
 {
-    const copying *c = context;
-    (void)worker;
-    for (int a = 0; a < JOURNAL_ARRAYS; a++)
-        memcpy(c->to[a] + begin, c->from[a] + begin, (size_t)(end - begin) * sizeof(float));
+    tess_undo_block block = tess_undo_read(&j->lanes[lane]);
+    if (block.first < part->begin)
+        return part->begin;
+    if (block.first >= part->end)
+        return part->end;
+    for (int a = 0; a < TESS_UNDO_ARRAYS; a++)
+        memcpy(part->array[a] + (block.first - part->begin), block.old[a], (size_t)block.n * sizeof(float));
+    return block.first;
 }
 
-void optim_journal_protect(optim_journal *j, tess_stream *stream, int64_t number, const optim_chunk *chunk)
+tess_undo *optim_journal_undo(optim_journal *j, int lane)
 {
-    copying c;
-    bool is_torn = atomic_load(&j->saved) == number + 1;
-    for (int a = 0; a < JOURNAL_ARRAYS; a++) {
-        c.to[a] = is_torn ? chunk->array[a] : j->old[a];
-        c.from[a] = is_torn ? j->old[a] : chunk->array[a];
-    }
-    tess_threads_run(stream->threads, copy_part, &c, chunk->n, 1024);
-    atomic_store_explicit(&j->saved, number + 1, memory_order_release);
+    return &j->lanes[lane];
 }
 
-void optim_journal_commit(optim_journal *j, int64_t number)
+void optim_journal_end(optim_journal *j)
 {
-    atomic_store_explicit(&j->done, number + 1, memory_order_release);
+    for (int lane = 0; lane < j->n_lanes; lane++)
+        tess_undo_finish(&j->lanes[lane]);
 }

@@ -10,7 +10,7 @@
 void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
 
 /* tess_adamw_create with the moments in `keep` (borrowed until destroy; NULL: private memory) as they are found there.
- * Updates then go chunk by chunk with a journal (journal.h): one that broke off at any moment can be ended. */
+ * Updates then keep a journal (journal.h): one that broke off at any instruction can be ended. */
 tess_status tess_adamw_create_kept(tess_fsdp *fsdp, const tess_adamw_options *options, tess_keep *keep,
                                    tess_adamw **adamw);
 

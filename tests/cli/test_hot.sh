@@ -16,15 +16,15 @@ for point in phase:judging phase:judged phase:updated phase:forward phase:backwa
     same "killed at $point of step 3, rank $rank" disturbed plain
 done
 
-# Every mark of an update: a life for each chunk, and a rank. A step that was begun is never begun again, so the first
-# chunks come in one life after the other.
-for mark in journal chunk chunk-done; do
+# Between the tensors of an update: a life for each, and a rank. A step that was begun is never begun again, so the first
+# tensors come in one life after the other. (Within a tensor: tests/parallel/test_adamw_kept.c.)
+for moment in shard shard-done; do
     spec=""
-    for chunk in 0 1 2 7 15 22 28 29; do
-        spec="$spec; rank=$((chunk % 4)) step=$((1 + chunk % 6)) point=phase:$mark:$chunk kind=sigkill life=0"
+    for shard in 0 1 2 7 15 22 28 29; do
+        spec="$spec; rank=$((shard % 4)) step=$((1 + shard % 6)) point=phase:$moment:$shard kind=sigkill life=0"
     done
     train disturbed -n 4 "fault.spec=${spec#; }"
-    same "killed at the $mark of 8 chunks" disturbed plain
+    same "killed at the $moment of 8 tensors" disturbed plain
 done
 
 finish

@@ -8,11 +8,11 @@ train plain -n 4 || fail "the undisturbed run"
 # ---- Several ranks, and again while they are replaced ----
 train disturbed -n 4 fault.spec="rank=1 step=2 point=phase:backward:0 kind=sigkill; rank=2 step=2 point=phase:backward:0 kind=sigkill"
 same "two ranks at once" disturbed plain
-train disturbed -n 4 fault.spec="rank=all step=3 point=phase:chunk:4 kind=sigkill"
+train disturbed -n 4 fault.spec="rank=all step=3 point=phase:shard:4 kind=sigkill"
 same "all ranks at once, in the update" disturbed plain
 train disturbed -n 4 fault.spec="rank=all step=4 point=phase:forward kind=sigkill"
 same "all ranks at once, in forward" disturbed plain
-train disturbed -n 4 fault.spec="rank=1 step=3 point=phase:chunk:4 kind=sigkill; rank=1 point=phase:chunk:5 kind=sigkill life=2; rank=0 point=phase:setup kind=sigkill life=3"
+train disturbed -n 4 fault.spec="rank=1 step=3 point=phase:shard:4 kind=sigkill; rank=1 point=phase:shard:5 kind=sigkill life=2; rank=0 point=phase:setup kind=sigkill life=3"
 same "again while the step is ended, and again while ranks meet" disturbed plain
 train disturbed -n 4 fault.spec="rank=3 step=3 point=phase:forward kind=crash"
 same "a rank that crashes" disturbed plain
@@ -25,7 +25,7 @@ for how in "1 full" "1 none" "2 none" "2 zero1" "4 zero2" "8 full" "8 zero1" "4 
     train alike -n "$ranks" parallelism.shard_strategy="$strategy" $more || fail "$how: the undisturbed run"
     # shellcheck disable=SC2086
     train disturbed -n "$ranks" parallelism.shard_strategy="$strategy" $more \
-        fault.spec="rank=$((ranks - 1)) step=2 point=phase:chunk:2 kind=sigkill; rank=0 step=4 point=phase:backward:1 kind=sigkill life=2"
+        fault.spec="rank=$((ranks - 1)) step=2 point=phase:shard:2 kind=sigkill; rank=0 step=4 point=phase:backward:1 kind=sigkill life=2"
     same "$strategy over $ranks" disturbed alike
     rm -rf alike
 done

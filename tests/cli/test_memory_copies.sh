@@ -44,7 +44,7 @@ new="batch: 16 rows"
 broken_off all
 goes_on "all ranks killed" all "going on from step 3, kept in memory" -n 2
 
-broken_off updating fault.spec="rank=all step=4 point=phase:chunk:3 kind=sigkill"
+broken_off updating fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "all ranks killed in an update" updating "going on from step 4, kept in memory" -n 2
 
 "$tessera" train run.yaml job.dump_folder=launcher -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \

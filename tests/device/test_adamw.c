@@ -24,13 +24,21 @@ static void free_state(state *a)
     free(a->copy);
 }
 
+/* Elements [begin, end), as in step 1. */
+static void update(tess_stream *s, state *a, const float *g, int64_t begin, int64_t end, tess_undo *undo)
+{
+    char *copy = (char *)a->copy + (size_t)begin * tess_dtype_size(a->copy_dtype);
+    EXPECT_OK(s->kernels->adamw(s, a->p + begin, a->m + begin, a->v + begin, g + begin, end - begin, lr, beta1, beta2,
+                                eps, decay, 1 - beta1, 1 - beta2, grad_scale, copy, a->copy_dtype, undo));
+}
+
 static void steps(tess_stream *s, state *a, int64_t n, int count)
 {
     for (int step = 1; step <= count; step++) {
         float *g = random_array((uint64_t)step + 10, n, 0, 0.5, TESS_F32);
         float bias1 = (float)(1 - pow(beta1, step)), bias2 = (float)(1 - pow(beta2, step));
         EXPECT_OK(s->kernels->adamw(s, a->p, a->m, a->v, g, n, lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale,
-                                    step > 1 ? a->copy : NULL, a->copy_dtype));
+                                    step > 1 ? a->copy : NULL, a->copy_dtype, NULL));
         free(g);
     }
 }
@@ -110,10 +118,50 @@ static void copies(void)
     }
 }
 
+/* With a record: the same bits, in one call or cut anywhere, and what the last block held. */
+static void records(void)
+{
+    for (size_t i = 0; i < COUNT(variants) * COUNT(sizes); i++) {
+        const int64_t n = sizes[i / COUNT(variants)], cut = n / 3, base = 1000;
+        size_t v = i % COUNT(variants);
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        state want = make_state(n, TESS_BF16), a = make_state(n, TESS_BF16), old = make_state(n, TESS_BF16);
+        float *g = random_array(5, n, 0, 0.5, TESS_F32);
+        tess_undo undo;
+        tess_undo_clear(&undo);
+        EXPECT_INT(tess_undo_read(&undo).first, -1);
+        update(s, &want, g, 0, n, NULL);
+        undo.first = base;
+        update(s, &a, g, 0, cut, &undo);
+        undo.first = base + cut;
+        update(s, &a, g, cut, n, &undo);
+        expect_same(v, &a, &want, n);
+        tess_undo_block block = tess_undo_read(&undo);
+        if (n > 0) {
+            int64_t first = block.first - base;
+            EXPECT_INT(first, n - 1 - (n - cut - 1) % TESS_UNDO_BLOCK);
+            EXPECT_INT(block.n, n - first);
+            expect_bits("old p", v, block.old[0], old.p + first, block.n, TESS_F32);
+            expect_bits("old m", v, block.old[1], old.m + first, block.n, TESS_F32);
+            expect_bits("old v", v, block.old[2], old.v + first, block.n, TESS_F32);
+        }
+        tess_undo_finish(&undo);
+        EXPECT(tess_undo_read(&undo).first > INT64_C(1) << 57);
+        free(g);
+        free_state(&want);
+        free_state(&a);
+        free_state(&old);
+        tess_stream_destroy(&s);
+    }
+}
+
 static const test_case cases[] = {
     {"adamw_agrees_with_float64_over_five_steps", agrees, 0, 0},
     {"adamw_is_bit_for_bit_the_same_on_any_level_and_threads", same_bits, 0, 0},
     {"adamw_copies_the_new_weights_as_a_conversion_would", copies, 0, 0},
+    {"adamw_with_a_record_gives_the_same_bits_and_leaves_what_the_last_block_held", records, 0, 0},
 };
 
 TEST_MAIN(cases)

@@ -1,81 +1,151 @@
-/* An update in place that breaks off at any moment: whoever goes on ends with the bits of one that did not. */
+/* An update in place that breaks off at any instruction: whoever goes on ends with the bits of one that did not. */
 #include "optim/journal.h"
 
+#include "device/stream.h"
+#include "support/single_step.h"
 #include "support/test.h"
 
-enum { N = 5000, CHUNKS = 4, PER_CHUNK = 1250 };
+enum { TENSORS = 3, LANES = 3, STEP = 7, N = 37 + 1 + 130 };
 
-/* Moments of a chunk at which the process may die. */
-typedef enum moment { BEFORE, PROTECTED, TORN, CHANGED, COMMITTED, MOMENTS } moment;
+static const int64_t sizes[TENSORS] = {37, 1, 130}, per_lane[TENSORS] = {16, 16, 48};
+static const char *const levels[] = {"ref", "avx2", "avx512"};
 
-static float arrays[JOURNAL_ARRAYS][N];
+/* In memory that is kept: the state, what it becomes, and the journal over it. */
+typedef struct fixture {
+    tess_keep_set set;
+    tess_keep *keep;
+    tess_stream *stream;
+    optim_journal *journal;
+    float *state; /* (TESS_UNDO_ARRAYS, N) */
+    float gradient[N], want[TESS_UNDO_ARRAYS * N];
+    long n_looks;
+} fixture;
 
-static void fill(void)
+static void fill(fixture *f)
 {
-    for (int a = 0; a < JOURNAL_ARRAYS; a++)
-        for (int i = 0; i < N; i++)
-            arrays[a][i] = (float)(a * N + i);
+    for (int i = 0; i < TESS_UNDO_ARRAYS * N; i++)
+        f->state[i] = 0.25f + (float)(i % 89) / 64;
+    for (int i = 0; i < N; i++)
+        f->gradient[i] = (float)(i % 31 - 15) / 16;
 }
 
-static void change(int chunk, int n)
+static void run_kernel(fixture *f, int64_t begin, int64_t end, tess_undo *undo)
 {
-    for (int a = 0; a < JOURNAL_ARRAYS; a++)
-        for (int i = 0; i < n; i++)
-            arrays[a][chunk * PER_CHUNK + i] = arrays[a][chunk * PER_CHUNK + i] * 3 + 1; /* twice is not once */
+    float *p = f->state + begin, *m = p + N, *v = m + N;
+    if (begin >= end)
+        return;
+    if (undo != NULL)
+        undo->first = begin;
+    EXPECT_OK(f->stream->kernels->adamw(f->stream, p, m, v, f->gradient + begin, end - begin, 0.01f, 0.9f, 0.95f, 1e-8f,
+                                        0.1f, 0.4f, 0.2f, 0.5f, NULL, TESS_F32, undo));
 }
 
-/* From where the journal says to the moment of death, in `dies`; -1: to the end. */
-static void update(optim_journal *j, tess_stream *stream, int dies, moment at)
+/* A lane's part, in two calls of the kernel, as where the middle of a tensor is copied. */
+static void update_part(fixture *f, int lane, int64_t begin, int64_t end)
 {
-    int64_t chunk_elements;
-    int64_t first = optim_journal_begin(j, stream, 7, &chunk_elements);
-    EXPECT_INT(chunk_elements, JOURNAL_PER_THREAD);
-    for (int c = (int)first; c < CHUNKS; c++) {
-        optim_chunk chunk = {.n = PER_CHUNK};
-        for (int a = 0; a < JOURNAL_ARRAYS; a++)
-            chunk.array[a] = &arrays[a][c * PER_CHUNK];
-        if (c == dies && at == BEFORE)
-            return;
-        optim_journal_protect(j, stream, c, &chunk);
-        if (c == dies && at == PROTECTED)
-            return;
-        change(c, c == dies && at == TORN ? PER_CHUNK / 3 : PER_CHUNK);
-        if (c == dies && (at == TORN || at == CHANGED))
-            return;
-        optim_journal_commit(j, c);
-        if (c == dies)
-            return;
+    optim_part part = {
+        .array = {f->state + begin, f->state + N + begin, f->state + 2 * N + begin}, .begin = begin, .end = end};
+    int64_t at = optim_journal_resume(f->journal, lane, &part), cut = begin + 5;
+    tess_undo *undo = optim_journal_undo(f->journal, lane);
+    if (at < cut && cut < end) {
+        run_kernel(f, at, cut, undo);
+        at = cut;
+    }
+    run_kernel(f, at, end, undo);
+}
+
+/* From wherever the journal says to the end. */
+static void update(void *context)
+{
+    fixture *f = context;
+    int64_t first = 0;
+    EXPECT_INT(optim_journal_begin(f->journal, STEP, LANES), LANES);
+    for (int t = 0; t < TENSORS; first += sizes[t++])
+        for (int lane = 0; lane * per_lane[t] < sizes[t]; lane++) {
+            int64_t begin = lane * per_lane[t], end = begin + per_lane[t] < sizes[t] ? begin + per_lane[t] : sizes[t];
+            update_part(f, lane, first + begin, first + end);
+        }
+    optim_journal_end(f->journal);
+}
+
+static bool open_fixture(fixture *f, const char *level)
+{
+    bool found;
+    *f = (fixture){.n_looks = 0};
+    if (tess_stream_create(test_mem(), 1, level, &f->stream) == TESS_E_UNSUPPORTED)
+        return false;
+    EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &f->set));
+    EXPECT_OK(tess_keep_open(test_mem(), f->set.fds[0], &f->keep));
+    EXPECT_OK(tess_keep_region(f->keep, "state", sizeof(f->want), (void **)&f->state, &found));
+    fill(f);
+    run_kernel(f, 0, N, NULL);
+    memcpy(f->want, f->state, sizeof(f->want));
+    fill(f);
+    EXPECT_OK(optim_journal_open(f->keep, test_mem(), &f->journal));
+    return true;
+}
+
+static void close_fixture(fixture *f)
+{
+    optim_journal_close(f->keep, test_mem(), &f->journal);
+    tess_keep_close(&f->keep);
+    tess_keep_set_destroy(&f->set, true);
+    tess_stream_destroy(&f->stream);
+}
+
+static single_step stepping(fixture *f, void (*look)(void *context), long most)
+{
+    single_step run = {.body = update, .look = look, .context = f, .most = most};
+    run.areas[0].address = f->state;
+    run.areas[0].bytes = sizeof(f->want);
+    run.areas[1].address = tess_keep_find(f->keep, "journal", &run.areas[1].bytes);
+    return run;
+}
+
+/* Ended here and now; every ninth time by one that dies on its way, and then another. */
+static void end_update(void *context)
+{
+    fixture *f = context;
+    if (f->n_looks++ % 9 == 0) {
+        single_step run = stepping(f, NULL, 1 + f->n_looks * 61 % 997);
+        single_step_run(&run);
+    }
+    update(f);
+    EXPECT_SAME(f->state, f->want, (size_t)TESS_UNDO_ARRAYS * N);
+    update(f); /* nothing is left of it */
+    EXPECT_SAME(f->state, f->want, (size_t)TESS_UNDO_ARRAYS * N);
+}
+
+static void an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(void)
+{
+    for (size_t level = 0; level < sizeof(levels) / sizeof(levels[0]); level++) {
+        static fixture f;
+        if (!open_fixture(&f, levels[level]))
+            continue;
+        single_step run = stepping(&f, end_update, 0);
+        long n = single_step_run(&run);
+        printf("%s: %ld instructions, %ld of them changed what is kept\n", levels[level], n, f.n_looks);
+        if (n >= 0) {
+            EXPECT(f.n_looks > N * TESS_UNDO_ARRAYS / TESS_UNDO_BLOCK);
+            EXPECT_SAME(f.state, f.want, (size_t)TESS_UNDO_ARRAYS * N);
+        }
+        close_fixture(&f);
     }
 }
 
-static void an_update_that_breaks_off_at_any_moment_is_ended_to_the_same_bits(void)
+static void the_next_step_begins_anew_with_its_own_lanes(void)
 {
-    static float want[JOURNAL_ARRAYS][N];
-    tess_keep_set set;
-    tess_stream *stream;
-    EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &set));
-    EXPECT_OK(tess_stream_create(test_mem(), 1, NULL, &stream));
-    fill();
-    for (int c = 0; c < CHUNKS; c++)
-        change(c, PER_CHUNK);
-    memcpy(want, arrays, sizeof(want));
-    for (int first = 0; first < CHUNKS * MOMENTS; first++)
-        for (int second = 0; second < CHUNKS * MOMENTS; second++) { /* dies, and dies again while it is ended */
-            tess_keep *keep;
-            optim_journal *journal;
-            EXPECT_OK(tess_keep_open(test_mem(), set.fds[0], &keep));
-            tess_keep_clear(keep);
-            EXPECT_OK(optim_journal_open(keep, test_mem(), &journal));
-            fill();
-            update(journal, stream, first / MOMENTS, first % MOMENTS);
-            update(journal, stream, second / MOMENTS, second % MOMENTS);
-            update(journal, stream, -1, BEFORE);
-            EXPECT_SAME(&arrays[0][0], &want[0][0], (size_t)JOURNAL_ARRAYS * N);
-            optim_journal_close(keep, test_mem(), &journal);
-            tess_keep_close(&keep);
-        }
-    tess_stream_destroy(&stream);
-    tess_keep_set_destroy(&set, true);
+    static fixture f;
+    EXPECT(open_fixture(&f, "ref"));
+    update(&f);
+    EXPECT_INT(optim_journal_begin(f.journal, STEP, LANES + 2), LANES);
+    EXPECT_INT(optim_journal_begin(f.journal, STEP + 1, LANES + 2), LANES + 2);
+    EXPECT_INT(optim_journal_begin(f.journal, STEP + 2, 10 * JOURNAL_LANES), JOURNAL_LANES);
+    optim_part part = {.array = {f.state, f.state + N, f.state + 2 * N}, .begin = 0, .end = N};
+    EXPECT_INT(optim_journal_resume(f.journal, 0, &part), 0);
+    EXPECT_INT(optim_journal_resume(f.journal, JOURNAL_LANES - 1, &part), 0);
+    EXPECT_SAME(f.state, f.want, (size_t)TESS_UNDO_ARRAYS * N);
+    close_fixture(&f);
 }
 
 static void without_memory_that_is_kept_there_is_no_journal(void)
@@ -87,8 +157,9 @@ static void without_memory_that_is_kept_there_is_no_journal(void)
 }
 
 static const test_case cases[] = {
-    {"an_update_that_breaks_off_at_any_moment_is_ended_to_the_same_bits",
-     an_update_that_breaks_off_at_any_moment_is_ended_to_the_same_bits},
+    {"an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits",
+     an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits},
+    {"the_next_step_begins_anew_with_its_own_lanes", the_next_step_begins_anew_with_its_own_lanes},
     {"without_memory_that_is_kept_there_is_no_journal", without_memory_that_is_kept_there_is_no_journal},
 };
 

@@ -175,11 +175,11 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
     const tess_adamw_options *o = &model_adamw;
     for (int p = 0; p < MODEL_PARAMS; p++)
         if (model_params[p].desc.trainable)
-            EXPECT_OK(stream->kernels->adamw(stream, ref->weight[p], ref->m[p], ref->v[p], ref->grad[p], model_count(p),
-                                             model_lr, o->beta1, o->beta2, o->eps,
-                                             model_params[p].desc.decay ? o->weight_decay : 0,
-                                             (float)(1 - pow((double)o->beta1, step)),
-                                             (float)(1 - pow((double)o->beta2, step)), model_scale, NULL, TESS_F32));
+            EXPECT_OK(stream->kernels->adamw(
+                stream, ref->weight[p], ref->m[p], ref->v[p], ref->grad[p], model_count(p), model_lr, o->beta1,
+                o->beta2, o->eps, model_params[p].desc.decay ? o->weight_decay : 0,
+                (float)(1 - pow((double)o->beta1, step)), (float)(1 - pow((double)o->beta2, step)), model_scale, NULL,
+                TESS_F32, NULL));
 }
 
 /* ---- The same through fsdp

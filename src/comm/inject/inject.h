@@ -140,7 +140,7 @@ bool tess_inject_has_faults(const tess_runtime *runtime); /* some may happen to 
  */
 bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char *name, void *data, size_t n,
                         tess_dtype dtype);
-/* A moment of the phase under way that a drill may want: "journal" 3. Points of faults name it as they name a phase. */
+/* A moment of the phase under way that a drill may want: "shard" 3. Points of faults name it as they name a phase. */
 void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
 /* Micro-batches that this rank is to have in `step` where it should have `n`. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);

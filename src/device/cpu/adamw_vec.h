@@ -1,5 +1,6 @@
 /* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element, and 2 or 4 more for a copy of p. Memory sets the
- * pace. Compiled once per instruction set, by its table. */
+ * pace: the record of what a block held, 3 stores into the first cache, is hidden behind it. Compiled once per
+ * instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
 #define TESS_DEVICE_CPU_ADAMW_VEC_H
 
@@ -11,8 +12,18 @@ typedef struct adamw_arrays {
     const float *g;
     void *copy; /* or NULL */
     tess_dtype copy_dtype;
+    tess_undo *undo; /* or NULL */
     adamw_step step;
 } adamw_arrays;
+
+TESS_INLINE void adamw_record(tess_undo *undo, int64_t i, int64_t n, vec p, vec m, vec v)
+{
+    float(*old)[TESS_UNDO_BLOCK] = tess_undo_slot(undo);
+    v_store(old[0], p, n);
+    v_store(old[1], m, n);
+    v_store(old[2], v, n);
+    tess_undo_mark(undo, i, n);
+}
 
 TESS_INLINE vec adamw_part(const adamw_arrays *a, int64_t i, int64_t n)
 {
@@ -22,6 +33,8 @@ TESS_INLINE vec adamw_part(const adamw_arrays *a, int64_t i, int64_t n)
         v_ahead(streams[k], i, TESS_F32);
     vec g = v_mul(v_load(a->g + i, n), v_set(c->grad_scale));
     vec m = v_load(a->m + i, n), v = v_load(a->v + i, n), p = v_load(a->p + i, n);
+    if (a->undo != NULL)
+        adamw_record(a->undo, i, n, p, m, v);
     m = v_add(m, v_mul(v_set(c->one_minus_beta1), v_sub(g, m)));
     v = v_add(v_mul(v, v_set(c->beta2)), v_mul(v_mul(v_set(c->one_minus_beta2), g), g));
     vec denominator = v_add(v_div(v_sqrt(v), v_set(c->sqrt_bias2)), v_set(c->eps));
@@ -63,12 +76,15 @@ static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 
 static tess_status adamw(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
                          float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
-                         void *copy, tess_dtype copy_dtype)
+                         void *copy, tess_dtype copy_dtype, tess_undo *undo)
 {
     TESS_TRY(tess_check_dtype("adamw", copy_dtype));
-    adamw_arrays a = {.p = p, .m = m, .v = v, .g = g, .copy = copy, .copy_dtype = copy_dtype};
+    adamw_arrays a = {.p = p, .m = m, .v = v, .g = g, .copy = copy, .copy_dtype = copy_dtype, .undo = undo};
     a.step = adamw_step_of(lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale);
-    tess_threads_run(s->threads, adamw_loop, &a, n, tess_loop_grain(0));
+    if (undo != NULL)
+        adamw_loop(&a, 0, n, 0);
+    else
+        tess_threads_run(s->threads, adamw_loop, &a, n, tess_loop_grain(0));
     return TESS_OK;
 }
 

@@ -1,0 +1,140 @@
+/* AdamW over shards whose weights, moments and gradients outlive the process: a process that ends at any instruction of
+ * a step, and another that ends the step, give the bits of a step that nobody disturbed. */
+#include "optim/optim_internal.h"
+#include "parallel/fsdp/fsdp_internal.h"
+#include "support/single_step.h"
+#include "support/test.h"
+#include "tessera/mesh.h"
+
+enum { PARAMS = 4, ALL = 64 + 33 + 8 + 7, STEP = 3 };
+
+static const tess_param_desc params[PARAMS] = {{"matrix", {2, {16, 4}}, true, true},
+                                               {"odd", {1, {33}}, true, false},
+                                               {"frozen", {1, {8}}, false, true},
+                                               {"short", {1, {7}}, true, true}};
+
+static tess_runtime *runtime;
+static tess_mesh *mesh;
+static tess_fsdp *fsdp;
+static tess_unit *unit;
+static tess_adamw *adamw;
+static tess_keep_set set;
+static tess_keep *keep;
+static float want[3 * ALL], got[3 * ALL];
+static long n_looks;
+
+static tess_status fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    (void)context;
+    int64_t row = strcmp(name, "matrix") == 0 ? 4 : 1;
+    for (int64_t i = 0; i < n_rows * row; i++)
+        dst[i] = (float)(row_begin * row + i + 1) / 8;
+    return TESS_OK;
+}
+
+static void backward(void)
+{
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(unit));
+    EXPECT_OK(tess_unit_post_forward(unit));
+    EXPECT_OK(tess_unit_pre_backward(unit));
+    for (int p = 0; p < PARAMS; p++)
+        for (int64_t i = 0; params[p].trainable && i < tess_shape_count(&params[p].shape); i++)
+            tess_unit_grad(unit, p)[i] = (float)(i % 13 - 6) / 4;
+    EXPECT_OK(tess_unit_post_backward(unit));
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+}
+
+/* With gradients, before the update. */
+static void open_model(tess_keep *kept)
+{
+    static const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    tess_fsdp_set_keep(fsdp, kept);
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "unit", params, PARAMS, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill, NULL));
+    EXPECT_OK(tess_adamw_create_kept(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.1f}, kept, &adamw));
+    backward();
+}
+
+static void close_model(void)
+{
+    tess_adamw_destroy(&adamw);
+    tess_fsdp_destroy(&fsdp);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&runtime);
+}
+
+/* Weights and moments. */
+static void collect(float *to)
+{
+    memset(to, 0, 3 * ALL * sizeof(float));
+    for (int p = 0; p < PARAMS; p++) {
+        tess_shard shard;
+        float *m, *v;
+        EXPECT_OK(tess_fsdp_shard(fsdp, p, &shard));
+        tess_adamw_moments(adamw, p, &m, &v);
+        size_t n = (size_t)tess_shape_count(&shard.shape);
+        memcpy(to, shard.master, n * sizeof(float));
+        if (m != NULL) {
+            memcpy(to + ALL, m, n * sizeof(float));
+            memcpy(to + 2 * ALL, v, n * sizeof(float));
+        }
+        to += n;
+    }
+}
+
+static void step(void *context)
+{
+    (void)context;
+    EXPECT_OK(tess_adamw_step(adamw, STEP, 1e-2f, 0.5f));
+}
+
+static void end_step(void *context)
+{
+    (void)context;
+    n_looks++;
+    EXPECT_OK(tess_adamw_end_step(adamw, STEP, 1e-2f, 0.5f));
+    collect(got);
+    EXPECT_SAME(got, want, 3 * ALL);
+}
+
+static void add_area(single_step *run, int index, const char *region)
+{
+    run->areas[index].address = tess_keep_find(keep, region, &run->areas[index].bytes);
+    EXPECT(run->areas[index].address != NULL);
+}
+
+static void a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(void)
+{
+    open_model(NULL);
+    step(NULL);
+    collect(want);
+    close_model();
+
+    EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &set));
+    EXPECT_OK(tess_keep_open(test_mem(), set.fds[0], &keep));
+    open_model(keep);
+    single_step run = {.body = step, .look = end_step};
+    add_area(&run, 0, "weights of unit");
+    add_area(&run, 1, "adamw first moments");
+    add_area(&run, 2, "adamw second moments");
+    add_area(&run, 3, "journal");
+    long n = single_step_run(&run);
+    printf("%ld instructions, %ld of them changed what is kept\n", n, n_looks);
+    end_step(NULL); /* the whole of it where nobody may be traced */
+    EXPECT(n < 0 || n_looks > ALL * 3 / 16);
+    close_model();
+    tess_keep_close(&keep);
+    tess_keep_set_destroy(&set, true);
+}
+
+static const test_case cases[] = {
+    {"a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits",
+     a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits, .under_mpi = TEST_NEVER},
+};
+
+TEST_MAIN(cases)

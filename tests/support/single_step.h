@@ -1,0 +1,23 @@
+/* A process that is stopped after every instruction, to look at what it would leave behind if it ended there. */
+#ifndef TESS_TEST_SINGLE_STEP_H
+#define TESS_TEST_SINGLE_STEP_H
+
+#include <stddef.h>
+
+enum { SINGLE_STEP_AREAS = 4 };
+
+typedef struct single_step {
+    void (*body)(void *context); /* in a process of its own; what it changes in private memory is lost */
+    void (*look)(void *context); /* after an instruction that changed an area; may change areas: they are put back */
+    void *context;
+    struct {
+        void *address; /* of memory that both processes share */
+        size_t bytes;
+    } areas[SINGLE_STEP_AREAS]; /* bytes 0: none */
+    long most;                  /* instructions, after which the process is killed; 0: it goes to its end */
+} single_step;
+
+/* Returns the instructions that were done; -1: this system does not let processes be traced. look may be NULL. */
+long single_step_run(const single_step *run);
+
+#endif
