@@ -6,6 +6,8 @@
 
 /* From SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
 #define TESS_KILL_AFTER_S 2.0
+/* A host is out of touch when its agent, which speaks ten times a second, has not for so long. */
+#define TESS_AGENT_SILENCE_S 4.0
 
 /* The exit code that a shell would show for what waitpid gave: 128 + signal, or the code. */
 int tess_ending_code(int wait_status);

@@ -12,8 +12,8 @@
 #include "comm/watchdog/timers.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
-static const double own_word_s = 0.25;             /* to find out oneself what broke the team on another rank */
-static const double last_word_s = 2;               /* for what a rank of another host sent before it left */
+static const double own_word_s = 1;                /* to find out oneself what broke the team on another rank */
+static const double last_word_s = 5;               /* for what a rank of another host sent before it left */
 static const double shown_s = 0.02;                /* a longer wait is for others to see */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 

@@ -36,8 +36,9 @@ tess_status tess_guard_adopt(int fd, const tess_job *job, int rank);
  * the ports ("40000-40100"; default: any). TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no port to be had. */
 tess_status tess_guard_listen(int fd, tess_agent_address *mine);
 /* Then tells it who the others are (hosts in the job's numbering) and the job's secret, which agents show each other.
- * Returns at once. The agent calls those with a larger number; within some ten seconds header->agent_state says that
- * all are up, or that they are not and agent_error why; all sleepers of the host are woken then. */
+ * Returns at once. The agent calls those with a larger number; header->agent_state says then that all are up,
+ * or, after ten seconds without a connection or sixty without a call, that they are not and agent_error why; all
+ * sleepers of the host are woken then. */
 tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                             const uint8_t secret[AGENT_SECRET_BYTES]);
 

@@ -82,6 +82,7 @@ typedef struct agent {
     double begin_s;      /* of the meeting */
     uint64_t news;       /* hash of what must be told at once */
     double next_round_s; /* when rows go out anyhow */
+    uint64_t served_ns;  /* when agent_serve last returned */
     int n_local;
     int local[JOB_MAX_RANKS]; /* ranks of this host */
 } agent;
@@ -117,7 +118,8 @@ void agent_peer_up(agent *a, int host);
 bool verdict_in_touch(const tess_job *job, int host);
 /* True when ranks of the job that are in touch still run. `host` -1: of all hosts. */
 bool verdict_is_running(const tess_job *job, int host);
-/* The rank where the failure began; *code is the exit code of the job. `early`: survivors have not been told to end. */
+/* The rank where the failure began; *code is the exit code of the job, 0: nobody has one yet. `early`: survivors have
+ * not been told to end. */
 int verdict_find(const tess_job *job, bool early, int *code);
 /* True for exactly one guard of the host: it tells the verdict, which is now in the header. */
 bool verdict_take(const tess_job *job, int rank, int code);

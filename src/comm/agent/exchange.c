@@ -9,6 +9,7 @@
 #include "comm/ending.h"
 
 static const double round_s = 0.1, goodbye_s = 0.5;
+static const uint64_t own_gap_ns = 100000000; /* a guard looks a hundred times a second */
 
 /* ---- Begin and end
  * ------------------------------------------------------------------------------------------------------ */
@@ -53,23 +54,6 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
     }
     *out = a;
     return TESS_OK;
-}
-
-void agent_close(agent **handle, bool stay)
-{
-    agent *a = *handle;
-    if (a == NULL)
-        return;
-    *handle = NULL;
-    tess_os_close(&a->listen_fd);
-    for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
-        if (!stay)
-            agent_link_close(&a->peers[h].link);
-    for (int i = 0; a->callers != NULL && i < AGENT_CALLERS; i++)
-        agent_link_close(&a->callers[i].link);
-    tess_mem_free(a->mem, a->callers);
-    tess_mem_free(a->mem, a->peers);
-    tess_mem_free(a->mem, a);
 }
 
 /* ---- Peers that come and go
@@ -310,10 +294,22 @@ int agent_watch(agent *a, struct pollfd *fds)
     return n;
 }
 
+/* While this process did not get to run it heard nobody: that is no silence of theirs. */
+static void forgive_silence(const agent *a)
+{
+    uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
+    if (a->served_ns == 0 || gap_ns < own_gap_ns)
+        return;
+    for (int h = 0; h < a->n_hosts; h++)
+        if (a->peers[h].state == PEER_UP)
+            atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
+}
+
 void agent_serve(agent *a, const struct pollfd *fds)
 {
     if (a->peers == NULL)
         return;
+    forgive_silence(a);
     for (int h = 0; h < a->n_hosts; h++) {
         const agent_peer *peer = &a->peers[h];
         if (is_connected(peer) && peer->link.slot >= 0 && (fds[peer->link.slot].revents & ~POLLOUT) != 0)
@@ -322,6 +318,26 @@ void agent_serve(agent *a, const struct pollfd *fds)
     if (a->listen_fd >= 0)
         agent_meet_step(a, fds);
     send_all(a);
+    a->served_ns = tess_os_now_ns();
+}
+
+void agent_close(agent **handle, bool stay)
+{
+    agent *a = *handle;
+    if (a == NULL)
+        return;
+    *handle = NULL;
+    tess_os_close(&a->listen_fd);
+    if (stay && a->peers != NULL)
+        send_all(a); /* a guard in a hurry may have found the verdict a moment ago */
+    for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
+        if (!stay)
+            agent_link_close(&a->peers[h].link);
+    for (int i = 0; a->callers != NULL && i < AGENT_CALLERS; i++)
+        agent_link_close(&a->callers[i].link);
+    tess_mem_free(a->mem, a->callers);
+    tess_mem_free(a->mem, a->peers);
+    tess_mem_free(a->mem, a);
 }
 
 bool agent_verdict_is_known(const agent *a)

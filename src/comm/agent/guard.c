@@ -14,9 +14,9 @@
 /* How long after the first failure its cause is looked for: word of what happened elsewhere may be under way. */
 static const double settle_s = 0.15;
 /* From the end of the survivors' grace until a guard goes without having heard the verdict. */
-static const double patience_s = 3;
+static const double patience_s = 10;
 /* Two requests to stop that are this close are one: a terminal and mpirun both pass a ctrl-C on. */
-static const double same_stop_s = 0.5;
+static const double same_stop_s = 1;
 /* Open MPI that has lost a host sends SIGTERM, and one second later SIGKILL to the guards too: ranks that have not
  * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
 static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
@@ -87,12 +87,15 @@ static void take_requests(guard *g)
 
 static void take_signals(guard *g);
 
+/* The zombie goes when its end is on the board: the judge takes a process that is gone without a word for one whose
+ * guard was killed, and this process may stand still in between. */
 static void reap(guard *g)
 {
-    int state;
+    siginfo_t end = {0};
     pid_t pid = g->child;
-    if (pid == 0 || waitpid(pid, &state, WNOHANG) != pid)
+    if (pid == 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != pid)
         return;
+    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* as waitpid gives it */
     g->child = 0;
     take_signals(g);  /* a ctrl-C that killed it is here by now, and must be known before its end is judged */
     take_requests(g); /* what it asked before it died is still there */
@@ -103,6 +106,7 @@ static void reap(guard *g)
         tess_ending_note(&g->rank.job, g->rank.rank, state, asked);
     else
         g->failed_alone = g->code != 0 && !asked;
+    waitpid(pid, NULL, 0);
 }
 
 /* ---- Signals
@@ -253,6 +257,14 @@ static bool host_tells(const tess_job *job)
     return true;
 }
 
+/* The exit code of a job that lost a host is that of its survivors: as long as these have time to end by themselves, it
+ * may come. */
+static bool may_hear_code(const guard *g, double now_s)
+{
+    return now_s - g->failed_s < g->options.grace_s && !is_pressed(g, now_s, pressed_grace_s) &&
+           verdict_is_running(&g->rank.job, -1);
+}
+
 static void judge(guard *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
@@ -266,7 +278,9 @@ static void judge(guard *g, double now_s)
     /* One that has left the job but still runs may yet say with its exit code what was wrong. */
     if (!late && atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
         return;
-    g->tells = verdict_take(job, cause, code);
+    if (code == 0 && may_hear_code(g, now_s))
+        return;
+    g->tells = verdict_take(job, cause, code != 0 ? code : 1);
 }
 
 static void look_at_failure(guard *g, double now_s)

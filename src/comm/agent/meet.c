@@ -8,8 +8,9 @@
 #include "base/os/sockets.h"
 #include "comm/agent/agent_impl.h"
 
-static const double meet_s = 10, call_s = 1.5, pause_s = 0.1;
-static const double grace_s = 2; /* those who call say first what is wrong: they know why */
+/* A connection is up to the system of the other host, an answer to its agent, which may have to wait for a core. */
+static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
+static const double reach_s = 10, called_s = 60; /* those who call say first what is wrong: they know why */
 
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
 {
@@ -94,7 +95,7 @@ static void call(agent_peer *peer, double now_s)
     }
     agent_link_open(&peer->link, fd);
     peer->state = PEER_CALLING;
-    peer->until_s = now_s + call_s;
+    peer->until_s = now_s + connect_s;
 }
 
 static void greet(agent *a, agent_peer *peer, double now_s)
@@ -108,6 +109,7 @@ static void greet(agent *a, agent_peer *peer, double now_s)
     agent_frame frame = hello(a);
     agent_link_put(&peer->link, &frame);
     peer->state = PEER_GREETING;
+    peer->until_s = now_s + answer_s;
     if (!agent_link_send(&peer->link))
         call_failed(peer, "it hung up", now_s);
 }
@@ -155,7 +157,7 @@ static void accept_callers(agent *a, double now_s)
         if (fd < 0)
             return;
         agent_link_open(&a->callers[i].link, fd);
-        a->callers[i].until_s = now_s + call_s;
+        a->callers[i].until_s = now_s + answer_s;
     }
 }
 
@@ -205,20 +207,31 @@ void agent_meet_watch(agent *a, struct pollfd *fds, int *n)
             watch_link(&a->callers[i].link, POLLIN, fds, n);
 }
 
-static void name_missing(const agent *a, char *text, size_t size)
+static bool is_missing(const agent *a, int h)
+{
+    return h != a->host && a->peers[h].state != PEER_UP && a->peers[h].state != PEER_GONE;
+}
+
+static bool is_overdue(const agent *a, int h, double now_s)
+{
+    double most_s = h > a->host ? reach_s : called_s;
+    return is_missing(a, h) && a->peers[h].state != PEER_GREETING && now_s - a->begin_s >= most_s;
+}
+
+static void name_missing(const agent *a, double now_s, char *text, size_t size)
 {
     const tess_job_host *hosts = a->job->header->hosts;
     for (int h = 0; h < a->n_hosts; h++) {
         const agent_peer *peer = &a->peers[h];
-        if (h == a->host || peer->state == PEER_UP || peer->state == PEER_GONE)
+        if (!is_overdue(a, h, now_s))
             continue;
         if (h < a->host)
             snprintf(text, size, "host %s has not called host %s (%s:%d) within %.0f s: ", hosts[h].name,
                      hosts[a->host].name, a->peers[a->host].address.address[0], a->peers[a->host].address.port,
-                     meet_s + grace_s);
+                     called_s);
         else
             snprintf(text, size, "host %s (%s:%d) cannot be reached from host %s: %s in %.0f s: ", hosts[h].name,
-                     peer->address.address[0], peer->address.port, hosts[a->host].name, peer->reason, meet_s);
+                     peer->address.address[0], peer->address.port, hosts[a->host].name, peer->reason, reach_s);
         return;
     }
 }
@@ -226,17 +239,16 @@ static void name_missing(const agent *a, char *text, size_t size)
 static void check_end(agent *a, double now_s)
 {
     tess_job_header *header = a->job->header;
-    int n_missing = 0, n_to_call = 0;
+    int n_missing = 0, n_overdue = 0;
     for (int h = 0; h < a->n_hosts; h++) {
-        bool missing = h != a->host && a->peers[h].state != PEER_UP && a->peers[h].state != PEER_GONE;
-        n_missing += missing;
-        n_to_call += missing && h > a->host;
+        n_missing += is_missing(a, h);
+        n_overdue += is_overdue(a, h, now_s);
     }
-    if (n_missing > 0 && now_s - a->begin_s < meet_s + (n_to_call > 0 ? 0 : grace_s))
+    if (n_missing > 0 && n_overdue == 0)
         return;
     if (n_missing > 0) {
         char who[400] = "";
-        name_missing(a, who, sizeof(who));
+        name_missing(a, now_s, who, sizeof(who));
         snprintf(
             header->agent_error, sizeof(header->agent_error),
             "%sopen TCP ports between the hosts (TESSERA_AGENT_PORTS=first-last says which ones are used), or name "

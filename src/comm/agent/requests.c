@@ -10,7 +10,7 @@
 #include "base/os/sockets.h"
 #include "comm/agent/agent_impl.h"
 
-static const double answer_s = 10;
+static const double answer_s = 60; /* it answers at once, unless it does not get to run */
 
 /* ---- The rank's side
  * ---------------------------------------------------------------------------------------------------- */

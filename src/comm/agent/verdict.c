@@ -3,15 +3,13 @@
 #include "comm/agent/agent_impl.h"
 #include "comm/ending.h"
 
-static const double silent_s = 2; /* an agent speaks ten times a second */
-
 bool verdict_in_touch(const tess_job *job, int host)
 {
     const tess_job_host *entry = &job->header->hosts[host];
     if (host == (int)job->header->host)
         return true;
     uint64_t heard = atomic_load(&entry->heard_ns), now = tess_os_now_ns();
-    return atomic_load(&entry->state) == JOB_HOST_UP && (double)(now - heard) * 1e-9 < silent_s;
+    return atomic_load(&entry->state) == JOB_HOST_UP && (double)(now - heard) * 1e-9 < TESS_AGENT_SILENCE_S;
 }
 
 bool verdict_is_running(const tess_job *job, int host)
@@ -33,7 +31,7 @@ static bool was_struck(const tess_job *job, int rank)
            (atomic_load(&row->signal) != 0 || atomic_load(&row->exit_code) == 0);
 }
 
-/* With which a rank failed: for a cause that has none of its own. */
+/* With which a rank failed: for a cause that has none of its own. 0: none has yet. */
 static int first_code(const tess_job *job)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
@@ -41,7 +39,7 @@ static int first_code(const tess_job *job)
         if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST && code != 0)
             return code;
     }
-    return 1;
+    return 0;
 }
 
 int verdict_find(const tess_job *job, bool early, int *code)

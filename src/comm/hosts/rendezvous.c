@@ -16,7 +16,8 @@
 #include "comm/job/job.h"
 
 enum { RETRY_MS = 20 };
-static const double caller_s = 1; /* ranks speak at once: one that does not may keep the others waiting this long */
+/* Ranks speak at once, when they get to run: one that does not may keep the others waiting this long. */
+static const double caller_s = 10;
 
 /* What a rank says of itself; the first rank answers with the same and the file descriptor. */
 typedef struct hello {

@@ -10,7 +10,7 @@
 #include "base/os/os.h"
 #include "comm/wire/load.h"
 
-enum { LONGEST_CLOSE_S = 10 };
+enum { LONGEST_CLOSE_S = 30 };
 
 /* The only state of the library that is the process's: MPI_Init can be called once. */
 static const wire_table *table;

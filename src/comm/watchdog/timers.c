@@ -6,7 +6,7 @@
 #include "comm/ending.h"
 
 static const double slowest_bytes_per_s = 1e8, slack_by_bytes = 20;
-static const double look_s = 0.05, agent_silence_s = 2;
+static const double look_s = 0.05;
 
 static const char *const notice_names[WATCHDOG_KINDS] = {"notice, training", "notice, evaluation", "notice, checkpoint",
                                                          "notice, setup"};
@@ -34,7 +34,7 @@ void tess_timers_make(const tess_timer_settings *s, tess_timers *timers)
             "ranks give up a collective (comm.on_timeout)");
     add(timers, "deadline, 1e7 elements", s->timeout_s * 1.5, "3/2 x comm.timeout_s", "the same for large operations");
     add(timers, "deadline, 1e8 elements", s->timeout_s * 3, "3 x comm.timeout_s", "the same");
-    add(timers, "agent silence", agent_silence_s, "fixed", "a host that is not heard of is out of touch");
+    add(timers, "agent silence", TESS_AGENT_SILENCE_S, "fixed", "a host that is not heard of is out of touch");
     add(timers, "grace", s->grace_s, "the launcher", "survivors of a failure end by themselves");
     add(timers, "kill after grace", TESS_KILL_AFTER_S, "fixed", "from SIGTERM to SIGKILL");
 }
