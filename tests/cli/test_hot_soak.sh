@@ -2,13 +2,13 @@
 # kill -9 of one of 4 ranks every few seconds for as long as a run lasts: nothing hangs, the weights are those of the
 # undisturbed run, and a step is done soon after each kill. Kills come from outside, at no chosen moment.
 #
-#     SOAK_STEPS=3000 SOAK_MODEL=large SOAK_PAUSE=3 bash tests/cli/test_hot_soak.sh build/dev/tessera . [all]
+#     SOAK_STEPS=3000 SOAK_KILLS=1000 SOAK_MODEL=large SOAK_PAUSE=3 bash tests/cli/test_hot_soak.sh build/dev/tessera . [all]
 #
-# SOAK_MODEL=large: 10 M parameters. SOAK_PAUSE: mean seconds between a recovery and the next kill. all: every rank at
-# once. It prints the median time from a kill to the next completed step.
+# SOAK_MODEL=large: 10 M parameters. SOAK_PAUSE: mean seconds between a recovery and the next kill; after SOAK_KILLS it is
+# left alone. all: every rank at once. It prints the median time from a kill to the next completed step.
 victims=${3:-one}
 source "$(dirname "$0")/support.sh"
-steps=${SOAK_STEPS:-400} pause=${SOAK_PAUSE:-0.1} limit=${SOAK_LIMIT:-1200}
+steps=${SOAK_STEPS:-400} most=${SOAK_KILLS:-20} pause=${SOAK_PAUSE:-0.1} limit=${SOAK_LIMIT:-1200}
 
 make_text 300 >text.txt
 make_model model.json
@@ -30,12 +30,7 @@ train() {
 now() { echo $((${EPOCHREALTIME/./} / 1000)); } # milliseconds
 
 # The processes of the ranks: what the launcher forked beside them has no rank.
-ranks() {
-    local pid
-    for pid in $(pgrep -P "$launcher"); do
-        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q '^TESSERA_RANK=' && echo "$pid"
-    done
-}
+ranks() { rank "$launcher" '[0-9]*'; }
 
 last_step() { tail -n 1 disturbed/metrics.jsonl 2>/dev/null | sed -E 's/^\{"step": ([0-9]+).*/\1/'; }
 n_replaced() { grep -c "going on from step" notices; }
@@ -43,7 +38,7 @@ alive() { kill -0 "$launcher" 2>/dev/null; }
 
 # Waits for the step after the one from which the $1-th recovery goes on; fails when the run ends before.
 await_step() {
-    local from deadline=$((SECONDS + 60))
+    local from deadline=$((SECONDS + patience_s))
     while [ "$(n_replaced)" -lt "$1" ]; do
         alive && [ $SECONDS -lt $deadline ] || return 1
         sleep 0.005
@@ -64,6 +59,7 @@ RANDOM=1
 : >times
 while alive && [ ! -s disturbed/metrics.jsonl ]; do sleep 0.01; done
 while alive && [ $SECONDS -lt "$limit" ]; do
+    [ $n_kills -lt "$most" ] || { sleep 0.1; continue; }
     sleep "$(awk -v p="$pause" -v r=$RANDOM 'BEGIN { print p * 2 * r / 32768 }')"
     mapfile -t pids < <(ranks)
     [ "${#pids[@]}" = 4 ] || continue
