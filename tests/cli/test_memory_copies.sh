@@ -50,7 +50,7 @@ goes_on "all ranks killed in an update" updating "going on from step 4, kept in 
 "$tessera" train run.yaml job.dump_folder=launcher -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \
     fault.spec="rank=0 step=4 point=phase:forward kind=sigstop" >launcher.out 2>&1 </dev/null &
 launcher=$!
-await $launcher has_text launcher.out "rank 0 has kept rank 1 waiting" || fail "a run stands still: $(tail -n 3 launcher.out)"
+await $launcher has_text launcher.out "rank 0 has kept rank 1 waiting .* stopped" || fail "a run stands still: $(tail -n 3 launcher.out)"
 at=$(readlink "/proc/$launcher/fd/"* | grep -m 1 -oE '/dev/shm/tessera-[0-9a-z-]+')
 kill -9 "$launcher"
 wait "$launcher" 2>silent

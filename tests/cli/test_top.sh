@@ -34,8 +34,8 @@ expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --wid
     fail "the width: $(cat output)"
 expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
 kill -STOP "$stopped"
-shows() { "$tessera" top "$launcher" --once 2>&1 | grep -qE -- "$1"; }
-await $launcher shows "rank 1 keeps 1 rank waiting for"
+shows() { "$tessera" top "$launcher" --once 2>&1 | tr '\n' ' ' | grep -qE -- "$1"; }
+await $launcher shows "rank 1 keeps 1 rank waiting for .* $stopped stopped "
 expect "a stopped rank is named" 0 "rank 1 keeps 1 rank waiting for" "$tessera" top "$launcher" --once
 expect "with its state" 0 " stopped " "$tessera" top "$launcher" --once
 expect "and in JSON" 0 '"waited_for":{"rank":1,"n_waiting":1' "$tessera" top "$launcher" --json

@@ -29,7 +29,7 @@ rm -rf out
 "$tessera" train run.yaml -n 4 job.dump_folder=out $short comm.soft_timeout_s=0.2 fault.spec="rank=1 step=6 \
 point=before:all_gather_pieces kind=order; rank=0 step=6 point=before:all_gather_pieces kind=sigstop" >log 2>&1 &
 launcher=$!
-await $launcher has_text log "rank 0 has kept 3 ranks waiting"
+await $launcher has_text log "rank 0 has kept 3 ranks waiting .* stopped"
 kill -CONT "$(rank $launcher 0)"
 wait $launcher
 expect "a swapped pair" 3 "order: rank 1" "$tessera" trace out
