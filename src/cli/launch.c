@@ -59,19 +59,20 @@ static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char
 /* Open MPI says -51 in eight bits, and by then nothing of what the ranks' guards say gets through it. */
 enum { CODE_OUT_OF_TOUCH = 205 };
 
-static int start(const tess_launch_line *line, tess_mpi mpi, bool dry)
+/* `usr1_stops`: as in tess_launch_watch. */
+static int start(const tess_launch_line *line, tess_mpi mpi, bool usr1_stops, bool dry)
 {
-    int code = CLI_OK;
     static char quoted[sizeof(line->text) * 2];
     tess_launch_line_quote(line, quoted, sizeof(quoted));
     fprintf(dry ? stdout : stderr, "%s\n", quoted);
     if (dry)
         return CLI_OK;
-    tess_status status = tess_launch_line_run(line, mpi, &code);
-    if (status == TESS_OK && mpi == TESS_MPI_OPEN_MPI && code == CODE_OUT_OF_TOUCH)
+    tess_launch_line_end end;
+    tess_status status = tess_launch_line_run(line, &(tess_launch_watch){.mpi = mpi, .usr1_stops = usr1_stops}, &end);
+    if (status == TESS_OK && mpi == TESS_MPI_OPEN_MPI && end.exit_code == CODE_OUT_OF_TOUCH)
         fprintf(stderr,
                 "tessera: mpirun has lost touch with a host and ended the job: it is down, or the link is cut\n");
-    return status == TESS_OK ? code : cli_fail(status);
+    return status == TESS_OK ? end.exit_code : cli_fail(status);
 }
 
 static int run(int argc, char **argv)
@@ -97,7 +98,7 @@ static int run(int argc, char **argv)
         status = read_hosts(list, file, &hosts);
     if (status == TESS_OK)
         status = make_line(&hosts, &mpi, argv + 1, &line);
-    return status == TESS_OK ? start(&line, mpi, dry != NULL) : cli_fail(status);
+    return status == TESS_OK ? start(&line, mpi, strcmp(argv[1], "train") == 0, dry != NULL) : cli_fail(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",

@@ -46,10 +46,11 @@ tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts
  * ---------------------------------------------------------------------------------------------------- */
 /* Runs argv[0] with argv as the rank of this process and guards it until the job is over here.
  *
- * SIGINT and SIGTERM ask the whole job to stop (header->stop on all hosts; a rank that has not been adopted gets the
- * signal itself), a second one kills the rank; SIGUSR1 is passed on. After a failure ranks get grace_s to end by
- * themselves, then SIGTERM, then SIGKILL; one that is stopped, or that the verdict's rank waited for in vain, is killed
- * once the verdict is out.
+ * SIGINT, SIGTERM, SIGUSR2 and, where options->usr1_stops, SIGUSR1 ask the whole job to stop (header->stop on all
+ * hosts; a rank that has not been adopted gets the signal itself). A second one by the same way (sender and number: a
+ * scheduler may tell every process, and mpirun pass it on) kills the rank, as does the end of options->stop_grace_s;
+ * else SIGUSR1 is passed on. After a failure ranks get grace_s to end by themselves, then SIGTERM, then SIGKILL; one
+ * that is stopped, or that the verdict's rank waited for in vain, is killed once the verdict is out.
  *
  * result->report is the root cause of the whole job on exactly one guard of those that are in touch (the agent of the
  * lowest host, as a rule that of rank 0) and "" on all others; exit_code as the root cause has it on all whose ranks

@@ -2,6 +2,7 @@
  *
  *     guard.c     the process: its child, its signals, when it may go
  *     start.c     its child: the rank
+ *     stop.c      what asks it to stop, and for how long
  *     requests.c  what the rank asks its guard for, on both sides
  *     verdict.c   where a failure began, and which guard says so
  *     exchange.c  the agent: boards out, boards in
@@ -11,6 +12,7 @@
 #define TESS_COMM_AGENT_IMPL_H
 
 #include <poll.h>
+#include <sys/signalfd.h>
 
 #include "comm/agent/frames.h"
 #include "comm/child.h"
@@ -129,6 +131,29 @@ bool verdict_take(const tess_job *job, int rank, int code);
 /* Starts argv as the child with the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such program, or it
  * cannot be run; then there is no child (0). */
 tess_status guard_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
+
+/* ---- Requests to stop
+ * ---------------------------------------------------------------------------------------------------- */
+/* Zero-initialised. */
+typedef struct guard_stop {
+    int signal; /* SIGINT or SIGTERM, once a signal came here */
+    int way;    /* by which */
+    double signal_s;
+    double since_s; /* when the job was seen to have been asked, here or on another host; 0: not yet */
+    bool is_overdue;
+} guard_stop;
+
+typedef enum guard_stop_word {
+    GUARD_STOP_FIRST,
+    GUARD_STOP_HEARD, /* nothing new */
+    GUARD_STOP_AGAIN  /* a second request: the ranks are to be killed */
+} guard_stop_word;
+
+/* What the signal means for a guard that takes it for a request to stop. */
+guard_stop_word guard_stop_hear(guard_stop *stop, const struct signalfd_siginfo *info);
+/* True once, when the ranks of a job that was asked to stop have had options->stop_grace_s; `tells`: this guard is the
+ * one to say so, and at first how long they have. */
+bool guard_stop_is_overdue(guard_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
 
 /* ---- Requests of the rank
  * ----------------------------------------------------------------------------------------------- */

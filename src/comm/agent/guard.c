@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +14,6 @@
 static const double settle_s = 0.15;
 /* From the end of the survivors' grace until a guard goes without having heard the verdict. */
 static const double patience_s = 10;
-/* Two requests to stop that are this close are one: a terminal and mpirun both pass a ctrl-C on. */
-static const double same_stop_s = 1;
 /* Open MPI that has lost a host sends SIGTERM, and one second later SIGKILL to the guards too: ranks that have not
  * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
 static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
@@ -28,8 +25,7 @@ typedef struct guard {
     int code;          /* with which it did */
     bool failed_alone; /* before it was adopted */
     int signals_fd;
-    int stop_signal; /* SIGINT or SIGTERM, once one came */
-    double stop_s;
+    guard_stop stop;
     bool terminated, killed; /* what its child was sent */
     tess_launch_options options;
     guard_watch watch;
@@ -66,7 +62,7 @@ static void kill_child(guard *g)
 /* Ranks of ours end with 130 whichever signal asked them to; some may ask only one host. */
 static bool was_asked(const guard *g, int code)
 {
-    bool stop = g->stop_signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != 0);
+    bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != 0);
     return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
 }
 
@@ -74,7 +70,7 @@ static bool was_asked(const guard *g, int code)
 static void take_request(guard *g)
 {
     guard_answer_request(&g->rank);
-    if (g->stop_signal != 0 && is_adopted(g))
+    if (g->stop.signal != 0 && is_adopted(g))
         atomic_store(&g->rank.job.header->stop, 1);
 }
 
@@ -111,32 +107,33 @@ static void reap(guard *g)
 
 /* ---- Signals
  * ------------------------------------------------------------------------------------------------------------ */
-static void stop(guard *g, int signal)
+static void stop(guard *g, const struct signalfd_siginfo *info)
 {
-    double now_s = tess_os_now_s();
-    if (g->stop_signal != 0) {
-        if (now_s - g->stop_s >= same_stop_s)
-            kill_child(g);
+    guard_stop_word word = guard_stop_hear(&g->stop, info);
+    if (word == GUARD_STOP_AGAIN)
+        kill_child(g);
+    if (word != GUARD_STOP_FIRST)
         return;
-    }
-    g->stop_signal = signal;
-    g->stop_s = now_s;
     if (is_adopted(g))
-        atomic_store(&g->rank.job.header->stop, 1);
+        atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
     if (!is_adopted(g) || atomic_load(&g->rank.job.rows[g->rank.rank].state) == JOB_RANK_ABSENT)
-        signal_child(g, signal);
+        signal_child(g, g->stop.signal);
+}
+
+/* SIGUSR2 is a ctrl-C that mpirun is not to know of (launch_watch.c). */
+static bool asks_to_stop(const guard *g, unsigned signal)
+{
+    return signal == SIGINT || signal == SIGTERM || signal == SIGUSR2 || (signal == SIGUSR1 && g->options.usr1_stops);
 }
 
 static void take_signals(guard *g)
 {
     struct signalfd_siginfo info;
     while (read(g->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGUSR1)
+        if (asks_to_stop(g, info.ssi_signo))
+            stop(g, &info);
+        else if (info.ssi_signo == SIGUSR1)
             signal_child(g, SIGUSR1);
-        else if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
-            stop(g, (int)info.ssi_signo);
-        else if (info.ssi_signo == SIGUSR2) /* a ctrl-C that mpirun is not to know of (launch_watch.c) */
-            stop(g, SIGINT);
     }
 }
 
@@ -225,7 +222,8 @@ static bool is_blamed(const guard *g)
  */
 static bool is_pressed(const guard *g, double now_s, double s)
 {
-    return g->stop_signal == SIGTERM && g->failed_s - g->stop_s < 1 && now_s - g->stop_s >= s;
+    const guard_stop *stop = &g->stop;
+    return stop->signal == SIGTERM && g->failed_s - stop->signal_s < 1 && now_s - stop->signal_s >= s;
 }
 
 /* A grace is for ranks that can make use of it. One whose link broke inside MPI may never return: Open MPI gives the
@@ -289,6 +287,8 @@ static void look_at_failure(guard *g, double now_s)
         return;
     look_at_processes(g, now_s);
     guard_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
+    if (guard_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
+        kill_child(g);
     if (g->failed_s == 0 && atomic_load(&g->rank.job.header->first_lost) >= 0)
         g->failed_s = now_s;
     if (g->failed_s == 0)
@@ -385,8 +385,8 @@ static void fill_result(const guard *g, tess_launch_result *result)
 {
     const tess_job *job = &g->rank.job;
     result->exit_code = result->rank0_code = g->code;
-    if (g->stop_signal != 0 && g->code == 0)
-        result->exit_code = 128 + g->stop_signal;
+    if (g->stop.signal != 0 && g->code == 0)
+        result->exit_code = 128 + g->stop.signal;
     if (g->failed_alone)
         tell_alone(g, result);
     if (!is_adopted(g))
@@ -394,7 +394,7 @@ static void fill_result(const guard *g, tess_launch_result *result)
     if (g->rank.rank != 0)
         result->rank0_code = atomic_load(&job->rows[0].exit_code);
     if (g->failed_s == 0) {
-        if (g->killed && g->rank.rank == 0)
+        if (g->killed && !g->stop.is_overdue && g->rank.rank == 0)
             snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
         return;
     }

@@ -2,43 +2,70 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 #include "comm/child.h"
+#include "comm/hosts/lines.h"
 
 enum {
     MPIRUN_DEPTH = 2,      /* hydra has a process between itself and the ranks */
     MOST_LOOKS_ALONE = 10, /* seconds that mpirun may stay when its ranks here have ended */
+    CODE_INTERRUPTED = 130 /* of ranks that saved */
 };
+static const double look_s = 1;
 
 typedef struct launched {
+    const tess_launch_watch *watch;
     pid_t mpirun;
+    int n_stops, stop_signal;
     bool had_guards;
     int n_alone; /* looks in a row at which there was none any more */
+    double next_look_s;
+    int signals_fd;
+    tess_lines errors; /* what it writes there, when somebody hears it */
 } launched;
 
-/* A ctrl-C of the terminal must not reach mpirun itself: Open MPI answers it with SIGTERM to the ranks, SIGKILL one
- * second later, and by then forwards no output, so that a rank that says something stands still. So it runs in a group
- * of its own, without the terminal's input. */
-_Noreturn static void become(const tess_launch_line *line, const tess_child_signals *signals, pid_t parent,
-                             int report_fd)
+/* What ends mpirun and all ranks. */
+static int end_signal(tess_mpi mpi)
 {
+    return mpi == TESS_MPI_OPEN_MPI ? SIGINT : SIGTERM;
+}
+
+/* ---- In the child
+ * ---------------------------------------------------------------------------------------------------------- */
+/* Open MPI answers a SIGTERM, and a ctrl-C of the terminal, with SIGTERM to the ranks, SIGKILL one second later, and by
+ * then forwards no output, so that a rank that says something stands still. So it runs in a group of its own, without
+ * the terminal's input, and does not get the first at all: what is sent to it alone waits there to be seen. (It gives
+ * its own children all signals back.) */
+_Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const tess_child_signals *signals,
+                             pid_t parent, int report_fd, int error_fd)
+{
+    sigset_t blocked;
     tess_child_begin(signals, parent);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    if (mpi == TESS_MPI_OPEN_MPI)
+        pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    prctl(PR_SET_PDEATHSIG, end_signal(mpi));
     setpgid(0, 0);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
+    if (error_fd >= 0)
+        dup2(error_fd, STDERR_FILENO);
     tess_child_exec(line->words, report_fd);
 }
 
+/* ---- Requests to stop
+ * ------------------------------------------------------------------------------------------------------ */
 /* What makes mpirun tell all guards to stop: Open MPI passes SIGUSR2 on and does nothing else; hydra passes SIGINT on
  * and waits. */
 static int polite_signal(tess_mpi mpi)
@@ -46,6 +73,39 @@ static int polite_signal(tess_mpi mpi)
     return mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
 }
 
+static void ask_to_stop(launched *l, int signal)
+{
+    if (l->n_stops++ == 0)
+        l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
+    kill(l->n_stops <= 2 ? l->mpirun : -l->mpirun, l->n_stops <= 2 ? polite_signal(l->watch->mpi) : SIGKILL);
+}
+
+static void take_signal(launched *l, int signal)
+{
+    bool asks = signal == SIGINT || signal == SIGTERM || signal == SIGUSR2;
+    if (asks || (signal == SIGUSR1 && l->watch->usr1_stops))
+        ask_to_stop(l, signal);
+    else if (signal == SIGUSR1)
+        kill(l->mpirun, SIGUSR1);
+}
+
+/* A SIGTERM that mpirun was sent and does not take. */
+static bool mpirun_was_asked(pid_t mpirun)
+{
+    char path[64], line[256];
+    unsigned long long pending = 0, mask;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)mpirun);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "ShdPnd: %llx", &mask) == 1 || sscanf(line, "SigPnd: %llx", &mask) == 1)
+            pending |= mask;
+    if (file != NULL)
+        fclose(file);
+    return (pending >> (SIGTERM - 1) & 1) != 0;
+}
+
+/* ---- mpirun that stays
+ * ----------------------------------------------------------------------------------------------------- */
 /* Processes of this program below `pid`: the guards of ranks on this host. */
 static int count_guards(pid_t pid, int depth)
 {
@@ -73,44 +133,91 @@ static void end_if_alone(launched *l)
     l->n_alone = l->had_guards && !guards ? l->n_alone + 1 : 0;
     l->had_guards = l->had_guards || guards;
     if (l->n_alone == MOST_LOOKS_ALONE || l->n_alone == 2 * MOST_LOOKS_ALONE)
-        kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? SIGTERM : SIGKILL);
+        kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? end_signal(l->watch->mpi) : SIGKILL);
 }
 
-static int watch(pid_t mpirun, tess_mpi mpi, const tess_child_signals *signals)
+/* ---- The loop
+ * -------------------------------------------------------------------------------------------------------------- */
+static void look(launched *l)
 {
-    launched l = {.mpirun = mpirun};
-    int state, n_stops = 0;
-    while (waitpid(mpirun, &state, WNOHANG) != mpirun) {
-        int signal = sigtimedwait(&signals->watched, NULL, &(struct timespec){.tv_sec = 1});
-        if (signal < 0)
-            end_if_alone(&l);
-        if (signal == SIGUSR1)
-            kill(mpirun, SIGUSR1);
-        else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR2)
-            kill(mpirun, n_stops++ == 0 ? polite_signal(mpi) : SIGTERM);
+    double now_s = tess_os_now_s();
+    if (now_s < l->next_look_s)
+        return;
+    l->next_look_s = now_s + look_s;
+    if (l->n_stops == 0 && mpirun_was_asked(l->mpirun))
+        ask_to_stop(l, SIGTERM);
+    end_if_alone(l);
+}
+
+static void wait_for_something(launched *l)
+{
+    struct signalfd_siginfo info;
+    struct pollfd fds[] = {{.fd = l->signals_fd, .events = POLLIN}, {.fd = l->errors.fd, .events = POLLIN}};
+    poll(fds, 2, 1000);
+    while (read(l->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        take_signal(l, (int)info.ssi_signo);
+    tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
+}
+
+static void watch(launched *l, tess_launch_line_end *end)
+{
+    int state;
+    l->next_look_s = tess_os_now_s() + look_s;
+    while (waitpid(l->mpirun, &state, WNOHANG) != l->mpirun) {
+        wait_for_something(l);
+        look(l);
     }
-    if (l.n_alone >= MOST_LOOKS_ALONE)
-        return 1; /* how it ended is our doing */
-    return WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+    tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
+    tess_os_close(&l->errors.fd);
+    end->exit_code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+    if (l->n_alone >= MOST_LOOKS_ALONE)
+        end->exit_code = 1; /* how it ended is our doing */
+    end->stop_signal = l->stop_signal;
+    if (l->stop_signal != 0 && end->exit_code != 0 && end->exit_code != CODE_INTERRUPTED)
+        end->exit_code = 128 + l->stop_signal;
 }
 
-tess_status tess_launch_line_run(const tess_launch_line *line, tess_mpi mpi, int *exit_code)
+/* ---- Start
+ * ------------------------------------------------------------------------------------------------------------------ */
+/* Starts mpirun; its ends of both pipes are closed here when it returns. */
+static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
 {
-    tess_child_signals signals;
-    int report[2];
+    int report[2], errors[2] = {-1, -1};
     pid_t parent = getpid();
-    TESS_CHECK(pipe2(report, O_CLOEXEC) == 0, TESS_E_IO, "pipe: %s", strerror(errno));
-    tess_child_block_signals(&signals);
-    pid_t pid = fork();
-    if (pid == 0)
-        become(line, &signals, parent, report[1]);
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return tess_os_error("pipe", "for mpirun");
+    if (l->watch->hear != NULL && pipe2(errors, O_CLOEXEC) != 0) {
+        tess_os_close(&report[0]);
+        tess_os_close(&report[1]);
+        return tess_os_error("pipe", "for mpirun");
+    }
+    l->errors.fd = errors[0];
+    if (errors[0] >= 0)
+        fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end alone: mpirun's writes wait */
+    fflush(NULL);                              /* or the child would write our buffers again */
+    l->mpirun = fork();
+    if (l->mpirun == 0)
+        become(line, l->watch->mpi, signals, parent, report[1], errors[1]);
     int reason = errno;
-    close(report[1]);
-    tess_status status =
-        pid > 0 ? tess_child_started(line->words[0], report[0]) : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(reason));
-    close(report[0]);
-    if (pid > 0)
-        *exit_code = watch(pid, mpi, &signals);
+    tess_os_close(&report[1]);
+    tess_os_close(&errors[1]);
+    tess_status status = l->mpirun > 0 ? tess_child_started(line->words[0], report[0])
+                                       : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(reason));
+    tess_os_close(&report[0]);
+    return status;
+}
+
+tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch_watch *how, tess_launch_line_end *end)
+{
+    launched l = {.watch = how, .mpirun = -1, .errors = {.fd = -1}};
+    tess_child_signals signals;
+    *end = (tess_launch_line_end){.exit_code = 1};
+    tess_child_block_signals(&signals);
+    l.signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    tess_status status = l.signals_fd >= 0 ? start(&l, line, &signals) : tess_os_error("signalfd", "for mpirun");
+    if (l.mpirun > 0)
+        watch(&l, end);
+    tess_os_close(&l.signals_fd);
     tess_child_restore_signals(&signals);
     return status;
 }

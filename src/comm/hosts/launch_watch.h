@@ -1,12 +1,28 @@
-/* Runs an mpirun line and stays beside it: ctrl-C becomes what leaves the ranks time to save. */
+/* Runs an mpirun line and stays beside it: a request to stop becomes what leaves the ranks time to save. */
 #ifndef TESS_COMM_HOSTS_LAUNCH_WATCH_H
 #define TESS_COMM_HOSTS_LAUNCH_WATCH_H
 
 #include "comm/hosts/launch_line.h"
 
-/* Returns when mpirun has ended, with its exit code or 128 + signal. The first SIGINT or SIGTERM that comes meanwhile
- * asks all ranks to stop, the second ends mpirun and all. When the ranks of this host have ended, mpirun has ten
+typedef struct tess_launch_watch {
+    tess_mpi mpi;    /* not ANY */
+    bool usr1_stops; /* SIGUSR1 asks to stop; else the ranks get it */
+    /* Hears each line that mpirun and the ranks write on their standard error (no newline; cut at 8 KiB); it goes no
+     * further. NULL: they write on that of this process. */
+    void (*hear)(void *self, const char *line);
+    void *self;
+} tess_launch_watch;
+
+typedef struct tess_launch_line_end {
+    int exit_code; /* of mpirun, or 128 + signal; of a job that was asked to stop and did not save: 128 + that signal */
+    int stop_signal; /* SIGINT or SIGTERM: it was asked to stop */
+} tess_launch_line_end;
+
+/* Returns when mpirun has ended. The first SIGINT, SIGTERM, SIGUSR1 (where it stops) or SIGUSR2 that comes meanwhile
+ * asks all ranks to stop, the second kills them, the third mpirun, too. A SIGTERM to Open MPI's mpirun alone, which
+ * would leave ranks one second, counts as one to this process. When the ranks of this host have ended, mpirun has ten
  * seconds to do so too. Not thread-safe: signals are the process's. */
-tess_status tess_launch_line_run(const tess_launch_line *line, tess_mpi mpi, int *exit_code);
+tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch_watch *watch,
+                                 tess_launch_line_end *end);
 
 #endif

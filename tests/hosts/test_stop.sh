@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# A job on two hosts is asked to stop, by whatever way a scheduler takes: one save, agreed by all ranks, within its grace.
+. "$(dirname "$0")/support.sh"
+needs openmpi
+make_text 300 >text.txt
+make_model model.json
+make_config run.yaml
+export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
+export OMPI_MCA_odls_base_sigkill_timeout=0 # what an mpirun that is told to end does, it does at once
+
+until_true() {
+    for _ in $(seq 1200); do
+        "$@" && return 0
+        sleep 0.1
+    done
+    return 1
+}
+has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; }
+
+# Processes on both hosts that ranks belong to: their guards.
+guards() {
+    local pid host
+    for host in h1 h2; do
+        for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-$host"); do
+            grep -qsz "^OMPI_COMM_WORLD_RANK=\|^PMI_RANK=" "/proc/$pid/environ" &&
+                ! grep -qsz ^TESSERA_GUARD_FD= "/proc/$pid/environ" && echo "$pid"
+        done
+    done
+}
+
+# start MPI ARGUMENTS...: a long run in the background, returned once it has done a few steps.
+start() {
+    local mpi=$1
+    shift
+    rm -rf out log
+    TESSERA_LAUNCH_AGENT=$("$hosts" agent) "$hosts" exec h1 "$tessera" launch --mpi "$mpi" --hosts h1:1,h2:1 -- \
+        train run.yaml job.dump_folder=out training.steps=100000 validation.enable=false training.threads=1 \
+        checkpoint.interval=100000 checkpoint.emergency_grace_s=600 comm.timeout_s=600 "$@" >log 2>&1 </dev/null &
+    launch=$!
+    until_true has_lines out/metrics.jsonl 2 || fail "a run on two hosts starts: $(tail -n 3 log)"
+    mpirun=$(pgrep -P "$launch")
+}
+
+ends() { # NAME CODE
+    local got=0
+    wait "$launch" || got=$?
+    if [ "$got" = "$2" ]; then pass "$1 ends with $2"; else fail "$1: exit code $got, not $2: $(tail -n 4 log)"; fi
+}
+says() { if grep -qE -- "$1" log; then pass "$2"; else fail "$2: expected /$1/ in: $(tail -n 4 log)"; fi; }
+saves() { # NAME
+    ends "$1" 130
+    says "interrupted after step [0-9]+ .*: saved" "$1: saved"
+    [ "$(grep -c "have 600 s to finish their step" log)" = 1 ] || fail "$1: the grace is told $(grep -c "have 600 s" log) times"
+}
+
+hosts_up 2
+start openmpi
+kill -TERM "$launch"
+saves "SIGTERM to the launcher"
+
+start openmpi
+kill -USR1 $(guards) "$mpirun" "$launch"
+saves "SIGUSR1 to every process"
+
+start openmpi
+kill -TERM $(guards) "$mpirun" "$launch"
+saves "SIGTERM to every process"
+
+start openmpi
+kill -TERM "$mpirun"
+saves "SIGTERM to mpirun alone"
+
+sleeps="rank=1 step=4 point=step kind=sleep ms=600000"
+start openmpi checkpoint.emergency_grace_s=1 fault.spec="$sleeps"
+kill -TERM "$launch"
+ends "a job that is not done in time" 143
+says "not done within 1 s of being asked to stop: the ranks are killed, the newest complete checkpoint stands" "it says so"
+
+start openmpi fault.spec="$sleeps"
+kill -TERM "$launch"
+until_true grep -q "have 600 s to finish" log || fail "the request is told: $(tail -n 3 log)"
+sleep 1 # closer together they would be one
+kill -TERM "$launch"
+ends "a job that is asked twice" 143
+says "asked to stop twice: the ranks were killed" "it says so"
+
+finish
