@@ -2,6 +2,7 @@
 BUILD ?= build
 TEST_BUILD ?= build/test
 JOBS ?= $(shell nproc)
+TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
 .PHONY: all run bench test install clean
@@ -30,9 +31,9 @@ bench:
 
 test:
 	@tools/deps test
-	@cmake -G Ninja -S . -B $(TEST_BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null
+	@cmake -G Ninja -S . -B $(TEST_BUILD) -DCMAKE_BUILD_TYPE=Release -DTESS_TESTS=ON >/dev/null
 	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
-	@ctest --test-dir $(TEST_BUILD) --parallel $(JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
+	@ctest --test-dir $(TEST_BUILD) --parallel $(TEST_JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
 

@@ -11,7 +11,7 @@
 #include <tessera/fsdp.h>
 #include <tessera/optim.h>
 
-enum { WIDTH = 256, BATCH = 8, MICRO_BATCHES = 8, STEPS = 100 };
+enum { WIDTH = 128, BATCH = 8, MICRO_BATCHES = 8, STEPS = 100 };
 
 #define TRY(call)                                                                \
     do {                                                                         \

@@ -77,9 +77,11 @@ static void stop(void)
 
 static int start(void (*what)(void))
 {
-    int pid = fork();
+    int parent = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a case that fails leaves nobody behind */
+        if (getppid() != parent)
+            _exit(0);
         what();
         _exit(0);
     }
