@@ -53,7 +53,7 @@ has_ended() { ! pgrep -g "$1" >/dev/null; }                    # PROCESS_GROUP
 rank() {
     local pid
     for pid in $(pgrep -P "$1"); do
-        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "TESSERA_RANK=$2" && echo "$pid"
+        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "TESSERA_RANK=$2" && echo "$pid"
     done
 }
 

@@ -5,8 +5,8 @@
 make_text 200 >text.txt
 make_model model.json
 make_config config.yaml
-words=("$tessera" train config.yaml validation.enable=false checkpoint.enable=false training.steps=6 lr_scheduler.warmup_steps=2
-    health.interval_s=0.05 health.memory_percent=0)
+words=("$tessera" train config.yaml validation.enable=false checkpoint.enable=false training.steps=6
+    lr_scheduler.warmup_steps=2 health.interval_s=0.05 health.memory_percent=0)
 train() { "${words[@]}" -n "$1" job.dump_folder="$2" "${@:3}"; }
 cat >pager <<'SH'
 #!/bin/sh
@@ -37,16 +37,18 @@ expect "and no more of it" 0 "2" grep -c disk full/alerts.jsonl
 expect "the program gets the lines" 0 "same" bash -c "cmp paged.jsonl full/alerts.jsonl && echo same"
 expect "and the words" 0 "unhealthy: unhealthy (3 looks in a row): " cat paged.txt
 
-# A rank that is silent, and comes back.
+# A rank that is silent, and comes back. On a slow machine rank 0 may be silent, too, and the first to be told of.
 "${words[@]}" -n 2 job.dump_folder=silent training.steps=1000000 health.heartbeat_s=0.5 \
     fault.spec="rank=1 step=3 kind=sigstop" >silent.log 2>&1 &
 launcher=$!
-await $launcher has_text silent/alerts.jsonl 'rank 1 gave no sign of life for' || fail "a silent rank: $(tail -n 3 silent.log)"
+await $launcher is_stopped $launcher 1 &&
+    await $launcher has_text silent/alerts.jsonl 'rank [01] gave no sign of life for' ||
+    fail "a silent rank: $(tail -n 3 silent.log)"
 kill -CONT "$(rank $launcher 1)"
 await $launcher has_text silent/alerts.jsonl '"state":"healthy"' || fail "it is back: $(tail -n 3 silent.log)"
 kill -TERM $launcher
 wait $launcher
-expect "a silent rank" 0 "health: degraded: rank 1 gave no sign of life for" cat silent.log
+expect "a silent rank" 0 "gave no sign of life for" grep "health: degraded: rank " silent.log
 expect "is told when it is back" 0 '"state":"healthy","text":"healthy again: rank' cat silent/alerts.jsonl
 expect "one rank alone has a watcher too" 0 "health: degraded: " train 1 one health.memory_percent=0.001
 expect "none is wanted" 0 "6 steps" train 2 off health.enable=false health.memory_percent=0.001

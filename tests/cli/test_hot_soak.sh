@@ -2,10 +2,11 @@
 # kill -9 of one of 4 ranks every few seconds for as long as a run lasts: nothing hangs, the weights are those of the
 # undisturbed run, and a step is done soon after each kill. Kills come from outside, at no chosen moment.
 #
-#     SOAK_STEPS=3000 SOAK_KILLS=1000 SOAK_MODEL=large SOAK_PAUSE=3 bash tests/cli/test_hot_soak.sh build/dev/tessera . [all]
+#     SOAK_STEPS=3000 SOAK_KILLS=1000 SOAK_MODEL=large SOAK_PAUSE=3 \
+#         bash tests/cli/test_hot_soak.sh build/dev/tessera . [all]
 #
-# SOAK_MODEL=large: 10 M parameters. SOAK_PAUSE: mean seconds between a recovery and the next kill; after SOAK_KILLS it is
-# left alone. all: every rank at once. It prints the median time from a kill to the next completed step.
+# SOAK_MODEL=large: 10 M parameters. SOAK_PAUSE: mean seconds between a recovery and the next kill; after SOAK_KILLS the
+# run is left alone. all: every rank at once. It prints the median time from a kill to the next completed step.
 victims=${3:-one}
 source "$(dirname "$0")/support.sh"
 steps=${SOAK_STEPS:-400} most=${SOAK_KILLS:-20} pause=${SOAK_PAUSE:-0.1} limit=${SOAK_LIMIT:-1200}

@@ -27,8 +27,8 @@ grep -q "config: 16 rows a step = 4 ranks x 2 x 2" output && pass "batch arithme
 grep -q "model: .* parameters" output && pass "size of the model" || fail "size of the model"
 expect "eight ranks" 0 "8 ranks met" preflight -n 8 --only start,all-reduce,barrier
 preflight -n 8 --json=eight.json run.yaml >/dev/null
-awk -F'[:,]' '/"seconds"/ { found = $2 > 0 } END { exit !found }' eight.json && pass "eight ranks: $(grep -o '"seconds".*' eight.json)" ||
-    fail "eight ranks: no time is told"
+awk -F'[:,]' '/"seconds"/ { found = $2 > 0 } END { exit !found }' eight.json &&
+    pass "eight ranks: $(grep -o '"seconds".*' eight.json)" || fail "eight ranks: no time is told"
 expect "every check is listed" 0 "clock-offset" preflight --list
 expect "help tells the exit codes" 0 "4: a check has failed" preflight --help
 expect "a check misspelt" 2 "did you mean 'memory'" preflight --only memmory
