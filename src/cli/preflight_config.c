@@ -175,7 +175,7 @@ static void look_at_checkpoint(const look *l)
     char folder[1024], note[NOTE_BYTES] = "";
     int64_t newest = -1;
     const tess_config *config = &l->read->config;
-    const tess_ckpt_listener listener = {note, keep_first};
+    const tess_ckpt_listener listener = {.self = note, .note = keep_first};
     if (!config->checkpoint.enable) {
         ADD(l, CHECKPOINT, TESS_PROBE_WARN, "checkpoint.enable=false: whatever ends the job loses its work");
         return;

@@ -41,7 +41,7 @@ static tess_status find_newest_of_hosts(search *s, int64_t limit, const tess_ckp
 static tess_status find_newest(search *s, int64_t limit, int64_t *step)
 {
     tess_trainer *t = s->t;
-    const tess_ckpt_listener listener = {s, hear_of_damage};
+    const tess_ckpt_listener listener = {.self = s, .note = hear_of_damage};
     s->damaged[0] = '\0';
     if (t->config.checkpoint.host_local)
         return find_newest_of_hosts(s, limit, &listener, step);
@@ -147,20 +147,24 @@ static tess_status look_further(search *s, bool *further)
     return TESS_OK;
 }
 
-static tess_status choose(search *s, int64_t *step)
+static tess_status find_asked(const search *s, int64_t step)
 {
     char folder[TESS_CKPT_PATH];
+    tess_status status = tess_ckpt_find(NULL, s->folder, step, folder);
+    TESS_CHECK(status != TESS_E_NOT_FOUND, TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there",
+               (long long)step, folder);
+    return status;
+}
+
+static tess_status choose(search *s, int64_t *step)
+{
     bool further = false;
     *step = s->t->config.checkpoint.load_step;
     if (*step >= 0)
         TESS_TRY(look_further(s, &further));
     if (*step < 0 || further)
         return choose_newest(s, step);
-    TESS_TRY(tess_ckpt_folder(s->folder, *step, "", folder));
-    tess_status status = TESS_OK;
-    if (!tess_os_is_dir(folder))
-        status = TESS_FAIL(TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there", (long long)*step, folder);
-    return tess_ckpt_agree(s->t->team, status);
+    return tess_ckpt_agree(s->t->team, find_asked(s, *step));
 }
 
 static tess_status choose_exclusions(const search *s, int64_t step)
@@ -204,6 +208,8 @@ static tess_status fall_back(search *s, tess_status status, int64_t *step)
     int64_t previous;
     snprintf(message, sizeof(message), "%s", tess_error_message());
     tess_status found = *step > 0 ? find_newest(s, *step - 1, &previous) : TESS_E_NOT_FOUND;
+    if (found != TESS_OK && found != TESS_E_NOT_FOUND)
+        return found;
     TESS_CHECK(found == TESS_OK, status, "%s; there is no older checkpoint that is whole", message);
     TESS_CHECK(s->t->config.checkpoint.on_damage == TESS_DAMAGE_PREVIOUS, status,
                "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous does so by "
@@ -216,9 +222,23 @@ static tess_status fall_back(search *s, tess_status status, int64_t *step)
     return TESS_OK;
 }
 
+/* What the machine could not read now is none: it ends the start, and loses nothing. */
 static bool is_damage(tess_status status)
 {
-    return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND || status == TESS_E_IO;
+    return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND;
+}
+
+static tess_status name_fix(const search *s, tess_status status)
+{
+    char message[MESSAGE_SIZE];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    if (status != TESS_E_IO)
+        return status;
+    return TESS_FAIL(
+        status,
+        "%s; that is no damage of which is known, and the run does not go back for it: mend it (open files: "
+        "ulimit -n; rights; the disk) and start again; what can no longer be read, move away from %s",
+        message, s->folder);
 }
 
 /* A text for training that one rank cannot read is no damage of a checkpoint: it ends all ranks. */
@@ -230,6 +250,7 @@ static tess_status load_or_fall_back(search *s, int64_t *step)
         TESS_TRY(fall_back(s, status, step));
         status = load(s, *step, &meta);
     }
+    status = name_fix(s, status);
     if (status == TESS_OK)
         status = tess_ckpt_agree(s->t->team, tess_trainer_restore_state(s->t, meta));
     json_decref(meta);

@@ -223,6 +223,14 @@ static bool is_write(int point)
     return point == TESS_SAVE_WRITE || point == TESS_SAVE_WRITE_MANIFEST || point == TESS_SAVE_WRITE_MARKER;
 }
 
+/* Nothing is cleared where nothing was left. */
+static void leave_something(int64_t step)
+{
+    char folder[TESS_CKPT_PATH];
+    EXPECT_OK(tess_ckpt_folder(b->folder, step, ".tmp", folder));
+    EXPECT_OK(tess_os_make_dirs(folder));
+}
+
 static void strike_at(int64_t round, int point, int visit, int what, int ranks)
 {
     plan p = next_plan(round);
@@ -236,6 +244,8 @@ static void strike_at(int64_t round, int point, int visit, int what, int ranks)
         p.victim = is_write(point) || point == TESS_SAVE_CREATE || point == TESS_SAVE_SYNC
                        ? (int)draw(round, 0, (uint64_t)ranks)
                        : 0;
+    if (point == TESS_SAVE_CLEAR)
+        leave_something(p.step);
     run_plan(&p);
     look_after(&p);
 }

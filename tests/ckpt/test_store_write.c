@@ -190,7 +190,7 @@ static void a_full_disk_is_met_before_anything_is_written(void)
     tess_status status = save(test_folder(), 1, &options, TESS_F32);
     EXPECT_INT(status, TESS_E_NO_SPACE);
     EXPECT_CONTAINS(tess_error_message(), "step-00000001.tmp/rank-00003.data");
-    EXPECT_INT(tess_store_abandon(test_folder(), 1, status), TESS_E_NO_SPACE);
+    EXPECT_INT(tess_store_abandon(NULL, test_folder(), 1, status), TESS_E_NO_SPACE);
     EXPECT_CONTAINS(tess_error_message(), "step-00000001.tmp/rank-00003.data");
     EXPECT_TEXT(names_in(test_folder()), "");
     tess_mem_free(test_mem(), large);

@@ -60,6 +60,15 @@ void tess_os_close(int *fd);
  */
 bool tess_os_is_dir(const char *path);
 bool tess_os_is_file(const char *path);
+
+/* What is at a path: where "it is not there" must be told from "it could not be looked at". */
+typedef enum tess_os_kind { TESS_OS_NOTHING, TESS_OS_FILE, TESS_OS_FOLDER, TESS_OS_OTHER } tess_os_kind;
+typedef struct tess_os_entry {
+    tess_os_kind kind;
+    uint64_t bytes; /* of a file */
+} tess_os_entry;
+tess_status tess_os_look_up(const char *path, tess_os_entry *entry);
+
 tess_status tess_os_file_size(const char *path, uint64_t *size); /* of a regular file */
 double tess_os_changed_s(const char *path);                      /* since 1970, when it was written; 0: not there */
 bool tess_os_same_file(const char *a, const char *b);            /* the same existing file or folder, by any path */
@@ -67,13 +76,14 @@ bool tess_os_same_file(const char *a, const char *b);            /* the same exi
 /* Which folder this is, told from one of the same path that was made later; 0: it is none. */
 uint64_t tess_os_folder_id(const char *path);
 
-tess_status tess_os_make_dirs(const char *path); /* mkdir -p */
+tess_status tess_os_make_dirs(const char *path); /* mkdir -p; the names of what it makes outlive a power cut */
 tess_status tess_os_make_dir(const char *path);
 tess_status tess_os_fsync_dir(const char *path);
 
 tess_status tess_os_rename(const char *from, const char *to);
 tess_status tess_os_link(const char *from, const char *to); /* another name of the same file */
-/* Puts `from` where `to` is; what was there takes the name `from`. One atomic step where the file system can. */
+/* Puts `from` where `to` is, and what was there takes the name `from`, in one step. TESS_E_UNSUPPORTED: the file system
+ * cannot, and nothing has changed. */
 tess_status tess_os_exchange(const char *from, const char *to);
 void tess_os_remove(const char *path); /* a file, if it is there */
 void tess_os_remove_empty_dir(const char *path);

@@ -22,6 +22,17 @@ bool tess_os_is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+tess_status tess_os_look_up(const char *path, tess_os_entry *entry)
+{
+    struct stat info;
+    *entry = (tess_os_entry){.kind = TESS_OS_NOTHING};
+    if (stat(path, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? TESS_OK : tess_os_error("look at", path);
+    entry->kind = S_ISDIR(info.st_mode) ? TESS_OS_FOLDER : S_ISREG(info.st_mode) ? TESS_OS_FILE : TESS_OS_OTHER;
+    entry->bytes = entry->kind == TESS_OS_FILE ? (uint64_t)info.st_size : 0;
+    return TESS_OK;
+}
+
 tess_status tess_os_file_size(const char *path, uint64_t *size)
 {
     struct stat info;
@@ -44,6 +55,18 @@ bool tess_os_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* As well as it can: a folder above may be one that this user cannot open. */
+static void sync_name_of(const char *path)
+{
+    char above[4096 + 8];
+    snprintf(above, sizeof(above), "%s/..", path);
+    int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
 tess_status tess_os_make_dirs(const char *path)
 {
     char partial[4096];
@@ -55,7 +78,9 @@ tess_status tess_os_make_dirs(const char *path)
             continue;
         char kept = *slash;
         *slash = '\0';
-        if (mkdir(partial, 0777) != 0 && errno != EEXIST)
+        if (mkdir(partial, 0777) == 0)
+            sync_name_of(partial);
+        else if (errno != EEXIST)
             return tess_os_error("make folder", partial);
         *slash = kept;
         if (kept == '\0')
@@ -103,22 +128,10 @@ tess_status tess_os_link(const char *from, const char *to)
 
 tess_status tess_os_exchange(const char *from, const char *to)
 {
-    char aside[4096];
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
         return TESS_OK;
-    if (errno == ENOENT)
-        return tess_os_rename(from, to);
-    if (errno != EINVAL && errno != ENOSYS)
-        return tess_os_error("exchange", to);
-    int n = snprintf(aside, sizeof(aside), "%s.old", from);
-    TESS_CHECK(n > 0 && (size_t)n < sizeof(aside), TESS_E_INVALID, "path too long: %.100s...", from);
-    TESS_TRY(tess_os_rename(to, aside));
-    tess_status status = tess_os_rename(from, to);
-    if (status != TESS_OK) {
-        rename(aside, to); /* what was there stays; nothing else can be done when that fails as well */
-        return status;
-    }
-    return tess_os_rename(aside, from);
+    TESS_CHECK(errno != EINVAL && errno != ENOSYS, TESS_E_UNSUPPORTED, "exchange %s: the file system cannot", to);
+    return tess_os_error("exchange", to);
 }
 
 void tess_os_remove(const char *path)
@@ -137,9 +150,16 @@ tess_status tess_os_list(const char *folder, tess_status (*visit)(void *context,
     if (dir == NULL)
         return tess_os_error("open folder", folder);
     tess_status status = TESS_OK;
-    for (struct dirent *entry; status == TESS_OK && (entry = readdir(dir)) != NULL;)
+    while (status == TESS_OK) {
+        errno = 0;
+        struct dirent *entry = readdir(dir);
+        if (entry == NULL) {
+            status = errno != 0 ? tess_os_error("read folder", folder) : TESS_OK;
+            break;
+        }
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             status = visit(context, entry->d_name);
+    }
     closedir(dir);
     return status;
 }

@@ -312,7 +312,7 @@ static tess_status make_and_commit_alone(save *s, const async_meeting *m)
         status = commit(s, m, parts);
         tess_mem_free(s->mem, parts);
     }
-    return status == TESS_OK ? prune(s) : tess_store_abandon(s->dir, s->step, status);
+    return status == TESS_OK ? prune(s) : tess_store_abandon(&s->stages[0].io, s->dir, s->step, status);
 }
 
 static tess_status make_and_commit(save *s, const async_meeting *m)

@@ -48,7 +48,7 @@ static bool is_folder_of_steps(const char *path)
 {
     int64_t step;
     bool heard = false;
-    const tess_ckpt_listener listener = {&heard, hear_of_step};
+    const tess_ckpt_listener listener = {.self = &heard, .note = hear_of_step};
     tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, &listener, &step) : TESS_E_NOT_FOUND;
     tess_error_clear();
     return heard || status != TESS_E_NOT_FOUND;

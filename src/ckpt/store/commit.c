@@ -1,4 +1,4 @@
-/* From the parts of all writers to a checkpoint: manifest, marker, name. */
+/* From the parts of all writers to a folder that is whole: manifest and marker. show.c gives it the name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, c
 {
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder));
     TESS_TRY(tess_os_make_dirs(dir));
-    TESS_TRY(tess_io_remove_tree(io, TESS_SAVE_CLEAR, folder));
+    TESS_TRY(tess_store_sweep(io, dir, step, TESS_SAVE_CLEAR));
     return tess_io_make_folder(io, folder);
 }
 
@@ -99,53 +99,9 @@ tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, js
     return status;
 }
 
-/* ---- The name
- * ----------------------------------------------------------------------------------------------------------- */
-/* The moment at which the checkpoint begins to exist. */
-static tess_status give_name(const tess_io *io, const char *temporary, const char *final, bool *replaces)
-{
-    *replaces = tess_os_is_dir(final);
-    return *replaces ? tess_io_exchange(io, temporary, final) : tess_io_rename(io, TESS_SAVE_RENAME, temporary, final);
-}
-
-/* The folder of all checkpoints may itself be new. */
-static tess_status sync_parents(const tess_io *io, const char *dir)
-{
-    char parent[TESS_CKPT_PATH];
-    TESS_TRY(tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, dir));
-    TESS_TRY(tess_os_join(parent, sizeof(parent), dir, ".."));
-    return tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, parent);
-}
-
-tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
-{
-    char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
-    bool replaces;
-    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, temporary));
-    TESS_TRY(tess_ckpt_folder(dir, step, "", final));
-    TESS_TRY(give_name(io, temporary, final, &replaces));
-    tess_status status = sync_parents(io, dir);
-    if (status != TESS_OK && replaces) /* what is abandoned must not be the older one, which the disk has */
-        tess_os_exchange(temporary, final);
-    TESS_TRY_CTX(status, replaces ? "%s is as it was" : "%s is complete, but may not outlive a power cut", final);
-    /* What the older one held: where it cannot be removed now, the next prune does it. */
-    if (replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, temporary) != TESS_OK)
-        tess_error_clear();
-    return TESS_OK;
-}
-
 tess_status tess_store_commit(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
                               const tess_store_facts *facts)
 {
     TESS_TRY(tess_store_seal(io, dir, step, parts, n_parts, facts));
     return tess_store_show(io, dir, step);
-}
-
-tess_status tess_store_abandon(const char *dir, int64_t step, tess_status status)
-{
-    char folder[TESS_CKPT_PATH], message[2048];
-    snprintf(message, sizeof(message), "%s", tess_error_message());
-    bool removed =
-        tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder) == TESS_OK && tess_os_remove_tree(folder) == TESS_OK;
-    return removed ? status : TESS_FAIL(status, "%s", message);
 }

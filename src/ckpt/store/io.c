@@ -3,10 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/os/os.h"
 
 static int ask_faults(void *self, tess_save_point point)
 {
@@ -34,16 +33,26 @@ static tess_status may_go_on(const tess_io *io, tess_save_point point, const cha
     return tess_os_error(tess_save_point_name(point), path);
 }
 
+#define CALL(what, name, ...) ((tess_io_call){.change = (what), .path = (name), ##__VA_ARGS__})
+
+/* Hands on what came of a call, and tells of it when it was made. */
+static tess_status tell(const tess_io *io, tess_status status, tess_io_call call)
+{
+    if (status == TESS_OK && io != NULL && io->made != NULL)
+        io->made(io->self, &call);
+    return status;
+}
+
 tess_status tess_io_make_folder(const tess_io *io, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_MAKE_FOLDER, path));
-    return tess_os_make_dir(path);
+    return tell(io, tess_os_make_dir(path), CALL(TESS_IO_MADE_FOLDER, path));
 }
 
 tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tess_os_remove_tree(path);
+    return tell(io, tess_os_remove_tree(path), CALL(TESS_IO_REMOVED, path));
 }
 
 tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, int *fd)
@@ -56,16 +65,21 @@ tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, in
         *direct = false;
         *fd = open(path, flags, 0666);
     }
-    return *fd < 0 ? tess_os_error("create", path) : TESS_OK;
+    return tell(io, *fd < 0 ? tess_os_error("create", path) : TESS_OK, CALL(TESS_IO_CREATED, path));
+}
+
+static tess_status reserve(int fd, uint64_t size, const char *path)
+{
+    if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
+        return TESS_OK;
+    bool can_not = errno == EOPNOTSUPP || errno == ENOSYS;
+    return can_not && ftruncate(fd, (off_t)size) == 0 ? TESS_OK : tess_os_error("reserve space for", path);
 }
 
 tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_RESERVE, path));
-    if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
-        return TESS_OK;
-    bool can_not = errno == EOPNOTSUPP || errno == ENOSYS;
-    return can_not && ftruncate(fd, (off_t)size) == 0 ? TESS_OK : tess_os_error("reserve space for", path);
+    return tell(io, reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
 }
 
 /* One write; short where the hook asks for it: half, in whole units. */
@@ -92,6 +106,9 @@ tess_status tess_io_write(const tess_io *io, tess_save_point point, int fd, uint
         size_t whole = done + (size_t)n;
         whole = whole == size ? size : whole / unit * unit;
         TESS_CHECK(whole > done, TESS_E_IO, "write %s: the disk takes less than %zu bytes at a time", path, unit);
+        tell(io, TESS_OK,
+             CALL(TESS_IO_WRITTEN, path, .offset = offset + done, .size = whole - done,
+                  .data = (const char *)data + done));
         done = whole;
     }
     return TESS_OK;
@@ -100,13 +117,14 @@ tess_status tess_io_write(const tess_io *io, tess_save_point point, int fd, uint
 tess_status tess_io_trim(const tess_io *io, int fd, uint64_t size, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_TRIM, path));
-    return ftruncate(fd, (off_t)size) != 0 ? tess_os_error("shorten", path) : TESS_OK;
+    tess_status status = ftruncate(fd, (off_t)size) != 0 ? tess_os_error("shorten", path) : TESS_OK;
+    return tell(io, status, CALL(TESS_IO_SIZED, path, .size = size));
 }
 
 tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return fsync(fd) != 0 ? tess_os_error("fsync", path) : TESS_OK;
+    return tell(io, fsync(fd) != 0 ? tess_os_error("fsync", path) : TESS_OK, CALL(TESS_IO_SYNCED, path));
 }
 
 static tess_status write_and_sync(const tess_io *io, tess_save_point write, int fd, const char *path, const void *data,
@@ -123,8 +141,7 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
     int n = snprintf(temporary, sizeof(temporary), "%s.tmp", path);
     TESS_CHECK(n > 0 && (size_t)n < sizeof(temporary), TESS_E_INVALID, "path too long: %.100s...", path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return tess_os_error("create", temporary);
+    TESS_TRY(tell(io, fd < 0 ? tess_os_error("create", temporary) : TESS_OK, CALL(TESS_IO_CREATED, temporary)));
     tess_status status = write_and_sync(io, write, fd, temporary, data, size);
     if (close(fd) != 0 && status == TESS_OK)
         status = tess_os_error("close", temporary);
@@ -135,17 +152,74 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
 tess_status tess_io_sync_folder(const tess_io *io, tess_save_point point, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tess_os_fsync_dir(path);
+    return tell(io, tess_os_fsync_dir(path), CALL(TESS_IO_LISTED, path));
 }
 
 tess_status tess_io_rename(const tess_io *io, tess_save_point point, const char *from, const char *to)
 {
     TESS_TRY(may_go_on(io, point, from));
-    return tess_os_rename(from, to);
+    return tell(io, tess_os_rename(from, to), CALL(TESS_IO_RENAMED, from, .to = to));
 }
 
 tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to)
 {
-    TESS_TRY(may_go_on(io, TESS_SAVE_EXCHANGE, from));
-    return tess_os_exchange(from, to);
+    int number = ask(io, TESS_SAVE_EXCHANGE);
+    TESS_CHECK(number != ENOSYS, TESS_E_UNSUPPORTED, "exchange %s: the file system cannot", to);
+    errno = number;
+    tess_status status =
+        number > 0 ? tess_os_error(tess_save_point_name(TESS_SAVE_EXCHANGE), from) : tess_os_exchange(from, to);
+    return tell(io, status, CALL(TESS_IO_EXCHANGED, from, .to = to));
+}
+
+/* ---- Looking
+ * ----------------------------------------------------------------------------------------------------------- */
+static tess_status may_look(const tess_io *io, const char *path)
+{
+    int number = io == NULL || io->look == NULL ? 0 : io->look(io->self, path);
+    errno = number;
+    return number > 0 ? tess_os_error("look at", path) : TESS_OK;
+}
+
+tess_status tess_io_look_up(const tess_io *io, const char *path, tess_os_entry *entry)
+{
+    TESS_TRY(may_look(io, path));
+    return tess_os_look_up(path, entry);
+}
+
+tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*visit)(void *context, const char *name),
+                         void *context)
+{
+    TESS_TRY(may_look(io, folder));
+    return tess_os_list(folder, visit, context);
+}
+
+/* Not by mapping it: a disk that fails would end the process. */
+static tess_status read_all(int fd, size_t size, const char *path, char **data)
+{
+    *data = malloc(size + 1);
+    TESS_CHECK(*data != NULL, TESS_E_NOMEM, "no memory for the %zu bytes of %s", size, path);
+    (*data)[size] = '\0';
+    tess_status status = tess_os_read_at(fd, 0, *data, size, path);
+    if (status != TESS_OK)
+        free(*data);
+    return status;
+}
+
+tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char **data, size_t *size)
+{
+    int fd;
+    uint64_t bytes;
+    tess_os_entry entry;
+    TESS_TRY(tess_io_look_up(io, path, &entry));
+    TESS_CHECK(entry.kind != TESS_OS_NOTHING, TESS_E_FORMAT, "%s is missing", path);
+    TESS_CHECK(entry.kind == TESS_OS_FILE && entry.bytes <= limit, TESS_E_FORMAT,
+               "%s is no file of at most %zu bytes: it is damaged", path, limit);
+    TESS_TRY(may_look(io, path));
+    TESS_TRY(tess_os_open_read(path, &fd, &bytes));
+    tess_status status = may_look(io, path);
+    *size = (size_t)entry.bytes;
+    if (status == TESS_OK)
+        status = read_all(fd, *size, path, data);
+    tess_os_close(&fd);
+    return status;
 }

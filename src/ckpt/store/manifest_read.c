@@ -204,6 +204,6 @@ tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, te
 {
     char folder[TESS_CKPT_PATH];
     *catalog = NULL;
-    TESS_TRY(tess_ckpt_folder(dir, step, "", folder));
+    TESS_TRY(tess_ckpt_find(NULL, dir, step, folder));
     return open_folder(mem, folder, step, catalog);
 }

@@ -40,67 +40,95 @@ static tess_status check_marker(const char *folder, int64_t step, const json_t *
     return TESS_OK;
 }
 
-static tess_status check_files(const char *folder, const json_t *manifest)
+static tess_status check_file(const tess_io *io, const char *folder, const char *name, const json_t *bytes)
+{
+    char path[TESS_CKPT_PATH];
+    tess_os_entry entry;
+    TESS_CHECK(name[0] != '\0' && strchr(name, '/') == NULL, TESS_E_FORMAT,
+               "%s/" TESS_STORE_MANIFEST ": file '%s' lies elsewhere", folder, name);
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    TESS_TRY(tess_io_look_up(io, path, &entry));
+    TESS_CHECK(entry.kind == TESS_OS_FILE, TESS_E_FORMAT, "%s is missing", path);
+    TESS_CHECK(json_is_integer(bytes) && (json_int_t)entry.bytes == json_integer_value(bytes), TESS_E_FORMAT,
+               "%s has %" PRIu64 " bytes, not the %lld of its save", path, entry.bytes,
+               (long long)json_integer_value(bytes));
+    return TESS_OK;
+}
+
+static tess_status check_files(const tess_io *io, const char *folder, const json_t *manifest)
 {
     const char *name;
     json_t *bytes;
     const json_t *files = json_object_get(manifest, "files");
     TESS_CHECK(json_is_object(files), TESS_E_FORMAT, "%s/" TESS_STORE_MANIFEST ": no object 'files'", folder);
-    json_object_foreach ((json_t *)files, name, bytes) {
-        char path[TESS_CKPT_PATH];
-        uint64_t size;
-        TESS_CHECK(name[0] != '\0' && strchr(name, '/') == NULL, TESS_E_FORMAT,
-                   "%s/" TESS_STORE_MANIFEST ": file '%s' lies elsewhere", folder, name);
-        TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-        TESS_CHECK(tess_os_is_file(path), TESS_E_FORMAT, "%s is missing", path);
-        TESS_TRY(tess_os_file_size(path, &size));
-        TESS_CHECK(json_is_integer(bytes) && (json_int_t)size == json_integer_value(bytes), TESS_E_FORMAT,
-                   "%s has %" PRIu64 " bytes, not the %lld of its save", path, size,
-                   (long long)json_integer_value(bytes));
-    }
+    json_object_foreach ((json_t *)files, name, bytes)
+        TESS_TRY(check_file(io, folder, name, bytes));
     return TESS_OK;
 }
 
 /* The manifest's bytes are those that the marker vouches for; what they say is then as it was written. */
-static tess_status parse_manifest(const char *folder, const marker *m, json_t **manifest)
+static tess_status check_manifest(const char *path, const marker *m, const char *text, size_t size)
 {
-    char path[TESS_CKPT_PATH];
-    tess_mapping text;
+    TESS_CHECK((json_int_t)size == m->manifest_bytes, TESS_E_FORMAT,
+               "%s has %zu bytes, not the %" PRId64 " of its save", path, size, m->manifest_bytes);
+    TESS_CHECK(XXH3_64bits(text, size) == strtoull(m->manifest_xxh3, NULL, 16), TESS_E_FORMAT,
+               "%s does not have the checksum of its save: the disk or a copy damaged it", path);
+    return TESS_OK;
+}
+
+static tess_status parse_manifest(const tess_io *io, const char *folder, const marker *m, json_t **manifest)
+{
+    char path[TESS_CKPT_PATH], *text;
+    size_t size;
     TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
-    TESS_CHECK(tess_os_is_file(path), TESS_E_FORMAT, "%s is missing", path);
-    TESS_TRY(tess_os_map(path, &text));
-    tess_status status = TESS_OK;
-    if ((json_int_t)text.size != m->manifest_bytes || text.size > manifest_limit)
-        status = TESS_FAIL(TESS_E_FORMAT, "%s has %zu bytes, not the %" PRId64 " of its save", path, text.size,
-                           m->manifest_bytes);
-    else if (XXH3_64bits(text.data, text.size) != strtoull(m->manifest_xxh3, NULL, 16))
-        status =
-            TESS_FAIL(TESS_E_FORMAT, "%s does not have the checksum of its save: the disk or a copy damaged it", path);
-    else
-        status = tess_json_parse((const char *)text.data, text.size, path, true, manifest);
-    tess_os_unmap(&text);
+    TESS_TRY(tess_io_read(io, path, manifest_limit, &text, &size));
+    tess_status status = check_manifest(path, m, text, size);
+    if (status == TESS_OK)
+        status = tess_json_parse(text, size, path, true, manifest);
+    free(text);
     return status;
 }
 
 /* Every byte of the marker is as it was written: of a flipped one in its spaces JSON would know nothing. */
-static tess_status check_text(const char *folder, const marker *m, const tess_mapping *text)
+static tess_status check_text(const char *folder, const marker *m, const char *text, size_t size)
 {
     char written[TESS_STORE_MARKER_BYTES];
     size_t n =
         tess_store_format_marker(m->step, (size_t)m->manifest_bytes, strtoull(m->manifest_xxh3, NULL, 16), written);
-    TESS_CHECK(text->size == n && memcmp(text->data, written, n) == 0, TESS_E_FORMAT,
+    TESS_CHECK(size == n && memcmp(text, written, n) == 0, TESS_E_FORMAT,
                "%s/" TESS_STORE_MARKER " is damaged: it is not what a save writes", folder);
     return TESS_OK;
 }
 
-static tess_status open_manifest(const char *folder, int64_t step, const json_t *marker_json, const tess_mapping *text,
-                                 json_t **manifest)
+/* A checkpoint of formats 1 and 2 has no marker: it is told from one that was never finished, as its work is not to be
+ * lost quietly. */
+static tess_status refuse_old(const tess_io *io, const char *folder)
+{
+    char path[TESS_CKPT_PATH];
+    tess_os_entry entry;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "meta.json"));
+    TESS_TRY(tess_io_look_up(io, path, &entry));
+    TESS_CHECK(
+        entry.kind != TESS_OS_FILE, TESS_E_UNSUPPORTED,
+        "%s is of the format before %d (safetensors and meta.json), which this version does not read: export its "
+        "weights with the version that wrote it, or start anew with checkpoint.resume=false",
+        folder, TESS_STORE_FORMAT);
+    return TESS_FAIL(TESS_E_FORMAT, "%s has no " TESS_STORE_MARKER ": its save was never finished", folder);
+}
+
+typedef struct look {
+    const tess_io *io;
+    const char *folder;
+    int64_t step;
+} look;
+
+static tess_status open_marked(const look *l, const json_t *json, const char *text, size_t size, json_t **manifest)
 {
     marker m;
-    TESS_TRY(check_marker(folder, step, marker_json, &m));
-    TESS_TRY(check_text(folder, &m, text));
-    TESS_TRY(parse_manifest(folder, &m, manifest));
-    tess_status status = check_files(folder, *manifest);
+    TESS_TRY(check_marker(l->folder, l->step, json, &m));
+    TESS_TRY(check_text(l->folder, &m, text, size));
+    TESS_TRY(parse_manifest(l->io, l->folder, &m, manifest));
+    tess_status status = check_files(l->io, l->folder, *manifest);
     if (status != TESS_OK) {
         json_decref(*manifest);
         *manifest = NULL;
@@ -108,43 +136,36 @@ static tess_status open_manifest(const char *folder, int64_t step, const json_t 
     return status;
 }
 
-/* A checkpoint of formats 1 and 2 has no marker: it is told from one that was never finished, as its work is not to be
- * lost quietly. */
-static tess_status refuse_old(const char *folder)
-{
-    char path[TESS_CKPT_PATH];
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "meta.json"));
-    TESS_CHECK(
-        !tess_os_is_file(path), TESS_E_UNSUPPORTED,
-        "%s is of the format before %d (safetensors and meta.json), which this version does not read: export its "
-        "weights with the version that wrote it, or start anew with checkpoint.resume=false",
-        folder, TESS_STORE_FORMAT);
-    return TESS_FAIL(TESS_E_FORMAT, "%s has no " TESS_STORE_MARKER ": its save was never finished", folder);
-}
-
-static tess_status parse_marker(const char *folder, const char *path, int64_t step, const tess_mapping *text,
-                                json_t **manifest)
+static tess_status parse_marker(const look *l, const char *path, const char *text, size_t size, json_t **manifest)
 {
     json_t *json;
-    TESS_CHECK(text->size > 0 && text->size < TESS_STORE_MARKER_BYTES, TESS_E_FORMAT, "%s has %zu bytes: it is damaged",
-               path, text->size);
-    TESS_TRY(tess_json_parse((const char *)text->data, text->size, path, true, &json));
-    tess_status status = open_manifest(folder, step, json, text, manifest);
+    TESS_CHECK(size > 0, TESS_E_FORMAT, "%s has no bytes: it is damaged", path);
+    TESS_TRY(tess_json_parse(text, size, path, true, &json));
+    tess_status status = open_marked(l, json, text, size, manifest);
     json_decref(json);
+    return status;
+}
+
+tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest)
+{
+    char path[TESS_CKPT_PATH], *text;
+    size_t size;
+    tess_os_entry entry;
+    const look l = {io, folder, step};
+    *manifest = NULL;
+    TESS_TRY(tess_io_look_up(io, folder, &entry));
+    TESS_CHECK(entry.kind == TESS_OS_FOLDER, TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
+    TESS_TRY(tess_io_look_up(io, path, &entry));
+    if (entry.kind != TESS_OS_FILE)
+        return refuse_old(io, folder);
+    TESS_TRY(tess_io_read(io, path, TESS_STORE_MARKER_BYTES - 1, &text, &size));
+    tess_status status = parse_marker(&l, path, text, size, manifest);
+    free(text);
     return status;
 }
 
 tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest)
 {
-    char path[TESS_CKPT_PATH];
-    tess_mapping text;
-    *manifest = NULL;
-    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
-    if (!tess_os_is_file(path))
-        return refuse_old(folder);
-    TESS_TRY(tess_os_map(path, &text));
-    tess_status status = parse_marker(folder, path, step, &text, manifest);
-    tess_os_unmap(&text);
-    return status;
+    return tess_store_look(NULL, folder, step, manifest);
 }

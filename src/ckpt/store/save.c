@@ -205,7 +205,7 @@ static tess_status save_all(save *s)
     if (status == TESS_OK) {
         status = run(s);
         if (status != TESS_OK && s->first)
-            status = tess_store_abandon(s->dir, s->step, status);
+            status = tess_store_abandon(s->options->io, s->dir, s->step, status);
     }
     release(s);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, s->step);

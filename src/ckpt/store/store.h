@@ -24,12 +24,14 @@ tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int6
 /* Hears of what is looked at and does not count. */
 typedef struct tess_ckpt_listener {
     void *self;
-    void (*note)(void *self, const char *text); /* why; it names the checkpoint */
+    void (*note)(void *self, const char *text); /* why; it names the checkpoint. May be NULL */
+    const tess_io *io;                          /* asked before each look; NULL: nothing is asked */
 } tess_ckpt_listener;
 
 /* The highest complete step; TESS_E_NOT_FOUND when there is none (or no such folder). Damaged ones are passed over;
- * `listener` (may be NULL) hears which, and why. TESS_E_UNSUPPORTED: the newest is of another format; to go on from an
- * older one would lose its work quietly. */
+ * `listener` (may be NULL) hears which, and why. To go on from an older one would lose the work of the newest quietly
+ * where that is no damage: TESS_E_UNSUPPORTED: it is of another format; TESS_E_IO, TESS_E_NOMEM: it cannot be looked at
+ * now (the message has the cause, and what to do). */
 tess_status tess_ckpt_latest(const char *dir, const tess_ckpt_listener *listener, int64_t *step);
 /* Of those up to `limit`. */
 tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ckpt_listener *listener, int64_t *step);

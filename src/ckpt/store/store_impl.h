@@ -6,7 +6,36 @@
 #include "ckpt/store/store.h"
 #include "ckpt/store/write.h"
 
-#define TESS_CKPT_TEMPORARY ".tmp"
+/* ---- names.c: what a folder of checkpoints may hold */
+#define TESS_CKPT_TEMPORARY ".tmp" /* not finished, or no longer wanted */
+#define TESS_CKPT_RETIRED ".old"   /* stood aside for one of the same step: it counts while that has not its name */
+
+typedef enum tess_store_kind { TESS_STORE_FINAL, TESS_STORE_RETIRED, TESS_STORE_TEMPORARY } tess_store_kind;
+
+typedef struct tess_store_name {
+    int64_t step;
+    tess_store_kind kind;
+} tess_store_name;
+
+typedef struct tess_store_names {
+    const char *dir;
+    tess_store_name *items; /* newest first, of a step in the order of kinds */
+    size_t n, capacity;
+} tess_store_names;
+
+/* Those in `dir`; free(names->items) after success. TESS_E_NOT_FOUND: no such folder. */
+tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names *names);
+/* Whether it is the one that stands for its step. */
+bool tess_store_counts(const tess_store_names *names, size_t i);
+tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH]);
+
+/* ---- leftovers.c: what killed saves left. For whoever may change the folder. */
+/* Of `step` (TESS_STORE_ANY_STEP: of all): what stands aside for nobody gets its name back, all else goes. `remove`:
+ * the point at which it does. */
+tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove);
+
+/* ---- open.c: as tess_store_open_manifest; what cannot be looked at now is neither TESS_E_FORMAT nor _NOT_FOUND */
+tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest);
 
 /* ---- commit.c */
 enum { TESS_STORE_MARKER_BYTES = 256 };

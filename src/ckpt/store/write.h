@@ -18,8 +18,10 @@
  *       host           only in a host's part: {"number": 0, "of": ["host h1 (ranks 0-1)", ...]}
  *     commit.json      {"format": 3, "step": 1000, "manifest_bytes": 812, "manifest_xxh3": "0123456789abcdef"}
  *
- * A checkpoint is complete or it does not exist: it is written as `step-%08d.tmp` and renamed last; io.h and
- * comm/inject/save_points.h have every call of it. */
+ * A checkpoint is complete or it does not exist: it is written as `step-%08d.tmp` and renamed last. One of the same
+ * step exchanges names with it; where the file system cannot do that, the older one takes the name `step-%08d.old`
+ * first, under which it counts until the new one has its own. io.h and comm/inject/save_points.h have every call of it.
+ */
 #ifndef TESS_CKPT_STORE_WRITE_H
 #define TESS_CKPT_STORE_WRITE_H
 
@@ -43,6 +45,9 @@ typedef struct tess_store_options {
 
 /* "<dir>/step-00000012<suffix>"; TESS_E_INVALID: too long, or a negative step. */
 tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH]);
+/* Where the checkpoint of a step lies now: under its name, or, where a save that was to replace it was killed, under
+ * that which it then has. TESS_E_NOT_FOUND: nowhere; else it cannot be told now. `io` may be NULL. */
+tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
 
 /* ---- Parts: what one writer wrote
  * --------------------------------------------------------------------------------------- */
@@ -56,7 +61,8 @@ typedef struct tess_store_piece {
     const void *data; /* (n_rows, ...) */
 } tess_store_piece;
 
-/* Makes <dir> and an empty <dir>/step-%08d.tmp, in place of what a killed save left; `folder` becomes its path. */
+/* Makes <dir> and an empty <dir>/step-%08d.tmp, in place of what killed saves left of that step; `folder` becomes its
+ * path. */
 tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, char folder[TESS_CKPT_PATH]);
 
 /* Writes <folder>/<file>: space reserved, pieces (cut at rows into at most TESS_STORE_PIECE_BYTES, one row at least),
@@ -85,7 +91,7 @@ tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, js
 tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step);
 
 /* After a failure: removes <dir>/step-%08d.tmp, as well as it can. Returns `status`, with the message that it had. */
-tess_status tess_store_abandon(const char *dir, int64_t step, tess_status status);
+tess_status tess_store_abandon(const tess_io *io, const char *dir, int64_t step, tess_status status);
 
 /* ---- Looking
  * ----------------------------------------------------------------------------------------------------------- */
@@ -93,7 +99,8 @@ enum { TESS_STORE_ANY_STEP = -1 };
 
 /* Marker, the manifest's size and checksum, format, step, and every file there with its size. *manifest is a new
  * reference. `folder` as tess_ckpt_folder gives it, or renamed (TESS_STORE_ANY_STEP). TESS_E_NOT_FOUND: no such folder;
- * TESS_E_FORMAT: not complete, or damaged, or of the format before this one; TESS_E_UNSUPPORTED: of a newer one. */
+ * TESS_E_FORMAT: not complete, or damaged, or of the format before this one; TESS_E_UNSUPPORTED: of a newer one;
+ * TESS_E_IO, TESS_E_NOMEM: it cannot be looked at now, and nothing is known of it. */
 tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest);
 
 #endif

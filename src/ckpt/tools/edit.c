@@ -96,7 +96,7 @@ static tess_status replace(edit *e)
                "%s is one host's part of a checkpoint: parts that say different things would not be one", e->folder);
     TESS_TRY(tess_store_begin(e->io, e->dir, e->step, e->temporary));
     tess_status status = write_new(e);
-    return status == TESS_OK ? TESS_OK : tess_store_abandon(e->dir, e->step, status);
+    return status == TESS_OK ? TESS_OK : tess_store_abandon(e->io, e->dir, e->step, status);
 }
 
 tess_status tess_ckpt_edit(const tess_io *io, const char *folder, char *const *assignments, int n, bool may_add,

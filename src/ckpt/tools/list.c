@@ -26,8 +26,17 @@ tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item
 }
 
 /* ---- Names */
-/* The step that a name states, -1: it is no checkpoint's; *unfinished: with what a save adds until it is done. */
-static int64_t step_of(const char *name, bool *unfinished)
+/* What a name says beside the step: the suffixes are those of saves (ckpt/store/write.h). */
+typedef enum mark { MARK_NONE, MARK_UNFINISHED, MARK_STOOD_ASIDE } mark;
+
+static bool find_mark(const char *suffix, mark *m)
+{
+    *m = *suffix == '\0' ? MARK_NONE : strcmp(suffix, ".old") == 0 ? MARK_STOOD_ASIDE : MARK_UNFINISHED;
+    return *m != MARK_UNFINISHED || strncmp(suffix, ".tmp", 4) == 0;
+}
+
+/* The step that a name states, -1: it is no checkpoint's. */
+static int64_t step_of(const char *name, mark *m)
 {
     static const char *const prefixes[] = {"step-", "iter_", "global_step", "checkpoint-"};
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
@@ -36,8 +45,7 @@ static int64_t step_of(const char *name, bool *unfinished)
         if (strncmp(name, prefixes[i], n) != 0 || !isdigit((unsigned char)name[n]) || strlen(name + n) > 30)
             continue;
         int64_t step = strtoll(name + n, &end, 10);
-        *unfinished = strncmp(end, ".tmp", 4) == 0;
-        if (*end == '\0' || *unfinished)
+        if (find_mark(end, m))
             return step;
     }
     return -1;
@@ -62,15 +70,15 @@ static tess_status look_at_file(void *context, const char *name)
     char path[PATH_SIZE];
     uint64_t bytes = 0;
     TESS_TRY(tess_os_join(path, sizeof(path), f->folder, name));
+    f->data |= ends_with(name, ".data") || ends_with(name, ".distcp") || strcmp(name, "manifest.json") == 0;
+    f->sealed |= strcmp(name, "commit.json") == 0 || strcmp(name, ".metadata") == 0;
     if (tess_os_file_size(path, &bytes) != TESS_OK) {
-        tess_error_clear(); /* a folder, or gone since */
+        tess_error_clear(); /* a folder, gone since, or not to be looked at now */
         return TESS_OK;
     }
     double changed = tess_os_changed_s(path);
     f->item->bytes += bytes;
     f->item->changed_s = changed > f->item->changed_s ? changed : f->item->changed_s;
-    f->data |= ends_with(name, ".data") || ends_with(name, ".distcp") || strcmp(name, "manifest.json") == 0;
-    f->sealed |= strcmp(name, "commit.json") == 0 || strcmp(name, ".metadata") == 0;
     return TESS_OK;
 }
 
@@ -92,6 +100,12 @@ static tess_status check_catalog(tess_mem *mem, const char *path, tess_ckpt_item
     return status;
 }
 
+/* Of another version, or of a disk that cannot be read now: nothing is said of what it holds. */
+static bool is_unknown(tess_status status)
+{
+    return status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
+}
+
 static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
 {
     files f = {.folder = path, .item = item};
@@ -105,8 +119,7 @@ static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_
         if (status == TESS_E_NOMEM)
             return status;
         if (status != TESS_OK)
-            set_problem(item, status == TESS_E_UNSUPPORTED ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED,
-                        tess_error_message());
+            set_problem(item, is_unknown(status) ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED, tess_error_message());
     }
     return TESS_OK;
 }
@@ -128,14 +141,24 @@ static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step
     return judge(list->mem, path, unfinished, item);
 }
 
+/* What stood aside for another is left over once that has its name, and stands for its step until then. */
+static bool is_leftover(const char *path, mark m)
+{
+    char other[PATH_SIZE];
+    int n = (int)(strlen(path) - strlen(".old"));
+    if (m == MARK_STOOD_ASIDE)
+        snprintf(other, sizeof(other), "%.*s", n, path);
+    return m == MARK_UNFINISHED || (m == MARK_STOOD_ASIDE && tess_os_is_dir(other));
+}
+
 static tess_status visit(void *context, const char *name)
 {
     tess_ckpt_list *list = context;
     char path[PATH_SIZE];
-    bool unfinished;
-    int64_t step = step_of(name, &unfinished);
+    mark m;
+    int64_t step = step_of(name, &m);
     TESS_TRY(tess_os_join(path, sizeof(path), list->folder, name));
-    return step >= 0 && tess_os_is_dir(path) ? add_item(list, name, step, unfinished) : TESS_OK;
+    return step >= 0 && tess_os_is_dir(path) ? add_item(list, name, step, is_leftover(path, m)) : TESS_OK;
 }
 
 static int compare_items(const void *a, const void *b)
@@ -159,9 +182,10 @@ static tess_status fail_empty(const char *folder)
 /* One name alone: no base folder, but a checkpoint. */
 static tess_status add_folder_itself(tess_ckpt_list *list)
 {
-    bool unfinished = false;
+    mark m = MARK_NONE;
     const char *slash = strrchr(list->folder, '/');
-    TESS_TRY(add_item(list, ".", step_of(slash != NULL ? slash + 1 : list->folder, &unfinished), unfinished));
+    int64_t step = step_of(slash != NULL ? slash + 1 : list->folder, &m);
+    TESS_TRY(add_item(list, ".", step, m == MARK_UNFINISHED));
     return list->items[0].format[0] == '\0' && list->items[0].state != TESS_CKPT_INCOMPLETE ? fail_empty(list->folder)
                                                                                             : TESS_OK;
 }

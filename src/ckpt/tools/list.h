@@ -7,8 +7,8 @@
 typedef enum tess_ckpt_state {
     TESS_CKPT_VALID,
     TESS_CKPT_INCOMPLETE, /* a save that did not finish */
-    TESS_CKPT_DAMAGED,    /* finished once; something is missing, cut short or unreadable now */
-    TESS_CKPT_UNKNOWN     /* of a format that this version does not read */
+    TESS_CKPT_DAMAGED,    /* finished once; something is missing, cut short or malformed now */
+    TESS_CKPT_UNKNOWN     /* of a format that this version does not read, or not to be read now */
 } tess_ckpt_state;
 
 const char *tess_ckpt_state_text(tess_ckpt_state state); /* "valid", ... */

@@ -36,8 +36,8 @@ static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_
         if (item->state != TESS_CKPT_VALID)
             continue;
         tess_status status = verify(list, item, visitor);
-        if (status == TESS_E_NOMEM || status == TESS_E_UNSUPPORTED)
-            return status;
+        if (status == TESS_E_NOMEM || status == TESS_E_IO || status == TESS_E_UNSUPPORTED)
+            return status; /* nothing is known of it: it must not count as damaged */
         if (status != TESS_OK) {
             item->state = TESS_CKPT_DAMAGED;
             snprintf(item->problem, sizeof(item->problem), "%s", tess_error_message());

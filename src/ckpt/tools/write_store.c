@@ -201,7 +201,7 @@ static tess_status write_all(store_writer *w)
         status = write_file(w, number);
     if (status == TESS_OK)
         status = commit(w);
-    return status == TESS_OK ? TESS_OK : tess_store_abandon(w->dir, w->step, status);
+    return status == TESS_OK ? TESS_OK : tess_store_abandon(NULL, w->dir, w->step, status);
 }
 
 tess_status rewrite_as_store(rewriting *r)

@@ -1,0 +1,105 @@
+/* Names in a folder of checkpoints. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/store/store_impl.h"
+
+static const char *const suffixes[] = {
+    [TESS_STORE_FINAL] = "", [TESS_STORE_RETIRED] = TESS_CKPT_RETIRED, [TESS_STORE_TEMPORARY] = TESS_CKPT_TEMPORARY};
+
+tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH])
+{
+    char name[64];
+    TESS_CHECK(step >= 0, TESS_E_INVALID, "checkpoint of step %" PRId64, step);
+    snprintf(name, sizeof(name), "step-%08" PRId64 "%s", step, suffix);
+    return tess_os_join(path, TESS_CKPT_PATH, dir, name);
+}
+
+tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH])
+{
+    return tess_ckpt_folder(dir, name->step, suffixes[name->kind], path);
+}
+
+static bool find_kind(const char *suffix, tess_store_kind *kind)
+{
+    for (int i = 0; i < (int)(sizeof(suffixes) / sizeof(suffixes[0])); i++) {
+        *kind = (tess_store_kind)i;
+        if (strcmp(suffix, suffixes[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* False: it is none of ours. */
+static bool parse(const char *text, tess_store_name *name)
+{
+    char *end, canonical[64];
+    if (strncmp(text, "step-", 5) != 0 || text[5] < '0' || text[5] > '9' || strlen(text) > 40)
+        return false;
+    name->step = strtoll(text + 5, &end, 10);
+    snprintf(canonical, sizeof(canonical), "step-%08" PRId64, name->step);
+    bool exact = strncmp(text, canonical, (size_t)(end - text)) == 0 && strlen(canonical) == (size_t)(end - text);
+    return exact && find_kind(end, &name->kind);
+}
+
+static tess_status add(void *context, const char *text)
+{
+    tess_store_names *names = context;
+    tess_store_name name;
+    if (!parse(text, &name))
+        return TESS_OK;
+    if (names->n == names->capacity) {
+        size_t capacity = names->capacity == 0 ? 64 : names->capacity * 2;
+        tess_store_name *grown = realloc(names->items, capacity * sizeof(grown[0]));
+        TESS_CHECK(grown != NULL, TESS_E_NOMEM, "list of checkpoints in %s", names->dir);
+        names->items = grown;
+        names->capacity = capacity;
+    }
+    names->items[names->n++] = name;
+    return TESS_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const tess_store_name *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? 1 : -1;
+    return (int)x->kind - (int)y->kind;
+}
+
+tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names *names)
+{
+    tess_os_entry entry;
+    *names = (tess_store_names){.dir = dir};
+    TESS_TRY(tess_io_look_up(io, dir, &entry));
+    TESS_CHECK(entry.kind == TESS_OS_FOLDER, TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", dir);
+    tess_status status = tess_io_list(io, dir, add, names);
+    if (status != TESS_OK)
+        free(names->items);
+    else if (names->n > 1)
+        qsort(names->items, names->n, sizeof(names->items[0]), newest_first);
+    return status;
+}
+
+bool tess_store_counts(const tess_store_names *names, size_t i)
+{
+    const tess_store_name *name = &names->items[i];
+    bool first = i == 0 || names->items[i - 1].step != name->step;
+    return name->kind != TESS_STORE_TEMPORARY && first;
+}
+
+tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH])
+{
+    static const tess_store_kind kinds[] = {TESS_STORE_FINAL, TESS_STORE_RETIRED};
+    tess_os_entry entry;
+    for (int i = 0; i < 2; i++) {
+        TESS_TRY(tess_store_path(dir, &(tess_store_name){step, kinds[i]}, path));
+        TESS_TRY(tess_io_look_up(io, path, &entry));
+        if (entry.kind == TESS_OS_FOLDER)
+            return TESS_OK;
+    }
+    TESS_TRY(tess_store_path(dir, &(tess_store_name){step, TESS_STORE_FINAL}, path));
+    return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
+}

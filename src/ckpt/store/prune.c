@@ -1,0 +1,83 @@
+/* Checkpoints that are no longer wanted: removed, or given another name. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ckpt/store/store_impl.h"
+
+static bool is_whole(const tess_store_names *names, size_t i)
+{
+    char path[TESS_CKPT_PATH];
+    json_t *manifest = NULL;
+    bool whole = names->items[i].kind == TESS_STORE_FINAL &&
+                 tess_store_path(names->dir, &names->items[i], path) == TESS_OK &&
+                 tess_store_look(NULL, path, names->items[i].step, &manifest) == TESS_OK;
+    json_decref(manifest);
+    return whole;
+}
+
+/* Out of sight first: a removal that is cut short must not leave half a checkpoint under its name. */
+static tess_status take_name(const tess_io *io, const char *dir, int64_t step)
+{
+    char path[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
+    TESS_TRY(tess_ckpt_folder(dir, step, "", path));
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, temporary));
+    return tess_io_rename(io, TESS_SAVE_SET_ASIDE, path, temporary);
+}
+
+static tess_status take_names(const tess_io *io, const char *dir, int keep, int64_t newest)
+{
+    tess_store_names names;
+    int kept = 0;
+    TESS_TRY(tess_store_list(NULL, dir, &names));
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < names.n && status == TESS_OK; i++) {
+        if (names.items[i].step > newest || !is_whole(&names, i))
+            continue; /* not ours to judge: of another run, damaged, or of another version */
+        if (kept++ >= keep)
+            status = take_name(io, dir, names.items[i].step);
+    }
+    free(names.items);
+    return status;
+}
+
+tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest)
+{
+    TESS_CHECK(keep_latest_k >= 0, TESS_E_INVALID, "keep_latest_k is %d; 0 keeps every checkpoint", keep_latest_k);
+    TESS_TRY(tess_store_sweep(io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
+    if (keep_latest_k == 0)
+        return TESS_OK;
+    TESS_TRY(take_names(io, dir, keep_latest_k, newest));
+    return tess_store_sweep(io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+}
+
+/* ---- Setting aside
+ * ------------------------------------------------------------------------------------------------------ */
+/* The first name that is free: ".aside", ".aside-2", ... */
+static tess_status set_aside(const char *dir, const tess_store_name *name)
+{
+    char path[TESS_CKPT_PATH], aside[TESS_CKPT_PATH], suffix[32] = ".aside";
+    TESS_TRY(tess_store_path(dir, name, path));
+    TESS_TRY(tess_ckpt_folder(dir, name->step, suffix, aside));
+    for (int i = 2; tess_os_is_dir(aside); i++) {
+        snprintf(suffix, sizeof(suffix), ".aside-%d", i);
+        TESS_TRY(tess_ckpt_folder(dir, name->step, suffix, aside));
+    }
+    return tess_os_rename(path, aside);
+}
+
+tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n)
+{
+    tess_store_names names;
+    *n = 0;
+    TESS_TRY(tess_store_list(NULL, dir, &names));
+    tess_status status = TESS_OK;
+    for (size_t i = names.n; i-- > 0 && status == TESS_OK;) { /* what stands aside before what it would stand for */
+        if (names.items[i].step <= step || names.items[i].kind == TESS_STORE_TEMPORARY)
+            continue;
+        status = set_aside(dir, &names.items[i]);
+        *n += status == TESS_OK;
+    }
+    free(names.items);
+    TESS_TRY(status);
+    return *n > 0 ? tess_os_fsync_dir(dir) : TESS_OK;
+}

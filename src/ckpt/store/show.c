@@ -1,0 +1,95 @@
+/* The moment at which a checkpoint begins to exist: it gets its name. */
+#include <stdio.h>
+
+#include "ckpt/store/store_impl.h"
+
+typedef struct place {
+    const tess_io *io;
+    const char *dir;
+    char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
+    bool replaces;  /* one of the same step */
+    bool exchanged; /* in one step: the older one is where this one was, else it is retired */
+} place;
+
+static tess_status find_place(const tess_io *io, const char *dir, int64_t step, place *p)
+{
+    tess_os_entry entry;
+    *p = (place){.io = io, .dir = dir};
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, p->temporary));
+    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_RETIRED, p->retired));
+    TESS_TRY(tess_ckpt_folder(dir, step, "", p->final));
+    TESS_TRY(tess_io_look_up(io, p->final, &entry));
+    p->replaces = entry.kind == TESS_OS_FOLDER;
+    return TESS_OK;
+}
+
+/* What the disk has is the older one: it takes its place again. Where that fails, whoever looks finds one of them. */
+static bool step_back(const place *p)
+{
+    if (p->exchanged)
+        return tess_io_exchange(p->io, p->temporary, p->final) == TESS_OK;
+    return tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->temporary) == TESS_OK &&
+           tess_io_rename(p->io, TESS_SAVE_RENAME, p->retired, p->final) == TESS_OK;
+}
+
+/* For file systems that cannot exchange names (NFS, ...): whoever looks in between finds the older one under its other
+ * name. */
+static tess_status stand_aside(const place *p)
+{
+    TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
+    return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
+}
+
+static tess_status give_name(place *p)
+{
+    if (!p->replaces)
+        return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
+    tess_status status = tess_io_exchange(p->io, p->temporary, p->final);
+    p->exchanged = status == TESS_OK;
+    if (status != TESS_E_UNSUPPORTED)
+        return status;
+    tess_error_clear();
+    return stand_aside(p);
+}
+
+/* The folder of all checkpoints may itself be new. */
+static tess_status sync_names(const place *p)
+{
+    char above[TESS_CKPT_PATH];
+    TESS_TRY(tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, p->dir));
+    TESS_TRY(tess_os_join(above, sizeof(above), p->dir, ".."));
+    return tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, above);
+}
+
+/* `status`, with what has become of the place in front of the message that it had. */
+static tess_status explain(const place *p, tess_status status)
+{
+    char message[2048];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    bool as_it_was = p->replaces && step_back(p);
+    return TESS_FAIL(status, "%s %s: %s", p->final,
+                     as_it_was ? "is as it was" : "is complete, but may not outlive a power cut", message);
+}
+
+tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
+{
+    place p;
+    TESS_TRY(find_place(io, dir, step, &p));
+    TESS_TRY(give_name(&p));
+    tess_status status = sync_names(&p);
+    if (status != TESS_OK)
+        return explain(&p, status);
+    /* What the older one held: where it cannot be removed now, the next prune does it. */
+    if (p.replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, p.exchanged ? p.temporary : p.retired) != TESS_OK)
+        tess_error_clear();
+    return TESS_OK;
+}
+
+tess_status tess_store_abandon(const tess_io *io, const char *dir, int64_t step, tess_status status)
+{
+    char message[2048];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    if (tess_store_sweep(io, dir, step, TESS_SAVE_REMOVE) == TESS_OK)
+        return status;
+    return TESS_FAIL(status, "%s", message);
+}
