@@ -240,9 +240,9 @@ static void no_power_cut_loses_a_checkpoint(void)
     begin_tally(NULL);
     for (int exchanges = 0; exchanges < 2; exchanges++) {
         save_some(exchanges ? "with" : "without", exchanges);
-        cut_everywhere(0, 4, true);
+        cut_everywhere(0, 12, true);
     }
-    EXPECT(tally.n_states > 500);
+    EXPECT(tally.n_states > 400);
     expect_none_bad();
 }
 
@@ -275,7 +275,7 @@ static void no_power_cut_after_a_kill_or_an_error_does(void)
     for (int exchanges = 0; exchanges < 2; exchanges++)
         for (int at = 0; fail_and_cut(at, NEVER, exchanges, 5 + at % 2); at++)
             fail_and_cut(at, at + 1, exchanges, 6 - at % 2);
-    EXPECT(tally.n_states > 500);
+    EXPECT(tally.n_states > 400);
     expect_none_bad();
 }
 
