@@ -1,5 +1,6 @@
 /* What became of a rank, and whose fault it was. */
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "base/os/os.h"
 #include "comm/ending.h"
@@ -40,6 +41,14 @@ void launch_report_failure(launcher *l)
     tess_ending_tell_stuck(&l->job, l->cause, l->stuck, text, size);
 }
 
+/* A rank that was asked to stop may die of it before the job has begun for it, and the others lose it: none has failed.
+ */
+static bool comes_of_stop(const launcher *l, int rank, int state)
+{
+    int cause = tess_ending_cause(&l->job, rank);
+    return WIFEXITED(state) && cause != rank && l->stopped[cause];
+}
+
 void launch_note_end(launcher *l, int rank, int state)
 {
     int pid = l->pids[rank];
@@ -55,6 +64,8 @@ void launch_note_end(launcher *l, int rank, int state)
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;
+    stopped = stopped || comes_of_stop(l, rank, state);
+    l->stopped[rank] = stopped;
     bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;
     tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
     watchdog_job_record_asked(&l->record, rank, asked);

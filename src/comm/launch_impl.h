@@ -46,11 +46,12 @@ typedef struct launcher {
     tess_watchdog *watchdog;
     watchdog_job_record record;
     tess_child_signals signals;
-    int stop_signal; /* SIGINT or SIGTERM once it came */
-    int stop_code;   /* with which ranks ended after it, or when they had asked for it themselves */
-    double stop_s;   /* when it came */
-    bool overdue;    /* they did not stop in time */
-    bool killed;     /* SIGKILL was sent to all */
+    int stop_signal;             /* SIGINT or SIGTERM once it came */
+    int stop_code;               /* with which ranks ended after it, or when they had asked for it themselves */
+    double stop_s;               /* when it came */
+    bool stopped[JOB_MAX_RANKS]; /* has ended because of it */
+    bool overdue;                /* they did not stop in time */
+    bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;
     double begin_s; /* when the job began, or last began anew */
     int suspect;    /* the rank that a failure leads to, -1: none, or the root cause is known */

@@ -130,10 +130,17 @@ static tess_status begin_anew(launcher *l)
     return launch_start_ranks(l);
 }
 
+/* All that still run wait for what is decided about a failure, and there is none: those that they lost were asked to
+ * stop, or left without a word. */
+static bool is_forsaken(const launcher *l)
+{
+    return l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l) == 0;
+}
+
 void launch_recover(launcher *l)
 {
     tell_resumed(l);
-    if (l->killed || l->timed_out) {
+    if (l->killed || l->timed_out || is_forsaken(l)) {
         launch_give_up(l);
         l->recovery.gathering = false;
         return;

@@ -11,7 +11,7 @@
 
 enum { STEPS = 30, MOST_LINES = 16 };
 
-typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN } how;
+typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN, STOPPED_IN_SETUP } how;
 
 /* What happens in a run and what is heard of it; ranks and launcher share it. */
 typedef struct run {
@@ -20,7 +20,7 @@ typedef struct run {
     how how;
     int n_failures; /* how often the victims fail, at steps 10, 11, ... */
     tess_launch_action action;
-    _Atomic int n_struck[8], n_processes[8], n_sums;
+    _Atomic int n_struck[8], n_processes[8], n_sums, n_ready;
     _Atomic int n_asked;
     tess_launch_failure failure;
     int n_lines;
@@ -65,6 +65,21 @@ static tess_status take_steps(run *r, tess_runtime *rt)
     return TESS_OK;
 }
 
+/* The victims die of the signal that asks the job to stop; the others do not, and lose them. */
+static void be_stopped_in_setup(run *r, int rank)
+{
+    if ((r->victims >> rank & 1) == 0) {
+        signal(SIGTERM, SIG_IGN);
+        r->n_ready++;
+        return;
+    }
+    while (r->n_ready < r->world - 1)
+        usleep(1000);
+    kill(getppid(), SIGTERM);
+    for (;;)
+        pause();
+}
+
 static int take_part(void *context)
 {
     run *r = context;
@@ -72,6 +87,8 @@ static int take_part(void *context)
     tess_runtime_options options = {.comm_timeout_s = 20};
     if (r->how == IN_SETUP && r->n_processes[rank]++ == 0 && (r->victims >> rank & 1) != 0)
         raise(SIGKILL);
+    if (r->how == STOPPED_IN_SETUP)
+        be_stopped_in_setup(r, rank);
     if (r->how != IN_SETUP)
         r->n_processes[rank]++;
     for (;;) {
@@ -194,6 +211,17 @@ static void a_survivor_that_does_not_come_out_is_killed_and_replaced(void)
     EXPECT_CONTAINS(r->lines[0], "2 ranks replaced in");
 }
 
+static void a_job_that_is_stopped_while_it_starts_ends_so(void)
+{
+    run *r = begin(3, 1u << 1, STOPPED_IN_SETUP);
+    tess_launch_result result = launch(r);
+    EXPECT_TEXT(result.report, "");
+    EXPECT_INT(result.exit_code, 128 + SIGTERM);
+    EXPECT_INT(result.failed_rank, -1);
+    EXPECT_INT(r->n_asked, 0);
+    EXPECT(result.asked_to_stop);
+}
+
 static void when_the_end_is_decided_the_job_ends_as_it_failed(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -219,6 +247,7 @@ static const test_case cases[] = {
     {"a_rank_that_dies_before_it_joins_is_replaced", a_rank_that_dies_before_it_joins_is_replaced},
     {"a_survivor_that_does_not_come_out_is_killed_and_replaced",
      a_survivor_that_does_not_come_out_is_killed_and_replaced},
+    {"a_job_that_is_stopped_while_it_starts_ends_so", a_job_that_is_stopped_while_it_starts_ends_so},
     {"when_the_end_is_decided_the_job_ends_as_it_failed", when_the_end_is_decided_the_job_ends_as_it_failed},
 };
 
