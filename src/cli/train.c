@@ -41,7 +41,8 @@ static tess_status check_timers(const tess_config *config, double grace_s)
     return tess_timers_check(&timers);
 }
 
-/* One life of the job in this process. *lost: a peer was lost, it may begin anew. */
+/* One life of the job in this process. *lost: it ended because a peer was lost, and may begin anew. An error of its own
+ * is none, even if all ranks have it and another has ended of it before. */
 static int live(const tess_config *config, cli_train_view *view, bool *lost)
 {
     bool waits_on = config->comm.on_timeout == ON_TIMEOUT_REPORT;
@@ -71,7 +72,7 @@ static int live(const tess_config *config, cli_train_view *view, bool *lost)
     if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */
         signal(SIGINT, on_signal);
     status = tess_train(runtime, config, &view->observer, &result);
-    *lost = status != TESS_OK && tess_launch_has_lost(runtime);
+    *lost = status == TESS_E_PEER_LOST;
     if (rank == 0)
         cli_train_view_close(view, status, &result);
     int code = result.interrupted ? CLI_INTERRUPTED : CLI_OK;

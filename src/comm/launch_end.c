@@ -8,16 +8,18 @@
 
 static const double settle_s = 0.06;
 
-/* A suspect that has left the job but still runs may yet say with its exit code what was wrong. */
-static void judge(launcher *l)
+/* A suspect that has left the job but still runs may yet say with its exit code what was wrong; one that awaits what is
+ * decided has no more to say. */
+void launch_judge(launcher *l)
 {
     if (l->suspect < 0)
         return;
     l->suspect = tess_ending_cause(&l->job, l->suspect);
-    if (l->pids[l->suspect] != 0)
-        return;
     const tess_job_row *row = &l->job.rows[l->suspect];
-    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.terminated && !l->killed;
+    if (l->pids[l->suspect] != 0 && atomic_load(&row->awaits) == 0)
+        return;
+    l->failing.ended_here = l->failing.terminated || l->killed;
+    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.ended_here;
     l->result->failed_rank = l->suspect;
     l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
     l->stuck = tess_ending_stuck(&l->job, l->suspect);
@@ -75,7 +77,7 @@ void launch_note_end(launcher *l, int rank, int state)
         l->failing.failed_code = code;
         l->suspect = rank;
     }
-    judge(l);
+    launch_judge(l);
 }
 
 bool launch_is_settled(const launcher *l)

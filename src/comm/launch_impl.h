@@ -24,6 +24,7 @@ typedef struct launch_failing {
     double failed_s; /* when the first rank failed, 0: not yet */
     int failed_code; /* its exit code */
     bool terminated; /* SIGTERM was sent after it */
+    bool ended_here; /* the root cause did not end by itself: its signal was this launcher's */
     bool decided;
 } launch_failing;
 
@@ -72,6 +73,8 @@ void launch_kill_all(launcher *l);
 
 /* ---- launch_end.c ---- */
 void launch_note_end(launcher *l, int rank, int state);
+/* Follows a failure to its root cause, once that one has ended or awaits what is decided. */
+void launch_judge(launcher *l);
 /* The root cause in words, once all that can be known of it is. */
 void launch_report_failure(launcher *l);
 /* A rank that was killed has no more to say, and whoever is on call should not wait for the others to end. */

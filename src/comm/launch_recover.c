@@ -25,7 +25,7 @@ static tess_launch_action ask(launcher *l)
     launch_report_failure(l);
     const tess_job_row *row = &l->job.rows[l->result->failed_rank];
     tess_launch_failure failure = {.rank = l->result->failed_rank,
-                                   .signal = atomic_load(&row->signal),
+                                   .signal = l->failing.ended_here ? 0 : atomic_load(&row->signal),
                                    .exit_code = l->result->exit_code,
                                    .status = (tess_status)atomic_load(&l->job.rows[l->cause].status),
                                    .stuck = l->stuck >= 0,
@@ -140,6 +140,7 @@ static bool is_forsaken(const launcher *l)
 void launch_recover(launcher *l)
 {
     tell_resumed(l);
+    launch_judge(l);
     if (l->killed || l->timed_out || is_forsaken(l)) {
         launch_give_up(l);
         l->recovery.gathering = false;

@@ -4,6 +4,7 @@
 make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
+sed 's/"hidden_size": 42/"hidden_size": 84/' model.json >other.json
 
 # train FOLDER RANKS ARGUMENTS...: a run of 9 steps that saves on its way; its exit code.
 options=(training.steps=9 checkpoint.interval=3 metrics.log_freq=1 validation.enable=false debug.trace=false
@@ -64,6 +65,12 @@ ends "kills are counted within a window" 137 kills 2 recovery.max_failures=2 \
 says kills "2 failures within 3600 s (recovery.max_failures, recovery.window_s): the job stops" "and end the job"
 ends "a refusal is not tried again" 2 refused 2 training.global_batch_size=7
 [ "$(grep -c . refused.out)" = 1 ] && pass "and is told once" || fail "told: $(cat refused.out)"
+for i in 1 2 3; do # which rank ends first is not the same each time
+    ends "an error that all ranks have is not tried again either" 2 undisturbed 2 model.config=other.json \
+        recovery.hot=true training.steps=12
+    [ "$(grep -c '^tessera:' undisturbed.out)" = 1 ] && says undisturbed "the checkpoint is of another model" "and is told once" ||
+        fail "told: $(grep '^tessera:' undisturbed.out)"
+done
 
 # In the third life a rank stands still until the launcher has been seen to look, and so knows of the room.
 "$tessera" train run.yaml -n 4 job.dump_folder=place "${options[@]}" comm.soft_timeout_s=0.2 \

@@ -11,13 +11,14 @@
 
 enum { STEPS = 30, MOST_LINES = 16 };
 
-typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN, STOPPED_IN_SETUP } how;
+typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN, STOPPED_IN_SETUP, BLAMED } how;
 
 /* What happens in a run and what is heard of it; ranks and launcher share it. */
 typedef struct run {
     int world;
     uint32_t victims; /* set of ranks */
     how how;
+    double grace_s;
     int n_failures; /* how often the victims fail, at steps 10, 11, ... */
     tess_launch_action action;
     _Atomic int n_struck[8], n_processes[8], n_sums, n_ready;
@@ -46,9 +47,23 @@ static void misbehave(run *r, int rank, int64_t step)
     raise(SIGKILL);
 }
 
+/* The victim ends and names rank 0, which leaves and awaits what is decided. */
+static tess_status blame(const run *r, tess_runtime *rt)
+{
+    int rank = tess_runtime_rank(rt);
+    if ((r->victims >> rank & 1) == 0)
+        return TESS_E_PEER_LOST;
+    tess_runtime_report_status(rt, TESS_E_INVALID);
+    tess_runtime_report_of(rt, 0, "the settings are wrong");
+    tess_runtime_destroy(&rt);
+    _exit(2);
+}
+
 static tess_status take_steps(run *r, tess_runtime *rt)
 {
     int rank = tess_runtime_rank(rt);
+    if (r->how == BLAMED)
+        return blame(r, rt);
     int64_t *done = kept_step(rt), least = *done;
     TESS_TRY(tess_all_reduce(tess_runtime_team(rt), &least, &least, 1, TESS_I64, TESS_MIN, NULL));
     *done = least;
@@ -131,6 +146,7 @@ static run *begin(int world, uint32_t victims, how how)
     r->victims = victims;
     r->how = how;
     r->n_failures = 1;
+    r->grace_s = 1;
     r->action = TESS_LAUNCH_HOT;
     return r;
 }
@@ -140,7 +156,7 @@ static tess_launch_result launch(run *r)
     tess_keep_set keep;
     tess_launch_result result;
     EXPECT_OK(tess_keep_set_create(test_mem(), r->world, NULL, 1, &keep));
-    tess_launch_options options = {.grace_s = 1, .notice = hear, .keep = &keep, .decide = decide, .self = r};
+    tess_launch_options options = {.grace_s = r->grace_s, .notice = hear, .keep = &keep, .decide = decide, .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 40, &result));
     tess_keep_set_destroy(&keep, true);
     return result;
@@ -222,6 +238,17 @@ static void a_job_that_is_stopped_while_it_starts_ends_so(void)
     EXPECT(result.asked_to_stop);
 }
 
+static void a_rank_that_awaits_a_decision_is_not_waited_for(void)
+{
+    run *r = begin(2, 1u << 1, BLAMED);
+    r->action = TESS_LAUNCH_END;
+    r->grace_s = 600;
+    tess_launch_result result = launch(r);
+    EXPECT_INT(result.exit_code, 2);
+    EXPECT_INT(r->n_asked, 1);
+    EXPECT_INT(r->failure.signal, 0);
+}
+
 static void when_the_end_is_decided_the_job_ends_as_it_failed(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -248,6 +275,7 @@ static const test_case cases[] = {
     {"a_survivor_that_does_not_come_out_is_killed_and_replaced",
      a_survivor_that_does_not_come_out_is_killed_and_replaced},
     {"a_job_that_is_stopped_while_it_starts_ends_so", a_job_that_is_stopped_while_it_starts_ends_so},
+    {"a_rank_that_awaits_a_decision_is_not_waited_for", a_rank_that_awaits_a_decision_is_not_waited_for},
     {"when_the_end_is_decided_the_job_ends_as_it_failed", when_the_end_is_decided_the_job_ends_as_it_failed},
 };
 
