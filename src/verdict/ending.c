@@ -108,17 +108,53 @@ static void tell_consequences(verdict_search *search, int root)
     verdict_add_line(search->verdict, "%s failed because of it: %.150s", who, search->history->ranks[first].error);
 }
 
-/* A host takes all its ranks along. */
+static bool blames_itself(const verdict_search *search, int rank)
+{
+    return search->history->ranks[rank].first_error == 1 + rank;
+}
+
+static bool says_the_same(const verdict_search *search, int a, int b)
+{
+    return strcmp(search->history->ranks[a].error, search->history->ranks[b].error) == 0;
+}
+
+/* A host takes all its ranks along; of those that failed alike, each by itself, none is more to blame. */
+static bool fell_alike(const verdict_search *search, int root, int rank)
+{
+    const tess_rank_history *a = &search->history->ranks[root], *b = &search->history->ranks[rank];
+    if (verdict_situation(a) == TESS_RANK_HOST_LOST)
+        return verdict_situation(b) == TESS_RANK_HOST_LOST && strncmp(a->host, b->host, sizeof(a->host)) == 0;
+    return a->error[0] != '\0' && blames_itself(search, root) && blames_itself(search, rank) &&
+           says_the_same(search, root, rank);
+}
+
 static void mark_guilty(verdict_search *search, int root)
 {
-    const tess_rank_history *ranks = search->history->ranks;
-    search->mark[root] = true;
-    if (verdict_situation(&ranks[root]) != TESS_RANK_HOST_LOST)
-        return;
     for (int r = 0; r < search->history->world; r++)
-        if (verdict_situation(&ranks[r]) == TESS_RANK_HOST_LOST &&
-            strncmp(ranks[r].host, ranks[root].host, sizeof(ranks[r].host)) == 0)
-            search->mark[r] = true;
+        search->mark[r] = r == root || fell_alike(search, root, r);
+}
+
+/* Ranks found together that something is wrong, and none of them says who: who ended first is no more to blame. */
+static bool is_finding(const verdict_search *search, int root)
+{
+    bool shared = false;
+    if (search->history->ranks[root].error[0] == '\0' || blames_itself(search, root))
+        return false;
+    for (int r = 0; r < search->history->world; r++) {
+        if (r == root)
+            continue;
+        if (blames(search, r) == root)
+            return false;
+        shared |= says_the_same(search, r, root);
+    }
+    return shared;
+}
+
+static void name_nobody(verdict_search *search, int witness, tess_verdict_kind kind)
+{
+    search->verdict->kind = kind;
+    search->verdict->tie = true;
+    search->witness = witness;
 }
 
 static void name_root(verdict_search *search, int root, tess_verdict_kind kind)
@@ -139,7 +175,11 @@ bool verdict_find_ending(verdict_search *search, bool sure)
     bool exited = verdict_situation(rank) == TESS_RANK_EXITED;
     if (sure && exited && verdict_waits_for_somebody(search, root))
         return false;
-    name_root(search, root, exited && rank->error[0] != '\0' ? TESS_VERDICT_FAILED : TESS_VERDICT_LOST);
+    tess_verdict_kind kind = exited && rank->error[0] != '\0' ? TESS_VERDICT_FAILED : TESS_VERDICT_LOST;
+    if (exited && is_finding(search, root))
+        name_nobody(search, root, kind);
+    else
+        name_root(search, root, kind);
     return true;
 }
 
@@ -169,7 +209,7 @@ static bool is_about_numbers(const char *error)
            strstr(error, "diverge") != NULL;
 }
 
-/* Of ranks that all met bad numbers, the one that was first. */
+/* Of ranks that met bad numbers, each by itself, the one that was first. */
 bool verdict_find_numbers(verdict_search *search)
 {
     const tess_rank_history *ranks = search->history->ranks;
@@ -180,6 +220,9 @@ bool verdict_find_numbers(verdict_search *search)
             best = r;
     if (best < 0)
         return false;
-    name_root(search, best, TESS_VERDICT_NUMBERS);
+    if (is_finding(search, best))
+        name_nobody(search, best, TESS_VERDICT_NUMBERS);
+    else
+        name_root(search, best, TESS_VERDICT_NUMBERS);
     return true;
 }

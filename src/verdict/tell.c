@@ -1,5 +1,4 @@
 /* The verdict in sentences. */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +39,7 @@ void verdict_name_rank(const tess_history *history, int rank, tess_words *words)
         tess_words_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, history->ranks[rank].host);
 }
 
-static void name_ranks(const verdict_search *search, const int *ranks, int n, tess_words *words)
+void verdict_name_ranks(const verdict_search *search, const int *ranks, int n, tess_words *words)
 {
     if (n == 1)
         verdict_name_rank(search->history, ranks[0], words);
@@ -48,130 +47,32 @@ static void name_ranks(const verdict_search *search, const int *ranks, int n, te
         tess_words_ranks(words, ranks, n);
 }
 
-/* ---- What became of one rank ---------------------------------------------------------------------------------------
+/* ---- Errors ---------------------------------------------------------------------------------------------------------
  */
-static void say_signal(const tess_rank_history *rank, tess_words *words)
+/* In the words of one of those who found it. */
+static void tell_finding(const verdict_search *search, tess_words *words)
 {
-    const char *name = rank->signal > 0 ? sigabbrev_np(rank->signal) : NULL;
-    if (rank->signal != 0)
-        tess_words_add(words, " by signal %d (SIG%s)", rank->signal, name != NULL ? name : "?");
-}
-
-static void say_situation(const tess_rank_history *rank, tess_words *words)
-{
-    switch (verdict_situation(rank)) {
-    case TESS_RANK_CRASHED:
-    case TESS_RANK_KILLED:
-        tess_words_add(words, " was killed");
-        say_signal(rank, words);
-        break;
-    case TESS_RANK_OOM_KILLED:
-        tess_words_add(words, " was killed by the system for lack of memory");
-        break;
-    case TESS_RANK_EXITED:
-        tess_words_add(words, " exited with code %d", rank->exit_code);
-        break;
-    case TESS_RANK_HOST_LOST:
-        tess_words_add(words, " was lost with its host");
-        break;
-    case TESS_RANK_LEFT:
-        tess_words_add(words, " has left the job in good order");
-        break;
-    case TESS_RANK_STOPPED:
-        tess_words_add(words, " is stopped (a signal such as SIGSTOP, or a debugger)");
-        break;
-    case TESS_RANK_BLOCKED_IN_IO:
-        tess_words_add(words, " is blocked in input or output");
-        break;
-    case TESS_RANK_LOADING_DATA:
-        tess_words_add(words, " still loads data");
-        break;
-    case TESS_RANK_SLEEPING:
-        tess_words_add(words, " sleeps in its own code");
-        break;
-    case TESS_RANK_COMPUTING:
-        tess_words_add(words, " computes");
-        break;
-    case TESS_RANK_NOT_JOINED:
-        tess_words_add(words, " has not joined the job");
-        break;
-    default:
-        tess_words_add(words, " broke off");
-    }
-}
-
-/* "in X" while it goes on, "after X" when it is done, with the phase. */
-static void say_last(const verdict_search *search, const tess_record *record, tess_words *words)
-{
-    char what[WHAT_BYTES], phase[PHASE_BYTES];
-    if (record->op == TESS_TRACE_NONE)
-        return;
-    tess_words_add(words, " %s %s%s", record->state == TESS_TRACE_COMPLETED ? "after" : "in",
-                   tess_request_format(search->history, record, what, sizeof(what)),
-                   tess_request_phase(record, phase, sizeof(phase)));
-}
-
-static void say_waiters(const verdict_search *search, tess_words *words)
-{
-    const tess_verdict *verdict = search->verdict;
-    char what[WHAT_BYTES];
-    if (verdict->n_waiting == 0)
-        return;
-    tess_words_add(words, "; ");
-    tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
-    tess_words_add(words, " wait%s for %s", verdict->n_waiting == 1 ? "s" : "", verdict->n_ranks == 1 ? "it" : "them");
-    if (verdict->record.op != TESS_TRACE_NONE)
-        tess_words_add(words, " in %s", tess_request_format(search->history, &verdict->record, what, sizeof(what)));
-    if (verdict->waited_s >= 0.05)
-        tess_words_add(words, ", for %.1f s", verdict->waited_s);
-}
-
-/* Of a rank that just does not come, the others' wait is what is known best. */
-static void tell_missing(const verdict_search *search, tess_words *words)
-{
-    const tess_verdict *verdict = search->verdict;
-    char what[WHAT_BYTES];
-    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
-    if (verdict->n_waiting > 0) {
-        tess_words_add(words, " keep%s ", verdict->n_ranks == 1 ? "s" : "");
-        tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
-        tess_words_add(words, " waiting in %s",
-                       tess_request_format(search->history, &verdict->record, what, sizeof(what)));
-        if (verdict->waited_s >= 0.05)
-            tess_words_add(words, " for %.1f s", verdict->waited_s);
-        tess_words_add(words, verdict->n_ranks == 1 ? "; it" : "; the first of them");
-    }
-    if (!search->history->ranks[verdict->ranks[0]].present)
-        tess_words_add(words, " has left no record of itself");
-    else if (verdict->odd.op == TESS_TRACE_NONE)
-        tess_words_add(words, " has done no operation yet");
-    else
-        tess_words_add(words, " is");
-    say_last(search, &verdict->odd, words);
-}
-
-static void tell_absence(const verdict_search *search, tess_words *words)
-{
-    const tess_verdict *verdict = search->verdict;
-    if (verdict->kind == TESS_VERDICT_MISSING) {
-        tell_missing(search, words);
-        return;
-    }
-    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
-    say_situation(&search->history->ranks[verdict->ranks[0]], words);
-    say_last(search, &verdict->odd, words);
-    say_waiters(search, words);
+    const char *error = search->history->ranks[search->witness].error;
+    int n = 0;
+    for (int r = 0; r < search->history->world; r++)
+        if (strcmp(search->history->ranks[r].error, error) == 0)
+            search->queue[n++] = r;
+    tess_words_ranks(words, search->queue, n);
+    tess_words_add(words, " found together, and it is not known whose fault it is: %.300s", error);
 }
 
 static void tell_error(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
-    const tess_rank_history *rank = &search->history->ranks[verdict->ranks[0]];
-    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
+    if (verdict->n_ranks == 0) {
+        tell_finding(search, words);
+        return;
+    }
+    verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     if (verdict->kind == TESS_VERDICT_FAILED)
-        tess_words_add(words, " ended by an error of its own");
-    tess_words_add(words, ": %.300s", rank->error);
-    say_waiters(search, words);
+        tess_words_add(words, verdict->n_ranks == 1 ? " ended by an error of its own" : " ended by the same error");
+    tess_words_add(words, ": %.300s", search->history->ranks[verdict->ranks[0]].error);
+    verdict_say_waiters(search, words);
 }
 
 /* ---- What ranks asked for ------------------------------------------------------------------------------------------
@@ -259,7 +160,7 @@ static void tell_disagreement(const verdict_search *search, tess_words *words)
         tess_words_add(words, "%s", slip_in_words(verdict->kind));
         return;
     }
-    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
+    verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     tell_slip(search, words);
     tess_words_add(words, "%s", tess_request_phase(&verdict->odd, phase, sizeof(phase)));
 }
@@ -272,7 +173,7 @@ static void tell_message(const verdict_search *search, tess_words *words)
         tess_words_add(words, "rank %d and rank %d disagree about a message, a tie: ", verdict->ranks[0],
                        verdict->waiting[0]);
     else
-        name_ranks(search, verdict->ranks, 1, words);
+        verdict_name_ranks(search, verdict->ranks, 1, words);
     if (!verdict->tie && !lacks) {
         tess_words_add(words, " called ");
         say_request(search, &verdict->odd, words);
@@ -294,7 +195,7 @@ static void tell_message(const verdict_search *search, tess_words *words)
 static void tell_circle(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
-    name_ranks(search, verdict->ranks, verdict->n_ranks, words);
+    verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     if (verdict->n_waiting == 0) {
         tess_words_add(words, " wait for each other in a circle, for %.1f s", verdict->waited_s);
         return;
@@ -310,45 +211,12 @@ static void tell_circle(const verdict_search *search, tess_words *words)
 
 /* ---- Evidence ------------------------------------------------------------------------------------------------------
  */
-static bool is_absence(tess_verdict_kind kind)
-{
-    return kind >= TESS_VERDICT_LOST && kind <= TESS_VERDICT_MISSING;
-}
-
-static void add_site_line(tess_verdict *verdict, const char *who, const tess_record *record)
-{
-    char site[SITE_BYTES];
-    if (record->op != TESS_TRACE_NONE && tess_request_site(record, site, sizeof(site))[0] != '\0')
-        verdict_add_line(verdict, "%s called %s #%llu at %s", who, tess_trace_op_name(record->op),
-                         (unsigned long long)record->sequence, site);
-}
-
-static void add_absence_lines(verdict_search *search)
-{
-    enum { MOST_TOLD = 4 };
-    tess_verdict *verdict = search->verdict;
-    for (int i = 0; i < verdict->n_ranks && i < MOST_TOLD; i++) {
-        const tess_rank_history *rank = &search->history->ranks[verdict->ranks[i]];
-        if (rank->why[0] != '\0')
-            verdict_add_line(verdict, "rank %d: %.*s", verdict->ranks[i], TESS_HISTORY_LONG_TEXT - 1, rank->why);
-        if (rank->error[0] != '\0')
-            verdict_add_line(verdict, "rank %d says: %.200s", verdict->ranks[i], rank->error);
-        if (rank->n_spans > 0) {
-            const tess_span *span = &rank->spans[rank->n_spans - 1];
-            verdict_add_line(verdict, "rank %d was last seen in phase '%.*s' of step %lld", verdict->ranks[i],
-                             TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->step);
-        }
-    }
-    add_site_line(verdict, "who waits", &verdict->record);
-    add_site_line(verdict, verdict->n_ranks == 1 ? "it last" : "the first of them last", &verdict->odd);
-}
-
 /* Equal requests from different lines of the program: honest under `if rank == 0`, or the way to a mistake. */
 static void add_site_hint(verdict_search *search)
 {
     tess_verdict *verdict = search->verdict;
     const tess_team_view *team = tess_view_team(&search->view, verdict->record.team);
-    if (team == NULL || !is_absence(verdict->kind) || verdict->record.op == TESS_TRACE_NONE)
+    if (team == NULL || !verdict_is_absence(verdict->kind) || verdict->record.op == TESS_TRACE_NONE)
         return;
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_record *other = tess_member_at(&team->members[i], verdict->record.sequence);
@@ -384,8 +252,8 @@ void verdict_tell(verdict_search *search)
 {
     tess_verdict *verdict = search->verdict;
     tess_words words = tess_words_begin(verdict->headline, sizeof(verdict->headline));
-    if (is_absence(verdict->kind))
-        tell_absence(search, &words);
+    if (verdict_is_absence(verdict->kind))
+        verdict_tell_absence(search, &words);
     else if (verdict->kind == TESS_VERDICT_NUMBERS || verdict->kind == TESS_VERDICT_FAILED)
         tell_error(search, &words);
     else if (verdict->kind == TESS_VERDICT_MESSAGE)
@@ -400,8 +268,8 @@ void verdict_tell(verdict_search *search)
         tess_words_add(&words, "no rank keeps others waiting for longer than %.2g s", search->patience_s);
     else
         tell_disagreement(search, &words);
-    if (is_absence(verdict->kind))
-        add_absence_lines(search);
+    if (verdict_is_absence(verdict->kind))
+        verdict_add_absence_lines(search);
     add_site_hint(search);
     snprintf(verdict->fix, sizeof(verdict->fix), "%s", verdict_advice(search));
 }

@@ -102,7 +102,8 @@ static void judge(verdict_search *search)
 
 tess_status tess_verdict_find(const tess_history *history, double patience_s, tess_verdict *verdict)
 {
-    verdict_search search = {.history = history, .patience_s = patience_s, .suspect = -1, .verdict = verdict};
+    verdict_search search = {
+        .history = history, .patience_s = patience_s, .suspect = -1, .witness = -1, .verdict = verdict};
     memset(verdict, 0, sizeof(*verdict));
     tess_status status = prepare(&search);
     if (status == TESS_OK) {

@@ -45,7 +45,8 @@ enum { TESS_VERDICT_MAX_LINES = 24 };
 
 typedef struct tess_verdict {
     tess_verdict_kind kind;
-    bool tie;   /* camps of equal size: `ranks` holds the smaller numbered camp, nobody is blamed */
+    bool tie;   /* nobody is blamed. Camps of equal size: `ranks` holds the smaller numbered one; a finding of several
+                 * ranks that does not say whose fault it is: `ranks` is empty */
     int *ranks; /* guilty, ascending; owned */
     int n_ranks;
     int *waiting; /* who waits for them; owned */

@@ -12,6 +12,7 @@ typedef struct verdict_search {
     tess_view view;
     double patience_s;
     int suspect;    /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
+    int witness;    /* in whose words a finding without a guilty rank is told; -1: none */
     bool *mark;     /* (world) scratch: who is on a list */
     bool *right;    /* (world) scratch, by place in a team: who asked for what most asked for */
     size_t *cursor; /* (world) scratch, by place in a team */
@@ -65,12 +66,20 @@ bool verdict_visit_blockers(const verdict_search *search, int rank, verdict_visi
 /* ---- circle.c: all that `from` waits for, wait for each other */
 void verdict_name_circle(verdict_search *search, int from);
 
+/* ---- absence.c: the sentences about ranks that do not come */
+bool verdict_is_absence(tess_verdict_kind kind);
+void verdict_tell_absence(const verdict_search *search, tess_words *words);
+void verdict_add_absence_lines(verdict_search *search); /* evidence */
+/* "; ranks 0 1 wait for it in all_reduce #7 ..., for 2.1 s", nothing when nobody does. */
+void verdict_say_waiters(const verdict_search *search, tess_words *words);
+
 /* ---- tell.c: the sentences */
 void verdict_tell(verdict_search *search);
 const char *verdict_advice(const verdict_search *search); /* advice.c */
 void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "rank 3", in a job over several hosts "rank 3 on host h2". */
 void verdict_name_rank(const tess_history *history, int rank, tess_words *words);
+void verdict_name_ranks(const verdict_search *search, const int *ranks, int n, tess_words *words);
 
 /* Moves who is marked, ascending, to a list of the verdict; unmarks all. */
 int verdict_take_marked(verdict_search *search, int *list);

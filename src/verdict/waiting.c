@@ -177,7 +177,8 @@ static int find_reach(verdict_search *search, int from)
     return r.n;
 }
 
-/* What is told first of two that others wait for. */
+/* What is told first of two that others wait for. Of a rank without a record nobody knows whether it came, when another
+ * has one that shows it elsewhere. */
 static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
 {
     tess_situation x = verdict_situation(a), y = verdict_situation(b);
@@ -185,7 +186,7 @@ static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
     y = y == TESS_RANK_WELL ? TESS_RANK_UNKNOWN : y;
     if (x != y)
         return x < y;
-    return !a->present && b->present; /* its dump is missing because it could not write it */
+    return a->present && !b->present;
 }
 
 static bool is_like(const tess_rank_history *a, const tess_rank_history *b)
@@ -264,22 +265,42 @@ void verdict_attach_waiters(verdict_search *search)
         verdict->odd = first->records[first->n_records - 1];
 }
 
-/* Ranks that wait for others in turn stand between the guilty and those who notice. */
+/* The newest operation in which the rank waits; NULL: it waits in none. */
+static const tess_record *newest_waiting(const verdict_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_OPEN;)
+        if (is_open(search, rank, &r->records[i]) && visit_missing(search, rank, &r->records[i], stop_at_first, NULL))
+            return &r->records[i];
+    return NULL;
+}
+
+static bool is_told(const tess_verdict *verdict, int rank)
+{
+    for (int i = 0; i < verdict->n_waiting; i++)
+        if (verdict->waiting[i] == rank)
+            return true;
+    return is_guilty(verdict, rank);
+}
+
+/* Ranks that wait for others in turn stand between the guilty and those who notice; of some nothing is known. */
 static void tell_chain(verdict_search *search, int n_reached)
 {
     enum { MOST_TOLD = 4 };
     tess_verdict *verdict = search->verdict;
     for (int i = 0, n = 0; i < n_reached && n < MOST_TOLD; i++) {
         int rank = search->queue[i];
-        const tess_rank_history *r = &search->history->ranks[rank];
+        const tess_record *record = newest_waiting(search, rank);
+        bool present = search->history->ranks[rank].present;
         char what[192];
-        bool told = is_guilty(verdict, rank) || r->n_records == 0;
-        for (int k = 0; k < verdict->n_waiting && !told; k++)
-            told = verdict->waiting[k] == rank;
-        if (told)
+        if (is_told(verdict, rank) || (present && record == NULL))
             continue;
-        verdict_add_line(verdict, "rank %d waits for one of those: %s", rank,
-                         tess_request_format(search->history, &r->records[r->n_records - 1], what, sizeof(what)));
+        if (present)
+            verdict_add_line(verdict, "rank %d waits for one of those: %s", rank,
+                             tess_request_format(search->history, record, what, sizeof(what)));
+        else
+            verdict_add_line(verdict, "rank %d has left no record that can be read: whether it came is not known",
+                             rank);
         n++;
     }
 }

@@ -1,0 +1,225 @@
+/* Nobody is blamed beyond what is known, and what is told of a rank is what that rank was at. */
+#include <signal.h>
+
+#include "verdict/play.h"
+
+enum { WORLD = 0, STEPS = 3, LAYERS = 2 };
+
+/* Every step gathers and reduces two layers and sums a loss. */
+static play *make_job(uint64_t seed, int world, int window)
+{
+    int all[PLAY_MAX_RANKS];
+    play *p = play_create(seed, world, window);
+    for (int r = 0; r < world; r++)
+        all[r] = r;
+    play_add_team(p, "world", all, world);
+    for (int step = 0; step < STEPS; step++) {
+        for (int layer = 0; layer < LAYERS; layer++) {
+            play_call gather = play_make(WORLD, TESS_TRACE_ALL_GATHER, 1000, "layer", layer, step, "forward", 0x100);
+            play_add_collective(p, &gather);
+        }
+        for (int layer = LAYERS; layer-- > 0;) {
+            play_call scatter =
+                play_make(WORLD, TESS_TRACE_REDUCE_SCATTER, 2000, "layer", layer, step, "backward", 0x300);
+            play_add_collective(p, &scatter);
+        }
+        play_call loss = play_make(WORLD, TESS_TRACE_ALL_REDUCE, 1, "loss", -1, step, "optimizer", 0x400);
+        play_add_collective(p, &loss);
+    }
+    return p;
+}
+
+static tess_history *run_to(play *p, int rank, int call, bool failed)
+{
+    p->ranks[rank].stops_before = call;
+    play_run(p, 1 << 20);
+    return play_history(p, 2000 * play_ms, failed, 0);
+}
+
+static void find(const tess_history *history, tess_verdict *verdict)
+{
+    EXPECT_OK(tess_verdict_find(history, 0.75, verdict));
+    printf("%s%s: %s\n", tess_verdict_name(verdict->kind), verdict->tie ? " (tie)" : "", verdict->headline);
+    for (int i = 0; i < verdict->n_lines; i++)
+        printf("    %s\n", verdict->lines[i]);
+}
+
+static void expect_lines_without(const tess_verdict *verdict, const char *words)
+{
+    for (int i = 0; i < verdict->n_lines; i++)
+        if (strstr(verdict->lines[i], words) != NULL)
+            test_fail(__FILE__, __LINE__, "'%s' is in '%s'", words, verdict->lines[i]);
+}
+
+static void end_with(tess_history *history, int rank, int blamed, const char *error)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    r->ended = true;
+    r->exit_code = 1;
+    r->situation = TESS_RANK_EXITED;
+    r->first_error = 1 + blamed;
+    r->ended_ns = history->now_ns + (uint64_t)(10 - rank);
+    snprintf(r->error, sizeof(r->error), "%s", error);
+}
+
+static void expect_finding(int world, const char *error, tess_verdict_kind kind)
+{
+    tess_verdict verdict;
+    play *p = make_job(1, world, 1);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 100 * play_ms, false, 0);
+    for (int r = 0; r < world; r++)
+        end_with(history, r, -1, error);
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, kind);
+    EXPECT(verdict.tie);
+    EXPECT_INT(verdict.n_ranks, 0);
+    EXPECT_CONTAINS(verdict.headline, error);
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+static void what_ranks_found_together_is_not_the_fault_of_who_ended_first(void)
+{
+    expect_finding(2, "step 8: replicas have diverged: no majority says who is right (a tie)", TESS_VERDICT_NUMBERS);
+    expect_finding(4, "step 8: replicas have diverged: ranks 0 and 2 hold other bits (a tie)", TESS_VERDICT_NUMBERS);
+    expect_finding(2, "before the first step: what ranks plan to call differs: a tie", TESS_VERDICT_FAILED);
+}
+
+static void expect_named(int guilty, int own, const char *error, tess_verdict_kind kind)
+{
+    tess_verdict verdict;
+    play *p = make_job(2, 4, 1);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 100 * play_ms, false, 0);
+    for (int r = 0; r < 4; r++)
+        end_with(history, r, r == guilty ? own : guilty, error);
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, kind);
+    EXPECT(!verdict.tie);
+    EXPECT_INT(verdict.n_ranks, 1);
+    EXPECT_INT(verdict.ranks[0], guilty);
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+static void a_finding_that_names_a_rank_blames_it(void)
+{
+    expect_named(2, -1, "gradient norm nan: first came rank 2", TESS_VERDICT_NUMBERS);
+    expect_named(1, 1, "before the first step: rank 1 plans something else", TESS_VERDICT_FAILED);
+}
+
+static void ranks_that_fail_alike_are_named_together(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(3, 3, 1);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 100 * play_ms, false, 0);
+    for (int r = 0; r < 3; r++)
+        end_with(history, r, r, r == 1 ? "the disk is full" : "data/x.bin: cannot be opened");
+    history->ranks[1].ended_ns += 100;
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_FAILED);
+    EXPECT_INT(verdict.n_ranks, 2);
+    EXPECT_CONTAINS(verdict.headline, "ranks 0 2 ended by the same error");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* Rank 2 never came to the last operation; what rank 3 did nobody knows. */
+static void a_missing_record_does_not_accuse_where_another_shows_who_stayed_away(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(4, 4, 1);
+    tess_history *history = run_to(p, 2, 7, false);
+    history->ranks[3].present = false;
+    history->ranks[3].n_records = 0;
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_MISSING);
+    EXPECT_INT(verdict.n_ranks, 1);
+    EXPECT_INT(verdict.ranks[0], 2);
+    expect_lines_without(&verdict, "rank 2 waits");
+    EXPECT_CONTAINS(verdict.lines[0], "rank 3 has left no record");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* Only the watchdog's word tells rank 2 from rank 3; neither of them waits. */
+static void only_who_waits_is_said_to_wait(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(5, 4, 1);
+    p->ranks[3].stops_before = 7;
+    tess_history *history = run_to(p, 2, 7, false);
+    history->ranks[2].situation = TESS_RANK_BLOCKED_IN_IO;
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_IO);
+    EXPECT_INT(verdict.ranks[0], 2);
+    expect_lines_without(&verdict, "rank 3 waits");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+static void enter_phase(tess_history *history, int rank, const char *phase, int64_t step, int64_t detail)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    tess_span span = {.begin_ns = r->last_ns, .step = step, .detail = detail};
+    snprintf(span.phase, sizeof(span.phase), "%s", phase);
+    EXPECT_OK(tess_history_add_span(history, rank, &span));
+}
+
+static void the_phase_told_is_that_of_the_rank_not_of_its_last_operation(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(6, 4, 1);
+    tess_history *history = run_to(p, 1, 5, false); /* its last operation was the loss of step 0 */
+    enter_phase(history, 1, "forward", 1, 0);
+    history->ranks[1].ended = true;
+    history->ranks[1].signal = SIGSEGV;
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_LOST);
+    EXPECT_CONTAINS(verdict.headline, "in forward 0 of step 1");
+    EXPECT(strstr(verdict.headline, "optimizer of step 0") == NULL);
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* It asked for the reduction of layer 1 and went on to the backward pass of layer 0, where it sleeps. */
+static void an_operation_in_flight_is_not_where_its_rank_is(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(7, 4, 4);
+    tess_history *history = run_to(p, 1, 3, false);
+    tess_rank_history *r = &history->ranks[1];
+    r->records[r->n_records - 1].state = TESS_TRACE_STARTED;
+    enter_phase(history, 1, "backward", 0, 0);
+    r->situation = TESS_RANK_SLEEPING;
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_BUSY);
+    EXPECT_CONTAINS(verdict.headline, "sleeps in its own code after asking for reduce_scatter");
+    EXPECT_CONTAINS(verdict.headline, "in backward 0 of step 0");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+static const test_case cases[] = {
+    {"what_ranks_found_together_is_not_the_fault_of_who_ended_first",
+     what_ranks_found_together_is_not_the_fault_of_who_ended_first},
+    {"a_finding_that_names_a_rank_blames_it", a_finding_that_names_a_rank_blames_it},
+    {"ranks_that_fail_alike_are_named_together", ranks_that_fail_alike_are_named_together},
+    {"a_missing_record_does_not_accuse_where_another_shows_who_stayed_away",
+     a_missing_record_does_not_accuse_where_another_shows_who_stayed_away},
+    {"only_who_waits_is_said_to_wait", only_who_waits_is_said_to_wait},
+    {"the_phase_told_is_that_of_the_rank_not_of_its_last_operation",
+     the_phase_told_is_that_of_the_rank_not_of_its_last_operation},
+    {"an_operation_in_flight_is_not_where_its_rank_is", an_operation_in_flight_is_not_where_its_rank_is},
+};
+
+TEST_MAIN(cases)
