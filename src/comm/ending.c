@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "base/text/text.h"
 #include "comm/call_sites.h"
 #include "verdict/history.h"
+#include "verdict/progress.h"
 
 int tess_ending_code(int wait_status)
 {
@@ -74,12 +76,39 @@ bool tess_ending_keeps_waiting(const tess_job *job, int rank)
            situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
 }
 
+/* It ended because an operation failed in which it waited for others. */
+static bool gave_up(const tess_job_row *row, int rank)
+{
+    int blamed = atomic_load(&row->blames) - 1;
+    return atomic_load(&row->broken_team) != 0 && blamed >= 0 && blamed != rank;
+}
+
+bool tess_ending_leaves_finding(const tess_job *job, int rank)
+{
+    return tess_ending_keeps_waiting(job, rank) && gave_up(&job->rows[rank], rank);
+}
+
 int tess_ending_stuck(const tess_job *job, int rank)
 {
     int blamed = atomic_load(&job->rows[rank].blames) - 1;
     if (blamed < 0 || blamed >= (int)job->header->world)
         return -1;
-    return tess_ending_keeps_waiting(job, blamed) ? blamed : -1;
+    if (tess_ending_keeps_waiting(job, blamed))
+        return blamed;
+    return tess_ending_leaves_finding(job, rank) ? rank : -1;
+}
+
+/* Who waits for `rank`, or did until it gave up; -1: nobody. */
+static int find_waiter(const tess_job *job, int rank)
+{
+    for (int r = 0; r < (int)job->header->world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        uint64_t missing = atomic_load_explicit(&row->wait_missing[rank / 64], memory_order_relaxed);
+        bool waits = atomic_load(&row->wait_since_ns) != 0 || atomic_load(&row->broken_team) != 0;
+        if (r != rank && waits && (missing >> rank % 64 & 1) != 0)
+            return r;
+    }
+    return -1;
 }
 
 /* " on host h2" in a job of several. */
@@ -90,32 +119,76 @@ static const char *on_host(const tess_job *job, int rank, char *text, size_t siz
     return text;
 }
 
+static const char *name_sites(const tess_job *job, int rank, char *text, size_t size)
+{
+    tess_call_sites_name(tess_job_ring(job, rank)->owner.program, text, size);
+    return text;
+}
+
+/* "in phase 'data' of step 812 (3), " */
+static void tell_phase(const tess_board_copy *row, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    if (row->phase[0] == '\0')
+        return;
+    at = tess_text_add(text, size, at, "in phase '%s'", row->phase);
+    if (row->step >= 0)
+        at = tess_text_add(text, size, at, " of step %lld", (long long)row->step);
+    if (row->detail >= 0)
+        at = tess_text_add(text, size, at, " (%lld)", (long long)row->detail);
+    tess_text_add(text, size, at, ", ");
+}
+
+static bool is_through(const tess_job_row *row)
+{
+    uint32_t state = atomic_load(&row->state);
+    return (state == JOB_RANK_LEFT || state == JOB_RANK_GONE) && atomic_load(&row->broken_team) == 0;
+}
+
+bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
+{
+    tess_progress_of ranks[JOB_MAX_RANKS];
+    bool odd[JOB_MAX_RANKS];
+    int world = (int)job->header->world;
+    for (int r = 0; r < world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        ranks[r] = (tess_progress_of){
+            .step = atomic_load_explicit(&row->step, memory_order_relaxed), .micro = -1, .ended = is_through(row)};
+    }
+    return tess_progress_mismatch(ranks, world, odd, text, TESS_ENDING_PROGRESS) && odd[rank];
+}
+
 const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
-    tess_board_copy row, blamed;
-    char what[256], phase[96] = "", host[96] = "";
-    tess_board_export(&job->rows[rank], &row);
+    tess_board_copy waiter, blamed;
+    char what[256], phase[96], host[96] = "", progress[TESS_ENDING_PROGRESS];
+    int waits = rank != stuck ? rank : find_waiter(job, stuck);
     tess_board_export(&job->rows[stuck], &blamed);
-    if (blamed.phase[0] != '\0' && blamed.step < 0)
-        snprintf(phase, sizeof(phase), "in phase '%s', ", blamed.phase);
-    else if (blamed.phase[0] != '\0')
-        snprintf(phase, sizeof(phase), "in phase '%s' of step %lld, ", blamed.phase, (long long)blamed.step);
-    snprintf(text, size, "rank %d%s never came to %s: it is %s%s; rank %d gave up", stuck,
-             on_host(job, stuck, host, sizeof(host)),
-             tess_fingerprint_format(&row.wait_op, row.wait_team, what, sizeof(what)), phase, blamed.why, rank);
-    return text;
+    tell_phase(&blamed, phase, sizeof(phase));
+    size_t at = tess_text_add(text, size, 0, "rank %d%s ", stuck, on_host(job, stuck, host, sizeof(host)));
+    if (waits >= 0) {
+        tess_board_export(&job->rows[waits], &waiter);
+        at = tess_text_add(text, size, at, "never came to %s",
+                           tess_fingerprint_format(&waiter.wait_op, waiter.wait_team, what, sizeof(what)));
+    } else {
+        at = tess_text_add(text, size, at, "kept others waiting");
+    }
+    at = tess_text_add(text, size, at, ": it is %s%s", phase, blamed.why);
+    if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_tell_progress(job, stuck, progress))
+        at = tess_text_add(text, size, at, "; %s", progress);
+    tess_text_add(text, size, at, rank == stuck ? "; it gave up first" : "; rank %d gave up", rank);
+    return name_sites(job, stuck, text, size);
 }
 
 /* "was OOM-killed ..." says more than the signal that did it. */
 static const char *tell_oom(const tess_job *job, int rank, char *text, size_t size)
 {
     tess_board_copy copy;
-    char what[256];
+    char last[400], host[96] = "";
     tess_board_export(&job->rows[rank], &copy);
-    snprintf(text, size, "rank %d was %s; it was %s %s", rank, copy.why,
-             copy.op_state == TESS_TRACE_COMPLETED ? "after" : "in",
-             copy.op.kind == TESS_TRACE_NONE ? "the start of the job"
-                                             : tess_fingerprint_format(&copy.op, copy.op_team, what, sizeof(what)));
+    tess_board_describe_last(&copy, last, sizeof(last));
+    snprintf(text, size, "rank %d%s was %s; it was %s", rank, on_host(job, rank, host, sizeof(host)), copy.why, last);
     return text;
 }
 
@@ -142,6 +215,5 @@ const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t s
     else
         snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
                  row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
-    tess_call_sites_name(tess_job_ring(job, rank)->owner.program, text, size);
-    return text;
+    return name_sites(job, rank, text, size);
 }

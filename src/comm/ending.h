@@ -25,12 +25,23 @@ int tess_ending_cause(const tess_job *job, int rank);
 /* The watchdog has said of this rank why it does not come. */
 bool tess_ending_keeps_waiting(const tess_job *job, int rank);
 
-/* The rank that `rank` has waited for in vain, when the watchdog says why that one does not come; else -1. It may still
- * run, or have been ended since. */
+/* What the watchdog said of this rank stands, although it has ended: it gave up waiting for those whom it had kept
+ * waiting, and that it ended is no news. */
+bool tess_ending_leaves_finding(const tess_job *job, int rank);
+
+/* The rank that `rank` has waited for in vain, when the watchdog says why that one does not come; it may still run, or
+ * have been ended since. Where ranks wait for each other in a circle that is the one of whom the watchdog says so, and
+ * `rank` itself may be it. -1: nobody. */
 int tess_ending_stuck(const tess_job *job, int rank);
-/* "rank 3 kept others waiting until their deadline, in all_reduce #7 of ...; it is stopped ...": of that rank, where
- * `rank` gave up. Returns text. */
+/* "rank 3 never came to all_reduce #7 of ...: it is in phase 'data' of step 5, stopped ...; rank 1 gave up": of that
+ * rank, where `rank` gave up. Returns text. */
 const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size);
+
+enum { TESS_ENDING_PROGRESS = 400 };
+
+/* "rank 2 is at step 11, the others at step 12: it has had one batch less ...", of a rank that is not where most are;
+ * else false. */
+bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS]);
 
 /* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
 const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size);

@@ -176,7 +176,7 @@ static void expect_verdict(fault_kind kind, int world, int victim, const char *w
 
 static void at_the_deadline_the_guilty_rank_is_named_not_its_victims(void)
 {
-    expect_verdict(STOP, 4, 1, "it is in phase 'forward' of step 12, stopped (state T");
+    expect_verdict(STOP, 4, 1, "it is in phase 'forward' of step 12 (3), stopped (state T");
 }
 
 static void a_rank_in_another_teams_collective_is_named(void)

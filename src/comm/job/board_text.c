@@ -40,6 +40,12 @@ static size_t describe_phase(const tess_board_copy *copy, char *text, size_t siz
     return at;
 }
 
+size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size)
+{
+    size_t at = describe_op(copy, text, size);
+    return at + describe_phase(copy, text + at, size - at);
+}
+
 /* A rank of a host that is silent may be well: then its host or the way to it is what is wrong. */
 static void describe_silence(const tess_job *job, int rank, char *text, size_t size)
 {
@@ -61,8 +67,7 @@ const char *tess_board_describe(const tess_job *job, int rank, char *text, size_
         return text;
     }
     at = tess_text_add(text, size, at, "is ");
-    at += describe_op(&copy, text + at, size - at);
-    at += describe_phase(&copy, text + at, size - at);
+    at += tess_board_describe_last(&copy, text + at, size - at);
     if (copy.run_state == 'T' || copy.run_state == 't')
         at = tess_text_add(text, size, at, ", is stopped (state %c)", (char)copy.run_state);
     at = tess_text_add(text, size, at, ", last seen %.1f s ago", (double)copy.age_ns * 1e-9);
@@ -85,10 +90,11 @@ const char *tess_board_describe_end(const tess_job *job, int rank, char *text, s
         at = tess_text_add(text, size, at, "was lost with its host (the connection to its agent closed) ");
     } else if (copy.state == JOB_RANK_GONE) {
         at = tess_text_add(text, size, at, "exited with code 0 without leaving the job (tess_runtime_destroy) ");
+    } else if (copy.error[0] != '\0') {
+        at = tess_text_add(text, size, at, "gave up ");
     } else {
         at = tess_text_add(text, size, at, "left the job (tess_runtime_destroy) ");
     }
-    at += describe_op(&copy, text + at, size - at);
-    describe_phase(&copy, text + at, size - at);
+    tess_board_describe_last(&copy, text + at, size - at);
     return text;
 }

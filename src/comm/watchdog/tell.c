@@ -4,9 +4,9 @@
 
 #include "base/text/text.h"
 #include "comm/call_sites.h"
+#include "comm/ending.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "trace/label.h"
-#include "verdict/progress.h"
 
 static void say(const tess_watchdog *w, const char *line)
 {
@@ -57,24 +57,12 @@ static const char *host_of(const tess_watchdog *w, int rank)
     return w->job->header->hosts[w->job->rows[rank].host].name;
 }
 
-/* "; rank 2 is at step 11, the others at step 12: it has had one batch less ...", of a rank that waits itself: one that
- * is on its way may still be in an older step. */
 static size_t tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
 {
-    tess_progress_of ranks[JOB_MAX_RANKS];
-    bool odd[JOB_MAX_RANKS];
-    char why[400];
-    int world = (int)w->job->header->world;
+    char why[TESS_ENDING_PROGRESS];
     if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
-        return 0;
-    for (int r = 0; r < world; r++) {
-        const tess_job_row *row = &w->job->rows[r];
-        ranks[r] = (tess_progress_of){.step = atomic_load_explicit(&row->step, memory_order_relaxed),
-                                      .micro = -1,
-                                      .ended = atomic_load(&row->state) != JOB_RANK_JOINED};
-    }
-    bool differ = tess_progress_mismatch(ranks, world, odd, why, sizeof(why)) && odd[rank];
-    return differ ? tess_text_add(text, size, 0, "; %s", why) : 0;
+        return 0; /* one that is on its way may still be in an older step */
+    return tess_ending_tell_progress(w->job, rank, why) ? tess_text_add(text, size, 0, "; %s", why) : 0;
 }
 
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)

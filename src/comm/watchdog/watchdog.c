@@ -9,6 +9,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "comm/ending.h"
 #include "comm/watchdog/watchdog_impl.h"
 
 enum { MOST_LOOKED_AT = 8 }; /* processes at once: more that are late have the same reason, and looks cost time */
@@ -254,7 +255,7 @@ void tess_watchdog_ended(tess_watchdog *w, int rank, int pid, int wait_status, b
 {
     tess_job_row *row = &w->job->rows[rank];
     bool left = atomic_load(&row->state) == JOB_RANK_LEFT;
-    if (asked)
+    if (asked || (WIFEXITED(wait_status) && tess_ending_leaves_finding(w->job, rank)))
         return;
     if (WIFSIGNALED(wait_status)) {
         int number = WTERMSIG(wait_status);
