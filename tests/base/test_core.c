@@ -1,7 +1,9 @@
 #include "support/test.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/core/exact_sum.h"
@@ -51,6 +53,20 @@ static void pools_count_exactly(void)
 }
 
 /* Known answers of Random123's kat_vectors for philox4x32-10, which our counter layout can reach. */
+/* Blocks begin on huge pages; what lies before one is its header, and a page of the smallest kind. */
+static void a_large_block_takes_no_huge_page_for_its_header(void)
+{
+    enum { BYTES = 8 << 20 };
+    char *block;
+    unsigned char there = 0;
+    EXPECT_OK(tess_mem_alloc(test_mem(), TESS_POOL_MISC, BYTES, "block", (void **)&block));
+    memset(block, 1, BYTES);
+    if (mincore(block - (1 << 20), 4096, &there) != 0)
+        EXPECT_INT(errno, ENOMEM); /* not even an address */
+    EXPECT(!(there & 1));
+    tess_mem_free(test_mem(), block);
+}
+
 static void philox_gives_the_published_words(void)
 {
     uint32_t words[4];
@@ -249,6 +265,7 @@ static void shards_cover_every_row_once(void)
 static const test_case cases[] = {
     {"messages_chain", messages_chain, 0, 0},
     {"pools_count_exactly", pools_count_exactly, 0, 0},
+    {"a_large_block_takes_no_huge_page_for_its_header", a_large_block_takes_no_huge_page_for_its_header, 0, 0},
     {"philox_gives_the_published_words", philox_gives_the_published_words, 0, 0},
     {"normal_fill_does_not_depend_on_the_cut", normal_fill_does_not_depend_on_the_cut, 0, 0},
     {"normals_are_box_muller_of_philox", normals_are_box_muller_of_philox, 0, 0},

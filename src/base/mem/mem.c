@@ -81,8 +81,10 @@ static block_header *map_block(size_t bytes)
     void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return NULL;
-    madvise(base, mapped, MADV_HUGEPAGE);
     uintptr_t block = ((uintptr_t)base + ALIGNMENT + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
+    size_t before = block - (uintptr_t)base; /* the header alone is not worth a huge page */
+    madvise(base, before, MADV_NOHUGEPAGE);
+    madvise((void *)block, mapped - before, MADV_HUGEPAGE);
     block_header *header = (block_header *)(block - ALIGNMENT);
     header->base = base;
     header->mapped_bytes = mapped;
