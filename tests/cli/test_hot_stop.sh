@@ -6,26 +6,8 @@ make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 
-# until COMMAND...: waits for it to succeed, two minutes at most.
-until_true() {
-    for _ in $(seq 1200); do
-        "$@" && return 0
-        sleep 0.1
-    done
-    return 1
-}
-has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; }
 is_gone() { [ ! -e "/proc/$1" ]; }
-
-# Ranks of the run, by number: what their launcher gave them is in their environment.
-rank_pid() {
-    local pid
-    for pid in $(pgrep -P "$launcher"); do
-        grep -qsz "^TESSERA_RANK=$1\$" "/proc/$pid/environ" && echo "$pid"
-    done
-}
-
-has_rank() { [ -n "$(rank_pid "$1")" ]; }
+has_rank() { [ -n "$(rank "$launcher" "$1")" ]; }
 
 # start FOLDER ARGUMENTS...: a long run of three ranks in the background, returned once it has done a few steps.
 start() {
@@ -36,7 +18,7 @@ start() {
         debug.trace=false training.threads=1 recovery.enable=true checkpoint.emergency_grace_s=600 "$@" \
         >"$folder.out" 2>&1 &
     launcher=$!
-    until_true has_lines "$folder/metrics.jsonl" 2 || fail "a run starts: $(tail -n 3 "$folder.out")"
+    await "$launcher" has_lines "$folder/metrics.jsonl" 2 || fail "a run starts: $(tail -n 3 "$folder.out")"
 }
 
 # ends NAME: with 130, a checkpoint from which the next run goes on, and a line for the replaced rank.
@@ -58,23 +40,23 @@ ends() {
 
 # A rank that does not move holds up the replacement until it does (or, on a slow machine, until its grace is over).
 lose_one() {
-    held=$(rank_pid 0)
-    lost=$(rank_pid 1)
+    held=$(rank "$launcher" 0)
+    lost=$(rank "$launcher" 1)
     kill -STOP "$held"
     kill -KILL "$lost"
-    until_true is_gone "$lost" || fail "the launcher takes note of a killed rank"
+    await "$launcher" is_gone "$lost" || fail "the launcher takes note of a killed rank"
 }
 
 start by_launcher
 lose_one
 kill -TERM "$launcher"
-until_true grep -q "asked to stop (SIGTERM)" "$folder.out" || fail "the request is told: $(tail -n 3 "$folder.out")"
+await "$launcher" grep -q "asked to stop (SIGTERM)" "$folder.out" || fail "the request is told: $(tail -n 3 "$folder.out")"
 kill -CONT "$held"
 ends "a stop between the loss and its replacement"
 
 # What schedulers do; one of the ranks waits for the replacement by now, or soon.
 start everybody
-waiting=$(rank_pid 2)
+waiting=$(rank "$launcher" 2)
 lose_one
 kill -TERM "$launcher" "$waiting"
 kill -CONT "$held"
@@ -83,7 +65,7 @@ ends "a stop that reaches every process meanwhile"
 start newcomer
 lose_one
 kill -CONT "$held"
-until_true has_rank 1 || fail "a rank takes the place of the one that was lost"
-kill -TERM "$(rank_pid 1)" "$launcher"
+await "$launcher" has_rank 1 || fail "a rank takes the place of the one that was lost"
+kill -TERM "$(rank "$launcher" 1)" "$launcher"
 ends "a stop that reaches the new rank before it has joined"
 finish

@@ -8,15 +8,6 @@ make_config run.yaml
 export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export OMPI_MCA_odls_base_sigkill_timeout=0 # what an mpirun that is told to end does, it does at once
 
-until_true() {
-    for _ in $(seq 1200); do
-        "$@" && return 0
-        sleep 0.1
-    done
-    return 1
-}
-has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; }
-
 # Processes on both hosts that ranks belong to: their guards.
 guards() {
     local pid host
@@ -37,7 +28,7 @@ start() {
         train run.yaml job.dump_folder=out training.steps=100000 validation.enable=false training.threads=1 \
         checkpoint.interval=100000 checkpoint.emergency_grace_s=600 comm.timeout_s=600 "$@" >log 2>&1 </dev/null &
     launch=$!
-    until_true has_lines out/metrics.jsonl 2 || fail "a run on two hosts starts: $(tail -n 3 log)"
+    await "$launch" has_lines out/metrics.jsonl 2 || fail "a run on two hosts starts: $(tail -n 3 log)"
     mpirun=$(pgrep -P "$launch")
 }
 
@@ -70,15 +61,27 @@ start openmpi
 kill -TERM "$mpirun"
 saves "SIGTERM to mpirun alone"
 
-sleeps="rank=1 step=4 point=step kind=sleep ms=600000"
-start openmpi checkpoint.emergency_grace_s=1 fault.spec="$sleeps"
+# start_stuck ARGUMENTS...: the same, returned once rank 1 stands still in a step.
+is_stuck() {
+    local pid
+    for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-h2"); do
+        grep -qsz ^TESSERA_GUARD_FD= "/proc/$pid/environ" && has_text "/proc/$pid/status" '^State:.T' && return 0
+    done
+    return 1
+}
+start_stuck() {
+    start openmpi fault.spec="rank=1 step=4 point=step kind=sigstop" "$@"
+    await "$launch" is_stuck || fail "rank 1 stands still: $(tail -n 3 log)"
+}
+
+start_stuck checkpoint.emergency_grace_s=1
 kill -TERM "$launch"
 ends "a job that is not done in time" 143
 says "not done within 1 s of being asked to stop: the ranks are killed, the newest complete checkpoint stands" "it says so"
 
-start openmpi fault.spec="$sleeps"
+start_stuck
 kill -TERM "$launch"
-until_true grep -q "have 600 s to finish" log || fail "the request is told: $(tail -n 3 log)"
+await "$launch" grep -q "have 600 s to finish" log || fail "the request is told: $(tail -n 3 log)"
 sleep 1 # closer together they would be one
 kill -TERM "$launch"
 ends "a job that is asked twice" 143
