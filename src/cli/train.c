@@ -126,6 +126,8 @@ static int run(int argc, char **argv)
         status = tess_mem_create(&mem);
     if (status == TESS_OK) {
         status = tess_config_load(mem, argv[1], argv + 2, n - 1, &config);
+        if (status == TESS_OK && !is_rank)
+            tess_train_take_batch(mem, &config);
         tess_mem_destroy(&mem);
     }
     if (status != TESS_OK)

@@ -241,6 +241,15 @@ static tess_status name_fix(const search *s, tess_status status)
         message, s->folder);
 }
 
+static tess_status restore(const search *s, int64_t step, const json_t *meta)
+{
+    TESS_TRY(tess_trainer_restore_state(s->t, meta));
+    TESS_CHECK(s->t->engine->step == step, TESS_E_FORMAT,
+               "the checkpoint of step %lld says that it is of step %lld: its description was edited", (long long)step,
+               (long long)s->t->engine->step);
+    return TESS_OK;
+}
+
 /* A text for training that one rank cannot read is no damage of a checkpoint: it ends all ranks. */
 static tess_status load_or_fall_back(search *s, int64_t *step)
 {
@@ -252,7 +261,7 @@ static tess_status load_or_fall_back(search *s, int64_t *step)
     }
     status = name_fix(s, status);
     if (status == TESS_OK)
-        status = tess_ckpt_agree(s->t->team, tess_trainer_restore_state(s->t, meta));
+        status = tess_ckpt_agree(s->t->team, restore(s, *step, meta));
     json_decref(meta);
     return status;
 }

@@ -85,17 +85,36 @@ static json_t *describe_list(const tess_text_list *list)
     return items;
 }
 
+/* Where training stands. */
+static json_t *describe_progress(const tess_trainer *t, const int64_t cursor[3])
+{
+    const tess_engine *e = t->engine;
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o}", "step", (json_int_t)e->step, "n_tokens",
+                     (json_int_t)e->n_tokens, "schedule_begin", (json_int_t)e->schedule_begin, "optimizer_begin",
+                     (json_int_t)e->optimizer_begin, "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1],
+                     (json_int_t)cursor[2], "newest_losses", describe_spikes(tess_numbers_losses(e->numbers)),
+                     "newest_grad_norms", describe_spikes(tess_numbers_norms(e->numbers)));
+}
+
+/* What it must go on with, and what else people want to know of it later. */
+static json_t *describe_run(const tess_trainer *t)
+{
+    const tess_config *c = &t->config;
+    return json_pack("{s:I, s:I, s:I, s:O, s:I, s:o, s:i, s:o, s:o}", "seed", (json_int_t)c->debug.seed, "seq_len",
+                     (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
+                     "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
+                     describe_list(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
+                     describe_optimizer(t), "config", tess_config_to_json(c));
+}
+
+/* NULL: no memory. */
 static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:I, s:I, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
-                     (json_int_t)t->engine->step, "n_tokens", (json_int_t)t->engine->n_tokens, "schedule_begin",
-                     (json_int_t)t->engine->schedule_begin, "optimizer_begin", (json_int_t)t->engine->optimizer_begin,
-                     "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "seed",
-                     (json_int_t)t->config.debug.seed, "seq_len", (json_int_t)t->config.training.seq_len, "data_files",
-                     describe_list(&t->config.data.files), "load_step", (json_int_t)t->config.checkpoint.load_step,
-                     "excluded", describe_list(&t->config.checkpoint.exclude_from_loading), "world_size", t->world,
-                     "newest_losses", describe_spikes(tess_numbers_losses(t->engine->numbers)), "newest_grad_norms",
-                     describe_spikes(tess_numbers_norms(t->engine->numbers)), "optimizer", describe_optimizer(t));
+    json_t *meta = describe_progress(t, cursor), *run = describe_run(t);
+    if (run != NULL && json_object_update_new(meta, run) == 0)
+        return meta;
+    json_decref(meta);
+    return NULL;
 }
 
 static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *folder, const json_t *meta,

@@ -2,6 +2,8 @@
 #ifndef TESS_TRAIN_CONFIG_H
 #define TESS_TRAIN_CONFIG_H
 
+#include <jansson.h>
+
 #include "base/core/options.h"
 
 typedef enum tess_decay_type {
@@ -151,6 +153,9 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
 tess_status tess_config_check(tess_config *config, int world);
 /* The same for what a step alone needs: no model, no data. */
 tess_status tess_config_check_step(tess_config *config, int world);
+
+/* Every option with its value, by section; a new reference, NULL or with gaps when there is no memory. */
+json_t *tess_config_to_json(const tess_config *config);
 
 /* Of everything that decides the bits of a run or what ranks must agree on. */
 uint64_t tess_config_hash(const tess_config *config);

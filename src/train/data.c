@@ -8,7 +8,6 @@ tess_status tess_trainer_open_data(tess_trainer *t)
     const char *files[TESS_LIST_SIZE];
     for (int i = 0; i < config->data.files.n; i++)
         files[i] = config->data.files.item[i];
-    bool held_out = tess_trainer_can_validate(t) && config->validation.files.n == 0;
     tess_loader_options options = {.files = files,
                                    .n_files = config->data.files.n,
                                    .text_key = config->data.text_key,
@@ -18,11 +17,11 @@ tess_status tess_trainer_open_data(tess_trainer *t)
                                    .shuffle = config->data.shuffle,
                                    .repeat = true,
                                    .begin = 0,
-                                   .end = held_out ? 1 - config->validation.fraction : 1,
+                                   .end = tess_trainer_trained_share(t),
                                    .eos_id = tess_trainer_eos(t),
                                    .bos_id = -1};
     TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->loader), "data.files");
-    return TESS_OK;
+    return tess_trainer_describe_data(t);
 }
 
 /* Of the step that is under way: the last of its micro-batches is what counts. */

@@ -17,8 +17,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
 {
     const tess_config *c = &t->config;
     json_t *json = NULL;
-    /* The part of the data that is not trained on. */
-    double held_out = tess_trainer_can_validate(t) && c->validation.files.n == 0 ? c->validation.fraction : 0;
+    double trained_share = tess_trainer_trained_share(t);
     TESS_TRY(tess_model_config_to_json(&t->model_config, TESS_F32, &json));
     char *text = json_dumps(json, JSON_SORT_KEYS | JSON_COMPACT);
     uint64_t model = text != NULL ? tess_hash_text(text) : 0;
@@ -39,11 +38,10 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              c->training.seq_len,
                              c->debug.seed,
                              c->data.shuffle,
-                             (int64_t)tess_hash_text(c->data.text_key)};
+                             (int64_t)tess_hash_text(c->data.text_key),
+                             (int64_t)tess_trainer_hash_data(t)};
     *identity = tess_hash_bytes(words, sizeof(words), 0);
-    *identity = tess_hash_bytes(&held_out, sizeof(held_out), *identity);
-    for (int i = 0; i < c->data.files.n; i++)
-        *identity = tess_hash_bytes(c->data.files.item[i], strlen(c->data.files.item[i]), *identity);
+    *identity = tess_hash_bytes(&trained_share, sizeof(trained_share), *identity);
     return TESS_OK;
 }
 

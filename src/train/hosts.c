@@ -1,6 +1,7 @@
 /* A run over several hosts: what follows from where its ranks are, and what the hosts must have in common. */
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
+#include "tessera/comm.h"
 #include "train/trainer_impl.h"
 
 static tess_status fit_config(tess_trainer *t)
@@ -16,11 +17,21 @@ static tess_status fit_config(tess_trainer *t)
     return status;
 }
 
+/* Rank 0 looks for all: hosts may see a shared folder at different ages. */
+static tess_status take_batch(tess_trainer *t)
+{
+    int64_t *rows = &t->config.training.global_batch_size;
+    if (t->rank == 0)
+        tess_train_take_batch(t->mem, &t->config);
+    return tess_broadcast(t->team, rows, 1, TESS_I64, 0, NULL);
+}
+
 tess_status tess_trainer_join_hosts(tess_trainer *t)
 {
     int host = tess_runtime_host(t->runtime);
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
+    TESS_TRY(take_batch(t));
     return tess_config_check(&t->config, t->world);
 }
 

@@ -1,6 +1,4 @@
 /* What a checkpoint says beside its tensors: where the run, its data and its statistics stand. */
-#include <string.h>
-
 #include "base/text/json.h"
 #include "train/exclude.h"
 #include "train/numbers/numbers.h"
@@ -25,33 +23,23 @@ static tess_status check_same(const char *key, int64_t saved, int64_t now)
     return TESS_OK;
 }
 
-static void warn_of_other_files(const tess_trainer *t, const json_t *saved)
-{
-    const tess_text_list *files = &t->config.data.files;
-    bool same = json_array_size(saved) == (size_t)files->n;
-    for (int i = 0; i < files->n && same; i++) {
-        const char *name = json_string_value(json_array_get(saved, (size_t)i));
-        same = name != NULL && strcmp(name, files->item[i]) == 0;
-    }
-    if (!same)
-        tess_trainer_note(t, "warning: data.files are not those of the checkpoint: the run goes on at its position in "
-                             "the new ones");
-}
-
 static tess_status seek_data(tess_trainer *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0, words[3] = {0};
     const json_t *cursor = json_object_get(meta, "data_cursor");
     TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
     TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
-    TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT, "%s: data_cursor is not a list of three numbers", what);
+    TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT,
+               "%s holds no place in the data: to begin with its weights use checkpoint.initial_load_path, to go on at "
+               "the data's beginning checkpoint.exclude_from_loading=data",
+               what);
     for (size_t i = 0; i < 3; i++) {
         words[i] = json_integer_value(json_array_get(cursor, i));
         TESS_CHECK(words[i] >= 0, TESS_E_FORMAT, "%s: data_cursor holds a negative number", what);
     }
     TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
     TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
-    warn_of_other_files(t, json_object_get(meta, "data_files"));
+    TESS_TRY(tess_trainer_check_data(t, json_object_get(meta, "data")));
     tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
     return tess_loader_seek(t->loader, &position);
 }
@@ -73,11 +61,21 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
+static void tell_of_other_batch(const tess_trainer *t, const json_t *meta)
+{
+    int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
+    int64_t now = t->config.training.global_batch_size;
+    if (saved != 0 && saved != now)
+        tess_trainer_note(t, "warning: a step was %lld rows until here, now it is %lld (training.global_batch_size)",
+                          (long long)saved, (long long)now);
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(restore_counters(t->engine, without, meta));
+    tell_of_other_batch(t, meta);
     if (!tess_excludes(without, "data"))
         TESS_TRY(seek_data(t, meta));
     t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);

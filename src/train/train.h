@@ -53,6 +53,11 @@ typedef struct tess_train_result {
     char model_folder[TESS_TEXT_SIZE]; /* "" when no model was written */
 } tess_train_result;
 
+/* Where training.global_batch_size is left open (0): sets it to that of the checkpoint which this run would go on from,
+ * so that it stays the same with any number of ranks. Without such a checkpoint, or one that cannot be read now, it
+ * stays open: whoever resumes tells what is wrong. Before tess_config_check. */
+void tess_train_take_batch(tess_mem *mem, tess_config *config);
+
 /* Runs the job that `config` describes, as one rank of `runtime`. Collective. The config is checked here
  * (tess_config_check). */
 tess_status tess_train(tess_runtime *runtime, const tess_config *config, const tess_train_observer *observer,

@@ -108,6 +108,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_join_hosts(t));
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_look_at_kept(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
@@ -139,6 +140,8 @@ void tess_trainer_release(tess_trainer *t)
     tess_metrics_close(&t->metrics);
     tess_saver_destroy(&t->saver);
     tess_engine_destroy(&t->engine);
+    json_decref(t->data_files);
+    json_decref(t->data);
     tess_loader_destroy(&t->held_out);
     tess_loader_destroy(&t->loader);
     tess_tokenizer_destroy(&t->tokenizer);

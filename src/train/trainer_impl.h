@@ -28,6 +28,8 @@ typedef struct tess_trainer {
     tess_engine *engine;
     tess_loader *loader;
     tess_loader *held_out;   /* the text to validate on, NULL: none */
+    json_t *data_files;      /* see tess_trainer_list_data */
+    json_t *data;            /* see tess_trainer_describe_data */
     int64_t loader_position; /* global micro-batch that the loader would give next */
     tess_text_list without;  /* of what was loaded, what was not: see exclude.h */
     tess_metrics *metrics;
@@ -68,6 +70,18 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t);
 /* -1 when there is none. */
 int32_t tess_trainer_eos(const tess_trainer *t);
 
+/* Looks at data.files: size, and hash of head and tail, of each. */
+tess_status tess_trainer_list_data(tess_trainer *t);
+/* Of all of them, without their names. */
+uint64_t tess_trainer_hash_data(const tess_trainer *t);
+/* What samples depend on beside debug.seed and training.seq_len: the files, how they are cut, the tokenizer's ids of
+ * the first text. Needs the tokenizer. */
+tess_status tess_trainer_describe_data(tess_trainer *t);
+/* TESS_E_INVALID names what differs from `saved`, the description in a checkpoint. */
+tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved);
+/* Of each text, from its beginning, what is trained on; the rest is held out. */
+double tess_trainer_trained_share(const tess_trainer *t);
+
 /* Opens the training text. */
 tess_status tess_trainer_open_data(tess_trainer *t);
 /* Its micro-batches. */
@@ -95,7 +109,7 @@ bool tess_trainer_keeps_folder(const tess_trainer *t);
 tess_status tess_trainer_resume(tess_trainer *t);
 tess_status tess_trainer_warm_start(tess_trainer *t);
 /* Sets step, n_tokens, the data's position and the windows of the newest numbers, but for what `without` lists, from
- * what a checkpoint says beside its tensors. */
+ * what a checkpoint says beside its tensors. TESS_E_INVALID: its data was other data. */
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 
 /* Saves beside training (checkpoint_async.c), all collective. Where they cannot be, a note says why, and saves are made

@@ -79,6 +79,7 @@ expect "and says so" 0 "meta.seed                    5" "$tessera" ckpt inspect 
 expect "edit names the nearest key" 2 "did you mean 'seed'" "$tessera" ckpt edit split/step-00000008 sed=5
 expect "edit keeps types" 2 "is a number, not a text" "$tessera" ckpt edit split/step-00000008 seed=five
 expect "edit adds when asked" 0 'note: (none) -> "good"' "$tessera" ckpt edit split/step-00000008 note=good --add
+expect "edit leaves the step" 2 "its weights are those of step 8" "$tessera" ckpt edit split/step-00000008 meta.step=9
 expect "edit of another format" 2 "only a Tessera checkpoint" "$tessera" ckpt edit to_dcp seed=1
 
 # ---- Damage is named

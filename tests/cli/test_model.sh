@@ -114,9 +114,6 @@ cp -r model_float32 chat && echo '{"eos_token_id": [0, 7]}' >chat/generation_con
 expect "a chat model" 0 "1 steps" "$tessera" train run.yaml job.dump_folder=chatted model.config= model.path=chat training.steps=1 \
     lr_scheduler.warmup_steps=0
 same "keeps its generation_config.json" chatted/model/generation_config.json chat/generation_config.json
-cp text.txt moved.txt
-expect "going on with other files is said" 0 "data.files are not those of the checkpoint" "$tessera" train run.yaml \
-    job.dump_folder=chatted model.config= model.path=chat training.steps=2 lr_scheduler.warmup_steps=0 data.files=moved.txt
 for n in 1 2 4; do
     good "validation on $n ranks" "$tessera" train run.yaml -n $n job.dump_folder=valid_$n validation.steps=3 training.steps=5
     grep validation valid_$n/metrics.jsonl >valid_$n.txt

@@ -44,8 +44,37 @@ go three "8 3" "3 6" "1 9" "4 12"
 go again "8 2 parallelism.shard_strategy=zero1" "8 3" "3 4 parallelism.shard_strategy=none" "3 6" "1 7" "1 9" "4 10" "4 12"
 same "8, 3, 1 and 4 ranks, stopped more often: as the same schedule of ranks" again three
 
+# The batch is the run's, though nothing but the number of ranks told how large it is.
+own="training.local_batch_size=2 training.global_batch_size=0 lr_scheduler.decay_type=constant lr_scheduler.warmup_steps=0 validation.enable=false
+     checkpoint.interval=1000 model.save_dtype=float32"
+base=$own
+go steady "4 4"
+go shrunk "4 2" "2 4"
+same "4 ranks, then 2: the batch stays that of 4" shrunk steady
+go shrunk "2 5 training.global_batch_size=4"
+grep -q 'a step was 8 rows until here, now it is 4' log && pass "another batch is told" || fail "no word of the batch: $(cat log)"
+
+base="training.local_batch_size=1 training.global_batch_size=24 validation.enable=false"
+# other WORDS MESSAGE: what changes the samples is refused.
+other() {
+    expect "other samples: $1" 2 "$2" "$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 $1
+}
+sed 's/e/i/g' text.txt >same_size.txt
+head -c 3000 text.txt >shorter.txt
+other data.shuffle=false "made with data.shuffle=true"
+other validation.enable=true "made with 0% of the text held out"
+other data.files=same_size.txt "is not the text that the checkpoint was made with, file 0, then text.txt"
+other data.files=shorter.txt "shorter.txt (3000 bytes) is not the text"
+other data.files=text.txt,text.txt "2 files, but the checkpoint was made with 1"
+"$tessera" train run.yaml job.dump_folder=alt $base training.steps=1 lr_scheduler.warmup_steps=0 data.files=same_size.txt \
+    >log 2>&1 || fail "$(tail -n 3 log)"
+other tokenizer.path=alt "made with another tokenizer"
+cp text.txt moved.txt
+"$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 data.files=moved.txt >log 2>&1 &&
+    pass "the same text elsewhere" || fail "the same text elsewhere: $(tail -n 3 log)"
+
 expect "ranks that do not share the batch" 2 "24 micro-batches of training.local_batch_size=1, which 5 ranks" \
     "$tessera" train run.yaml -n 5 job.dump_folder=whole $base
 expect "another row length" 2 "the checkpoint was made with training.seq_len=19, now it is 18" \
-    "$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 training.seq_len=18
+    "$tessera" train run.yaml job.dump_folder=whole $base training.steps=14 training.seq_len=18
 finish

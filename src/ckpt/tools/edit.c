@@ -51,6 +51,10 @@ static tess_status change_meta(edit *e, char *const *assignments, int n, bool ma
     TESS_CHECK(e->meta != NULL, TESS_E_NOMEM, "%s: no memory for its metadata", e->folder);
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_meta_set(e->meta, assignments[i], may_add));
+    const json_t *step = json_object_get(e->meta, "step");
+    TESS_CHECK(step == NULL || json_integer_value(step) == e->step, TESS_E_INVALID,
+               "%s: step: its weights are those of step %lld, whatever the description says", e->folder,
+               (long long)e->step);
     return TESS_OK;
 }
 

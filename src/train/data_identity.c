@@ -1,0 +1,156 @@
+/* Which text a run's samples come from, and how they are cut out of it: a run that goes on elsewhere or later takes the
+ * next sample only from the same. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "train/trainer_impl.h"
+
+/* Of a file, its head and its tail tell it from others: reading all of it could take hours. */
+enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
+
+static const char *const what = "the checkpoint's description of the data";
+static const char *const way_out = "give the same, or start the data anew with checkpoint.exclude_from_loading=data";
+
+double tess_trainer_trained_share(const tess_trainer *t)
+{
+    bool held_out = tess_trainer_can_validate(t) && t->config.validation.files.n == 0;
+    return held_out ? 1 - t->config.validation.fraction : 1;
+}
+
+static json_t *json_hash(uint64_t hash)
+{
+    char text[HASH_BYTES];
+    snprintf(text, sizeof(text), "%016" PRIx64, hash);
+    return json_string(text);
+}
+
+static tess_status describe_file(const char *path, json_t *files)
+{
+    tess_mapping file;
+    TESS_TRY_CTX(tess_os_map(path, &file), "data.files");
+    size_t size = file.size, n = size < SAMPLE_BYTES ? size : SAMPLE_BYTES;
+    uint64_t hash = tess_hash_bytes(file.data, n, 0);
+    if (n > 0)
+        hash = tess_hash_bytes(file.data + size - n, n, hash);
+    tess_os_unmap(&file);
+    json_t *described =
+        json_pack("{s:o, s:I, s:o}", "name", tess_json_text(path), "bytes", (json_int_t)size, "hash", json_hash(hash));
+    TESS_CHECK(json_array_append_new(files, described) == 0, TESS_E_NOMEM, "no memory to describe %s", path);
+    return TESS_OK;
+}
+
+tess_status tess_trainer_list_data(tess_trainer *t)
+{
+    const tess_text_list *list = &t->config.data.files;
+    t->data_files = json_array();
+    for (int i = 0; i < list->n; i++)
+        TESS_TRY(describe_file(list->item[i], t->data_files));
+    return TESS_OK;
+}
+
+uint64_t tess_trainer_hash_data(const tess_trainer *t)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < json_array_size(t->data_files); i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(t->data_files, i), "hash"));
+        hash = text != NULL ? tess_hash_bytes(text, strlen(text), hash) : hash;
+    }
+    return hash;
+}
+
+/* Of the ids that the tokenizer makes of the first text. */
+static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
+{
+    tess_mapping file;
+    tess_encoder *encoder = NULL;
+    tess_ids ids = {.mem = t->mem};
+    TESS_TRY_CTX(tess_os_map(t->config.data.files.item[0], &file), "data.files");
+    size_t n = file.size < SAMPLE_BYTES ? file.size : SAMPLE_BYTES;
+    tess_status status = tess_encoder_create(t->mem, t->tokenizer, &encoder);
+    if (status == TESS_OK)
+        status = tess_encode(encoder, (const char *)file.data, n, false, &ids);
+    *hash = tess_hash_bytes(ids.data, ids.size * sizeof(*ids.data), 0);
+    tess_ids_free(&ids);
+    tess_encoder_destroy(&encoder);
+    tess_os_unmap(&file);
+    return status;
+}
+
+tess_status tess_trainer_describe_data(tess_trainer *t)
+{
+    const tess_config *c = &t->config;
+    uint64_t ids = 0;
+    TESS_TRY(hash_ids(t, &ids));
+    t->data = json_pack("{s:b, s:o, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
+                        tess_json_text(c->data.text_key), "trained_share", tess_trainer_trained_share(t), "ids",
+                        json_hash(ids), "files", t->data_files);
+    TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
+    return TESS_OK;
+}
+
+static tess_status check_file(const json_t *saved, const json_t *now, int i)
+{
+    const char *name = json_string_value(json_object_get(saved, "name"));
+    int64_t bytes = json_integer_value(json_object_get(saved, "bytes"));
+    int64_t bytes_now = json_integer_value(json_object_get(now, "bytes"));
+    bool same = bytes == bytes_now && json_equal(json_object_get(saved, "hash"), json_object_get(now, "hash")) != 0;
+    TESS_CHECK(same, TESS_E_INVALID,
+               "data.files: %s (%lld bytes) is not the text that the checkpoint was made with, file %d, then %s (%lld "
+               "bytes): the data could not go on from the same sample; %s",
+               json_string_value(json_object_get(now, "name")), (long long)bytes_now, i,
+               name != NULL ? name : "unknown", (long long)bytes, way_out);
+    return TESS_OK;
+}
+
+static tess_status check_files(const json_t *saved, const json_t *now)
+{
+    TESS_CHECK(json_is_array(saved), TESS_E_FORMAT, "%s: files is not a list", what);
+    TESS_CHECK(json_array_size(saved) == json_array_size(now), TESS_E_INVALID,
+               "data.files: %zu files, but the checkpoint was made with %zu: the data could not go on from the same "
+               "sample; %s",
+               json_array_size(now), json_array_size(saved), way_out);
+    for (size_t i = 0; i < json_array_size(now); i++)
+        TESS_TRY(check_file(json_array_get(saved, i), json_array_get(now, i), (int)i));
+    return TESS_OK;
+}
+
+/* How samples are cut out of the files. */
+static tess_status check_cut(const tess_trainer *t, const json_t *saved)
+{
+    bool shuffle = t->config.data.shuffle;
+    double share = -1, share_now = tess_trainer_trained_share(t);
+    const char *key = "";
+    TESS_TRY(tess_json_get_bool(saved, "shuffle", what, &shuffle));
+    TESS_TRY(tess_json_get_double(saved, "trained_share", what, &share));
+    TESS_TRY(tess_json_get_string(saved, "text_key", what, &key));
+    TESS_CHECK(shuffle == t->config.data.shuffle, TESS_E_INVALID,
+               "the checkpoint was made with data.shuffle=%s: the data could not go on from the same sample; %s",
+               shuffle ? "true" : "false", way_out);
+    TESS_CHECK(strcmp(key, t->config.data.text_key) == 0, TESS_E_INVALID,
+               "the checkpoint was made with data.text_key=%s, now it is %s; %s", key, t->config.data.text_key,
+               way_out);
+    TESS_CHECK(share == share_now, TESS_E_INVALID,
+               "the checkpoint was made with %g%% of the text held out for validation, now it is %g%% "
+               "(validation.enable, validation.fraction, validation.files): the data could not go on from the same "
+               "sample; %s",
+               100 * (1 - share), 100 * (1 - share_now), way_out);
+    return TESS_OK;
+}
+
+tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved)
+{
+    TESS_CHECK(json_is_object(saved), TESS_E_FORMAT,
+               "%s is missing: it is not of a training run with data; checkpoint.exclude_from_loading=data starts the "
+               "data anew",
+               what);
+    TESS_TRY(check_cut(t, saved));
+    TESS_TRY(check_files(json_object_get(saved, "files"), t->data_files));
+    TESS_CHECK(json_equal(json_object_get(saved, "ids"), json_object_get(t->data, "ids")) != 0, TESS_E_INVALID,
+               "the checkpoint was made with another tokenizer (tokenizer.path, model.path): the same text has other "
+               "ids now; %s",
+               way_out);
+    return TESS_OK;
+}
