@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "cli/folder_lock.h"
 #include "cli/health.h"
 #include "cli/start.h"
 #include "cli/supervise.h"
@@ -147,10 +148,15 @@ static int run(int argc, char **argv)
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
     tess_async_service *saves = NULL;
+    int folder = -1;
     if (status == TESS_OK)
         status = start_saves(&config, &saves);
-    if (status != TESS_OK)
+    if (status == TESS_OK) /* the writer of checkpoints is there already: it outlives a killed job, and holds nothing */
+        status = cli_folder_hold(&config, &folder);
+    if (status != TESS_OK) {
+        tess_async_service_stop(&saves);
         return cli_fail(status);
+    }
     config.training.global_batch_size = checked.training.global_batch_size; /* whatever becomes of the ranks */
     if (n_ranks != NULL && (config.recovery.enable || config.checkpoint.memory_copies))
         ranks.joins = false; /* somebody has to be there when it is lost */
@@ -161,6 +167,7 @@ static int run(int argc, char **argv)
                                : cli_supervise(&config, &ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
     tess_async_service_stop(&saves);
+    tess_os_close(&folder);
     return code;
 }
 

@@ -57,6 +57,17 @@ expect "but when it is told to" 0 "model: out/model" train checkpoint.resume=fal
 also "with the old one out of the way" "1 newer checkpoint of out/checkpoint was set aside"
 
 restore
+ln -sf rank-00001.data $dir/step-00000012/rank-00001.data # itself: no damage, but an error of the system
+expect "what cannot be read now is no damage" 1 "Too many levels of symbolic links" train recovery.enable=false \
+    checkpoint.on_damage=previous
+also "the run does not go back for it" "whether step 12 is whole cannot be told"
+also "and what to do is told" "start again, or move its folder away"
+
+restore
+mv $dir/step-00000012 $dir/step-00000012.old # a save that was to replace it was killed between two names
+expect "what stood aside for another is found" 0 "resumed from step 12" train training.steps=13
+
+restore
 expect "a step that is not there" 2 "checkpoint.load_step=7: out/checkpoint/step-00000007 is not there" train \
     checkpoint.load_step=7
 sed 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' model.json >fewer.json

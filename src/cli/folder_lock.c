@@ -1,0 +1,122 @@
+#include "cli/folder_lock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "cli/start.h"
+#include "comm/hosts/environment.h"
+
+enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
+
+static const double patience_s = 60; /* for ranks that are about to end, as their launcher was killed */
+
+typedef struct holder {
+    int pid; /* 0: it is not known who holds it */
+    char host[HOST_SIZE], since[64];
+} holder;
+
+static void name_host(char host[HOST_SIZE])
+{
+    host[HOST_SIZE - 1] = '\0';
+    if (gethostname(host, HOST_SIZE - 1) != 0)
+        snprintf(host, HOST_SIZE, "this host");
+}
+
+static void read_holder(const char *path, holder *h)
+{
+    FILE *file = fopen(path, "r");
+    *h = (holder){0};
+    if (file == NULL)
+        return;
+    if (fscanf(file, "%d %255s %63s", &h->pid, h->host, h->since) != 3)
+        h->pid = 0;
+    fclose(file);
+}
+
+/* For people and the message above alone: where it cannot be written, the folder is held all the same. */
+static void sign(int fd, const char *path)
+{
+    char text[512], host[HOST_SIZE], since[64];
+    struct tm parts;
+    time_t now = time(NULL);
+    name_host(host);
+    strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+    int n = snprintf(text, sizeof(text), "%d %s %s\n", (int)getpid(), host, since);
+    if (tess_os_resize_zeroed(fd, 0, path) != TESS_OK || tess_os_write_at(fd, 0, text, (size_t)n, path) != TESS_OK)
+        tess_error_clear();
+}
+
+static tess_status refuse(const char *folder, const holder *h)
+{
+    char who[512] = "another job";
+    if (h->pid > 0)
+        snprintf(who, sizeof(who), "the job of process %d on %s, since %s,", h->pid, h->host, h->since);
+    return TESS_FAIL(
+        TESS_E_INVALID,
+        "job.dump_folder: %s writes into '%s': wait for it or end it (kill -TERM: it saves first), or name "
+        "another folder, job.dump_folder=DIR",
+        who, folder);
+}
+
+/* Whether who signed is gone, and only what it has started is left. */
+static bool is_about_to_end(const holder *h)
+{
+    char host[HOST_SIZE];
+    name_host(host);
+    char state = h->pid > 0 ? tess_os_process_state(h->pid) : 'R';
+    return strcmp(h->host, host) == 0 && (state == '\0' || state == 'Z');
+}
+
+static tess_status lock(int fd, const char *folder, const char *path)
+{
+    static const struct timespec look_again = {.tv_nsec = 20000000};
+    double deadline_s = tess_os_now_s() + patience_s;
+    holder h;
+    while (!tess_os_lock(fd)) {
+        if (errno != EWOULDBLOCK) {
+            fprintf(stderr, "tessera: warning: %s: %s: whether another job writes there is not known\n", path,
+                    strerror(errno));
+            return TESS_OK;
+        }
+        read_holder(path, &h);
+        if (!is_about_to_end(&h) || tess_os_now_s() > deadline_s)
+            return refuse(folder, &h);
+        nanosleep(&look_again, NULL);
+    }
+    sign(fd, path);
+    return TESS_OK;
+}
+
+static bool is_first(void)
+{
+    tess_environment e;
+    bool known = tess_environment_read(&e) == TESS_OK;
+    tess_error_clear();
+    return !known || e.rank <= 0 || e.starter == TESS_STARTER_NONE || e.starter == TESS_STARTER_TESSERA;
+}
+
+tess_status cli_folder_hold(const tess_config *config, int *fd)
+{
+    char path[PATH_SIZE];
+    const char *folder = config->job.dump_folder;
+    *fd = -1;
+    if (!is_first())
+        return TESS_OK;
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "job.lock"));
+    if (tess_os_open_shared(path, fd) != TESS_OK) { /* another user's, a folder that is full: no reason to refuse */
+        fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n", tess_error_message());
+        tess_error_clear();
+        return TESS_OK;
+    }
+    tess_status status = lock(*fd, folder, path);
+    if (status == TESS_OK)
+        tess_os_inherit(*fd);
+    else
+        tess_os_close(fd);
+    return status;
+}

@@ -1,0 +1,14 @@
+/* One job at a time writes into a job.dump_folder. */
+#ifndef TESS_CLI_FOLDER_LOCK_H
+#define TESS_CLI_FOLDER_LOCK_H
+
+#include "train/config.h"
+
+/* Makes the folder and holds it for this job: until this process and all that it starts from now on have ended, however
+ * they end, or have closed *fd (-1 where nothing is held). Of ranks that were started one by one the first does it.
+ * TESS_E_INVALID: another job has it (the message says which, and how to go on); nothing was written then. What is left
+ * of a job whose process is gone is waited for. Where it cannot be held (a file system without locks) a line says so.
+ */
+tess_status cli_folder_hold(const tess_config *config, int *fd);
+
+#endif
