@@ -22,16 +22,14 @@ static _Noreturn void be_traced(const single_step *run)
 static void copy_areas(const single_step *run, uint8_t *copy, bool back)
 {
     for (int a = 0; a < SINGLE_STEP_AREAS; copy += run->areas[a++].bytes)
-        if (back)
-            memcpy(run->areas[a].address, copy, run->areas[a].bytes);
-        else
-            memcpy(copy, run->areas[a].address, run->areas[a].bytes);
+        if (run->areas[a].bytes > 0)
+            memcpy(back ? run->areas[a].address : copy, back ? copy : run->areas[a].address, run->areas[a].bytes);
 }
 
 static bool changed(const single_step *run, const uint8_t *copy)
 {
     for (int a = 0; a < SINGLE_STEP_AREAS; copy += run->areas[a++].bytes)
-        if (memcmp(run->areas[a].address, copy, run->areas[a].bytes) != 0)
+        if (run->areas[a].bytes > 0 && memcmp(run->areas[a].address, copy, run->areas[a].bytes) != 0)
             return true;
     return false;
 }
