@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "comm/hosts/launch_watch.h"
+#include "cli/launch.h"
 
 static tess_status choose_mpi(const char *text, tess_mpi *mpi)
 {
@@ -40,7 +40,7 @@ static tess_status own_path(char *path, size_t size)
     return TESS_OK;
 }
 
-static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments, tess_launch_line *line)
+tess_status cli_hosts_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments, tess_launch_line *line)
 {
     char mpirun[4096], program[4096];
     TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
@@ -56,31 +56,45 @@ static tess_status make_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char
     return tess_launch_line_make(&request, line);
 }
 
-/* Open MPI says -51 in eight bits, and by then nothing of what the ranks' guards say gets through it. */
-enum { CODE_OUT_OF_TOUCH = 205 };
-
-/* `usr1_stops`: as in tess_launch_watch. */
-static int start(const tess_launch_line *line, tess_mpi mpi, bool usr1_stops, bool dry)
+tess_status cli_hosts_run(const tess_launch_line *line, const tess_launch_watch *watch, tess_launch_line_end *end)
 {
     static char quoted[sizeof(line->text) * 2];
     tess_launch_line_quote(line, quoted, sizeof(quoted));
-    fprintf(dry ? stdout : stderr, "%s\n", quoted);
-    if (dry)
-        return CLI_OK;
-    tess_launch_line_end end;
-    tess_status status = tess_launch_line_run(line, &(tess_launch_watch){.mpi = mpi, .usr1_stops = usr1_stops}, &end);
-    if (status == TESS_OK && mpi == TESS_MPI_OPEN_MPI && end.exit_code == CODE_OUT_OF_TOUCH)
+    fprintf(stderr, "%s\n", quoted);
+    TESS_TRY(tess_launch_line_run(line, watch, end));
+    if (end->lost_host)
         fprintf(stderr,
                 "tessera: mpirun has lost touch with a host and ended the job: it is down, or the link is cut\n");
+    return TESS_OK;
+}
+
+static int show(const tess_launch_line *line)
+{
+    static char quoted[sizeof(line->text) * 2];
+    tess_launch_line_quote(line, quoted, sizeof(quoted));
+    puts(quoted);
+    return CLI_OK;
+}
+
+static int start(cli_hosts *hosts, int argc, char **argv, bool dry)
+{
+    static tess_launch_line line;
+    static tess_config config;
+    tess_launch_line_end end;
+    if (!dry && cli_launch_trains(argc, argv, &config))
+        return cli_launch_train(hosts, &config, argc, argv);
+    tess_status status = cli_hosts_line(&hosts->hosts, &hosts->mpi, argv, &line);
+    if (status == TESS_OK && dry)
+        return show(&line);
+    if (status == TESS_OK)
+        status = cli_hosts_run(&line, &(tess_launch_watch){.mpi = hosts->mpi}, &end);
     return status == TESS_OK ? end.exit_code : cli_fail(status);
 }
 
 static int run(int argc, char **argv)
 {
-    static tess_launch_hosts hosts;
-    static tess_launch_line line;
+    static cli_hosts hosts;
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
-    tess_mpi mpi;
     const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", &list},
                               {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", &file},
                               {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", &mpi_name},
@@ -93,12 +107,10 @@ static int run(int argc, char **argv)
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;
-    tess_status status = choose_mpi(mpi_name, &mpi);
+    tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
-        status = read_hosts(list, file, &hosts);
-    if (status == TESS_OK)
-        status = make_line(&hosts, &mpi, argv + 1, &line);
-    return status == TESS_OK ? start(&line, mpi, strcmp(argv[1], "train") == 0, dry != NULL) : cli_fail(status);
+        status = read_hosts(list, file, &hosts.hosts);
+    return status == TESS_OK ? start(&hosts, n, argv + 1, dry != NULL) : cli_fail(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/launch.h"
 #include "comm/agent/agent.h"
 #include "comm/hosts/environment.h"
 #include "comm/job/job.h"
@@ -70,8 +71,13 @@ int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_lau
     cli_words words;
     tess_launch_result result;
     tess_status status = cli_words_of_self(argc, argv, &words);
+    tess_launch_options told = *options;
+    if (ranks->guarded)
+        cli_guard_reports(&told);
     if (status == TESS_OK)
-        status = cli_start(ranks, words.word, options, &result);
+        status = cli_start(ranks, words.word, &told, &result);
+    if (status == TESS_OK && ranks->guarded)
+        cli_guard_reports_end(&result);
     return status == TESS_OK ? cli_tell_end(ranks, &result) : cli_fail(status);
 }
 

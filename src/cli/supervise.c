@@ -23,6 +23,7 @@ typedef struct supervision {
     bool stepped;       /* a life has done a step: what lies in the folder of checkpoints is this job's own */
     int n_lives;        /* of the job so far */
     tess_launch_options options;
+    cli_starter starter; /* NULL: cli_start */
     cli_replacing replacing;
     cli_alerts alerts;
 } supervision;
@@ -40,20 +41,20 @@ static bool admits(const void *self, int n_ranks)
     return fits;
 }
 
-static tess_failure facts_of(const tess_launch_failure *failure)
+void cli_failure_facts(const tess_launch_failure *failure, tess_failure *facts)
 {
-    tess_failure facts = {.rank = failure->rank,
-                          .signal = failure->signal,
-                          .exit_code = failure->exit_code,
-                          .status = failure->status,
-                          .oom_killed = failure->situation == TESS_RANK_OOM_KILLED,
-                          .stuck = failure->stuck,
-                          .stopping = failure->stopping,
-                          .host_lost = failure->situation == TESS_RANK_HOST_LOST,
-                          .step = failure->step,
-                          .steps_done = failure->steps};
-    snprintf(facts.text, sizeof(facts.text), "%s", failure->report);
-    return facts;
+    *facts = (tess_failure){.rank = failure->rank,
+                            .signal = failure->signal,
+                            .exit_code = failure->exit_code,
+                            .status = failure->status,
+                            .oom_killed = failure->situation == TESS_RANK_OOM_KILLED,
+                            .stuck = failure->stuck,
+                            .stopping = failure->stopping,
+                            .host_lost = failure->situation == TESS_RANK_HOST_LOST,
+                            .step = failure->step,
+                            .steps_done = failure->steps};
+    snprintf(facts->host, sizeof(facts->host), "%s", failure->host);
+    snprintf(facts->text, sizeof(facts->text), "%s", failure->report);
 }
 
 /* To whoever is on call: the launcher does not wait for it. */
@@ -74,7 +75,8 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
                                                  [TESS_ACTION_RESPAWN] = TESS_LAUNCH_HOT,
                                                  [TESS_ACTION_RESTART] = TESS_LAUNCH_RESTART};
     supervision *s = self;
-    tess_failure facts = facts_of(failure);
+    tess_failure facts;
+    cli_failure_facts(failure, &facts);
     s->stepped = s->stepped || failure->steps > 0;
     tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
     if (s->next.class != TESS_FAILURE_REFUSED)
@@ -102,12 +104,13 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
     s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
 }
 
-static void begin(const tess_config *config, const cli_ranks *ranks, const tess_launch_options *options, supervision *s)
+static void begin(const tess_config *config, const tess_slots *slots, const tess_launch_options *options,
+                  supervision *s)
 {
     static const tess_ladder_recompute rungs[] = {[TESS_RECOMPUTE_NONE] = TESS_LADDER_NONE,
                                                   [TESS_RECOMPUTE_EVERY_N] = TESS_LADDER_EVERY_N,
                                                   [TESS_RECOMPUTE_FULL] = TESS_LADDER_FULL};
-    tess_recover_settings settings = {.respawns = config->recovery.hot,
+    tess_recover_settings settings = {.respawns = config->recovery.hot && s->starter.start == NULL,
                                       .rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK,
                                       .max_failures = (int)config->recovery.max_failures,
                                       .window_s = config->recovery.window_s,
@@ -116,7 +119,6 @@ static void begin(const tess_config *config, const cli_ranks *ranks, const tess_
                                       .retry_s = config->elastic.retry_s,
                                       .seed = tess_os_now_ns()};
     s->config = config;
-    s->ranks = *ranks;
     s->options = *options;
     if (cli_alerts_open(config, &s->alerts) != TESS_OK)
         tess_error_clear(); /* a path that is too long: the ranks refuse it */
@@ -126,8 +128,7 @@ static void begin(const tess_config *config, const cli_ranks *ranks, const tess_
         s->options.tick = tick;
     }
     tess_recover_begin(&s->recover, &settings, &(tess_worlds){admits, s});
-    tess_slots_begin(&s->recover.slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks,
-                     tess_os_now_s());
+    s->recover.slots = *slots;
     tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
                       config->activation_checkpoint.every_n, config->training.local_batch_size,
                       config->training.global_batch_size);
@@ -153,8 +154,11 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
     words.word[words.n] = NULL;
     s->growing = false;
     s->options.n_before = s->n_lives;
-    TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
-    tess_status status = cli_start(&s->ranks, words.word, &s->options, result);
+    if (s->starter.start == NULL)
+        TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
+    tess_status status = s->starter.start != NULL
+                             ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
+                             : cli_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
     bool saved = result->exit_code == CLI_INTERRUPTED && s->config->checkpoint.enable;
     bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || result->action == TESS_LAUNCH_RESTART);
@@ -189,23 +193,41 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
     return true;
 }
 
+static int supervise(supervision *s, const tess_config *config, const tess_slots *slots, int argc, char **argv,
+                     const tess_launch_options *options)
+{
+    static char report[16384];
+    cli_words command;
+    tess_launch_result result;
+    begin(config, slots, options, s);
+    tess_status status = cli_words_of_self(argc, argv, &command);
+    do
+        status = status == TESS_OK ? live(s, &command, &result) : status;
+    while (status == TESS_OK && goes_on(s, &result));
+    if (status != TESS_OK)
+        return cli_fail(status);
+    int code = cli_tell_end(&s->ranks, &result);
+    if (code != CLI_OK && code != CLI_INTERRUPTED &&
+        tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
+        fprintf(stderr, "tessera: %s\n", report);
+    return code;
+}
+
 int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, char **argv,
                   const tess_launch_options *options)
 {
     static supervision s;
-    static char report[16384];
-    cli_words command;
-    tess_launch_result result;
-    begin(config, ranks, options, &s);
-    tess_status status = cli_words_of_self(argc, argv, &command);
-    do
-        status = status == TESS_OK ? live(&s, &command, &result) : status;
-    while (status == TESS_OK && goes_on(&s, &result));
-    if (status != TESS_OK)
-        return cli_fail(status);
-    int code = cli_tell_end(&s.ranks, &result);
-    if (code != CLI_OK && code != CLI_INTERRUPTED &&
-        tess_recover_report(&s.recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
-        fprintf(stderr, "tessera: %s\n", report);
-    return code;
+    static tess_slots slots;
+    s.ranks = *ranks;
+    tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
+    return supervise(&s, config, &slots, argc, argv, options);
+}
+
+int cli_supervise_with(const cli_starter *starter, const tess_slots *slots, const tess_config *config, int argc,
+                       char **argv, const tess_launch_options *options)
+{
+    static supervision s;
+    s.starter = *starter;
+    s.ranks.n = slots->n_ranks;
+    return supervise(&s, config, slots, argc, argv, options);
 }

@@ -1,14 +1,32 @@
-/* `tessera train -n N` goes on by itself after a failure (recover/): what is done is decided here, outside every rank,
+/* `tessera train -n N`, or one that `tessera launch` has started, goes on by itself after a failure (recover/): what is
+ * done is decided here, outside every rank,
  * and told in one line. */
 #ifndef TESS_CLI_SUPERVISE_H
 #define TESS_CLI_SUPERVISE_H
 
 #include "cli/start.h"
+#include "recover/slots.h"
+#include "recover/failure.h"
 #include "train/config.h"
 
 /* As cli_start_self, and again for as long as the recovery and elastic sections of `config` have it so. `config` would
  * pass tess_config_check for ranks->n ranks, and its global batch is set. */
 int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, char **argv,
                   const tess_launch_options *options);
+
+/* Another way than cli_start to have ranks: on the places that `slots` says, with `words` (argv[0] first). Like it, it
+ * asks options->decide about a failure and says in *result what was decided. */
+typedef struct cli_starter {
+    tess_status (*start)(void *self, const tess_slots *slots, char *const *words, const tess_launch_options *options,
+                         tess_launch_result *result);
+    void *self;
+} cli_starter;
+
+/* The same with ranks on the places that `slots` begins with, where none is replaced while the others run. */
+int cli_supervise_with(const cli_starter *starter, const tess_slots *slots, const tess_config *config, int argc,
+                       char **argv, const tess_launch_options *options);
+
+/* What the policy goes by, of what a launcher or guard knows. */
+void cli_failure_facts(const tess_launch_failure *failure, tess_failure *facts);
 
 #endif

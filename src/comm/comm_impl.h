@@ -160,6 +160,9 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
  * -------------------------------------------------------------------------------------------------------------- */
 /* Fills in rank, world and the job's memory, from whoever started this process. */
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
+/* A job that MPI has started: how often it was started before, by whoever starts it again (TESSERA_LIVES_BEFORE).
+ * Drills count lives. */
+tess_status tess_runtime_count_lives(const tess_job *job);
 
 /* recorder.c */
 void tess_recorder_begin(tess_runtime *runtime);

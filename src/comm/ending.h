@@ -3,6 +3,7 @@
 #define TESS_COMM_ENDING_H
 
 #include "comm/job/job.h"
+#include "comm/launch.h"
 
 /* From SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
 #define TESS_KILL_AFTER_S 2.0
@@ -45,5 +46,9 @@ bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_END
 
 /* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
 const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size);
+
+/* What is known of the failure that *result tells (failed_rank, exit_code, report), which began at `cause`: another
+ * rank, where that one waited for it in vain. Texts are the job's and the result's. */
+void tess_ending_facts(const tess_job *job, int cause, const tess_launch_result *result, tess_launch_failure *out);
 
 #endif

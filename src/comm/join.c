@@ -29,6 +29,25 @@ static tess_status read_descriptor(int *fd)
     return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
 }
 
+tess_status tess_runtime_count_lives(const tess_job *job)
+{
+    int n_before = 0;
+    if (getenv("TESSERA_LIVES_BEFORE") != NULL)
+        TESS_TRY(tess_environment_number("TESSERA_LIVES_BEFORE", 0, INT32_MAX, &n_before));
+    atomic_store(&job->header->epoch, (uint32_t)n_before);
+    return TESS_OK;
+}
+
+/* The only rank that an MPI has started. */
+static tess_status make_own_job(tess_runtime *rt)
+{
+    TESS_TRY(tess_job_create(1, &rt->job));
+    tess_status status = tess_runtime_count_lives(&rt->job);
+    if (status != TESS_OK)
+        tess_job_close(&rt->job, true);
+    return status;
+}
+
 /* Rank, world and shared memory from whoever started this process, or a job of one. */
 tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *options)
 {
@@ -54,7 +73,7 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
         return tess_job_create(1, &rt->job);
     default:
         if (rt->world == 1)
-            return tess_job_create(1, &rt->job);
+            return make_own_job(rt);
         TESS_TRY(tess_hosts_join(rt, &environment, options));
         rt->launched = rt->over_mpi = true;
         return TESS_OK;

@@ -25,6 +25,7 @@ typedef enum tess_launch_action {
 /* Ranks have ended that should not have. */
 typedef struct tess_launch_failure {
     int rank;              /* with which it began */
+    const char *host;      /* where that one ran; "" in a job of one host */
     int signal, exit_code; /* how that one ended; signal 0: it exited with the code */
     tess_status status;    /* with which it gave up, TESS_OK: it left no word (tess_runtime_report_status) */
     bool stuck;            /* others gave up waiting for it */

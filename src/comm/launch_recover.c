@@ -7,37 +7,20 @@
 #include <stdlib.h>
 
 #include "base/os/os.h"
+#include "comm/ending.h"
 #include "comm/launch_impl.h"
-
-/* Ranks that have met anew show no step until they have done one, but say from which they go on. */
-static int64_t steps_of(const tess_job *job)
-{
-    int64_t most = atomic_load(&job->header->resumed_step);
-    for (int r = 0; r < (int)job->header->world; r++) {
-        int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
-        most = steps > most ? steps : most;
-    }
-    return most;
-}
 
 static tess_launch_action ask(launcher *l)
 {
     launch_report_failure(l);
-    const tess_job_row *row = &l->job.rows[l->result->failed_rank];
-    tess_launch_failure failure = {.rank = l->result->failed_rank,
-                                   .signal = l->failing.ended_here ? 0 : atomic_load(&row->signal),
-                                   .exit_code = l->result->exit_code,
-                                   .status = (tess_status)atomic_load(&l->job.rows[l->cause].status),
-                                   .stuck = l->stuck >= 0,
-                                   .step = atomic_load(&row->step),
-                                   .situation = (int)atomic_load(&row->situation),
-                                   .n_ranks = l->n_ranks,
-                                   .n_ended = l->n_ranks - l->n_running,
-                                   .steps = steps_of(&l->job),
-                                   .ran_s = l->failing.failed_s - l->begin_s,
-                                   .n_before = l->result->n_recovered,
-                                   .stopping = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW,
-                                   .report = l->result->report};
+    tess_launch_failure failure;
+    tess_ending_facts(&l->job, l->cause, l->result, &failure);
+    if (l->failing.ended_here)
+        failure.signal = 0;
+    failure.n_ended = l->n_ranks - l->n_running;
+    failure.ran_s = l->failing.failed_s - l->begin_s;
+    failure.n_before = l->result->n_recovered;
+    failure.stopping = failure.stopping || l->stop_signal != 0;
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     l->options.decide(l->options.self, &failure, &decision);
     l->result->told = l->result->told || decision.told;

@@ -6,11 +6,12 @@
 #include "tessera/status.h"
 #include "tessera/types.h"
 
-enum { TESS_FAILURE_BYTES = 1024 };
+enum { TESS_FAILURE_BYTES = 2048 };
 
 /* The facts, as they are known outside the ranks. */
 typedef struct tess_failure {
     int rank;                      /* where it began, -1: not known */
+    char host[64];                 /* where that one ran; "" in a job of one host, or when it is not known */
     int signal, exit_code;         /* how that rank's process ended; both 0: it did not, or its host is gone */
     tess_status status;            /* with which it gave up; TESS_OK: it left no word */
     bool asked;                    /* it was asked to end, by a signal to the job */

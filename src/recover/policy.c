@@ -34,10 +34,10 @@ static bool is_of_place(tess_failure_class class)
            class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
 }
 
-static void forgive(tess_recover *recover, int rank)
+static void forgive(tess_recover *recover, int group)
 {
     for (int i = 0; i < TESS_RECORD_NEWEST && i < recover->record.n; i++)
-        if (recover->record.kept[i].rank == rank)
+        if (recover->record.kept[i].group == group)
             recover->record.kept[i].forgiven = true;
 }
 
@@ -75,16 +75,21 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
         tess_ladder_tell(&recover->ladder, rung, sizeof(rung)));
 }
 
-static void drop_place(tess_recover *recover, const tess_failure *failure, tess_recovery *recovery)
+static void drop_place(tess_recover *recover, const tess_failure *failure, int group, tess_recovery *recovery)
 {
-    forgive(recover, failure->rank);
+    const char *host = recover->slots.host[group];
+    char place[96], again[64] = "";
+    snprintf(place, sizeof(place), "the place of rank %d", failure->rank);
+    if (host[0] != '\0')
+        snprintf(place, sizeof(place), "host %s", host);
+    else
+        snprintf(again, sizeof(again), "; it is tried again in %g s", recover->settings.retry_s);
+    forgive(recover, group);
     recovery->action = TESS_ACTION_RESTART;
     recovery->n_ranks = recover->slots.n_ranks;
     recovery->resized = true;
-    say(recovery,
-        "the place of rank %d failed %d times and is left out: %d ranks go on from the newest checkpoint; it is tried "
-        "again in %g s",
-        failure->rank, TESS_SLOT_FAILURES, recovery->n_ranks, recover->settings.retry_s);
+    say(recovery, "%s failed %d times and is left out: %d ranks go on from the newest checkpoint%s", place,
+        TESS_SLOT_FAILURES, recovery->n_ranks, again);
 }
 
 static void go_on(tess_recover *recover, int n, tess_recovery *recovery)
@@ -115,8 +120,8 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
         shrink(recover, recorded, recovery);
         return;
     }
-    if (is_of_place(recovery->class) && tess_slots_fail(&recover->slots, failure->rank, &recover->worlds, now_s)) {
-        drop_place(recover, failure, recovery);
+    if (is_of_place(recovery->class) && tess_slots_fail(&recover->slots, recorded->group, &recover->worlds, now_s)) {
+        drop_place(recover, failure, recorded->group, recovery);
         return;
     }
     int n = tess_record_count(&recover->record, now_s, s->window_s);
@@ -147,6 +152,7 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
     if (failure->steps_done > recover->best_step)
         recover->best_step = failure->steps_done;
     tess_recorded_failure *recorded = tess_record_add(&recover->record, failure, now_s);
+    recorded->group = tess_slots_group_of(&recover->slots, failure->rank, failure->host);
     judge(recover, failure, known, recorded, now_s, recovery);
     if (failure->stopping && recovery->action == TESS_ACTION_RESTART)
         leave(recovery);

@@ -12,8 +12,11 @@ static int oldest(const tess_record_of_failures *record)
 tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const tess_failure *failure, double now_s)
 {
     tess_recorded_failure *new = &record->kept[record->n++ % TESS_RECORD_NEWEST];
-    *new = (tess_recorded_failure){
-        .at_s = now_s, .class = tess_failure_classify(failure), .rank = failure->rank, .step = failure->step};
+    *new = (tess_recorded_failure){.at_s = now_s,
+                                   .class = tess_failure_classify(failure),
+                                   .rank = failure->rank,
+                                   .group = -1,
+                                   .step = failure->step};
     snprintf(new->text, sizeof(new->text), "%s", failure->text);
     return new;
 }

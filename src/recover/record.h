@@ -12,6 +12,7 @@ typedef struct tess_recorded_failure {
     double at_s;
     tess_failure_class class;
     int rank;
+    int group; /* of its place, -1: not known */
     int64_t step;
     bool forgiven;               /* its cause is out of the way: it does not count */
     char text[TESS_RECORD_TEXT]; /* the failure's, cut */

@@ -1,40 +1,73 @@
 #include "recover/slots.h"
 
+#include <stdio.h>
+#include <string.h>
+
 void tess_slots_begin(tess_slots *slots, int n_ranks, int min, int max, double now_s)
 {
     *slots = (tess_slots){.n = max > n_ranks ? max : n_ranks, .min = min > 0 ? min : n_ranks, .n_ranks = n_ranks};
     if (slots->n > TESS_SLOTS_MAX)
         slots->n = TESS_SLOTS_MAX;
-    for (int slot = 0; slot < slots->n; slot++)
+    slots->n_groups = slots->n;
+    for (int slot = 0; slot < slots->n; slot++) {
+        slots->group[slot] = slot;
         slots->out_since_s[slot] = slot < n_ranks ? -1 : now_s;
+    }
+}
+
+void tess_slots_begin_hosts(tess_slots *slots, int min)
+{
+    *slots = (tess_slots){.min = min};
+}
+
+void tess_slots_add_host(tess_slots *slots, const char *host, int n_ranks)
+{
+    int group = slots->n_groups++;
+    snprintf(slots->host[group], sizeof(slots->host[group]), "%s", host);
+    slots->out_since_s[group] = -1;
+    for (int i = 0; i < n_ranks && slots->n < TESS_SLOTS_MAX; i++)
+        slots->group[slots->n++] = group;
+    slots->n_ranks = slots->n;
 }
 
 static bool in_service(const tess_slots *slots, int slot)
 {
-    return slots->out_since_s[slot] < 0;
+    return slots->out_since_s[slots->group[slot]] < 0;
 }
 
 static bool is_due(const tess_slots *slots, int slot, double retry_s, double now_s)
 {
-    return !in_service(slots, slot) && now_s - slots->out_since_s[slot] >= retry_s;
+    return !in_service(slots, slot) && now_s - slots->out_since_s[slots->group[slot]] >= retry_s;
 }
 
 /* 0: the configuration admits none. */
 static int largest_world(const tess_slots *slots, const tess_worlds *worlds, int n_places)
 {
-    for (int n = n_places; n >= slots->min && n > 0; n--)
+    int least = slots->min > 0 ? slots->min : slots->n;
+    for (int n = n_places; n >= least && n > 0; n--)
         if (worlds->admits(worlds->self, n))
             return n;
     return 0;
 }
 
-/* -1: no such rank. */
-static int slot_of(const tess_slots *slots, int rank)
+int tess_slots_group_of(const tess_slots *slots, int rank, const char *host)
 {
+    for (int g = 0; g < slots->n_groups && host[0] != '\0'; g++)
+        if (strcmp(slots->host[g], host) == 0)
+            return g;
     for (int slot = 0; slot < slots->n && rank >= 0; slot++)
         if (in_service(slots, slot) && rank-- == 0)
-            return slot;
+            return slots->group[slot];
     return -1;
+}
+
+int tess_slots_ranks_of(const tess_slots *slots, int group)
+{
+    int n = 0, rank = 0;
+    for (int slot = 0; slot < slots->n; slot++)
+        if (in_service(slots, slot) && rank++ < slots->n_ranks)
+            n += slots->group[slot] == group;
+    return n;
 }
 
 static int count_in_service(const tess_slots *slots)
@@ -45,15 +78,22 @@ static int count_in_service(const tess_slots *slots)
     return n;
 }
 
-bool tess_slots_fail(tess_slots *slots, int rank, const tess_worlds *worlds, double now_s)
+static int count_places(const tess_slots *slots, int group)
 {
-    int slot = slot_of(slots, rank);
-    if (slot < 0 || ++slots->n_failures[slot] < TESS_SLOT_FAILURES)
+    int n = 0;
+    for (int slot = 0; slot < slots->n; slot++)
+        n += slots->group[slot] == group;
+    return n;
+}
+
+bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, double now_s)
+{
+    if (group < 0 || slots->out_since_s[group] >= 0 || ++slots->n_failures[group] < TESS_SLOT_FAILURES)
         return false;
-    int n = largest_world(slots, worlds, count_in_service(slots) - 1);
+    int n = largest_world(slots, worlds, count_in_service(slots) - count_places(slots, group));
     if (n == 0)
         return false;
-    slots->out_since_s[slot] = now_s;
+    slots->out_since_s[group] = now_s;
     slots->n_ranks = n;
     return true;
 }
@@ -71,7 +111,7 @@ void tess_slots_return(tess_slots *slots, const tess_worlds *worlds, double retr
     slots->n_ranks = tess_slots_possible(slots, worlds, retry_s, now_s);
     for (int slot = 0; slot < slots->n; slot++)
         if (is_due(slots, slot, retry_s, now_s)) {
-            slots->out_since_s[slot] = -1;
-            slots->n_failures[slot] = 0;
+            slots->out_since_s[slots->group[slot]] = -1;
+            slots->n_failures[slots->group[slot]] = 0;
         }
 }

@@ -37,6 +37,7 @@ static agent_frame make_row(void)
                            .op_age_ns = 9,
                            .wait_age_ns = UINT64_MAX,
                            .situation = TESS_RANK_STOPPED,
+                           .status = TESS_E_TIMEOUT,
                            .n_steps = 10,
                            .n_tokens = 11,
                            .loss = 12,
@@ -134,8 +135,8 @@ static void fields_out_of_range_are_refused(void)
                    {10, 200},
                    {11, TESS_TRACE_FAILED + 1},
                    {148, TESS_SITUATION_COUNT},
-                   {345, TESS_TRACE_OP_COUNT},
-                   {402, TESS_TRACE_OP_COUNT}};
+                   {349, TESS_TRACE_OP_COUNT},
+                   {406, TESS_TRACE_OP_COUNT}};
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);
@@ -151,7 +152,7 @@ static void fields_out_of_range_are_refused(void)
 /* The first text begins behind the operations; its length is made one too many, the bytes are there. */
 static void a_text_that_does_not_fit_is_refused(void)
 {
-    enum { PHASE_AT = 415 };
+    enum { PHASE_AT = 419 };
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);

@@ -6,6 +6,7 @@ make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
+export UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
 export OMPI_MCA_odls_base_sigkill_timeout=0 # what an mpirun that is told to end does, it does at once
 
 # Processes on both hosts that ranks belong to: their guards.
@@ -87,4 +88,9 @@ kill -TERM "$launch"
 ends "a job that is asked twice" 143
 says "asked to stop twice: the ranks were killed" "it says so"
 
+if command -v mpirun.mpich >/dev/null && [ -e "$(dirname "$tessera")/libtessera_mpi_mpich.so" ]; then
+    start mpich
+    kill -USR1 $(guards) "$mpirun" "$launch"
+    saves "MPICH: SIGUSR1 to every process"
+fi
 finish

@@ -159,6 +159,32 @@ static void a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_
     EXPECT_CONTAINS(now.what, "the job was asked to stop and does not start again");
 }
 
+/* Places of two hosts; a failure may name the host, or a rank alone. */
+static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void)
+{
+    tess_failure failure = {.rank = 3, .signal = SIGKILL, .step = 5, .steps_done = 5};
+    begin(&usual, 1, 0, 0);
+    tess_slots_begin_hosts(&job.slots, 2);
+    tess_slots_add_host(&job.slots, "h1", 2);
+    tess_slots_add_host(&job.slots, "h2", 2);
+    EXPECT_INT(job.slots.n_ranks, 4);
+    tess_recover_decide(&job, &failure, 10, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    failure = (tess_failure){.rank = -1, .host_lost = true, .step = -1, .steps_done = -1, .host = "h2"};
+    tess_recover_decide(&job, &failure, 20, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+    EXPECT_INT(now.n_ranks, 2);
+    EXPECT_TEXT(now.what, "host h2 failed 2 times and is left out: 2 ranks go on from the newest checkpoint");
+    EXPECT_INT(tess_slots_ranks_of(&job.slots, 0), 2);
+    EXPECT_INT(tess_slots_ranks_of(&job.slots, 1), 0);
+    EXPECT_INT(tess_record_count(&job.record, 20, 3600), 0);
+    tess_slots_begin_hosts(&job.slots, 0);
+    tess_slots_add_host(&job.slots, "h1", 2);
+    tess_slots_add_host(&job.slots, "h2", 2);
+    EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 1));
+    EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 2)); /* all are wanted */
+}
+
 static void a_nan_stops_the_job_where_that_is_asked_for(void)
 {
     tess_recover_settings settings = usual;
@@ -266,6 +292,7 @@ static const test_case cases[] = {
     CASE(the_same_at_the_same_step_never_loops),
     CASE(a_refusal_and_a_full_disk_stop_at_once),
     CASE(a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_again),
+    CASE(a_host_where_ranks_keep_failing_is_left_out_with_all_its_places),
     CASE(a_nan_stops_the_job_where_that_is_asked_for),
     CASE(a_place_that_keeps_failing_is_left_out_and_comes_back),
     CASE(no_place_is_left_out_below_the_minimum),

@@ -142,6 +142,7 @@ static void put_row(writer *w, const frame_row *row)
     put(w, c->wait_age_ns, 8);
     put_words(w, c->wait_missing, JOB_RANK_WORDS);
     put(w, c->situation, 1);
+    put(w, (uint32_t)c->status, 4);
     put(w, c->n_steps, 8);
     put(w, c->n_tokens, 8);
     put(w, c->loss, 8);
@@ -179,6 +180,7 @@ static bool get_row(reader *r, frame_row *row)
     c->wait_age_ns = get(r, 8);
     get_words(r, c->wait_missing, JOB_RANK_WORDS);
     c->situation = (uint32_t)get(r, 1);
+    c->status = (int32_t)get(r, 4);
     c->n_steps = get(r, 8);
     c->n_tokens = get(r, 8);
     c->loss = get(r, 8);

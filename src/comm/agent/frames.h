@@ -9,7 +9,7 @@
 
 #include "comm/agent/agent.h"
 
-enum { FRAME_VERSION = 2, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
+enum { FRAME_VERSION = 3, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
 
 typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_VERDICT } frame_kind;
 

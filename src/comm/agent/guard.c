@@ -381,10 +381,24 @@ static void tell_alone(const guard *g, tess_launch_result *result)
                  g->code);
 }
 
+/* `decide` hears of it too; what becomes of the job is not decided here. */
+static void tell(const guard *g, tess_launch_result *result)
+{
+    tess_launch_failure failure;
+    tess_launch_decision decision = {.action = TESS_LAUNCH_END};
+    int cause = result->failed_rank;
+    guard_watch_tell(&g->rank.job, result);
+    tess_ending_facts(&g->rank.job, cause, result, &failure);
+    if (g->options.decide != NULL)
+        g->options.decide(g->options.self, &failure, &decision);
+    result->told = decision.told;
+}
+
 static void fill_result(const guard *g, tess_launch_result *result)
 {
     const tess_job *job = &g->rank.job;
     result->exit_code = result->rank0_code = g->code;
+    result->asked_to_stop = g->stop.signal != 0;
     if (g->stop.signal != 0 && g->code == 0)
         result->exit_code = 128 + g->stop.signal;
     if (g->failed_alone)
@@ -402,7 +416,7 @@ static void fill_result(const guard *g, tess_launch_result *result)
     result->failed_rank = known ? atomic_load(&job->header->verdict_rank) : atomic_load(&job->header->first_lost);
     result->exit_code = known ? atomic_load(&job->header->verdict_code) : g->code != 0 ? g->code : 1;
     if (g->tells)
-        guard_watch_tell(&g->rank.job, result);
+        tell(g, result);
 }
 
 static void release(guard *g)

@@ -128,6 +128,7 @@ static tess_status make_memory(joining *j)
 {
     tess_job *job = &j->rt->job;
     TESS_TRY(tess_job_create(j->rt->world, job));
+    TESS_TRY(tess_runtime_count_lives(job));
     fill_board(j);
     if (j->place.n_hosts > 1) {
         uint64_t bytes = tess_control_bytes(j->rt->world) + tess_hosts_bytes(j->n_local), offset;

@@ -16,9 +16,10 @@
 #include "comm/hosts/lines.h"
 
 enum {
-    MPIRUN_DEPTH = 2,      /* hydra has a process between itself and the ranks */
-    MOST_LOOKS_ALONE = 10, /* seconds that mpirun may stay when its ranks here have ended */
-    CODE_INTERRUPTED = 130 /* of ranks that saved */
+    MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
+    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay when its ranks here have ended */
+    CODE_INTERRUPTED = 130, /* of ranks that saved */
+    CODE_OUT_OF_TOUCH = 205 /* Open MPI says -51, in eight bits: it has lost a host */
 };
 static const double look_s = 1;
 
@@ -170,9 +171,12 @@ static void watch(launched *l, tess_launch_line_end *end)
     tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
     tess_os_close(&l->errors.fd);
     end->exit_code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+    end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
+    end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
     if (l->n_alone >= MOST_LOOKS_ALONE)
         end->exit_code = 1; /* how it ended is our doing */
     end->stop_signal = l->stop_signal;
+    end->twice = l->n_stops > 1;
     if (l->stop_signal != 0 && end->exit_code != 0 && end->exit_code != CODE_INTERRUPTED)
         end->exit_code = 128 + l->stop_signal;
 }

@@ -16,6 +16,9 @@ typedef struct tess_launch_watch {
 typedef struct tess_launch_line_end {
     int exit_code; /* of mpirun, or 128 + signal; of a job that was asked to stop and did not save: 128 + that signal */
     int stop_signal; /* SIGINT or SIGTERM: it was asked to stop */
+    bool twice;      /* and again: the ranks were killed */
+    bool lost_host;  /* Open MPI has lost touch with one, and what its ranks said after that with it */
+    bool in_touch;   /* mpirun ended by itself, and knew all hosts to the end: no rank of the job runs any more */
 } tess_launch_line_end;
 
 /* Returns when mpirun has ended. The first SIGINT, SIGTERM, SIGUSR1 (where it stops) or SIGUSR2 that comes meanwhile

@@ -201,6 +201,7 @@ void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
     load_wait(row, now, copy);
     load_progress(row, copy);
     copy->situation = atomic_load_explicit(&row->situation, memory_order_acquire);
+    copy->status = atomic_load(&row->status);
     load_text(copy->why, row->why, sizeof(copy->why));
     snprintf(copy->error, sizeof(copy->error), "%.*s", JOB_ERROR_BYTES - 1, row->error);
 }
@@ -216,6 +217,7 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
                     copy->wait_missing);
     store_progress(row, copy);
     tess_board_situation(row, copy->situation, copy->why);
+    atomic_store(&row->status, copy->status);
     atomic_store_explicit(&row->heartbeat_ns, age(copy->age_ns, now), memory_order_relaxed);
     atomic_store_explicit(&row->run_state, copy->run_state, memory_order_relaxed);
     atomic_store(&row->pid, copy->pid);

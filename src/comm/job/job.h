@@ -214,6 +214,7 @@ typedef struct tess_board_copy {
     uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
     uint64_t wait_missing[JOB_RANK_WORDS];
     uint32_t situation;
+    int32_t status; /* tess_status */
     uint64_t broken_team;
     int64_t step, detail;
     uint64_t n_steps, n_tokens, loss, step_ns;
