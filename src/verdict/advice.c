@@ -40,12 +40,16 @@ const char *verdict_advice(const verdict_search *search)
     case TESS_VERDICT_SKIPPED:
     case TESS_VERDICT_EXTRA:
     case TESS_VERDICT_ORDER:
+        if (search->uneven[0] != '\0')
+            return "give all ranks the same number of batches; if they have it, compare the code at both call sites";
         return "compare the code at both call sites: a branch on the rank, on its data or on an error that was "
                "swallowed makes this rank take another way";
     case TESS_VERDICT_MESSAGE:
         return "make both sides agree on number, element type and tag, one receive for each send";
     case TESS_VERDICT_DEADLOCK:
-        return "use the teams in one order on all ranks";
+        return search->uneven[0] != '\0'
+                   ? "give all ranks the same number of batches; if they have it, use the teams in one order on all"
+                   : "use the teams in one order on all ranks";
     case TESS_VERDICT_NUMBERS:
         return "the step and tensor that it names are where to look: learning rate, loss scale, data; "
                "a replica that differs alone points at hardware";

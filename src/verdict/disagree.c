@@ -145,12 +145,27 @@ static bool parts_there_too(verdict_search *search, const tess_team_view *team, 
     return !tess_request_same(own, &verdict->odd) && somebody_else_asked(&there, member->rank, &verdict->odd);
 }
 
+/* What the others wait for here is what the rank last asked for there, where nobody else did: the request that should
+ * not be where it is becomes verdict->odd. */
+static bool is_made_in(verdict_search *search, const tess_team_view *team, const tess_member_view *member)
+{
+    const tess_record *newest = tess_member_newest(member);
+    if (newest == NULL || newest->state == TESS_TRACE_COMPLETED || !tess_request_same(newest, &search->verdict->record))
+        return false;
+    for (int i = 0; i < team->team->n_ranks; i++)
+        if (&team->members[i] != member && tess_member_at(&team->members[i], newest->sequence) != NULL)
+            return false;
+    search->verdict->odd = *newest;
+    return true;
+}
+
 static bool took_wrong_team(verdict_search *search, const parting *where, int rank)
 {
     for (size_t t = 0; t < search->view.n_teams; t++) {
         const tess_team_view *team = &search->view.teams[t];
         const tess_member_view *member = team != where->team ? tess_view_member(team, rank) : NULL;
-        if (member != NULL && (is_wanted_in(search, team, member) || parts_there_too(search, team, member)))
+        if (member != NULL && (is_wanted_in(search, team, member) || parts_there_too(search, team, member) ||
+                               is_made_in(search, team, member)))
             return true;
     }
     return false;

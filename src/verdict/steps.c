@@ -108,3 +108,43 @@ void verdict_refine_by_steps(verdict_search *search)
     verdict->n_operations = 0;
     verdict->kind = verdict->odd.step > verdict->record.step ? TESS_VERDICT_SKIPPED : TESS_VERDICT_EXTRA;
 }
+
+static bool may_be_uneven(const tess_verdict *verdict)
+{
+    bool slipped = verdict->kind == TESS_VERDICT_SKIPPED || verdict->kind == TESS_VERDICT_EXTRA;
+    bool told = slipped && verdict->n_operations == 0; /* with a whole step: its steps are told already */
+    return (slipped || verdict->kind == TESS_VERDICT_DEADLOCK) && !told && verdict->n_ranks > 0 &&
+           verdict->n_waiting > 0;
+}
+
+/* The step at which the rank was last seen; -1: not known. */
+static int64_t newest_step(const verdict_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    return r->n_spans > 0 ? r->spans[r->n_spans - 1].step : -1;
+}
+
+/* Most of the others, when they are at one step; -1: they are not. */
+static int64_t step_of_others(const verdict_search *search)
+{
+    const tess_verdict *verdict = search->verdict;
+    int64_t step = newest_step(search, verdict->waiting[0]);
+    for (int i = 1; i < verdict->n_waiting; i++)
+        if (newest_step(search, verdict->waiting[i]) != step)
+            return -1;
+    return step;
+}
+
+void verdict_compare_steps(verdict_search *search)
+{
+    const tess_verdict *verdict = search->verdict;
+    if (!may_be_uneven(verdict))
+        return;
+    int64_t own = newest_step(search, verdict->ranks[0]), theirs = step_of_others(search);
+    if (own < 0 || theirs < 0 || own == theirs)
+        return;
+    tess_words words = tess_words_begin(search->uneven, sizeof(search->uneven));
+    tess_words_add(&words, "rank %d was at step %lld, ", verdict->ranks[0], (long long)own);
+    tess_words_ranks(&words, verdict->waiting, verdict->n_waiting);
+    tess_words_add(&words, " at step %lld, as where batches are uneven", (long long)theirs);
+}

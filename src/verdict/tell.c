@@ -83,6 +83,16 @@ static void say_request(const verdict_search *search, const tess_record *record,
     tess_words_add(words, "%s", tess_request_format(search->history, record, what, sizeof(what)));
 }
 
+/* Nothing came after it that would show whether the operation was left out or put off. */
+static bool may_come_later(const verdict_search *search)
+{
+    const tess_verdict *verdict = search->verdict;
+    const tess_team_view *team = tess_view_team(&search->view, verdict->team);
+    const tess_member_view *member = team != NULL ? tess_view_member(team, verdict->ranks[0]) : NULL;
+    const tess_record *newest = member != NULL ? tess_member_newest(member) : NULL;
+    return verdict->n_operations == 1 && newest != NULL && newest->sequence <= verdict->odd.sequence;
+}
+
 static void tell_slip(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
@@ -102,7 +112,7 @@ static void tell_slip(const verdict_search *search, tess_words *words)
         if (n > 1)
             tess_words_add(words, "%d operations from ", n);
         say_request(search, &verdict->record, words);
-        tess_words_add(words, n > 1 ? " on" : "");
+        tess_words_add(words, "%s", n > 1 ? " on" : may_come_later(search) ? ", or has put it off" : "");
     } else if (verdict->kind == TESS_VERDICT_EXTRA) {
         tess_words_add(words, " called ");
         say_request(search, &verdict->odd, words);
@@ -157,12 +167,15 @@ static void tell_disagreement(const verdict_search *search, tess_words *words)
     if (verdict->tie) {
         tess_words_add(words, "ranks disagree, a tie: ");
         say_both(search, words);
-        tess_words_add(words, "%s", slip_in_words(verdict->kind));
+        tess_words_add(words, "%s%s%s", slip_in_words(verdict->kind), search->uneven[0] != '\0' ? "; " : "",
+                       search->uneven);
         return;
     }
     verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     tell_slip(search, words);
     tess_words_add(words, "%s", tess_request_phase(&verdict->odd, phase, sizeof(phase)));
+    if (search->uneven[0] != '\0')
+        tess_words_add(words, "; %s", search->uneven);
 }
 
 static void tell_message(const verdict_search *search, tess_words *words)
@@ -206,7 +219,8 @@ static void tell_circle(const verdict_search *search, tess_words *words)
     tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
     tess_words_add(words, " to ");
     say_request(search, &verdict->record, words);
-    tess_words_add(words, ": they wait for each other%s", verdict->tie ? " (a tie)" : "");
+    tess_words_add(words, ": they wait for each other%s%s%s", verdict->tie ? " (a tie)" : "",
+                   search->uneven[0] != '\0' ? "; " : "", search->uneven);
 }
 
 /* ---- Evidence ------------------------------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ tess_status tess_verdict_find(const tess_history *history, double patience_s, te
     if (status == TESS_OK) {
         judge(&search);
         verdict_refine_by_steps(&search);
+        verdict_compare_steps(&search);
         verdict_tell(&search);
         tess_view_free(&search.view);
     } else {

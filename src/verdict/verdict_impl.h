@@ -11,12 +11,13 @@ typedef struct verdict_search {
     const tess_history *history;
     tess_view view;
     double patience_s;
-    int suspect;    /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
-    int witness;    /* in whose words a finding without a guilty rank is told; -1: none */
-    bool *mark;     /* (world) scratch: who is on a list */
-    bool *right;    /* (world) scratch, by place in a team: who asked for what most asked for */
-    size_t *cursor; /* (world) scratch, by place in a team */
-    int *queue;     /* (world) scratch */
+    int suspect;      /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
+    int witness;      /* in whose words a finding without a guilty rank is told; -1: none */
+    char uneven[160]; /* who is at which step, where that is what uneven batches look like; "" */
+    bool *mark;       /* (world) scratch: who is on a list */
+    bool *right;      /* (world) scratch, by place in a team: who asked for what most asked for */
+    size_t *cursor;   /* (world) scratch, by place in a team */
+    int *queue;       /* (world) scratch */
     tess_verdict *verdict;
 } verdict_search;
 
@@ -26,6 +27,9 @@ bool verdict_find_disagreement(verdict_search *search);
 /* ---- steps.c: where ranks asked for different things, or left, because they have long been at different steps, that
  * is what is told. */
 void verdict_refine_by_steps(verdict_search *search);
+/* Whoever is at another step than most when it calls what they do not may have had a batch more or less: fills in
+ * search->uneven. */
+void verdict_compare_steps(verdict_search *search);
 
 /* ---- message.c: sends and receives that do not fit */
 bool verdict_find_message(verdict_search *search);

@@ -209,6 +209,73 @@ static void an_operation_in_flight_is_not_where_its_rank_is(void)
     free(p);
 }
 
+static int add_second_team(play *p)
+{
+    int all[PLAY_MAX_RANKS];
+    for (int r = 0; r < p->world; r++)
+        all[r] = r;
+    return play_add_team(p, "other", all, p->world);
+}
+
+/* Nobody else ever calls anything there. */
+static void an_operation_made_in_a_team_of_its_own_is_not_skipped(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(8, 4, 4);
+    p->ranks[2].calls[7].team = add_second_team(p);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, true, 0);
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_MISMATCH_TEAM);
+    EXPECT_INT(verdict.ranks[0], 2);
+    EXPECT_CONTAINS(verdict.headline, "called reduce_scatter #0 of team 'other'");
+    EXPECT_CONTAINS(verdict.headline, "called reduce_scatter #7 of team 'world'");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* Nothing after the operation that is where another should be: it was left out, or will come later. */
+static void an_operation_that_may_come_later_is_told_so(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(9, 4, 1);
+    play_rank *r = &p->ranks[2];
+    memmove(&r->calls[12], &r->calls[13], (size_t)(r->n_calls - 13) * sizeof(r->calls[0]));
+    r->n_calls--;
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, true, 0);
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_SKIPPED);
+    EXPECT_CONTAINS(verdict.headline, ", or has put it off");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* Rank 1 has no data for the last step and goes to the end of the job, where it waits for the others. */
+static void a_batch_less_is_told_with_the_steps(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(10, 4, 1);
+    play_rank *r = &p->ranks[1];
+    r->n_calls = 10;
+    play_call agree =
+        play_make(add_second_team(p), TESS_TRACE_ALL_REDUCE, 1, "agree", -1, STEPS - 2, "checkpoint", 0x900);
+    play_add_call(p, 1, &agree);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, true, 0);
+    for (int rank = 0; rank < 4; rank++)
+        enter_phase(history, rank, rank == 1 ? "checkpoint" : "forward", rank == 1 ? STEPS - 2 : STEPS - 1, -1);
+    find(history, &verdict);
+    EXPECT_INT(verdict.ranks[0], 1);
+    EXPECT_CONTAINS(verdict.headline, "rank 1 was at step 1, ranks 0 2 3 at step 2, as where batches are uneven");
+    EXPECT_CONTAINS(verdict.fix, "give all ranks the same number of batches");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
 static const test_case cases[] = {
     {"what_ranks_found_together_is_not_the_fault_of_who_ended_first",
      what_ranks_found_together_is_not_the_fault_of_who_ended_first},
@@ -219,6 +286,9 @@ static const test_case cases[] = {
     {"only_who_waits_is_said_to_wait", only_who_waits_is_said_to_wait},
     {"the_phase_told_is_that_of_the_rank_not_of_its_last_operation",
      the_phase_told_is_that_of_the_rank_not_of_its_last_operation},
+    {"an_operation_made_in_a_team_of_its_own_is_not_skipped", an_operation_made_in_a_team_of_its_own_is_not_skipped},
+    {"an_operation_that_may_come_later_is_told_so", an_operation_that_may_come_later_is_told_so},
+    {"a_batch_less_is_told_with_the_steps", a_batch_less_is_told_with_the_steps},
     {"an_operation_in_flight_is_not_where_its_rank_is", an_operation_in_flight_is_not_where_its_rank_is},
 };
 
