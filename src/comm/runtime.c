@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
@@ -229,6 +230,8 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
     if (rt->faults != NULL)
         tess_inject_phase_over(rt);
+    if (step >= 0 && step != atomic_load_explicit(&rt->row->step, memory_order_relaxed))
+        event.count = tess_os_process_starved_ns((int)getpid());
     uint64_t now_ns = tess_os_now_ns();
     memcpy(event.phase, phase, strnlen(phase, sizeof(event.phase) - 1));
     tess_trace_emit(rt->ring, &event, now_ns);

@@ -67,7 +67,7 @@ typedef struct tess_trace_event {
     uint64_t time_ns;       /* monotonic: when it was asked for, or the phase began; 0: its rank died before it knew */
     uint64_t team;          /* hash */
     uint64_t sequence;      /* of the operation inside its team */
-    uint64_t count;         /* elements */
+    uint64_t count;         /* elements; of a step's first phase: ns ready to run without a core so far, 0: unknown */
     uint64_t tag;
     uint64_t call_site; /* offset in the program; bit 63 set: an address elsewhere in the process */
     uint64_t label;     /* what the operation is for (label.h), 0: nobody said */

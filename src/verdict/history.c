@@ -211,7 +211,8 @@ tess_status tess_history_add_events(tess_history *history, int rank, const tess_
             tess_record record = record_of(event);
             TESS_TRY(tess_history_add_record(history, rank, &record));
         } else if (event->op == TESS_TRACE_PHASE) {
-            tess_span span = {.begin_ns = event->time_ns, .step = event->step, .detail = event->detail};
+            tess_span span = {
+                .begin_ns = event->time_ns, .starved_ns = event->count, .step = event->step, .detail = event->detail};
             snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
             TESS_TRY(tess_history_add_span(history, rank, &span));
         }

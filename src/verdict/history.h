@@ -34,6 +34,7 @@ typedef struct tess_record {
 /* A phase that a rank went through. It lasts until the next one begins. */
 typedef struct tess_span {
     uint64_t begin_ns;
+    uint64_t starved_ns; /* that the rank had been ready to run without a core until then; 0: not known */
     int64_t step, detail;
     char phase[TESS_TRACE_PHASE_BYTES];
 } tess_span;

@@ -130,6 +130,27 @@ static phase_sum sum_of_step(const tess_rank_history *rank, const char *phase, i
     return sum;
 }
 
+/* The first phase of the step; NULL: it is not there. */
+static const tess_span *first_of_step(const tess_rank_history *rank, int64_t step)
+{
+    for (size_t i = 0; i < rank->n_spans; i++)
+        if (rank->spans[i].step == step)
+            return &rank->spans[i];
+    return NULL;
+}
+
+/* What is left of a second of the step when the time without a core is taken out: nobody knows in which phase it was,
+ * so of all. */
+static double running_share(const tess_rank_history *rank, int64_t step)
+{
+    const tess_span *begin = first_of_step(rank, step), *end = first_of_step(rank, step + 1);
+    if (begin == NULL || end == NULL || begin->starved_ns == 0 || end->starved_ns <= begin->starved_ns ||
+        end->begin_ns <= begin->begin_ns)
+        return 1;
+    double share = (double)(end->starved_ns - begin->starved_ns) / (double)(end->begin_ns - begin->begin_ns);
+    return share < 1 ? 1 - share : 0;
+}
+
 /* True when every rank was in the phase in this step; its times go to column `at`. */
 static bool fill_step(const tess_history *history, const char *phase, int64_t step, int at, double *seconds)
 {
@@ -137,7 +158,7 @@ static bool fill_step(const tess_history *history, const char *phase, int64_t st
         phase_sum sum = sum_of_step(&history->ranks[r], phase, step);
         if (!sum.found)
             return false;
-        seconds[(size_t)r * TESS_STRAGGLER_STEPS + (size_t)at] = sum.seconds;
+        seconds[(size_t)r * TESS_STRAGGLER_STEPS + (size_t)at] = sum.seconds * running_share(&history->ranks[r], step);
     }
     return true;
 }

@@ -111,6 +111,29 @@ static void what_a_rank_does_follows_from_two_looks(void)
     expect_class("data", seen('S', TESS_CALL_FILE, "read", s, 0), reads, TESS_RANK_LOADING_DATA);
 }
 
+static void expect_why(tess_process_facts before, tess_process_facts after, const char *want)
+{
+    tess_board_copy row = {.state = JOB_RANK_JOINED, .phase = "forward"};
+    watchdog_finding finding;
+    watchdog_classify(&row, &before, &after, &finding);
+    EXPECT_CONTAINS(finding.why, want);
+}
+
+static void time_without_a_core_is_not_told_as_time_on_one(void)
+{
+    const uint64_t s = 1000000000, ms = 1000000;
+    tess_process_facts before = seen('R', TESS_CALL_NONE, "", s, 0);
+    tess_process_facts after = seen('R', TESS_CALL_NONE, "", s + 100 * ms, 50 * ms);
+    after.main.waiting_ns = 64 * ms;
+    expect_why(before, after, "computing (state R, 50% of a core)");
+    after.cpu_ns = 108 * ms;
+    expect_why(before, after, "computing (state R, 100% of a core)");
+    after.cpu_ns = 0;
+    expect_why(before, after, "ready to run, but gets no core (state R, 0% of one)");
+    after.main.waiting_ns = 0; /* the system counts it only once the wait is over */
+    expect_why(before, after, "ready to run, but gets no core (state R, 0% of one)");
+}
+
 /* ---- Who is waited for ---- */
 static void let_wait(const tess_job *job, int rank, int missing, uint64_t since_ns)
 {
@@ -165,6 +188,7 @@ static const test_case cases[] = {
     {"deadlines_grow_with_phase_and_size", deadlines_grow_with_phase_and_size},
     {"timers_in_the_wrong_order_are_refused_with_both_names", timers_in_the_wrong_order_are_refused_with_both_names},
     {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
+    {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
     {"ranks_that_have_not_joined_are_waited_for", ranks_that_have_not_joined_are_waited_for},
 };

@@ -66,6 +66,25 @@ static void waiting_is_no_work(void)
     tess_history_destroy(&history);
 }
 
+/* Both are at work for 100 ms a step; rank 1 takes 200, half of which it has no core. */
+static void time_without_a_core_is_no_work(void)
+{
+    tess_history *history;
+    double seconds[2 * STEPS];
+    EXPECT_OK(tess_history_create(test_mem(), TESS_HISTORY_RINGS, 2, &history));
+    for (int step = 0; step < STEPS + 2; step++)
+        for (int r = 0; r < 2; r++) {
+            uint64_t takes = r == 0 ? 100 : 200, begin = 1000 + (uint64_t)step * takes;
+            tess_span span = {.begin_ns = begin * play_ms, .step = step, .detail = -1, .phase = "forward"};
+            span.starved_ns = r == 0 ? 0 : (7 + (uint64_t)step * 100) * play_ms;
+            EXPECT_OK(tess_history_add_span(history, r, &span));
+        }
+    EXPECT(tess_phase_seconds(history, "forward", seconds));
+    for (int i = 0; i < 2 * STEPS; i++)
+        EXPECT(fabs(seconds[i] - 0.1) < 1e-9);
+    tess_history_destroy(&history);
+}
+
 /* ---- Stragglers against noise --------------------------------------------------------------------------------------
  */
 static uint64_t state = 1;
@@ -146,6 +165,7 @@ static void what_passes_is_not_named(void)
 static const test_case cases[] = {
     {"who_comes_last_is_who_was_waited_for", who_comes_last_is_who_was_waited_for},
     {"waiting_is_no_work", waiting_is_no_work},
+    {"time_without_a_core_is_no_work", time_without_a_core_is_no_work},
     {"stragglers_are_found_in_noise", stragglers_are_found_in_noise},
     {"ten_percent_are_enough", ten_percent_are_enough},
     {"what_passes_is_not_named", what_passes_is_not_named},

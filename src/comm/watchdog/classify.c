@@ -7,12 +7,20 @@
 /* Share of a core from which on a thread is at work and does not merely wake up now and then. */
 static const double busy_share = 0.1;
 
-static double busy(const tess_process_facts *before, const tess_process_facts *after)
+/* Of a core that all threads used, as far as there are threads to use it: the two clocks are not read at once. */
+static double share_used(const tess_process_facts *before, const tess_process_facts *after)
 {
-    double s = (double)(after->time_ns - before->time_ns) * 1e-9;
-    double used_s = (double)(after->cpu_ns - before->cpu_ns) * 1e-9;
-    double queued_s = (double)(after->main.waiting_ns - before->main.waiting_ns) * 1e-9;
-    return s > 0 ? (used_s + queued_s) / s : 0;
+    double s = (double)(after->time_ns - before->time_ns), most = after->n_threads > 1 ? after->n_threads : 1;
+    double share = s > 0 ? (double)(after->cpu_ns - before->cpu_ns) / s : 0;
+    return share < most ? share : most;
+}
+
+/* It would have used one, had it been given one. */
+static double share_wanted(const tess_process_facts *before, const tess_process_facts *after)
+{
+    double s = (double)(after->time_ns - before->time_ns);
+    double queued = s > 0 ? (double)(after->main.waiting_ns - before->main.waiting_ns) / s : 0;
+    return share_used(before, after) + queued;
 }
 
 /* Sits in the same call on the same file as before, and no byte of it has moved. */
@@ -52,7 +60,8 @@ static tess_situation find(const tess_board_copy *row, const tess_process_facts 
         return TESS_RANK_SLEEPING;
     if (loads_data)
         return TESS_RANK_LOADING_DATA;
-    return after->thread.state == 'R' || busy(before, after) >= busy_share ? TESS_RANK_COMPUTING : TESS_RANK_SLEEPING;
+    return after->thread.state == 'R' || share_wanted(before, after) >= busy_share ? TESS_RANK_COMPUTING
+                                                                                   : TESS_RANK_SLEEPING;
 }
 
 /* "rank 1", "ranks 1 2 3 ..." of a set. */
@@ -72,9 +81,13 @@ static void tell_activity(const tess_process_facts *before, const tess_process_f
                           watchdog_finding *f)
 {
     char text[400];
-    double share = busy(before, after);
+    double share = share_used(before, after);
+    bool is_ready = after->thread.state == 'R' || share_wanted(before, after) >= busy_share;
     if (after->thread.call_name[0] != '\0')
         snprintf(f->why, sizeof(f->why), "%s, %s", word, tess_os_facts_tell(after, text, sizeof(text)));
+    else if (is_ready && share < busy_share)
+        snprintf(f->why, sizeof(f->why), "ready to run, but gets no core (state %c, %.0f%% of one)",
+                 after->thread.state, share * 100);
     else
         snprintf(f->why, sizeof(f->why), "%s (state %c, %.0f%% of a core)", word, after->thread.state, share * 100);
 }
