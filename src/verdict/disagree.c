@@ -235,7 +235,7 @@ static void tell_camps(verdict_search *search, const parting *where)
         int n = verdict_take_marked(search, search->queue);
         tess_words words = tess_words_begin(who, sizeof(who));
         tess_words_ranks(&words, search->queue, n);
-        tess_request_format(search->history, record, what, sizeof(what));
+        tess_request_format_whole(search->history, record, what, sizeof(what));
         tess_request_site(record, site, sizeof(site));
         verdict_add_line(search->verdict, "%s called %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
         n_camps++;

@@ -105,6 +105,7 @@ typedef struct tess_history {
     uint64_t now_ns;   /* when it was taken, on the reader's clock; of a dead job: its newest event */
     char folder[4096]; /* where it came from, "" */
     char told[2048];   /* what the launcher said of it when it happened, "" */
+    char before[1024]; /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
 } tess_history;
 
 /* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */

@@ -103,6 +103,13 @@ const char *tess_request_format(const tess_history *history, const tess_record *
                        rank_at(history, record), (unsigned long long)record->tag);
     else if (record->root >= 0)
         tess_words_add(&words, ", root rank %d", rank_at(history, record));
+    return text;
+}
+
+const char *tess_request_format_whole(const tess_history *history, const tess_record *record, char *text, size_t size)
+{
+    tess_words words = {.text = text, .size = size};
+    words.at = strlen(tess_request_format(history, record, text, size));
     if (has_pieces(record))
         tess_words_add(&words, ", pieces %08llx", (unsigned long long)(record->tag & 0xffffffff));
     return text;

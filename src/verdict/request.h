@@ -16,6 +16,9 @@ tess_verdict_kind tess_request_difference(const tess_record *a, const tess_recor
 /* "all_reduce #12 of team 'world' for layer 3: 1024 float32, sum"; returns text. */
 const char *tess_request_format(const tess_history *history, const tess_record *record, char *text, size_t size);
 
+/* The same and which pieces, as a hash: for evidence, where nothing else may differ. */
+const char *tess_request_format_whole(const tess_history *history, const tess_record *record, char *text, size_t size);
+
 /* "train_step (step.c:41)", "program+0x1f30", "" when it is not known; returns text. */
 const char *tess_request_site(const tess_record *record, char *text, size_t size);
 bool tess_request_same_site(const tess_record *a, const tess_record *b);

@@ -262,6 +262,22 @@ static void tell_undecided(const verdict_search *search, tess_words *words)
                        search->patience_s);
 }
 
+/* Who was asked to stop ends in good order too, but the job is not done. */
+static void tell_finished(const verdict_search *search, tess_words *words)
+{
+    bool asked = false;
+    int64_t step = -1;
+    for (int r = 0; r < search->history->world; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        int64_t last = rank->n_spans > 0 ? rank->spans[rank->n_spans - 1].step : -1;
+        asked |= rank->asked;
+        step = last > step ? last : step;
+    }
+    tess_words_add(words, asked ? "all ranks were asked to stop and did" : "all ranks ended in good order");
+    if (asked && step >= 0)
+        tess_words_add(words, ", at step %lld", (long long)step);
+}
+
 void verdict_tell(verdict_search *search)
 {
     tess_verdict *verdict = search->verdict;
@@ -277,7 +293,7 @@ void verdict_tell(verdict_search *search)
     else if (verdict->kind == TESS_VERDICT_UNDECIDED)
         tell_undecided(search, &words);
     else if (verdict->kind == TESS_VERDICT_FINISHED)
-        tess_words_add(&words, "all ranks ended in good order");
+        tell_finished(search, &words);
     else if (verdict->kind == TESS_VERDICT_HEALTHY)
         tess_words_add(&words, "no rank keeps others waiting for longer than %.2g s", search->patience_s);
     else

@@ -9,7 +9,7 @@ static void labels_read_back(void)
 {
     char text[32];
     EXPECT_TEXT(tess_label_text(tess_label("layer", 12), text, sizeof(text)), "layer 12");
-    EXPECT_TEXT(tess_label_text(tess_label("gradnorm", -1), text, sizeof(text)), "gradnorm");
+    EXPECT_TEXT(tess_label_text(tess_label("replicas", -1), text, sizeof(text)), "replicas");
     EXPECT_TEXT(tess_label_text(tess_label("Embedding", 0), text, sizeof(text)), "embeddin 0");
     EXPECT_TEXT(tess_label_text(tess_label("a?b", TESS_LABEL_MOST), text, sizeof(text)), "a_b 65534");
     EXPECT_TEXT(tess_label_text(0, text, sizeof(text)), "");

@@ -276,6 +276,47 @@ static void a_batch_less_is_told_with_the_steps(void)
     free(p);
 }
 
+static void who_was_asked_to_stop_has_not_just_finished(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(11, 2, 1);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 100 * play_ms, false, 0);
+    for (int r = 0; r < 2; r++) {
+        enter_phase(history, r, "checkpoint", 135, -1);
+        history->ranks[r].ended = history->ranks[r].asked = true;
+        history->ranks[r].exit_code = 130;
+    }
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_FINISHED);
+    EXPECT_TEXT(verdict.headline, "all ranks were asked to stop and did, at step 135");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
+/* The hash that tells them apart stands in the evidence, and is nothing to read first. */
+static void the_headline_has_no_hashes(void)
+{
+    tess_verdict verdict;
+    play *p = make_job(12, 4, 1);
+    for (int r = 0; r < 4; r++) {
+        tess_record *record = &p->ranks[r].calls[7].record;
+        record->op = TESS_TRACE_REDUCE_SCATTER_PIECES;
+        record->tag = r == 2 ? 0xabc : 0xdef;
+        record->count += r == 2;
+    }
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 2000 * play_ms, true, 0);
+    find(history, &verdict);
+    EXPECT_INT(verdict.kind, TESS_VERDICT_MISMATCH_COUNT);
+    EXPECT(strstr(verdict.headline, "pieces 0") == NULL);
+    EXPECT_CONTAINS(verdict.lines[0], "pieces 00000def");
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+    free(p);
+}
+
 static const test_case cases[] = {
     {"what_ranks_found_together_is_not_the_fault_of_who_ended_first",
      what_ranks_found_together_is_not_the_fault_of_who_ended_first},
@@ -289,6 +330,8 @@ static const test_case cases[] = {
     {"an_operation_made_in_a_team_of_its_own_is_not_skipped", an_operation_made_in_a_team_of_its_own_is_not_skipped},
     {"an_operation_that_may_come_later_is_told_so", an_operation_that_may_come_later_is_told_so},
     {"a_batch_less_is_told_with_the_steps", a_batch_less_is_told_with_the_steps},
+    {"who_was_asked_to_stop_has_not_just_finished", who_was_asked_to_stop_has_not_just_finished},
+    {"the_headline_has_no_hashes", the_headline_has_no_hashes},
     {"an_operation_in_flight_is_not_where_its_rank_is", an_operation_in_flight_is_not_where_its_rank_is},
 };
 

@@ -135,6 +135,20 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     return status;
 }
 
+/* A job that began anew from its checkpoint has put away what it left before it failed. */
+static void add_previous(tess_mem *mem, tess_history *history, const tess_job_file *file)
+{
+    char path[sizeof(history->folder) + 32];
+    tess_job_file previous;
+    snprintf(path, sizeof(path), "%s.previous/%s", history->folder, TESS_TRACE_JOB_FILE);
+    if (tess_job_file_read(mem, path, &previous) != TESS_OK) {
+        tess_error_clear();
+        return;
+    }
+    tess_job_file_add_previous(history, file, &previous);
+    tess_job_file_free(mem, &previous);
+}
+
 tess_status tess_job_history_read(tess_mem *mem, const char *folder, tess_history **history)
 {
     char place[4096], path[4096];
@@ -148,6 +162,8 @@ tess_status tess_job_history_read(tess_mem *mem, const char *folder, tess_histor
     tess_status status = has_file ? TESS_OK : find_world(place, highest_rank(place), &world);
     if (status == TESS_OK)
         status = read_all(mem, place, has_file ? &file : NULL, has_file ? file.world : world, history);
+    if (status == TESS_OK && has_file)
+        add_previous(mem, *history, &file);
     if (has_file)
         tess_job_file_free(mem, &file);
     return status;

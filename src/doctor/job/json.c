@@ -132,6 +132,7 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
     put_int(document, "world", report->history->world);
     json_object_set_new(document, "verdict", json_of_verdict(report));
     put_text(document, "launcher_said", report->history->told);
+    put_text(document, "earlier_life", report->history->before);
     for (int r = 0; r < report->history->world; r++)
         json_array_append_new(ranks, json_of_rank(report, r));
     json_object_set_new(document, "ranks", ranks);

@@ -19,6 +19,9 @@ static tess_status print_verdict(const tess_report *report, tess_buffer *out)
         TESS_TRY(tess_buffer_printf(out, "  what to do: %s\n", verdict->fix));
     if (report->history->told[0] != '\0')
         TESS_TRY(tess_buffer_printf(out, "  the launcher said: %.400s\n", report->history->told));
+    if (report->history->before[0] != '\0')
+        TESS_TRY(tess_buffer_printf(out, "  an earlier life of this job: %.400s; tessera trace %s.previous\n",
+                                    report->history->before, report->history->folder));
     return TESS_OK;
 }
 

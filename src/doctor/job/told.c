@@ -42,3 +42,9 @@ void tess_job_file_add(tess_history *history, const tess_job_file *file)
         snprintf(history->told, sizeof(history->told), "nothing: it ended before the job did");
     history->now_ns = file->end_ns;
 }
+
+void tess_job_file_add_previous(tess_history *history, const tess_job_file *file, const tess_job_file *previous)
+{
+    if (strcmp(file->command, previous->command) == 0 && previous->end_ns <= file->begin_ns)
+        clean_into(previous->verdict, history->before, sizeof(history->before));
+}

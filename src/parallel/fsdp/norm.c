@@ -36,7 +36,7 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     }
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    tess_team_label(fsdp->data_team, "gradnorm", -1);
+    tess_team_label(fsdp->data_team, "norm", -1);
     tess_status status =
         tess_all_reduce(fsdp->data_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
     tess_team_label(fsdp->data_team, NULL, -1);

@@ -77,7 +77,7 @@ static tess_status gather_first(const tess_numbers *n, const tess_bad_number *ow
     tess_bad_number *of_rank;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, sizeof(*of_rank), "findings",
                                   (void **)&of_rank));
-    tess_team_label(e->team, "nonfinit", -1);
+    tess_team_label(e->team, "finite", -1);
     tess_status status = tess_all_gather(e->team, own, of_rank, sizeof(*own), TESS_U8, NULL);
     tess_team_label(e->team, NULL, -1);
     if (status == TESS_OK) {
