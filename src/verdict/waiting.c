@@ -299,8 +299,9 @@ static void tell_chain(verdict_search *search, int n_reached)
             verdict_add_line(verdict, "rank %d waits for one of those: %s", rank,
                              tess_request_format(search->history, record, what, sizeof(what)));
         else
-            verdict_add_line(verdict, "rank %d has left no record that can be read: whether it came is not known",
-                             rank);
+            verdict_add_line(verdict, "rank %d has left no record: whether it came is not known%s%.*s", rank,
+                             search->history->ranks[rank].why[0] != '\0' ? "; " : "", TESS_HISTORY_LONG_TEXT - 1,
+                             search->history->ranks[rank].why);
         n++;
     }
 }
