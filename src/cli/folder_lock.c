@@ -12,6 +12,8 @@
 
 enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
+#define LOCK_NAME "job.lock"
+
 static const double patience_s = 60; /* for ranks that are about to end, as their launcher was killed */
 
 typedef struct holder {
@@ -99,24 +101,53 @@ static bool is_first(void)
     return !known || e.rank <= 0 || e.starter == TESS_STARTER_NONE || e.starter == TESS_STARTER_TESSERA;
 }
 
-tess_status cli_folder_hold(const tess_config *config, int *fd)
+/* Whoever releases a folder removes the file first: a lock on one that is gone holds nothing. */
+static bool is_at(int fd, const char *path)
 {
-    char path[PATH_SIZE];
-    const char *folder = config->job.dump_folder;
-    *fd = -1;
-    if (!is_first())
-        return TESS_OK;
-    TESS_TRY(tess_os_make_dirs(folder));
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "job.lock"));
-    if (tess_os_open_shared(path, fd) != TESS_OK) { /* another user's, a folder that is full: no reason to refuse */
-        fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n", tess_error_message());
-        tess_error_clear();
-        return TESS_OK;
-    }
-    tess_status status = lock(*fd, folder, path);
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    return tess_os_same_file(link, path);
+}
+
+static tess_status open_and_lock(const char *dir, const char *path, int *fd)
+{
+    tess_status status;
+    do {
+        tess_os_close(fd);
+        if (tess_os_open_shared(path, fd) != TESS_OK) { /* another user's, a full disk: no reason to refuse */
+            fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n",
+                    tess_error_message());
+            tess_error_clear();
+            return TESS_OK;
+        }
+        status = lock(*fd, dir, path);
+    } while (status == TESS_OK && !is_at(*fd, path));
     if (status == TESS_OK)
         tess_os_inherit(*fd);
     else
         tess_os_close(fd);
     return status;
+}
+
+tess_status cli_folder_hold(const tess_config *config, cli_folder *folder)
+{
+    char path[PATH_SIZE];
+    const char *dir = config->job.dump_folder;
+    *folder = (cli_folder){.fd = -1};
+    if (!is_first())
+        return TESS_OK;
+    folder->made = !tess_os_is_dir(dir);
+    TESS_TRY(tess_os_make_dirs(dir));
+    TESS_TRY(tess_os_join(path, sizeof(path), dir, LOCK_NAME));
+    return open_and_lock(dir, path, &folder->fd);
+}
+
+void cli_folder_release(const tess_config *config, cli_folder *folder)
+{
+    char path[PATH_SIZE];
+    if (folder->fd >= 0 && tess_os_join(path, sizeof(path), config->job.dump_folder, LOCK_NAME) == TESS_OK)
+        tess_os_remove(path);
+    if (folder->made)
+        tess_os_remove_empty_dir(config->job.dump_folder);
+    tess_os_close(&folder->fd);
 }

@@ -4,11 +4,17 @@
 
 #include "train/config.h"
 
+typedef struct cli_folder {
+    int fd;    /* that holds it, -1: it is not held */
+    bool made; /* for this */
+} cli_folder;
+
 /* Makes the folder and holds it for this job: until this process and all that it starts from now on have ended, however
- * they end, or have closed *fd (-1 where nothing is held). Of ranks that were started one by one the first does it.
- * TESS_E_INVALID: another job has it (the message says which, and how to go on); nothing was written then. What is left
- * of a job whose process is gone is waited for. Where it cannot be held (a file system without locks) a line says so.
- */
-tess_status cli_folder_hold(const tess_config *config, int *fd);
+ * they end, or it is released. Of ranks that were started one by one the first does it. TESS_E_INVALID: another job has
+ * it (the message says which, and how to go on); nothing was written then. What is left of a job whose process is gone
+ * is waited for. Where it cannot be held (a file system without locks) a line says so. */
+tess_status cli_folder_hold(const tess_config *config, cli_folder *folder);
+/* Leaves nothing in the folder, and not the folder where nobody has written into it. */
+void cli_folder_release(const tess_config *config, cli_folder *folder);
 
 #endif

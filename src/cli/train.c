@@ -148,7 +148,7 @@ static int run(int argc, char **argv)
     tess_config checked = config; /* the ranks check again; here it spares starting them */
     status = ranks.guarded ? TESS_OK : tess_config_check(&checked, ranks.n);
     tess_async_service *saves = NULL;
-    int folder = -1;
+    cli_folder folder = {.fd = -1};
     if (status == TESS_OK)
         status = start_saves(&config, &saves);
     if (status == TESS_OK) /* the writer of checkpoints is there already: it outlives a killed job, and holds nothing */
@@ -167,7 +167,7 @@ static int run(int argc, char **argv)
                                : cli_supervise(&config, &ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
     tess_async_service_stop(&saves);
-    tess_os_close(&folder);
+    cli_folder_release(&config, &folder);
     return code;
 }
 
