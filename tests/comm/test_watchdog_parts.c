@@ -129,9 +129,9 @@ static void time_without_a_core_is_not_told_as_time_on_one(void)
     after.cpu_ns = 108 * ms;
     expect_why(before, after, "computing (state R, 100% of a core)");
     after.cpu_ns = 0;
-    expect_why(before, after, "ready to run, but gets no core (state R, 0% of one)");
+    expect_why(before, after, "computing: ready to run, but it gets no core (state R, 0% of one)");
     after.main.waiting_ns = 0; /* the system counts it only once the wait is over */
-    expect_why(before, after, "ready to run, but gets no core (state R, 0% of one)");
+    expect_why(before, after, "computing: ready to run, but it gets no core (state R, 0% of one)");
 }
 
 /* ---- Who is waited for ---- */

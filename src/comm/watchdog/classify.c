@@ -86,7 +86,7 @@ static void tell_activity(const tess_process_facts *before, const tess_process_f
     if (after->thread.call_name[0] != '\0')
         snprintf(f->why, sizeof(f->why), "%s, %s", word, tess_os_facts_tell(after, text, sizeof(text)));
     else if (is_ready && share < busy_share)
-        snprintf(f->why, sizeof(f->why), "ready to run, but gets no core (state %c, %.0f%% of one)",
+        snprintf(f->why, sizeof(f->why), "%s: ready to run, but it gets no core (state %c, %.0f%% of one)", word,
                  after->thread.state, share * 100);
     else
         snprintf(f->why, sizeof(f->why), "%s (state %c, %.0f%% of a core)", word, after->thread.state, share * 100);
