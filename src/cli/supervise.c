@@ -2,12 +2,12 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "cli/health.h"
 #include "cli/replacing.h"
+#include "cli/stop_signals.h"
 #include "comm/job/job.h"
 #include "nn/model.h"
 #include "recover/policy.h"
@@ -18,10 +18,13 @@ typedef struct supervision {
     cli_ranks ranks;
     tess_recover recover;
     tess_recovery next; /* what was decided last */
+    bool stopped;       /* the job was asked to stop between two lives */
     bool growing;       /* the ranks were asked to leave: there is room for more */
     bool resized;       /* they are or were not as many as the job began with */
     bool stepped;       /* a life has done a step: what lies in the folder of checkpoints is this job's own */
     int n_lives;        /* of the job so far */
+    int n_omitted;      /* ever: of the newest, evaluations that ended ranks */
+    int64_t omitted[JOB_OMITTED];
     tess_launch_options options;
     cli_starter starter; /* NULL: cli_start */
     cli_replacing replacing;
@@ -51,6 +54,7 @@ void cli_failure_facts(const tess_launch_failure *failure, tess_failure *facts)
                             .stuck = failure->stuck,
                             .stopping = failure->stopping,
                             .host_lost = failure->situation == TESS_RANK_HOST_LOST,
+                            .evaluating = strcmp(failure->phase, "validation") == 0,
                             .step = failure->step,
                             .steps_done = failure->steps};
     snprintf(facts->host, sizeof(facts->host), "%s", failure->host);
@@ -79,6 +83,8 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     cli_failure_facts(failure, &facts);
     s->stepped = s->stepped || failure->steps > 0;
     tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
+    if (s->next.omits)
+        s->omitted[s->n_omitted++ % JOB_OMITTED] = failure->step;
     if (s->next.class != TESS_FAILURE_REFUSED)
         alert(s, failure);
     decision->action = actions[s->next.action];
@@ -94,9 +100,10 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)pids;
     supervision *s = self;
+    cli_stop_signals_pass_on();
     const tess_recover *r = &s->recover;
     int now = r->slots.n_ranks;
-    if (s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
+    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
         return;
     if (tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, tess_os_now_s()) <= now)
         return;
@@ -123,10 +130,10 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     if (cli_alerts_open(config, &s->alerts) != TESS_OK)
         tess_error_clear(); /* a path that is too long: the ranks refuse it */
     s->options.self = s;
-    if (config->recovery.enable) {
+    s->options.omitted = s->omitted;
+    s->options.tick = tick;
+    if (config->recovery.enable)
         s->options.decide = decide;
-        s->options.tick = tick;
-    }
     tess_recover_begin(&s->recover, &settings, &(tess_worlds){admits, s});
     s->recover.slots = *slots;
     tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
@@ -166,12 +173,6 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
     return status;
 }
 
-static void pause_s(double seconds)
-{
-    struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&left, NULL);
-}
-
 /* Whether the job lives again, with s->ranks set for it. */
 static bool goes_on(supervision *s, const tess_launch_result *result)
 {
@@ -184,13 +185,17 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
         fprintf(stderr, "tessera: there is room for more ranks: %d instead of %d go on from this checkpoint\n",
                 slots->n_ranks, before);
     } else if (result->action == TESS_LAUNCH_RESTART) {
-        pause_s(s->next.delay_s);
+        int number = cli_stop_signals_pause(s->next.delay_s);
+        s->stopped = number != 0;
+        if (s->stopped)
+            fprintf(stderr, "tessera: asked to stop (SIG%s): the job does not start again; what was saved stands\n",
+                    sigabbrev_np(number));
     } else {
         return false;
     }
     s->ranks.n = slots->n_ranks;
     s->resized = s->resized || s->ranks.n != before;
-    return true;
+    return !s->stopped;
 }
 
 static int supervise(supervision *s, const tess_config *config, const tess_slots *slots, int argc, char **argv,
@@ -200,17 +205,29 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     cli_words command;
     tess_launch_result result;
     begin(config, slots, options, s);
+    cli_stop_signals_hear();
     tess_status status = cli_words_of_self(argc, argv, &command);
     do
         status = status == TESS_OK ? live(s, &command, &result) : status;
     while (status == TESS_OK && goes_on(s, &result));
     if (status != TESS_OK)
         return cli_fail(status);
+    if (s->stopped)
+        return CLI_INTERRUPTED;
     int code = cli_tell_end(&s->ranks, &result);
     if (code != CLI_OK && code != CLI_INTERRUPTED &&
         tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
         fprintf(stderr, "tessera: %s\n", report);
     return code;
+}
+
+static tess_status check_places(const tess_config *config, int n)
+{
+    int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
+    TESS_CHECK(min <= n, TESS_E_INVALID, "elastic.min_ranks: %d are more than the %d that start (-n)", min, n);
+    TESS_CHECK(max == 0 || max >= n, TESS_E_INVALID, "elastic.max_ranks: %d are fewer than the %d that start (-n)", max,
+               n);
+    return TESS_OK;
 }
 
 int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, char **argv,
@@ -219,6 +236,9 @@ int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, c
     static supervision s;
     static tess_slots slots;
     s.ranks = *ranks;
+    tess_status status = check_places(config, ranks->n);
+    if (status != TESS_OK)
+        return cli_fail(status);
     tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
     return supervise(&s, config, &slots, argc, argv, options);
 }

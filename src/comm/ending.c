@@ -247,4 +247,5 @@ void tess_ending_facts(const tess_job *job, int cause, const tess_launch_result 
                                  .steps = steps_of(job),
                                  .stopping = atomic_load(&header->stop) == JOB_STOP_NOW,
                                  .report = result->report};
+    tess_board_phase_of(row, out->phase);
 }

@@ -207,6 +207,8 @@ static void watch(launcher *l, double timeout_s)
 tess_status launch_start_ranks(launcher *l)
 {
     pid_t parent = getpid();
+    for (int i = 0; l->options.omitted != NULL && i < JOB_OMITTED; i++)
+        atomic_store(&l->job.header->omitted[i], l->options.omitted[i]);
     fflush(NULL); /* or forked children would write our buffers again */
     for (int r = 0; r < l->n_ranks; r++) {
         if (l->pids[r] != 0)

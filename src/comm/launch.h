@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "tessera/runtime.h"
+#include "trace/ring.h"
 
 struct tess_job;      /* job/job.h */
 struct tess_keep_set; /* keep/keep.h */
@@ -30,13 +31,14 @@ typedef struct tess_launch_failure {
     tess_status status;    /* with which it gave up, TESS_OK: it left no word (tess_runtime_report_status) */
     bool stuck;            /* others gave up waiting for it */
     int64_t step;          /* that it was in; -1: in none */
-    int situation;         /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
-    int n_ranks, n_ended;  /* of the job; whose processes have ended by now */
-    int64_t steps;         /* done by the job, as the ranks show it; -1: not known */
-    double ran_s;          /* since the job began, or last began anew */
-    int n_before;          /* times that it began anew before */
-    bool stopping;         /* the job has been asked to stop: it may still be replaced, to save what is kept */
-    const char *report;    /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
+    char phase[TESS_TRACE_PHASE_BYTES]; /* of it, "": not known */
+    int situation;                      /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
+    int n_ranks, n_ended;               /* of the job; whose processes have ended by now */
+    int64_t steps;                      /* done by the job, as the ranks show it; -1: not known */
+    double ran_s;                       /* since the job began, or last began anew */
+    int n_before;                       /* times that it began anew before */
+    bool stopping;      /* the job has been asked to stop: it may still be replaced, to save what is kept */
+    const char *report; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
 } tess_launch_failure;
 
 typedef struct tess_launch_decision {
@@ -65,7 +67,8 @@ typedef struct tess_launch_options {
     double stop_grace_s;      /* that ranks get once they are asked to stop, told to `notice`; 0: for ever */
     int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
-    const struct tess_keep_set *keep;             /* a block a rank, inherited by it; borrowed; NULL: none */
+    const int64_t *omitted; /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: nothing is */
+    const struct tess_keep_set *keep; /* a block a rank, inherited by it; borrowed; NULL: none */
     /* Says what is to be done about a failure, once its root cause is known. What it takes is time that the job stands
      * still. NULL: always END. */
     void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);
@@ -99,6 +102,9 @@ bool tess_launch_has_lost(const tess_runtime *runtime);
 bool tess_launch_await(void);
 /* Whether a rank that is lost may be replaced. Safe in a signal handler. */
 bool tess_launch_recovers(const tess_runtime *runtime);
+/* Whether ranks were lost in what followed `step` and training does not need: it is not tried again. The same on all
+ * ranks. */
+bool tess_launch_omits(const tess_runtime *runtime, int64_t step);
 /* Tells the launcher that this rank and all others have met anew, and go on after `step`. */
 void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 

@@ -57,6 +57,14 @@ bool tess_launch_recovers(const tess_runtime *runtime)
     return atomic_load(&runtime->job.header->recovers) != 0;
 }
 
+bool tess_launch_omits(const tess_runtime *runtime, int64_t step)
+{
+    for (int i = 0; i < JOB_OMITTED; i++)
+        if (step > 0 && atomic_load(&runtime->job.header->omitted[i]) == step)
+            return true;
+    return false;
+}
+
 void tess_launch_resumed(tess_runtime *runtime, int64_t step)
 {
     atomic_store(&runtime->job.header->resumed_step, step);

@@ -19,6 +19,7 @@ typedef struct tess_failure {
     bool oom_killed;               /* by the system, for want of memory */
     bool stuck;                    /* others gave up waiting for it */
     bool host_lost;                /* nobody reaches its host */
+    bool evaluating;               /* on held-out text, after `step`: training does not need it */
     int64_t step;                  /* that it was in; -1: before the first */
     int64_t steps_done;            /* that the job had completed */
     char text[TESS_FAILURE_BYTES]; /* for people: "rank 3 was killed by signal 9 (SIGKILL) in ..." */

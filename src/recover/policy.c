@@ -41,23 +41,25 @@ static void forgive(tess_recover *recover, int group)
             recover->record.kept[i].forgiven = true;
 }
 
-/* True: it is decided. */
-static bool stop_at_once(tess_recover *recover, const tess_failure *failure, bool known, tess_recovery *recovery)
+/* True: trying again would not help, and it is decided. */
+static bool stop_at_once(const tess_recover *recover, tess_recovery *recovery)
 {
-    if (recovery->action == TESS_ACTION_STOP ||
-        (recovery->class == TESS_FAILURE_NUMBERS && !recover->settings.rolls_back)) {
-        say(recovery, "%s", tess_failure_advice(recovery->class));
-    } else if (known && tess_failure_is_of_step(recovery->class)) {
-        char where[48] = "before the first step";
-        if (failure->step >= 0)
-            snprintf(where, sizeof(where), "at step %lld", (long long)failure->step);
-        say(recovery, "the same (%s) %s for the second time: it would come again, the job stops; %s",
-            tess_failure_name(recovery->class), where, tess_failure_advice(recovery->class));
-    } else {
+    if (recovery->action != TESS_ACTION_STOP &&
+        (recovery->class != TESS_FAILURE_NUMBERS || recover->settings.rolls_back))
         return false;
-    }
+    say(recovery, "%s", tess_failure_advice(recovery->class));
     recovery->action = TESS_ACTION_STOP;
     return true;
+}
+
+static void stop_as_known(const tess_failure *failure, tess_recovery *recovery)
+{
+    char where[48] = "before the first step";
+    if (failure->step >= 0)
+        snprintf(where, sizeof(where), "at step %lld", (long long)failure->step);
+    say(recovery, "the same (%s) %s for the second time: it would come again, the job stops; %s",
+        tess_failure_name(recovery->class), where, tess_failure_advice(recovery->class));
+    recovery->action = TESS_ACTION_STOP;
 }
 
 static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_recovery *recovery)
@@ -92,10 +94,10 @@ static void drop_place(tess_recover *recover, const tess_failure *failure, int g
         TESS_SLOT_FAILURES, recovery->n_ranks, again);
 }
 
-static void go_on(tess_recover *recover, int n, tess_recovery *recovery)
+static void go_on(tess_recover *recover, const tess_failure *failure, int n, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
-    char pause[48] = "at once", limit[96] = "";
+    char pause[48] = "at once", limit[96] = "", omitted[64] = "";
     if (recovery->action == TESS_ACTION_RESPAWN && (!s->respawns || recover->n_in_a_row > RESPAWNS_IN_VAIN))
         recovery->action = TESS_ACTION_RESTART;
     if (recovery->action == TESS_ACTION_RESTART)
@@ -104,24 +106,31 @@ static void go_on(tess_recover *recover, int n, tess_recovery *recovery)
         snprintf(pause, sizeof(pause), "in %.1f s", recovery->delay_s);
     if (s->max_failures > 0)
         snprintf(limit, sizeof(limit), "; failure %d, %d within %g s end the job", n, s->max_failures, s->window_s);
-    say(recovery, "%s %s%s",
+    if (recovery->omits)
+        snprintf(omitted, sizeof(omitted), "; the evaluation of step %lld is left out", (long long)failure->step);
+    say(recovery, "%s %s%s%s",
         recovery->action == TESS_ACTION_RESPAWN ? "that rank is replaced, the others stay,"
                                                 : "all ranks start again from the newest checkpoint",
-        pause, limit);
+        pause, omitted, limit);
 }
 
 static void judge(tess_recover *recover, const tess_failure *failure, bool known, tess_recorded_failure *recorded,
                   double now_s, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
-    if (stop_at_once(recover, failure, known, recovery))
+    if (stop_at_once(recover, recovery))
         return;
     if (recovery->action == TESS_ACTION_SHRINK) {
         shrink(recover, recorded, recovery);
         return;
     }
     if (is_of_place(recovery->class) && tess_slots_fail(&recover->slots, recorded->group, &recover->worlds, now_s)) {
+        /* A bad place, too, fails at the same step each time. */
         drop_place(recover, failure, recorded->group, recovery);
+        return;
+    }
+    if (known && tess_failure_is_of_step(recovery->class)) {
+        stop_as_known(failure, recovery);
         return;
     }
     int n = tess_record_count(&recover->record, now_s, s->window_s);
@@ -131,7 +140,7 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
             s->window_s, tess_failure_advice(recovery->class));
         return;
     }
-    go_on(recover, n, recovery);
+    go_on(recover, failure, n, recovery);
 }
 
 /* A job that was asked to stop saves with the ranks that it has and the state that they keep, or not at all. */
@@ -145,9 +154,11 @@ static void leave(tess_recovery *recovery)
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery)
 {
     tess_failure_class class = tess_failure_classify(failure);
-    bool known = tess_record_knows(&recover->record, class, failure->step);
-    *recovery =
-        (tess_recovery){.action = tess_failure_action(class), .class = class, .n_ranks = recover->slots.n_ranks};
+    bool known = !failure->evaluating && tess_record_knows(&recover->record, class, failure->step);
+    *recovery = (tess_recovery){.action = tess_failure_action(class),
+                                .class = class,
+                                .n_ranks = recover->slots.n_ranks,
+                                .omits = failure->evaluating && tess_failure_is_of_step(class)};
     recover->n_in_a_row = failure->steps_done > recover->best_step ? 1 : recover->n_in_a_row + 1;
     if (failure->steps_done > recover->best_step)
         recover->best_step = failure->steps_done;

@@ -34,6 +34,7 @@ typedef struct tess_recovery {
     double delay_s;
     int n_ranks;    /* to go on with */
     bool resized;   /* they are not as many as they were */
+    bool omits;     /* the evaluation that it failed in is not tried again */
     bool reset;     /* settings have changed: tess_ladder_overrides of the ladder */
     char what[700]; /* what is done and why, to stand behind the failure's text */
 } tess_recovery;

@@ -16,7 +16,8 @@ tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const te
                                    .class = tess_failure_classify(failure),
                                    .rank = failure->rank,
                                    .group = -1,
-                                   .step = failure->step};
+                                   .step = failure->step,
+                                   .evaluating = failure->evaluating};
     snprintf(new->text, sizeof(new->text), "%s", failure->text);
     return new;
 }
@@ -35,7 +36,7 @@ bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class
 {
     for (int i = oldest(record); i < record->n; i++) {
         const tess_recorded_failure *f = &record->kept[i % TESS_RECORD_NEWEST];
-        if (f->class == class && f->step == step)
+        if (!f->forgiven && !f->evaluating && f->class == class && f->step == step)
             return true;
     }
     return false;

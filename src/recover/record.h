@@ -14,6 +14,7 @@ typedef struct tess_recorded_failure {
     int rank;
     int group; /* of its place, -1: not known */
     int64_t step;
+    bool evaluating;             /* in something that is not tried again */
     bool forgiven;               /* its cause is out of the way: it does not count */
     char text[TESS_RECORD_TEXT]; /* the failure's, cut */
     char done[TESS_RECORD_TEXT]; /* what was done about it */
@@ -30,7 +31,7 @@ tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const te
 /* Those of the last `window_s` seconds that are not forgiven. */
 int tess_record_count(const tess_record_of_failures *record, double now_s, double window_s);
 
-/* Whether this class of failure at this step is recorded already. */
+/* Whether this class of failure at this step is recorded already, not forgiven, and not of an evaluation. */
 bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step);
 
 /* A line a failure, oldest first, each "\n  12.5 s ago: TEXT; DONE". Returns text. */

@@ -1,6 +1,7 @@
 /* Evaluation on held-out text while training. Whatever goes wrong with it costs its result, never the training: a rank
  * that cannot read the text says so where the ranks meet before each round, and all try again with smaller
- * micro-batches, or leave off together. What is lost is a rank, or a collective: those end the job as ever. */
+ * micro-batches, or leave off together. What is lost is a rank, or a collective: those end the job's life as ever, and
+ * the next one leaves this evaluation out. */
 #include "train/trainer_impl.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 
 #include "base/os/os.h"
 #include "comm/inject/inject.h"
+#include "comm/launch.h"
 #include "train/batches.h"
 #include "train/loss.h"
 
@@ -214,6 +216,11 @@ static void tell_why(const evaluation *e, tess_validation_report *report)
 
 tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report)
 {
+    if (tess_launch_omits(t->runtime, t->engine->step)) {
+        *report = (tess_validation_report){.step = t->engine->step, .outcome = TESS_VALIDATION_MISSING};
+        snprintf(report->why, sizeof(report->why), "ranks were lost in it: it is not tried again");
+        return TESS_OK;
+    }
     evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->config.training.local_batch_size};
     TESS_TRY_CTX(run_rounds(&e), "validation");
     *report = (tess_validation_report){

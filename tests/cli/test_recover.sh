@@ -72,6 +72,16 @@ for i in 1 2 3; do # which rank ends first is not the same each time
         fail "told: $(grep '^tessera:' undisturbed.out)"
 done
 
+train bad 4 elastic.min_ranks=2 elastic.retry_s=1e6 \
+    fault.spec="rank=1 step=1 point=step kind=exit; rank=1 step=1 point=step kind=exit life=2"
+same "a place that fails at the same step each time is left out" bad
+says bad "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "it says so"
+
+ends "more ranks at least than there are are refused" 2 places 2 elastic.min_ranks=4
+says places "elastic.min_ranks: 4 are more than the 2 that start (-n)" "and it says so"
+ends "fewer ranks at most than there are are refused" 2 places 2 elastic.max_ranks=1
+says places "elastic.max_ranks: 1 are fewer than the 2 that start (-n)" "and it says so"
+
 # In the third life a rank stands still until the launcher has been seen to look, and so knows of the room.
 "$tessera" train run.yaml -n 4 job.dump_folder=place "${options[@]}" comm.soft_timeout_s=0.2 \
     elastic.min_ranks=2 elastic.retry_s=0.1 fault.spec="rank=1 step=4 point=step kind=exit; \

@@ -68,6 +68,13 @@ start failing recovery.hot=false && {
     kill -TERM "$launcher"
     ends "a job that is asked to stop while it fails does not start again" 137
 }
+start pausing recovery.hot=false recovery.backoff_s=600 recovery.backoff_max_s=600 recovery.max_failures=0 \
+    fault.spec="rank=1 point=phase:setup kind=sigkill life=2; rank=1 step=6 point=step kind=sigkill life=1" && {
+    await "$launcher" has_text pausing.out "all ranks start again from the newest checkpoint in "
+    kill -TERM "$launcher"
+    ends "a job that is asked to stop before it starts again ends" 130
+    says "asked to stop \(SIGTERM\): the job does not start again" "it says so"
+}
 start growing elastic.max_ranks=4 elastic.retry_s=0 && {
     await "$launcher" has_lines growing/metrics.jsonl 100
     kill -TERM "$launcher"

@@ -60,6 +60,14 @@ expect "before the first micro-batch nothing is known" 0 "validation: step:     
     train 2 nothing validation.timeout_s=0.1 fault.spec="rank=1 step=4 point=phase:validation kind=sleep ms=200"
 same_training nothing
 
+# One that ends a rank, and would each time: the next life leaves it out, whoever lives on.
+for hot in true false; do
+    expect "a crash in it, hot=$hot" 0 "missing: ranks were lost in it" train 2 "crash-$hot" recovery.enable=true \
+        recovery.hot=$hot fault.spec="rank=1 step=4 point=phase:validation kind=crash life=0"
+    expect "is missing" 0 '"validation_loss": null' at_4 "crash-$hot"
+    same_training "crash-$hot"
+done
+
 # A job that is asked to stop does not wait for its evaluation: what was read is told, and the run saves and leaves.
 "$tessera" train config.yaml -n 2 validation.files=held.txt validation.interval=4 training.steps=8 job.dump_folder=asked \
     lr_scheduler.warmup_steps=2 fault.spec="rank=1 step=5 point=phase:forward:1 kind=sigstop" >asked.log 2>&1 &

@@ -215,6 +215,46 @@ static void a_place_that_keeps_failing_is_left_out_and_comes_back(void)
     EXPECT_CONTAINS(now.what, "failure 1, ");
 }
 
+static void a_place_that_fails_at_the_same_step_each_time_is_left_out_too(void)
+{
+    tess_recover_settings settings = usual;
+    settings.max_failures = 0;
+    begin(&settings, 4, 2, 0);
+    fail_with(3, 0, TESS_OK, 1, 10);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+    fail_with(3, 0, TESS_OK, 1, 20);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+    EXPECT_INT(now.n_ranks, 2);
+    EXPECT_CONTAINS(now.what, "the place of rank 3 failed 2 times and is left out");
+    for (int i = 3; i <= 5; i++) { /* it was not the place: one more is to spare, then no other */
+        fail_with(1, 0, TESS_OK, 1, 10 * i);
+        EXPECT_INT(now.action, TESS_ACTION_RESTART);
+        EXPECT_INT(now.n_ranks, 2);
+    }
+    fail_with(1, 0, TESS_OK, 1, 60);
+    EXPECT_INT(now.action, TESS_ACTION_STOP);
+    EXPECT_CONTAINS(now.what, "at step 1 for the second time");
+}
+
+static void an_evaluation_that_ends_ranks_is_left_out_and_proves_nothing_about_its_step(void)
+{
+    tess_failure failure = {.rank = 1, .signal = SIGSEGV, .step = 15, .steps_done = 15, .evaluating = true};
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &failure, 10, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    EXPECT(now.omits);
+    EXPECT_CONTAINS(now.what, "; the evaluation of step 15 is left out");
+    failure.evaluating = false;
+    tess_recover_decide(&job, &failure, 20, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    EXPECT(!now.omits);
+    failure = (tess_failure){.rank = 1, .signal = SIGKILL, .step = 20, .steps_done = 20, .evaluating = true};
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &failure, 30, &now); /* from outside: it had no part in that */
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    EXPECT(!now.omits);
+}
+
 static void no_place_is_left_out_below_the_minimum(void)
 {
     begin(&usual, 4, 4, 0);
@@ -295,6 +335,8 @@ static const test_case cases[] = {
     CASE(a_host_where_ranks_keep_failing_is_left_out_with_all_its_places),
     CASE(a_nan_stops_the_job_where_that_is_asked_for),
     CASE(a_place_that_keeps_failing_is_left_out_and_comes_back),
+    CASE(a_place_that_fails_at_the_same_step_each_time_is_left_out_too),
+    CASE(an_evaluation_that_ends_ranks_is_left_out_and_proves_nothing_about_its_step),
     CASE(no_place_is_left_out_below_the_minimum),
     CASE(places_beyond_the_first_ranks_are_used_after_a_while),
     CASE(want_of_memory_climbs_the_ladder_rung_by_rung),

@@ -17,9 +17,10 @@
 #include "tessera/runtime.h"
 
 enum {
-    JOB_VERSION = 6,
+    JOB_VERSION = 7,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
+    JOB_OMITTED = 8, /* steps */
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
     JOB_TEXT_BYTES = 32,
@@ -151,6 +152,7 @@ typedef struct tess_job_header {
     _Atomic uint32_t recovers;               /* 1: the launcher may begin it anew */
     _Atomic uint32_t is_over;                /* 1: it will not */
     _Atomic int64_t resumed_step;            /* at which ranks that met anew go on, -1: not yet */
+    _Atomic int64_t omitted[JOB_OMITTED];    /* steps behind which training alone goes on; 0: none */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;

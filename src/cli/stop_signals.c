@@ -1,0 +1,46 @@
+#include "cli/stop_signals.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
+
+static volatile sig_atomic_t came; /* 0: none */
+
+static void on_signal(int number)
+{
+    came = number;
+}
+
+void cli_stop_signals_hear(void)
+{
+    for (int i = 0; i < N_SIGNALS; i++)
+        signal(signals[i], on_signal);
+}
+
+int cli_stop_signals_pause(double seconds)
+{
+    time_t whole_s = (time_t)seconds;
+    struct timespec left = {.tv_sec = whole_s, .tv_nsec = (long)((seconds - (double)whole_s) * 1e9)};
+    sigset_t heard, before;
+    sigemptyset(&heard);
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaddset(&heard, signals[i]);
+    sigprocmask(SIG_BLOCK, &heard, &before);
+    if (came == 0) {
+        int number = sigtimedwait(&heard, NULL, &left);
+        came = number > 0 ? number : 0;
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return came;
+}
+
+void cli_stop_signals_pass_on(void)
+{
+    int number = came;
+    came = 0;
+    if (number != 0)
+        raise(number);
+}
