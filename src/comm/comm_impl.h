@@ -4,7 +4,9 @@
 
 #include "tessera/comm.h"
 
+#include "comm/bad_addend.h"
 #include "comm/job/job.h"
+#include "comm/pieces.h"
 #include "comm/shm/control.h"
 
 typedef struct comm_backend comm_backend;
@@ -90,6 +92,8 @@ struct tess_team {
     tess_work *messages; /* sends and receives in flight, oldest first */
     uint64_t n_messages; /* sent, ever: keeps the order of a channel */
     tess_work *spare;    /* handles to use again */
+
+    tess_bad_addend bad; /* the first of its sums */
 
     /* How its waits went lately (look.c). */
     int n_sleeps;              /* in a row that came to a sleep */
@@ -204,6 +208,12 @@ void tess_team_progress(tess_team *team);
 
 /* Looks for as long as the work is likely to be done soon (look.c); true: it is. `has_slept`: this wait already has. */
 bool tess_work_look(tess_work *work, bool has_slept);
+
+/* ---- bad_addend.c
+ * ------------------------------------------------------------------------------------------------------------ */
+/* For who has added run->count elements of piece `piece`, rows[r] from team rank r, and found no number among the
+ * sums: keeps who gave the first, unless the team has one already. */
+void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_run *run, size_t piece);
 
 /* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each
  * ------------------- */

@@ -29,76 +29,77 @@ static const void *element(const void *x, tess_dtype dtype, size_t i)
     return (const uint8_t *)x + i * tess_dtype_size(dtype);
 }
 
-/* y = sum of two leaves, converted on the way (+ y). */
-static void add_two(const void *a, const void *b, tess_dtype dtype, float *y, size_t n, tree_scratch *scratch,
+/* y = sum of two leaves, converted on the way (+ y). True, as of the next three: no y is NaN or infinite. */
+static bool add_two(const void *a, const void *b, tess_dtype dtype, float *y, size_t n, tree_scratch *scratch,
                     bool accumulate)
 {
     const tess_reduce_loops *loops = tess_reduce_loops_best();
-    if (dtype == TESS_F32) {
-        loops->add_f32(a, b, y, n, accumulate);
-    } else if (dtype == TESS_BF16) {
-        loops->add_bf16(a, b, y, n, accumulate);
-    } else {
-        tess_load_f32(a, dtype, scratch[0], n);
-        tess_load_f32(b, dtype, scratch[1], n);
-        loops->add_f32(scratch[0], scratch[1], y, n, accumulate);
-    }
+    if (dtype == TESS_F32)
+        return loops->add_f32(a, b, y, n, accumulate);
+    if (dtype == TESS_BF16)
+        return loops->add_bf16(a, b, y, n, accumulate);
+    tess_load_f32(a, dtype, scratch[0], n);
+    tess_load_f32(b, dtype, scratch[1], n);
+    return loops->add_f32(scratch[0], scratch[1], y, n, accumulate);
 }
 
-/* y = (x[0] + x[1]) + (x[2] + x[3]), elements from `at` on. False: not for this dtype. */
+/* y = (x[0] + x[1]) + (x[2] + x[3]), elements from `at` on. F32 and BF16. */
 static bool add_four(const void *const *x, tess_dtype dtype, size_t at, size_t n, float *y)
 {
     const tess_reduce_loops *loops = tess_reduce_loops_best();
-    if (dtype == TESS_F32) {
-        const float *leaf[4];
-        for (int r = 0; r < 4; r++)
-            leaf[r] = element(x[r], dtype, at);
-        loops->add4_f32(leaf, y, n);
-    } else if (dtype == TESS_BF16) {
-        const uint16_t *leaf[4];
-        for (int r = 0; r < 4; r++)
-            leaf[r] = element(x[r], dtype, at);
-        loops->add4_bf16(leaf, y, n);
+    const float *floats[4];
+    const uint16_t *halves[4];
+    for (int r = 0; r < 4; r++) {
+        floats[r] = element(x[r], dtype, at);
+        halves[r] = element(x[r], dtype, at);
     }
-    return dtype != TESS_F16;
+    return dtype == TESS_F32 ? loops->add4_f32(floats, y, n) : loops->add4_bf16(halves, y, n);
+}
+
+/* y = x (+ y) */
+static bool add_one(const void *x, tess_dtype dtype, float *y, size_t n, tree_scratch *scratch, bool accumulate)
+{
+    uint32_t most = 0;
+    tess_load_f32(x, dtype, accumulate ? scratch[0] : y, n);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = accumulate ? scratch[0][i] + y[i] : y[i];
+        most = tess_reduce_larger(most, y[i]);
+    }
+    return tess_reduce_finite(most);
 }
 
 /* y gets the tree over x[0 .. n_inputs), elements from `at` on (+ y). The levels below work in the blocks of scratch.
  */
-static void tree_block(const void *const *x, int n_inputs, tess_dtype dtype, size_t at, size_t n, float *y,
+static bool tree_block(const void *const *x, int n_inputs, tess_dtype dtype, size_t at, size_t n, float *y,
                        tree_scratch *scratch, bool accumulate)
 {
-    if (n_inputs == 4 && !accumulate && add_four(x, dtype, at, n, y))
-        return;
-    if (n_inputs == 2) {
-        add_two(element(x[0], dtype, at), element(x[1], dtype, at), dtype, y, n, scratch, accumulate);
-    } else if (n_inputs > 2) {
-        int half = tess_reduce_half(n_inputs);
-        tree_block(x, half, dtype, at, n, scratch[0], scratch + 1, false);
-        tree_block(x + half, n_inputs - half, dtype, at, n, scratch[1], scratch + 2, false);
-        tess_reduce_loops_best()->add_f32(scratch[0], scratch[1], y, n, accumulate);
-    } else if (!accumulate) {
-        tess_load_f32(element(x[0], dtype, at), dtype, y, n);
-    } else {
-        tess_load_f32(element(x[0], dtype, at), dtype, scratch[0], n);
-        for (size_t i = 0; i < n; i++)
-            y[i] = scratch[0][i] + y[i];
-    }
+    if (n_inputs == 1)
+        return add_one(element(x[0], dtype, at), dtype, y, n, scratch, accumulate);
+    if (n_inputs == 2)
+        return add_two(element(x[0], dtype, at), element(x[1], dtype, at), dtype, y, n, scratch, accumulate);
+    if (n_inputs == 4 && !accumulate && dtype != TESS_F16)
+        return add_four(x, dtype, at, n, y);
+    int half = tess_reduce_half(n_inputs);
+    tree_block(x, half, dtype, at, n, scratch[0], scratch + 1, false);
+    tree_block(x + half, n_inputs - half, dtype, at, n, scratch[1], scratch + 2, false);
+    return tess_reduce_loops_best()->add_f32(scratch[0], scratch[1], y, n, accumulate);
 }
 
-void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
+bool tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
                           bool streams)
 {
     _Alignas(64) tree_scratch scratch[MAX_DEPTH];
+    bool finite = true;
     streams = streams && !accumulate; /* what was just read is in the cache */
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t count = n - at < BLOCK ? n - at : BLOCK;
-        tree_block(x, n_inputs, dtype, at, count, streams ? scratch[0] : out + at, scratch + 1, accumulate);
+        finite &= tree_block(x, n_inputs, dtype, at, count, streams ? scratch[0] : out + at, scratch + 1, accumulate);
         if (streams)
             tess_stream_copy(out + at, scratch[0], count * sizeof(float));
     }
     if (streams)
         tess_stream_end();
+    return finite;
 }
 
 static void sum_floats(const void *const *x, int n_inputs, tess_dtype dtype, bool average, size_t at, size_t n,

@@ -13,8 +13,9 @@
 void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op op, void *const *outs, int n_outs,
                  size_t n, bool streams);
 
-/* out[i] = tree over r of x[r][i] in float32 (x: F32, BF16 or F16), then + out[i] when `accumulate`. */
-void tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
+/* out[i] = tree over r of x[r][i] in float32 (x: F32, BF16 or F16), then + out[i] when `accumulate`. True: each out[i]
+ * is a finite number. */
+bool tess_reduce_tree_f32(const void *const *x, int n_inputs, tess_dtype dtype, float *out, size_t n, bool accumulate,
                           bool streams);
 
 /* ---- Reductions in parts: what the ranks of one host come to, before it meets what those of others come to

@@ -30,7 +30,7 @@ losses() { grep -o '"step": [0-9]*, "loss": [^,]*' "$1/metrics.jsonl"; }
 losses once >a
 losses clean >b
 expect once_leaves_no_trace 0 "same" bash -c "cmp a b && echo same"
-expect once_stops_by_default 1 "computed again it is well" \
+expect once_stops_by_default 1 "computed again it is well; what was seen first: rank 2, micro-batch 2 of 0..7: gradient '$up_proj'" \
     train 4 fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
 
 # A bit that turns on one of four replicas.

@@ -37,8 +37,10 @@ static void take(tess_work *work)
             rows[r] = r == me                    ? work->in + run.full * element
                       : work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
                                                  : shm_peer(work, r, me) + (run.packed - work->first) * element;
-        tess_reduce_tree_f32(rows, W, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
-                             work->accumulate, shm_streams(work->n * sizeof(float)));
+        bool finite = tess_reduce_tree_f32(rows, W, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
+                                           work->accumulate, shm_streams(work->n * sizeof(float)));
+        if (!finite)
+            tess_bad_addend_look(work, rows, &run, cursor.piece - 1);
     }
 }
 

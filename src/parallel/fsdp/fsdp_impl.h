@@ -8,6 +8,7 @@
  *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
  *   memory.c      what peers can read            progress.c   moving on what is under way
  *   replicas.c    what several ranks hold alike   kept.c        memory that outlives the rank
+ *   bad_gradient.c  whose gradient was no number
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -142,6 +143,8 @@ struct tess_fsdp {
     uint64_t n_windows_released;
     tess_unit *last_reduced; /* its shards' sum is under way, that over the replicas not yet; NULL: none */
 
+    int bad_micro; /* local micro-batch in which shard_team found its bad addend; -1: it has none */
+
     tess_phase_clock *clock, own_clock;
     tess_fsdp_traffic traffic;
     tess_fsdp_stamp *stamps; /* (n_shards, a ring each) shared; NULL without peers */
@@ -202,6 +205,10 @@ tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 /* progress.c: for hooks to call as they begin. Gives collectives under way the time to move on, where a network lies
  * between the shards; nothing on one host, where they need none. */
 void tess_fsdp_progress(tess_fsdp *fsdp);
+
+/* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
+void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
+void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
 /* reduce.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);

@@ -37,6 +37,21 @@ tess_team *tess_fsdp_twins(const tess_fsdp *fsdp);
  */
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
 
+/* A gradient of one rank that held no number. */
+typedef struct tess_fsdp_bad_gradient {
+    const char *param;       /* lives as long as the fsdp */
+    int rank, n_ranks;       /* of the job, the first of those whose gradient held none at this place; how many */
+    int micro;               /* their local micro-batch */
+    int64_t order;           /* among all reductions, the same on all ranks of a replica */
+    int64_t row, column;     /* of the whole parameter */
+    int64_t n_bad, n_values; /* of that rank, among the rows of the parameter that this rank sums at a time */
+    double value;
+} tess_fsdp_bad_gradient;
+
+/* The first of the newest step, among the rows that this rank sums. False: none was seen, or nobody could see it (no
+ * peers, peers on other hosts, finite gradients with too large a sum). */
+bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
+
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */

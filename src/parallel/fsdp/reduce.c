@@ -128,6 +128,7 @@ static tess_status finish_shards(tess_unit *unit)
     if (unit->reduce_work == NULL)
         return TESS_OK;
     TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
+    tess_fsdp_bad_gradient_note(unit);
     if (unit->reduce_number > fsdp->n_proven)
         fsdp->n_proven = unit->reduce_number;
     tess_fsdp_window_release(unit);

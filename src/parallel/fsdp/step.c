@@ -11,6 +11,7 @@ tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
         TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
     fsdp->gradients_ready = false;
+    tess_fsdp_bad_gradient_forget(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         fsdp->units[u]->total = NULL;
         fsdp->units[u]->backward_done = false;

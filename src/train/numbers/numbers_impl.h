@@ -15,7 +15,8 @@
 typedef enum tess_bad_stage {
     TESS_BAD_WEIGHT, /* before the step */
     TESS_BAD_COMPUTED,
-    TESS_BAD_SUM, /* of gradients over micro-batches and ranks, though each was finite */
+    TESS_BAD_GRADIENT, /* of a rank, as whoever summed it saw it */
+    TESS_BAD_SUM,      /* of gradients over micro-batches and ranks, though each was finite */
     TESS_BAD_NONE,
     TESS_BAD_LOSS /* of one rank; no tensor is known */
 } tess_bad_stage;
@@ -24,6 +25,7 @@ typedef enum tess_bad_stage {
 typedef struct tess_bad_number {
     int32_t stage, rank;
     int32_t owner;        /* 1: the rank keeps the weight's row */
+    int32_t n_ranks;      /* TESS_BAD_GRADIENT: so many had none at this place */
     int32_t loss_is_bad;  /* this rank's own part of the loss was no number either */
     int64_t local, micro; /* micro-batch: of this rank, of the step */
     int64_t order;        /* of what the rank saw in the micro-batch */
@@ -59,7 +61,8 @@ void tess_bad_clear(const tess_numbers *numbers, tess_bad_number *bad);
 void tess_bad_look(tess_numbers *numbers, tess_bad_stage stage, const char *what, const char *of, const void *data,
                    tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad);
 tess_status tess_bad_weights(tess_numbers *numbers, tess_bad_number *bad); /* master weights of this rank */
-tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);    /* its part of the step's gradient */
+/* Its part of the step's gradient: whose gradient made it bad, or the sum when nobody saw that. */
+tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);
 
 /* replay.c: what a second run of the step has shown. */
 typedef struct tess_replay {

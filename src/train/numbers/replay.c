@@ -4,7 +4,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
 
-/* What the first run has left behind: what its checks saw (numbers.check=always), else the sums. */
+/* What the first run has left behind: what its checks saw (numbers.check=always), else its sums and who spoilt them. */
 static tess_status look_back(tess_numbers *n, const tess_loss_sum *own, tess_bad_number *bad)
 {
     *bad = n->first;
@@ -53,6 +53,11 @@ static void find_first(const tess_bad_number *of_rank, int world, tess_replay *r
     }
     replay->first = of_rank[best];
     replay->guilty = of_rank[best].stage < TESS_BAD_SUM ? of_rank[best].rank : -1;
+    if (of_rank[best].stage == TESS_BAD_GRADIENT) {
+        replay->n_ranks = of_rank[best].n_ranks;
+        replay->guilty = replay->n_ranks == 1 ? replay->guilty : -1;
+        return;
+    }
     for (int r = 0; r < world; r++)
         replay->n_ranks += of_rank[r].stage != TESS_BAD_NONE && compare_places(&of_rank[r], &of_rank[best]) == 0;
 }

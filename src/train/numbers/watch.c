@@ -119,9 +119,29 @@ tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
     return TESS_OK;
 }
 
+static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
+{
+    tess_fsdp_bad_gradient found;
+    if (bad->stage != TESS_BAD_NONE || !tess_fsdp_find_bad_gradient(n->engine->fsdp, &found))
+        return;
+    *bad = (tess_bad_number){.stage = TESS_BAD_GRADIENT,
+                             .rank = found.rank,
+                             .n_ranks = found.n_ranks,
+                             .local = found.micro,
+                             .micro = (int64_t)found.micro * n->engine->world + found.rank,
+                             .order = found.order,
+                             .row = found.row,
+                             .column = found.column,
+                             .n_bad = found.n_bad,
+                             .n_values = found.n_values,
+                             .value = found.value};
+    snprintf(bad->tensor, sizeof(bad->tensor), "gradient '%s'", found.param);
+}
+
 tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
 {
     tess_shard shard;
+    look_at_addends(n, bad);
     for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
         if (shard.grad != NULL)

@@ -12,16 +12,16 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
         snprintf(text, size, b->stage == TESS_BAD_LOSS ? "the loss of rank %d" : "no single value", b->rank);
         return;
     }
-    if (b->stage == TESS_BAD_COMPUTED)
+    if (b->stage == TESS_BAD_COMPUTED || b->stage == TESS_BAD_GRADIENT)
         snprintf(where, sizeof(where), ", micro-batch %lld of 0..%lld", (long long)b->micro,
                  (long long)(c->training.global_batch_size / c->training.local_batch_size - 1));
-    if (replay->n_ranks > 1)
+    if (b->stage == TESS_BAD_SUM && replay->guilty < 0 && !replay->repeats)
+        snprintf(others, sizeof(others), "; who made it is not known, numbers.check=always would tell");
+    else if (replay->n_ranks > 1)
         snprintf(others, sizeof(others), "; %d ranks see it at this place", replay->n_ranks);
-    else if (b->stage == TESS_BAD_SUM && replay->guilty < 0)
-        snprintf(others, sizeof(others), "; numbers.check=always would tell who made it");
-    snprintf(text, size, "rank %d%s: %s is %g at row %lld, column %lld (%lld of %lld values are bad%s)", b->rank, where,
-             b->tensor, b->value, (long long)b->row, (long long)b->column, (long long)b->n_bad, (long long)b->n_values,
-             others);
+    snprintf(text, size, "rank %d%s%s: %s is %g at row %lld, column %lld (%lld of %lld values are bad%s)", b->rank,
+             b->stage == TESS_BAD_SUM ? " owns the rows" : "", where, b->tensor, b->value, (long long)b->row,
+             (long long)b->column, (long long)b->n_bad, (long long)b->n_values, others);
 }
 
 static const char *advice(const tess_replay *replay)

@@ -1,0 +1,63 @@
+#include "comm/bad_addend.h"
+
+#include <math.h>
+
+#include "comm/comm_impl.h"
+#include "comm/reduce.h"
+
+static float value_at(const void *row, tess_dtype dtype, size_t i)
+{
+    float value;
+    tess_load_f32((const uint8_t *)row + i * tess_dtype_size(dtype), dtype, &value, 1);
+    return value;
+}
+
+static size_t count_bad(const void *row, tess_dtype dtype, size_t n)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad += !isfinite(value_at(row, dtype, i));
+    return bad;
+}
+
+/* Fills `rank`, `n_ranks` and `value` from the addends of element i. False: all of them are finite. */
+static bool find_ranks(const tess_work *work, const void *const *rows, size_t i, tess_bad_addend *bad, int *first)
+{
+    bad->n_ranks = 0;
+    for (int r = work->team->size - 1; r >= 0; r--) {
+        float value = value_at(rows[r], work->in_dtype, i);
+        if (isfinite(value))
+            continue;
+        *first = r;
+        bad->n_ranks++;
+        bad->rank = work->team->ranks[r];
+        bad->value = (double)value;
+    }
+    return bad->n_ranks > 0;
+}
+
+void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_run *run, size_t piece)
+{
+    const tess_piece *of = &work->pieces.pieces[piece];
+    tess_bad_addend bad = {
+        .pieces = work->pieces.pieces, .piece = piece, .sequence = work->fp.sequence, .n_all = run->count};
+    int first = -1;
+    for (size_t i = 0; i < run->count && work->team->bad.pieces == NULL; i++) {
+        if (!find_ranks(work, rows, i, &bad, &first))
+            continue;
+        bad.row = (run->full + i - of->offset) / of->row;
+        bad.column = (run->full + i - of->offset) % of->row;
+        bad.n_bad = count_bad(rows[first], work->in_dtype, run->count);
+        work->team->bad = bad;
+    }
+}
+
+const tess_bad_addend *tess_team_bad_addend(const tess_team *team)
+{
+    return &team->bad;
+}
+
+void tess_team_forget_bad_addend(tess_team *team)
+{
+    team->bad.pieces = NULL;
+}
