@@ -47,7 +47,8 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
 
 /* What all ranks have in common; a rank without anything of use has done -1. */
 typedef struct outlook {
-    bool is_hot; /* this launch has written it, on every rank */
+    bool is_hot;  /* this launch has written it, on every rank */
+    bool is_here; /* it is of a job in this folder, on every rank: this one, or one with other settings */
     logbook_marks least;
     int64_t judged; /* the newest of any rank */
 } outlook;
@@ -56,10 +57,16 @@ static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
 {
     bool is_hot, is_of = tess_logbook_is_of(t->book, t->kept_identity, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
-    int64_t least[] = {is_of ? mine.done : -1, mine.judged, mine.validated, mine.saved, is_hot}, judged = mine.judged;
-    TESS_TRY(tess_all_reduce(t->team, least, least, 5, TESS_I64, TESS_MIN, NULL));
+    int64_t judged = mine.judged, least[] = {is_of ? mine.done : -1,
+                                             mine.judged,
+                                             mine.validated,
+                                             mine.saved,
+                                             is_hot,
+                                             tess_logbook_is_in(t->book, folder)};
+    TESS_TRY(tess_all_reduce(t->team, least, least, 6, TESS_I64, TESS_MIN, NULL));
     TESS_TRY(tess_all_reduce(t->team, &judged, &judged, 1, TESS_I64, TESS_MAX, NULL));
     *all = (outlook){.is_hot = least[4] != 0,
+                     .is_here = least[5] != 0,
                      .least = {.done = least[0], .judged = least[1], .validated = least[2], .saved = least[3]},
                      .judged = judged};
     return TESS_OK;
@@ -81,6 +88,22 @@ static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
     return TESS_OK;
 }
 
+/* Work that other settings cannot go on from is not thrown away without a word. */
+static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
+{
+    int64_t saved;
+    if (all->least.done >= 0 || !all->is_here || !t->config.checkpoint.resume || t->config.checkpoint.load_step >= 0)
+        return TESS_OK;
+    TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
+    TESS_CHECK(
+        all->judged <= saved, TESS_E_INVALID,
+        "step %lld of this run is kept in memory (checkpoint.memory_copies) by a launch with another model, data, "
+        "batch, precision, parallelism or version: start it as it was started then, to go on from there; "
+        "checkpoint.resume=false drops it",
+        (long long)all->judged);
+    return TESS_OK;
+}
+
 tess_status tess_trainer_look_at_kept(tess_trainer *t)
 {
     outlook all;
@@ -92,6 +115,8 @@ tess_status tess_trainer_look_at_kept(tess_trainer *t)
     t->goes_on = all.least.done >= 0 && all.judged - all.least.done <= 1;
     if (t->goes_on && !all.is_hot)
         TESS_TRY(is_newer_than_disk(t, all.judged, &t->goes_on));
+    else if (!t->goes_on)
+        TESS_TRY(refuse_other_settings(t, &all));
     t->kept_marks = all.least;
     return t->goes_on ? TESS_OK : tess_logbook_clear(t->runtime, t->book);
 }

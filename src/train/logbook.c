@@ -57,6 +57,11 @@ bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t fo
     return *is_hot || (is_of && page->folder == folder);
 }
 
+bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder)
+{
+    return folder != 0 && atomic_load(&book->page->identity) != 0 && book->page->folder == folder;
+}
+
 logbook_marks tess_logbook_marks(const tess_logbook *book)
 {
     const book_page *page = book->page;

@@ -59,6 +59,11 @@ goes_on "the launcher killed, too" launcher "going on from step 3, kept in memor
 broken_off fewer
 goes_on "another number of ranks begins anew" fewer "$new" -n 4
 
+broken_off other
+expect "other settings are refused while work is kept" 2 "step 3 of this run is kept in memory" \
+    "$tessera" train run.yaml job.dump_folder=other -n 2 "${common[@]}" "${copies[@]}" training.local_batch_size=1
+goes_on "and what is kept stays" other "going on from step 3, kept in memory" -n 2
+
 broken_off gone
 rm -rf gone
 goes_on "a job whose folder was removed begins anew" gone "$new" -n 2
