@@ -7,7 +7,9 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
+#include "ckpt/store/store.h"
 #include "cli/cli.h"
+#include "train/logbook.h"
 
 /* One folder a job: by its dump folder, which need not be there yet. */
 static tess_status copies_folder(const char *dump_folder, char *path, size_t size)
@@ -19,10 +21,54 @@ static tess_status copies_folder(const char *dump_folder, char *path, size_t siz
     return TESS_OK;
 }
 
+/* The newest step that rank 0 of an earlier launch has left, and how many ranks that launch had; -1: none. */
+static tess_status peek(const tess_config *config, cli_replacing *r, int64_t *step, int *n_ranks)
+{
+    char path[1100];
+    int fd;
+    tess_keep *keep;
+    *step = -1;
+    TESS_TRY(tess_os_join(path, sizeof(path), r->folder, "rank-00000.keep"));
+    if (!tess_os_is_file(path))
+        return TESS_OK;
+    TESS_TRY(tess_os_open_shared(path, &fd));
+    if (tess_keep_open(r->mem, fd, &keep) == TESS_OK) {
+        *step = tess_logbook_peek(keep, tess_os_folder_id(config->job.dump_folder));
+        *n_ranks = (int)tess_keep_identity(keep);
+        tess_keep_close(&keep);
+    }
+    tess_error_clear(); /* a block that is damaged holds nothing */
+    tess_os_close(&fd);
+    return TESS_OK;
+}
+
+/* What is kept is laid out for a number of ranks: another one cannot go on from it, and does not throw it away. */
+static tess_status refuse_other_number(const tess_config *config, int n_ranks, cli_replacing *r)
+{
+    char folder[1024];
+    int64_t kept, saved = -1;
+    int before = n_ranks;
+    if (!config->checkpoint.resume || config->checkpoint.load_step >= 0)
+        return TESS_OK;
+    TESS_TRY(peek(config, r, &kept, &before));
+    if (kept < 0 || before == n_ranks)
+        return TESS_OK;
+    TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
+    if (tess_ckpt_latest(folder, NULL, &saved) != TESS_OK)
+        saved = -1;
+    tess_error_clear();
+    TESS_CHECK(kept <= saved, TESS_E_INVALID,
+               "step %lld of this run is kept by %d ranks: -n %d goes on from there; checkpoint.resume=false drops it",
+               (long long)kept, before, before);
+    return TESS_OK;
+}
+
 static tess_status open_keep(const tess_config *config, int n_ranks, cli_replacing *r)
 {
     if (config->checkpoint.memory_copies)
         TESS_TRY(copies_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
+    if (r->folder[0] != '\0')
+        TESS_TRY(refuse_other_number(config, n_ranks, r));
     return tess_keep_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks, &r->keep);
 }
 

@@ -57,6 +57,15 @@ bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t fo
     return *is_hot || (is_of && page->folder == folder);
 }
 
+int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder)
+{
+    size_t bytes;
+    const book_page *page = tess_keep_find(keep, "logbook", &bytes);
+    bool holds = page != NULL && bytes == sizeof(*page) && folder != 0 && atomic_load(&page->identity) != 0 &&
+                 page->folder == folder;
+    return holds ? atomic_load(&page->done) : -1;
+}
+
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder)
 {
     return folder != 0 && atomic_load(&book->page->identity) != 0 && book->page->folder == folder;

@@ -48,6 +48,8 @@ void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 /* Whether it is valid for a job of this `identity`; *is_hot: this launch of the job has written it. `folder`: of the
  * job, as tess_os_folder_id knows it. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
+/* The newest step that a rank's block holds of a job in `folder`; -1: none. */
+int64_t tess_logbook_peek(const struct tess_keep *keep, uint64_t folder);
 /* Whether it is valid for a job in `folder`, of whatever identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);

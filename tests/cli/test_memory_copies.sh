@@ -57,7 +57,9 @@ wait "$launcher" 2>silent
 goes_on "the launcher killed, too" launcher "going on from step 3, kept in memory" -n 2
 
 broken_off fewer
-goes_on "another number of ranks begins anew" fewer "$new" -n 4
+expect "another number of ranks is refused while work is kept" 2 "step 3 of this run is kept by 2 ranks: -n 2 goes on" \
+    "$tessera" train run.yaml job.dump_folder=fewer -n 4 "${common[@]}" "${copies[@]}"
+goes_on "checkpoint.resume=false drops it" fewer "$new" -n 4 checkpoint.resume=false
 
 broken_off other
 expect "other settings are refused while work is kept" 2 "step 3 of this run is kept in memory" \

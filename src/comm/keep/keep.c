@@ -88,6 +88,11 @@ tess_keep *tess_keep_of(const tess_runtime *runtime)
     return runtime->keep;
 }
 
+uint64_t tess_keep_identity(const tess_keep *keep)
+{
+    return keep->header->identity;
+}
+
 uint64_t tess_keep_launch(const tess_keep *keep)
 {
     return keep->header->n_launches;

@@ -39,6 +39,8 @@ tess_keep *tess_keep_of(const tess_runtime *runtime);
 tess_status tess_keep_open(tess_mem *mem, int fd, tess_keep **keep);
 void tess_keep_close(tess_keep **keep);
 
+/* Whose block it is, as tess_keep_set_create was told. */
+uint64_t tess_keep_identity(const tess_keep *keep);
 /* Launches that have had this block so far, from 1: what another number was stored with is from an earlier one. */
 uint64_t tess_keep_launch(const tess_keep *keep);
 
