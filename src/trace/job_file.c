@@ -161,3 +161,37 @@ tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *f
     json_decref(json);
     return status;
 }
+
+/* Ends the text behind each '}' in turn, the last first: "ranks" is the last member, so behind the last rank that is
+ * whole the text is a job again. Another '}' before that one may lie in the text of the rank that was cut. */
+static tess_status parse_cut(tess_mem *mem, char *text, size_t size, const char *path, tess_job_file *file)
+{
+    enum { MOST_TRIES = 16 };
+    tess_status status = TESS_FAIL(TESS_E_FORMAT, "%s: no rank in it is whole", path);
+    int n_tries = 0;
+    for (size_t i = size; i-- > 0 && n_tries < MOST_TRIES && status == TESS_E_FORMAT;) {
+        if (text[i] != '}')
+            continue;
+        memcpy(text + i + 1, "]}", 2);
+        status = tess_job_file_parse(mem, text, i + 3, path, file);
+        n_tries++;
+    }
+    return status;
+}
+
+tess_status tess_job_file_read_cut(tess_mem *mem, const char *path, tess_job_file *file)
+{
+    tess_mapping map;
+    void *text;
+    *file = (tess_job_file){0};
+    TESS_TRY(tess_os_map(path, &map));
+    size_t size = map.size < most_bytes ? map.size : most_bytes;
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, size + 2, "job.json", &text);
+    if (status == TESS_OK) {
+        memcpy(text, map.data, size);
+        status = parse_cut(mem, text, size, path, file);
+        tess_mem_free(mem, text);
+    }
+    tess_os_unmap(&map);
+    return status;
+}

@@ -37,7 +37,10 @@ tess_status tess_job_file_write(const tess_job_file *file, const char *path);
 
 /* TESS_E_NOT_FOUND; TESS_E_FORMAT says what is wrong. Texts that are too long are cut. Free with tess_job_file_free. */
 tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *file);
-/* The same of text in memory; `what` names it in messages. */
+/* What is whole of a file that was cut off: its head, and the ranks before the cut; the others are as _create leaves
+ * them. TESS_E_FORMAT: it is damaged otherwise, or not one rank is whole. */
+tess_status tess_job_file_read_cut(tess_mem *mem, const char *path, tess_job_file *file);
+/* tess_job_file_read of text in memory; `what` names it in messages. */
 tess_status tess_job_file_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_job_file *file);
 
 #endif

@@ -81,7 +81,7 @@ void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name,
     atomic_store_explicit(&ring->n_teams, n + 1, memory_order_release);
 }
 
-tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring)
+tess_status tess_trace_open_cut(const void *memory, size_t bytes, const tess_trace_ring **ring, uint64_t *n_slots)
 {
     const tess_trace_ring *r = memory;
     TESS_CHECK(bytes >= TESS_TRACE_HEADER_BYTES, TESS_E_FORMAT, "event ring: %zu bytes, its header alone has %d", bytes,
@@ -93,11 +93,30 @@ tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_r
                r->event_bytes, TESS_TRACE_VERSION, TESS_TRACE_EVENT_BYTES);
     TESS_CHECK(r->capacity > 0 && (r->capacity & (r->capacity - 1)) == 0 && r->capacity <= 1u << 24, TESS_E_FORMAT,
                "event ring: a capacity of %llu is no power of two up to 2^24", (unsigned long long)r->capacity);
-    TESS_CHECK(bytes >= tess_trace_bytes(r->capacity), TESS_E_FORMAT,
+    uint64_t whole = (bytes - TESS_TRACE_HEADER_BYTES) / TESS_TRACE_EVENT_BYTES;
+    *n_slots = whole < r->capacity ? whole : r->capacity;
+    *ring = r;
+    return TESS_OK;
+}
+
+tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring)
+{
+    const tess_trace_ring *r = NULL;
+    uint64_t n_slots = 0;
+    TESS_TRY(tess_trace_open_cut(memory, bytes, &r, &n_slots));
+    TESS_CHECK(n_slots == r->capacity, TESS_E_FORMAT,
                "event ring: %zu bytes, but %llu events need %zu; it is truncated", bytes,
                (unsigned long long)r->capacity, tess_trace_bytes(r->capacity));
     *ring = r;
     return TESS_OK;
+}
+
+uint64_t tess_trace_lost(const tess_trace_ring *ring, uint64_t n_slots, bool *newest)
+{
+    uint64_t n = atomic_load_explicit(&ring->n_events, memory_order_acquire);
+    uint64_t used = n < ring->capacity ? n : ring->capacity;
+    *newest = n > 0 && ((n - 1) & (ring->capacity - 1)) >= n_slots;
+    return used > n_slots ? used - n_slots : 0;
 }
 
 enum {
@@ -153,12 +172,19 @@ void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state 
 
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max)
 {
+    return tess_trace_read_cut(ring, ring->capacity, events, max);
+}
+
+size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max)
+{
     uint64_t end = atomic_load_explicit(&ring->n_events, memory_order_acquire);
     uint64_t most = max < ring->capacity ? max : ring->capacity;
     size_t n = 0;
     for (uint64_t i = end > most ? end - most : 0; i < end; i++) {
         tess_trace_event *from = event_at(ring, i);
         uint64_t words[EVENT_WORDS];
+        if ((i & (ring->capacity - 1)) >= n_slots)
+            continue;
         words[0] = atomic_load_explicit(&from->stamp, memory_order_acquire);
         /* Downwards: a state is read before the times that were written before it. */
         for (int k = EVENT_WORDS - 1; k > 0; k--)

@@ -129,6 +129,12 @@ void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name,
 /* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);
 
+/* The same of a file that may have been cut off: *n_slots of its places for events are whole, counted from the first;
+ * `capacity` of them: all. TESS_E_FORMAT, too, when not even its header is whole. */
+tess_status tess_trace_open_cut(const void *memory, size_t bytes, const tess_trace_ring **ring, uint64_t *n_slots);
+/* Events that a ring of `n_slots` whole places has lost with the others; *newest: the newest is one of them. */
+uint64_t tess_trace_lost(const tess_trace_ring *ring, uint64_t n_slots, bool *newest);
+
 /* Adds one event; stamp and time_ns are filled in here. Returns its number. */
 uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, uint64_t now_ns);
 /* Adds to an operation's event what became of it, unless newer ones have taken its place; ENQUEUED: when it was asked
@@ -137,6 +143,8 @@ void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state 
 
 /* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);
+/* The same of a ring of which only the first `n_slots` places are there. */
+size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max);
 
 /* Writes the ring as it is to `path`, atomically. */
 tess_status tess_trace_save(const tess_trace_ring *ring, const char *path);

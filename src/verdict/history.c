@@ -1,5 +1,6 @@
 #include "verdict/history.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,20 @@ void tess_history_destroy(tess_history **handle)
     tess_mem_free(history->mem, history->teams);
     tess_mem_free(history->mem, history->ranks);
     tess_mem_free(history->mem, history);
+}
+
+void tess_history_note_damage(tess_history *history, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    for (char *at = line; *at != '\0'; at++)
+        *at = (unsigned char)*at < ' ' ? '?' : *at;
+    size_t n = strlen(history->damage), size = sizeof(history->damage);
+    if (n + 1 + strlen(line) < size)
+        snprintf(history->damage + n, size - n, "%s%s", n > 0 ? "\n" : "", line);
 }
 
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record)

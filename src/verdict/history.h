@@ -67,10 +67,11 @@ typedef enum tess_situation {
 const char *tess_situation_name(tess_situation situation); /* "blocked_in_io" */
 
 typedef struct tess_rank_history {
-    bool present;  /* its ring, row or dump is there; else all we know is that it should be */
-    bool ended;    /* its process is gone: exit_code or signal say how (both 0: it left in good order) */
-    bool asked;    /* it ended because it was told to, after another's failure: no cause of anything */
-    bool lost_any; /* its ring is longer than what it holds: the oldest records are not here */
+    bool present;     /* its ring, row or dump is there; else all we know is that it should be */
+    bool ended;       /* its process is gone: exit_code or signal say how (both 0: it left in good order) */
+    bool asked;       /* it ended because it was told to, after another's failure: no cause of anything */
+    bool lost_any;    /* its ring is longer than what it holds: the oldest records are not here */
+    bool lost_newest; /* its ring was cut off: that it has come no further than its records say is not known */
     int pid, signal, exit_code;
     int first_error; /* 1 + the rank that its own error blames, 0: none */
     tess_situation situation;
@@ -106,11 +107,15 @@ typedef struct tess_history {
     char folder[4096]; /* where it came from, "" */
     char told[2048];   /* what the launcher said of it when it happened, "" */
     char before[1024]; /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
+    char damage[2048]; /* what is broken of what was read, a line each; "" */
 } tess_history;
 
 /* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */
 tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **history);
 void tess_history_destroy(tess_history **history);
+
+/* Adds a line to `damage`; what does not fit is left out. */
+void tess_history_note_damage(tess_history *history, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends, growing the array. The record is copied. */
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record);

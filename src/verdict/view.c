@@ -175,6 +175,8 @@ const tess_record *tess_member_newest(const tess_member_view *member)
 bool tess_member_is_behind(const tess_view *view, const tess_member_view *member, uint64_t sequence)
 {
     const tess_record *newest = tess_member_newest(member);
+    if (member->rank >= 0 && view->history->ranks[member->rank].lost_newest)
+        return false;
     if (newest != NULL)
         return newest->sequence < sequence;
     return member->rank < 0 || !view->history->ranks[member->rank].present ||

@@ -35,7 +35,7 @@ const tess_record *tess_member_at(const tess_member_view *member, uint64_t seque
 const tess_record *tess_member_newest(const tess_member_view *member);                /* NULL: no records */
 
 /* True when the records of the rank say where it was in the team at `sequence`, although it has none of it: it had not
- * come there yet. */
+ * come there yet. False when its newest records were lost. */
 bool tess_member_is_behind(const tess_view *view, const tess_member_view *member, uint64_t sequence);
 
 /* A time of the rank on the reader's clock. */

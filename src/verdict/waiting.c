@@ -57,10 +57,13 @@ static bool is_explained(const tess_rank_history *rank)
 /* It has not come, or it has and is no longer able to do its part. */
 static bool is_waited_for(const verdict_search *search, const tess_member_view *member, uint64_t sequence)
 {
-    const tess_record *record = tess_member_at(member, sequence);
+    const tess_record *record = tess_member_at(member, sequence), *newest = tess_member_newest(member);
+    const tess_rank_history *rank = &search->history->ranks[member->rank];
+    if (record == NULL && rank->lost_newest)
+        return is_explained(rank) && (newest == NULL || newest->sequence < sequence);
     if (record == NULL)
         return tess_member_is_behind(&search->view, member, sequence);
-    return record->state < TESS_TRACE_COMPLETED && is_explained(&search->history->ranks[member->rank]);
+    return record->state < TESS_TRACE_COMPLETED && is_explained(rank);
 }
 
 /* Calls visit for every rank that has not come to `record` of `rank`, until it says stop. */

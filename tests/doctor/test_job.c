@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -212,6 +213,65 @@ static void a_damaged_ring_is_told_and_the_others_are_read(void)
     expect_verdict(test_folder(), TESS_VERDICT_MISSING, 2, "its header alone has 4096");
 }
 
+static void cut(const char *name, off_t by)
+{
+    char path[512];
+    struct stat file;
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), name));
+    EXPECT_INT(stat(path, &file), 0);
+    EXPECT_INT(truncate(path, by > 0 ? file.st_size - by : file.st_size / 2), 0);
+}
+
+static void write_crash(void)
+{
+    tess_job_file file;
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, r == 1 ? 150 : 151, 100);
+    EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
+    file.end_ns = UINT64_C(1700000009000000000);
+    file.ranks[1] = (tess_job_file_rank){.ended = true, .signal = SIGSEGV, .blames = -1};
+    write_job(test_folder(), &file);
+}
+
+static void of_a_job_file_that_was_cut_the_whole_ranks_are_used(void)
+{
+    write_crash();
+    cut(TESS_TRACE_JOB_FILE, 1);
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "(SIGSEGV)");
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "damaged: ");
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "job.json: not valid JSON");
+    cut(TESS_TRACE_JOB_FILE, 300); /* the last rank is gone, what is told of rank 1 is not */
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "the ranks before that place are used");
+}
+
+static void of_a_ring_that_was_cut_the_whole_events_are_used(void)
+{
+    write_crash();
+    cut("rank-00001.ring", 1);
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "all_reduce #149");
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "rank-00001.ring is cut off at 12287 of 12288 bytes: 1 of its");
+    cut("rank-00002.ring", 0); /* its newest 23 events lie in places 0 to 22, of 32 less half a header */
+    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "rank-00002.ring is cut off at 6144 of 12288 bytes: 48 of its");
+}
+
+/* That it had come no further than its ring says is then no evidence against it. */
+static void a_rank_whose_newest_events_are_lost_is_not_blamed(void)
+{
+    tess_history *history;
+    tess_report report;
+    for (int r = 0; r < WORLD; r++)
+        write_ring(test_folder(), r, r == 3 ? 50 : 60, 100);
+    cut("rank-00001.ring", 20 * TESS_TRACE_EVENT_BYTES);
+    EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
+    EXPECT(history->ranks[1].lost_newest);
+    EXPECT_OK(tess_report_make(history, 0, &report));
+    EXPECT_INT(report.verdict.kind, TESS_VERDICT_MISSING);
+    EXPECT_INT(report.verdict.n_ranks, 1);
+    EXPECT_INT(report.verdict.ranks[0], 3);
+    tess_report_free(&report);
+    tess_history_destroy(&history);
+}
+
 static void a_folder_without_traces_is_told(void)
 {
     tess_history *history;
@@ -246,6 +306,9 @@ static const test_case cases[] = {
     {"an_earlier_life_of_the_job_is_told", an_earlier_life_of_the_job_is_told},
     {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
     {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
+    {"of_a_job_file_that_was_cut_the_whole_ranks_are_used", of_a_job_file_that_was_cut_the_whole_ranks_are_used},
+    {"of_a_ring_that_was_cut_the_whole_events_are_used", of_a_ring_that_was_cut_the_whole_events_are_used},
+    {"a_rank_whose_newest_events_are_lost_is_not_blamed", a_rank_whose_newest_events_are_lost_is_not_blamed},
     {"a_slow_rank_is_told_with_its_phase", a_slow_rank_is_told_with_its_phase},
     {"a_folder_without_traces_is_told", a_folder_without_traces_is_told},
     {"as_json_it_says_the_same", as_json_it_says_the_same},

@@ -59,11 +59,13 @@ static void read_raw_ring(tess_mem *mem, const uint8_t *data, size_t size)
     tess_history *history;
     tess_trace_owner owner;
     const tess_trace_ring *ring;
+    uint64_t n_slots;
     expect(tess_mem_alloc(mem, TESS_POOL_MISC, size, "ring", &memory) == TESS_OK);
     memcpy(memory, data, size);
-    if (tess_trace_open(memory, size, &ring) == TESS_OK && ring->world >= 1 && ring->world <= MOST_WORLD) {
+    if (tess_trace_open_cut(memory, size, &ring, &n_slots) == TESS_OK && ring->world >= 1 &&
+        ring->world <= MOST_WORLD) {
         expect(tess_history_create(mem, TESS_HISTORY_RINGS, (int)ring->world, &history) == TESS_OK);
-        if (ring->rank < ring->world && tess_ring_add(history, (int)ring->rank, ring, &owner) == TESS_OK)
+        if (ring->rank < ring->world && tess_ring_add(history, (int)ring->rank, ring, n_slots, &owner) == TESS_OK)
             judge(mem, history);
         tess_history_destroy(&history);
     }
@@ -121,7 +123,7 @@ static void read_job(tess_mem *mem, const tess_job_file *file, input *in)
         expect(tess_mem_alloc(mem, TESS_POOL_MISC, tess_trace_bytes(RING_EVENTS), "ring", &memory) == TESS_OK);
         expect(tess_trace_init(memory, RING_EVENTS, r, file->world, &ring) == TESS_OK);
         fill_ring(in, ring, file->world);
-        expect(tess_ring_add(history, r, ring, &owner) == TESS_OK);
+        expect(tess_ring_add(history, r, ring, RING_EVENTS, &owner) == TESS_OK);
         tess_mem_free(mem, memory);
     }
     expect(tess_history_infer_members(history) == TESS_OK);

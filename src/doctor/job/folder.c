@@ -43,11 +43,25 @@ static void clean_into(const char *from, char *to, size_t size)
     tess_clean(from, strlen(from), to, size);
 }
 
-static tess_status add_mapped(tess_history *history, int rank, const tess_mapping *file, tess_trace_owner *owner)
+static void note_cut(tess_history *history, const char *name, const tess_mapping *file, const tess_trace_ring *ring,
+                     uint64_t n_slots)
+{
+    bool newest;
+    uint64_t lost = tess_trace_lost(ring, n_slots, &newest);
+    if (n_slots < ring->capacity)
+        tess_history_note_damage(history, "%s is cut off at %zu of %zu bytes: %llu of its events are lost%s", name,
+                                 file->size, tess_trace_bytes(ring->capacity), (unsigned long long)lost,
+                                 newest ? ", the newest of them too" : "");
+}
+
+static tess_status add_mapped(tess_history *history, int rank, const char *name, const tess_mapping *file,
+                              tess_trace_owner *owner)
 {
     const tess_trace_ring *ring;
-    TESS_TRY(tess_trace_open(file->data, file->size, &ring));
-    TESS_TRY(tess_ring_add(history, rank, ring, owner));
+    uint64_t n_slots;
+    TESS_TRY(tess_trace_open_cut(file->data, file->size, &ring, &n_slots));
+    TESS_TRY(tess_ring_add(history, rank, ring, n_slots, owner));
+    note_cut(history, name, file, ring, n_slots);
     history->ranks[rank].clock_offset_ns = (int64_t)(owner->wall_ns - owner->monotonic_ns);
     return TESS_OK;
 }
@@ -58,8 +72,11 @@ static tess_status add_ring(tess_history *history, int rank, tess_trace_owner *o
     tess_mapping file;
     TESS_TRY(tess_trace_ring_path(history->folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = add_mapped(history, rank, &file, owner);
+    const char *name = strrchr(path, '/') + 1;
+    tess_status status = add_mapped(history, rank, name, &file, owner);
     tess_os_unmap(&file);
+    if (status != TESS_OK && status != TESS_E_NOMEM)
+        tess_history_note_damage(history, "%s cannot be read: %s", name, tess_error_message());
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
 }
 
@@ -85,10 +102,11 @@ static tess_status find_world(const char *folder, int highest, int *world)
         char path[4096];
         tess_mapping file;
         const tess_trace_ring *ring;
+        uint64_t n_slots;
         TESS_TRY(tess_trace_ring_path(folder, r, path, sizeof(path)));
         if (tess_os_map(path, &file) != TESS_OK)
             continue;
-        tess_status status = tess_trace_open(file.data, file.size, &ring);
+        tess_status status = tess_trace_open_cut(file.data, file.size, &ring, &n_slots);
         if (status == TESS_OK)
             *world = ring->world <= TESS_HISTORY_MAX_RANKS ? (int)ring->world : 0;
         tess_os_unmap(&file);
@@ -111,14 +129,30 @@ static void find_end(tess_history *history)
     }
 }
 
-static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world,
+/* What the launcher wrote: file->world is 0 when nothing of it can be used; *damage says what is wrong with it. */
+static void read_told(tess_mem *mem, const char *path, tess_job_file *file, char *damage, size_t size)
+{
+    damage[0] = '\0';
+    tess_status status = tess_job_file_read(mem, path, file);
+    if (status == TESS_OK || status == TESS_E_NOT_FOUND)
+        return;
+    int n = snprintf(damage, size, "%s", tess_error_message());
+    bool is_usable = tess_job_file_read_cut(mem, path, file) == TESS_OK;
+    if (n > 0 && (size_t)n < size)
+        snprintf(damage + n, size - (size_t)n,
+                 is_usable ? "; the ranks before that place are used" : "; how its ranks ended is not known");
+}
+
+static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world, const char *damage,
                             tess_history **history)
 {
     tess_trace_owner *owners = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
     snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
-    if (file != NULL)
+    if (file->world > 0)
         tess_job_file_add(*history, file);
+    if (damage[0] != '\0')
+        tess_history_note_damage(*history, "%s", damage);
     tess_status status =
         tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
     if (status == TESS_OK)
@@ -151,20 +185,21 @@ static void add_previous(tess_mem *mem, tess_history *history, const tess_job_fi
 
 tess_status tess_job_history_read(tess_mem *mem, const char *folder, tess_history **history)
 {
-    char place[4096], path[4096];
+    char place[4096], path[4096], damage[512];
     tess_job_file file;
-    int world = 0;
     *history = NULL;
     TESS_CHECK(tess_job_folder_find(folder, place, sizeof(place)), TESS_E_NOT_FOUND,
                "%s: neither it nor its 'trace' holds traces of a job (rank-00000.ring, job.json)", folder);
     TESS_TRY(tess_os_join(path, sizeof(path), place, TESS_TRACE_JOB_FILE));
-    bool has_file = tess_job_file_read(mem, path, &file) == TESS_OK;
-    tess_status status = has_file ? TESS_OK : find_world(place, highest_rank(place), &world);
+    read_told(mem, path, &file, damage, sizeof(damage));
+    int world = file.world;
+    tess_status status = world > 0 ? TESS_OK : find_world(place, highest_rank(place), &world);
+    if (status == TESS_E_NOT_FOUND && damage[0] != '\0')
+        status = TESS_FAIL(TESS_E_FORMAT, "%s", damage);
     if (status == TESS_OK)
-        status = read_all(mem, place, has_file ? &file : NULL, has_file ? file.world : world, history);
-    if (status == TESS_OK && has_file)
+        status = read_all(mem, place, &file, world, damage, history);
+    if (status == TESS_OK && file.world > 0)
         add_previous(mem, *history, &file);
-    if (has_file)
-        tess_job_file_free(mem, &file);
+    tess_job_file_free(mem, &file);
     return status;
 }

@@ -121,6 +121,18 @@ static json_t *json_of_straggler(const tess_report_straggler *straggler)
     return object;
 }
 
+static json_t *json_of_lines(const char *text)
+{
+    json_t *lines = json_array();
+    for (const char *line = text; *line != '\0'; line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        char clean[512 + 8];
+        json_array_append_new(lines, json_string(tess_clean(line, n, clean, sizeof(clean))));
+        line += n;
+    }
+    return lines;
+}
+
 tess_status tess_report_json(const tess_report *report, tess_buffer *out)
 {
     static const char *const sources[] = {
@@ -133,6 +145,7 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
     json_object_set_new(document, "verdict", json_of_verdict(report));
     put_text(document, "launcher_said", report->history->told);
     put_text(document, "earlier_life", report->history->before);
+    json_object_set_new(document, "damage", json_of_lines(report->history->damage));
     for (int r = 0; r < report->history->world; r++)
         json_array_append_new(ranks, json_of_rank(report, r));
     json_object_set_new(document, "ranks", ranks);

@@ -61,7 +61,7 @@ static tess_status add_opened(tess_history *history, int rank, const void *memor
 {
     const tess_trace_ring *ring;
     TESS_TRY(tess_trace_open(memory, bytes, &ring));
-    TESS_TRY(tess_ring_add(history, rank, ring, owner));
+    TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, owner));
     history->ranks[rank].clock_offset_ns = clock_offset(owner, is_local);
     return TESS_OK;
 }

@@ -8,6 +8,16 @@
 
 enum { MOST_ROWS = 32, MOST_COLUMNS = 16 };
 
+static tess_status print_damage(const char *damage, tess_buffer *out)
+{
+    for (const char *line = damage; *line != '\0'; line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        TESS_TRY(tess_buffer_printf(out, "  damaged: %.*s\n", (int)n, line));
+        line += n;
+    }
+    return TESS_OK;
+}
+
 static tess_status print_verdict(const tess_report *report, tess_buffer *out)
 {
     const tess_verdict *verdict = &report->verdict;
@@ -22,7 +32,7 @@ static tess_status print_verdict(const tess_report *report, tess_buffer *out)
     if (report->history->before[0] != '\0')
         TESS_TRY(tess_buffer_printf(out, "  an earlier life of this job: %.400s; tessera trace %s.previous\n",
                                     report->history->before, report->history->folder));
-    return TESS_OK;
+    return print_damage(report->history->damage, out);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------------

@@ -46,29 +46,31 @@ static void clean_event(tess_trace_event *event)
         event->state = TESS_TRACE_ENQUEUED;
 }
 
-static tess_status add_events(tess_history *history, int rank, const tess_trace_ring *ring)
+static tess_status add_events(tess_history *history, int rank, const tess_trace_ring *ring, uint64_t n_slots)
 {
     void *memory;
     size_t most = most_events(history, ring->capacity);
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, most, sizeof(tess_trace_event), "events", &memory));
     tess_trace_event *events = memory;
-    size_t n = tess_trace_read(ring, events, most);
+    size_t n = tess_trace_read_cut(ring, n_slots, events, most);
     for (size_t i = 0; i < n; i++)
         clean_event(&events[i]);
     tess_status status = tess_history_add_events(history, rank, events, n);
-    history->ranks[rank].lost_any = atomic_load_explicit(&ring->n_events, memory_order_relaxed) > most;
+    history->ranks[rank].lost_any = tess_trace_lost(ring, n_slots, &history->ranks[rank].lost_newest) > 0 ||
+                                    atomic_load_explicit(&ring->n_events, memory_order_relaxed) > most;
     tess_mem_free(history->mem, events);
     return status;
 }
 
-tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, tess_trace_owner *owner)
+tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, uint64_t n_slots,
+                          tess_trace_owner *owner)
 {
     tess_rank_history *r = &history->ranks[rank];
     TESS_CHECK(ring->rank == (uint32_t)rank && ring->world == (uint32_t)history->world, TESS_E_FORMAT,
                "event ring: it is of rank %u of %u, not of rank %d of %d", ring->rank, ring->world, rank,
                history->world);
     TESS_TRY(add_teams(history, rank, ring));
-    TESS_TRY(add_events(history, rank, ring));
+    TESS_TRY(add_events(history, rank, ring, n_slots));
     r->present = true;
     r->pid = ring->owner.pid;
     take_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
