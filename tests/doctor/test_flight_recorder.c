@@ -1,13 +1,13 @@
 #include "base/os/os.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "support/test.h"
+#include "verdict/verdict.h"
 
 /* fixtures/nccl and fixtures/gloo: tools/make_flight_recorder_fixtures.py. */
 static tess_history *read_folder(const char *folder)
 {
     tess_history *history;
     EXPECT_OK(tess_flight_recorder_read(test_mem(), folder, &history));
-    EXPECT_INT(history->source, TESS_HISTORY_PYTORCH);
     return history;
 }
 
@@ -45,6 +45,7 @@ static void expect_team(const tess_history *history, uint64_t hash, const char *
 static void dumps_of_nccl_become_a_history(void)
 {
     tess_history *history = read_folder(test_path("doctor/fixtures/nccl"));
+    EXPECT_INT(history->source, TESS_HISTORY_PYTORCH);
     EXPECT_INT(history->world, 4);
     EXPECT_INT(history->n_teams, 3);
     for (int r = 0; r < 4; r++) {
@@ -161,6 +162,8 @@ static void malformed_dumps_are_named_with_the_place(void)
         {"{\"entries\": [{\"time_created_ns\": -5}]}", "entries[0]: 'time_created_ns' is -5"},
         {"{\"entries\": [{\"input_sizes\": [[-1]]}]}", "entries[0]: a size is no number"},
         {"{\"entries\": [{\"input_sizes\": [1]}]}", "entries[0]: 'input_sizes' is no list of lists"},
+        {"{\"entries\": [{\"tessera\": {\"root\": -2}}]}", "entries[0]: 'tessera': 'root' is -2"},
+        {"{\"entries\": [], \"tessera\": {\"version\": 2}}", "rank_0: 'tessera': 'version' is 2"},
         {"{\"pg_config\": {\"0\": {\"ranks\": \"[0, x]\"}}}", "pg_config: group '0': ranks are '[0, x]'"},
         {"{\"pg_config\": {\"0\": {\"ranks\": \"[0, 1, 0]\"}}}", "pg_config: group '0' has rank 0 twice"},
         {"{\"pg_config\": {\"0\": {\"ranks\": [70000]}}}", "pg_config: group '0': rank 70000 is not 0 to 65535"},
@@ -176,7 +179,7 @@ static void malformed_dumps_are_named_with_the_place(void)
     }
 }
 
-/* What a history says of an operation, but for what dumps do not say. */
+/* What a history says of an operation. */
 static void expect_same_record(const tess_record *got, const tess_record *want)
 {
     EXPECT_TEXT(tess_trace_op_name(got->op), tess_trace_op_name(want->op));
@@ -187,8 +190,9 @@ static void expect_same_record(const tess_record *got, const tess_record *want)
     EXPECT_INT(got->enqueued_ns, want->enqueued_ns);
     EXPECT_INT(got->completed_ns, want->completed_ns);
     EXPECT_TEXT(got->site, want->site);
-    if (want->op == TESS_TRACE_SEND || want->op == TESS_TRACE_RECV)
-        EXPECT_INT(got->root, want->root);
+    EXPECT_INT(got->root, want->root);
+    EXPECT_INT(got->in_dtype, want->in_dtype);
+    EXPECT_TEXT(got->phase, want->phase);
 }
 
 /* Two ranks, three of them in the job; rank 0 has lost its first operation. */
@@ -255,12 +259,86 @@ static void what_was_written_reads_back(void)
             EXPECT_TEXT(team->name, "dp \"shard\"");
             EXPECT_INT(team->n_ranks, 3);
         }
+        EXPECT_INT(again->source, TESS_HISTORY_RINGS);
         tess_history_destroy(&again);
         tess_history_destroy(&history);
     }
 }
 
+/* Rank 1 computes and the others wait for it, in an operation whose sizes c10d lets differ. */
+static tess_history *make_busy_history(void)
+{
+    tess_history *history;
+    EXPECT_OK(tess_history_create(test_mem(), TESS_HISTORY_RINGS, 3, &history));
+    history->now_ns = UINT64_C(9000000000);
+    for (int r = 0; r < 3; r++) {
+        tess_rank_history *rank = &history->ranks[r];
+        const tess_span span = {.begin_ns = 1000, .step = 7, .detail = 2, .phase = "forward"};
+        EXPECT_OK(tess_history_add_member(history, 77, "world", 3, r, r));
+        rank->present = rank->lost_any = true;
+        rank->situation = r == 1 ? TESS_RANK_COMPUTING : TESS_RANK_WELL;
+        snprintf(rank->why, sizeof(rank->why), "%s", r == 1 ? "computing (state R)" : "");
+        EXPECT_OK(tess_history_add_span(history, r, &span));
+        for (uint64_t i = 652; i < (r == 1 ? 653 : 654); i++) {
+            const tess_record record = {.team = 77,
+                                        .sequence = i,
+                                        .count = 4096,
+                                        .tag = UINT64_C(0xfedcba9876543210),
+                                        .enqueued_ns = 2000 + i,
+                                        .started_ns = i == 652 ? 2900 : 0,
+                                        .completed_ns = i == 652 ? 3000 : 0,
+                                        .step = 7,
+                                        .detail = 2,
+                                        .root = -1,
+                                        .op = TESS_TRACE_ALL_GATHER_PIECES,
+                                        .state = i == 652 ? TESS_TRACE_COMPLETED : TESS_TRACE_ENQUEUED,
+                                        .dtype = TESS_BF16,
+                                        .in_dtype = TESS_F32,
+                                        .phase = "forward"};
+            EXPECT_OK(tess_history_add_record(history, r, &record));
+        }
+    }
+    return history;
+}
+
+static void the_verdict_survives_the_way_through_dumps(void)
+{
+    tess_history *history = make_busy_history();
+    EXPECT_OK(tess_flight_recorder_write(history, test_folder(), false));
+    tess_history *again = read_folder(test_folder());
+    tess_verdict before, after;
+    EXPECT_OK(tess_verdict_find(history, 0.75, &before));
+    EXPECT_OK(tess_verdict_find(again, 0.75, &after));
+    EXPECT_TEXT(tess_verdict_name(before.kind), "rank_busy");
+    EXPECT_TEXT(tess_verdict_name(after.kind), "rank_busy");
+    EXPECT_INT(after.ranks[0], 1);
+    EXPECT_TEXT(after.headline, before.headline);
+    EXPECT_TEXT(after.lines[0], before.lines[0]);
+    EXPECT_INT(again->ranks[0].n_spans, 1);
+    tess_verdict_free(history, &before);
+    tess_verdict_free(again, &after);
+    tess_history_destroy(&again);
+    tess_history_destroy(&history);
+}
+
+static void a_group_s_status_is_written(void)
+{
+    char path[512];
+    tess_mapping file;
+    tess_history *history = make_busy_history();
+    EXPECT_OK(tess_flight_recorder_write(history, test_folder(), false));
+    tess_history_destroy(&history);
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "nccl_trace_rank_0.json"));
+    EXPECT_OK(tess_os_map(path, &file));
+    static const char status[] = "\"pg_status\":{\"0\":{\"last_enqueued_collective\":653,"
+                                 "\"last_started_collective\":652,\"last_completed_collective\":652}}";
+    EXPECT(memmem(file.data, file.size, status, strlen(status)) != NULL);
+    tess_os_unmap(&file);
+}
+
 static const test_case cases[] = {
+    {"the_verdict_survives_the_way_through_dumps", the_verdict_survives_the_way_through_dumps},
+    {"a_group_s_status_is_written", a_group_s_status_is_written},
     {"what_was_written_reads_back", what_was_written_reads_back},
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},

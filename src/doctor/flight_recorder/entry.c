@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "doctor/flight_recorder/rank_impl.h"
+#include "doctor/flight_recorder/own_impl.h"
 
 static tess_status get_int(dump_value entry, const char *key, int64_t *integer)
 {
@@ -182,5 +182,5 @@ tess_status fr_entry_read(dump *dump, dump_value value, fr_entry *entry)
         entry->record.tag ^= tess_hash_text(entry->name.op);
         snprintf(entry->record.what, sizeof(entry->record.what), "%.31s", entry->name.op);
     }
-    return TESS_OK;
+    return fr_own_read_record(value, &entry->record);
 }

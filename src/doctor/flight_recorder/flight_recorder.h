@@ -12,7 +12,8 @@
  *   reduce_op  255, root -1: dumps do not say; of messages root is the peer's place in the team
  *   tag        hash of the dtype where it is none of ours, and of the operation where it is none of ours
  *   site       the innermost frame outside torch
- * Times are the system's wall clock. */
+ * Dumps that we wrote say the rest under the key "tessera" (own_impl.h): from these the history comes back, its source
+ * too. Times are the system's wall clock. */
 #ifndef TESS_DOCTOR_FLIGHT_RECORDER_H
 #define TESS_DOCTOR_FLIGHT_RECORDER_H
 
@@ -29,8 +30,8 @@ tess_status tess_flight_recorder_read(tess_mem *mem, const char *folder, tess_hi
 bool tess_flight_recorder_is(const char *folder);
 
 /* Writes `nccl_trace_rank_N.json` into `folder` (created when it is not there), or with `pickle` `nccl_trace_rank_N`,
- * which torchfrtrace reads: one for each rank that is present. Operations that have left the ring of some rank are left
- * out on all, so that the dumps begin together. TESS_E_IO, TESS_E_NO_SPACE. */
+ * which torchfrtrace reads: one for each rank that is present or has ended. Operations that have left the ring of some
+ * rank are left out on all, so that the dumps begin together. TESS_E_IO, TESS_E_NO_SPACE. */
 tess_status tess_flight_recorder_write(const tess_history *history, const char *folder, bool pickle);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "doctor/flight_recorder/rank_impl.h"
+#include "doctor/flight_recorder/own_impl.h"
 
 typedef struct reader {
     tess_mem *mem;
@@ -241,6 +241,7 @@ static tess_status read_all(reader *r)
     read_text(r, "comm_lib_version", r->rank->library, sizeof(r->rank->library));
     TESS_TRY(dump_each(dump_get(root, "pg_config"), visit_group, r));
     TESS_TRY(read_entries(r));
+    TESS_TRY_CTX(fr_own_read_rank(r->mem, &r->dump, r->rank), "%s", r->path);
     r->rank->is_read = true;
     return TESS_OK;
 }
@@ -262,6 +263,8 @@ void fr_rank_free(tess_mem *mem, fr_rank *rank)
         tess_mem_free(mem, rank->groups[i].ranks);
     tess_mem_free(mem, rank->groups);
     tess_mem_free(mem, rank->records);
+    tess_mem_free(mem, rank->own.spans);
+    rank->own.spans = NULL;
     rank->groups = NULL;
     rank->records = NULL;
     rank->n_groups = rank->n_records = 0;

@@ -29,6 +29,10 @@ typedef struct fr_rank {
     tess_record *records; /* team: index of the group, until read.c puts its hash there */
     size_t n_records;     /* of room for a power of two, as history.c wants it */
     bool lost_any;
+    bool has_own; /* one of our dumps: the rest of its rank, and of the history, follows (own_impl.h) */
+    tess_rank_history own;
+    tess_history_source own_source;
+    uint64_t own_now_ns;
 } fr_rank;
 
 typedef struct fr_entry {

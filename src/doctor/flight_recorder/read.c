@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "doctor/flight_recorder/files_impl.h"
 #include "doctor/flight_recorder/flight_recorder.h"
-#include "doctor/flight_recorder/rank_impl.h"
+#include "doctor/flight_recorder/own_impl.h"
 
 typedef struct job {
     tess_mem *mem;
@@ -252,8 +252,23 @@ static void fill_rank(tess_rank_history *to, fr_rank *from)
     to->records = from->records;
     to->n_records = from->n_records;
     snprintf(to->why, sizeof(to->why), "%s", from->why);
+    fr_own_fill(to, from);
     from->records = NULL;
     from->n_records = 0;
+}
+
+/* Dumps that are all our own say where their history came from, and when it was taken. */
+static void take_source(job *job)
+{
+    tess_history *history = job->history;
+    for (size_t i = 0; i < job->files.n; i++)
+        if (job->ranks[i].is_read && !job->ranks[i].has_own)
+            return;
+    for (size_t i = 0; i < job->files.n; i++) {
+        const fr_rank *rank = &job->ranks[i];
+        history->source = rank->is_read ? rank->own_source : history->source;
+        history->now_ns = rank->own_now_ns > history->now_ns ? rank->own_now_ns : history->now_ns;
+    }
 }
 
 static tess_status fill_history(job *job)
@@ -272,6 +287,7 @@ static tess_status fill_history(job *job)
         fill_rank(rank, &job->ranks[i]);
         history->now_ns = rank->last_ns > history->now_ns ? rank->last_ns : history->now_ns;
     }
+    take_source(job);
     snprintf(history->folder, sizeof(history->folder), "%s", job->folder);
     return TESS_OK;
 }

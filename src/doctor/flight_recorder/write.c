@@ -7,7 +7,7 @@
 #include "base/pickle/write.h"
 #include "base/text/json.h"
 #include "doctor/flight_recorder/flight_recorder.h"
-#include "doctor/flight_recorder/names_impl.h"
+#include "doctor/flight_recorder/own_impl.h"
 
 typedef struct writer {
     const tess_history *history;
@@ -146,14 +146,14 @@ static json_t *entry_json(const writer *w, int rank, const tess_record *record, 
     snprintf(group, sizeof(group), "%zu", t);
     format_name(name, sizeof(name), record, place_in(team, rank));
     json_t *entry = json_pack(
-        "{s:o, s:I, s:I, s:[s, o], s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:I, s:b}", "frames",
+        "{s:o, s:I, s:I, s:[s, o], s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:I, s:b, s:o}", "frames",
         frames_json(record), "record_id", (json_int_t)id, "pg_id", (json_int_t)t, "process_group", group,
         tess_json_text(team->name), "collective_seq_id", message ? (json_int_t)0 : (json_int_t)record->sequence,
         "p2p_seq_id", message ? (json_int_t)record->sequence : (json_int_t)0, "op_id", (json_int_t)(id + 1),
         "profiling_name", name, "time_created_ns", time_json(record->enqueued_ns, offset_ns), "state",
         state_name(record), "time_discovered_started_ns", time_json(record->started_ns, offset_ns),
         "time_discovered_completed_ns", time_json(done ? record->completed_ns : 0, offset_ns), "retired", done,
-        "timeout_ms", (json_int_t)0, "is_p2p", message);
+        "timeout_ms", (json_int_t)0, "is_p2p", message, FR_OWN_KEY, fr_own_record_json(record, offset_ns));
     if (entry != NULL)
         add_tensors(entry, record, (uint64_t)team->n_ranks);
     return entry;
@@ -201,6 +201,30 @@ static json_t *groups_json(const writer *w, int rank)
     return groups;
 }
 
+/* What the rank last did of each group's collectives; -1: nothing. */
+static json_t *status_json(const writer *w, int rank)
+{
+    const tess_rank_history *from = &w->history->ranks[rank];
+    json_t *groups = json_object();
+    for (size_t t = 0; t < w->history->n_teams; t++) {
+        json_int_t last[3] = {-1, -1, -1}; /* enqueued, started, completed */
+        char group[24];
+        snprintf(group, sizeof(group), "%zu", t);
+        if (!is_member(&w->history->teams[t], rank))
+            continue;
+        for (size_t i = 0; i < from->n_records; i++) {
+            const tess_record *record = &from->records[i];
+            for (int s = 0; record->team == w->history->teams[t].hash && !is_message(record) && s < 3; s++)
+                if (record->state >= s && record->state != TESS_TRACE_FAILED && (json_int_t)record->sequence > last[s])
+                    last[s] = (json_int_t)record->sequence;
+        }
+        json_object_set_new(groups, group,
+                            json_pack("{s:I, s:I, s:I}", "last_enqueued_collective", last[0], "last_started_collective",
+                                      last[1], "last_completed_collective", last[2]));
+    }
+    return groups;
+}
+
 static json_t *dump_json(const writer *w, int rank)
 {
     const tess_rank_history *from = &w->history->ranks[rank];
@@ -208,8 +232,9 @@ static json_t *dump_json(const writer *w, int rank)
     for (size_t i = 0; i < from->n_records; i++)
         if (is_kept(w, &from->records[i]))
             json_array_append_new(entries, entry_json(w, rank, &from->records[i], json_array_size(entries)));
-    return json_pack("{s:s, s:s, s:o, s:{}, s:o}", "version", "2.10", "comm_lib_version", "", "pg_config",
-                     groups_json(w, rank), "pg_status", "entries", entries);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", "2.10", "comm_lib_version", "", "pg_config",
+                     groups_json(w, rank), "pg_status", status_json(w, rank), "entries", entries, FR_OWN_KEY,
+                     fr_own_rank_json(w->history, rank));
 }
 
 static tess_status write_json(const json_t *dump, const char *path)
@@ -247,7 +272,7 @@ static tess_status write_ranks(writer *w, const char *folder, bool pickle)
 {
     find_first(w);
     for (int r = 0; r < w->history->world; r++)
-        if (w->history->ranks[r].present)
+        if (w->history->ranks[r].present || w->history->ranks[r].ended)
             TESS_TRY(write_rank(w, r, folder, pickle));
     return TESS_OK;
 }
