@@ -1,10 +1,15 @@
 /* Saving a run: weights, moments, the data's position, nothing else (randomness has no state). */
 #include "train/trainer_impl.h"
 
+#include <stdio.h>
+
 #include "base/os/os.h"
+#include "ckpt/agree.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
+
+enum { PRUNE_NOTE = 2048 };
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
@@ -133,6 +138,31 @@ bool tess_trainer_keeps_folder(const tess_trainer *t)
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
 
+static void keep_note(void *self, const char *text)
+{
+    char *kept = self;
+    if (kept[0] == '\0') /* of several the newest */
+        snprintf(kept, PRUNE_NOTE, "%s", text);
+}
+
+/* One answer for all ranks, which wait for those that keep a folder. */
+static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *folder)
+{
+    char note[PRUNE_NOTE] = "";
+    const tess_ckpt_pruner pruner = {
+        .mem = t->mem, .io = io, .findings = &t->findings, .self = note, .note = keep_note};
+    tess_status status = TESS_OK;
+    if (tess_trainer_keeps_folder(t))
+        status = tess_ckpt_prune(&pruner, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step);
+    TESS_TRY(tess_ckpt_agree(t->team, status));
+    status = tess_ckpt_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
+    if (status != TESS_E_FORMAT)
+        return status;
+    tess_trainer_note(t, "warning: %s", tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
 /* While training stands still. */
 static tess_status save_now(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
                             int n)
@@ -141,8 +171,7 @@ static tess_status save_now(tess_trainer *t, const char *folder, const json_t *m
     tess_io_faults faults = {tess_inject_faults(t->runtime), t->engine->step};
     const tess_io io = tess_io_with_faults(&faults);
     TESS_TRY(save_tensors(t, &io, folder, meta, tensors, n));
-    if (tess_trainer_keeps_folder(t))
-        TESS_TRY(tess_ckpt_prune(&io, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step));
+    TESS_TRY(prune_now(t, &io, folder));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
                       tess_os_now_s() - begin_s);
     return TESS_OK;

@@ -33,8 +33,9 @@ typedef struct tess_trainer {
     int64_t loader_position; /* global micro-batch that the loader would give next */
     tess_text_list without;  /* of what was loaded, what was not: see exclude.h */
     tess_metrics *metrics;
-    bool metrics_fail; /* the newest line could not be written */
-    tess_saver *saver; /* saves beside training; NULL: training stands still while it saves */
+    bool metrics_fail;           /* the newest line could not be written */
+    tess_saver *saver;           /* saves beside training; NULL: training stands still while it saves */
+    tess_ckpt_findings findings; /* of checkpoints that were read back while it did */
 
     tess_logbook *book;       /* NULL: nothing is kept */
     uint64_t kept_identity;   /* of what is */

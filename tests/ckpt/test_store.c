@@ -123,7 +123,8 @@ static void a_damaged_one_is_passed_over_by_name(void)
         EXPECT_CONTAINS(note, "step-00000009");
         EXPECT_CONTAINS(note, damages[i].note);
         EXPECT_FAILS(load_alone(dir, 9), TESS_E_FORMAT, damages[i].note);
-        EXPECT_OK(tess_ckpt_prune(NULL, dir, 1, INT64_MAX)); /* nor does it count for that */
+        EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 1,
+                                  INT64_MAX)); /* nor does it count for that */
         EXPECT_OK(load_alone(dir, 5));
     }
 }
@@ -158,7 +159,7 @@ static void a_killed_save_is_never_seen(void)
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
     EXPECT_OK(tess_os_make_dir(leftover));
     put_file(path_in(leftover, "rank-00000.data"), "x", 1);
-    EXPECT_OK(tess_ckpt_prune(NULL, dir, 0, INT64_MAX));
+    EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 0, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000010 step-00000020");
 }
 
@@ -183,18 +184,102 @@ static void pruning_keeps_the_newest(void)
     for (int64_t step = 10; step <= 50; step += 10)
         save_alone(dir, step);
     put_file(path_in(dir, "step-00000050/rank-00000.data"), "short", 5); /* the newest is damaged: it does not count */
-    EXPECT_OK(tess_ckpt_prune(NULL, dir, 0, INT64_MAX));
-    EXPECT_OK(tess_ckpt_prune(NULL, dir, 3, INT64_MAX));
+    EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 0, INT64_MAX));
+    EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 3, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000020 step-00000030 step-00000040 step-00000050");
-    EXPECT_OK(tess_ckpt_prune(NULL, dir, 1, INT64_MAX));
+    EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 1, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000040 step-00000050");
     EXPECT_OK(load_alone(dir, 40));
     save_alone(dir, 60); /* of a run that had come further */
     save_alone(dir, 30);
-    EXPECT_OK(tess_ckpt_prune(NULL, dir, 1, 30));
+    EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 1, 30));
     EXPECT_TEXT(names_in(dir), "step-00000030 step-00000040 step-00000050 step-00000060");
-    EXPECT_FAILS(tess_ckpt_prune(NULL, dir, -1, INT64_MAX), TESS_E_INVALID, "-1");
-    EXPECT_FAILS(tess_ckpt_prune(NULL, path_in(dir, "none"), 1, INT64_MAX), TESS_E_NOT_FOUND, "none");
+    EXPECT_FAILS(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, -1, INT64_MAX), TESS_E_INVALID, "-1");
+    EXPECT_FAILS(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, path_in(dir, "none"), 1, INT64_MAX),
+                 TESS_E_NOT_FOUND, "none");
+}
+
+/* ---- What counts for keep_latest_k was read */
+typedef struct notes {
+    int n;
+    char last[2048];
+} notes;
+
+static void count_note(void *self, const char *text)
+{
+    notes *found = self;
+    found->n++;
+    snprintf(found->last, sizeof(found->last), "%s", text);
+}
+
+static void flip_byte(const char *path)
+{
+    char *data;
+    size_t size;
+    EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
+    data[70] ^= 4;
+    put_file(path, data, size);
+    tess_mem_free(test_mem(), data);
+}
+
+static void a_damaged_one_does_not_count_for_those_that_are_kept(void)
+{
+    const char *dir = test_folder();
+    notes found = {0};
+    tess_ckpt_findings findings = {0};
+    const tess_ckpt_pruner pruner = {.mem = test_mem(), .findings = &findings, .self = &found, .note = count_note};
+    save_alone(dir, 300);
+    save_alone(dir, 600);
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_INT(findings.n, 0); /* nothing to remove: nothing is read */
+    flip_byte(path_in(dir, "step-00000600/rank-00000.data"));
+    save_alone(dir, 900);
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000300 step-00000600 step-00000900");
+    EXPECT_INT(found.n, 1);
+    EXPECT_CONTAINS(found.last, "step-00000600/rank-00000.data: bytes [0, ");
+    EXPECT_CONTAINS(found.last, "its checksum is");
+    EXPECT_INT(findings.n, 3);
+    save_alone(dir, 1200);
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 3, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000300 step-00000600 step-00000900 step-00001200");
+    EXPECT_INT(findings.n, 4); /* only the new one was read, */
+    EXPECT_INT(found.n, 1);    /* and what is known is not told again */
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000900 step-00001200");
+}
+
+static void the_last_good_one_never_goes(void)
+{
+    const char *dir = test_folder();
+    const tess_ckpt_pruner pruner = {.mem = test_mem()};
+    for (int64_t step = 1; step <= 4; step++)
+        save_alone(dir, step);
+    for (int step = 2; step <= 4; step++) {
+        char name[64];
+        snprintf(name, sizeof(name), "step-%08d/rank-00000.data", step);
+        flip_byte(path_in(dir, name));
+    }
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 1, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000001 step-00000002 step-00000003 step-00000004");
+    EXPECT_OK(load_alone(dir, 1));
+}
+
+/* What was written to since it was found good is read again. */
+static void a_good_one_that_changes_is_read_again(void)
+{
+    const char *dir = test_folder();
+    notes found = {0};
+    tess_ckpt_findings findings = {0};
+    const tess_ckpt_pruner pruner = {.mem = test_mem(), .findings = &findings, .self = &found, .note = count_note};
+    for (int64_t step = 1; step <= 3; step++)
+        save_alone(dir, step);
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000002 step-00000003");
+    flip_byte(path_in(dir, "step-00000003/rank-00000.data"));
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 1, INT64_MAX));
+    EXPECT_TEXT(names_in(dir), "step-00000002 step-00000003");
+    EXPECT_INT(found.n, 1);
 }
 
 static void damage_is_found_by_checksum(void)
@@ -370,6 +455,10 @@ static const test_case cases[] = {
     {"a_killed_save_is_never_seen", a_killed_save_is_never_seen, 0, 0},
     {"the_same_step_is_replaced", the_same_step_is_replaced, 0, 0},
     {"pruning_keeps_the_newest", pruning_keeps_the_newest, 0, 0},
+    {"a_damaged_one_does_not_count_for_those_that_are_kept", a_damaged_one_does_not_count_for_those_that_are_kept, 0,
+     0},
+    {"the_last_good_one_never_goes", the_last_good_one_never_goes, 0, 0},
+    {"a_good_one_that_changes_is_read_again", a_good_one_that_changes_is_read_again, 0, 0},
     {"damage_is_found_by_checksum", damage_is_found_by_checksum, 0, 0},
     {"another_model_is_refused", another_model_is_refused, 0, 0},
     {"a_full_disk_leaves_the_old_checkpoint", a_full_disk_leaves_the_old_checkpoint, 0, 0},

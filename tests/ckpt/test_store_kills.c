@@ -98,7 +98,8 @@ static tess_status save(tess_team *team, int world, int rank, const plan *p, boo
     const tess_store_options options = {.codec = p->packed ? TESS_CODEC_ZSTD : TESS_CODEC_NONE, .io = &io};
     make_tensors(&t, world, rank, p->values);
     TESS_TRY(tess_ckpt_save(test_mem(), team, b->folder, p->step, NULL, t.list, N + 1, &options));
-    return rank == 0 ? tess_ckpt_prune(&io, b->folder, KEPT, p->step) : TESS_OK;
+    return rank == 0 ? tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem(), .io = &io}, b->folder, KEPT, p->step)
+                     : TESS_OK;
 }
 
 static void save_and_tell(tess_team *team, int world, int rank)

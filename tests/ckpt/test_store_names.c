@@ -40,7 +40,7 @@ static tess_status save(strike *s, const char *dir, int64_t step, int64_t values
     const tess_store_options options = {.io = &io};
     make_state(&state, 1, 0, false, values);
     TESS_TRY(tess_ckpt_save(test_mem(), NULL, dir, step, NULL, state.tensors, N, &options));
-    return tess_ckpt_prune(&io, dir, KEPT, step);
+    return tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem(), .io = &io}, dir, KEPT, step);
 }
 
 static bool holds(const char *dir, int64_t step, int64_t values)
@@ -116,7 +116,7 @@ static void without_exchange_no_kill_hides_a_checkpoint(void)
         EXPECT(old || holds(dir, 5, 51));
         EXPECT(holds(dir, 4, 40));
         if (last % 2 == 0) { /* whoever comes next: a prune, or a save of the same step, of another */
-            EXPECT_OK(tess_ckpt_prune(NULL, dir, KEPT, INT64_MAX));
+            EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, KEPT, INT64_MAX));
             EXPECT_TEXT(names_in(dir), "step-00000004 step-00000005");
             EXPECT(holds(dir, 5, old ? 50 : 51));
         }
@@ -141,7 +141,7 @@ static void without_exchange_no_error_hides_a_checkpoint(void)
         expect_newest(dir, 5);
         EXPECT(holds(dir, 5, 50) || holds(dir, 5, 51));
         EXPECT(holds(dir, 4, 40));
-        EXPECT_OK(tess_ckpt_prune(NULL, dir, KEPT, INT64_MAX));
+        EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, KEPT, INT64_MAX));
         EXPECT_TEXT(names_in(dir), "step-00000004 step-00000005");
     }
 }

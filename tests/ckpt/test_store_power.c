@@ -79,7 +79,7 @@ static void save(int64_t step)
     if (write_and_commit(&io, step, s->values) != TESS_OK)
         return;
     s->end = run.disk.n_changes;
-    (void)tess_ckpt_prune(&io, run.folder, KEPT, step);
+    (void)tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem(), .io = &io}, run.folder, KEPT, step);
 }
 
 static void begin(const char *name, bool exchanges)

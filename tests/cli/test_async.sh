@@ -48,6 +48,21 @@ train -n 4 job.dump_folder=out recovery.enable=true fault.spec="rank=1 step=11 p
     fail "a rank is replaced: $(tail -n 3 log)"
 same_bytes "a rank is replaced"
 
+# What is kept instead of older ones was read back; a damaged one does not count, and is named.
+for async in true false; do
+    rm -rf out
+    train -n 2 job.dump_folder=out training.steps=15 checkpoint.keep_latest_k=3 checkpoint.async=$async
+    printf '\125' | dd of=out/checkpoint/step-00000010/rank-00001.data bs=1 seek=70 conv=notrunc 2>/dev/null
+    train -n 2 job.dump_folder=out checkpoint.keep_latest_k=3 checkpoint.async=$async ||
+        fail "async=$async: a damaged older one is no end: $(tail -n 3 log)"
+    has "async=$async: a damaged one is named" 'warning: .*step-00000010/rank-00001.data: bytes \[0, .*does not count'
+    if [ "$(steps)" = "step-00000005 step-00000010 step-00000015 step-00000020 " ]; then
+        pass "async=$async: and an older one stays for it"
+    else
+        fail "async=$async: an older one stays for a damaged one: $(steps)"
+    fi
+done
+
 rm -rf out
 train -n 2 job.dump_folder=out fault.spec="rank=1 step=10 point=save:write kind=enospc" ||
     fail "a full disk is no end: $(tail -n 3 log)"

@@ -74,7 +74,8 @@ typedef struct tess_saver_outcome {
     int64_t step;
     double seconds;     /* from the copies being whole to the end */
     uint64_t bytes;     /* of this host's files */
-    char warning[1024]; /* a writer died, and another took its place; "": none did */
+    char warning[1024]; /* a writer died, and another took its place; a checkpoint is damaged and does not count among
+                           those that are kept; "": nothing of the kind */
 } tess_saver_outcome;
 
 /* How the newest save went, if that is known and was not heard yet; else *outcome is empty. Collective. A failed save

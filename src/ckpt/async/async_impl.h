@@ -13,6 +13,7 @@
 
 #include "base/os/os.h"
 #include "ckpt/async/async.h"
+#include "ckpt/store/store.h"
 #include "comm/inject/inject.h"
 
 enum {
@@ -46,7 +47,7 @@ typedef struct async_outcome {
     int64_t step;
     uint64_t bytes;
     double seconds;
-    char message[ASYNC_TEXT];
+    char message[ASYNC_TEXT]; /* of a save that failed: why; of others: what all should know, "": nothing */
 } async_outcome;
 
 typedef struct async_header {
@@ -115,6 +116,7 @@ typedef struct async_writer {
     int owner_fd;         /* of the process that started the service: readable once it has ended */
     tess_faults **faults; /* to inject, by slot; NULL: not known yet. They count from save to save */
     int n_faults;
+    tess_ckpt_findings findings; /* of checkpoints that it read back */
 } async_writer;
 
 /* Makes a checkpoint of what is staged; fills step and bytes of *outcome. */

@@ -362,14 +362,20 @@ static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
     return TESS_OK;
 }
 
+/* Of a writer that died, or of a checkpoint that the writer of a good one found to be damaged. */
 static tess_status own_warning(const tess_saver *s)
 {
     async_header *header = s->area.header;
     uint32_t deaths = atomic_load(&header->deaths);
-    if (!is_first(s) || deaths == atomic_load(&header->deaths_told))
+    bool died = is_first(s) && deaths != atomic_load(&header->deaths_told);
+    bool found = is_first(s) && has_ended_unheard(header) && header->outcome.status == TESS_OK &&
+                 header->outcome.message[0] != '\0';
+    if (!died && !found)
         return TESS_OK;
-    atomic_store(&header->deaths_told, deaths);
-    return TESS_FAIL(TESS_E_IO, "%s; another one has taken its place", header->death);
+    if (died)
+        atomic_store(&header->deaths_told, deaths);
+    return TESS_FAIL(TESS_E_IO, "%s%s%s%s", died ? header->death : "", died ? "; another one has taken its place" : "",
+                     died && found ? "; " : "", found ? header->outcome.message : "");
 }
 
 tess_status tess_saver_hear(tess_saver *s, tess_saver_outcome *outcome)

@@ -32,6 +32,7 @@ typedef struct stage {
 
 typedef struct save {
     async_writer *writer;
+    async_outcome *outcome;
     tess_mem *mem;
     stage *stages;
     int n;
@@ -266,12 +267,21 @@ static tess_status commit(const save *s, const async_meeting *m, json_t **parts)
     return status;
 }
 
+static void keep_note(void *self, const char *text)
+{
+    async_outcome *outcome = self;
+    if (outcome->message[0] == '\0') /* of several the newest */
+        snprintf(outcome->message, sizeof(outcome->message), "%s", text);
+}
+
 /* A writer whose owner has ended may not be the only one that looks after this folder. */
 static tess_status prune(const save *s)
 {
+    const tess_ckpt_pruner pruner = {
+        .mem = s->mem, .io = &s->stages[0].io, .findings = &s->writer->findings, .self = s->outcome, .note = keep_note};
     if (async_owner_has_ended(s->writer))
         return TESS_OK;
-    TESS_TRY_CTX(tess_ckpt_prune(&s->stages[0].io, s->dir, (int)s->keep_latest_k, s->prune_until),
+    TESS_TRY_CTX(tess_ckpt_prune(&pruner, s->dir, (int)s->keep_latest_k, s->prune_until),
                  "the checkpoint is whole, but older ones were to be removed");
     return TESS_OK;
 }
@@ -364,7 +374,7 @@ static tess_status run(save *s, async_outcome *outcome)
 
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome)
 {
-    save s = {.writer = writer, .mem = writer->mem, .n = (int)writer->area->header->n_slots};
+    save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)writer->area->header->n_slots};
     TESS_TRY(
         tess_mem_alloc_array(s.mem, TESS_POOL_MISC, (size_t)s.n, sizeof(s.stages[0]), "stages", (void **)&s.stages));
     tess_status status = run(&s, outcome);

@@ -24,30 +24,51 @@ static tess_status take_name(const tess_io *io, const char *dir, int64_t step)
     return tess_io_rename(io, TESS_SAVE_SET_ASIDE, path, temporary);
 }
 
-static tess_status take_names(const tess_io *io, const char *dir, int keep, int64_t newest)
+/* Leaves those that are whole by marker, manifest and sizes. Others are not ours to judge: of another run, damaged, or
+ * of another version. */
+static void leave_whole(tess_store_names *names, int64_t newest)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < names->n; i++)
+        if (names->items[i].step <= newest && is_whole(names, i))
+            names->items[n++] = names->items[i];
+    names->n = n;
+}
+
+/* Newest first: none goes before enough newer ones were read and found good. */
+static tess_status take_older(const tess_ckpt_pruner *p, const tess_store_names *names, int keep)
+{
+    char path[TESS_CKPT_PATH];
+    int kept = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        if (kept >= keep) {
+            TESS_TRY(take_name(p->io, names->dir, names->items[i].step));
+            continue;
+        }
+        TESS_TRY(tess_store_path(names->dir, &names->items[i], path));
+        kept += tess_store_reads_back(p, path);
+    }
+    return TESS_OK;
+}
+
+static tess_status take_names(const tess_ckpt_pruner *p, const char *dir, int keep, int64_t newest)
 {
     tess_store_names names;
-    int kept = 0;
     TESS_TRY(tess_store_list(NULL, dir, &names));
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < names.n && status == TESS_OK; i++) {
-        if (names.items[i].step > newest || !is_whole(&names, i))
-            continue; /* not ours to judge: of another run, damaged, or of another version */
-        if (kept++ >= keep)
-            status = take_name(io, dir, names.items[i].step);
-    }
+    leave_whole(&names, newest);
+    tess_status status = names.n > (size_t)keep ? take_older(p, &names, keep) : TESS_OK;
     free(names.items);
     return status;
 }
 
-tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest)
+tess_status tess_ckpt_prune(const tess_ckpt_pruner *p, const char *dir, int keep_latest_k, int64_t newest)
 {
     TESS_CHECK(keep_latest_k >= 0, TESS_E_INVALID, "keep_latest_k is %d; 0 keeps every checkpoint", keep_latest_k);
-    TESS_TRY(tess_store_sweep(io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
+    TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
     if (keep_latest_k == 0)
         return TESS_OK;
-    TESS_TRY(take_names(io, dir, keep_latest_k, newest));
-    return tess_store_sweep(io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+    TESS_TRY(take_names(p, dir, keep_latest_k, newest));
+    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
 }
 
 /* ---- Setting aside

@@ -36,10 +36,31 @@ tess_status tess_ckpt_latest(const char *dir, const tess_ckpt_listener *listener
 /* Of those up to `limit`. */
 tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ckpt_listener *listener, int64_t *step);
 
-/* Of the complete checkpoints up to step `newest`, keeps the newest `keep_latest_k` (0: all) and removes the older
- * ones; and what killed saves left behind. Damaged ones are left alone, and do not count. For one process, while no
- * save is running. `io` may be NULL. */
-tess_status tess_ckpt_prune(const tess_io *io, const char *dir, int keep_latest_k, int64_t newest);
+/* What checkpoints were found to be when they were read whole, so that each is read once: of the newest of them. Zeroed
+ * at first; a file that was written since, by its size and time, makes a checkpoint another one. */
+enum { TESS_CKPT_FINDINGS = 64 };
+typedef struct tess_ckpt_findings {
+    int n; /* so far */
+    struct {
+        uint64_t files; /* hash of their paths, sizes and times */
+        bool good;
+    } items[TESS_CKPT_FINDINGS];
+} tess_ckpt_findings;
+
+typedef struct tess_ckpt_pruner {
+    tess_mem *mem;
+    const tess_io *io;            /* NULL: nothing is asked */
+    tess_ckpt_findings *findings; /* of earlier calls, with this one's; NULL: every call reads anew */
+    void *self;
+    void (*note)(void *self, const char *text); /* of each that does not count, once: file, piece, why. May be NULL */
+} tess_ckpt_pruner;
+
+/* Of the complete checkpoints up to step `newest`, keeps the newest `keep_latest_k` good ones (0: all) and removes the
+ * older ones; and what killed saves left behind. Good is one whose every byte has the checksum of its save: as long as
+ * there is something to remove, those that count are read first, the just written one perhaps out of the page cache.
+ * One that cannot be read, or is damaged, does not count; what is cut short or of another version is left alone. For
+ * one process, while no save is running. */
+tess_status tess_ckpt_prune(const tess_ckpt_pruner *pruner, const char *dir, int keep_latest_k, int64_t newest);
 
 /* Gives every checkpoint above `step` another name, "step-00000600.aside": damaged or not, it no longer counts, and
  * nothing is lost. *n becomes their number. For one process, while no save is running. */

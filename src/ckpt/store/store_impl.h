@@ -37,6 +37,10 @@ tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, t
 /* ---- open.c: as tess_store_open_manifest; what cannot be looked at now is neither TESS_E_FORMAT nor _NOT_FOUND */
 tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest);
 
+/* ---- read_back.c */
+/* Whether every byte of the checkpoint in `folder` is as it was written; the pruner is told when not, and remembers. */
+bool tess_store_reads_back(const tess_ckpt_pruner *pruner, const char *folder);
+
 /* ---- commit.c */
 enum { TESS_STORE_MARKER_BYTES = 256 };
 /* The marker's text; returns its length. */

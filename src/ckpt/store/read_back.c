@@ -1,0 +1,76 @@
+/* Whether a checkpoint may stand for older ones that are to go: only when it was read whole, and is as it was written.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "ckpt/catalog/catalog.h"
+#include "ckpt/store/read.h"
+#include "ckpt/store/store_impl.h"
+
+/* Whoever writes to a file changes its time; whoever replaces it, its time or its size. */
+static uint64_t hash_files(const tess_catalog *catalog)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < catalog->n_files; i++) {
+        const tess_catalog_file *file = &catalog->files[i];
+        double changed_s = tess_os_changed_s(file->path);
+        hash = tess_hash_bytes(file->path, strlen(file->path) + 1, hash);
+        hash = tess_hash_bytes(&file->bytes, sizeof(file->bytes), hash);
+        hash = tess_hash_bytes(&changed_s, sizeof(changed_s), hash);
+    }
+    return hash;
+}
+
+/* Index among what was found; -1: it was not looked at. */
+static int recall(const tess_ckpt_findings *findings, uint64_t files)
+{
+    for (int i = 0; findings != NULL && i < findings->n && i < TESS_CKPT_FINDINGS; i++)
+        if (findings->items[i].files == files)
+            return i;
+    return -1;
+}
+
+static void remember(tess_ckpt_findings *findings, uint64_t files, bool good)
+{
+    if (findings == NULL)
+        return;
+    int i = findings->n++ % TESS_CKPT_FINDINGS;
+    findings->items[i].files = files;
+    findings->items[i].good = good;
+}
+
+static void tell(const tess_ckpt_pruner *p)
+{
+    char text[2048];
+    snprintf(text, sizeof(text), "%.1500s; it does not count for checkpoint.keep_latest_k, and an older one stays",
+             tess_error_message());
+    if (p->note != NULL)
+        p->note(p->self, text);
+    tess_error_clear();
+}
+
+static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
+{
+    uint64_t files = hash_files(catalog);
+    int known = recall(p->findings, files);
+    if (known >= 0)
+        return p->findings->items[known].good;
+    bool good = tess_catalog_verify(catalog, NULL) == TESS_OK;
+    remember(p->findings, files, good);
+    if (!good)
+        tell(p);
+    return good;
+}
+
+bool tess_store_reads_back(const tess_ckpt_pruner *p, const char *folder)
+{
+    tess_catalog *catalog;
+    if (tess_store_open(p->mem, folder, &catalog) != TESS_OK) {
+        tell(p);
+        return false;
+    }
+    bool good = verify(p, catalog);
+    tess_catalog_destroy(&catalog);
+    return good;
+}
