@@ -80,11 +80,29 @@ static tess_status add_folder(tess_catalog *catalog, const char *folder)
     return status;
 }
 
+/* A file that was made of a checkpoint has what that said under "meta": it says the same, not the same one deeper. */
+static void lift_meta(json_t *meta)
+{
+    json_t *kept = json_object_get(meta, "meta");
+    if (!json_is_object(json_object_get(kept, "meta")))
+        return;
+    json_incref(kept);
+    json_object_del(meta, "meta");
+    json_object_update(meta, kept);
+    json_decref(kept);
+}
+
+static tess_status add_file(tess_catalog *catalog, const char *path)
+{
+    TESS_TRY(add_archive(catalog, path, -1, ""));
+    lift_meta(catalog->meta);
+    return TESS_OK;
+}
+
 tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     TESS_TRY(tess_catalog_create(mem, "torch.save", path, catalog));
-    return formats_finish(catalog,
-                          tess_os_is_dir(path) ? add_folder(*catalog, path) : add_archive(*catalog, path, -1, ""));
+    return formats_finish(catalog, tess_os_is_dir(path) ? add_folder(*catalog, path) : add_file(*catalog, path));
 }
 
 bool tess_torch_is_at(const char *path)

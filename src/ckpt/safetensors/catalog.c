@@ -1,5 +1,8 @@
 /* safetensors files as a catalog: every tensor is one piece, without a checksum. */
+#include <string.h>
+
 #include "base/os/os.h"
+#include "base/text/json.h"
 #include "ckpt/catalog/openers.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
@@ -37,6 +40,23 @@ static tess_status add_files(tess_catalog *c, const tess_st_reader *r, int *file
     return TESS_OK;
 }
 
+/* What `tessera convert` kept of the source. */
+static tess_status add_description(tess_catalog *c, const tess_st_reader *r)
+{
+    json_t *meta;
+    const char *text = tess_st_metadata(r, TESS_ST_DESCRIPTION);
+    if (text == NULL)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_json_parse(text, strlen(text), "'" TESS_ST_DESCRIPTION "' of its __metadata__", true, &meta),
+                 "%s", c->path);
+    bool is_object = json_is_object(meta);
+    int failed = is_object ? json_object_update(c->meta, meta) : 0;
+    json_decref(meta);
+    TESS_CHECK(is_object, TESS_E_FORMAT, "%s: '" TESS_ST_DESCRIPTION "' of its __metadata__ is no object", c->path);
+    TESS_CHECK(failed == 0, TESS_E_NOMEM, "%s: no memory for its __metadata__", c->path);
+    return TESS_OK;
+}
+
 static tess_status fill(tess_catalog *c, const tess_st_reader *r)
 {
     int *files;
@@ -46,6 +66,8 @@ static tess_status fill(tess_catalog *c, const tess_st_reader *r)
     for (int i = 0; i < r->n_tensors && status == TESS_OK; i++)
         status = add_tensor(c, r, files, &r->tensors[i]);
     tess_mem_free(c->mem, files);
+    if (status == TESS_OK)
+        status = add_description(c, r);
     return status == TESS_OK ? tess_catalog_finish(c) : status;
 }
 

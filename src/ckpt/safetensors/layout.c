@@ -123,13 +123,23 @@ static tess_status append_string(tess_buffer *out, const char *text)
     return tess_buffer_append(out, "\"", 1);
 }
 
+static tess_status append_metadata(const char *description, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out, "{\"__metadata__\":{\"format\":\"pt\""));
+    if (description != NULL) {
+        TESS_TRY(tess_buffer_printf(out, ",\"" TESS_ST_DESCRIPTION "\":"));
+        TESS_TRY(append_string(out, description));
+    }
+    return tess_buffer_append(out, "}", 1);
+}
+
 tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *tensors, int file, tess_buffer *out)
 {
     static const char blank[8] = "        ";
     const tess_st_file *f = &plan->files[file];
     size_t at = 0, begin = out->size;
     TESS_TRY(tess_buffer_append(out, blank, 8));
-    TESS_TRY(tess_buffer_printf(out, "{\"__metadata__\":{\"format\":\"pt\"}"));
+    TESS_TRY(append_metadata(file == 0 ? plan->description : NULL, out));
     for (int i = f->first; i < f->first + f->n_entries; i++) {
         const tess_st_tensor *t = &tensors[plan->order[i]];
         size_t bytes = plan->places[plan->order[i]].bytes;
@@ -226,14 +236,26 @@ static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tens
     return place_files(mem, stem, tensors, plan);
 }
 
+static tess_status keep_description(tess_mem *mem, const char *description, tess_st_plan *plan)
+{
+    if (description == NULL)
+        return TESS_OK;
+    size_t bytes = strlen(description) + 1;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "description of a file", (void **)&plan->description));
+    memcpy(plan->description, description, bytes);
+    return TESS_OK;
+}
+
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
-                                size_t shard_bytes, tess_st_plan **plan)
+                                size_t shard_bytes, const char *description, tess_st_plan **plan)
 {
     *plan = NULL;
     TESS_CHECK(n_tensors >= 0, TESS_E_INVALID, "%d tensors to write", n_tensors);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**plan), "layout of tensors", (void **)plan));
     (*plan)->n_entries = n_tensors;
-    tess_status status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
+    tess_status status = keep_description(mem, description, *plan);
+    if (status == TESS_OK)
+        status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
     if (status != TESS_OK)
         tess_st_plan_destroy(mem, plan);
     return status;
@@ -246,6 +268,7 @@ void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan)
     tess_mem_free(mem, (*plan)->places);
     tess_mem_free(mem, (*plan)->order);
     tess_mem_free(mem, (*plan)->files);
+    tess_mem_free(mem, (*plan)->description);
     tess_mem_free(mem, *plan);
     *plan = NULL;
 }

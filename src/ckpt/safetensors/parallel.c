@@ -81,7 +81,8 @@ static tess_status copy_tensors(tess_st_writer *w, const tess_st_tensor *tensors
 }
 
 static tess_status create(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
-                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes, tess_st_writer **writer)
+                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes, const char *description,
+                          tess_st_writer **writer)
 {
     tess_st_writer *w;
     tess_status status;
@@ -93,7 +94,7 @@ static tess_status create(tess_mem *mem, tess_team *team, const char *folder, co
     TESS_GOTO(copy_text(mem, folder, &w->folder), failed);
     TESS_GOTO(copy_text(mem, stem, &w->stem), failed);
     TESS_GOTO(copy_tensors(w, tensors, n_tensors), failed);
-    TESS_GOTO(tess_st_plan_create(mem, stem, w->tensors, n_tensors, shard_bytes, &w->plan), failed);
+    TESS_GOTO(tess_st_plan_create(mem, stem, w->tensors, n_tensors, shard_bytes, description, &w->plan), failed);
     *writer = w;
     return TESS_OK;
 failed:
@@ -189,12 +190,12 @@ static tess_status begin(tess_team *team, tess_st_writer *w, tess_status status,
     return status;
 }
 
-tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+static tess_status begin_shared(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                tess_st_writer **writer)
+                                const char *description, tess_st_writer **writer)
 {
     tess_st_writer *w;
-    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, &w);
+    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, description, &w);
     if (w != NULL) {
         w->first = tess_ckpt_rank(team) == 0;
         w->bytes = w->plan->bytes;
@@ -202,12 +203,26 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
     return begin(team, w, status, writer);
 }
 
+tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+                                const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
+                                tess_st_writer **writer)
+{
+    return begin_shared(mem, team, folder, stem, tensors, n_tensors, shard_bytes, NULL, writer);
+}
+
+tess_status tess_st_write_begin_described(tess_mem *mem, const char *folder, const char *stem,
+                                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
+                                          const char *description, tess_st_writer **writer)
+{
+    return begin_shared(mem, NULL, folder, stem, tensors, n_tensors, shard_bytes, description, writer);
+}
+
 tess_status tess_st_write_begin_part(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                      const tess_st_tensor *tensors, int n_tensors, const tess_st_part *part,
                                      tess_st_writer **writer)
 {
     tess_st_writer *w;
-    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, SIZE_MAX, &w);
+    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, SIZE_MAX, NULL, &w);
     if (w != NULL) {
         w->first = part->first;
         w->sparse = true;

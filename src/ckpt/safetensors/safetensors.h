@@ -33,6 +33,9 @@ void tess_st_close(tess_st_reader **reader);
 int tess_st_count(const tess_st_reader *reader);
 const tess_st_tensor *tess_st_tensor_at(const tess_st_reader *reader, int index); /* in file order */
 const tess_st_tensor *tess_st_find(const tess_st_reader *reader, const char *name);
+/* The key of __metadata__ under which a converted checkpoint says what no tensor says: an object as JSON text. */
+#define TESS_ST_DESCRIPTION "tessera"
+
 /* Value of a key of __metadata__ of the first file, or NULL. */
 const char *tess_st_metadata(const tess_st_reader *reader, const char *key);
 
@@ -97,12 +100,14 @@ typedef struct tess_st_plan {
     int *order;            /* (n_entries) entries by file, then by offset */
     tess_st_file *files;   /* (n_files) at least one, even without tensors */
     uint64_t bytes;        /* of all tensors: the index's total_size */
+    char *description;     /* in the first file's header, NULL: none */
 } tess_st_plan;
 
-/* `tensors` describe name, dtype_text, n_dims and dim; data is not looked at. TESS_E_INVALID: a name twice, empty, not
- * UTF-8 or "__metadata__", an unknown dtype, a header over the format's limit. */
+/* `tensors` describe name, dtype_text, n_dims and dim; data is not looked at. `description` (may be NULL): UTF-8, what
+ * tess_st_metadata gives for TESS_ST_DESCRIPTION. TESS_E_INVALID: a name twice, empty, not UTF-8 or "__metadata__", an
+ * unknown dtype, a header over the format's limit. */
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
-                                size_t shard_bytes, tess_st_plan **plan);
+                                size_t shard_bytes, const char *description, tess_st_plan **plan);
 void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
 
 /* Many ranks, one folder: the bytes are those of tess_st_write_model, and no rank holds more than the rows it writes.
@@ -114,6 +119,11 @@ typedef struct tess_st_writer tess_st_writer;
 tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
                                 tess_st_writer **writer);
+
+/* By one process, with a description (UTF-8; NULL: none). */
+tess_status tess_st_write_begin_described(tess_mem *mem, const char *folder, const char *stem,
+                                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
+                                          const char *description, tess_st_writer **writer);
 
 /* The same into folders that are not shared: each holds the rows that its ranks write and holes elsewhere, in one file
  * of the full layout. */

@@ -1,5 +1,6 @@
 /* Safetensors out of any other checkpoint: one file, or a model folder with what a model needs beside its weights. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -45,23 +46,45 @@ static tess_status put_tensors(rewriting *r, tess_st_writer *writer, uint8_t *sl
     return TESS_OK;
 }
 
-/* "<folder>/<stem>.safetensors", or shards of it. */
-static tess_status write_weights(rewriting *r, const char *folder, const char *stem, size_t shard_bytes)
+/* What the source says beside its tensors, as JSON text; NULL: nothing. *text: free. */
+static tess_status format_description(const tess_export *e, char **text)
+{
+    *text = NULL;
+    if (json_object_size(e->meta) == 0)
+        return TESS_OK;
+    *text = json_dumps(e->meta, JSON_COMPACT);
+    TESS_CHECK(*text != NULL, TESS_E_NOMEM, "%s: no memory for its metadata", e->catalog->path);
+    return TESS_OK;
+}
+
+static tess_status begin(rewriting *r, const char *folder, const char *stem, size_t shard_bytes,
+                         tess_st_writer **writer)
 {
     const tess_export *e = r->export;
     tess_st_tensor *tensors;
-    uint8_t *slice = NULL;
-    tess_st_writer *writer;
+    char *description;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n_tensors, sizeof(tensors[0]), "tensors to write",
                                   (void **)&tensors));
     describe(e, tensors);
-    tess_status status = tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values to write", (void **)&slice);
+    tess_status status = format_description(e, &description);
     if (status == TESS_OK)
-        status = tess_st_write_begin(r->mem, NULL, folder, stem, tensors, e->n_tensors, shard_bytes, &writer);
+        status = tess_st_write_begin_described(r->mem, folder, stem, tensors, e->n_tensors, shard_bytes, description,
+                                               writer);
+    free(description);
+    tess_mem_free(r->mem, tensors);
+    return status;
+}
+
+/* "<folder>/<stem>.safetensors", or shards of it. */
+static tess_status write_weights(rewriting *r, const char *folder, const char *stem, size_t shard_bytes)
+{
+    uint8_t *slice;
+    tess_st_writer *writer;
+    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values to write", (void **)&slice));
+    tess_status status = begin(r, folder, stem, shard_bytes, &writer);
     if (status == TESS_OK)
         status = tess_st_write_finish(&writer, put_tensors(r, writer, slice));
     tess_mem_free(r->mem, slice);
-    tess_mem_free(r->mem, tensors);
     return status;
 }
 
