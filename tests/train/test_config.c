@@ -42,6 +42,17 @@ static void values_of_every_type_are_read(void)
     EXPECT_TEXT(config.job.dump_folder, "x y");
     EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
     EXPECT_TEXT(config.data.files.item[1], "two");
+    EXPECT_OK(tess_config_override(&config, "data.files=[./page, --team, training]")); /* as in the file */
+    EXPECT_INT(config.data.files.n, 3);
+    EXPECT_TEXT(config.data.files.item[0], "./page");
+    EXPECT_TEXT(config.data.files.item[1], "--team");
+    EXPECT_TEXT(config.data.files.item[2], "training");
+    EXPECT_OK(tess_config_override(&config, "data.files=[]"));
+    EXPECT_INT(config.data.files.n, 0);
+    EXPECT_OK(tess_config_override(&config, "data.files=a[1].txt,[2].txt")); /* brackets of names stay */
+    EXPECT_INT(config.data.files.n, 2);
+    EXPECT_TEXT(config.data.files.item[1], "[2].txt");
+    EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
 }
 
 static void mistakes_name_the_line_and_the_fix(void)

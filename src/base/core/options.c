@@ -106,19 +106,23 @@ static tess_status parse_text(const char *text, size_t n, char out[TESS_TEXT_SIZ
     return TESS_OK;
 }
 
+/* "a, b", or as in YAML "[a, b]". */
 static tess_status parse_list(const char *text, tess_text_list *list)
 {
+    size_t size = strlen(text);
+    bool in_brackets = size >= 2 && text[0] == '[' && text[size - 1] == ']';
+    const char *at = in_brackets ? text + 1 : text, *last = in_brackets ? text + size - 1 : text + size;
     list->n = 0;
-    while (*text != '\0') {
-        const char *end = strchrnul(text, ',');
-        const char *from = text + strspn(text, " ");
+    while (at < last) {
+        const char *comma = memchr(at, ',', (size_t)(last - at)), *end = comma != NULL ? comma : last;
+        const char *from = at + strspn(at, " ");
         size_t n = from < end ? (size_t)(end - from) : 0;
         while (n > 0 && from[n - 1] == ' ')
             n--;
         TESS_CHECK(list->n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
         if (n > 0)
             TESS_TRY(parse_text(from, n, list->item[list->n++]));
-        text = *end == ',' ? end + 1 : end;
+        at = comma != NULL ? end + 1 : last;
     }
     return TESS_OK;
 }
