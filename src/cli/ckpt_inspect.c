@@ -110,7 +110,7 @@ static void print_totals(const tess_catalog *c, const totals *sum, const char *p
     printf("; %d file%s in all\n", c->n_files, c->n_files == 1 ? "" : "s");
 }
 
-static void print(const tess_catalog *c, const options *o)
+static void print(const tess_catalog *c, const options *o, int *n_found)
 {
     totals sum = {0};
     int64_t step = tess_export_find_step(c);
@@ -120,6 +120,7 @@ static void print(const tess_catalog *c, const options *o)
     putchar('\n');
     if (o->pattern == NULL)
         print_meta("", c->meta);
+    *n_found = c->n_tensors;
     if (o->meta != NULL)
         return;
     int width = name_width(c, o->pattern);
@@ -131,6 +132,7 @@ static void print(const tess_catalog *c, const options *o)
         add_tensor(c, &c->tensors[i], &sum);
     }
     print_totals(c, &sum, o->pattern);
+    *n_found = sum.n_tensors;
 }
 
 /* ---- JSON */
@@ -163,7 +165,7 @@ static json_t *describe_tensor(const tess_catalog *c, const tess_catalog_tensor 
     return object;
 }
 
-static tess_status print_json(const tess_catalog *c, const options *o)
+static tess_status print_json(const tess_catalog *c, const options *o, int *n_found)
 {
     totals sum = {0};
     json_t *tensors = json_array(), *files = json_array();
@@ -175,6 +177,7 @@ static tess_status print_json(const tess_catalog *c, const options *o)
         json_array_append_new(tensors, describe_tensor(c, &c->tensors[i], o->pieces != NULL));
         add_tensor(c, &c->tensors[i], &sum);
     }
+    *n_found = sum.n_tensors;
     return cli_print_json(json_pack("{s:i, s:o, s:s, s:I, s:O, s:i, s:I, s:I, s:i, s:o, s:o}", "version", 1, "path",
                                     tess_json_text(c->path), "format", c->format, "step",
                                     (json_int_t)tess_export_find_step(c), "meta", c->meta, "n_tensors", sum.n_tensors,
@@ -197,17 +200,20 @@ static int run(int argc, char **argv)
         return cli_misuse(&cli_ckpt_inspect, "%s", n == 0 ? "which checkpoint?" : "one checkpoint, one pattern");
     tess_mem *mem = NULL;
     tess_catalog *catalog = NULL;
+    int n_found = 0;
     o.pattern = n == 2 ? argv[2] : NULL;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = tess_catalog_open(mem, argv[1], &catalog);
     if (status == TESS_OK && o.json != NULL)
-        status = print_json(catalog, &o);
+        status = print_json(catalog, &o, &n_found);
     else if (status == TESS_OK)
-        print(catalog, &o);
+        print(catalog, &o, &n_found);
     tess_catalog_destroy(&catalog);
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    return n_found > 0 || o.pattern == NULL ? CLI_OK : CLI_FAILED;
 }
 
 const cli_command cli_ckpt_inspect = {
@@ -215,5 +221,6 @@ const cli_command cli_ckpt_inspect = {
     "what a checkpoint holds: metadata, tensors, pieces, files; tensors are not read\n\n"
     "PATH: a Tessera checkpoint (or a folder of them: the newest), a safetensors file, a model folder, a PyTorch DCP "
     "or\n"
-    "Megatron folder, a torch.save file, a DeepSpeed folder. PATTERN: a part of a tensor's name, or one with * ? [.\n",
+    "Megatron folder, a torch.save file, a DeepSpeed folder. PATTERN: a part of a tensor's name, or one with * ? [;\n"
+    "exit code 1 when no name is like it.\n",
     run};

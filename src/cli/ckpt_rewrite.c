@@ -49,12 +49,17 @@ static bool ends_with(const char *name, const char *suffix)
     return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* By the name of what is to be written; `folder` for one that is no file's. */
+/* By the name of what is to be written; `folder` for one that is no file's. TESS_TARGETS: a file's of no format here.
+ */
 static tess_target target_of(const char *out, tess_target folder)
 {
+    const char *slash = strrchr(out, '/'), *name = slash != NULL ? slash + 1 : out, *dot = strrchr(name, '.');
     if (ends_with(out, ".safetensors"))
         return TESS_TO_SAFETENSORS;
-    return ends_with(out, ".pt") || ends_with(out, ".pth") || ends_with(out, ".bin") ? TESS_TO_TORCH : folder;
+    if (ends_with(out, ".pt") || ends_with(out, ".pth") || ends_with(out, ".bin"))
+        return TESS_TO_TORCH;
+    bool is_folder = dot == NULL || dot == name || tess_os_is_dir(out) || strspn(dot + 1, "0123456789") > 0;
+    return is_folder ? folder : TESS_TARGETS;
 }
 
 static int start(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
@@ -65,10 +70,16 @@ static int start(int argc, char **argv, const cli_command *command, const cli_fl
     return n != 2 ? cli_misuse(command, "name a checkpoint and what is to be written") : -1;
 }
 
+static tess_status fail_ending(const char *out)
+{
+    return TESS_FAIL(TESS_E_INVALID,
+                     "%s: files end in .safetensors, .pt, .pth or .bin; for a folder of that name write %s/", out, out);
+}
+
 static int rewrite_alone(char **argv, tess_rewrite_options *options)
 {
     tess_mem *mem = NULL;
-    tess_status status = tess_mem_create(&mem);
+    tess_status status = options->target != TESS_TARGETS ? tess_mem_create(&mem) : fail_ending(argv[2]);
     int code = status == TESS_OK ? cli_rewrite(mem, argv[1], argv[2], options) : cli_fail(status);
     tess_mem_destroy(&mem);
     return code;

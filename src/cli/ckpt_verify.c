@@ -14,6 +14,7 @@ typedef struct verification {
     tess_mem *mem;
     cli_progress progress;
     int n_bad;
+    const char *newest; /* alone; NULL: all */
 } verification;
 
 static void tell_progress(void *self, uint64_t done, uint64_t all)
@@ -90,6 +91,20 @@ static tess_status verify_items(verification *v, const tess_ckpt_list *list)
     return TESS_OK;
 }
 
+/* Of those that were finished once, whatever has become of them. */
+static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
+{
+    char path[4096];
+    for (int i = list->n - 1; i >= 0; i--) {
+        const tess_ckpt_item *item = &list->items[i];
+        if (item->state == TESS_CKPT_INCOMPLETE || item->state == TESS_CKPT_UNKNOWN)
+            continue;
+        TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
+        return verify_one(v, path);
+    }
+    return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no checkpoint there was finished", list->folder);
+}
+
 /* A folder of checkpoints, or one: which alone says what is wrong with it. */
 static tess_status verify_path(verification *v, const char *path)
 {
@@ -97,7 +112,9 @@ static tess_status verify_path(verification *v, const char *path)
     if (!tess_os_is_dir(path) || tess_ckpt_list_read(v->mem, path, &list) != TESS_OK)
         return verify_one(v, path);
     bool one = list.n == 1 && strcmp(list.items[0].name, ".") == 0;
-    tess_status status = one ? verify_one(v, path) : verify_items(v, &list);
+    tess_status status = one                 ? verify_one(v, path)
+                         : v->newest != NULL ? verify_newest(v, &list)
+                                             : verify_items(v, &list);
     tess_ckpt_list_free(&list);
     return status;
 }
@@ -105,7 +122,8 @@ static tess_status verify_path(verification *v, const char *path)
 static int run(int argc, char **argv)
 {
     verification v = {.n_bad = 0};
-    int n = cli_parse(argc, argv, &cli_ckpt_verify, NULL, 0);
+    const cli_flag flags[] = {{"--newest", NULL, "of a folder of checkpoints the newest alone", &v.newest}};
+    int n = cli_parse(argc, argv, &cli_ckpt_verify, flags, 1);
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     if (n == 0)

@@ -11,11 +11,10 @@
 #include "cli/cli.h"
 #include "train/logbook.h"
 
-/* One folder a job: by its dump folder, which need not be there yet. */
+/* One folder a job: by its dump folder, which is there. */
 static tess_status copies_folder(const char *dump_folder, char *path, size_t size)
 {
     char whole[PATH_MAX];
-    TESS_TRY(tess_os_make_dirs(dump_folder));
     TESS_CHECK(realpath(dump_folder, whole) != NULL, TESS_E_IO, "job.dump_folder: cannot find %s", dump_folder);
     snprintf(path, size, "/dev/shm/tessera-%u-%016llx", (unsigned)geteuid(), (unsigned long long)tess_hash_text(whole));
     return TESS_OK;
@@ -65,17 +64,33 @@ static tess_status refuse_other_number(const tess_config *config, int n_ranks, c
 
 static tess_status open_keep(const tess_config *config, int n_ranks, cli_replacing *r)
 {
-    if (config->checkpoint.memory_copies)
+    if (config->checkpoint.memory_copies) {
+        TESS_TRY(tess_os_make_dirs(config->job.dump_folder));
         TESS_TRY(copies_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
-    if (r->folder[0] != '\0')
         TESS_TRY(refuse_other_number(config, n_ranks, r));
+    }
     return tess_keep_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks, &r->keep);
+}
+
+/* Memory that nobody will give back, of a run that was broken off. */
+static void tell_unused_copies(const char *dump_folder)
+{
+    char path[128];
+    if (!tess_os_is_dir(dump_folder) || copies_folder(dump_folder, path, sizeof(path)) != TESS_OK ||
+        !tess_os_is_dir(path))
+        return;
+    fprintf(stderr,
+            "tessera: copies of this run's last step lie in memory (%s) and are not used: "
+            "checkpoint.memory_copies=true goes on from them, `rm -r %s` removes them\n",
+            path, path);
 }
 
 tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_launch_options *options, cli_replacing *r)
 {
     *r = (cli_replacing){0};
     options->keep = NULL;
+    if (!config->checkpoint.memory_copies && options->n_before == 0)
+        tell_unused_copies(config->job.dump_folder);
     if (!(config->recovery.enable && config->recovery.hot) && !config->checkpoint.memory_copies)
         return TESS_OK;
     TESS_TRY(tess_mem_create(&r->mem));

@@ -26,6 +26,9 @@ expect "inspect filters by pattern" 0 "1 tensor like 'model.*embed*'" "$tessera"
 expect "inspect shows pieces" 0 "rank-00001.data: bytes [" "$tessera" ckpt inspect $newest embed_tokens --pieces
 expect "inspect as JSON" 0 '"n_tensors": 90' "$tessera" ckpt inspect $newest --json
 expect "verify" 0 "ok  $newest: 90 tensors" "$tessera" ckpt verify $newest
+expect "verify --newest reads one" 0 "ok  $newest: 90 tensors" "$tessera" ckpt verify $ckpt --newest
+grep -q step-00000006 output && fail "verify --newest reads others, too" || pass "and no other"
+expect "inspect finds nothing like it" 1 "0 tensors like 'nosuch'" "$tessera" ckpt inspect $newest nosuch
 expect "verify takes a folder of them" 0 "ok  $ckpt/step-00000002: 90 tensors" "$tessera" ckpt verify $ckpt
 
 # ---- diff
@@ -47,6 +50,21 @@ expect "merge into a safetensors file" 0 "90 tensors" "$tessera" ckpt merge $ckp
 expect "which is alike" 0 "90 same" "$tessera" ckpt diff $newest all.safetensors
 expect "merge into a file of torch.save" 0 "90 tensors" "$tessera" ckpt merge $ckpt all.pt
 expect "which is alike, too" 0 "90 same" "$tessera" ckpt diff $newest all.pt
+expect "merge into a file of no format" 2 "other.foo: files end in .safetensors" "$tessera" ckpt merge $ckpt other.foo
+[ -e other.foo ] && fail "it made something" || pass "and makes nothing"
+expect "a folder may have any name" 0 "90 tensors" "$tessera" ckpt merge $ckpt other.foo/
+for file in all.pt all.safetensors; do
+    expect "$file back to Tessera" 0 "step 8" "$tessera" convert $file from_$file --to tessera
+    expect "is alike" 0 "90 same" "$tessera" ckpt diff $newest from_$file
+    expect "and says what the run said" 0 "meta.data_cursor" "$tessera" ckpt inspect from_$file --meta
+    "$tessera" ckpt inspect $newest --meta | grep '^  meta' >meta_before
+    "$tessera" ckpt inspect from_$file --meta | grep '^  meta' >meta_after
+    diff meta_before meta_after >difference && pass "the same" || fail "metadata differs: $(head -n 4 difference)"
+done
+expect "DCP" 0 "tessera to dcp" "$tessera" convert $ckpt to_dcp_first --to dcp
+expect "DCP to safetensors" 0 "dcp to safetensors" "$tessera" convert to_dcp_first dcp.safetensors --to safetensors
+expect "and from there to Tessera" 0 "step 8" "$tessera" convert dcp.safetensors from_dcp_file --to tessera
+expect "is alike, as well" 0 "90 same" "$tessera" ckpt diff $newest from_dcp_file
 expect "extract a file" 0 "30 tensors" "$tessera" ckpt extract $ckpt model.safetensors
 expect "extract a folder" 0 "30 tensors" "$tessera" ckpt extract $ckpt extracted
 expect "which can be evaluated" 0 '"loss"' "$tessera" eval extracted --data text.txt --seq-len 19 --json
@@ -68,9 +86,13 @@ expect "a folder of Hugging Face to another, as ever" 0 "30 tensors" "$tessera" 
 
 # ---- A run goes on from what came back: the same losses
 train 12 1 out || fail "resume: $(tail -n 3 train.log)"
-mkdir other && mv back other/checkpoint && cp out/tokenizer.json other/
-train 12 1 other || fail "resume after DCP: $(tail -n 3 train.log)"
-expect "a training that went through DCP goes on to the same bits" 0 "90 same" "$tessera" ckpt diff out/checkpoint other/checkpoint
+for through in back from_all.pt from_all.safetensors from_dcp_file; do
+    rm -rf other
+    mkdir other && mv $through other/checkpoint && cp out/tokenizer.json other/
+    train 12 1 other || fail "resume after $through: $(tail -n 3 train.log)"
+    expect "a training that was converted there and back ($through) goes on to the same bits" 0 "90 same" \
+        "$tessera" ckpt diff out/checkpoint other/checkpoint
+done
 
 # ---- edit
 expect "edit" 0 "seed: 0 -> 5" "$tessera" ckpt edit split/step-00000008 meta.seed=5

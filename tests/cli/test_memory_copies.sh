@@ -56,6 +56,12 @@ kill -9 "$launcher"
 wait "$launcher" 2>silent
 goes_on "the launcher killed, too" launcher "going on from step 3, kept in memory" -n 2
 
+broken_off unused
+train unused -n 2 recovery.enable=false checkpoint.memory_copies=false checkpoint.interval=100 || fail "without copies: $(tail -n 3 unused.out)"
+grep -qF "copies of this run's last step lie in memory ($at) and are not used" unused.out &&
+    pass "copies that are not used are named" || fail "copies that are not used: $(head -n 5 unused.out)"
+rm -r "$at"
+
 broken_off fewer
 expect "another number of ranks is refused while work is kept" 2 "step 3 of this run is kept by 2 ranks: -n 2 goes on" \
     "$tessera" train run.yaml job.dump_folder=fewer -n 4 "${common[@]}" "${copies[@]}"
