@@ -1,5 +1,6 @@
 /* What the system says of a process from outside: its call, its file, its stack, and whether it was OOM-killed. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,6 +34,13 @@ static void read_pipe(void)
     int ends[2];
     char byte;
     if (pipe(ends) == 0 && read(ends[0], &byte, 1) == 1)
+        abort();
+}
+
+static void poll_pipe(void)
+{
+    int ends[2];
+    if (pipe(ends) == 0 && poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 3600 * 1000) == 1)
         abort();
 }
 
@@ -433,7 +441,37 @@ static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
     test_memory_group_leave(&group);
 }
 
+/* Who looks at a stack holds the thread, whose call then begins anew under another name. */
+static void the_call_is_known_after_a_look_at_the_stack(void)
+{
+    static const struct {
+        void (*does)(void);
+        tess_call_kind kind;
+        const char *name, *file;
+    } cases[] = {{sleep_long, TESS_CALL_SLEEP, "nanosleep", ""}, {poll_pipe, TESS_CALL_POLL, "poll", "pipe:["}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tess_stack stack;
+        tess_process_facts after;
+        int pid = start(cases[i].does);
+        tess_process_facts before = look_until(pid, cases[i].kind, 'S');
+        double begin_s = tess_os_now_s();
+        do
+            tess_stack_take(pid, pid, &stack);
+        while (stack.n_lines == 0 && wait_on(begin_s));
+        do
+            tess_os_process_facts(pid, &after);
+        while (after.thread.state != 'S' && wait_on(begin_s));
+                tess_os_facts_keep_call(&before, &after);
+        EXPECT_CONTAINS(after.thread.call_name, cases[i].name);
+        EXPECT_CONTAINS(after.file, cases[i].file);
+        EXPECT_INT(after.thread.kind, cases[i].kind);
+        EXPECT_TEXT(after.thread.wchan, before.thread.wchan);
+        end(pid);
+    }
+}
+
 static const test_case cases[] = {
+    {"the_call_is_known_after_a_look_at_the_stack", the_call_is_known_after_a_look_at_the_stack},
     {"copies_of_files_are_no_need_of_a_group", copies_of_files_are_no_need_of_a_group},
     {"a_sleeper_is_seen_to_sleep", a_sleeper_is_seen_to_sleep},
     {"a_read_names_its_pipe", a_read_names_its_pipe},

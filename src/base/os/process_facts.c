@@ -215,6 +215,27 @@ void tess_os_process_facts(int pid, tess_process_facts *facts)
     read_counters(facts);
 }
 
+static bool keep_call(const tess_thread_facts *earlier, tess_thread_facts *thread)
+{
+    if (thread->tid == 0 || thread->call != SYS_restart_syscall || earlier->tid != thread->tid || earlier->call < 0)
+        return false;
+    thread->kind = earlier->kind;
+    thread->call = earlier->call;
+    memcpy(thread->call_name, earlier->call_name, sizeof(thread->call_name));
+    memcpy(thread->arguments, earlier->arguments, sizeof(thread->arguments));
+    memcpy(thread->wchan, earlier->wchan, sizeof(thread->wchan));
+    return true;
+}
+
+void tess_os_facts_keep_call(const tess_process_facts *earlier, tess_process_facts *facts)
+{
+    keep_call(&earlier->main, &facts->main);
+    if (!keep_call(&earlier->thread, &facts->thread))
+        return;
+    memcpy(facts->file, earlier->file, sizeof(facts->file));
+    facts->position = earlier->position;
+}
+
 const char *tess_os_facts_tell(const tess_process_facts *facts, char *text, size_t size)
 {
     const tess_thread_facts *thread = &facts->thread;

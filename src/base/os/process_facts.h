@@ -50,6 +50,11 @@ typedef struct tess_process_facts {
 /* Some 50 us, and 15 us more a thread (64 of them are looked at). Never fails: what is not known stays empty. */
 void tess_os_process_facts(int pid, tess_process_facts *facts);
 
+/* A thread that was held for a moment (by a debugger, for its stack) goes on in restart_syscall, whatever it had called
+ * before. Where `facts` has that, the call, its file and what it waits in become those of `earlier`, the same process
+ * some time before; without effect where that knows of no such thread. */
+void tess_os_facts_keep_call(const tess_process_facts *earlier, tess_process_facts *facts);
+
 /* "in read of /data/x.bin (state D, wchan folio_wait_bit)", "running (state R)": of the telling thread; returns text.
  */
 const char *tess_os_facts_tell(const tess_process_facts *facts, char *text, size_t size);

@@ -132,6 +132,7 @@ static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
     if (w->probed == rank || now_ns < stall->look_ns)
         return;
     tess_os_process_facts(pid_of(w, rank), &now);
+    tess_os_facts_keep_call(&stall->first, &now);
     stall->is_looked_at = !stall->is_looked_at;
     stall->look_ns = now_ns + (stall->is_looked_at ? apart_ns : again_ns);
     if (stall->is_looked_at) {
