@@ -111,6 +111,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_look_at_kept(t));
     TESS_TRY(tess_trainer_tokenizer(t));
+    TESS_TRY(tess_trainer_describe_data(t));
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_trainer_open_validation(t));
     TESS_TRY(tess_trainer_check_sample(t));

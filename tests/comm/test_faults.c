@@ -197,7 +197,7 @@ static void a_deadline_names_the_missing_rank(void)
         tess_runtime_phase(rt, "backward", 12, 3);
         await_broken_teams(rt);
         EXPECT_OK(tess_barrier(team, NULL)); /* all have come to this one, if late; the others left after it */
-        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_PEER_LOST, "left the job");
+        EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_PEER_LOST, "gave up");
     } else {
         tess_work *work;
         EXPECT_OK(tess_barrier(team, &work));
