@@ -3,7 +3,9 @@
  * Every collective is asynchronous: it returns a tess_work that the caller must wait on (or cancel); a NULL `work`
  * argument means "wait here". Buffers belong to the operation until then. Every rank of the team must call the same
  * operations in the same order with matching arguments; each call carries a fingerprint (team, sequence number,
- * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Sums are a binary tree over the
+ * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Operations without a label
+ * (tess_team_label) that ranks call at different places of the program differ, too, when all have met at each of those
+ * places before and never with a rank that came from elsewhere. Sums are a binary tree over the
  * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
  * but the data and the number of ranks.
  *

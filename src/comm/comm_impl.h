@@ -18,7 +18,7 @@ enum { COMM_IS_GUARDED = 0 };
 enum { COMM_IS_GUARDED = 1 };
 #endif
 
-enum { COMM_ERROR_BYTES = 1024 };
+enum { COMM_ERROR_BYTES = 1024, COMM_PLACES = 256 /* call sites that a team remembers */ };
 
 /* What lies in the job's memory and where it came from. */
 typedef struct comm_region {
@@ -93,6 +93,9 @@ struct tess_team {
     uint64_t n_messages; /* sent, ever: keeps the order of a channel */
     tess_work *spare;    /* handles to use again */
 
+    /* Call sites (post.site) where all members have met, a place for each by its number, the newest stays; + 1 where
+     * others were met that called from elsewhere. */
+    uint32_t places[COMM_PLACES];
     tess_bad_addend bad; /* the first of its sums */
 
     /* How its waits went lately (look.c). */

@@ -156,7 +156,8 @@ static tess_status tell_difference(const view *v, size_t i)
     if (i < v->n)
         mine = v->lines[i];
     TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
-    tess_status status = tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, &guilty);
+    tess_status status =
+        tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &guilty);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the plans of ranks differ, but line %zu does not", i);
     tess_fail_context(status, "before the first step: what ranks plan to call differs");
     tess_team_lock(team);

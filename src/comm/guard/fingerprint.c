@@ -54,6 +54,11 @@ uint64_t tess_fingerprint_digest(const tess_fingerprint *fp)
            rest[0] * odd[5] + rest[1] * odd[6];
 }
 
+uint32_t tess_fingerprint_site(const tess_fingerprint *fp)
+{
+    return fp->label != 0 ? 0 : (uint32_t)(fp->call_site * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 1;
+}
+
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b)
 {
     return a->team == b->team && a->sequence == b->sequence && a->count == b->count && a->tag == b->tag &&
@@ -114,6 +119,7 @@ typedef struct meeting {
     int n;
     const int *ranks;
     const char *team;
+    bool by_place;
 } meeting;
 
 static const tess_fingerprint *asked(const meeting *m, int i)
@@ -123,7 +129,8 @@ static const tess_fingerprint *asked(const meeting *m, int i)
 
 static bool alike(const meeting *m, int i, int j)
 {
-    return tess_fingerprint_equal(asked(m, i), asked(m, j));
+    const tess_fingerprint *a = asked(m, i), *b = asked(m, j);
+    return tess_fingerprint_equal(a, b) && (!m->by_place || a->call_site == b->call_site);
 }
 
 static bool all_agree(const meeting *m)
@@ -183,9 +190,10 @@ static void tell_camps(const meeting *m, char *text, size_t size)
 }
 
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     int *guilty)
+                                     bool by_place, int *guilty)
 {
-    const meeting m = {posts, stride, n, ranks, team};
+    const meeting m = {posts, stride, n, ranks, team, by_place};
+    const char *in_what = by_place ? " in their order, which all have kept before" : "";
     int odd[JOB_MAX_RANKS];
     char camps[768], who[128];
     bool tie = false;
@@ -195,12 +203,12 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
     int right = find_majority(&m, &tie);
     tell_camps(&m, camps, sizeof(camps));
     if (tie)
-        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, a tie: %s", team, camps);
+        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, camps);
     int n_odd = take_ranks(&m, right, false, odd);
     tess_words words = tess_words_begin(who, sizeof(who));
     tess_words_ranks(&words, odd, n_odd);
     if (n_odd == 1)
         *guilty = odd[0];
-    return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree, the odd one%s out: %s: %s", team,
+    return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, the odd one%s out: %s: %s", team, in_what,
                      n_odd > 1 ? "s" : "", who, camps);
 }

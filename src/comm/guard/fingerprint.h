@@ -26,6 +26,9 @@ typedef struct tess_fingerprint {
  * root with kind and dtypes) never do, others but by a chance of 2^-64. */
 uint64_t tess_fingerprint_digest(const tess_fingerprint *fp);
 
+/* An even number of the call site; 0 with a label, which says what the operation is wherever it is called. */
+uint32_t tess_fingerprint_site(const tess_fingerprint *fp);
+
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);
 
 /* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; returns text. */
@@ -33,9 +36,10 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
 
 /* Compares what `n` ranks of a team asked (rank r's fingerprint at posts + r * stride bytes). TESS_OK when all agree;
  * otherwise TESS_E_MISMATCH: the message lists every variant with its ranks and names the minority, or says that it
- * is a tie. `ranks` gives the job's number of each; *guilty (job's number) is -1 without a single odd one out. */
+ * is a tie. `by_place`: two that were called at different places differ, too. `ranks` gives the job's number of each;
+ * *guilty (job's number) is -1 without a single odd one out. */
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     int *guilty);
+                                     bool by_place, int *guilty);
 
 /* Where the program's own code lies, so that a call site can be told as an offset that every rank (and addr2line)
  * reads. */

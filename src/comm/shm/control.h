@@ -22,7 +22,8 @@ typedef struct tess_post {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t in_offset, out_offset;   /* of its buffers in the job's memory, or CONTROL_PRIVATE */
     uint64_t in_address, out_address; /* of the same, in its own process */
-    uint64_t shown;                   /* 1: what it shows lies beside this post */
+    uint32_t shown;                   /* 1: what it shows lies beside this post */
+    uint32_t site;                    /* tess_fingerprint_site */
     uint64_t beside;                  /* bytes that lie there */
     uint64_t digest;                  /* of the fingerprint: while all agree nobody reads that */
     _Atomic uint64_t arrivals;        /* of this rank in this slot, ever */

@@ -130,6 +130,7 @@ static void start(tess_work *work)
     work->path = SHM_STAGED;
     post->fingerprint = work->fp;
     post->digest = tess_fingerprint_digest(&work->fp);
+    post->site = tess_fingerprint_site(&work->fp);
     post->in_offset = c->never_direct ? CONTROL_PRIVATE : tess_offset_of(team->runtime, work->in, work->in_bytes);
     post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
     post->in_address = (uint64_t)(uintptr_t)work->in;
@@ -224,16 +225,51 @@ static bool all_agree(const tess_work *work)
     return agree;
 }
 
+static uint32_t *place_of(tess_team *team, uint32_t site)
+{
+    return &team->places[site / 2 % COMM_PLACES];
+}
+
+/* Not all call from one place. Two places where all have met are two operations: who calls one for the other has them
+ * in another order. One where they have not is a branch that some ranks take, and stays one. True: it is such. */
+static bool is_branch(const tess_work *work)
+{
+    tess_team *team = work->team;
+    bool branch = false;
+    for (int r = 0; r < team->size; r++) {
+        uint32_t site = shm_post(work, r)->site;
+        branch = branch || *place_of(team, site) != site;
+    }
+    for (int r = 0; r < team->size && branch; r++) {
+        uint32_t site = shm_post(work, r)->site;
+        *place_of(team, site) = site | 1;
+    }
+    return branch;
+}
+
+static bool places_agree(const tess_work *work)
+{
+    tess_team *team = work->team;
+    uint32_t site = shm_post(work, team->rank)->site, *place = place_of(team, site);
+    bool agree = true;
+    for (int r = 0; COMM_IS_GUARDED && r < team->size && agree; r++)
+        agree = shm_post(work, r)->site == site;
+    if (agree && (*place & ~UINT32_C(1)) != site)
+        *place = site;
+    return agree || is_branch(work);
+}
+
 /* All have posted. True when the operation is over. */
 static bool meet(tess_work *work)
 {
     tess_team *team = work->team;
     const shm_collective *c = work->collective;
     tess_status status = TESS_OK;
-    if (!all_agree(work)) {
+    bool alike = all_agree(work);
+    if (!alike || !places_agree(work)) {
         int guilty;
         status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size, team->ranks,
-                                          team->name, &guilty);
+                                          team->name, alike, &guilty);
         tess_team_break(team, status, guilty);
         return fail(work, status);
     }

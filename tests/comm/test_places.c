@@ -1,0 +1,82 @@
+/* Operations that look alike and are called at different places of the program. */
+#include "support/test.h"
+#include "tessera/comm.h"
+
+enum { N = 1000 };
+
+static float a[N], b[N];
+
+static tess_runtime *join(void)
+{
+    tess_runtime *rt;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    return rt;
+}
+
+/* Two places, and no more: not copied to where they are called, nor left before they return. */
+static int n_calls;
+
+static __attribute__((noinline)) tess_status sum_a(tess_team *team)
+{
+    tess_status status = tess_all_reduce(team, a, a, N, TESS_F32, TESS_SUM, NULL);
+    n_calls++;
+    return status;
+}
+
+static __attribute__((noinline)) tess_status sum_b(tess_team *team)
+{
+    tess_status status = tess_all_reduce(team, b, b, N, TESS_F32, TESS_SUM, NULL);
+    n_calls++;
+    return status;
+}
+
+static void two_alike_in_another_order_are_told(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(sum_a(team));
+        EXPECT_OK(sum_b(team));
+    }
+    float before = a[0];
+    EXPECT_FAILS(tess_team_rank(team) == 1 ? sum_b(team) : sum_a(team), TESS_E_MISMATCH,
+                 "ranks disagree in their order, which all have kept before, the odd one out: rank 1: ranks 0 2 called "
+                 "all_reduce #4 of team 'world': 1000 float32, sum (called at ");
+    EXPECT_CONTAINS(tess_error_message(), "; rank 1 called all_reduce #4 of team 'world': 1000 float32, sum (called");
+    EXPECT(a[0] == before);
+    tess_runtime_destroy(&rt);
+}
+
+/* Each rank may have its own place for what all do: one that no other ever comes to, or one that all come to later. */
+static void branches_are_no_disorder(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int rank = tess_team_rank(team);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(rank == 0 ? sum_a(team) : sum_b(team));
+        EXPECT_OK(sum_a(team));
+    }
+    EXPECT_OK(sum_b(team));
+    EXPECT_OK(rank == 2 ? sum_a(team) : sum_b(team));
+    tess_runtime_destroy(&rt);
+}
+
+/* A label says what an operation is, wherever it is called. */
+static void labels_tell_more_than_places(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    EXPECT_OK(sum_a(team));
+    EXPECT_OK(sum_b(team));
+    tess_team_label(team, "grads", -1);
+    EXPECT_OK(tess_team_rank(team) == 1 ? sum_b(team) : sum_a(team));
+    tess_runtime_destroy(&rt);
+}
+
+static const test_case cases[] = {
+    {"two_alike_in_another_order_are_told", two_alike_in_another_order_are_told, 3, 0, TEST_ALONE},
+    {"branches_are_no_disorder", branches_are_no_disorder, 3, 0},
+    {"labels_tell_more_than_places", labels_tell_more_than_places, 3, 0},
+};
+TEST_MAIN(cases)
