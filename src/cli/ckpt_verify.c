@@ -138,7 +138,7 @@ static int run(int argc, char **argv)
 }
 
 const cli_command cli_ckpt_verify = {
-    "ckpt verify", "PATH ...",
+    "ckpt verify", "PATH ... [--newest]",
     "reads checkpoints and checks every byte: checksums, sizes, completeness\n\n"
     "Of a folder of checkpoints all are verified. What is damaged is named by file, offset, tensor and the rank that\n"
     "wrote it. Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
