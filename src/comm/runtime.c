@@ -158,6 +158,8 @@ void tess_runtime_destroy(tess_runtime **handle)
         rt->regions = region->next;
         tess_mem_free(rt->mem, region);
     }
+    if (rt->team->broken == TESS_OK)
+        tess_faults_tell_unused(rt->faults, rt->rank);
     tess_team_destroy(&rt->team);
     tess_runtime_part(rt);
     if (rt->over_mpi)

@@ -33,6 +33,13 @@ expect once_leaves_no_trace 0 "same" bash -c "cmp a b && echo same"
 expect once_stops_by_default 1 "computed again it is well; what was seen first: rank 2, micro-batch 2 of 0..7: gradient '$up_proj'" \
     train 4 fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
 
+# A fault that was to come and did not.
+expect unused_fault_is_told 0 "warning: fault 2 never happened on rank 1: rank=1 step=900 point=gradient kind=nan" \
+    train 2 fault.spec="rank=1 step=3 point=phase:forward kind=sleep ms=1; rank=1 step=900 point=gradient kind=nan"
+expect_not() { "${@:2}" 2>&1 | grep -q "$1" || echo none; }
+expect used_fault_is_not_told 0 "none" \
+    expect_not "never happened" train 2 fault.spec="rank=1 step=3 point=phase:forward kind=sleep ms=1"
+
 # A bit that turns on one of four replicas.
 expect flipped_bit_is_named 1 "step 8: replicas have diverged: rank 3: weight '$up_proj'" \
     train 4 parallelism.shard_strategy=none numbers.replica_check_interval=4 \

@@ -52,7 +52,7 @@
     X(TESS_FAULT_SPIN, "spin", MOMENT, "computes for `ms` (0: for ever)")                                       \
     X(TESS_FAULT_IO, "io", MOMENT, "reads `path` to its end; no path: a pipe to which nobody writes, for `ms`") \
     X(TESS_FAULT_FAIL, "fail", MOMENT, "what the rank tries next and may fail does, n times (1)")               \
-    X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB at least) and keeps them")         \
+    X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB) and keeps them")                  \
     X(TESS_FAULT_SLOW, "slow", PHASE, "the phase takes `percent` longer (10) from `step` on")                   \
     X(TESS_FAULT_RANK0_EVAL, "rank0_eval", MOMENT, "evaluates alone for `ms`, then broadcasts what came of it") \
     X(TESS_FAULT_SLOW_LOG, "slow_log", PHASE, "writes its log line for `ms` (2000)")                            \
@@ -104,6 +104,9 @@ typedef struct tess_fault {
     char path[TESS_FAULT_TEXT];
     bool whole_step; /* uneven: what=step */
 
+    int number;                 /* in the spec, from 1 */
+    char text[TESS_FAULT_TEXT]; /* its own part of it */
+
     uint64_t seed;     /* for what it draws itself: its own */
     double debt_s;     /* slow: that it still has to lose */
     int64_t happened;  /* so far */
@@ -123,6 +126,9 @@ const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 tess_status tess_faults_create(tess_mem *mem, const char *spec, uint64_t seed, int rank, int world, int64_t life,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
+/* As the rank ends in good order: a warning on stderr for each fault of its own that was never due. What a save meets
+ * (save:CALL) is left out, as others may do that. */
+void tess_faults_tell_unused(const tess_faults *faults, int rank);
 
 /* ---- Where comm asks; the runtime has faults
  * -------------------------------------------------------------------------------------------- */

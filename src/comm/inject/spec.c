@@ -354,8 +354,11 @@ tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_f
         if (*at == '\0')
             break;
         TESS_CHECK(*n < max, TESS_E_INVALID, "fault.spec: more than %d faults", max);
+        const char *begin = at;
         TESS_TRY_CTX(parse_fault(&at, &d, world), "fault.spec: fault %d", index + 1);
         TESS_TRY_CTX(complete(&d, seed, index, world), "fault.spec: fault %d", index + 1);
+        d.fault.number = index + 1;
+        snprintf(d.fault.text, sizeof(d.fault.text), "%.*s", (int)(at - begin), begin);
         faults[(*n)++] = d.fault;
     }
     return TESS_OK;

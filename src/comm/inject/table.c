@@ -1,4 +1,5 @@
 /* The faults of one rank, and when each is due. */
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/inject/inject_impl.h"
@@ -46,6 +47,15 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
     *faults = NULL;
 }
 
+void tess_faults_tell_unused(const tess_faults *faults, int rank)
+{
+    for (int i = 0; faults != NULL && i < faults->n; i++) {
+        const tess_fault *fault = &faults->fault[i];
+        if (fault->happened == 0 && fault->point != TESS_FAULT_SAVE)
+            fprintf(stderr, "warning: fault %d never happened on rank %d: %s\n", fault->number, rank, fault->text);
+    }
+}
+
 bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point point)
 {
     bool from_then_on = fault->kind == TESS_FAULT_SLOW && faults->step >= fault->step;
@@ -64,9 +74,11 @@ bool tess_inject_has_faults(const tess_runtime *rt)
 bool tess_inject_stops(tess_runtime *rt, int64_t step)
 {
     for (int i = 0; rt->faults != NULL && i < rt->faults->n; i++) {
-        const tess_fault *fault = &rt->faults->fault[i];
-        if (fault->kind == TESS_FAULT_UNEVEN && fault->whole_step && (fault->step < 0 || step >= fault->step))
+        tess_fault *fault = &rt->faults->fault[i];
+        if (fault->kind == TESS_FAULT_UNEVEN && fault->whole_step && (fault->step < 0 || step >= fault->step)) {
+            fault->happened++;
             return true;
+        }
     }
     return false;
 }
@@ -82,9 +94,11 @@ tess_status tess_inject_failure(tess_runtime *rt, const char *what)
 int64_t tess_inject_micro_batches(tess_runtime *rt, int64_t step, int64_t n)
 {
     for (int i = 0; rt->faults != NULL && i < rt->faults->n; i++) {
-        const tess_fault *fault = &rt->faults->fault[i];
-        if (fault->kind == TESS_FAULT_UNEVEN && !fault->whole_step && (fault->step < 0 || step == fault->step))
+        tess_fault *fault = &rt->faults->fault[i];
+        if (fault->kind == TESS_FAULT_UNEVEN && !fault->whole_step && (fault->step < 0 || step == fault->step)) {
+            fault->happened++;
             n -= fault->n;
+        }
     }
     return n > 0 ? n : 0;
 }
