@@ -67,6 +67,8 @@ static tess_status examine(tess_mem *mem, const options *o, const tess_env_regis
         TESS_TRY(o->pid != NULL ? read_process(o->pid, text) : read_own(text));
     tess_status status = tess_env_check(mem, registry, text->data, text->size,
                                         o->file != NULL ? TESS_ENV_LINES : TESS_ENV_BLOCK, tess_os_cores(), &report);
+    if (status == TESS_OK && o->file != NULL && report.n_seen == 0)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: no line NAME=VALUE is in it", o->file);
     if (status == TESS_OK)
         status = o->json != NULL ? tess_env_print_json(&report, registry, out) : tess_env_print(&report, registry, out);
     *n_findings = tess_env_n_findings(&report);

@@ -20,6 +20,23 @@ static const cli_command command = {
     "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
     cli_doctor_log};
 
+/* A file that cannot be read is told, and the others are read. */
+static tess_status read_files(tess_survey *survey, char *const *files, int n_files)
+{
+    int n_read = 0;
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_files; i++) {
+        tess_status one = tess_survey_read(survey, files[i]);
+        if (one == TESS_E_NOMEM)
+            return one;
+        n_read += one == TESS_OK;
+        status = one == TESS_OK ? status : one;
+        if (one != TESS_OK && n_files > 1)
+            fprintf(stderr, "warning: %s\n", tess_error_message());
+    }
+    return n_read > 0 ? TESS_OK : status;
+}
+
 static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const options *o, char *const *files, int n_files,
                            tess_buffer *out, int *code)
 {
@@ -28,8 +45,8 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const optio
     int64_t world = 0;
     TESS_TRY(cli_int("--world", o->world, 1, LOG_MOST_RANKS, &world));
     tess_status status = tess_survey_begin(mem, knowledge, &survey);
-    for (int i = 0; status == TESS_OK && i < n_files; i++)
-        status = tess_survey_read(&survey, files[i]);
+    if (status == TESS_OK)
+        status = read_files(&survey, files, n_files);
     if (status == TESS_OK) {
         tess_log_judge(&survey, (int)world, &verdict);
         *code = verdict.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;

@@ -31,11 +31,13 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
         if (runs || !is_folder)
             return status;
     }
+    TESS_CHECK(!tess_os_is_file(what), TESS_E_INVALID, "'%s' is one file: name the folder that holds it", what);
     TESS_CHECK(tess_os_is_dir(what), TESS_E_NOT_FOUND,
                "'%s' is neither a folder of traces nor the process of a job that runs", what);
-    if (!tess_job_folder_find(what, folder, sizeof(folder)) && tess_flight_recorder_is(what))
-        return tess_flight_recorder_read(mem, what, history);
-    return tess_job_history_read(mem, what, history);
+    if (tess_job_folder_find(what, folder, sizeof(folder)))
+        return tess_job_history_read(mem, what, history);
+    tess_status status = tess_flight_recorder_read(mem, what, history);
+    return status == TESS_E_NOT_FOUND ? tess_job_history_read(mem, what, history) : status;
 }
 
 /* JSON into the folder; pickles below it, because torchfrtrace takes every file that it finds for one. */

@@ -461,7 +461,7 @@ static void the_call_is_known_after_a_look_at_the_stack(void)
         do
             tess_os_process_facts(pid, &after);
         while (after.thread.state != 'S' && wait_on(begin_s));
-                tess_os_facts_keep_call(&before, &after);
+        tess_os_facts_keep_call(&before, &after);
         EXPECT_CONTAINS(after.thread.call_name, cases[i].name);
         EXPECT_CONTAINS(after.file, cases[i].file);
         EXPECT_INT(after.thread.kind, cases[i].kind);

@@ -66,5 +66,13 @@ expect "its own environment" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR 
 expect "a process that is not there" 2 "/proc/2147483647/environ" "$tessera" doctor env --pid 2147483647
 expect "two environments" 2 "name one environment" "$tessera" doctor env --pid 1 --file fine.env
 expect "variables as JSON" 3 '"grade": "void"' "$tessera" doctor env --json --file void.env
+expect "one log of several cannot be read" 0 "root cause: rank 3 never joined" "$tessera" doctor log no.log all.log
+expect "it is told" 0 "warning: open no.log" "$tessera" doctor log no.log all.log
+expect "none can be read" 2 "no.log" "$tessera" doctor log no.log no2.log
+printf '\001\377\000x' >random.env
+expect "no variable in a file" 2 "no line NAME=VALUE is in it" "$tessera" doctor env --file random.env
+printf 'UCX_TLS=foo\nCUDA_VISIBLE_DEVICES=0,1,x\n' >wrong.env
+expect "a transport that is none" 3 "wrong    UCX_TLS=foo" "$tessera" doctor env --file wrong.env
+expect "a GPU that is none" 3 "wrong    CUDA_VISIBLE_DEVICES=0,1,x" "$tessera" doctor env --file wrong.env
 expect "a doctor misspelt" 2 "did you mean 'log'" "$tessera" doctor logg
 finish

@@ -67,6 +67,10 @@ fixtures=$project/tests/doctor/fixtures
 expect "dumps of PyTorch" 3 "missing_rank: rank 2 keeps ranks 0 1 3 waiting in all_reduce #5" \
     "$tessera" trace "$fixtures/nccl"
 expect "a folder without traces" 2 "holds traces of a job" "$tessera" trace "$project/docs"
+mkdir junk
+echo "hello, no dump" >junk/nccl_trace_rank_0
+expect "what is named as a dump and is none" 2 "nccl_trace_rank_0: offset 0" "$tessera" trace junk
+expect "one dump of a folder" 2 "is one file: name the folder that holds it" "$tessera" trace junk/nccl_trace_rank_0
 expect "no such thing" 2 "neither" "$tessera" trace nothing-here
 expect "no argument" 2 "which job?" "$tessera" trace
 expect "the exit codes are in the help" 0 "4 a tie" "$tessera" trace --help

@@ -57,6 +57,9 @@ static const struct {
 } samples[] = {
     {"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1191",
      "nccl-unhandled-system-error"},
+    {"Training failed: CUDA error: an illegal address", "script-training-failed"},
+    {"GPU speeds: [1.02, 1.01, 1.74]", "script-gpu-speeds"},
+    {"[Rank 3] Entering barrier at step 120", "script-barrier-steps"},
     {"unhandled system error, NCCL version 2.14.3", "nccl-unhandled-system-error"},
     {"torch.distributed.DistBackendError: NCCL timeout after 1800 seconds", "pytorch-nccl-timeout"},
     {"NCCL WARN Unhandled System Error while waiting for event", "nccl-system-error-event"},

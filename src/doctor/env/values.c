@@ -56,6 +56,18 @@ static bool is_list_part(const char *piece, size_t size, const void *words)
     return each(piece, size, ",", is_list_word, words);
 }
 
+/* "3", "GPU-5b1c...", "MIG-..." */
+static bool is_gpu(const char *piece, size_t size, const void *unused)
+{
+    (void)unused;
+    if (size > 4 && (strncmp(piece, "GPU-", 4) == 0 || strncmp(piece, "MIG-", 4) == 0))
+        return true;
+    for (size_t i = piece[0] == '-' && size > 1; i < size; i++) /* -1 ends the list */
+        if (!isdigit((unsigned char)piece[i]))
+            return false;
+    return true; /* "" is no GPU, which is said so as well */
+}
+
 /* "lo..hi" of a rule; ends left out are infinite. */
 static void read_range(const char *rule, double *lo, double *hi)
 {
@@ -95,12 +107,14 @@ static bool accepts_rule(const char *rule, const char *value)
         return is_among(value, strlen(value), rest);
     if (strncmp(rule, "list", kind) == 0)
         return each(value, strlen(value), ";", is_list_part, rest);
+    if (strncmp(rule, "gpus", kind) == 0)
+        return each(value, strlen(value), ",", is_gpu, NULL);
     return true;
 }
 
 static bool is_rule(const char *rule)
 {
-    return is_among(rule, strcspn(rule, " "), "bool|int|number|one|list");
+    return is_among(rule, strcspn(rule, " "), "bool|int|number|one|list|gpus");
 }
 
 static const char *next_rule(const char *rule)
@@ -139,6 +153,8 @@ static int describe_rule(const char *rule, char *text, size_t size)
         return snprintf(text, size, "one of %.*s", rest, rule + kind + 1);
     if (strncmp(rule, "list", kind) == 0)
         return snprintf(text, size, "a list, separated by commas, of %.*s", rest, rule + kind + 1);
+    if (strncmp(rule, "gpus", kind) == 0)
+        return snprintf(text, size, "indices, or names that begin with GPU- or MIG-, separated by commas");
     const char *what = strncmp(rule, "int", kind) == 0 ? "an integer" : "a number";
     read_range(rule + kind + (rule[kind] == ' '), &lo, &hi);
     if (lo > -1e300 && hi < 1e300)

@@ -4,6 +4,7 @@
  *     int 0..31          an integer; either end may be left out
  *     number 0..         a number
  *     one A|B            one of these words, in upper or lower case
+ *     gpus               indices, "GPU-..." or "MIG-...", separated by commas
  *     list A|B           words separated by commas; "^" before one excludes; "allreduce:" before them is a function of
  *                        NCCL's, ";" separates functions */
 #ifndef TESS_DOCTOR_ENV_VALUES_H
