@@ -78,7 +78,8 @@ struct tess_team {
     int n_local, local_index,
         local_first; /* members on this host, this rank's place among them, team rank of the first */
     double timeout_s;
-    uint64_t sequence; /* of the next collective */
+    double bytes_per_s; /* of large operations, lately, 0: not known */
+    uint64_t sequence;  /* of the next collective */
     uint64_t n_splits;
 
     atomic_flag lock; /* held by whoever works on the team: its user, or a waiter of another team that helps */
@@ -122,9 +123,10 @@ struct tess_work {
     tess_fingerprint fp;
     tess_status status;
     bool done;
-    bool is_short;  /* it is complete as soon as all have come */
-    uint64_t event; /* its number in the ring */
-    bool detached;  /* nobody waits on it: it goes when it is done */
+    bool is_short;       /* it is complete as soon as all have come */
+    uint64_t event;      /* its number in the ring */
+    uint64_t started_ns; /* all have come; 0: not yet, or it is short */
+    bool detached;       /* nobody waits on it: it goes when it is done */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */
     uint8_t *out;

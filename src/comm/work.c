@@ -15,6 +15,7 @@ static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked a
 static const double own_word_s = 1;                /* to find out oneself what broke the team on another rank */
 static const double last_word_s = 5;               /* for what a rank of another host sent before it left */
 static const double shown_s = 0.02;                /* a longer wait is for others to see */
+static const uint64_t large_bytes = 1 << 20;       /* from here on an operation tells how fast the links are */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
 
 static bool is_message(const tess_work *work)
@@ -64,6 +65,8 @@ void tess_work_record(tess_work *work, tess_trace_state state)
         return;
     tess_runtime *rt = work->team->runtime;
     uint64_t now_ns = tess_os_now_ns();
+    if (state == TESS_TRACE_STARTED)
+        work->started_ns = now_ns;
     if (work->is_short)
         tess_trace_update(rt->ring, work->event, TESS_TRACE_STARTED, now_ns);
     tess_trace_update(rt->ring, work->event, state, now_ns);
@@ -76,9 +79,24 @@ static void release(tess_work *work)
     work->team->spare = work;
 }
 
+static uint64_t bytes_of(const tess_work *work)
+{
+    return work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
+}
+
+static void note_speed(const tess_work *work)
+{
+    double *known = &work->team->bytes_per_s;
+    if (work->started_ns == 0 || work->status != TESS_OK || bytes_of(work) < large_bytes)
+        return;
+    double seconds = (double)(tess_os_now_ns() - work->started_ns) * 1e-9;
+    *known = tess_timers_learn_speed(*known, (double)bytes_of(work) / seconds);
+}
+
 static void finish(tess_work *work)
 {
     work->done = true;
+    note_speed(work);
     tess_work_record(work, work->status == TESS_OK ? TESS_TRACE_COMPLETED : TESS_TRACE_FAILED);
     if (work->detached)
         release(work);
@@ -314,10 +332,9 @@ static double deadline_of(const tess_work *work)
     const tess_runtime *rt = team->runtime;
     if (team->timeout_s != rt->timeout_s)
         return team->timeout_s;
-    uint64_t bytes = work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
     char phase[TESS_TRACE_PHASE_BYTES];
     tess_board_phase_of(rt->row, phase);
-    return tess_timers_deadline(rt->timeout_s, phase, work->fp.count, bytes);
+    return tess_timers_deadline(rt->timeout_s, phase, work->fp.count, bytes_of(work), team->bytes_per_s);
 }
 
 /* The team is locked. Afterwards the work is done, well or not. */

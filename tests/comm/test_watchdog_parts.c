@@ -1,4 +1,5 @@
 /* Parts of the watchdog that need no process: how long it is patient, its timers, what it makes of two looks. */
+#include "base/os/os.h"
 #include "comm/watchdog/timers.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "support/test.h"
@@ -37,13 +38,26 @@ static void patience_ends_before_the_deadline(void)
 /* ---- Timers ---- */
 static void deadlines_grow_with_phase_and_size(void)
 {
-    EXPECT(tess_timers_deadline(600, "forward", 1000, 4000) == 600);
-    EXPECT(tess_timers_deadline(600, NULL, 1000, 4000) == 600);
-    EXPECT(tess_timers_deadline(600, "validation", 1000, 4000) == 1800);
-    EXPECT(tess_timers_deadline(600, "checkpoint", 1000, 4000) == 1800);
-    EXPECT(tess_timers_deadline(600, "forward", 10000000, 4) == 900);
-    EXPECT(tess_timers_deadline(600, "forward", 100000000, 4) == 1800);
-    EXPECT(tess_timers_deadline(3, "forward", 1000, UINT64_C(1) << 30) > 200);
+    EXPECT(tess_timers_deadline(600, "forward", 1000, 4000, 0) == 600);
+    EXPECT(tess_timers_deadline(600, NULL, 1000, 4000, 0) == 600);
+    EXPECT(tess_timers_deadline(600, "validation", 1000, 4000, 0) == 1800);
+    EXPECT(tess_timers_deadline(600, "checkpoint", 1000, 4000, 0) == 1800);
+    EXPECT(tess_timers_deadline(600, "forward", 10000000, 4, 0) == 900);
+    EXPECT(tess_timers_deadline(600, "forward", 100000000, 4, 0) == 1800);
+    EXPECT(tess_timers_deadline(3, "forward", 1000, UINT64_C(1) << 30, 0) > 200);
+    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 5e6) == 400);
+    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 5e9) == 20);
+    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 1) == 2000);
+}
+
+static void a_slow_link_is_known_at_once_and_a_fast_one_by_and_by(void)
+{
+    double speed = tess_timers_learn_speed(0, 8e9);
+    EXPECT(speed == 8e9);
+    EXPECT((speed = tess_timers_learn_speed(speed, 1e6)) == 1e6);
+    for (int i = 0; i < 40; i++)
+        speed = tess_timers_learn_speed(speed, 8e9);
+    EXPECT(speed > 7.9e9 && speed < 8e9);
 }
 
 static void timers_in_the_wrong_order_are_refused_with_both_names(void)
@@ -168,6 +182,26 @@ static void chains_of_waits_lead_to_their_end(void)
     tess_job_close(&job, true);
 }
 
+static void a_gap_between_looks_takes_nothing_from_a_wait_before_it(void)
+{
+    const uint64_t s = 1000000000;
+    tess_job job;
+    tess_watchdog *w;
+    EXPECT_OK(tess_job_create(2, &job));
+    for (int r = 0; r < 2; r++)
+        atomic_store(&job.rows[r].state, JOB_RANK_JOINED);
+    let_wait(&job, 0, 1, tess_os_now_ns() - s);
+    EXPECT_OK(tess_watchdog_create(test_mem(), &job, &(tess_watchdog_options){.soft_s = 600, .timeout_s = 6000}, &w));
+    tess_watchdog_look(w);
+    EXPECT(w->stalls[1].is_on);
+    w->stalls[1].since_ns -= 10 * s;
+    w->looked_ns -= 3 * s; /* as if this process had stood still: half a second of that counts */
+    tess_watchdog_look(w);
+    EXPECT(w->stalls[1].is_on && w->looked_ns - w->stalls[1].since_ns == 7 * s + s / 2);
+    tess_watchdog_destroy(&w);
+    tess_job_close(&job, true);
+}
+
 static void ranks_that_have_not_joined_are_waited_for(void)
 {
     tess_job job;
@@ -186,10 +220,13 @@ static const test_case cases[] = {
     {"two_long_waits_are_usual_one_is_an_accident", two_long_waits_are_usual_one_is_an_accident},
     {"patience_ends_before_the_deadline", patience_ends_before_the_deadline},
     {"deadlines_grow_with_phase_and_size", deadlines_grow_with_phase_and_size},
+    {"a_slow_link_is_known_at_once_and_a_fast_one_by_and_by", a_slow_link_is_known_at_once_and_a_fast_one_by_and_by},
     {"timers_in_the_wrong_order_are_refused_with_both_names", timers_in_the_wrong_order_are_refused_with_both_names},
     {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
     {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
+    {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",
+     a_gap_between_looks_takes_nothing_from_a_wait_before_it},
     {"ranks_that_have_not_joined_are_waited_for", ranks_that_have_not_joined_are_waited_for},
 };
 

@@ -5,7 +5,7 @@
 
 #include "comm/ending.h"
 
-static const double slowest_bytes_per_s = 1e8, slack_by_bytes = 20;
+static const double usual_bytes_per_s = 1e8, slowest_bytes_per_s = 1e6, slack_by_bytes = 20;
 static const double look_s = 0.05;
 
 static const char *const notice_names[WATCHDOG_KINDS] = {"notice, training", "notice, evaluation", "notice, checkpoint",
@@ -34,6 +34,8 @@ void tess_timers_make(const tess_timer_settings *s, tess_timers *timers)
             "ranks give up a collective (comm.on_timeout)");
     add(timers, "deadline, 1e7 elements", s->timeout_s * 1.5, "3/2 x comm.timeout_s", "the same for large operations");
     add(timers, "deadline, 1e8 elements", s->timeout_s * 3, "3 x comm.timeout_s", "the same");
+    add(timers, "deadline, 1 GB", slack_by_bytes * 1e9 / usual_bytes_per_s, "20 x at 100 MB/s",
+        "the same, if longer; slower links get as much more");
     add(timers, "agent silence", TESS_AGENT_SILENCE_S, "fixed", "a host that is not heard of is out of touch");
     add(timers, "grace", s->grace_s, "the launcher", "survivors of a failure end by themselves");
     add(timers, "kill after grace", TESS_KILL_AFTER_S, "fixed", "from SIGTERM to SIGKILL");
@@ -78,11 +80,18 @@ tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out)
     return TESS_OK;
 }
 
-double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elements, uint64_t bytes)
+double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elements, uint64_t bytes,
+                            double bytes_per_s)
 {
     double by_phase = timeout_s * (phase != NULL ? watchdog_deadline_factor(watchdog_kind_of(phase)) : 1);
-    double by_size = timeout_s * (n_elements < 10000000 ? 0.5 : n_elements < 100000000 ? 1.5 : 3);
-    double by_bytes = slack_by_bytes * (double)bytes / slowest_bytes_per_s;
+    double by_size = timeout_s * (n_elements < 10000000 ? 1 : n_elements < 100000000 ? 1.5 : 3);
+    double speed = bytes_per_s > 0 && bytes_per_s < usual_bytes_per_s ? bytes_per_s : usual_bytes_per_s;
+    double by_bytes = slack_by_bytes * (double)bytes / (speed > slowest_bytes_per_s ? speed : slowest_bytes_per_s);
     double longest = by_phase > by_size ? by_phase : by_size;
     return longest > by_bytes ? longest : by_bytes;
+}
+
+double tess_timers_learn_speed(double known, double seen)
+{
+    return known <= 0 || seen < known ? seen : known + (seen - known) / 8;
 }

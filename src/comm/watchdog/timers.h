@@ -35,9 +35,12 @@ tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out);
 /* How long ranks wait in a collective of n_elements and `bytes` while they are in `phase` (NULL: none), when timeout_s
  * is what holds for a small one in training: the longest of
  *   by phase:  1 x in training and setup, 3 x in evaluation and checkpoints;
- *   by size:   1/2 x below 1e7 elements, 3/2 x below 1e8, 3 x from there on;
- *   by bytes:  20 x what they take at 100 MB/s.
- * With the default of 600 s: 600, 1800; 300, 900, 1800. */
-double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elements, uint64_t bytes);
+ *   by size:   3/2 x from 1e7 elements on, 3 x from 1e8 on;
+ *   by bytes:  20 x what they take at 100 MB/s, or at bytes_per_s where operations of late were slower than that (0:
+ * not known; below 1 MB/s it is no link but a fault). With the default of 600 s: 600, 1800; 900, 1800. */
+double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elements, uint64_t bytes,
+                            double bytes_per_s);
+/* The speed to reckon with after an operation went at `seen` bytes/s: the slower at once, the faster by and by. */
+double tess_timers_learn_speed(double known, double seen);
 
 #endif

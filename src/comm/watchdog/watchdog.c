@@ -78,10 +78,9 @@ static watchdog_kind kind_of(const tess_watchdog *w, int rank)
     return watchdog_kind_of(row.state == JOB_RANK_ABSENT ? NULL : row.phase);
 }
 
-static uint64_t waited_ns(const tess_watchdog *w, const watchdog_stall *stall, uint64_t now_ns)
+static uint64_t waited_ns(const watchdog_stall *stall, uint64_t now_ns)
 {
-    uint64_t since_ns = stall->since_ns > w->resumed_ns ? stall->since_ns : w->resumed_ns;
-    return now_ns > since_ns ? now_ns - since_ns : 0;
+    return now_ns > stall->since_ns ? now_ns - stall->since_ns : 0;
 }
 
 /* The rank that stood before it in a chain of waits has come: its own part of the wait begins now. */
@@ -107,7 +106,7 @@ static bool job_goes_on(const tess_watchdog *w, int rank)
 static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
-    double lasted_s = (double)waited_ns(w, stall, now_ns) * 1e-9;
+    double lasted_s = (double)waited_ns(stall, now_ns) * 1e-9;
     stall->is_on = false;
     if (w->probed == rank) {
         tess_stack_cancel(&w->probe);
@@ -149,7 +148,7 @@ static bool is_due(const tess_watchdog *w, watchdog_stall *stall, uint64_t now_n
     if (stall->finding.situation == TESS_RANK_WELL)
         return false;
     if (w->options.waits_on && !stall->deadline_told &&
-        (double)waited_ns(w, stall, now_ns) * 1e-9 >= w->options.timeout_s) {
+        (double)waited_ns(stall, now_ns) * 1e-9 >= w->options.timeout_s) {
         stall->deadline_told = true;
         return true;
     }
@@ -176,7 +175,7 @@ static void tell(tess_watchdog *w, const int *due, int n, uint64_t now_ns)
 {
     watchdog_stall *first = &w->stalls[due[0]];
     bool is_new = first->told != first->finding.situation;
-    watchdog_tell_stall(w, due, n, (double)waited_ns(w, first, now_ns) * 1e-9);
+    watchdog_tell_stall(w, due, n, (double)waited_ns(first, now_ns) * 1e-9);
     for (int i = 0; i < n; i++)
         note_told(&w->stalls[due[i]], now_ns);
     if (!is_new || w->probed >= 0 || !has_telling_stack(first->finding.situation))
@@ -191,7 +190,7 @@ static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
     for (int i = 0; i < w->waits.n && n_looked_at < MOST_LOOKED_AT; i++) {
         int rank = w->waits.ranks[i];
         watchdog_stall *stall = &w->stalls[rank];
-        double waited_s = (double)waited_ns(w, stall, now_ns) * 1e-9;
+        double waited_s = (double)waited_ns(stall, now_ns) * 1e-9;
         if (waited_s < w->options.soft_s * first_look_share)
             continue; /* no limit is shorter */
         double limit_s = watchdog_patience_limit(&w->patience, kind_of(w, rank), (double)now_ns * 1e-9);
@@ -306,13 +305,21 @@ static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
         w->options.notice(w->options.self, line);
 }
 
+/* Of a gap between looks no more than gap_ns is held against anybody: the job may have stood as still as this process.
+ * What had lasted until then has lasted. */
+static void leave_out(tess_watchdog *w, uint64_t ns)
+{
+    for (int r = 0; r < (int)w->job->header->world; r++)
+        w->stalls[r].since_ns += ns;
+}
+
 void tess_watchdog_look(tess_watchdog *w)
 {
     uint64_t now_ns = tess_os_now_ns();
     if (now_ns - w->looked_ns < often_ns)
         return;
     if (w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns)
-        w->resumed_ns = now_ns;
+        leave_out(w, now_ns - w->looked_ns - gap_ns);
     w->looked_ns = now_ns;
     look_at_deaths(w, now_ns);
     if (w->options.soft_s <= 0)

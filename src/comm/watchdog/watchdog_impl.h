@@ -56,7 +56,7 @@ struct tess_watchdog {
     tess_mem *mem;
     const tess_job *job;
     tess_watchdog_options options;
-    uint64_t looked_ns, resumed_ns, joined_ns;
+    uint64_t looked_ns, joined_ns;
     watchdog_waits waits;
     watchdog_patience patience;
     tess_stack_probe probe;
