@@ -197,6 +197,7 @@ tess_status tess_trainer_save(tess_trainer *t, bool last)
 {
     int64_t cursor[3];
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
+    TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
     TESS_TRY(agree_on_cursor(t, cursor));
     json_t *meta = describe(t, cursor);
     tess_status status = save(t, meta);

@@ -37,6 +37,9 @@ tess_status tess_numbers_judge(tess_numbers *numbers, const tess_loss_sum *own, 
  * for a whole step. Collective. TESS_E_MISMATCH names who differs and in what. */
 tess_status tess_numbers_compare(tess_numbers *numbers);
 tess_status tess_numbers_compare_at_times(tess_numbers *numbers);
+/* The same between steps, of what a checkpoint is made of: one that ranks differ on is never written. Nothing is
+ * compared where numbers.replica_check_interval is 0. Collective. */
+tess_status tess_numbers_compare_for_save(tess_numbers *numbers);
 
 /* The windows of newest losses and gradient norms: to be saved with a run and set when it goes on. */
 tess_spikes *tess_numbers_losses(tess_numbers *numbers);

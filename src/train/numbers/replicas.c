@@ -208,21 +208,35 @@ static tess_status agree(const tess_engine *e, finding *found)
     return status;
 }
 
-tess_status tess_numbers_compare(tess_numbers *n)
+/* What ranks have found on their own becomes one verdict. */
+static tess_status judge(tess_numbers *n, int64_t step, finding *found)
 {
-    const tess_engine *e = n->engine;
-    finding found = {.kind = FOUND_NOTHING, .guilty = -1};
-    TESS_TRY_CTX(compare_twins(e, &found), "comparing replicas");
-    TESS_TRY_CTX(compare_copies(e, &found), "comparing replicas");
-    TESS_TRY_CTX(agree(e, &found), "comparing replicas");
-    if (found.kind == FOUND_NOTHING)
+    TESS_TRY_CTX(agree(n->engine, found), "comparing replicas");
+    if (found->kind == FOUND_NOTHING)
         return TESS_OK;
     tess_status status = TESS_FAIL(TESS_E_MISMATCH,
                                    "step %lld: replicas have diverged: %s; go back to a checkpoint, and check that "
                                    "machine (`tessera doctor preflight`)",
-                                   (long long)e->step + 1, found.text);
-    tess_numbers_blame(n, found.guilty);
+                                   (long long)step, found->text);
+    tess_numbers_blame(n, found->guilty);
     return status;
+}
+
+tess_status tess_numbers_compare(tess_numbers *n)
+{
+    finding found = {.kind = FOUND_NOTHING, .guilty = -1};
+    TESS_TRY_CTX(compare_twins(n->engine, &found), "comparing replicas");
+    TESS_TRY_CTX(compare_copies(n->engine, &found), "comparing replicas");
+    return judge(n, n->engine->step + 1, &found);
+}
+
+tess_status tess_numbers_compare_for_save(tess_numbers *n)
+{
+    finding found = {.kind = FOUND_NOTHING, .guilty = -1};
+    if (n->engine->config->numbers.replica_check_interval == 0)
+        return TESS_OK;
+    TESS_TRY_CTX(compare_twins(n->engine, &found), "comparing replicas");
+    return judge(n, n->engine->step, &found);
 }
 
 tess_status tess_numbers_compare_at_times(tess_numbers *n)
