@@ -208,6 +208,7 @@ static void a_deadline_names_the_missing_rank(void)
         EXPECT_CONTAINS(tess_error_message(), " is after barrier #2");
         EXPECT_CONTAINS(tess_error_message(), "in phase 'backward' of step 12 (3)");
     }
+    tess_team_destroy(&pair);
     tess_runtime_destroy(&rt);
 }
 
