@@ -8,6 +8,7 @@
 #include "cli/launch.h"
 #include "cli/supervise.h"
 #include "recover/failure_line.h"
+#include "train/train.h"
 #include "verdict/history.h"
 
 static const char reports_to_launch[] = "TESSERA_LAUNCH_REPORTS"; /* carried to the guards by mpirun */
@@ -178,6 +179,8 @@ bool cli_launch_trains(int argc, char **argv, tess_config *config)
     if (!plain || tess_mem_create(&mem) != TESS_OK)
         return false;
     tess_status status = tess_config_load(mem, argv[1], argv + 2, argc - 2, config);
+    if (status == TESS_OK)
+        tess_train_take_batch(mem, config);
     tess_mem_destroy(&mem);
     tess_error_clear();
     return status == TESS_OK;
@@ -193,7 +196,7 @@ int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char
     for (int h = 0; h < hosts->hosts.n; h++)
         tess_slots_add_host(&slots, hosts->hosts.hosts[h].name, hosts->hosts.hosts[h].slots);
     with_batch = *config;
-    tess_config checked = *config; /* the ranks check again, and say what is wrong */
+    tess_config checked = with_batch; /* the ranks check again, and say what is wrong */
     if (tess_config_check_step(&checked, slots.n_ranks) == TESS_OK)
         with_batch.training.global_batch_size = checked.training.global_batch_size;
     else

@@ -57,7 +57,8 @@ static tess_status refuse_other_number(const tess_config *config, int n_ranks, c
         saved = -1;
     tess_error_clear();
     TESS_CHECK(kept <= saved, TESS_E_INVALID,
-               "step %lld of this run is kept by %d ranks: -n %d goes on from there; checkpoint.resume=false drops it",
+               "step %lld of this run is kept by %d ranks: -n %d goes on from there; checkpoint.memory_copies=false "
+               "goes on from the newest checkpoint",
                (long long)kept, before, before);
     return TESS_OK;
 }

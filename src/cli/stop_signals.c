@@ -20,6 +20,12 @@ void cli_stop_signals_hear(void)
         signal(signals[i], on_signal);
 }
 
+void cli_stop_signals_forget(void)
+{
+    for (int i = 0; i < N_SIGNALS; i++)
+        signal(signals[i], SIG_DFL);
+}
+
 int cli_stop_signals_pause(double seconds)
 {
     time_t whole_s = (time_t)seconds;

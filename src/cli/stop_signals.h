@@ -6,6 +6,8 @@
 /* From here on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 do not end this process. Programs that it starts take them as ever.
  */
 void cli_stop_signals_hear(void);
+/* From here on they do again. */
+void cli_stop_signals_forget(void);
 /* Waits for so many seconds, or until the first signal, which may have come before; returns its number, 0: none came.
  */
 int cli_stop_signals_pause(double seconds);

@@ -210,6 +210,7 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     do
         status = status == TESS_OK ? live(s, &command, &result) : status;
     while (status == TESS_OK && goes_on(s, &result));
+    cli_stop_signals_forget();
     if (status != TESS_OK)
         return cli_fail(status);
     if (s->stopped)

@@ -63,6 +63,13 @@ struct tess_runtime {
     comm_region *regions;
 };
 
+/* A call site (post.site) where all members have met. */
+typedef struct comm_place {
+    uint32_t site; /* + 1 where others were met that called from elsewhere */
+    uint32_t next; /* where all have met after it, 0: not known */
+    bool has_many_next;
+} comm_place;
+
 struct tess_team {
     tess_team *next; /* in the runtime's list */
     tess_runtime *runtime;
@@ -94,10 +101,9 @@ struct tess_team {
     uint64_t n_messages; /* sent, ever: keeps the order of a channel */
     tess_work *spare;    /* handles to use again */
 
-    /* Call sites (post.site) where all members have met, a place for each by its number, the newest stays; + 1 where
-     * others were met that called from elsewhere. */
-    uint32_t places[COMM_PLACES];
-    tess_bad_addend bad; /* the first of its sums */
+    comm_place places[COMM_PLACES]; /* by their numbers, the newest stays */
+    uint32_t last_place;            /* where all have met last, 0: nowhere, or with a label */
+    tess_bad_addend bad;            /* the first of its sums */
 
     /* How its waits went lately (look.c). */
     int n_sleeps;              /* in a row that came to a sleep */
@@ -126,6 +132,7 @@ struct tess_work {
     bool is_short;       /* it is complete as soon as all have come */
     uint64_t event;      /* its number in the ring */
     uint64_t started_ns; /* all have come; 0: not yet, or it is short */
+    bool blocks;         /* who asked for it waits */
     bool detached;       /* nobody waits on it: it goes when it is done */
 
     const uint8_t *in; /* what this rank shows, NULL: nothing */

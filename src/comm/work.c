@@ -84,10 +84,12 @@ static uint64_t bytes_of(const tess_work *work)
     return work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
 }
 
+/* Of links between hosts, while the caller does nothing else. */
 static void note_speed(const tess_work *work)
 {
     double *known = &work->team->bytes_per_s;
-    if (work->started_ns == 0 || work->status != TESS_OK || bytes_of(work) < large_bytes)
+    if (work->team->hosts == NULL || !work->blocks || work->started_ns == 0 || work->status != TESS_OK ||
+        bytes_of(work) < large_bytes)
         return;
     double seconds = (double)(tess_os_now_ns() - work->started_ns) * 1e-9;
     *known = tess_timers_learn_speed(*known, (double)bytes_of(work) / seconds);
@@ -432,6 +434,7 @@ tess_status tess_work_submit(tess_work *work, tess_work **handle)
 tess_status tess_work_post(tess_work *work, tess_work **handle)
 {
     tess_team *team = work->team;
+    work->blocks = handle == NULL;
     if (is_message(work)) {
         work->fp.sequence = team->n_messages++;
         record_request(work);

@@ -24,7 +24,7 @@ tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file)
 void tess_job_file_free(tess_mem *mem, tess_job_file *file)
 {
     tess_mem_free(mem, file->ranks);
-    file->ranks = NULL;
+    *file = (tess_job_file){0};
 }
 
 /* ---- Writing -------------------------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ tess_status tess_trainer_stage(tess_trainer *t, const char *folder, const json_t
     *done = false;
     if (t->saver == NULL)
         return TESS_OK;
+    if (t->stopping)
+        tess_saver_hurry(t->saver);
     TESS_TRY(await_last(t, &waited_s));
     tess_status status = tess_saver_save(t->saver, folder, t->engine->step, meta, tensors, n, &times);
     if (status == TESS_E_UNSUPPORTED) {

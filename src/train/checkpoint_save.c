@@ -11,6 +11,10 @@
 
 enum { PRUNE_NOTE = 2048 };
 
+/* For which ranks wait while one of them reads whole checkpoints: as long as it takes. One that dies is told all the
+ * same. */
+static const double reading_s = 86400;
+
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
     int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
@@ -152,9 +156,12 @@ static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *fol
     const tess_ckpt_pruner pruner = {
         .mem = t->mem, .io = io, .findings = &t->findings, .self = note, .note = keep_note};
     tess_status status = TESS_OK;
-    if (tess_trainer_keeps_folder(t))
+    tess_team_set_timeout(t->team, reading_s);
+    if (tess_trainer_keeps_folder(t) && !t->stopping) /* then there may be no time to read back */
         status = tess_ckpt_prune(&pruner, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step);
-    TESS_TRY(tess_ckpt_agree(t->team, status));
+    status = tess_ckpt_agree(t->team, status);
+    tess_team_set_timeout(t->team, 0);
+    TESS_TRY(status);
     status = tess_ckpt_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
     if (status != TESS_E_FORMAT)
         return status;

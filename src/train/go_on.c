@@ -99,7 +99,7 @@ static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
         all->judged <= saved, TESS_E_INVALID,
         "step %lld of this run is kept in memory (checkpoint.memory_copies) by a launch with another model, data, "
         "batch, precision, parallelism or version: start it as it was started then, to go on from there; "
-        "checkpoint.resume=false drops it",
+        "checkpoint.memory_copies=false goes on from the newest checkpoint",
         (long long)all->judged);
     return TESS_OK;
 }

@@ -44,6 +44,20 @@ static tess_status seek_data(tess_trainer *t, const json_t *meta)
     return tess_loader_seek(t->loader, &position);
 }
 
+/* A run that was told to begin its data anew, and has done so once, does so again when it is given yet other data. */
+static tess_status place_data(tess_trainer *t, const json_t *meta)
+{
+    if (tess_excludes(&t->without, "data"))
+        return TESS_OK;
+    tess_status status = seek_data(t, meta);
+    if (status != TESS_E_INVALID || !tess_excludes(&t->config.checkpoint.exclude_from_loading, "data"))
+        return status;
+    tess_trainer_note(t, "the data begins anew, as checkpoint.exclude_from_loading=data says: %s",
+                      tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
 /* Steps are counted on, whatever starts anew: what does, counts from here. */
 static tess_status restore_counters(tess_engine *e, const tess_text_list *without, const json_t *meta)
 {
@@ -76,8 +90,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(restore_counters(t->engine, without, meta));
     tell_of_other_batch(t, meta);
-    if (!tess_excludes(without, "data"))
-        TESS_TRY(seek_data(t, meta));
+    TESS_TRY(place_data(t, meta));
     t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
     restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
     restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));

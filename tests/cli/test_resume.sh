@@ -69,6 +69,15 @@ other data.files=text.txt,text.txt "2 files, but the checkpoint was made with 1"
 "$tessera" train run.yaml job.dump_folder=alt $base training.steps=1 lr_scheduler.warmup_steps=0 data.files=same_size.txt \
     >log 2>&1 || fail "$(tail -n 3 log)"
 other tokenizer.path=alt "made with another tokenizer"
+rm -rf anew
+"$tessera" train run.yaml job.dump_folder=anew $base training.steps=1 lr_scheduler.warmup_steps=0 >log 2>&1 || fail "$(tail -n 3 log)"
+n=1
+for text in same_size shorter; do
+    n=$((n + 1))
+    expect "data anew, and once more" 0 "resumed from step" "$tessera" train run.yaml job.dump_folder=anew $base \
+        training.steps=$n lr_scheduler.warmup_steps=0 data.files=$text.txt checkpoint.exclude_from_loading=data \
+        tokenizer.path=anew/tokenizer.json
+done
 cp text.txt moved.txt
 "$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 data.files=moved.txt >log 2>&1 &&
     pass "the same text elsewhere" || fail "the same text elsewhere: $(tail -n 3 log)"

@@ -62,6 +62,22 @@ static void branches_are_no_disorder(void)
     tess_runtime_destroy(&rt);
 }
 
+/* As many turns as there is data, then a word that there is none: both are usual, and one day some have one turn more.
+ */
+static void turns_that_depend_on_data_are_no_disorder(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(sum_a(team));
+    EXPECT_OK(sum_b(team));
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(sum_a(team));
+    EXPECT_OK(tess_team_rank(team) == 1 ? sum_a(team) : sum_b(team));
+    EXPECT_OK(sum_b(team));
+    tess_runtime_destroy(&rt);
+}
+
 /* A label says what an operation is, wherever it is called. */
 static void labels_tell_more_than_places(void)
 {
@@ -77,6 +93,7 @@ static void labels_tell_more_than_places(void)
 static const test_case cases[] = {
     {"two_alike_in_another_order_are_told", two_alike_in_another_order_are_told, 3, 0, TEST_ALONE},
     {"branches_are_no_disorder", branches_are_no_disorder, 3, 0},
+    {"turns_that_depend_on_data_are_no_disorder", turns_that_depend_on_data_are_no_disorder, 3, 0},
     {"labels_tell_more_than_places", labels_tell_more_than_places, 3, 0},
 };
 TEST_MAIN(cases)

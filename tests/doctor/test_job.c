@@ -244,6 +244,18 @@ static void of_a_job_file_that_was_cut_the_whole_ranks_are_used(void)
     expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "the ranks before that place are used");
 }
 
+static void of_a_job_file_without_a_whole_rank_nothing_is_used(void)
+{
+    static const char text[] = "{\"version\": 1, \"world\": 4, \"ranks\": [{\"rank\": 99}]}";
+    tess_job_file file;
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", test_folder(), TESS_TRACE_JOB_FILE);
+    EXPECT_OK(tess_os_write_atomic(path, text, sizeof(text) - 1));
+    EXPECT(tess_job_file_read_cut(test_mem(), path, &file) != TESS_OK);
+    EXPECT(file.world == 0 && file.ranks == NULL);
+    tess_error_clear();
+}
+
 static void of_a_ring_that_was_cut_the_whole_events_are_used(void)
 {
     write_crash();
@@ -307,6 +319,7 @@ static const test_case cases[] = {
     {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
     {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
     {"of_a_job_file_that_was_cut_the_whole_ranks_are_used", of_a_job_file_that_was_cut_the_whole_ranks_are_used},
+    {"of_a_job_file_without_a_whole_rank_nothing_is_used", of_a_job_file_without_a_whole_rank_nothing_is_used},
     {"of_a_ring_that_was_cut_the_whole_events_are_used", of_a_ring_that_was_cut_the_whole_events_are_used},
     {"a_rank_whose_newest_events_are_lost_is_not_blamed", a_rank_whose_newest_events_are_lost_is_not_blamed},
     {"a_slow_rank_is_told_with_its_phase", a_slow_rank_is_told_with_its_phase},

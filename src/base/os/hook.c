@@ -24,6 +24,7 @@ _Noreturn static void become(char *const *argv, int in, const tess_os_variable *
     for (int i = 0; i < n; i++)
         setenv(variables[i].name, variables[i].value, 1);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* it may leave a process behind, which must not keep a lock of ours */
     execvp(argv[0], argv);
     _exit(NO_SUCH_PROGRAM);
 }

@@ -66,6 +66,9 @@ typedef struct tess_saver_times {
 tess_status tess_saver_save(tess_saver *saver, const char *dir, int64_t step, const json_t *meta,
                             const tess_ckpt_tensor *tensors, int n_tensors, tess_saver_times *times);
 
+/* From here on saves remove nothing: a job that has to end soon has no time to read back what older ones go for. */
+void tess_saver_hurry(tess_saver *saver);
+
 /* Whether this rank knows of something that all have to hear of: then they call tess_saver_hear. A few loads. */
 bool tess_saver_has_news(const tess_saver *saver);
 

@@ -182,6 +182,11 @@ static json_t *list_hosts(const tess_ckpt_hosts *hosts)
     return list;
 }
 
+void tess_saver_hurry(tess_saver *s)
+{
+    s->options.keep_latest_k = 0;
+}
+
 static json_t *describe_request(const tess_saver *s, const char *dir, int64_t step, const json_t *meta,
                                 int64_t prune_until)
 {

@@ -56,8 +56,10 @@ static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
     int known = recall(p->findings, files);
     if (known >= 0)
         return p->findings->items[known].good;
-    bool good = tess_catalog_verify(catalog, NULL) == TESS_OK;
-    remember(p->findings, files, good);
+    tess_status status = tess_catalog_verify(catalog, NULL);
+    bool good = status == TESS_OK;
+    if (good || status == TESS_E_FORMAT) /* what could not be read now may be well */
+        remember(p->findings, files, good);
     if (!good)
         tell(p);
     return good;

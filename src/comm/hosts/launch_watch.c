@@ -21,12 +21,14 @@ enum {
     CODE_INTERRUPTED = 130, /* of ranks that saved */
     CODE_OUT_OF_TOUCH = 205 /* Open MPI says -51, in eight bits: it has lost a host */
 };
+static const double same_stop_s = 1.1;
 static const double look_s = 1;
 
 typedef struct launched {
     const tess_launch_watch *watch;
     pid_t mpirun;
     int n_stops, stop_signal;
+    double stop_s; /* when the newest was asked for */
     bool had_guards;
     int n_alone; /* looks in a row at which there was none any more */
     double next_look_s;
@@ -74,8 +76,13 @@ static int polite_signal(tess_mpi mpi)
     return mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
 }
 
+/* What comes within a second is one request, as it is to the guards (agent/stop.c). */
 static void ask_to_stop(launched *l, int signal)
 {
+    double now_s = tess_os_now_s();
+    if (l->n_stops > 0 && now_s - l->stop_s < same_stop_s)
+        return;
+    l->stop_s = now_s;
     if (l->n_stops++ == 0)
         l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
     kill(l->n_stops <= 2 ? l->mpirun : -l->mpirun, l->n_stops <= 2 ? polite_signal(l->watch->mpi) : SIGKILL);

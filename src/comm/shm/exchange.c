@@ -225,38 +225,69 @@ static bool all_agree(const tess_work *work)
     return agree;
 }
 
-static uint32_t *place_of(tess_team *team, uint32_t site)
+static comm_place *place_of(tess_team *team, uint32_t site)
 {
     return &team->places[site / 2 % COMM_PLACES];
 }
 
-/* Not all call from one place. Two places where all have met are two operations: who calls one for the other has them
- * in another order. One where they have not is a branch that some ranks take, and stays one. True: it is such. */
+/* All have met at `site`: so they did at the one before, and that is the order, as long as it is the only one. */
+static void note_meeting(tess_team *team, uint32_t site)
+{
+    comm_place *place = place_of(team, site), *before = place_of(team, team->last_place);
+    if ((place->site & ~UINT32_C(1)) != site)
+        *place = (comm_place){.site = site};
+    if (team->last_place != 0 && before->next == 0)
+        before->next = site;
+    else if (team->last_place != 0 && before->next != site)
+        before->has_many_next = true;
+    team->last_place = site;
+}
+
+/* Not all call from one place. One where they have not all met is a branch that some ranks take, and stays one. */
 static bool is_branch(const tess_work *work)
 {
     tess_team *team = work->team;
     bool branch = false;
     for (int r = 0; r < team->size; r++) {
         uint32_t site = shm_post(work, r)->site;
-        branch = branch || *place_of(team, site) != site;
+        branch = branch || place_of(team, site)->site != site;
     }
     for (int r = 0; r < team->size && branch; r++) {
         uint32_t site = shm_post(work, r)->site;
-        *place_of(team, site) = site | 1;
+        *place_of(team, site) = (comm_place){.site = site | 1};
     }
     return branch;
+}
+
+/* After the last meeting all have always gone to one place, and some have gone there now: the others have two
+ * operations in another order. Where all have gone now here and now there, it depends on data, and that may be uneven.
+ */
+static bool breaks_order(const tess_work *work)
+{
+    tess_team *team = work->team;
+    const comm_place *before = place_of(team, team->last_place);
+    bool some = false;
+    if (team->last_place == 0 || before->site != team->last_place || before->has_many_next)
+        return false;
+    for (int r = 0; r < team->size; r++)
+        some = some || shm_post(work, r)->site == before->next;
+    return some;
 }
 
 static bool places_agree(const tess_work *work)
 {
     tess_team *team = work->team;
-    uint32_t site = shm_post(work, team->rank)->site, *place = place_of(team, site);
+    uint32_t site = shm_post(work, team->rank)->site;
     bool agree = true;
     for (int r = 0; COMM_IS_GUARDED && r < team->size && agree; r++)
         agree = shm_post(work, r)->site == site;
-    if (agree && (*place & ~UINT32_C(1)) != site)
-        *place = site;
-    return agree || is_branch(work);
+    if (agree) {
+        note_meeting(team, site);
+        return true;
+    }
+    bool broken = breaks_order(work);
+    team->last_place = 0;
+    return is_branch(work) || !broken;
 }
 
 /* All have posted. True when the operation is over. */

@@ -93,5 +93,6 @@ double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elem
 
 double tess_timers_learn_speed(double known, double seen)
 {
-    return known <= 0 || seen < known ? seen : known + (seen - known) / 8;
+    double before = known > 0 ? known : usual_bytes_per_s;
+    return before + (seen - before) / (seen < before ? 2 : 8);
 }

@@ -40,7 +40,8 @@ tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out);
  * not known; below 1 MB/s it is no link but a fault). With the default of 600 s: 600, 1800; 900, 1800. */
 double tess_timers_deadline(double timeout_s, const char *phase, uint64_t n_elements, uint64_t bytes,
                             double bytes_per_s);
-/* The speed to reckon with after an operation went at `seen` bytes/s: the slower at once, the faster by and by. */
+/* The speed to reckon with after an operation went at `seen` bytes/s: halfway to a slower one, for one may have met an
+ * accident, and an eighth of the way to a faster one. known 0: none was seen. */
 double tess_timers_learn_speed(double known, double seen);
 
 #endif
