@@ -21,6 +21,7 @@ start() {
 start_stuck() {
     start "$@" fault.spec="rank=1 step=6 point=step kind=sigstop" && await "$launcher" is_stopped "$launcher" 1
 }
+waits_for_signals() { has_text "/proc/$1/syscall" '^128 '; } # PID, in rt_sigtimedwait
 ends() { # NAME CODE
     local got=0
     wait "$launcher" || got=$?
@@ -71,6 +72,7 @@ start failing recovery.hot=false && {
 start pausing recovery.hot=false recovery.backoff_s=600 recovery.backoff_max_s=600 recovery.max_failures=0 \
     fault.spec="rank=1 point=phase:setup kind=sigkill life=2; rank=1 step=6 point=step kind=sigkill life=1" && {
     await "$launcher" has_text pausing.out "all ranks start again from the newest checkpoint in "
+    await "$launcher" waits_for_signals "$launcher" # the pause has begun
     kill -TERM "$launcher"
     ends "a job that is asked to stop before it starts again ends" 130
     says "asked to stop \(SIGTERM\): the job does not start again" "it says so"
