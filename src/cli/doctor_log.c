@@ -15,8 +15,7 @@ typedef struct options {
 static const cli_command command = {
     "doctor log", "FILE... | --search WORDS | --list",
     "what the error texts of logs mean, which rank never came, and what came first. FILE - is standard input; give the "
-    "logs "
-    "of all ranks.\n"
+    "logs of all ranks.\n"
     "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
     cli_doctor_log};
 
@@ -47,6 +46,9 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const optio
     tess_status status = tess_survey_begin(mem, knowledge, &survey);
     if (status == TESS_OK)
         status = read_files(&survey, files, n_files);
+    if (status == TESS_OK && world > 0 && world < survey.n_ranks)
+        fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", (int)world,
+                survey.n_ranks - 1, survey.n_ranks);
     if (status == TESS_OK) {
         tess_log_judge(&survey, (int)world, &verdict);
         *code = verdict.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;

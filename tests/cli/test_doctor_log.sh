@@ -33,6 +33,11 @@ head -c 300000 /dev/urandom >noise.log
 expect "noise" 3 "nothing of this log" "$tessera" doctor log noise.log
 expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
 expect "a folder" 2 "is a folder" "$tessera" doctor log .
+timeout_of 6 | gzip >old.log.gz
+expect "a log that was rotated" 2 "old.log.gz: is compressed: zcat FILE | tessera doctor log -" \
+    "$tessera" doctor log old.log.gz
+expect "fewer ranks than the logs show" 0 "warning: --world 4: rank 7 is in these logs, so there are at least 8 ranks" \
+    "$tessera" doctor log --world 4 rank?.log
 expect "no log" 2 "name log files, or --search, or --list" "$tessera" doctor log
 expect "a world that is none" 2 "--world" "$tessera" doctor log --world 0 one.log
 expect "a symptom in words" 0 "hang-at-end-of-epoch" "$tessera" doctor log --search "hang at the end of an epoch"

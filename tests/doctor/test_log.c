@@ -99,6 +99,16 @@ static const struct {
     {"NCCL operation timed out (1800 seconds)", "pytorch-nccl-timeout"},
     {"NCCL timeout detected, skipping this evaluation", "pytorch-nccl-timeout"},
     {"wandb: eval/evaluation_failed 1.0", "evaluation-fails"},
+    /* Python's last line, behind what torchrun, mpirun, srun and Ray put before it */
+    {"IndexError: list index out of range", "python-exception"},
+    {"[rank2]: NameError: name 'x' is not defined", "python-exception"},
+    {"[default2]:json.decoder.JSONDecodeError: Expecting value", "python-exception"},
+    {"[1,2]<stderr>:ValueError: x", "python-exception"},
+    {"[1,2]<stderr>: ValueError: x", "python-exception"},
+    {"2: ValueError: x", "python-exception"},
+    {"(train pid=123, ip=10.0.0.2) ValueError: x", "python-exception"},
+    {"RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0",
+     "pytorch-tensors-do-not-fit"},
     /* others that people paste */
     {"[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB", "kernel-oom-kill"},
     {"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm-oom-kill"},
@@ -114,6 +124,12 @@ static const struct {
     {"tessera: rank 3 was killed by signal 9 (SIGKILL) in all_reduce #7 of team 'world'", "tessera-rank-lost"},
     {"all_reduce #7 of team 'world': 1 of 8 ranks did not come within 30 s; rank 3 is in phase 'data'",
      "tessera-timeout"},
+    {"tessera: rank 3 has kept 3 ranks waiting for 0.8 s in barrier #868 of team 'dp_shard'; it is in phase 'data'",
+     "tessera-waits"},
+    {"tessera: rank 1 is 61% slow in forward: 38.1 ms longer than the others in each step", "tessera-slow"},
+    {"tessera: step 9: loss 4.77851, gradient norm nan: first came rank 2, micro-batch 2 of 0..7: gradient 'x' is nan",
+     "tessera-numbers"},
+    {"step 10: replicas have diverged: rank 3: weight 'x': other bits than on 3 of 4 ranks", "tessera-replicas"},
 };
 
 static void every_sample_line_is_its_entry(void)
@@ -316,6 +332,48 @@ static void an_error_before_the_timeouts_is_the_cause(void)
     end();
 }
 
+/* The kernel names a process, not a rank: who never came is the one. */
+static void an_error_without_a_rank_befell_who_never_came(void)
+{
+    begin();
+    give_eight(5);
+    give("dmesg", "[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB\n");
+    judge(8);
+    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
+    EXPECT_INT(verdict.n_guilty, 1);
+    EXPECT_INT(verdict.guilty[0], 5);
+    EXPECT_CONTAINS(verdict.evidence[1], "467019003 elements, to which rank 5 never came");
+    end();
+}
+
+/* Who prints what a monitor saw is not who did it. */
+static void a_monitor_of_a_script_is_not_to_blame(void)
+{
+    begin();
+    give("rank0.log", "[Rank 0] ERROR: Missing ranks in sync check: [0, 1, 3]\n"
+                      "[Rank 0] Warning: Progress mismatch: [1000, 1000, 999, 1000]\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
+    EXPECT_INT(verdict.n_guilty, 0);
+    end();
+}
+
+static void sizes_are_told_in_fitting_units(void)
+{
+    begin();
+    for (int r = 0; r < 4; r++) {
+        char text[2048] = "", name[32];
+        add_timeout(text, sizeof(text), r, 12, "ALLREDUCE", 1000);
+        snprintf(name, sizeof(name), "rank%d.log", r);
+        give(name, text);
+    }
+    judge(4);
+    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "1,000 elements of 4 bytes are 4.00 kB, 6.00 kB through");
+    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "that is 10 B/s");
+    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "needs less than 1 ms for it");
+    end();
+}
+
 static void different_collectives_are_a_mismatch(void)
 {
     char text[8192] = "";
@@ -493,6 +551,9 @@ static const test_case cases[] = {
     {"the_missing_rank_is_named_and_size_acquitted", the_missing_rank_is_named_and_size_acquitted},
     {"a_rank_that_tells_that_it_was_outside_is_named", a_rank_that_tells_that_it_was_outside_is_named},
     {"an_error_before_the_timeouts_is_the_cause", an_error_before_the_timeouts_is_the_cause},
+    {"an_error_without_a_rank_befell_who_never_came", an_error_without_a_rank_befell_who_never_came},
+    {"a_monitor_of_a_script_is_not_to_blame", a_monitor_of_a_script_is_not_to_blame},
+    {"sizes_are_told_in_fitting_units", sizes_are_told_in_fitting_units},
     {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
     {"places_in_one_group_and_groups_are_told_apart", places_in_one_group_and_groups_are_told_apart},
     {"a_collective_too_many_is_told_from_a_missing_rank", a_collective_too_many_is_told_from_a_missing_rank},

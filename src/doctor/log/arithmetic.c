@@ -32,12 +32,37 @@ static const char *format_count(int64_t count, char text[32])
     return text;
 }
 
+/* In the units of the trade, thousands of bytes, with so many digits: "1.87 GB". */
+static const char *format_size(double bytes, int digits, char text[24])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int unit = 0, decimals = digits - 1;
+    while (bytes >= 999.5 && unit < 5) {
+        bytes /= 1000;
+        unit++;
+    }
+    for (double scale = 9.95; bytes >= scale && decimals > 0; scale *= 10)
+        decimals--;
+    snprintf(text, 24, "%.*f %s", unit == 0 ? 0 : decimals, bytes, units[unit]);
+    return text;
+}
+
+/* "30 s", "0.03 s", and what no clock of a watchdog shows. */
+static const char *format_needed(double seconds, char text[24])
+{
+    if (seconds < 0.001)
+        snprintf(text, 24, "less than 1 ms");
+    else
+        snprintf(text, 24, "%.*f s", seconds < 1 ? 3 : seconds < 10 ? 1 : 0, seconds);
+    return text;
+}
+
 void log_do_arithmetic(tess_log_verdict *v, char *text, size_t size)
 {
     int64_t count = v->work.numel_in > v->work.numel_out ? v->work.numel_in : v->work.numel_out;
     int64_t waited_ms = v->work.elapsed_ms > 0 ? v->work.elapsed_ms : v->work.timeout_ms;
     int n = v->world > 1 ? v->world : 2;
-    char digits[32];
+    char digits[32], all[24], each[24], speed[24], slow[24], fast[24];
     text[0] = '\0';
     if (count < 0 || waited_ms <= 0)
         return;
@@ -45,19 +70,17 @@ void log_do_arithmetic(tess_log_verdict *v, char *text, size_t size)
     v->traffic_bytes = traffic_factor(v->work.op, n) * v->bytes;
     v->mb_per_s = v->traffic_bytes / ((double)waited_ms * 1e-3) / 1e6;
     double needed_s = v->traffic_bytes / slow_network;
-    int at =
-        snprintf(text, size,
-                 "%s elements of %d bytes are %.3g GB, %.3g GB through each of %d ranks%s in a ring; over %.0f s that "
-                 "is %.2g MB/s",
-                 format_count(count, digits), ELEMENT_BYTES, v->bytes / 1e9, v->traffic_bytes / 1e9, n,
-                 v->world_known ? "" : " (guessed; --world N says it)", (double)waited_ms * 1e-3, v->mb_per_s);
-    if (at < 0 || (size_t)at >= size)
-        return;
+    size_t at = tess_text_add(
+        text, size, 0,
+        "%s elements of %d bytes are %s, %s through each of %d ranks%s in a ring; over %.0f s that is %s/s",
+        format_count(count, digits), ELEMENT_BYTES, format_size(v->bytes, 3, all),
+        format_size(v->traffic_bytes, 3, each), n, v->world_known ? "" : " (guessed; --world N says it)",
+        (double)waited_ms * 1e-3, format_size(v->mb_per_s * 1e6, 2, speed));
     if (v->mb_per_s * 1e6 < slow_network / 2)
-        snprintf(text + at, size - (size_t)at, ". Size cannot be the cause: 1 Gb/s Ethernet needs %.*f s for it",
-                 needed_s < 1 ? 3 : 0, needed_s);
+        tess_text_add(text, size, at, ". Size cannot be the cause: 1 Gb/s Ethernet needs %s for it",
+                      format_needed(needed_s, slow));
     else
-        snprintf(text + at, size - (size_t)at,
-                 ". On a slow network size may be the cause: 1 Gb/s Ethernet needs %.0f s, 100 Gb/s %.1f s", needed_s,
-                 needed_s / 100);
+        tess_text_add(text, size, at,
+                      ". On a slow network size may be the cause: 1 Gb/s Ethernet needs %s, 100 Gb/s %s",
+                      format_needed(needed_s, slow), format_needed(needed_s / 100, fast));
 }

@@ -8,26 +8,6 @@
 
 #include "base/os/os.h"
 
-tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
-{
-    *lines = (log_lines){.mem = mem, .fd = -1, .ends_line = true};
-    bool standard = strcmp(path, "-") == 0;
-    snprintf(lines->path, sizeof(lines->path), "%s", standard ? "(standard input)" : path);
-    TESS_CHECK(standard || !tess_os_is_dir(path), TESS_E_INVALID, "%s: is a folder: name the files in it", path);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, LOG_BUFFER, "lines of a log", (void **)&lines->buffer));
-    lines->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    return lines->fd >= 0 ? TESS_OK : tess_os_error("open", path);
-}
-
-void log_lines_close(log_lines *lines)
-{
-    if (lines->fd > STDIN_FILENO)
-        close(lines->fd);
-    tess_mem_free(lines->mem, lines->buffer);
-    lines->fd = -1;
-    lines->buffer = NULL;
-}
-
 static tess_status fill(log_lines *lines)
 {
     memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
@@ -42,6 +22,48 @@ static tess_status fill(log_lines *lines)
     lines->at_end = n == 0;
     lines->end += (size_t)n;
     return TESS_OK;
+}
+
+/* Logs that were rotated: read as text, nothing of them would be known. */
+static tess_status refuse_compressed(const log_lines *lines)
+{
+    static const struct {
+        const char *begin, *tool;
+    } kinds[] = {{"\x1f\x8b", "zcat"},
+                 {"\x28\xb5\x2f\xfd", "zstdcat"},
+                 {"\xfd"
+                  "7zXZ",
+                  "xzcat"},
+                 {"BZh", "bzcat"}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t n = strlen(kinds[i].begin);
+        TESS_CHECK(lines->end < n || memcmp(lines->buffer, kinds[i].begin, n) != 0, TESS_E_INVALID,
+                   "%s: is compressed: %s FILE | tessera doctor log -", lines->path, kinds[i].tool);
+    }
+    return TESS_OK;
+}
+
+tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
+{
+    *lines = (log_lines){.mem = mem, .fd = -1, .ends_line = true};
+    bool standard = strcmp(path, "-") == 0;
+    snprintf(lines->path, sizeof(lines->path), "%s", standard ? "(standard input)" : path);
+    TESS_CHECK(standard || !tess_os_is_dir(path), TESS_E_INVALID, "%s: is a folder: name the files in it", path);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, LOG_BUFFER, "lines of a log", (void **)&lines->buffer));
+    lines->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (lines->fd < 0)
+        return tess_os_error("open", path);
+    TESS_TRY(fill(lines));
+    return refuse_compressed(lines);
+}
+
+void log_lines_close(log_lines *lines)
+{
+    if (lines->fd > STDIN_FILENO)
+        close(lines->fd);
+    tess_mem_free(lines->mem, lines->buffer);
+    lines->fd = -1;
+    lines->buffer = NULL;
 }
 
 /* Length of what stands before the next line end, at most LOG_LINE_MOST; `there` tells whether there is one. */

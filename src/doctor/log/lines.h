@@ -18,7 +18,7 @@ typedef struct log_lines {
     bool at_end, ends_line;
 } log_lines;
 
-/* `path` "-" is standard input. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder), TESS_E_IO name the path. */
+/* `path` "-" is standard input. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, compressed), TESS_E_IO name the path. */
 tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines);
 /* *text is NULL at the end; otherwise valid until the next call, without its line end, not NUL-terminated. */
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size);

@@ -174,25 +174,34 @@ static void judge_extra(const wait_table *t, tess_log_verdict *v)
              log_name_ranks(is_seen_outside, t, t->n_ranks, others, sizeof(others)));
 }
 
+/* Of those who did not come the ones that are surely absent, not only silent here; NULL: nobody is. */
+static log_rank_fn who_is_absent(const wait_table *t)
+{
+    int n_missing = log_count_ranks(is_missing, t, t->n_ranks), n_waiting = log_count_ranks(waits, t, t->n_ranks);
+    int n_unseen = log_count_ranks(is_missing_unseen, t, t->n_ranks);
+    int n_outside = log_count_ranks(is_seen_outside, t, t->n_ranks);
+    if (n_outside > 0)
+        return n_outside <= n_waiting ? is_seen_outside : NULL;
+    return n_missing > 0 && n_missing < n_waiting && (n_unseen == 0 || n_missing == 1) ? is_missing : NULL;
+}
+
 static void judge_missing(const wait_table *t, tess_log_verdict *v)
 {
     char who[160], others[160], what[160];
-    int n_outside = log_count_ranks(is_seen_outside, t, t->n_ranks), n_waiting = log_count_ranks(waits, t, t->n_ranks);
-    int n_missing = log_count_ranks(is_missing, t, t->n_ranks);
-    int n_unseen = log_count_ranks(is_missing_unseen, t, t->n_ranks);
-    log_rank_fn guilty = n_outside > 0 ? is_seen_outside : is_missing;
-    if (n_outside > n_waiting) {
+    log_rank_fn absent = who_is_absent(t);
+    if (log_count_ranks(is_seen_outside, t, t->n_ranks) > log_count_ranks(waits, t, t->n_ranks)) {
         judge_extra(t, v);
         return;
     }
     log_describe_work(t->usual, what, sizeof(what));
     log_name_ranks(waits, t, t->n_ranks, others, sizeof(others));
-    if (n_outside > 0 || (n_missing < n_waiting && (n_unseen == 0 || n_missing == 1))) {
+    if (absent != NULL) {
+        bool in_doubt = absent == is_missing && log_count_ranks(is_missing_unseen, t, t->n_ranks) > 0;
         v->kind = TESS_LOG_MISSING;
-        set_guilty(t, guilty, v);
+        set_guilty(t, absent, v);
         snprintf(v->headline, sizeof(v->headline), "%s never joined %s, in which %s waited %" PRId64 " s%s",
-                 log_name_ranks(guilty, t, t->n_ranks, who, sizeof(who)), what, others, t->usual->timeout_ms / 1000,
-                 n_outside == 0 && n_unseen > 0 ? " (unless its log was not given)" : "");
+                 log_name_ranks(absent, t, t->n_ranks, who, sizeof(who)), what, others, t->usual->timeout_ms / 1000,
+                 in_doubt ? " (unless its log was not given)" : "");
         tell_missing(t, v);
         return;
     }
@@ -350,6 +359,22 @@ static void judge_rest(const tess_survey *s, tess_log_verdict *v)
     }
 }
 
+/* Timeouts beside their cause. Who is absent is whom an error without a rank befell: a kernel names processes. */
+static void tell_effect(const wait_table *t, tess_log_verdict *v)
+{
+    char others[160], who[160], what[160];
+    log_rank_fn absent = v->n_guilty == 0 ? who_is_absent(t) : NULL;
+    log_name_ranks(waits, t, t->n_ranks, others, sizeof(others));
+    log_describe_work(t->usual, what, sizeof(what));
+    if (absent != NULL) {
+        set_guilty(t, absent, v);
+        tell(v, "its effect: %s waited %" PRId64 " s in %s, to which %s never came", others,
+             t->usual->timeout_ms / 1000, what, log_name_ranks(absent, t, t->n_ranks, who, sizeof(who)));
+    } else {
+        tell(v, "its effect: %s waited %" PRId64 " s in %s", others, t->usual->timeout_ms / 1000, what);
+    }
+}
+
 void tess_log_judge(const tess_survey *s, int world, tess_log_verdict *v)
 {
     char sum[400];
@@ -365,11 +390,9 @@ void tess_log_judge(const tess_survey *s, int world, tess_log_verdict *v)
         judge_rest(s, v);
     if (t.usual == NULL)
         return;
-    char who[160], what[160];
     v->work = *t.usual;
     if (cause >= 0)
-        tell(v, "its effect: %s waited %" PRId64 " s in %s", log_name_ranks(waits, &t, t.n_ranks, who, sizeof(who)),
-             t.usual->timeout_ms / 1000, log_describe_work(t.usual, what, sizeof(what)));
+        tell_effect(&t, v);
     log_do_arithmetic(v, sum, sizeof(sum));
     if (sum[0] != '\0')
         tell(v, "%s", sum);
