@@ -113,6 +113,19 @@ static void values_that_are_none_are_flagged(void)
     forget();
 }
 
+static void lists_of_integers_are_taken_apart(void)
+{
+    judge("OMP_NUM_THREADS=4,2\n", 0);
+    expect_grade("OMP_NUM_THREADS", TESS_ENV_FINE, "");
+    forget();
+    static const char *const wrong[] = {"OMP_NUM_THREADS=x\n", "OMP_NUM_THREADS=0\n", "OMP_NUM_THREADS=4,\n"};
+    for (int i = 0; i < 3; i++) {
+        judge(wrong[i], 0);
+        expect_grade("OMP_NUM_THREADS", TESS_ENV_WRONG, "integers, separated by commas, each from 1");
+        forget();
+    }
+}
+
 static void void_advice_is_called_void(void)
 {
     judge("NCCL_TIMEOUT=3600\nNCCL_TREE_THRESHOLD=0\nTORCH_DISTRIBUTED_TIMEOUT=3600\nNCCL_IB_CUDA_SUPPORT=1\n", 0);
@@ -127,7 +140,7 @@ static void void_advice_is_called_void(void)
 static void unknown_names_get_the_nearest_one(void)
 {
     judge("NCCL_SOCKET_IFNAMES=eth0\nTORCH_NCCL_HEARTBEAT_TIMEOUT=600\nTESSERA_CPUS=avx2\nUCX_GGA_SOMETHING=1\n"
-          "UCX_NET_DEVICE=mlx5_0:1\nOMPI_MCA_btl_tcp_links=2\n",
+          "UCX_NET_DEVICE=mlx5_0:1\nOMPI_MCA_btl_tcp_links=2\nNCCL_FOO=1\n",
           0);
     expect_grade("NCCL_SOCKET_IFNAMES", TESS_ENV_WRONG, "did you mean NCCL_SOCKET_IFNAME?");
     expect_grade("TORCH_NCCL_HEARTBEAT_TIMEOUT", TESS_ENV_WRONG, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC");
@@ -135,6 +148,8 @@ static void unknown_names_get_the_nearest_one(void)
     expect_grade("UCX_GGA_SOMETHING", TESS_ENV_UNKNOWN, "ucx_info");
     expect_grade("UCX_NET_DEVICE", TESS_ENV_WRONG, "UCX_NET_DEVICES");
     expect_grade("OMPI_MCA_btl_tcp_links", TESS_ENV_UNKNOWN, "ompi_info");
+    expect_grade("NCCL_FOO", TESS_ENV_WRONG, "nobody reads a variable of this name");
+    EXPECT(strstr(tess_env_find(&report, "NCCL_FOO")->finding, "did you mean") == NULL); /* near to all short ones */
     forget();
 }
 
@@ -246,6 +261,7 @@ static void reports_are_text_and_json(void)
 static const test_case cases[] = {
     {"the_registry_knows_its_variables", the_registry_knows_its_variables},
     {"values_that_are_none_are_flagged", values_that_are_none_are_flagged},
+    {"lists_of_integers_are_taken_apart", lists_of_integers_are_taken_apart},
     {"void_advice_is_called_void", void_advice_is_called_void},
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
     {"contradictions_are_named", contradictions_are_named},

@@ -25,8 +25,9 @@ long long env_number(const tess_env_report *report, const char *name, long long 
     return end != setting->value && *end == '\0' ? number : fallback;
 }
 
-/* The nearest name that the registry has, of those that exist. */
-static const char *nearest_name(const tess_env_registry *registry, const char *name)
+/* The nearest name that the registry has, of those that exist; NULL: none is near. What a family's names have in common
+ * makes no two of them near. */
+static const char *nearest_name(const tess_env_registry *registry, const char *name, const env_family *family)
 {
     const char *names[TESS_TABLE_MOST_ROWS];
     int n = 0;
@@ -35,13 +36,15 @@ static const char *nearest_name(const tess_env_registry *registry, const char *n
         if (variable->state == NULL)
             names[n++] = variable->row.id;
     }
-    return tess_options_nearest(name, names, n);
+    const char *nearest = tess_options_nearest(name, names, n);
+    int own = (int)(strlen(name) - strlen(family->prefix));
+    return nearest != NULL && tess_text_distance(name, nearest) <= 1 + own / 4 ? nearest : NULL;
 }
 
 static void judge_unknown(const tess_env_registry *registry, tess_env_setting *setting)
 {
     const env_family *family = env_family_of(setting->name);
-    const char *nearest = nearest_name(registry, setting->name);
+    const char *nearest = nearest_name(registry, setting->name, family);
     /* Names of an open family are near to each other: only a slip of the finger counts. */
     bool slip = nearest != NULL && tess_text_distance(setting->name, nearest) <= 2;
     if (!family->closed && !slip) {

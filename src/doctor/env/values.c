@@ -92,6 +92,13 @@ static bool is_number(const char *rule, const char *value, bool integer)
     return end != value && *end == '\0' && errno == 0 && number >= lo && number <= hi;
 }
 
+static bool is_integer_of(const char *piece, size_t size, const void *rule)
+{
+    char number[32];
+    snprintf(number, sizeof(number), "%.*s", (int)(size < sizeof(number) ? size : 0), piece);
+    return is_number(rule, number, true);
+}
+
 static bool accepts_rule(const char *rule, const char *value)
 {
     static const char *const bools = "0|1|true|false|yes|no|on|off|y|n|t|f";
@@ -101,6 +108,8 @@ static bool accepts_rule(const char *rule, const char *value)
         return is_among(value, strlen(value), bools);
     if (strncmp(rule, "int", kind) == 0)
         return is_number(rest, value, true);
+    if (strncmp(rule, "ints", kind) == 0)
+        return each(value, strlen(value), ",", is_integer_of, rest);
     if (strncmp(rule, "number", kind) == 0)
         return is_number(rest, value, false);
     if (strncmp(rule, "one", kind) == 0)
@@ -114,7 +123,7 @@ static bool accepts_rule(const char *rule, const char *value)
 
 static bool is_rule(const char *rule)
 {
-    return is_among(rule, strcspn(rule, " "), "bool|int|number|one|list|gpus");
+    return is_among(rule, strcspn(rule, " "), "bool|int|ints|number|one|list|gpus");
 }
 
 static const char *next_rule(const char *rule)
@@ -155,7 +164,9 @@ static int describe_rule(const char *rule, char *text, size_t size)
         return snprintf(text, size, "a list, separated by commas, of %.*s", rest, rule + kind + 1);
     if (strncmp(rule, "gpus", kind) == 0)
         return snprintf(text, size, "indices, or names that begin with GPU- or MIG-, separated by commas");
-    const char *what = strncmp(rule, "int", kind) == 0 ? "an integer" : "a number";
+    const char *what = strncmp(rule, "int", kind) == 0    ? "an integer"
+                       : strncmp(rule, "ints", kind) == 0 ? "integers, separated by commas, each"
+                                                          : "a number";
     read_range(rule + kind + (rule[kind] == ' '), &lo, &hi);
     if (lo > -1e300 && hi < 1e300)
         return snprintf(text, size, "%s from %.15g to %.15g", what, lo, hi);

@@ -2,6 +2,7 @@
  *
  *     bool               0 1 true false yes no on off y n t f
  *     int 0..31          an integer; either end may be left out
+ *     ints 1..           integers separated by commas
  *     number 0..         a number
  *     one A|B            one of these words, in upper or lower case
  *     gpus               indices, "GPU-..." or "MIG-...", separated by commas
