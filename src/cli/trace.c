@@ -37,7 +37,12 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     if (tess_job_folder_find(what, folder, sizeof(folder)))
         return tess_job_history_read(mem, what, history);
     tess_status status = tess_flight_recorder_read(mem, what, history);
-    return status == TESS_E_NOT_FOUND ? tess_job_history_read(mem, what, history) : status;
+    TESS_CHECK(
+        status != TESS_E_NOT_FOUND, TESS_E_NOT_FOUND,
+        "%s: neither traces of a job (rank-00000.ring or job.json, here or in 'trace') nor Flight Recorder dumps "
+        "(nccl_trace_rank_0, rank_0.json): name the run's job.dump_folder, or the folder of the dumps",
+        what);
+    return status;
 }
 
 /* JSON into the folder; pickles below it, because torchfrtrace takes every file that it finds for one. */

@@ -243,6 +243,19 @@ static void add_site_hint(verdict_search *search)
     }
 }
 
+/* In dumps of another framework every wait counts. */
+static void tell_patience(const verdict_search *search, tess_words *words)
+{
+    if (search->patience_s > 0)
+        tess_words_add(words, " for longer than %.2g s", search->patience_s);
+}
+
+static void tell_healthy(const verdict_search *search, tess_words *words)
+{
+    tess_words_add(words, "no rank keeps others waiting");
+    tell_patience(search, words);
+}
+
 static void tell_undecided(const verdict_search *search, tess_words *words)
 {
     int n_open = 0, n_stuck = 0, n_absent = 0;
@@ -254,12 +267,14 @@ static void tell_undecided(const verdict_search *search, tess_words *words)
     tess_words_add(words, "the records do not say who is to blame");
     if (n_absent > 0)
         tess_words_add(words, "; %d rank%s left none", n_absent, n_absent == 1 ? "" : "s");
-    if (n_stuck > 0)
-        tess_words_add(words, "; %d rank%s in an operation for longer than %.2g s, to which all have come", n_stuck,
-                       n_stuck == 1 ? " is" : "s are", search->patience_s);
-    else if (n_open > 0)
+    if (n_stuck > 0) {
+        tess_words_add(words, "; %d rank%s in an operation", n_stuck, n_stuck == 1 ? " is" : "s are");
+        tell_patience(search, words);
+        tess_words_add(words, ", to which all have come");
+    } else if (n_open > 0) {
         tess_words_add(words, "; %d rank%s waited for others, for less than %.2g s", n_open, n_open == 1 ? "" : "s",
                        search->patience_s);
+    }
 }
 
 /* Who was asked to stop ends in good order too, but the job is not done. */
@@ -295,7 +310,7 @@ void verdict_tell(verdict_search *search)
     else if (verdict->kind == TESS_VERDICT_FINISHED)
         tell_finished(search, &words);
     else if (verdict->kind == TESS_VERDICT_HEALTHY)
-        tess_words_add(&words, "no rank keeps others waiting for longer than %.2g s", search->patience_s);
+        tell_healthy(search, &words);
     else
         tell_disagreement(search, &words);
     if (verdict_is_absence(verdict->kind))

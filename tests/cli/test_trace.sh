@@ -66,7 +66,7 @@ wait "$launcher"
 fixtures=$project/tests/doctor/fixtures
 expect "dumps of PyTorch" 3 "missing_rank: rank 2 keeps ranks 0 1 3 waiting in all_reduce #5" \
     "$tessera" trace "$fixtures/nccl"
-expect "a folder without traces" 2 "holds traces of a job" "$tessera" trace "$project/docs"
+expect "a folder without traces" 2 "neither traces of a job" "$tessera" trace "$project/docs"
 mkdir junk
 echo "hello, no dump" >junk/nccl_trace_rank_0
 expect "what is named as a dump and is none" 2 "nccl_trace_rank_0: offset 0" "$tessera" trace junk

@@ -148,6 +148,20 @@ static void unknown_operations_and_backends_are_kept(void)
     tess_history_destroy(&history);
 }
 
+/* Else a job that hung with its recorder off would be called healthy. */
+static void dumps_without_operations_are_refused(void)
+{
+    tess_history *history;
+    static const char *const empty[] = {
+        "{\"entries\": []}", "{\"version\": \"2.10\", \"entries\": null, \"pg_config\": {\"0\": {\"ranks\": \"[0]\"}}}",
+        "{\"version\": \"2.10\", \"pg_config\": {\"0\": {\"ranks\": \"[0]\"}}}"};
+    for (int i = 0; i < 3; i++) {
+        put("rank_0", empty[i]);
+        EXPECT_FAILS(tess_flight_recorder_read(test_mem(), test_folder(), &history), TESS_E_FORMAT,
+                     "no dump there holds an operation: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on");
+    }
+}
+
 static void malformed_dumps_are_named_with_the_place(void)
 {
     static const struct {
@@ -344,6 +358,7 @@ static const test_case cases[] = {
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
     {"what_is_odd_about_a_dump_is_noted", what_is_odd_about_a_dump_is_noted},
     {"unknown_operations_and_backends_are_kept", unknown_operations_and_backends_are_kept},
+    {"dumps_without_operations_are_refused", dumps_without_operations_are_refused},
     {"malformed_dumps_are_named_with_the_place", malformed_dumps_are_named_with_the_place},
 };
 TEST_MAIN(cases)

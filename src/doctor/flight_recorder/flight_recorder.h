@@ -23,7 +23,8 @@
  * A rank whose dump is missing or malformed is not present: `why` of the rank says so. `why` of a rank that is present
  * holds what is odd about its dump: version, members of a group, or library version unlike the others'.
  *   TESS_E_NOT_FOUND  no file there is named like a dump
- *   TESS_E_FORMAT     none can be read; the message names the first, and the place in it. */
+ *   TESS_E_FORMAT     none can be read (the message names the first, and the place in it), or none holds an operation.
+ */
 tess_status tess_flight_recorder_read(tess_mem *mem, const char *folder, tess_history **history);
 
 /* True when the folder holds a file that is named by its rank and begins like a dump. */

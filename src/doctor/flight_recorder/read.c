@@ -292,6 +292,17 @@ static tess_status fill_history(job *job)
     return TESS_OK;
 }
 
+/* A recorder that was off says nothing of who waits; a dump of ours may say how its job ended all the same. */
+static tess_status refuse_empty(const job *job)
+{
+    for (size_t i = 0; i < job->files.n; i++)
+        if (job->ranks[i].n_records > 0 || job->ranks[i].has_own)
+            return TESS_OK;
+    return TESS_FAIL(TESS_E_FORMAT,
+                     "%s: no dump there holds an operation: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on",
+                     job->folder);
+}
+
 static tess_status read_job(job *job)
 {
     void *memory;
@@ -301,6 +312,7 @@ static tess_status read_job(job *job)
     TESS_TRY(tess_mem_alloc_array(job->mem, TESS_POOL_MISC, job->files.n, sizeof(fr_rank), "flight recorder", &memory));
     job->ranks = memory;
     TESS_TRY(read_ranks(job));
+    TESS_TRY(refuse_empty(job));
     for (size_t i = 0; i < job->files.n; i++) {
         const fr_rank *rank = &job->ranks[i];
         job->world = rank->rank >= job->world ? rank->rank + 1 : job->world;
