@@ -36,7 +36,7 @@ typedef enum tess_action {
  * told to do when nothing is done. */
 #define TESS_FAILURE_LIST(X)                                                                                        \
     X(TESS_FAILURE_CRASH, "crash", TESS_ACTION_RESPAWN, true,                                                       \
-      "it is a bug: `tessera doctor` on the trace, or a debugger, shows where")                                     \
+      "it is a bug: `tessera trace` on job.dump_folder, or a debugger, shows where")                                \
     X(TESS_FAILURE_KILLED, "killed by a signal", TESS_ACTION_RESPAWN, false,                                        \
       "somebody or something on this machine kills ranks: look at its logs")                                        \
     X(TESS_FAILURE_OOM_KILLED, "killed for want of memory", TESS_ACTION_SHRINK, false,                              \

@@ -73,7 +73,8 @@ static void a_plan_that_ends_early_is_shown(void)
     tess_runtime *rt = join();
     EXPECT_OK(tess_plan_begin(rt));
     plan_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
-    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "rank 0 called none #39 of team 'world' for 'end'");
+    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH,
+                 "rank 0 planned 'end'; ranks 1 2 called all_reduce #39 of team 'world'");
     tess_runtime_destroy(&rt);
 }
 

@@ -82,6 +82,10 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     static const char *const ops[] = {"sum", "max", "min", "avg"};
     char label[32];
     int kind = fp->kind;
+    if (kind == TESS_TRACE_NONE) { /* a line of a plan that calls nothing */
+        snprintf(text, size, "'%s'", tess_label_text(fp->label, label, sizeof(label)));
+        return text;
+    }
     size_t at = tess_text_add(text, size, 0, "%s #%llu of team '%s'", tess_trace_op_name(kind),
                               (unsigned long long)fp->sequence, team);
     if (fp->label != 0)
@@ -185,7 +189,8 @@ static void tell_camps(const meeting *m, char *text, size_t size)
             continue;
         tess_words_add(&words, "%s", words.at > 0 ? "; " : "");
         tess_words_ranks(&words, ranks, take_ranks(m, i, true, ranks));
-        tess_words_add(&words, " called %s", tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
+        tess_words_add(&words, asked(m, i)->kind == TESS_TRACE_NONE ? " planned %s" : " called %s",
+                       tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
     }
 }
 

@@ -64,7 +64,8 @@ typedef struct search {
     int pid;            /* wanted; 0: any */
     const char *folder; /* wanted; NULL: any */
     bool own_only;      /* jobs of other users are passed over */
-    int n, n_other_versions;
+    int n;
+    int other_version; /* a process of a job of another version; 0: there is none */
     bool wanted[TESS_LIVE_MAX];
     tess_live_job jobs[TESS_LIVE_MAX];
 } search;
@@ -108,7 +109,7 @@ static bool add_job(search *s, int fd, const struct stat *info, int pid)
     bool added = what == A_JOB && map(fd, header, live);
     free(header);
     if (what == OTHER_VERSION && s->folder == NULL && (s->pid == 0 || s->pid == pid))
-        s->n_other_versions++;
+        s->other_version = pid;
     if (!added)
         return false;
     s->wanted[s->n++] = s->pid == 0 && (s->folder == NULL || keeps_traces_in(live, s->folder));
@@ -207,8 +208,9 @@ static int take(search *s, tess_live_job *jobs, int max)
 
 static tess_status not_found(const search *s, const char *what)
 {
-    TESS_CHECK(s->n_other_versions == 0, TESS_E_UNSUPPORTED,
-               "the job's memory is of another version of tessera: look at it with the program that started it");
+    TESS_CHECK(s->other_version == 0, TESS_E_UNSUPPORTED,
+               "the job of process %d is of another version of tessera: look at it with the program that started it",
+               s->other_version);
     TESS_CHECK(what != NULL, TESS_E_NOT_FOUND, "no job of yours runs on this machine");
     if (s->folder != NULL)
         return TESS_FAIL(TESS_E_NOT_FOUND, "no job that runs on this machine writes to %s", what);
