@@ -150,6 +150,14 @@ static void keep_note(void *self, const char *text)
 }
 
 /* One answer for all ranks, which wait for those that keep a folder. */
+static tess_status prune_folder(const tess_trainer *t, const tess_ckpt_pruner *pruner, const char *folder)
+{
+    int keep = (int)t->config.checkpoint.keep_latest_k;
+    if (t->config.checkpoint.host_local)
+        return tess_ckpt_prune_local(pruner, t->hosts, folder, keep, t->engine->step);
+    return tess_ckpt_agree(t->team, t->rank == 0 ? tess_ckpt_prune(pruner, folder, keep, t->engine->step) : TESS_OK);
+}
+
 static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *folder)
 {
     char note[PRUNE_NOTE] = "";
@@ -157,9 +165,8 @@ static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *fol
         .mem = t->mem, .io = io, .findings = &t->findings, .self = note, .note = keep_note};
     tess_status status = TESS_OK;
     tess_team_set_timeout(t->team, reading_s);
-    if (tess_trainer_keeps_folder(t) && !t->stopping) /* then there may be no time to read back */
-        status = tess_ckpt_prune(&pruner, folder, (int)t->config.checkpoint.keep_latest_k, t->engine->step);
-    status = tess_ckpt_agree(t->team, status);
+    if (!t->stopping) /* then there may be no time to read back */
+        status = prune_folder(t, &pruner, folder);
     tess_team_set_timeout(t->team, 0);
     TESS_TRY(status);
     status = tess_ckpt_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);

@@ -261,6 +261,48 @@ static void hosts_keep_folders_of_their_own(void)
                 "commit.json manifest.json rank-00002.data rank-00003.data");
 }
 
+/* Between saves each host loses another step. */
+static void save_and_lose(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    int rank = tess_team_rank(r.team);
+    for (int64_t step = 10; step <= 40; step += 10) {
+        EXPECT_OK(save_step(&r, step, &outcome));
+        if (step == 30 && rank == 0)
+            EXPECT_OK(tess_os_remove_tree(step_folder(the_folder, 30)));
+        if (step == 30 && rank == 2)
+            EXPECT_OK(tess_os_remove_tree(step_folder(path_in(the_folder, "h2"), 20)));
+        EXPECT_OK(tess_barrier(r.team, NULL));
+    }
+    leave_with_saver(&r);
+}
+
+static void save_to_60(void)
+{
+    tess_saver_outcome outcome;
+    async_rank r = join_host();
+    for (int64_t step = 50; step <= 60; step += 10)
+        EXPECT_OK(save_step(&r, step, &outcome));
+    leave_with_saver(&r);
+}
+
+/* The writers never meet: what may go is what the ranks find that all have newer ones of. */
+static void what_one_host_has_lost_does_not_count_on_the_other(void)
+{
+    tess_async_service *services[2];
+    the_options.host_local = true;
+    the_options.keep_latest_k = 2;
+    begin_two_hosts(services);
+    EXPECT_INT(run_job(4, save_and_lose), 0);
+    EXPECT_TEXT(names_in(the_folder), "h2 step-00000010 step-00000020 step-00000040");
+    EXPECT_TEXT(names_in(path_in(the_folder, "h2")), "step-00000010 step-00000030 step-00000040");
+    EXPECT_INT(run_job(4, save_to_60), 0); /* in common are 60, 50 and 40, of which 60 is known to the next save only */
+    EXPECT_TEXT(names_in(the_folder), "h2 step-00000040 step-00000050 step-00000060");
+    EXPECT_TEXT(names_in(path_in(the_folder, "h2")), "step-00000040 step-00000050 step-00000060");
+    end_two_hosts(services);
+}
+
 static const test_case cases[] = {
     {"what_is_staged_becomes_a_checkpoint", what_is_staged_becomes_a_checkpoint},
     {"weights_are_rounded_when_that_is_asked_for", weights_are_rounded_when_that_is_asked_for},
@@ -271,6 +313,7 @@ static const test_case cases[] = {
     {"a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed",
      a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed},
     {"hosts_keep_folders_of_their_own", hosts_keep_folders_of_their_own},
+    {"what_one_host_has_lost_does_not_count_on_the_other", what_one_host_has_lost_does_not_count_on_the_other},
 };
 
 TEST_MAIN(cases)

@@ -212,6 +212,80 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     leave_hosts();
 }
 
+/* ---- What is removed when all hosts have newer ones */
+static void flip_byte(const char *path)
+{
+    char *data;
+    size_t size;
+    EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
+    data[70] ^= 4;
+    put_file(path, data, size);
+    tess_mem_free(test_mem(), data);
+}
+
+static void prune(const char *dir, int keep)
+{
+    const tess_ckpt_pruner pruner = {.mem = test_mem()};
+    EXPECT_OK(tess_ckpt_prune_local(&pruner, hosts, dir, keep, INT64_MAX));
+}
+
+/* h1 loses its newest, h2 the one before: with the two newest of each host for itself nothing would be left in common
+ * once the next is lost, too. */
+static void what_one_host_has_lost_does_not_count_on_the_others(void)
+{
+    int64_t step = -1, newest = -1;
+    const char *dir = join_hosts(1);
+    for (int64_t s = 10; s <= 40; s += 10)
+        save(dir, s, false);
+    if (hosts->host == 0)
+        flip_byte(path_in(dir, "step-00000040/rank-00000.data"));
+    if (hosts->host == 1)
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000030")));
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    prune(dir, 2); /* 20 and 10 are the newest two that all have */
+    EXPECT_TEXT(names_in(dir), hosts->host == 1 ? "step-00000010 step-00000020 step-00000040"
+                                                : "step-00000010 step-00000020 step-00000030 step-00000040");
+    save(dir, 50, false);
+    prune(dir, 2); /* 50 and 20 */
+    EXPECT_TEXT(names_in(dir), hosts->host == 1 ? "step-00000020 step-00000040 step-00000050"
+                                                : "step-00000020 step-00000030 step-00000040 step-00000050");
+    if (hosts->host == hosts->n - 1)
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000050")));
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    EXPECT_OK(tess_ckpt_latest_local(hosts, dir, 39, NULL, &step, &newest));
+    EXPECT_INT(step, 20);
+    EXPECT_OK(load(dir, step, false));
+    leave_hosts();
+}
+
+static void the_last_step_that_all_hosts_hold_never_goes(void)
+{
+    const char *dir = join_hosts(2);
+    for (int64_t s = 10; s <= 40; s += 10)
+        save(dir, s, false);
+    if (tess_ckpt_hosts_is_first(hosts) && hosts->host == 1)
+        for (int64_t s = 20; s <= 40; s += 10) {
+            char name[32];
+            snprintf(name, sizeof(name), "step-%08d", (int)s);
+            EXPECT_OK(tess_os_remove_tree(path_in(dir, name)));
+        }
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    prune(dir, 1);
+    EXPECT_TEXT(names_in(dir),
+                hosts->host == 1 ? "step-00000010" : "step-00000010 step-00000020 step-00000030 step-00000040");
+    prune(dir, 0);
+    EXPECT_OK(load(dir, 10, false));
+    if (tess_ckpt_hosts_is_first(hosts) && hosts->host == 1)
+        EXPECT_OK(tess_os_remove_tree(path_in(dir, "step-00000010")));
+    EXPECT_OK(tess_barrier(hosts->all, NULL));
+    prune(dir, 1); /* nothing in common: nothing goes */
+    EXPECT_TEXT(names_in(dir), hosts->host == 1 ? "" : "step-00000010 step-00000020 step-00000030 step-00000040");
+    save(dir, 50, false);
+    prune(dir, 1);
+    EXPECT_TEXT(names_in(dir), "step-00000050");
+    leave_hosts();
+}
+
 static const test_case cases[] = {
     {"every_host_keeps_its_rows_and_goes_on", every_host_keeps_its_rows_and_goes_on, 3, 0},
     {"every_host_of_four_keeps_its_rows", every_host_keeps_its_rows_and_goes_on, 8, 0},
@@ -221,5 +295,7 @@ static const test_case cases[] = {
     {"damage_on_one_host_fails_all", damage_on_one_host_fails_all, 4, 0},
     {"a_host_that_cannot_save_spoils_it_for_all", a_host_that_cannot_save_spoils_it_for_all, 4, 0},
     {"the_files_of_a_host_are_of_its_rows_alone", the_files_of_a_host_are_of_its_rows_alone, 4, 0},
+    {"what_one_host_has_lost_does_not_count_on_the_others", what_one_host_has_lost_does_not_count_on_the_others, 3, 0},
+    {"the_last_step_that_all_hosts_hold_never_goes", the_last_step_that_all_hosts_hold_never_goes, 4, 0},
 };
 TEST_MAIN(cases)

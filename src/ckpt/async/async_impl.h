@@ -17,9 +17,10 @@
 #include "comm/inject/inject.h"
 
 enum {
-    ASYNC_VERSION = 1,
+    ASYNC_VERSION = 2,
     ASYNC_SLOTS = 512,
     ASYNC_TEXT = 1024,
+    ASYNC_GOOD = 1024, /* steps of a host's own folder that its writer tells of */
     ASYNC_ATTEMPTS = 2 /* at writing one save, by writers that die */
 };
 
@@ -48,6 +49,9 @@ typedef struct async_outcome {
     uint64_t bytes;
     double seconds;
     char message[ASYNC_TEXT]; /* of a save that failed: why; of others: what all should know, "": nothing */
+    /* What is good in a host's own folder, newest first, once that holds more than is to be kept. */
+    int32_t n_good;
+    int64_t good[ASYNC_GOOD];
 } async_outcome;
 
 typedef struct async_header {
@@ -131,6 +135,23 @@ tess_status async_service_start(async_write_fn write, tess_async_service **servi
 
 /* write.c: through ckpt/store. */
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome);
+
+/* ---- retain.c
+ * ---------------------------------------------------------------------------------------------------------- */
+typedef struct async_retention {
+    tess_mem *mem;
+    const tess_io *io;
+    tess_ckpt_findings *findings;
+    async_outcome *outcome; /* takes a note of what is damaged; of a part: what is good */
+    const char *dir;
+    int64_t step; /* that was just made */
+    int keep_latest_k;
+    bool is_part;      /* `dir` is this host's alone, and others have the rest: */
+    int64_t keep_from; /* what is older is not needed on any, -1: not known */
+} async_retention;
+
+/* Removes what is no longer wanted, once enough newer ones were read and found good. */
+tess_status async_retain(const async_retention *retention);
 
 /* ---- parts.c: a checkpoint that the writers of several hosts make together, through files in its folder
  * -------------------- */

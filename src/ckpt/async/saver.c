@@ -69,7 +69,7 @@ static tess_status look_at_keeper(tess_saver *s)
     return s->keeper_fd >= 0 ? TESS_OK : tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
 }
 
-static bool keeper_has_ended(const tess_saver *s)
+bool async_keeper_has_ended(const tess_saver *s)
 {
     struct pollfd keeper = {.fd = s->keeper_fd, .events = POLLIN};
     return poll(&keeper, 1, 0) > 0;
@@ -164,7 +164,7 @@ tess_status tess_saver_wait(tess_saver *s)
             return TESS_OK;
         TESS_CHECK(!tess_launch_has_lost(s->runtime), TESS_E_PEER_LOST,
                    "a rank was lost while this one waited for the writer of checkpoints");
-        if (keeper_has_ended(s))
+        if (async_keeper_has_ended(s))
             end_for_keeper(header);
         else
             tess_os_futex_wait((const uint32_t *)&header->changed, ticket, 100000000);
@@ -188,32 +188,15 @@ void tess_saver_hurry(tess_saver *s)
 }
 
 static json_t *describe_request(const tess_saver *s, const char *dir, int64_t step, const json_t *meta,
-                                int64_t prune_until)
+                                int64_t keep_from)
 {
     const tess_saver_options *o = &s->options;
     return json_pack("{s:s, s:I, s:O?, s:i, s:b, s:b, s:i, s:I, s:f, s:I, s:i, s:i, s:o, s:s, s:I}", "dir", dir, "step",
                      (json_int_t)step, "meta", (json_t *)meta, "codec", (int)o->codec, "direct", (int)o->direct,
-                     "host_local", (int)o->host_local, "keep_latest_k", o->keep_latest_k, "prune_until",
-                     (json_int_t)prune_until, "host_wait_s", o->host_wait_s, "job", (json_int_t)s->job, "world",
+                     "host_local", (int)o->host_local, "keep_latest_k", o->keep_latest_k, "keep_from",
+                     (json_int_t)keep_from, "host_wait_s", o->host_wait_s, "job", (json_int_t)s->job, "world",
                      tess_team_size(s->hosts->all), "host", s->hosts->host, "hosts", list_hosts(s->hosts), "fault",
                      o->fault != NULL ? o->fault : "", "fault_seed", (json_int_t)o->fault_seed);
-}
-
-/* Generation of the next save, on all hosts alike; a step up to which every host has committed. Everybody has waited
- * for the writer by then. */
-static tess_status agree_on_save(tess_saver *s, uint64_t *generation, int64_t *committed)
-{
-    const async_header *header = s->area.header;
-    bool well = atomic_load(&header->state) == ASYNC_COMMITTED;
-    int64_t words[3] = {(int64_t)atomic_load(&header->generation), well ? -header->outcome.step : 1,
-                        keeper_has_ended(s)};
-    TESS_TRY(tess_all_reduce(s->hosts->all, words, words, 3, TESS_I64, TESS_MAX, NULL));
-    *generation = (uint64_t)words[0] + 1;
-    *committed = -words[1];
-    TESS_CHECK(words[2] == 0, TESS_E_UNSUPPORTED,
-               "the process that starts writers of checkpoints has ended: checkpoints can no longer be written beside "
-               "training");
-    return TESS_OK;
 }
 
 /* From here the save of before is forgotten. */
@@ -256,7 +239,7 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
 /* The rows that this rank writes: those of `tensors`, or its share of what its host keeps for itself. */
 static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
 {
-    if (s->options.host_local && s->hosts->n > 1) {
+    if (async_is_apart(s)) {
         tess_mem_free(s->mem, s->own);
         s->own = NULL;
         TESS_TRY(
@@ -299,13 +282,12 @@ tess_status tess_saver_save(tess_saver *s, const char *dir, int64_t step, const 
                             const tess_ckpt_tensor *tensors, int n_tensors, tess_saver_times *times)
 {
     uint64_t generation;
-    int64_t committed;
+    int64_t keep_from;
     double begin_s = tess_os_now_s();
     TESS_TRY(tess_saver_wait(s));
-    TESS_TRY(agree_on_save(s, &generation, &committed));
+    TESS_TRY(async_agree_on_save(s, dir, &generation, &keep_from));
     double waited_s = tess_os_now_s();
-    json_t *request =
-        is_first(s) ? describe_request(s, dir, step, meta, s->options.host_local ? committed : step) : NULL;
+    json_t *request = is_first(s) ? describe_request(s, dir, step, meta, keep_from) : NULL;
     tess_status status = stage(s, request, tensors, n_tensors, generation);
     json_decref(request);
     *times = (tess_saver_times){
@@ -340,7 +322,7 @@ bool tess_saver_has_news(const tess_saver *s)
     async_header *header = s->area.header;
     if (!is_first(s))
         return false;
-    if (async_is_busy(header) && keeper_has_ended(s))
+    if (async_is_busy(header) && async_keeper_has_ended(s))
         end_for_keeper(header);
     return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_told);
 }

@@ -38,7 +38,7 @@ typedef struct save {
     int n;
     const json_t *request; /* in the first stage's text */
     const char *dir, *fault;
-    int64_t step, codec, keep_latest_k, prune_until, job, world, host, fault_seed;
+    int64_t step, codec, keep_latest_k, keep_from, job, world, host, fault_seed;
     bool direct, host_local;
     double host_wait_s;
     char folder[TESS_CKPT_PATH];
@@ -56,7 +56,7 @@ static tess_status read_request(save *s)
     TESS_TRY(tess_json_get_bool(r, "direct", what, &s->direct));
     TESS_TRY(tess_json_get_bool(r, "host_local", what, &s->host_local));
     TESS_TRY(tess_json_get_int(r, "keep_latest_k", what, &s->keep_latest_k));
-    TESS_TRY(tess_json_get_int(r, "prune_until", what, &s->prune_until));
+    TESS_TRY(tess_json_get_int(r, "keep_from", what, &s->keep_from));
     TESS_TRY(tess_json_get_double(r, "host_wait_s", what, &s->host_wait_s));
     TESS_TRY(tess_json_get_int(r, "job", what, &s->job));
     TESS_TRY(tess_json_get_int(r, "world", what, &s->world));
@@ -267,23 +267,19 @@ static tess_status commit(const save *s, const async_meeting *m, json_t **parts)
     return status;
 }
 
-static void keep_note(void *self, const char *text)
-{
-    async_outcome *outcome = self;
-    if (outcome->message[0] == '\0') /* of several the newest */
-        snprintf(outcome->message, sizeof(outcome->message), "%s", text);
-}
-
 /* A writer whose owner has ended may not be the only one that looks after this folder. */
-static tess_status prune(const save *s)
+static tess_status prune(const save *s, const async_meeting *m)
 {
-    const tess_ckpt_pruner pruner = {
-        .mem = s->mem, .io = &s->stages[0].io, .findings = &s->writer->findings, .self = s->outcome, .note = keep_note};
-    if (async_owner_has_ended(s->writer))
-        return TESS_OK;
-    TESS_TRY_CTX(tess_ckpt_prune(&pruner, s->dir, (int)s->keep_latest_k, s->prune_until),
-                 "the checkpoint is whole, but older ones were to be removed");
-    return TESS_OK;
+    const async_retention r = {.mem = s->mem,
+                               .io = &s->stages[0].io,
+                               .findings = &s->writer->findings,
+                               .outcome = s->outcome,
+                               .dir = s->dir,
+                               .step = s->step,
+                               .keep_latest_k = (int)s->keep_latest_k,
+                               .keep_from = s->keep_from,
+                               .is_part = s->host_local && m->n_hosts > 1};
+    return async_owner_has_ended(s->writer) ? TESS_OK : async_retain(&r);
 }
 
 /* One writer at a time makes checkpoints in a folder: that of a job whose launcher was killed ends what it has, while
@@ -322,7 +318,7 @@ static tess_status make_and_commit_alone(save *s, const async_meeting *m)
         status = commit(s, m, parts);
         tess_mem_free(s->mem, parts);
     }
-    return status == TESS_OK ? prune(s) : tess_store_abandon(&s->stages[0].io, s->dir, s->step, status);
+    return status == TESS_OK ? prune(s, m) : tess_store_abandon(&s->stages[0].io, s->dir, s->step, status);
 }
 
 static tess_status make_and_commit(save *s, const async_meeting *m)

@@ -24,38 +24,43 @@ static tess_status take_name(const tess_io *io, const char *dir, int64_t step)
     return tess_io_rename(io, TESS_SAVE_SET_ASIDE, path, temporary);
 }
 
-/* Leaves those that are whole by marker, manifest and sizes. Others are not ours to judge: of another run, damaged, or
- * of another version. */
-static void leave_whole(tess_store_names *names, int64_t newest)
+tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names)
 {
     size_t n = 0;
+    TESS_TRY(tess_store_list(NULL, dir, names));
     for (size_t i = 0; i < names->n; i++)
         if (names->items[i].step <= newest && is_whole(names, i))
             names->items[n++] = names->items[i];
     names->n = n;
+    return TESS_OK;
+}
+
+static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, size_t i)
+{
+    char path[TESS_CKPT_PATH];
+    return tess_store_path(names->dir, &names->items[i], path) == TESS_OK && tess_store_reads_back(p, path);
+}
+
+static tess_status take_from(const tess_ckpt_pruner *p, const tess_store_names *names, size_t first)
+{
+    for (size_t i = first; i < names->n; i++)
+        TESS_TRY(take_name(p->io, names->dir, names->items[i].step));
+    return TESS_OK;
 }
 
 /* Newest first: none goes before enough newer ones were read and found good. */
 static tess_status take_older(const tess_ckpt_pruner *p, const tess_store_names *names, int keep)
 {
-    char path[TESS_CKPT_PATH];
-    int kept = 0;
-    for (size_t i = 0; i < names->n; i++) {
-        if (kept >= keep) {
-            TESS_TRY(take_name(p->io, names->dir, names->items[i].step));
-            continue;
-        }
-        TESS_TRY(tess_store_path(names->dir, &names->items[i], path));
-        kept += tess_store_reads_back(p, path);
-    }
-    return TESS_OK;
+    size_t i = 0;
+    for (int kept = 0; i < names->n && kept < keep; i++)
+        kept += is_good(p, names, i);
+    return take_from(p, names, i);
 }
 
 static tess_status take_names(const tess_ckpt_pruner *p, const char *dir, int keep, int64_t newest)
 {
     tess_store_names names;
-    TESS_TRY(tess_store_list(NULL, dir, &names));
-    leave_whole(&names, newest);
+    TESS_TRY(tess_store_list_whole(dir, newest, &names));
     tess_status status = names.n > (size_t)keep ? take_older(p, &names, keep) : TESS_OK;
     free(names.items);
     return status;
@@ -69,6 +74,38 @@ tess_status tess_ckpt_prune(const tess_ckpt_pruner *p, const char *dir, int keep
         return TESS_OK;
     TESS_TRY(take_names(p, dir, keep_latest_k, newest));
     return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+}
+
+/* ---- Of what others have as well
+ * -------------------------------------------------------------------------------------------- */
+static tess_status take_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
+{
+    tess_store_names names;
+    TESS_TRY(tess_store_list_whole(dir, step, &names));
+    bool stands = names.n > 0 && names.items[0].step == step;
+    tess_status status = stands ? take_from(p, &names, 1) : TESS_OK;
+    free(names.items);
+    return status;
+}
+
+tess_status tess_ckpt_prune_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
+{
+    TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
+    TESS_TRY(take_below(p, dir, step));
+    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+}
+
+tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int64_t newest, int enough, int most,
+                                int64_t *steps, int *n)
+{
+    tess_store_names names;
+    *n = 0;
+    TESS_TRY(tess_store_list_whole(dir, newest, &names));
+    for (size_t i = 0; names.n > (size_t)enough && i < names.n && *n < most; i++)
+        if (is_good(p, &names, i))
+            steps[(*n)++] = names.items[i].step;
+    free(names.items);
+    return TESS_OK;
 }
 
 /* ---- Setting aside

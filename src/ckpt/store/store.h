@@ -38,7 +38,7 @@ tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ck
 
 /* What checkpoints were found to be when they were read whole, so that each is read once: of the newest of them. Zeroed
  * at first; a file that was written since, by its size and time, makes a checkpoint another one. */
-enum { TESS_CKPT_FINDINGS = 64 };
+enum { TESS_CKPT_FINDINGS = 1024 };
 typedef struct tess_ckpt_findings {
     int n; /* so far */
     struct {
@@ -62,6 +62,14 @@ typedef struct tess_ckpt_pruner {
  * one process, while no save is running. */
 tess_status tess_ckpt_prune(const tess_ckpt_pruner *pruner, const char *dir, int keep_latest_k, int64_t newest);
 
+/* The same in two halves, for a folder of which other hosts have the other parts. */
+/* Those that are good and at most `newest`, newest first: the first `most` become steps[0 .. *n). As long as there are
+ * no more than `enough` none is read, and *n is 0. */
+tess_status tess_ckpt_list_good(const tess_ckpt_pruner *pruner, const char *dir, int64_t newest, int enough, int most,
+                                int64_t *steps, int *n);
+/* Removes what is older than `step`, unless that itself is not there; and what killed saves left behind. */
+tess_status tess_ckpt_prune_below(const tess_ckpt_pruner *pruner, const char *dir, int64_t step);
+
 /* Gives every checkpoint above `step` another name, "step-00000600.aside": damaged or not, it no longer counts, and
  * nothing is lost. *n becomes their number. For one process, while no save is running. */
 tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n);
@@ -83,5 +91,18 @@ tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const t
  * one; TESS_E_INVALID: one host has and another has not, or none that is the same. `listener` hears of this host's. */
 tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
                                    const tess_ckpt_listener *listener, int64_t *step, int64_t *newest);
+
+/* The newest good step up to `limit` that a host has; -1: none. */
+typedef int64_t (*tess_ckpt_newest_good_fn)(void *self, int64_t limit);
+
+/* The `keep`th newest step that is good on every host; -1: there are fewer. Collective; the first rank of a host is
+ * asked for it. */
+tess_status tess_ckpt_keep_from(const tess_ckpt_hosts *hosts, int keep, tess_ckpt_newest_good_fn newest_good,
+                                void *self, int64_t *from);
+
+/* As tess_ckpt_prune, in the folders of all hosts: what counts is good on each of them. Collective, one answer for all;
+ * the first rank of a host reads and removes. */
+tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckpt_hosts *hosts, const char *dir,
+                                  int keep_latest_k, int64_t newest);
 
 #endif

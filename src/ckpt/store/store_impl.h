@@ -29,6 +29,11 @@ tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names
 bool tess_store_counts(const tess_store_names *names, size_t i);
 tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH]);
 
+/* ---- prune.c */
+/* Those up to `newest` that are whole by marker, manifest and sizes; free(names->items) after success. Others are not
+ * ours to judge: of another run, damaged, or of another version. */
+tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
+
 /* ---- leftovers.c: what killed saves left. For whoever may change the folder. */
 /* Of `step` (TESS_STORE_ANY_STEP: of all): what stands aside for nobody gets its name back, all else goes. `remove`:
  * the point at which it does. */
