@@ -31,8 +31,7 @@ static tess_status read_hosts(const char *list, const char *file, tess_launch_ho
     return status;
 }
 
-/* This program, at the same path on every host. */
-static tess_status own_path(char *path, size_t size)
+tess_status cli_own_path(char *path, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", path, size - 1);
     TESS_CHECK(n > 0, TESS_E_IO, "/proc/self/exe: %s", strerror(errno));
@@ -44,11 +43,11 @@ tess_status cli_hosts_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char *
 {
     char mpirun[4096], program[4096];
     TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
-    TESS_TRY(own_path(program, sizeof(program)));
+    TESS_TRY(cli_own_path(program, sizeof(program)));
     tess_launch_request request = {.hosts = hosts,
                                    .mpi = *mpi,
                                    .mpirun = mpirun,
-                                   .agent = getenv("TESSERA_LAUNCH_AGENT"),
+                                   .agent = getenv(CLI_LAUNCH_AGENT),
                                    .root = geteuid() == 0,
                                    .environment = environ,
                                    .program = program,

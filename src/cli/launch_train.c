@@ -4,57 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "cli/cli.h"
 #include "cli/launch.h"
 #include "cli/supervise.h"
+#include "comm/hosts/launch_probe.h"
+#include "comm/lives.h"
 #include "recover/failure_line.h"
 #include "train/train.h"
 #include "verdict/history.h"
 
-static const char reports_to_launch[] = "TESSERA_LAUNCH_REPORTS"; /* carried to the guards by mpirun */
-
-/* ---- In a guard
- * --------------------------------------------------------------------------------------------------------- */
-static void write_line(const tess_failure *facts)
-{
-    char line[TESS_FAILURE_LINE_BYTES + 2];
-    tess_failure_line_write(facts, line);
-    strcat(line, "\n");
-    fputs(line, stderr); /* whole, or lines of other ranks could come in between */
-}
-
-static void report(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
-{
-    (void)self;
-    tess_failure facts;
-    cli_failure_facts(failure, &facts);
-    write_line(&facts);
-    decision->told = true;
-}
-
-void cli_guard_reports(tess_launch_options *options)
-{
-    if (getenv(reports_to_launch) != NULL)
-        options->decide = report;
-}
-
-void cli_guard_reports_end(tess_launch_result *result)
-{
-    if (getenv(reports_to_launch) == NULL || result->failed_rank >= 0)
-        return;
-    if (result->asked_to_stop)
-        result->told = true; /* mpirun may end this guard before it has said so */
-    if (result->exit_code == CLI_INTERRUPTED)
-        write_line(&(tess_failure){.rank = -1, .exit_code = CLI_INTERRUPTED, .step = -1, .steps_done = -1});
-}
-
-/* ---- In the launcher
- * ------------------------------------------------------------------------------------------------------- */
 typedef struct launch_job {
     cli_hosts *hosts;
     bool heard;           /* in this life */
     tess_failure failure; /* then: the last that was heard; a host that is lost stays so until another is */
     char lost_host[64];
+    void *supervision;       /* what cli_supervise_look is asked with */
+    tess_launch_probe probe; /* of the host of this group */
+    int probed;
 } launch_job;
 
 static void hear(void *self, const char *line)
@@ -67,6 +34,37 @@ static void hear(void *self, const char *line)
     j->heard = true;
     if (j->failure.host_lost)
         snprintf(j->lost_host, sizeof(j->lost_host), "%s", j->failure.host);
+}
+
+static const char *say(void *self)
+{
+    const launch_job *j = self;
+    return cli_supervise_look(j->supervision) ? CLI_LAUNCH_LEAVE : NULL;
+}
+
+static tess_status begin_to_ask(launch_job *j, int group)
+{
+    char program[4096];
+    TESS_TRY(cli_own_path(program, sizeof(program)));
+    j->probed = group;
+    return tess_launch_probe_begin(&j->probe, getenv(CLI_LAUNCH_AGENT), j->hosts->hosts.hosts[group].name, program,
+                                   tess_os_now_s());
+}
+
+static int answers(void *self, int group)
+{
+    launch_job *j = self;
+    if (j->probed != group)
+        tess_launch_probe_end(&j->probe);
+    if (j->probe.pid == 0 && begin_to_ask(j, group) != TESS_OK) {
+        tess_error_clear(); /* no process to be had: it is asked again later */
+        return -1;
+    }
+    tess_probe_state state = tess_launch_probe_look(&j->probe, tess_os_now_s());
+    if (state == TESS_PROBE_ANSWERED)
+        fprintf(stderr, "tessera: host %s answers: it is used again from the next checkpoint on\n",
+                j->hosts->hosts.hosts[group].name);
+    return state == TESS_PROBE_RUNS ? 0 : state == TESS_PROBE_ANSWERED ? 1 : -1;
 }
 
 /* Those that have ranks now. */
@@ -86,16 +84,17 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
 {
     static tess_launch_line line;
     static tess_launch_hosts now;
-    char n_before[16];
-    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .self = j};
+    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = say, .self = j};
     j->heard = false;
-    snprintf(n_before, sizeof(n_before), "%d", options->n_before);
-    setenv("TESSERA_LIVES_BEFORE", n_before, 1);
-    setenv(reports_to_launch, "1", 1);
+    tess_lives_tell(options->n_before, options->omitted);
+    setenv(CLI_LAUNCH_REPORTS, "1", 1);
     choose_hosts(j, slots, &now);
     TESS_TRY(cli_hosts_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
     watch.mpi = j->hosts->mpi;
-    return cli_hosts_run(&line, &watch, end);
+    j->supervision = options->self;
+    tess_status status = cli_hosts_run(&line, &watch, end);
+    tess_launch_probe_end(&j->probe);
+    return status;
 }
 
 /* mpirun has failed and no guard has said why. Once the job has run, a host that cannot be reached does that: the one
@@ -129,6 +128,8 @@ static void decide(launch_job *j, const tess_launch_options *options, tess_launc
                                    .situation = (int)situation,
                                    .steps = f->steps_done,
                                    .report = f->text};
+    if (f->evaluating)
+        snprintf(failure.phase, sizeof(failure.phase), "validation"); /* what cli_failure_facts takes for it */
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     result->failed_rank = f->rank;
     options->decide(options->self, &failure, &decision);
@@ -144,7 +145,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(run_life(j, slots, words, options, &end));
     bool saved = j->heard && j->failure.exit_code == CLI_INTERRUPTED && j->failure.rank < 0;
-    result->asked_to_stop = end.stop_signal != 0 || saved;
+    result->asked_to_stop = end.stop_signal != 0 || (saved && j->failure.stopping);
     result->exit_code = saved ? CLI_INTERRUPTED : end.exit_code; /* hydra forgets it where a host has one rank */
     result->rank0_code = result->exit_code;
     if (result->exit_code == CLI_OK || result->exit_code == CLI_INTERRUPTED)
@@ -186,6 +187,24 @@ bool cli_launch_trains(int argc, char **argv, tess_config *config)
     return status == TESS_OK;
 }
 
+/* `n`: all places of the hosts; all of them start. */
+static tess_status check_places(const tess_config *config, int n)
+{
+    int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
+    TESS_CHECK(min <= n, TESS_E_INVALID, "elastic.min_ranks: %d are more than the %d places of the hosts", min, n);
+    TESS_CHECK(
+        max == 0 || max == n, TESS_E_INVALID,
+        "elastic.max_ranks: %d, but the hosts have %d places, all of them start, and there are no others to grow "
+        "to: leave it away, or name other hosts",
+        max, n);
+    TESS_CHECK(
+        min == 0 || min == n || !config->checkpoint.host_local, TESS_E_INVALID,
+        "elastic.min_ranks: %d of %d, but with checkpoint.host_local=true every host keeps its own part, and none "
+        "can be left out: leave it away, or use a folder that all hosts share",
+        min, n);
+    return TESS_OK;
+}
+
 int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char **argv)
 {
     static tess_slots slots;
@@ -202,5 +221,8 @@ int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char
     else
         with_batch.recovery.enable = false;
     tess_error_clear();
-    return cli_supervise_with(&(cli_starter){start, &job}, &slots, &with_batch, argc, argv, &options);
+    tess_status status = check_places(&with_batch, slots.n_ranks);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    return cli_supervise_with(&(cli_starter){start, answers, &job}, &slots, &with_batch, argc, argv, &options);
 }

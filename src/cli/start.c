@@ -17,7 +17,7 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks)
     TESS_TRY(cli_int("-n", text, 1, JOB_MAX_RANKS, &n));
     TESS_TRY(tess_environment_read(&environment));
     bool started = environment.starter != TESS_STARTER_NONE && environment.starter != TESS_STARTER_TESSERA &&
-                   environment.world > 1;
+                   (environment.world > 1 || cli_guard_is_heard());
     TESS_CHECK(
         !started || text == NULL, TESS_E_INVALID,
         "-n %s starts ranks on this machine, but %s has started %d already (%s): leave -n away, or start tessera "

@@ -95,20 +95,45 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     fprintf(stderr, "tessera: %s%s%s\n", by_rank ? "" : failure->report, by_rank ? "" : "; ", s->next.what);
 }
 
+/* A host is used again only when it answers. */
+static void ask_host(supervision *s, double now_s)
+{
+    tess_recover *r = &s->recover;
+    int group = s->starter.answers != NULL ? tess_slots_to_ask(&r->slots, r->settings.retry_s, now_s) : -1;
+    int answer = group >= 0 ? s->starter.answers(s->starter.self, group) : 0;
+    if (answer != 0)
+        tess_slots_asked(&r->slots, group, answer > 0, now_s);
+}
+
+static bool has_room(supervision *s)
+{
+    const tess_recover *r = &s->recover;
+    double now_s = tess_os_now_s();
+    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
+        return false;
+    ask_host(s, now_s);
+    return tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, now_s) > r->slots.n_ranks;
+}
+
 /* Room for more ranks is used when they save the next time. */
 static void tick(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)pids;
     supervision *s = self;
-    cli_stop_signals_pass_on();
-    const tess_recover *r = &s->recover;
-    int now = r->slots.n_ranks;
-    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
-        return;
-    if (tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, tess_os_now_s()) <= now)
-        return;
     uint32_t no = JOB_STOP_NO;
-    s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+    cli_stop_signals_pass_on();
+    if (has_room(s))
+        s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+}
+
+bool cli_supervise_look(void *self)
+{
+    supervision *s = self;
+    cli_stop_signals_pass_on();
+    if (!has_room(s))
+        return false;
+    s->growing = true;
+    return true;
 }
 
 static void begin(const tess_config *config, const tess_slots *slots, const tess_launch_options *options,

@@ -19,8 +19,14 @@ int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, c
 typedef struct cli_starter {
     tess_status (*start)(void *self, const tess_slots *slots, char *const *words, const tess_launch_options *options,
                          tess_launch_result *result);
+    /* Whether the host of a group that is out of service can be reached: 1, or -1; 0: it is being asked. */
+    int (*answers)(void *self, int group);
     void *self;
 } cli_starter;
+
+/* For a starter, about once a second while ranks run, with options->self: true, once, when they are to be asked to
+ * leave after their next save, for there is room for more. */
+bool cli_supervise_look(void *self);
 
 /* The same with ranks on the places that `slots` begins with, where none is replaced while the others run. */
 int cli_supervise_with(const cli_starter *starter, const tess_slots *slots, const tess_config *config, int argc,

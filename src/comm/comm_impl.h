@@ -40,7 +40,7 @@ struct tess_runtime {
     bool launched;  /* somebody outside, a launcher or a guard, watches this rank */
     bool over_mpi;  /* MPI started the job */
     int *processes; /* MPI's number of each rank, when the job is on several hosts */
-    int guard;      /* descriptor of the guard, when over_mpi */
+    int guard;      /* descriptor of the guard, when MPI started it and it has one */
     double timeout_s;
     const char *kernels;
     struct tess_tuning *tuning;                                 /* NULL: as if there were no table */
@@ -176,9 +176,6 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
  * -------------------------------------------------------------------------------------------------------------- */
 /* Fills in rank, world and the job's memory, from whoever started this process. */
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
-/* A job that MPI has started: how often it was started before, by whoever starts it again (TESSERA_LIVES_BEFORE).
- * Drills count lives. */
-tess_status tess_runtime_count_lives(const tess_job *job);
 
 /* recorder.c */
 void tess_recorder_begin(tess_runtime *runtime);

@@ -13,6 +13,7 @@
 #include "comm/hosts/environment.h"
 #include "comm/hosts/hosts.h"
 #include "comm/launch.h"
+#include "comm/lives.h"
 
 bool tess_launch_is_rank(void)
 {
@@ -29,20 +30,14 @@ static tess_status read_descriptor(int *fd)
     return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
 }
 
-tess_status tess_runtime_count_lives(const tess_job *job)
-{
-    int n_before = 0;
-    if (getenv("TESSERA_LIVES_BEFORE") != NULL)
-        TESS_TRY(tess_environment_number("TESSERA_LIVES_BEFORE", 0, INT32_MAX, &n_before));
-    atomic_store(&job->header->epoch, (uint32_t)n_before);
-    return TESS_OK;
-}
-
-/* The only rank that an MPI has started. */
+/* The only rank that an MPI has started; it may have a guard all the same. */
 static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
-    tess_status status = tess_runtime_count_lives(&rt->job);
+    tess_status status = tess_lives_hear(&rt->job);
+    rt->launched = tess_guard_find(&rt->guard);
+    if (status == TESS_OK && rt->launched)
+        status = tess_guard_adopt(rt->guard, &rt->job, 0);
     if (status != TESS_OK)
         tess_job_close(&rt->job, true);
     return status;

@@ -80,18 +80,17 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
 static void drop_place(tess_recover *recover, const tess_failure *failure, int group, tess_recovery *recovery)
 {
     const char *host = recover->slots.host[group];
-    char place[96], again[64] = "";
+    char place[96];
     snprintf(place, sizeof(place), "the place of rank %d", failure->rank);
     if (host[0] != '\0')
         snprintf(place, sizeof(place), "host %s", host);
-    else
-        snprintf(again, sizeof(again), "; it is tried again in %g s", recover->settings.retry_s);
     forgive(recover, group);
     recovery->action = TESS_ACTION_RESTART;
     recovery->n_ranks = recover->slots.n_ranks;
     recovery->resized = true;
-    say(recovery, "%s failed %d times and is left out: %d ranks go on from the newest checkpoint%s", place,
-        TESS_SLOT_FAILURES, recovery->n_ranks, again);
+    say(recovery,
+        "%s failed %d times and is left out: %d ranks go on from the newest checkpoint; it is %s again in %g s", place,
+        TESS_SLOT_FAILURES, recovery->n_ranks, host[0] != '\0' ? "asked" : "tried", recover->settings.retry_s);
 }
 
 static void go_on(tess_recover *recover, const tess_failure *failure, int n, tess_recovery *recovery)

@@ -35,9 +35,16 @@ static bool in_service(const tess_slots *slots, int slot)
     return slots->out_since_s[slots->group[slot]] < 0;
 }
 
+static bool has_been_out(const tess_slots *slots, int group, double retry_s, double now_s)
+{
+    return slots->out_since_s[group] >= 0 && now_s - slots->out_since_s[group] >= retry_s;
+}
+
 static bool is_due(const tess_slots *slots, int slot, double retry_s, double now_s)
 {
-    return !in_service(slots, slot) && now_s - slots->out_since_s[slots->group[slot]] >= retry_s;
+    int group = slots->group[slot];
+    bool there = slots->host[group][0] == '\0' || slots->answers[group];
+    return there && has_been_out(slots, group, retry_s, now_s);
 }
 
 /* 0: the configuration admits none. */
@@ -94,8 +101,24 @@ bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, do
     if (n == 0)
         return false;
     slots->out_since_s[group] = now_s;
+    slots->answers[group] = false;
     slots->n_ranks = n;
     return true;
+}
+
+int tess_slots_to_ask(const tess_slots *slots, double retry_s, double now_s)
+{
+    for (int g = 0; g < slots->n_groups; g++)
+        if (slots->host[g][0] != '\0' && !slots->answers[g] && has_been_out(slots, g, retry_s, now_s))
+            return g;
+    return -1;
+}
+
+void tess_slots_asked(tess_slots *slots, int group, bool answers, double now_s)
+{
+    slots->answers[group] = answers;
+    if (!answers)
+        slots->out_since_s[group] = now_s;
 }
 
 int tess_slots_possible(const tess_slots *slots, const tess_worlds *worlds, double retry_s, double now_s)

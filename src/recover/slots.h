@@ -25,6 +25,7 @@ typedef struct tess_slots {
     char host[TESS_SLOTS_MAX][TESS_SLOT_NAME_BYTES]; /* "": a place alone */
     int n_failures[TESS_SLOTS_MAX];
     double out_since_s[TESS_SLOTS_MAX]; /* < 0: in service */
+    bool answers[TESS_SLOTS_MAX]; /* of a host that is out: it has been reached since; without that it stays out */
 } tess_slots;
 
 /* `n_ranks` start now; places from there to `max` are out of service since now_s. min 0: n_ranks; max 0: n_ranks. */
@@ -44,7 +45,12 @@ int tess_slots_ranks_of(const tess_slots *slots, int group);
  * is the new number of ranks, the largest that places in service and the configuration admit. */
 bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, double now_s);
 
-/* The number of ranks that there could be if all places that are out for retry_s or longer came back. */
+/* A host that is out for retry_s or longer and is not known to answer, as a group; -1: none. */
+int tess_slots_to_ask(const tess_slots *slots, double retry_s, double now_s);
+/* It was asked. One that does not answer is out since now. */
+void tess_slots_asked(tess_slots *slots, int group, bool answers, double now_s);
+
+/* The number of ranks that there could be if all places that are out for retry_s or longer, and answer, came back. */
 int tess_slots_possible(const tess_slots *slots, const tess_worlds *worlds, double retry_s, double now_s);
 /* They come back: sets slots->n_ranks. */
 void tess_slots_return(tess_slots *slots, const tess_worlds *worlds, double retry_s, double now_s);

@@ -175,6 +175,23 @@ static void changes_that_matter_travel_at_once(void)
     free_hosts(hosts, 2);
 }
 
+static void a_request_to_leave_later_does_not_take_back_one_to_stop(void)
+{
+    host hosts[3];
+    make_hosts(hosts, 3, 1);
+    all_up(hosts, 3);
+    atomic_store(&hosts[0].job.header->stop, JOB_STOP_AFTER_SAVE);
+    run_until(hosts, 3, &hosts[1].job.header->stop, JOB_STOP_AFTER_SAVE);
+    run_until(hosts, 3, &hosts[2].job.header->stop, JOB_STOP_AFTER_SAVE);
+    atomic_store(&hosts[1].job.header->stop, JOB_STOP_NOW);
+    run_until(hosts, 3, &hosts[0].job.header->stop, JOB_STOP_NOW);
+    run_until(hosts, 3, &hosts[2].job.header->stop, JOB_STOP_NOW);
+    run_for(hosts, 3, 0.3);
+    for (int h = 0; h < 3; h++)
+        EXPECT_INT(atomic_load(&hosts[h].job.header->stop), JOB_STOP_NOW);
+    free_hosts(hosts, 3);
+}
+
 static void a_rank_that_ended_does_not_come_back(void)
 {
     host hosts[2];
@@ -543,6 +560,8 @@ static const test_case cases[] = {
     {"every_host_sees_the_rows_of_all", every_host_sees_the_rows_of_all, 0, 0},
     {"signs_of_life_come_as_ages", signs_of_life_come_as_ages, 0, 0},
     {"changes_that_matter_travel_at_once", changes_that_matter_travel_at_once, 0, 0},
+    {"a_request_to_leave_later_does_not_take_back_one_to_stop", a_request_to_leave_later_does_not_take_back_one_to_stop,
+     0, 0},
     {"a_rank_that_ended_does_not_come_back", a_rank_that_ended_does_not_come_back, 0, 0},
     {"ranks_are_lost_with_their_host", ranks_are_lost_with_their_host, 0, 0},
     {"a_host_that_leaves_in_good_order_loses_nobody", a_host_that_leaves_in_good_order_loses_nobody, 0, 0},

@@ -22,6 +22,7 @@ typedef enum scene {
     LEAVE, /* the victim leaves, says why late, with code 2 */
     HANG,  /* the victim exits with code 5, the others ignore SIGTERM */
     STOP,  /* all end with 130 when asked to */
+    GROW,  /* the same; the victim's guard asks */
     WAIT,  /* until the job has lost a rank; then code 7 */
     STAY,  /* as WAIT, but the victim never returns */
     MISS,  /* those of the last host end with code 9, without the victim, when they see the sign */
@@ -209,6 +210,7 @@ static int play(meeting *m, tess_job *job, int rank)
         for (;;)
             pause();
     case STOP:
+    case GROW:
         while (atomic_load(&job->header->stop) == 0)
             usleep(1000);
         usleep((useconds_t)rank * 100000);
@@ -253,6 +255,15 @@ static int rank_main(int rank)
 
 /* ---- The guards
  * ------------------------------------------------------------------------------------------------------------ */
+/* One of the guards tells them all to leave after their next save. */
+static void tell_to_leave(void *self, const tess_job *job, const pid_t *pids)
+{
+    (void)self, (void)pids;
+    uint32_t no = JOB_STOP_NO;
+    if (atomic_load(&job->header->agent_state) == JOB_AGENT_UP)
+        atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+}
+
 static meeting *begin(scene what, int n_hosts, int ranks, int victim, double grace_s)
 {
     int fd;
@@ -273,7 +284,9 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
             char number[16];
             snprintf(number, sizeof(number), "%d", r);
             char *argv[] = {program, "--rank", number, NULL};
-            m->status[r] = tess_guard_run(argv, &(tess_launch_options){.grace_s = grace_s}, &m->results[r]);
+            tess_launch_options options = {.grace_s = grace_s,
+                                           .tick = what == GROW && r == victim ? tell_to_leave : NULL};
+            m->status[r] = tess_guard_run(argv, &options, &m->results[r]);
             atomic_store(&m->has_returned[r], 1);
             _exit(0);
         }
@@ -504,6 +517,15 @@ static void a_silent_host_is_named(void)
     wait_for_guards(m, 0);
 }
 
+static void to_leave_after_a_save_is_no_stop(void)
+{
+    meeting *m = begin(GROW, 2, 2, 3, never_s);
+    wait_for_guards(m, tess_os_now_s());
+    check_results(m, 130, -1, NULL);
+    for (int r = 0; r < 4; r++)
+        EXPECT(atomic_load(&m->has_returned[r]) == 1 && !m->results[r].asked_to_stop);
+}
+
 static void a_stop_reaches_all_hosts(void)
 {
     meeting *m = begin(STOP, 3, 2, -1, never_s);
@@ -512,6 +534,8 @@ static void a_stop_reaches_all_hosts(void)
     kill(-m->guard_pid[3], SIGTERM); /* as mpirun does it: the rank is not to hear of it */
     EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
     check_results(m, 130, -1, NULL);
+    for (int r = 0; r < 6; r++)
+        EXPECT(m->results[r].asked_to_stop);
 }
 
 static void a_second_stop_kills(void)
@@ -568,6 +592,7 @@ static const test_case cases[] = {
     {"ranks_that_never_come_get_no_grace", ranks_that_never_come_get_no_grace, 0, 0},
     {"a_silent_host_is_named", a_silent_host_is_named, 0, 0},
     {"a_stop_reaches_all_hosts", a_stop_reaches_all_hosts, 0, 0},
+    {"to_leave_after_a_save_is_no_stop", to_leave_after_a_save_is_no_stop, 0, 0},
     {"a_second_stop_kills", a_second_stop_kills, 0, 0},
     {"ranks_that_never_joined_are_told_of", ranks_that_never_joined_are_told_of, 0, 0},
     {"any_program_can_be_guarded", any_program_can_be_guarded, 0, 0},

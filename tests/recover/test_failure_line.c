@@ -12,6 +12,7 @@ static void a_failure_comes_back_as_it_was(void)
                             .exit_code = 137,
                             .status = TESS_E_TIMEOUT,
                             .stuck = true,
+                            .evaluating = true,
                             .step = 12345678901,
                             .steps_done = -1,
                             .host = "node-2.cluster",
@@ -25,7 +26,7 @@ static void a_failure_comes_back_as_it_was(void)
     EXPECT_INT(read.signal, SIGKILL);
     EXPECT_INT(read.exit_code, 137);
     EXPECT_INT(read.status, TESS_E_TIMEOUT);
-    EXPECT(read.stuck && !read.oom_killed && !read.host_lost && !read.stopping);
+    EXPECT(read.stuck && read.evaluating && !read.oom_killed && !read.host_lost && !read.stopping);
     EXPECT_INT(read.step, 12345678901);
     EXPECT_INT(read.steps_done, -1);
     EXPECT_TEXT(read.host, "node-2.cluster");
@@ -37,16 +38,20 @@ static void a_failure_comes_back_as_it_was(void)
 
 static void other_lines_are_none(void)
 {
-    static const char *const lines[] = {
-        "",
-        "tessera: rank 1 was killed",
-        "tessera-failure: ",
-        "tessera-failure: rank 1",
-        "tessera-failure: rank -2 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 stopping 0 step 1 done 1 host h2: x",
-        "tessera-failure: rank 1 signal 9 code 256 status 0 oom 0 stuck 0 lost 0 stopping 0 step 1 done 1 host h2: x",
-        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 2 stuck 0 lost 0 stopping 0 step 1 done 1 host h2: x",
-        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 stopping 0 step 1 done 1 host : x",
-        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 stopping 0 step 1 done 1 host h2 x"};
+    static const char *const lines[] = {"",
+                                        "tessera: rank 1 was killed",
+                                        "tessera-failure: ",
+                                        "tessera-failure: rank 1",
+                                        "tessera-failure: rank -2 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 "
+                                        "stopping 0 evaluating 0 step 1 done 1 host h2: x",
+                                        "tessera-failure: rank 1 signal 9 code 256 status 0 oom 0 stuck 0 lost 0 "
+                                        "stopping 0 evaluating 0 step 1 done 1 host h2: x",
+                                        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 2 stuck 0 lost 0 "
+                                        "stopping 0 evaluating 0 step 1 done 1 host h2: x",
+                                        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 "
+                                        "stopping 0 evaluating 0 step 1 done 1 host : x",
+                                        "tessera-failure: rank 1 signal 9 code 137 status 0 oom 0 stuck 0 lost 0 "
+                                        "stopping 0 evaluating 0 step 1 done 1 host h2 x"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         tess_failure failure = {.rank = 77};
         EXPECT(!tess_failure_line_read(lines[i], &failure));

@@ -174,7 +174,8 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
     tess_recover_decide(&job, &failure, 20, &now);
     EXPECT_INT(now.action, TESS_ACTION_RESTART);
     EXPECT_INT(now.n_ranks, 2);
-    EXPECT_TEXT(now.what, "host h2 failed 2 times and is left out: 2 ranks go on from the newest checkpoint");
+    EXPECT_TEXT(now.what, "host h2 failed 2 times and is left out: 2 ranks go on from the newest checkpoint; it is "
+                          "asked again in 300 s");
     EXPECT_INT(tess_slots_ranks_of(&job.slots, 0), 2);
     EXPECT_INT(tess_slots_ranks_of(&job.slots, 1), 0);
     EXPECT_INT(tess_record_count(&job.record, 20, 3600), 0);
@@ -183,6 +184,31 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
     tess_slots_add_host(&job.slots, "h2", 2);
     EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 1));
     EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 2)); /* all are wanted */
+}
+
+static void a_host_that_was_left_out_comes_back_once_it_answers(void)
+{
+    begin(&usual, 1, 0, 0);
+    tess_slots_begin_hosts(&job.slots, 2);
+    for (int h = 0; h < 3; h++)
+        tess_slots_add_host(&job.slots, ((const char *const[]){"h1", "h2", "h3"})[h], h < 2 ? 1 : 2);
+    EXPECT(!tess_slots_fail(&job.slots, 2, &job.worlds, 10) && tess_slots_fail(&job.slots, 2, &job.worlds, 20));
+    EXPECT_INT(job.slots.n_ranks, 2);
+    EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 319), -1);
+    EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 320), 2);
+    EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 320), 2);
+    tess_slots_asked(&job.slots, 2, false, 330);
+    EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 629), -1);
+    EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 630), 2);
+    tess_slots_asked(&job.slots, 2, true, 631);
+    EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 632), -1);
+    EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 632), 4);
+    tess_slots_return(&job.slots, &job.worlds, 300, 632);
+    EXPECT_INT(job.slots.n_ranks, 4);
+    EXPECT_INT(tess_slots_ranks_of(&job.slots, 2), 2);
+    EXPECT(!tess_slots_fail(&job.slots, 2, &job.worlds, 640)); /* it begins anew */
+    EXPECT(tess_slots_fail(&job.slots, 2, &job.worlds, 650));
+    EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 2000), 2); /* and must answer again */
 }
 
 static void a_nan_stops_the_job_where_that_is_asked_for(void)
@@ -333,6 +359,7 @@ static const test_case cases[] = {
     CASE(a_refusal_and_a_full_disk_stop_at_once),
     CASE(a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_again),
     CASE(a_host_where_ranks_keep_failing_is_left_out_with_all_its_places),
+    CASE(a_host_that_was_left_out_comes_back_once_it_answers),
     CASE(a_nan_stops_the_job_where_that_is_asked_for),
     CASE(a_place_that_keeps_failing_is_left_out_and_comes_back),
     CASE(a_place_that_fails_at_the_same_step_each_time_is_left_out_too),

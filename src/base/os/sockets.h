@@ -11,6 +11,9 @@ enum { OS_ADDRESS_BYTES = 48 };
  * TESS_E_NOT_FOUND: there is none. */
 tess_status tess_os_addresses(const char *names, char (*addresses)[OS_ADDRESS_BYTES], int most, int *n);
 
+/* Whether `name` (a host's, or a numeric address) is this machine's. May ask a name server. */
+bool tess_os_is_own_name(const char *name);
+
 /* Listens on a port of first .. last (0, 0: any that is free) of `address`, NULL: of all. TESS_E_IO: all are taken. */
 tess_status tess_os_listen(const char *address, int first, int last, int *fd, uint16_t *port);
 /* One who has called; -1: nobody. */

@@ -52,6 +52,8 @@ tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts
  * else SIGUSR1 is passed on. After a failure ranks get grace_s to end by themselves, then SIGTERM, then SIGKILL; one
  * that is stopped, or that the verdict's rank waited for in vain, is killed once the verdict is out.
  *
+ * options->tick is called once the rank has been adopted, a hundred times a second at most, with its process alone.
+ *
  * result->report is the root cause of the whole job on exactly one guard of those that are in touch (the agent of the
  * lowest host, as a rule that of rank 0) and "" on all others; exit_code as the root cause has it on all whose ranks
  * had not ended well before it. mpirun ends all others as soon as one guard ends with an error, so with an error it

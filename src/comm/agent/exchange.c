@@ -150,13 +150,22 @@ static bool take_verdict(agent *a, const frame_verdict *verdict)
     return true;
 }
 
+/* A request to leave at once outweighs one to leave after the next save, and neither is taken back. */
+static void take_stop(const agent *a, tess_stop_request asked)
+{
+    uint32_t no = JOB_STOP_NO;
+    if (asked == JOB_STOP_NOW)
+        atomic_store(&a->job->header->stop, JOB_STOP_NOW);
+    else if (asked == JOB_STOP_AFTER_SAVE)
+        atomic_compare_exchange_strong(&a->job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+}
+
 static bool take(agent *a, int host, const agent_frame *frame)
 {
     agent_peer *peer = &a->peers[host];
     switch (frame->kind) {
     case FRAME_HOST:
-        if (frame->host.stop != 0)
-            atomic_store(&a->job->header->stop, 1);
+        take_stop(a, (tess_stop_request)frame->host.stop);
         peer->verdict_seen = frame->host.verdict_seen != 0;
         return true;
     case FRAME_ROW:
@@ -212,7 +221,7 @@ static bool put_host(const agent *a, agent_peer *peer)
 {
     uint32_t verdict = atomic_load(&a->job->header->verdict_state);
     agent_frame frame = {.kind = FRAME_HOST,
-                         .host = {.stop = atomic_load(&a->job->header->stop) != 0,
+                         .host = {.stop = (uint8_t)atomic_load(&a->job->header->stop),
                                   .verdict_seen = verdict == JOB_VERDICT_HERE || verdict == JOB_VERDICT_ELSEWHERE}};
     return agent_link_put(&peer->link, &frame);
 }

@@ -244,7 +244,7 @@ static bool get_body(reader *r, agent_frame *frame)
     case FRAME_HOST:
         frame->host.stop = (uint8_t)get(r, 1);
         frame->host.verdict_seen = (uint8_t)get(r, 1);
-        return frame->host.stop <= 1 && frame->host.verdict_seen <= 1;
+        return frame->host.stop <= JOB_STOP_AFTER_SAVE && frame->host.verdict_seen <= 1;
     case FRAME_ROW:
         return get_row(r, &frame->row);
     case FRAME_VERDICT:

@@ -9,7 +9,7 @@
 
 #include "comm/agent/agent.h"
 
-enum { FRAME_VERSION = 3, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
+enum { FRAME_VERSION = 4, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
 
 typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_VERDICT } frame_kind;
 
@@ -21,7 +21,7 @@ typedef struct frame_hello {
 } frame_hello;
 
 typedef struct frame_host {
-    uint8_t stop;         /* asked to */
+    uint8_t stop;         /* tess_stop_request */
     uint8_t verdict_seen; /* it knows the verdict */
 } frame_host;
 

@@ -367,6 +367,8 @@ static void watch(guard *g)
         wait_for_something(g);
         reap(g);
         look_at_failure(g, tess_os_now_s());
+        if (g->options.tick != NULL && is_adopted(g))
+            g->options.tick(g->options.self, &g->rank.job, &g->child);
     } while (!may_go(g, tess_os_now_s()));
 }
 
@@ -398,7 +400,7 @@ static void fill_result(const guard *g, tess_launch_result *result)
 {
     const tess_job *job = &g->rank.job;
     result->exit_code = result->rank0_code = g->code;
-    result->asked_to_stop = g->stop.signal != 0;
+    result->asked_to_stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&job->header->stop) == JOB_STOP_NOW);
     if (g->stop.signal != 0 && g->code == 0)
         result->exit_code = 128 + g->stop.signal;
     if (g->failed_alone)

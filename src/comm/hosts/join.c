@@ -14,6 +14,7 @@
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/place.h"
 #include "comm/hosts/session.h"
+#include "comm/lives.h"
 
 enum { LEAVE_LOOK_NS = 5000000 };
 
@@ -128,7 +129,7 @@ static tess_status make_memory(joining *j)
 {
     tess_job *job = &j->rt->job;
     TESS_TRY(tess_job_create(j->rt->world, job));
-    TESS_TRY(tess_runtime_count_lives(job));
+    TESS_TRY(tess_lives_hear(job));
     fill_board(j);
     if (j->place.n_hosts > 1) {
         uint64_t bytes = tess_control_bytes(j->rt->world) + tess_hosts_bytes(j->n_local), offset;

@@ -33,6 +33,7 @@ typedef struct launched {
     int n_alone; /* looks in a row at which there was none any more */
     double next_look_s;
     int signals_fd;
+    int words[2];      /* its standard input, when somebody speaks to it; both ends are held, so it never breaks */
     tess_lines errors; /* what it writes there, when somebody hears it */
 } launched;
 
@@ -49,7 +50,7 @@ static int end_signal(tess_mpi mpi)
  * the terminal's input, and does not get the first at all: what is sent to it alone waits there to be seen. (It gives
  * its own children all signals back.) */
 _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const tess_child_signals *signals,
-                             pid_t parent, int report_fd, int error_fd)
+                             pid_t parent, int report_fd, int word_fd, int error_fd)
 {
     sigset_t blocked;
     tess_child_begin(signals, parent);
@@ -59,9 +60,9 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
         pthread_sigmask(SIG_BLOCK, &blocked, NULL);
     prctl(PR_SET_PDEATHSIG, end_signal(mpi));
     setpgid(0, 0);
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing >= 0)
-        dup2(nothing, STDIN_FILENO);
+    int input = word_fd >= 0 ? word_fd : open("/dev/null", O_RDONLY);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
     if (error_fd >= 0)
         dup2(error_fd, STDERR_FILENO);
     tess_child_exec(line->words, report_fd);
@@ -155,6 +156,9 @@ static void look(launched *l)
     if (l->n_stops == 0 && mpirun_was_asked(l->mpirun))
         ask_to_stop(l, SIGTERM);
     end_if_alone(l);
+    const char *word = l->watch->say != NULL ? l->watch->say(l->watch->self) : NULL;
+    if (word != NULL)
+        (void)!write(l->words[1], word, strlen(word));
 }
 
 static void wait_for_something(launched *l)
@@ -176,7 +180,6 @@ static void watch(launched *l, tess_launch_line_end *end)
         look(l);
     }
     tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
-    tess_os_close(&l->errors.fd);
     end->exit_code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
     end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
@@ -190,37 +193,47 @@ static void watch(launched *l, tess_launch_line_end *end)
 
 /* ---- Start
  * ------------------------------------------------------------------------------------------------------------------ */
-/* Starts mpirun; its ends of both pipes are closed here when it returns. */
-static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
+static tess_status open_pipes(launched *l, int report[2], int errors[2])
 {
-    int report[2], errors[2] = {-1, -1};
-    pid_t parent = getpid();
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return tess_os_error("pipe", "for mpirun");
-    if (l->watch->hear != NULL && pipe2(errors, O_CLOEXEC) != 0) {
-        tess_os_close(&report[0]);
-        tess_os_close(&report[1]);
-        return tess_os_error("pipe", "for mpirun");
-    }
+    bool well = pipe2(report, O_CLOEXEC) == 0;
+    well = well && (l->watch->hear == NULL || pipe2(errors, O_CLOEXEC) == 0);
+    well = well && (l->watch->say == NULL || pipe2(l->words, O_CLOEXEC) == 0);
+    tess_status status = well ? TESS_OK : tess_os_error("pipe", "for mpirun");
     l->errors.fd = errors[0];
     if (errors[0] >= 0)
         fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end alone: mpirun's writes wait */
-    fflush(NULL);                              /* or the child would write our buffers again */
+    return status;
+}
+
+static tess_status fork_mpirun(launched *l, const tess_launch_line *line, const tess_child_signals *signals,
+                               int report_fd, int error_fd)
+{
+    pid_t parent = getpid();
+    fflush(NULL); /* or the child would write our buffers again */
     l->mpirun = fork();
     if (l->mpirun == 0)
-        become(line, l->watch->mpi, signals, parent, report[1], errors[1]);
-    int reason = errno;
+        become(line, l->watch->mpi, signals, parent, report_fd, l->words[0], error_fd);
+    return l->mpirun > 0 ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(errno));
+}
+
+/* Starts mpirun; its ends of what goes one way are closed here when it returns. */
+static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
+{
+    int report[2] = {-1, -1}, errors[2] = {-1, -1};
+    tess_status status = open_pipes(l, report, errors);
+    if (status == TESS_OK)
+        status = fork_mpirun(l, line, signals, report[1], errors[1]);
     tess_os_close(&report[1]);
     tess_os_close(&errors[1]);
-    tess_status status = l->mpirun > 0 ? tess_child_started(line->words[0], report[0])
-                                       : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(reason));
+    if (status == TESS_OK)
+        status = tess_child_started(line->words[0], report[0]);
     tess_os_close(&report[0]);
     return status;
 }
 
 tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch_watch *how, tess_launch_line_end *end)
 {
-    launched l = {.watch = how, .mpirun = -1, .errors = {.fd = -1}};
+    launched l = {.watch = how, .mpirun = -1, .words = {-1, -1}, .errors = {.fd = -1}};
     tess_child_signals signals;
     *end = (tess_launch_line_end){.exit_code = 1};
     tess_child_block_signals(&signals);
@@ -228,6 +241,9 @@ tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch
     tess_status status = l.signals_fd >= 0 ? start(&l, line, &signals) : tess_os_error("signalfd", "for mpirun");
     if (l.mpirun > 0)
         watch(&l, end);
+    tess_os_close(&l.words[0]);
+    tess_os_close(&l.words[1]);
+    tess_os_close(&l.errors.fd);
     tess_os_close(&l.signals_fd);
     tess_child_restore_signals(&signals);
     return status;

@@ -10,6 +10,9 @@ typedef struct tess_launch_watch {
     /* Hears each line that mpirun and the ranks write on their standard error (no newline; cut at 8 KiB); it goes no
      * further. NULL: they write on that of this process. */
     void (*hear)(void *self, const char *line);
+    /* Asked about once a second for a text that goes to the standard input of MPI's first process; NULL: nothing now.
+     * Without this it has no input. */
+    const char *(*say)(void *self);
     void *self;
 } tess_launch_watch;
 
