@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/core/options.h"
 #include "cli/cli.h"
@@ -33,7 +34,8 @@ static int close_output(int code)
 int main(int argc, char **argv)
 {
     const char *names[N_COMMANDS];
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write(2), like a full disk */
+    prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
+    signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {
         print_help(stderr);
         return CLI_BAD_INPUT;

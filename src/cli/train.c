@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "cli/folder_lock.h"
 #include "cli/health.h"
+#include "cli/kept_config.h"
 #include "cli/start.h"
 #include "cli/supervise.h"
 #include "cli/train_view.h"
@@ -126,14 +127,17 @@ static int run(int argc, char **argv)
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
     if (status == TESS_OK) {
-        status = tess_config_load(mem, argv[1], argv + 2, n - 1, &config);
-        if (status == TESS_OK && !is_rank)
+        status = tess_config_load(mem, cli_config_path(argv[1]), argv + 2, n - 1, &config);
+        if (status == TESS_OK && !is_rank) {
+            status = cli_config_keep(mem, argv[1]);
             tess_train_take_batch(mem, &config);
+        }
         tess_mem_destroy(&mem);
     }
     if (status != TESS_OK)
         return cli_fail_once(status);
-    tess_launch_options options = {.grace_s = 5,
+    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
+                                   .grace_s = 5,
                                    .soft_timeout_s = config.comm.soft_timeout_s,
                                    .timeout_s = config.comm.timeout_s,
                                    .waits_on = config.comm.on_timeout == ON_TIMEOUT_REPORT,

@@ -33,9 +33,9 @@ void tess_child_begin(const tess_child_signals *signals, pid_t parent)
     tess_child_restore_signals(signals);
 }
 
-_Noreturn void tess_child_exec(char *const *argv, int report_fd)
+_Noreturn void tess_child_exec(const char *program, char *const *argv, int report_fd)
 {
-    execvp(argv[0], argv);
+    execvp(program != NULL ? program : argv[0], argv);
     int reason = errno;
     (void)!write(report_fd, &reason, sizeof(reason));
     _exit(127);

@@ -20,9 +20,9 @@ void tess_child_restore_signals(const tess_child_signals *signals);
 
 /* In the child, after fork: takes signals as the parent once did, and never outlives it. */
 void tess_child_begin(const tess_child_signals *signals, pid_t parent);
-/* Becomes the program argv[0] (searched in PATH) or ends with code 127, its errno written to report_fd, which is closed
- * on exec. */
-_Noreturn void tess_child_exec(char *const *argv, int report_fd);
+/* Becomes `program` as argv[0] (NULL: argv[0] itself; searched in PATH) or ends with code 127, its errno written to
+ * report_fd, which is closed on exec. */
+_Noreturn void tess_child_exec(const char *program, char *const *argv, int report_fd);
 /* In the parent, which has closed its own copies of the pipe's other end: waits until the programs of all children have
  * started. TESS_E_NOT_FOUND, TESS_E_IO: one could not. */
 tess_status tess_child_started(const char *program, int report_fd);

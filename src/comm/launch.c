@@ -46,7 +46,7 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
         exit(what->fn(what->context));
     }
     tess_os_inherit(l->job.fd);
-    tess_child_exec(what->argv, what->report_fd);
+    tess_child_exec(l->options.program, what->argv, what->report_fd);
 }
 
 /* ---- Signals, ends and deadlines

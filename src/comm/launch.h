@@ -58,7 +58,8 @@ typedef struct tess_launch_result {
 } tess_launch_result;
 
 typedef struct tess_launch_options {
-    double grace_s;           /* that the others get once a rank is lost */
+    const char *program; /* the file that is run as argv[0]; NULL: argv[0] says which, looked for as a shell does */
+    double grace_s;      /* that the others get once a rank is lost */
     const char *trace_folder; /* the ranks find it as TESSERA_TRACE (tess_runtime_keep_trace); NULL: none */
     double soft_timeout_s;    /* whoever keeps others waiting for longer is told to `notice`; 0: never */
     double timeout_s;         /* deadline of a collective, 0: not known */

@@ -93,13 +93,19 @@ static void describe(const tess_trainer *t)
                       (long long)c->training.local_batch_size);
 }
 
+/* What ranks keep in memory is not given up for want of room for their events. */
 static tess_status keep_trace(const tess_trainer *t)
 {
     char folder[TESS_TEXT_SIZE + 8];
     if (!t->config.debug.trace)
         return TESS_OK;
     snprintf(folder, sizeof(folder), "%s/trace", t->config.job.dump_folder);
-    TESS_TRY_CTX(tess_runtime_keep_trace(t->runtime, folder), "the trace of this job (debug.trace=false: none)");
+    tess_status status = tess_runtime_keep_trace(t->runtime, folder);
+    if (!t->goes_on || (status != TESS_E_IO && status != TESS_E_NO_SPACE))
+        return status == TESS_OK ? TESS_OK
+                                 : tess_fail_context(status, "the trace of this job (debug.trace=false: none)");
+    tess_trainer_note(t, "warning: there is no trace of this job from here on: %s", tess_error_message());
+    tess_error_clear();
     return TESS_OK;
 }
 

@@ -27,4 +27,51 @@ for moment in shard shard-done; do
     same "killed at the $moment of 8 tensors" disturbed plain
 done
 
+# ---- What changes while a job runs
+# stop FOLDER ARGUMENTS...: a run whose rank 1 stops at the beginning of step 3; end NAME FOLDER: it is killed there.
+stop() {
+    ./tessera train changing.yaml -n 4 job.dump_folder="$1" "${common[@]}" \
+        fault.spec="rank=1 step=3 point=step kind=sigstop" "${@:2}" >"$1.out" 2>&1 </dev/null &
+    launcher=$!
+    await $launcher is_stopped $launcher 1 || fail "$1: $(tail -n 3 "$1.out")"
+}
+end() {
+    kill -KILL "$(rank $launcher 1)"
+    wait $launcher || fail "$1: $(tail -n 3 "$2.out")"
+}
+
+# Another version takes the program's name: this job goes on with the one that it began with.
+cp run.yaml changing.yaml
+cp "$tessera" tessera
+stop upgraded
+rm tessera
+printf '#!/bin/sh\nexit 1\n' >tessera
+chmod +x tessera
+end "a run whose program is replaced" upgraded
+same "killed after its program was replaced" upgraded plain
+rm tessera
+ln -s "$tessera" tessera
+
+# A disk without room for a new trace costs the trace: here its folder can no longer be made.
+stop traceless debug.trace=true
+rm -r traceless/trace
+touch traceless/trace
+end "a run without room for its trace" traceless
+expect "that is told" 0 "warning: there is no trace of this job from here on: " cat traceless.out
+same "killed where no trace can be made" traceless plain
+
+# The file is made ready for the next run: this one goes on as it began, by whatever way.
+for hot in true false; do
+    cp run.yaml changing.yaml
+    stop edited recovery.hot=$hot
+    sed -i 's/lr: 3e-3/lr: 1e-2/' changing.yaml
+    end "a run whose configuration is edited, hot=$hot" edited
+    if [ $hot = true ]; then
+        same "killed after its configuration was edited" edited plain
+    else
+        cmp -s plain/model/model.safetensors edited/model/model.safetensors && pass "also where all begin anew" ||
+            fail "all begin anew with another configuration: $(tail -n 3 edited.out)"
+    fi
+done
+
 finish

@@ -20,7 +20,7 @@ _Noreturn static void run_child(const tess_child_signals *signals, pid_t parent,
     snprintf(text, sizeof(text), "%d", channel);
     setenv("TESSERA_GUARD_FD", text, 1);
     tess_os_inherit(channel);
-    tess_child_exec(argv, report_fd);
+    tess_child_exec(NULL, argv, report_fd);
 }
 
 static tess_status fork_child(char *const *argv, const tess_child_signals *signals, int channel, const int report[2],

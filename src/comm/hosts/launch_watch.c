@@ -65,7 +65,7 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
         dup2(input, STDIN_FILENO);
     if (error_fd >= 0)
         dup2(error_fd, STDERR_FILENO);
-    tess_child_exec(line->words, report_fd);
+    tess_child_exec(NULL, line->words, report_fd);
 }
 
 /* ---- Requests to stop
