@@ -22,7 +22,8 @@ const tess_probe_check cli_preflight_config_checks[N_CHECKS] = {
                "model.config names a config.json, model.path a folder with it and safetensors"},
     [DATA] = {"data-files", "files of data, validation and tokenizer", "fail when one cannot be read or is empty",
               "correct the path (it is relative to where the job starts), or copy the file to this host"},
-    [CHECKPOINT] = {"checkpoint", "what the job would go on from", "warn when a newer one is damaged",
+    [CHECKPOINT] = {"checkpoint", "what the job would go on from",
+                    "fail when the newest is damaged; warn with checkpoint.on_damage=previous",
                     "remove the damaged folder, or copy it again from where it is whole"},
 };
 const int cli_preflight_n_config_checks = N_CHECKS;
@@ -170,6 +171,20 @@ static void keep_first(void *self, const char *note)
         snprintf(kept, NOTE_BYTES, "%s", note);
 }
 
+/* `newest`: that is whole; -1: none. */
+static void add_damage(const look *l, const char *damaged, int64_t newest)
+{
+    const tess_config *config = &l->read->config;
+    if (newest < 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_FAIL,
+            "%s: the job would not start, and there is no other (checkpoint.resume=false starts anew)", damaged);
+    else if (config->checkpoint.on_damage == TESS_DAMAGE_PREVIOUS || config->checkpoint.load_step >= 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "%s: the job would begin at step %" PRId64, damaged, newest);
+    else
+        ADD(l, CHECKPOINT, TESS_PROBE_FAIL,
+            "%s: the job would not start; checkpoint.on_damage=previous goes on from step %" PRId64, damaged, newest);
+}
+
 static void look_at_checkpoint(const look *l)
 {
     char folder[1024], note[NOTE_BYTES] = "";
@@ -188,8 +203,10 @@ static void look_at_checkpoint(const look *l)
         return;
     }
     tess_error_clear();
-    if (note[0] != '\0')
-        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "%s: the job would begin at step %" PRId64, note, newest > 0 ? newest : 0);
+    if (!config->checkpoint.resume)
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "checkpoint.resume=false: the job starts anew");
+    else if (note[0] != '\0')
+        add_damage(l, note, newest);
     else if (newest >= 0)
         ADD(l, CHECKPOINT, TESS_PROBE_OK, "goes on from step %" PRId64, newest);
     else

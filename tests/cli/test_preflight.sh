@@ -44,7 +44,9 @@ found "data file missing" 4 data-files "gone.txt is not there" preflight --only 
 found "data file empty" 4 data-files "empty.txt is empty" preflight --only data-files run.yaml data.files=empty.txt
 found "model missing" 4 model "gone.json" preflight --only model run.yaml model.config=gone.json
 mkdir -p out/checkpoint/step-00000040
-found "damaged checkpoint" 0 checkpoint "step-00000040 has no commit.json" preflight --only checkpoint run.yaml job.dump_folder=out
+found "damaged checkpoint" 4 checkpoint "step-00000040 has no commit.json" preflight --only checkpoint run.yaml job.dump_folder=out
+expect "a job that starts anew" 0 "starts anew" \
+    preflight --only checkpoint run.yaml job.dump_folder=out checkpoint.resume=false
 found "dump folder below a file" 4 dump-folder "text.txt" preflight --only dump-folder run.yaml job.dump_folder=text.txt/out
 found "dump folder that nobody can write" 4 dump-folder "/proc/self" preflight --only dump-folder run.yaml job.dump_folder=/proc/self/out
 found "no folder for temporary files" 4 tmp "TMPDIR /proc/self/gone" env TMPDIR=/proc/self/gone "$tessera" doctor preflight --only tmp
