@@ -49,9 +49,7 @@ static bool ends_with(const char *name, const char *suffix)
     return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* By the name of what is to be written; `folder` for one that is no file's. TESS_TARGETS: a file's of no format here.
- */
-static tess_target target_of(const char *out, tess_target folder)
+tess_target cli_target_of(const char *out, tess_target folder)
 {
     const char *slash = strrchr(out, '/'), *name = slash != NULL ? slash + 1 : out, *dot = strrchr(name, '.');
     if (ends_with(out, ".safetensors"))
@@ -90,7 +88,7 @@ static int run_merge(int argc, char **argv)
     int code = start(argc, argv, &cli_ckpt_merge, NULL, 0);
     if (code >= 0)
         return code;
-    tess_rewrite_options options = {.target = target_of(argv[2], TESS_TO_TESSERA), .n_files = 1, .step = -1};
+    tess_rewrite_options options = {.target = cli_target_of(argv[2], TESS_TO_TESSERA), .n_files = 1, .step = -1};
     return rewrite_alone(argv, &options);
 }
 
@@ -120,7 +118,7 @@ static int run_extract(int argc, char **argv)
     if (code >= 0)
         return code;
     tess_rewrite_options options = {
-        .target = target_of(argv[2], TESS_TO_HF), .bare_names = true, .step = -1, .assets = assets};
+        .target = cli_target_of(argv[2], TESS_TO_HF), .bare_names = true, .step = -1, .assets = assets};
     return rewrite_alone(argv, &options);
 }
 

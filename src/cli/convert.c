@@ -94,15 +94,25 @@ static int rewrite(tess_mem *mem, const char *in, const char *out, const options
     return cli_rewrite(mem, in, out, &rewrite);
 }
 
-static tess_status read_options(options *o)
+/* A file's name says what it is, a folder is a model's. */
+static tess_target default_target(const char *out)
 {
-    o->target = TESS_TO_HF;
+    tess_target target = cli_target_of(out, TESS_TO_HF);
+    return target != TESS_TARGETS ? target : TESS_TO_HF;
+}
+
+static tess_status read_options(const char *out, options *o)
+{
+    o->target = default_target(out);
     o->step = -1;
     if (o->to != NULL)
         TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
     TESS_TRY(cli_dtype("--dtype", o->dtype_text, true, &o->dtype));
     TESS_TRY(cli_int("--shard-size", o->shard_text, 1, 1 << 30, &o->shard_mb));
     TESS_TRY(cli_int("--files", o->files_text, 1, 65536, &o->files));
+    bool cut = o->target == TESS_TO_DCP || o->target == TESS_TO_MEGATRON || o->target == TESS_TO_TESSERA;
+    TESS_CHECK(o->files_text == NULL || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
+               tess_target_name(o->target));
     return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
 }
 
@@ -121,7 +131,7 @@ static int run(int argc, char **argv)
 {
     options o = {0};
     const cli_flag flags[] = {
-        {"--to", "FORMAT", "hf (default), safetensors, torch, dcp, megatron or tessera", &o.to},
+        {"--to", "FORMAT", "hf, safetensors, torch, dcp, megatron, tessera (by OUT's ending; hf for a folder)", &o.to},
         {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",
          &o.dtype_text},
         {"--model-only", NULL, "without the optimizer (hf always is)", &o.model_only},
@@ -137,7 +147,7 @@ static int run(int argc, char **argv)
     if (n != 2)
         return cli_misuse(&cli_convert, "name what to convert and what to write");
     tess_mem *mem = NULL;
-    tess_status status = read_options(&o);
+    tess_status status = read_options(argv[2], &o);
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
     int code = status == TESS_OK ? convert(mem, argv[1], argv[2], &o) : cli_fail(status);
