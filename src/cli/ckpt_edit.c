@@ -40,7 +40,9 @@ static int run(int argc, char **argv)
         return cli_misuse(&cli_ckpt_edit, "%s", n == 0 ? "which checkpoint?" : "what is to change: key=value?");
     json_t *before = NULL, *after = NULL;
     tess_status status = tess_ckpt_edit(NULL, argv[1], argv + 2, n - 1, add != NULL, &before, &after);
-    if (status == TESS_OK) {
+    if (status == TESS_OK && json_equal(before, after)) {
+        printf("%s: it says that already\n", argv[1]);
+    } else if (status == TESS_OK) {
         print_changes("meta", before, after);
         printf("%s: edited; the manifest of its save is manifest.json.backup beside it\n", argv[1]);
     }

@@ -77,16 +77,28 @@ static tess_status verify_one(verification *v, const char *path)
     return v->n_bad > before ? TESS_OK : status;
 }
 
-static tess_status verify_items(verification *v, const tess_ckpt_list *list)
+/* Of one that cannot be opened there is no more to say than what the list has. */
+static tess_status verify_item(verification *v, const tess_ckpt_list *list, const tess_ckpt_item *item)
 {
     char path[4096];
+    if (item->state == TESS_CKPT_DAMAGED && item->format[0] == '\0') {
+        tell_bad(v, item->problem);
+        return TESS_OK;
+    }
+    TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
+    return verify_one(v, path);
+}
+
+static tess_status verify_items(verification *v, const tess_ckpt_list *list)
+{
     for (int i = 0; i < list->n; i++) {
         const tess_ckpt_item *item = &list->items[i];
-        TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
-        if (item->state == TESS_CKPT_INCOMPLETE || item->state == TESS_CKPT_UNKNOWN)
-            printf("--  %s: %s\n", path, item->problem);
+        if (item->state == TESS_CKPT_INCOMPLETE)
+            printf("--  %s/%s: %s\n", list->folder, item->name, item->problem);
+        else if (item->state == TESS_CKPT_UNKNOWN)
+            printf("--  %s\n", item->problem);
         else
-            TESS_TRY(verify_one(v, path));
+            TESS_TRY(verify_item(v, list, item));
     }
     return TESS_OK;
 }
@@ -94,14 +106,9 @@ static tess_status verify_items(verification *v, const tess_ckpt_list *list)
 /* Of those that were finished once, whatever has become of them. */
 static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
 {
-    char path[4096];
-    for (int i = list->n - 1; i >= 0; i--) {
-        const tess_ckpt_item *item = &list->items[i];
-        if (item->state == TESS_CKPT_INCOMPLETE || item->state == TESS_CKPT_UNKNOWN)
-            continue;
-        TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
-        return verify_one(v, path);
-    }
+    for (int i = list->n - 1; i >= 0; i--)
+        if (list->items[i].state != TESS_CKPT_INCOMPLETE)
+            return verify_item(v, list, &list->items[i]);
     return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no checkpoint there was finished", list->folder);
 }
 
@@ -112,7 +119,7 @@ static tess_status verify_path(verification *v, const char *path)
     if (!tess_os_is_dir(path) || tess_ckpt_list_read(v->mem, path, &list) != TESS_OK)
         return verify_one(v, path);
     bool one = list.n == 1 && strcmp(list.items[0].name, ".") == 0;
-    tess_status status = one                 ? verify_one(v, path)
+    tess_status status = one                 ? verify_item(v, &list, &list.items[0])
                          : v->newest != NULL ? verify_newest(v, &list)
                                              : verify_items(v, &list);
     tess_ckpt_list_free(&list);

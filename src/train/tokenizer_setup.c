@@ -104,6 +104,8 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
 {
     const char *initial = t->config.checkpoint.initial_load_path;
     char folder[TESS_TEXT_SIZE], path[1024];
+    TESS_CHECK(tess_os_is_dir(initial) || tess_os_is_file(initial), TESS_E_NOT_FOUND,
+               "checkpoint.initial_load_path=%s: no such file or folder", initial);
     snprintf(folder, sizeof(folder), "%s", initial);
     for (int level = 0; level < 3; level++) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));

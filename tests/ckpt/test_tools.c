@@ -29,8 +29,11 @@ static void a_list_tells_valid_damaged_and_incomplete_ones_apart(void)
     EXPECT_OK(tess_os_rename(path_in(dir, "step-00000100"), path_in(dir, "step-00000100.tmp")));
     tess_os_remove(path_in(dir, "step-00000200/commit.json"));
     EXPECT_OK(tess_os_make_dir(path_in(dir, "stepson")));
+    EXPECT_OK(tess_os_make_dir(path_in(dir, "step-00000300")));
+    EXPECT_OK(tess_os_make_dir(path_in(dir, "iter_0000400")));
+    put_file(path_in(dir, "iter_0000400/__0_0.distcp"), "data", 4);
     EXPECT_OK(tess_ckpt_list_read(test_mem(), dir, &list));
-    EXPECT_INT(list.n, 4);
+    EXPECT_INT(list.n, 6);
     EXPECT_INT(list.items[0].step, 5);
     EXPECT_INT(list.items[0].state, TESS_CKPT_VALID);
     EXPECT(list.items[0].newest);
@@ -39,8 +42,13 @@ static void a_list_tells_valid_damaged_and_incomplete_ones_apart(void)
     EXPECT_INT(item_of(&list, "step-00000010")->state, TESS_CKPT_DAMAGED);
     EXPECT_CONTAINS(item_of(&list, "step-00000010")->problem, "rank-00000.data has 5 bytes");
     EXPECT_INT(item_of(&list, "step-00000100.tmp")->state, TESS_CKPT_INCOMPLETE);
-    EXPECT_INT(item_of(&list, "step-00000200")->state, TESS_CKPT_INCOMPLETE);
+    EXPECT_INT(item_of(&list, "step-00000200")->state, TESS_CKPT_DAMAGED);
     EXPECT_CONTAINS(item_of(&list, "step-00000200")->problem, "no commit.json");
+    EXPECT_INT(item_of(&list, "step-00000300")->state, TESS_CKPT_DAMAGED);
+    EXPECT_CONTAINS(item_of(&list, "step-00000300")->problem, "there is nothing in it");
+    EXPECT(item_of(&list, "step-00000300")->changed_s > 0);
+    EXPECT_INT(item_of(&list, "iter_0000400")->state, TESS_CKPT_INCOMPLETE);
+    EXPECT_CONTAINS(item_of(&list, "iter_0000400")->problem, "no .metadata");
     tess_ckpt_list_free(&list);
 }
 
@@ -214,7 +222,8 @@ static void an_edit_that_fails_changes_nothing(void)
     json_t *new = manifest_of(folder, 5);
     EXPECT(json_equal(old, new));
     EXPECT_TEXT(names_in(dir), "step-00000005");
-    EXPECT_FAILS(tess_ckpt_edit(NULL, dir, assignments, 1, false, NULL, NULL), TESS_E_UNSUPPORTED, "a folder step-*");
+    EXPECT_FAILS(tess_ckpt_edit(NULL, dir, assignments, 1, false, NULL, NULL), TESS_E_UNSUPPORTED,
+                 "name its folder step-*");
     EXPECT_FAILS(tess_ckpt_edit(NULL, path_in(dir, "step-00000006"), assignments, 1, false, NULL, NULL),
                  TESS_E_NOT_FOUND, "no such checkpoint");
     flip_byte(path_in(folder, "manifest.json"), 20);

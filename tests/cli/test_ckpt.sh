@@ -81,6 +81,10 @@ expect "is alike" 0 "90 same" "$tessera" ckpt diff $newest back
 expect "convert with another dtype" 0 "30 tensors" \
     "$tessera" convert $ckpt half.safetensors --to safetensors --model-only --dtype bfloat16
 expect "which it has" 0 "BF16" "$tessera" ckpt inspect half.safetensors
+expect "a file's name says what it is, without --to" 0 "90 tensors" "$tessera" convert $ckpt named.pt
+expect "it is a file of torch.save" 0 "named.pt: torch.save" "$tessera" ckpt inspect named.pt
+expect "--files is for formats of several" 2 "--files: --to torch has no data files" \
+    "$tessera" convert $ckpt other.pt --files 3
 expect "a file's name says what it is" 2 "ends in .safetensors" "$tessera" convert $ckpt half --to safetensors
 expect "a folder of Hugging Face to another, as ever" 0 "30 tensors" "$tessera" convert out/model again --dtype float32
 
@@ -98,6 +102,8 @@ done
 expect "edit" 0 "seed: 0 -> 5" "$tessera" ckpt edit split/step-00000008 meta.seed=5
 expect "what was edited is valid" 0 "ok  split/step-00000008" "$tessera" ckpt verify split
 expect "and says so" 0 "meta.seed                    5" "$tessera" ckpt inspect split --meta
+expect "an edit that changes nothing says so" 0 "it says that already" "$tessera" ckpt edit split/step-00000008 meta.seed=5
+expect "edit of a folder of checkpoints" 2 "name its folder step-*" "$tessera" ckpt edit split seed=5
 expect "edit names the nearest key" 2 "did you mean 'seed'" "$tessera" ckpt edit split/step-00000008 sed=5
 expect "edit keeps types" 2 "is a number, not a text" "$tessera" ckpt edit split/step-00000008 seed=five
 expect "edit adds when asked" 0 'note: (none) -> "good"' "$tessera" ckpt edit split/step-00000008 note=good --add
@@ -115,7 +121,18 @@ truncate -s -100 broken/step-00000008/rank-00000.data
 expect "verify names a file cut short" 1 "rank-00000.data has " "$tessera" ckpt verify broken
 expect "ls shows it as damaged" 0 "damaged" "$tessera" ckpt ls broken
 rm broken/step-00000008/commit.json
-expect "ls shows an incomplete one" 0 "incomplete" "$tessera" ckpt ls broken
+expect "a lost marker is damage: no save gives a name before it" 0 "has no commit.json" "$tessera" ckpt ls broken
+expect "for verify, too" 1 "BAD broken/step-00000008 has no commit.json" "$tessera" ckpt verify broken
+rm broken/step-00000008/*
+expect "so is a folder that was emptied" 1 "BAD broken/step-00000008: there is nothing in it" "$tessera" ckpt verify broken
+expect "also by its own name" 1 "there is nothing in it" "$tessera" ckpt verify broken/step-00000008
+cp -r out/checkpoint older
+rm older/step-00000012/manifest.json
+expect "verify --newest goes to no older one" 1 "BAD older/step-00000012/manifest.json" "$tessera" ckpt verify older --newest
+expect "nor does another command" 2 "manifest.json is missing; the newest that is whole is of step 10" \
+    "$tessera" convert older taken --to dcp
+[ -e taken ] && fail "it wrote something" || pass "which writes nothing"
+expect "a job's folder says where they are" 2 "did you mean out/checkpoint?" "$tessera" ckpt verify out
 cp -r to_dcp broken_dcp
 rm broken_dcp/__1_0.distcp
 expect "a missing file of DCP is named" 1 "__1_0.distcp" "$tessera" ckpt verify broken_dcp

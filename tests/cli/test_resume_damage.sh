@@ -73,7 +73,7 @@ expect "a step that is not there" 2 "checkpoint.load_step=7: out/checkpoint/step
 sed 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' model.json >fewer.json
 expect "a model with fewer layers" 2 "layers.2.input_layernorm.weight' is not of this model" train model.config=fewer.json
 sed 's/"intermediate_size": 53/"intermediate_size": 54/' model.json >wider.json
-expect "a model of another width" 2 "but this model's is [54, 42]: the checkpoint is of another model" train \
+expect "a model of another width" 2 "but this model's is [54, 42]: the checkpoint is of another model; give the model that" train \
     model.config=wider.json
 sed -i 's/"format": 3/"format": 4/' $dir/step-00000012/commit.json
 expect "a format of the future" 2 "format 4 is newer than this version's 3" train

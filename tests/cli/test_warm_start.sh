@@ -39,8 +39,10 @@ expect "a model is no run" 2 "tensors are missing" train job.dump_folder=e \
     checkpoint.initial_load_path=first/model checkpoint.initial_load_model_only=false
 expect "what is not there is told" 2 "checkpoint.initial_load_path: elsewhere: no such file or folder" \
     train job.dump_folder=e checkpoint.initial_load_path=elsewhere tokenizer.path=first/tokenizer.json
-expect "no tokenizer is made up for weights" 2 "set tokenizer.path to the one that its weights were trained with" \
+expect "without a tokenizer's name, too" 2 "checkpoint.initial_load_path=elsewhere: no such file or folder" \
     train job.dump_folder=e checkpoint.initial_load_path=elsewhere
+expect "no tokenizer is made up for weights" 2 "set tokenizer.path to the one that its weights were trained with" \
+    train job.dump_folder=e checkpoint.initial_load_path=run.yaml
 
 # Parts.
 without() { expect "$1" 0 "$2" train job.dump_folder=first training.steps=12 checkpoint.exclude_from_loading="$3"; }

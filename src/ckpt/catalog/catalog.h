@@ -146,7 +146,8 @@ tess_status tess_catalog_verify(const tess_catalog *catalog, const tess_catalog_
 
 /* Opens whatever lies at `path`: a Tessera checkpoint (`step-...`, or the newest one of a folder of them), a
  * safetensors file or model folder, a PyTorch DCP folder, a Megatron folder, a torch.save file, a DeepSpeed
- * checkpoint. TESS_E_NOT_FOUND, TESS_E_FORMAT, TESS_E_UNSUPPORTED say what was looked for. */
+ * checkpoint. TESS_E_NOT_FOUND, TESS_E_FORMAT, TESS_E_UNSUPPORTED say what was looked for. An older one of a folder is
+ * never taken for one that is damaged: TESS_E_FORMAT names both. */
 tess_status tess_catalog_open(tess_mem *mem, const char *path, tess_catalog **catalog);
 
 #endif

@@ -1,4 +1,6 @@
 /* Which format lies at a path. A format is one row of the table, asked in this order. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -9,7 +11,7 @@
 #include "ckpt/store/store.h"
 #include "ckpt/store/write.h"
 
-enum { PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096, NOTE_SIZE = 1024 };
 
 typedef struct opener {
     const char *what; /* for the message when nothing fits */
@@ -54,10 +56,24 @@ static bool is_folder_of_steps(const char *path)
     return heard || status != TESS_E_NOT_FOUND;
 }
 
+static void keep_first(void *self, const char *text)
+{
+    char *first = self;
+    if (first[0] == '\0')
+        snprintf(first, NOTE_SIZE, "%s", text);
+}
+
+/* An older one is not taken for one that is damaged without a word. */
 static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     int64_t step;
-    TESS_TRY(tess_ckpt_latest(path, NULL, &step));
+    char damaged[NOTE_SIZE] = "";
+    const tess_ckpt_listener listener = {.self = damaged, .note = keep_first};
+    tess_status status = tess_ckpt_latest(path, &listener, &step);
+    TESS_CHECK(status != TESS_E_NOT_FOUND || damaged[0] == '\0', TESS_E_FORMAT, "%s; no other there is whole", damaged);
+    TESS_TRY(status);
+    TESS_CHECK(damaged[0] == '\0', TESS_E_FORMAT,
+               "%s; the newest that is whole is of step %" PRId64 ": name its folder to take that one", damaged, step);
     return tess_ckpt_open_step(mem, path, step, catalog);
 }
 
@@ -70,9 +86,12 @@ static const opener openers[] = {
     {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},
 };
 
+/* A job's folder: its checkpoints lie one further down. */
 static tess_status fail_unknown(const char *path)
 {
-    char kinds[1024];
+    char kinds[1024], below[PATH_SIZE];
+    bool job = tess_os_join(below, sizeof(below), path, "checkpoint") == TESS_OK && tess_os_is_dir(below);
+    TESS_CHECK(!job, TESS_E_UNSUPPORTED, "%s: it is no checkpoint: did you mean %s?", path, below);
     size_t at = 0, n = sizeof(openers) / sizeof(openers[0]);
     for (size_t i = 0; i < n; i++)
         at = tess_text_add(kinds, sizeof(kinds), at, "%s%s", i == 0 ? "" : "; ", openers[i].what);

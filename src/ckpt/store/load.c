@@ -10,6 +10,8 @@
 #include "ckpt/store/load_impl.h"
 #include "ckpt/store/write.h"
 
+static const char way_out[] = "give the model that it was saved with, or begin this one in another folder";
+
 static tess_status check_tensor(const tess_load *l, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
 {
     char asked[96], there[96];
@@ -20,9 +22,9 @@ static tess_status check_tensor(const tess_load *l, const tess_ckpt_tensor *want
     for (int d = 0; d < found->n_dims; d++)
         shape.dim[d] = found->dim[d];
     TESS_CHECK(tess_shape_equal(&wanted->shape, &shape), TESS_E_INVALID,
-               "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model",
+               "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
                l->catalog->path, found->name, tess_shape_format(&shape, there, sizeof(there)),
-               tess_shape_format(&wanted->shape, asked, sizeof(asked)));
+               tess_shape_format(&wanted->shape, asked, sizeof(asked)), way_out);
     return TESS_OK;
 }
 
@@ -32,8 +34,8 @@ static tess_status make_request(tess_load *l, int i)
     const tess_ckpt_tensor *t = &l->tensors[i];
     tess_store_tensor_name(t->kind, t->name, name);
     const tess_catalog_tensor *found = tess_catalog_find(l->catalog, name);
-    TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model",
-               l->catalog->path, name);
+    TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model; %s",
+               l->catalog->path, name, way_out);
     TESS_TRY(check_tensor(l, t, found));
     l->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
                                             t->n_rows > 0 ? t->data : NULL};
@@ -64,8 +66,8 @@ static tess_status check_whole(const tess_load *l)
             extra = t->name;
     }
     tess_mem_free(l->mem, found);
-    TESS_CHECK(extra == NULL, TESS_E_INVALID, "%s: tensor '%s' is not of this model: the checkpoint is of another one",
-               c->path, extra);
+    TESS_CHECK(extra == NULL, TESS_E_INVALID,
+               "%s: tensor '%s' is not of this model: the checkpoint is of another one; %s", c->path, extra, way_out);
     return TESS_OK;
 }
 

@@ -113,7 +113,8 @@ static tess_status refuse_old(const tess_io *io, const char *folder)
         "%s is of the format before %d (safetensors and meta.json), which this version does not read: export its "
         "weights with the version that wrote it, or start anew with checkpoint.resume=false",
         folder, TESS_STORE_FORMAT);
-    return TESS_FAIL(TESS_E_FORMAT, "%s has no " TESS_STORE_MARKER ": its save was never finished", folder);
+    return TESS_FAIL(TESS_E_FORMAT,
+                     "%s has no " TESS_STORE_MARKER ": its save was never finished, or it was removed since", folder);
 }
 
 typedef struct look {

@@ -35,10 +35,10 @@ static tess_status split_path(const char *path, edit *e)
     else
         snprintf(e->dir, sizeof(e->dir), "%.*s", slash > e->folder ? (int)(slash - e->folder) : 1, path);
     e->step = strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, &end, 10) : -1;
-    TESS_CHECK(
-        e->step >= 0 && *end == '\0', TESS_E_UNSUPPORTED,
-        "%s: only a Tessera checkpoint, a folder step-*, can be edited: `tessera convert --to tessera` makes one",
-        path);
+    TESS_CHECK(e->step >= 0 && *end == '\0', TESS_E_UNSUPPORTED,
+               "%s: only a Tessera checkpoint can be edited: name its folder step-*, or make one with `tessera convert "
+               "--to tessera`",
+               path);
     TESS_TRY(tess_ckpt_folder(e->dir, e->step, "", canonical));
     TESS_CHECK(tess_os_same_file(canonical, e->folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
     return TESS_OK;

@@ -55,7 +55,8 @@ static int64_t step_of(const char *name, mark *m)
 typedef struct files {
     const char *folder;
     tess_ckpt_item *item;
-    bool data, sealed; /* there are tensors; there is what is written last */
+    int n;
+    bool data, sealed; /* there are tensors of a format that is written in place; there is what is written last */
 } files;
 
 static bool ends_with(const char *name, const char *suffix)
@@ -70,8 +71,9 @@ static tess_status look_at_file(void *context, const char *name)
     char path[PATH_SIZE];
     uint64_t bytes = 0;
     TESS_TRY(tess_os_join(path, sizeof(path), f->folder, name));
-    f->data |= ends_with(name, ".data") || ends_with(name, ".distcp") || strcmp(name, "manifest.json") == 0;
-    f->sealed |= strcmp(name, "commit.json") == 0 || strcmp(name, ".metadata") == 0;
+    f->n++;
+    f->data |= ends_with(name, ".distcp");
+    f->sealed |= strcmp(name, ".metadata") == 0;
     if (tess_os_file_size(path, &bytes) != TESS_OK) {
         tess_error_clear(); /* a folder, gone since, or not to be looked at now */
         return TESS_OK;
@@ -106,14 +108,20 @@ static bool is_unknown(tess_status status)
     return status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
 }
 
+/* A checkpoint of ours gets its name when it is whole: what lacks something under that name has lost it since. */
 static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
 {
     files f = {.folder = path, .item = item};
+    item->changed_s = tess_os_changed_s(path);
     TESS_TRY(tess_os_list(path, look_at_file, &f));
     if (unfinished) {
         set_problem(item, TESS_CKPT_INCOMPLETE, "a save that did not finish, or one under way");
     } else if (f.data && !f.sealed) {
-        set_problem(item, TESS_CKPT_INCOMPLETE, "there is no commit.json and no .metadata, which a save writes last");
+        set_problem(item, TESS_CKPT_INCOMPLETE, "there is no .metadata, which a save writes last");
+    } else if (f.n == 0) {
+        char problem[PATH_SIZE + 32];
+        snprintf(problem, sizeof(problem), "%s: there is nothing in it", path);
+        set_problem(item, TESS_CKPT_DAMAGED, problem);
     } else {
         tess_status status = check_catalog(mem, path, item);
         if (status == TESS_E_NOMEM)
@@ -125,6 +133,7 @@ static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_
 }
 
 /* ---- The folder */
+/* One that goes while it is looked at, as those of a job that runs do, is none. */
 static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step, bool unfinished)
 {
     char path[PATH_SIZE];
@@ -138,7 +147,12 @@ static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step
     *item = (tess_ckpt_item){.step = step};
     snprintf(item->name, sizeof(item->name), "%s", name);
     TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
-    return judge(list->mem, path, unfinished, item);
+    tess_status status = judge(list->mem, path, unfinished, item);
+    if (tess_os_is_dir(path))
+        return status;
+    list->n--;
+    tess_error_clear();
+    return TESS_OK;
 }
 
 /* What stood aside for another is left over once that has its name, and stands for its step until then. */
@@ -186,8 +200,10 @@ static tess_status add_folder_itself(tess_ckpt_list *list)
     const char *slash = strrchr(list->folder, '/');
     int64_t step = step_of(slash != NULL ? slash + 1 : list->folder, &m);
     TESS_TRY(add_item(list, ".", step, m == MARK_UNFINISHED));
-    return list->items[0].format[0] == '\0' && list->items[0].state != TESS_CKPT_INCOMPLETE ? fail_empty(list->folder)
-                                                                                            : TESS_OK;
+    const tess_ckpt_item *item = &list->items[0];
+    bool is_one = step >= 0 || item->format[0] != '\0' || item->state == TESS_CKPT_INCOMPLETE ||
+                  (item->state == TESS_CKPT_DAMAGED && item->bytes > 0);
+    return list->n > 0 && is_one ? TESS_OK : fail_empty(list->folder);
 }
 
 static tess_status fill(tess_ckpt_list *list)
