@@ -27,6 +27,21 @@ static bool is_uneven(uint8_t op)
     return op == TESS_TRACE_ALL_TO_ALL_V;
 }
 
+static bool has_pieces(const tess_record *record)
+{
+    return record->op == TESS_TRACE_ALL_GATHER_PIECES || record->op == TESS_TRACE_REDUCE_SCATTER_PIECES;
+}
+
+/* A tag is a hash of the pieces, or in dumps of another framework of an operation or dtype that we have no number for.
+ */
+static tess_verdict_kind tag_difference(const tess_record *a, const tess_record *b)
+{
+    if (has_pieces(a))
+        return TESS_VERDICT_MISMATCH_COUNT;
+    return a->op == TESS_TRACE_OTHER && strcmp(a->what, b->what) != 0 ? TESS_VERDICT_MISMATCH_OP
+                                                                      : TESS_VERDICT_MISMATCH_DTYPE;
+}
+
 tess_verdict_kind tess_request_difference(const tess_record *a, const tess_record *b)
 {
     if (a->op != b->op)
@@ -41,7 +56,7 @@ tess_verdict_kind tess_request_difference(const tess_record *a, const tess_recor
         return TESS_VERDICT_MISMATCH_ROOT;
     if (a->label != b->label)
         return TESS_VERDICT_MISMATCH_LABEL;
-    return a->tag != b->tag ? TESS_VERDICT_MISMATCH_COUNT : TESS_VERDICT_HEALTHY;
+    return a->tag != b->tag ? tag_difference(a, b) : TESS_VERDICT_HEALTHY;
 }
 
 bool tess_request_same(const tess_record *a, const tess_record *b)
@@ -52,17 +67,12 @@ bool tess_request_same(const tess_record *a, const tess_record *b)
 static bool has_data(const tess_record *record)
 {
     return record->op != TESS_TRACE_BARRIER && record->op != TESS_TRACE_TEAM_SPLIT &&
-           record->op < TESS_TRACE_WINDOW_ALLOC;
+           (record->op < TESS_TRACE_WINDOW_ALLOC || record->op == TESS_TRACE_OTHER);
 }
 
 static bool reduces(const tess_record *record)
 {
     return record->op == TESS_TRACE_REDUCE_SCATTER || record->op == TESS_TRACE_ALL_REDUCE;
-}
-
-static bool has_pieces(const tess_record *record)
-{
-    return record->op == TESS_TRACE_ALL_GATHER_PIECES || record->op == TESS_TRACE_REDUCE_SCATTER_PIECES;
 }
 
 /* The job's number of a place in the team, or the place itself when the team is not known. */
@@ -87,10 +97,12 @@ const char *tess_request_format(const tess_history *history, const tess_record *
     static const char *const ops[] = {"sum", "max", "min", "avg"};
     const tess_team_history *team = tess_history_team(history, record->team);
     tess_words words = tess_words_begin(text, size);
-    tess_words_add(&words, "%s #%llu", tess_trace_op_name(record->op), (unsigned long long)record->sequence);
+    bool own_name = record->op == TESS_TRACE_OTHER && record->what[0] != '\0';
+    tess_words_add(&words, "%.32s #%llu", own_name ? record->what : tess_trace_op_name(record->op),
+                   (unsigned long long)record->sequence);
     if (team != NULL)
         tess_words_add(&words, " of team '%.32s'", team->name);
-    if (record->what[0] != '\0')
+    if (record->what[0] != '\0' && !own_name)
         tess_words_add(&words, " for %.32s", record->what);
     if (has_data(record))
         describe_data(record, &words);
@@ -98,10 +110,11 @@ const char *tess_request_format(const tess_history *history, const tess_record *
         tess_words_add(&words, ": %llu bytes", (unsigned long long)record->count);
     if (reduces(record) && record->reduce_op < 4)
         tess_words_add(&words, ", %s", ops[record->reduce_op]);
-    if (tess_request_is_message(record))
-        tess_words_add(&words, ", %s rank %d, tag %llu", record->op == TESS_TRACE_SEND ? "to" : "from",
-                       rank_at(history, record), (unsigned long long)record->tag);
-    else if (record->root >= 0)
+    if (tess_request_is_message(record)) {
+        tess_words_add(&words, ", %s rank %d", record->op == TESS_TRACE_SEND ? "to" : "from", rank_at(history, record));
+        if (history->source != TESS_HISTORY_PYTORCH) /* which says no tags */
+            tess_words_add(&words, ", tag %llu", (unsigned long long)record->tag);
+    } else if (record->root >= 0)
         tess_words_add(&words, ", root rank %d", rank_at(history, record));
     return text;
 }

@@ -160,6 +160,13 @@ static const char *slip_in_words(tess_verdict_kind kind)
     }
 }
 
+/* Both sides read alike when what differs is how the elements are cut. */
+static const char *cut_in_words(const tess_verdict *verdict)
+{
+    bool alike = verdict->kind == TESS_VERDICT_MISMATCH_COUNT && verdict->odd.count == verdict->record.count;
+    return alike ? " (as many elements, in other pieces)" : "";
+}
+
 static void tell_disagreement(const verdict_search *search, tess_words *words)
 {
     const tess_verdict *verdict = search->verdict;
@@ -167,13 +174,13 @@ static void tell_disagreement(const verdict_search *search, tess_words *words)
     if (verdict->tie) {
         tess_words_add(words, "ranks disagree, a tie: ");
         say_both(search, words);
-        tess_words_add(words, "%s%s%s", slip_in_words(verdict->kind), search->uneven[0] != '\0' ? "; " : "",
-                       search->uneven);
+        tess_words_add(words, "%s%s%s%s", slip_in_words(verdict->kind), cut_in_words(verdict),
+                       search->uneven[0] != '\0' ? "; " : "", search->uneven);
         return;
     }
     verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     tell_slip(search, words);
-    tess_words_add(words, "%s", tess_request_phase(&verdict->odd, phase, sizeof(phase)));
+    tess_words_add(words, "%s%s", cut_in_words(verdict), tess_request_phase(&verdict->odd, phase, sizeof(phase)));
     if (search->uneven[0] != '\0')
         tess_words_add(words, "; %s", search->uneven);
 }

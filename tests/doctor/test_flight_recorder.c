@@ -134,6 +134,42 @@ static void what_is_odd_about_a_dump_is_noted(void)
     tess_history_destroy(&history);
 }
 
+/* Three ranks in operation #9, the last of which asks for something else. */
+static void expect_odd(const char *usual, const char *odd, const char *class, const char *words)
+{
+    tess_verdict verdict;
+    for (int r = 0; r < 3; r++) {
+        char name[16], text[1024];
+        snprintf(name, sizeof(name), "rank_%d", r);
+        snprintf(
+            text, sizeof(text),
+            "{\"pg_config\":{\"0\":{\"desc\":\"default_pg\",\"ranks\":\"[0, 1, 2]\"}},\"entries\":[{\"process_group\":"
+            "[\"0\",\"default_pg\"],\"collective_seq_id\":9,\"input_sizes\":[[2,3]],\"state\":\"scheduled\",%s}]}",
+            r == 2 ? odd : usual);
+        put(name, text);
+    }
+    tess_history *history = read_folder(test_folder());
+    EXPECT_OK(tess_verdict_find(history, 0, &verdict));
+    EXPECT_TEXT(tess_verdict_name(verdict.kind), class);
+    EXPECT_CONTAINS(verdict.headline, words);
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
+}
+
+/* What we have no number for is told apart by its name. */
+static void operations_and_dtypes_of_others_are_told_apart(void)
+{
+    static const char complex[] = "\"profiling_name\":\"nccl:all_reduce\",\"input_dtypes\":[\"ComplexFloat\"]";
+    expect_odd(
+        "\"profiling_name\":\"nccl:all_reduce\",\"input_dtypes\":[\"Float\"]", complex, "mismatch_dtype",
+        "rank 2 called all_reduce #9 of team 'default_pg' for dtype ComplexFloat: 6 elements, but ranks 0 1 called "
+        "all_reduce #9 of team 'default_pg': 6 float32");
+    expect_odd("\"profiling_name\":\"nccl:all_reduce\",\"input_dtypes\":[\"Double\"]", complex, "mismatch_dtype",
+               "rank 2");
+    expect_odd("\"profiling_name\":\"nccl:fancy\"", "\"profiling_name\":\"nccl:strange\"", "mismatch_op",
+               "rank 2 called strange #9 of team 'default_pg': 6 elements, but ranks 0 1 called fancy #9");
+}
+
 static void unknown_operations_and_backends_are_kept(void)
 {
     put("dump_0", "{\"entries\":[{\"process_group\":[\"5\",\"x\"],\"profiling_name\":\"zccl:fancy_op\",\"state\":"
@@ -357,6 +393,7 @@ static const test_case cases[] = {
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
     {"what_is_odd_about_a_dump_is_noted", what_is_odd_about_a_dump_is_noted},
+    {"operations_and_dtypes_of_others_are_told_apart", operations_and_dtypes_of_others_are_told_apart},
     {"unknown_operations_and_backends_are_kept", unknown_operations_and_backends_are_kept},
     {"dumps_without_operations_are_refused", dumps_without_operations_are_refused},
     {"malformed_dumps_are_named_with_the_place", malformed_dumps_are_named_with_the_place},

@@ -296,7 +296,7 @@ static void who_was_asked_to_stop_has_not_just_finished(void)
 }
 
 /* The hash that tells them apart stands in the evidence, and is nothing to read first. */
-static void the_headline_has_no_hashes(void)
+static void expect_other_pieces(uint64_t more)
 {
     tess_verdict verdict;
     play *p = make_job(12, 4, 1);
@@ -304,17 +304,24 @@ static void the_headline_has_no_hashes(void)
         tess_record *record = &p->ranks[r].calls[7].record;
         record->op = TESS_TRACE_REDUCE_SCATTER_PIECES;
         record->tag = r == 2 ? 0xabc : 0xdef;
-        record->count += r == 2;
+        record->count += r == 2 ? more : 0;
     }
     play_run(p, 1 << 20);
     tess_history *history = play_history(p, 2000 * play_ms, true, 0);
     find(history, &verdict);
     EXPECT_INT(verdict.kind, TESS_VERDICT_MISMATCH_COUNT);
     EXPECT(strstr(verdict.headline, "pieces 0") == NULL);
+    EXPECT((strstr(verdict.headline, "(as many elements, in other pieces)") != NULL) == (more == 0));
     EXPECT_CONTAINS(verdict.lines[0], "pieces 00000def");
     tess_verdict_free(history, &verdict);
     tess_history_destroy(&history);
     free(p);
+}
+
+static void the_headline_has_no_hashes(void)
+{
+    expect_other_pieces(1);
+    expect_other_pieces(0);
 }
 
 static const test_case cases[] = {
