@@ -45,7 +45,7 @@ tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, te
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(model->unit_names[0]), "unit names",
                                    (void **)&model->unit_names),
               model);
-    snprintf(model->unit_names[0], sizeof(model->unit_names[0]), "embedding");
+    snprintf(model->unit_names[0], sizeof(model->unit_names[0]), "embed");
     snprintf(model->unit_names[n_units - 1], sizeof(model->unit_names[0]), "head");
     tess_family_find(config->family)->build(model);
     *out = model;
