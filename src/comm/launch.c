@@ -271,6 +271,7 @@ static tess_status run_ranks(launcher *l, double timeout_s)
 static void end_result(const launcher *l)
 {
     tess_launch_result *result = l->result;
+    result->stop_signal = l->stop_signal;
     result->asked_to_stop = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW;
     if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
         return;
@@ -298,6 +299,7 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     l.job.header->launcher_pid = (int32_t)getpid();
     atomic_store(&l.job.header->recovers, options->decide != NULL);
     atomic_store(&l.job.header->epoch, (uint32_t)options->n_before);
+    atomic_store(&l.job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
     tess_status status = launch_open_watchdog(&l);
     if (status != TESS_OK) {
         tess_job_close(&l.job, true);

@@ -53,7 +53,8 @@ typedef struct tess_launch_result {
     bool told;                 /* `notice` has heard the report */
     tess_launch_action action; /* that was decided on last; END when nothing was to be decided */
     int n_recovered;           /* times that the job began anew */
-    bool asked_to_stop;        /* by a signal, to the launcher or to a rank */
+    bool asked_to_stop;        /* by a signal, to the launcher or to a rank, or at once */
+    int stop_signal;           /* SIGINT or SIGTERM: by that, to the launcher; 0: none came */
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
@@ -65,6 +66,7 @@ typedef struct tess_launch_options {
     double timeout_s;         /* deadline of a collective, 0: not known */
     bool waits_on;            /* ranks do not give up then: a notice says so */
     bool usr1_stops;          /* SIGUSR1 asks to stop, as SIGTERM does; else it is passed on to the ranks */
+    bool stops_at_once;       /* the ranks are asked to stop before they begin: they save what is kept, and leave */
     double stop_grace_s;      /* that ranks get once they are asked to stop, told to `notice`; 0: for ever */
     int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */

@@ -110,6 +110,27 @@ static void named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone
     EXPECT(!tess_os_is_dir(folder));
 }
 
+static void the_next_launch_of_the_same_launcher_has_what_is_whole(void)
+{
+    uint64_t wild = 1;
+    tess_keep_set set = make_set(2, NULL, 7);
+    for (int r = 0; r < 2; r++) {
+        tess_keep *keep = open_block(&set, r);
+        region(keep, "a", 10, false)[3] = 4;
+        tess_keep_close(&keep);
+    }
+    EXPECT_OK(tess_os_write_at(set.fds[1], 0, &wild, sizeof(wild), "a block"));
+    EXPECT_OK(tess_keep_set_next(&set, 7));
+    tess_keep *whole = open_block(&set, 0), *damaged = open_block(&set, 1);
+    EXPECT_INT(tess_keep_launch(whole), 2);
+    EXPECT(region(whole, "a", 10, true)[3] == 4);
+    EXPECT_INT(tess_keep_launch(damaged), 1);
+    EXPECT(region(damaged, "a", 10, false)[3] == 0);
+    tess_keep_close(&whole);
+    tess_keep_close(&damaged);
+    tess_keep_set_destroy(&set, true);
+}
+
 static void damaged_blocks_are_begun_anew(void)
 {
     char folder[1024], path[1100];
@@ -144,6 +165,8 @@ static const test_case cases[] = {
     {"more_than_a_block_holds_is_refused_by_name", more_than_a_block_holds_is_refused_by_name},
     {"named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone",
      named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone},
+    {"the_next_launch_of_the_same_launcher_has_what_is_whole",
+     the_next_launch_of_the_same_launcher_has_what_is_whole},
     {"damaged_blocks_are_begun_anew", damaged_blocks_are_begun_anew},
 };
 

@@ -29,6 +29,8 @@ typedef struct tess_keep_set { /* of all ranks of a host */
  * same `identity` (of job and world) found there are taken over, others emptied. TESS_E_INVALID: another launch has the
  * folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
 tess_status tess_keep_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_keep_set *set);
+/* Another launch has them, once the ranks of the one before have ended: those that are damaged are emptied. */
+tess_status tess_keep_set_next(const tess_keep_set *set, uint64_t identity);
 /* remove: names are taken away too. A set of zeroes is fine. */
 void tess_keep_set_destroy(tess_keep_set *set, bool remove);
 

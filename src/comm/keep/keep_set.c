@@ -18,39 +18,33 @@ static tess_status block_path(const char *folder, int rank, char *path, size_t s
     return tess_os_join(path, size, folder, name);
 }
 
-/* Takes over what an earlier launch has left, when it is of the same job; else begins anew. */
-static tess_status open_named(const tess_keep_set *set, int rank, size_t bytes, uint64_t identity, int *fd)
+static tess_status open_named(const tess_keep_set *set, int rank, size_t bytes, int *fd)
 {
     char path[1024];
     size_t size;
-    tess_keep *keep;
     TESS_TRY(block_path(set->folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_open_shared(path, fd));
-    tess_status status = tess_os_fd_size(*fd, &size);
-    if (status == TESS_OK && size == bytes && tess_keep_open(set->mem, *fd, &keep) == TESS_OK) {
-        bool same = keep_take_over(keep, identity);
-        tess_keep_close(&keep);
-        if (same)
-            return TESS_OK;
-    }
-    tess_error_clear();
-    return status == TESS_OK ? tess_os_resize_zeroed(*fd, bytes, path) : status;
+    TESS_TRY(tess_os_fd_size(*fd, &size));
+    return size == bytes ? TESS_OK : tess_os_resize_zeroed(*fd, bytes, path);
 }
 
-static tess_status open_block(const tess_keep_set *set, int rank, uint64_t identity, int *fd)
+static tess_status open_block(const tess_keep_set *set, int rank, int *fd)
 {
     size_t bytes = block_bytes();
-    if (set->folder == NULL)
-        TESS_TRY(tess_os_memfd("tessera-keep", bytes, fd));
-    else
-        TESS_TRY(open_named(set, rank, bytes, identity, fd));
+    return set->folder == NULL ? tess_os_memfd("tessera-keep", bytes, fd) : open_named(set, rank, bytes, fd);
+}
+
+/* Takes over what an earlier launch has left, when it is whole and of the same job; else begins anew. */
+static tess_status take_block(const tess_keep_set *set, int rank, uint64_t identity)
+{
     tess_keep *keep;
-    if (tess_keep_open(set->mem, *fd, &keep) == TESS_OK) {
+    bool taken = false;
+    if (tess_keep_open(set->mem, set->fds[rank], &keep) == TESS_OK) {
+        taken = keep_take_over(keep, identity);
         tess_keep_close(&keep);
-        return TESS_OK;
     }
     tess_error_clear();
-    return keep_format(*fd, bytes, identity);
+    return taken ? TESS_OK : keep_format(set->fds[rank], block_bytes(), identity);
 }
 
 /* One launch at a time: its descriptor holds the lock, and no child inherits it. */
@@ -75,6 +69,13 @@ static void remove_from(const tess_keep_set *set, int first)
         tess_os_remove(path);
 }
 
+tess_status tess_keep_set_next(const tess_keep_set *set, uint64_t identity)
+{
+    for (int r = 0; r < set->n; r++)
+        TESS_TRY_CTX(take_block(set, r, identity), "memory kept for rank %d", r);
+    return TESS_OK;
+}
+
 static tess_status create(tess_keep_set *set, int n, const char *folder, uint64_t identity)
 {
     TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "kept memory", (void **)&set->fds));
@@ -86,8 +87,8 @@ static tess_status create(tess_keep_set *set, int n, const char *folder, uint64_
         remove_from(set, n);
     }
     for (int r = 0; r < n; r++)
-        TESS_TRY_CTX(open_block(set, r, identity, &set->fds[r]), "memory kept for rank %d", r);
-    return TESS_OK;
+        TESS_TRY_CTX(open_block(set, r, &set->fds[r]), "memory kept for rank %d", r);
+    return tess_keep_set_next(set, identity);
 }
 
 tess_status tess_keep_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_keep_set *set)
