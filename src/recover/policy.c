@@ -34,6 +34,19 @@ static bool is_of_place(tess_failure_class class)
            class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
 }
 
+/* Failures of which what ranks keep in memory may be the reason: it is not gone on from. */
+static bool is_of_memory(tess_failure_class class)
+{
+    return class == TESS_FAILURE_MISMATCH || class == TESS_FAILURE_NUMBERS;
+}
+
+/* Where all are to start again; a state that brought no step any further is not tried a second time. */
+static const char *choose_state(const tess_recover *recover, bool brings_on, tess_recovery *recovery)
+{
+    recovery->from_memory = recover->settings.remembers && brings_on && !is_of_memory(recovery->class);
+    return recovery->from_memory ? "what they keep in memory" : "the newest checkpoint";
+}
+
 static void forgive(tess_recover *recover, int group)
 {
     for (int i = 0; i < TESS_RECORD_NEWEST && i < recover->record.n; i++)
@@ -73,7 +86,7 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
         return;
     }
     recorded->forgiven = true; /* it was not this configuration that failed */
-    say(recovery, "all ranks start again from the newest checkpoint; %s",
+    say(recovery, "all ranks start again from %s; %s", choose_state(recover, true, recovery),
         tess_ladder_tell(&recover->ladder, rung, sizeof(rung)));
 }
 
@@ -88,29 +101,29 @@ static void drop_place(tess_recover *recover, const tess_failure *failure, int g
     recovery->action = TESS_ACTION_RESTART;
     recovery->n_ranks = recover->slots.n_ranks;
     recovery->resized = true;
-    say(recovery,
-        "%s failed %d times and is left out: %d ranks go on from the newest checkpoint; it is %s again in %g s", place,
-        TESS_SLOT_FAILURES, recovery->n_ranks, host[0] != '\0' ? "asked" : "tried", recover->settings.retry_s);
+    say(recovery, "%s failed %d times and is left out: %d ranks go on from %s; it is %s again in %g s", place,
+        TESS_SLOT_FAILURES, recovery->n_ranks, choose_state(recover, recover->n_in_a_row == 1, recovery),
+        host[0] != '\0' ? "asked" : "tried", recover->settings.retry_s);
 }
 
 static void go_on(tess_recover *recover, const tess_failure *failure, int n, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
-    char pause[48] = "at once", limit[96] = "", omitted[64] = "";
+    char pause[48] = "at once", limit[96] = "", omitted[64] = "", start[64] = "that rank is replaced, the others stay,";
     if (recovery->action == TESS_ACTION_RESPAWN && (!s->respawns || recover->n_in_a_row > RESPAWNS_IN_VAIN))
         recovery->action = TESS_ACTION_RESTART;
-    if (recovery->action == TESS_ACTION_RESTART)
+    if (recovery->action == TESS_ACTION_RESTART) {
         recovery->delay_s = tess_backoff_s(s->backoff_s, s->backoff_max_s, s->seed, recover->n_in_a_row);
+        snprintf(start, sizeof(start), "all ranks start again from %s",
+                 choose_state(recover, recover->n_in_a_row == 1, recovery));
+    }
     if (recovery->delay_s > 0)
         snprintf(pause, sizeof(pause), "in %.1f s", recovery->delay_s);
     if (s->max_failures > 0)
         snprintf(limit, sizeof(limit), "; failure %d, %d within %g s end the job", n, s->max_failures, s->window_s);
     if (recovery->omits)
         snprintf(omitted, sizeof(omitted), "; the evaluation of step %lld is left out", (long long)failure->step);
-    say(recovery, "%s %s%s%s",
-        recovery->action == TESS_ACTION_RESPAWN ? "that rank is replaced, the others stay,"
-                                                : "all ranks start again from the newest checkpoint",
-        pause, omitted, limit);
+    say(recovery, "%s %s%s%s", start, pause, omitted, limit);
 }
 
 static void judge(tess_recover *recover, const tess_failure *failure, bool known, tess_recorded_failure *recorded,

@@ -10,6 +10,7 @@
 
 typedef struct tess_recover_settings {
     bool respawns;                   /* a lost rank can be replaced, the others staying */
+    bool remembers;                  /* what ranks keep in memory is there for the next, too, when all start again */
     bool rolls_back;                 /* after a NaN, too, go back to the newest checkpoint; once a step */
     int max_failures;                /* so many within window_s end the job; 0: however many there are */
     double window_s;                 /* seconds, as all that follow */
@@ -34,6 +35,7 @@ typedef struct tess_recovery {
     double delay_s;
     int n_ranks;    /* to go on with */
     bool resized;   /* they are not as many as they were */
+    bool from_memory; /* RESTART: from the last step, as the ranks keep it; else from the newest checkpoint */
     bool omits;     /* the evaluation that it failed in is not tried again */
     bool reset;     /* settings have changed: tess_ladder_overrides of the ladder */
     char what[700]; /* what is done and why, to stand behind the failure's text */

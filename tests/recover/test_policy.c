@@ -301,6 +301,42 @@ static void places_beyond_the_first_ranks_are_used_after_a_while(void)
     EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 300), 8);
 }
 
+static void what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_failed(void)
+{
+    static const tess_status blames_memory[] = {TESS_E_NOT_FINITE, TESS_E_MISMATCH};
+    tess_recover_settings settings = usual;
+    settings.remembers = true;
+    settings.max_failures = 0;
+    begin(&settings, 4, 0, 0);
+    fail_with(1, 0, TESS_E_IO, 5, 10);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+    EXPECT(now.from_memory);
+    EXPECT_CONTAINS(now.what, "all ranks start again from what they keep in memory at once");
+    tess_failure in_vain = {.rank = 2, .exit_code = 1, .status = TESS_E_TIMEOUT, .step = 5, .steps_done = 4};
+    tess_recover_decide(&job, &in_vain, 20, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+    EXPECT(!now.from_memory);
+    EXPECT_CONTAINS(now.what, "all ranks start again from the newest checkpoint in ");
+    fail_with(1, 0, TESS_E_IO, 9, 30); /* a step has come of it */
+    EXPECT(now.from_memory);
+    for (size_t i = 0; i < sizeof(blames_memory) / sizeof(blames_memory[0]); i++) {
+        begin(&settings, 4, 0, 0);
+        fail_with(1, 0, blames_memory[i], 5, 10);
+        EXPECT_INT(now.action, TESS_ACTION_RESTART);
+        EXPECT(!now.from_memory);
+        EXPECT_CONTAINS(now.what, "the newest checkpoint");
+    }
+    begin(&settings, 4, 0, 0);
+    fail_with(1, 0, TESS_E_NOMEM, 5, 10);
+    EXPECT(now.from_memory);
+    EXPECT_CONTAINS(now.what,
+                    "all ranks start again from what they keep in memory; activation_checkpoint.mode=every_n");
+    begin(&settings, 4, 2, 0);
+    fail_with(3, SIGKILL, TESS_OK, 5, 10);
+    fail_with(3, SIGKILL, TESS_OK, 9, 20);
+    EXPECT_CONTAINS(now.what, "left out: 2 ranks go on from what they keep in memory");
+}
+
 static void want_of_memory_climbs_the_ladder_rung_by_rung(void)
 {
     static const char *const rungs[][2] = {{"activation_checkpoint.mode=every_n", "activation_checkpoint.every_n=2"},
@@ -350,6 +386,7 @@ static void ladders_begin_where_the_configuration_stands(void)
 #name, name \
     }
 static const test_case cases[] = {
+    CASE(what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_failed),
     CASE(pauses_double_up_to_a_limit_and_the_seed_decides_them),
     CASE(a_killed_rank_is_replaced_and_without_a_step_since_all_start_again),
     CASE(the_third_failure_within_the_window_stops_with_a_report),
