@@ -6,14 +6,18 @@
 #include "comm/keep/keep.h"
 #include "train/config.h"
 
-typedef struct cli_replacing {
+typedef struct cli_replacing { /* all zero: nothing is kept */
     tess_mem *mem;
     tess_keep_set keep;
     char folder[1024]; /* of the copies that outlive the launcher, "": none */
 } cli_replacing;
 
-/* Sets options->keep where `config` asks for it, for n_ranks on this host. `replacing` must live until the ranks have
- * ended, then goes to cli_replacing_end, whatever was asked for. */
+/* Where copies that outlive the launcher lie, for a dump folder that is there. */
+tess_status cli_replacing_folder(const char *dump_folder, char *path, size_t size);
+
+/* Sets options->keep where `config` asks for it, for n_ranks on this host: what `replacing` still holds of the life
+ * before, which had as many, or new. It goes to cli_replacing_end at last, whatever was asked for; until then the next
+ * life may go on with it. */
 tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_launch_options *options,
                                 cli_replacing *replacing);
 /* `over`: nobody is to go on from copies that outlive the launcher: they are removed. Else people are told of them. */

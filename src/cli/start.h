@@ -19,7 +19,7 @@ tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_laun
                       tess_launch_result *result);
 
 /* The words that start this program again, behind its own path. */
-enum { CLI_WORDS = 256, CLI_WORDS_SPARE = 8 };
+enum { CLI_WORDS = 256, CLI_WORDS_SPARE = 16 };
 typedef struct cli_words {
     char program[4096];
     int n; /* at least CLI_WORDS_SPARE more, and a NULL, fit behind them */

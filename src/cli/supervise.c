@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "cli/health.h"
+#include "cli/kept.h"
 #include "cli/replacing.h"
 #include "cli/stop_signals.h"
 #include "comm/job/job.h"
@@ -142,7 +143,9 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     static const tess_ladder_recompute rungs[] = {[TESS_RECOMPUTE_NONE] = TESS_LADDER_NONE,
                                                   [TESS_RECOMPUTE_EVERY_N] = TESS_LADDER_EVERY_N,
                                                   [TESS_RECOMPUTE_FULL] = TESS_LADDER_FULL};
-    tess_recover_settings settings = {.respawns = config->recovery.hot && s->starter.start == NULL,
+    bool here = s->starter.start == NULL;
+    tess_recover_settings settings = {.respawns = config->recovery.hot && here,
+                                      .remembers = (config->recovery.hot || config->checkpoint.memory_copies) && here,
                                       .rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK,
                                       .max_failures = (int)config->recovery.max_failures,
                                       .window_s = config->recovery.window_s,
@@ -168,33 +171,63 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
 
 /* ---- One life after the other
  * --------------------------------------------------------------------------------------------- */
-/* The words of the command, with what has changed since behind them. */
-static tess_status live(supervision *s, const cli_words *command, tess_launch_result *result)
+/* What has changed since, to stand behind the words of the command. */
+typedef struct changes {
+    char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
+} changes;
+
+static void add_changes(const supervision *s, changes *c, cli_words *words)
 {
-    char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
-    cli_words words = *command;
-    int n = tess_ladder_overrides(&s->recover.ladder, overrides);
+    static char resumes[] = "checkpoint.resume=true";
+    int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
     for (int i = 0; i < n; i++)
-        words.word[words.n++] = overrides[i];
+        words->word[words->n++] = c->rungs[i];
     if (s->resized) {
-        snprintf(global, sizeof(global), "training.global_batch_size=%lld",
+        snprintf(c->global, sizeof(c->global), "training.global_batch_size=%lld",
                  (long long)s->config->training.global_batch_size);
-        words.word[words.n++] = global;
+        words->word[words->n++] = c->global;
     }
     if (s->stepped) /* a job that was told to start anew has done so, and is not to lose its own work */
-        words.word[words.n++] = "checkpoint.resume=true";
-    words.word[words.n] = NULL;
+        words->word[words->n++] = resumes;
+    words->word[words->n] = NULL;
+}
+
+/* What the life before has kept is given up where the next cannot go on with it. */
+static void hand_on(supervision *s, const cli_words *words)
+{
+    static tess_config next;
+    if (s->replacing.mem == NULL)
+        return;
+    next = *s->config;
+    next.training.local_batch_size = s->recover.ladder.local_batch;
+    next.checkpoint.resume = next.checkpoint.resume || s->stepped;
+    bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
+    tess_error_clear();
+    const cli_kept_heir heir = {&next, s->ranks.n, words, &s->options};
+    if (!is_possible || !cli_kept_hand_on(&heir, &s->replacing.keep))
+        cli_replacing_end(&s->replacing, true);
+}
+
+static tess_status live(supervision *s, const cli_words *command, tess_launch_result *result)
+{
+    changes changed;
+    cli_words words = *command;
+    add_changes(s, &changed, &words);
     s->growing = false;
     s->options.n_before = s->n_lives;
-    if (s->starter.start == NULL)
+    if (s->starter.start == NULL) {
+        hand_on(s, &words);
         TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
+    }
     tess_status status = s->starter.start != NULL
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
                              : cli_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
     bool saved = result->exit_code == CLI_INTERRUPTED && s->config->checkpoint.enable;
-    bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || result->action == TESS_LAUNCH_RESTART);
-    cli_replacing_end(&s->replacing, over); /* a state from which nobody could go on is not gone on from */
+    bool restarts = status == TESS_OK && result->action == TESS_LAUNCH_RESTART;
+    bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || restarts);
+    if (!restarts || !s->next.from_memory) /* a state from which nobody could go on is not gone on from */
+        cli_replacing_end(&s->replacing, over);
     return status;
 }
 
@@ -235,6 +268,7 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     do
         status = status == TESS_OK ? live(s, &command, &result) : status;
     while (status == TESS_OK && goes_on(s, &result));
+    cli_replacing_end(&s->replacing, false);
     cli_stop_signals_forget();
     if (status != TESS_OK)
         return cli_fail(status);

@@ -6,8 +6,10 @@
 #include "base/os/os.h"
 #include "cli/folder_lock.h"
 #include "cli/health.h"
+#include "cli/kept.h"
 #include "cli/kept_config.h"
 #include "cli/start.h"
+#include "cli/stop_signals.h"
 #include "cli/supervise.h"
 #include "cli/train_view.h"
 #include "ckpt/async/async.h"
@@ -107,6 +109,37 @@ static tess_status start_saves(const tess_config *config, tess_async_service **s
     return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
 }
 
+/* Of the state that was just saved. */
+static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
+{
+    tess_mem *mem = NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_train_take_batch(mem, open);
+    tess_mem_destroy(&mem);
+    *checked = *open;
+    return tess_config_check(checked, n_ranks);
+}
+
+/* Ranks of this launcher, once what those of an earlier one keep is theirs. `open` is the configuration as it was
+ * given, and becomes `checked`, with the batch that the run has. */
+static int supervise(tess_config *open, tess_config *checked, const cli_ranks *ranks, int argc, char **words,
+                     const tess_launch_options *options)
+{
+    static cli_words command;
+    const cli_kept_heir heir = {checked, ranks->n, &command, options};
+    bool saved = false;
+    cli_stop_signals_hear();
+    tess_status status = cli_words_of_self(argc, words, &command);
+    int code = status == TESS_OK ? cli_kept_inherit(&heir, &saved) : cli_fail(status);
+    if (code != CLI_OK)
+        return code;
+    status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
+    if (status != TESS_OK)
+        return cli_fail(status);
+    open->training.global_batch_size = checked->training.global_batch_size; /* whatever becomes of the ranks */
+    return cli_supervise(open, ranks, argc, words, options);
+}
+
 static int run(int argc, char **argv)
 {
     static tess_config config;
@@ -161,14 +194,13 @@ static int run(int argc, char **argv)
         tess_async_service_stop(&saves);
         return cli_fail(status);
     }
-    config.training.global_batch_size = checked.training.global_batch_size; /* whatever becomes of the ranks */
     if (n_ranks != NULL && (config.recovery.enable || config.checkpoint.memory_copies))
         ranks.joins = false; /* somebody has to be there when it is lost */
     tess_health_watcher watcher;
     cli_health_start(&config, &ranks, &watcher);
     int code = ranks.joins     ? run_rank(&config)
                : ranks.guarded ? cli_start_self(&ranks, argc, words, &options)
-                               : cli_supervise(&config, &ranks, argc, words, &options);
+                               : supervise(&config, &checked, &ranks, argc, words, &options);
     tess_health_watcher_stop(&watcher);
     tess_async_service_stop(&saves);
     cli_folder_release(&config, &folder);

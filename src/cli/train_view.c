@@ -169,6 +169,11 @@ void cli_train_view_close(cli_train_view *view, tess_status status, const tess_t
         return;
     draw_curve(view);
     format_duration(tess_os_now_s() - view->begin_s, time, sizeof(time));
+    if (result->interrupted && view->n_points == 0 && view->n_in_point == 0) {
+        printf("\nended before another step was done%s\n",
+               view->saves && view->resumes ? ": nothing is lost, the same command goes on from there" : "");
+        return;
+    }
     if (result->interrupted) {
         printf("\ninterrupted after step %lld (%s): %s%s\n", (long long)result->steps, time,
                view->saves ? "saved" : "nothing was saved (checkpoint.enable=false)",

@@ -16,6 +16,7 @@ typedef struct search {
     tess_trainer *t;
     char folder[1024];          /* of checkpoints */
     char damaged[MESSAGE_SIZE]; /* the newest one that was passed over, and why; "" when there was none */
+    int64_t n_ranks;            /* that have saved what is loaded, 0: it does not say */
 } search;
 
 static void hear_of_damage(void *self, const char *text)
@@ -241,8 +242,9 @@ static tess_status name_fix(const search *s, tess_status status)
         message, s->folder);
 }
 
-static tess_status restore(const search *s, int64_t step, const json_t *meta)
+static tess_status restore(search *s, int64_t step, const json_t *meta)
 {
+    s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
     TESS_TRY(tess_trainer_restore_state(s->t, meta));
     TESS_CHECK(s->t->engine->step == step, TESS_E_FORMAT,
                "the checkpoint of step %lld says that it is of step %lld: its description was edited", (long long)step,
@@ -279,6 +281,14 @@ static tess_status set_newer_aside(const search *s, int64_t step)
     return tess_ckpt_agree(s->t->team, status);
 }
 
+static void tell_resumed(const search *s, int64_t step)
+{
+    char by[48] = "";
+    if (s->n_ranks > 0)
+        snprintf(by, sizeof(by), ", saved by %lld rank%s", (long long)s->n_ranks, s->n_ranks == 1 ? "" : "s");
+    tess_trainer_note(s->t, "resumed from step %lld of %s%s%s", (long long)step, s->folder, by, s->t->not_taken);
+}
+
 static tess_status go_on(search *s, bool *resumed)
 {
     int64_t step;
@@ -292,7 +302,7 @@ static tess_status go_on(search *s, bool *resumed)
     TESS_TRY(load_or_fall_back(s, &step));
     TESS_TRY(set_newer_aside(s, step));
     TESS_TRY(tess_fsdp_params_changed(s->t->engine->fsdp));
-    tess_trainer_note(s->t, "resumed from step %lld of %s", (long long)step, s->folder);
+    tell_resumed(s, step);
     return TESS_OK;
 }
 
@@ -309,6 +319,17 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
     return TESS_OK;
 }
 
+static void tell_anew(const search *s)
+{
+    const tess_trainer *t = s->t;
+    if (!t->config.checkpoint.enable)
+        tess_trainer_note(t, "starting at step 0: checkpoint.enable=false%s", t->not_taken);
+    else if (!t->config.checkpoint.resume)
+        tess_trainer_note(t, "starting at step 0: checkpoint.resume=false%s", t->not_taken);
+    else
+        tess_trainer_note(t, "starting at step 0: no checkpoint in %s%s", s->folder, t->not_taken);
+}
+
 /* What lies in the folder of a run that starts anew is of another one: it would go on from there when it is started
  * again. */
 static tess_status start_anew(search *s)
@@ -316,6 +337,8 @@ static tess_status start_anew(search *s)
     const tess_trainer *t = s->t;
     if (t->config.checkpoint.initial_load_path[0] != '\0')
         TESS_TRY_CTX(tess_trainer_warm_start(s->t), "checkpoint.initial_load_path");
+    else
+        tell_anew(s);
     return t->config.checkpoint.enable ? set_newer_aside(s, -1) : TESS_OK;
 }
 

@@ -2,6 +2,7 @@
  * on this host (checkpoint.memory_copies). */
 #include "train/trainer_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,18 +30,15 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              (int64_t)tess_hash_text(c->model.path),
                              t->world,
                              t->rank,
-                             c->parallelism.shard_strategy,
-                             c->parallelism.data_parallel_replicate_degree,
-                             c->training.mixed_precision_param,
-                             c->training.mixed_precision_reduce,
-                             c->training.local_batch_size,
-                             c->training.global_batch_size,
                              c->training.seq_len,
                              c->debug.seed,
                              c->data.shuffle,
                              (int64_t)tess_hash_text(c->data.text_key),
                              (int64_t)tess_trainer_hash_data(t)};
+    tess_layout layout;
+    tess_layout_of(c, &layout);
     *identity = tess_hash_bytes(words, sizeof(words), 0);
+    *identity = tess_hash_bytes(layout.value, sizeof(layout.value), *identity);
     *identity = tess_hash_bytes(&trained_share, sizeof(trained_share), *identity);
     return TESS_OK;
 }
@@ -84,7 +82,12 @@ static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
         why = "checkpoint.load_step names another";
     *is = t->config.checkpoint.resume && t->config.checkpoint.load_step < 0 && step > saved;
     if (!*is)
-        tess_trainer_note(t, "what an earlier launch kept in memory (step %lld) is not used: %s", (long long)step, why);
+        snprintf(t->not_taken, sizeof(t->not_taken), " (step %lld, kept in memory, is not used: %s)", (long long)step,
+                 why);
+    else if (saved >= 0)
+        snprintf(t->not_taken, sizeof(t->not_taken), " (the newest checkpoint is of step %lld)", (long long)saved);
+    else
+        snprintf(t->not_taken, sizeof(t->not_taken), " (there is no checkpoint)");
     return TESS_OK;
 }
 
@@ -97,9 +100,9 @@ static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
     TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
     TESS_CHECK(
         all->judged <= saved, TESS_E_INVALID,
-        "step %lld of this run is kept in memory (checkpoint.memory_copies) by a launch with another model, data, "
-        "batch, precision, parallelism or version: start it as it was started then, to go on from there; "
-        "checkpoint.memory_copies=false goes on from the newest checkpoint",
+        "step %lld of this run is kept in memory (checkpoint.memory_copies) by a launch with another model, tokenizer, "
+        "text, debug.seed, training.seq_len or version of tessera: start it as it was started then, to go on from "
+        "there; checkpoint.memory_copies=false goes on from the newest checkpoint",
         (long long)all->judged);
     return TESS_OK;
 }
@@ -127,7 +130,8 @@ tess_status tess_trainer_go_on(tess_trainer *t)
     TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_kept), "go on with what was kept in memory");
     TESS_TRY(tess_loader_seek(t->loader, &data.cursor));
     t->loader_position = data.position;
-    tess_trainer_note(t, "going on from step %lld, kept in memory", (long long)t->engine->step);
+    tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
+                      t->world == 1 ? "" : "s", t->not_taken);
     return TESS_OK;
 }
 

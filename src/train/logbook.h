@@ -16,6 +16,7 @@
 
 #include "data/loader/loader.h"
 #include "train/engine.h"
+#include "train/layout.h"
 #include "train/numbers/spikes.h"
 
 /* What all ranks have alike of a step. */
@@ -48,15 +49,16 @@ void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 /* Whether it is valid for a job of this `identity`; *is_hot: this launch of the job has written it. `folder`: of the
  * job, as tess_os_folder_id knows it. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
-/* The newest step that a rank's block holds of a job in `folder`; -1: none. */
-int64_t tess_logbook_peek(const struct tess_keep *keep, uint64_t folder);
+/* The newest step that a rank's block holds of a job in `folder`, and how it is laid out; -1: none. */
+int64_t tess_logbook_peek(const struct tess_keep *keep, uint64_t folder, tess_layout *layout);
 /* Whether it is valid for a job in `folder`, of whatever identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);
 
 /* Forgets everything that is kept; the book is as new. */
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
-/* The engine's weights and moments are those after `engine->step`: from here on the book is valid. */
+/* The engine's weights and moments are those after `engine->step`: from here on the book is valid. Its configuration is
+ * checked. */
 void tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
                         const logbook_data *data);
 

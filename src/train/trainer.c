@@ -318,7 +318,18 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
     return TESS_OK;
 }
 
-/* The process that did the step may have ended before it told of it, or while it did what is due after it. */
+/* Asked to stop before the first step: what is kept is saved, and nothing is lost. Ranks hear of it at different
+ * times. */
+static tess_status hear_stop(tess_trainer *t)
+{
+    int64_t asked = tess_runtime_stop_requested(t->runtime);
+    TESS_TRY(tess_all_reduce(t->team, &asked, &asked, 1, TESS_I64, TESS_MAX, NULL));
+    t->stopping = asked != 0 && t->engine->step < t->config.training.steps;
+    return TESS_OK;
+}
+
+/* The process that did the step may have ended before it told of it, or while it did what is due after it. A save that
+ * was under way may never have come to its end: who leaves now saves once more. */
 static tess_status end_kept_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_step_report report;
@@ -327,6 +338,8 @@ static tess_status end_kept_step(tess_trainer *t, speedometer *meter, tess_train
     fill_report(t, &t->last_kept.report, &report);
     if (t->rank == 0 && t->last_kept.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
         show_step(t, &report);
+    if (t->stopping)
+        t->kept_marks.saved = -1;
     return follow_up(t, &t->kept_marks, meter, result);
 }
 
@@ -334,6 +347,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
 {
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
+    TESS_TRY(hear_stop(t));
     TESS_TRY(end_kept_step(t, &meter, result));
     while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));

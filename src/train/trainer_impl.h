@@ -40,6 +40,7 @@ typedef struct tess_trainer {
     tess_logbook *book;       /* NULL: nothing is kept */
     uint64_t kept_identity;   /* of what is */
     bool goes_on;             /* with what was found there */
+    char not_taken[128];      /* the other state that there is, in memory or on the disk, to stand behind that taken */
     logbook_marks kept_marks; /* of all ranks, when this process began */
     logbook_step last_kept;   /* the newest step that an earlier process has judged; step -1: none */
 

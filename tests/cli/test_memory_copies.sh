@@ -62,17 +62,35 @@ grep -qF "copies of this run's last step lie in memory ($at) and are not used" u
     pass "copies that are not used are named" || fail "copies that are not used: $(head -n 5 unused.out)"
 rm -r "$at"
 
-broken_off fewer
-expect "another number of ranks is refused while work is kept" 2 "step 3 of this run is kept by 2 ranks: -n 2 goes on" \
-    "$tessera" train run.yaml job.dump_folder=fewer -n 4 "${common[@]}" "${copies[@]}"
-train fewer -n 4 checkpoint.memory_copies=false && grep -qF "$new" fewer.out && pass "or goes on without it" ||
-    fail "without what is kept: $(tail -n 3 fewer.out)"
-rm -r "$at"
+broken_off more
+expect "what cannot be saved for others is refused" 2 "is kept in memory: the same command with -n 2 goes on from there" \
+    "$tessera" train run.yaml job.dump_folder=more -n 4 "${common[@]}" "${copies[@]}" checkpoint.enable=false
+goes_on "and is saved for more ranks where it can be" more "resumed from step 3 of more/checkpoint, saved by 2 ranks" -n 4
+grep -qF "step 3 is kept in memory for -n 2: it is saved, and 4 ranks go on from there" more.out && pass "a line says so" ||
+    fail "it is not told: $(grep tessera: more.out)"
+
+broken_off one
+goes_on "or for fewer, with what differs" one \
+    "is kept in memory for -n 2 parallelism.shard_strategy=full: it is saved, and 1 rank" \
+    -n 1 parallelism.shard_strategy=none
+
+broken_off updated fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
+goes_on "what was in the middle of an update is ended first" updated "resumed from step 4 of updated/checkpoint" -n 4
+
+# The batch was left open: it is that of the ranks with which the run began.
+open=(training.global_batch_size=0)
+train plain_open -n 4 "${open[@]}" || fail "the undisturbed run with a batch of its ranks"
+broken_off open "${open[@]}" -n 4
+mv plain plain_other && mv plain_open plain
+goes_on "the batch stays that of the run" open "resumed from step 3" -n 2 "${open[@]}"
+mv plain plain_open && mv plain_other plain
 
 broken_off other
-expect "other settings are refused while work is kept" 2 "step 3 of this run is kept in memory" \
-    "$tessera" train run.yaml job.dump_folder=other -n 2 "${common[@]}" "${copies[@]}" training.local_batch_size=1
-goes_on "and what is kept stays" other "going on from step 3, kept in memory" -n 2
+expect "another text is refused while work is kept" 2 "step 3 of this run is kept in memory" \
+    "$tessera" train run.yaml job.dump_folder=other -n 2 "${common[@]}" "${copies[@]}" data.files=model.json
+expect "by other ranks, too" 2 "step 3 stays in memory: the same command with -n 2 goes on from there" \
+    "$tessera" train run.yaml job.dump_folder=other -n 4 "${common[@]}" "${copies[@]}" data.files=model.json
+goes_on "and what is kept stays" other "going on from step 3, kept in memory by 2 ranks (there is no checkpoint)" -n 2
 
 broken_off gone
 rm -rf gone
@@ -87,5 +105,36 @@ goes_on "a checkpoint that is as new goes first" saved "the newest checkpoint is
 
 broken_off unwanted
 goes_on "checkpoint.resume=false begins anew" unwanted "is not used: checkpoint.resume=false" -n 2 checkpoint.resume=false
+
+# Inside one launch: whatever makes all ranks start again.
+again=(-n 2 recovery.enable=true checkpoint.async=false)
+rm -rf anew; at=none
+goes_on "all start again from memory" anew "going on from step 4, kept in memory by 2 ranks (the newest checkpoint is of step 3)" \
+    "${again[@]}" checkpoint.interval=3 recovery.hot=false fault.spec="rank=1 step=5 point=phase:backward kind=crash"
+grep -qF "all ranks start again from what they keep in memory at once" anew.out && pass "which is told" || fail "it is not told"
+
+goes_on "memory without a name will do" nameless "going on from step 5, kept in memory by 2 ranks" "${again[@]}" \
+    checkpoint.memory_copies=false fault.spec="rank=1 step=5 point=phase:shard:3 kind=exit code=9"
+
+goes_on "a checkpoint that is as new comes first" as_new \
+    "resumed from step 3 of as_new/checkpoint, saved by 2 ranks (step 3, kept in memory, is not used: the newest checkpoint is as new)" \
+    "${again[@]}" checkpoint.interval=3 recovery.hot=false fault.spec="rank=1 step=4 point=phase:backward kind=crash"
+
+goes_on "a NaN is not gone on from" nan "resumed from step 3 of nan/checkpoint" "${again[@]}" checkpoint.interval=3 \
+    fault.spec="rank=1 step=5 point=gradient kind=nan tensor=model.norm.weight times=0"
+
+# A place is left out: four ranks save for two. Then the launcher is killed, and two save for the four of the same command.
+places=("${copies[@]}" -n 4 recovery.enable=true recovery.hot=false elastic.min_ranks=2 elastic.retry_s=1e6)
+"$tessera" train run.yaml job.dump_folder=places "${common[@]}" "${places[@]}" comm.soft_timeout_s=0.2 \
+    fault.spec="rank=1 step=2 point=step kind=exit; rank=1 step=3 point=step kind=exit life=2; rank=0 step=5 point=phase:forward kind=sigstop life=3" \
+    >places.out 2>&1 </dev/null &
+launcher=$!
+await $launcher has_text places.out "rank 0 has kept rank 1 waiting .* stopped" || fail "two ranks go on: $(tail -n 3 places.out)"
+at=$(readlink "/proc/$launcher/fd/"* | grep -m 1 -oE '/dev/shm/tessera-[0-9a-z-]+')
+kill -9 "$launcher"
+wait "$launcher" 2>silent
+grep -qF "step 2 is kept in memory for -n 4: it is saved, and 2 ranks go on from there" places.out &&
+    pass "a place that is left out costs no step" || fail "a place is left out: $(grep tessera: places.out)"
+goes_on "and the same command goes on with all" places "resumed from step 4 of places/checkpoint, saved by 2 ranks" "${places[@]}"
 
 finish
