@@ -271,6 +271,12 @@ static void tell_undecided(const verdict_search *search, tess_words *words)
         n_open += verdict_waits_for_somebody(search, r);
         n_stuck += verdict_is_stuck(search, r);
     }
+    if (n_absent + n_open + n_stuck == 0 && search->history->source == TESS_HISTORY_RINGS) {
+        tess_words_add(words, "the records end in the middle of the work and do not say why: killed with whoever "
+                              "would have told of it (a crash of a job of one rank, kill -9, power), or the job still "
+                              "runs, on another machine");
+        return;
+    }
     tess_words_add(words, "the records do not say who is to blame");
     if (n_absent > 0)
         tess_words_add(words, "; %d rank%s left none", n_absent, n_absent == 1 ? "" : "s");

@@ -96,8 +96,10 @@ static void judge(verdict_search *search)
              verdict_find_ending(search, true) || verdict_find_waiting(search) || verdict_find_ending(search, false) ||
              verdict_find_suspect(search) || verdict_find_vanished(search))
         return;
+    else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search)) /* the dead are not healthy */
+        search->verdict->kind = TESS_VERDICT_UNDECIDED;
     else
-        search->verdict->kind = any_in_trouble(search) ? TESS_VERDICT_UNDECIDED : TESS_VERDICT_HEALTHY;
+        search->verdict->kind = TESS_VERDICT_HEALTHY;
 }
 
 tess_status tess_verdict_find(const tess_history *history, double patience_s, tess_verdict *verdict)

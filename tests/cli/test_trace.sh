@@ -38,6 +38,10 @@ expect "a timeline and dumps are written beside" 3 "order: rank 1" \
 expect "the timeline is one" 0 "traceEvents" head -c 1000 timeline.json
 expect "the dumps give the same verdict" 3 "rank 1" "$tessera" trace dumps
 
+rm -rf alone
+"$tessera" train run.yaml -n 1 job.dump_folder=alone $short fault.spec="rank=0 step=5 kind=sigkill" >log 2>&1
+expect "one rank, which nobody saw die" 4 "undecided: the records end in the middle of the work" "$tessera" trace alone
+
 rm -f out/trace/job.json
 expect "rings alone do as well" 3 "order: rank 1" "$tessera" trace out
 rm -f out/trace/rank-00003.ring

@@ -295,6 +295,25 @@ static void who_was_asked_to_stop_has_not_just_finished(void)
     free(p);
 }
 
+/* Nobody waited for anybody, and nobody is there to tell of a crash or a kill. */
+static void records_that_just_end_are_no_good_news(void)
+{
+    play *p = make_job(12, 4, 1);
+    play_run(p, 1 << 20);
+    for (int live = 0; live < 2; live++) {
+        tess_verdict verdict;
+        tess_history *history = play_history(p, 0, false, 0);
+        history->source = live ? TESS_HISTORY_LIVE : TESS_HISTORY_RINGS;
+        find(history, &verdict);
+        EXPECT_INT(verdict.kind, live ? TESS_VERDICT_HEALTHY : TESS_VERDICT_UNDECIDED);
+        EXPECT_CONTAINS(verdict.headline, live ? "no rank keeps others waiting"
+                                               : "the records end in the middle of the work and do not say why");
+        tess_verdict_free(history, &verdict);
+        tess_history_destroy(&history);
+    }
+    free(p);
+}
+
 /* The hash that tells them apart stands in the evidence, and is nothing to read first. */
 static void expect_other_pieces(uint64_t more)
 {
@@ -338,6 +357,7 @@ static const test_case cases[] = {
     {"an_operation_that_may_come_later_is_told_so", an_operation_that_may_come_later_is_told_so},
     {"a_batch_less_is_told_with_the_steps", a_batch_less_is_told_with_the_steps},
     {"who_was_asked_to_stop_has_not_just_finished", who_was_asked_to_stop_has_not_just_finished},
+    {"records_that_just_end_are_no_good_news", records_that_just_end_are_no_good_news},
     {"the_headline_has_no_hashes", the_headline_has_no_hashes},
     {"an_operation_in_flight_is_not_where_its_rank_is", an_operation_in_flight_is_not_where_its_rank_is},
 };
