@@ -24,16 +24,18 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     char folder[4096];
     tess_live_job live;
     int n;
-    if (tess_live_find(what, &live, 1, &n) == TESS_OK) {
-        bool is_folder = tess_os_is_dir(what), runs = tess_live_running(&live);
+    bool is_folder = tess_os_is_dir(what);
+    tess_status found = tess_live_find(what, &live, 1, &n);
+    if (found == TESS_OK) {
+        bool runs = tess_live_running(&live);
         tess_status status = runs || !is_folder ? tess_job_history_live(mem, &live, history) : TESS_OK;
         tess_live_close(&live);
         if (runs || !is_folder)
             return status;
     }
     TESS_CHECK(!tess_os_is_file(what), TESS_E_INVALID, "'%s' is one file: name the folder that holds it", what);
-    TESS_CHECK(tess_os_is_dir(what), TESS_E_NOT_FOUND,
-               "'%s' is neither a folder of traces nor the process of a job that runs", what);
+    if (!is_folder)
+        return found; /* whose message says why that process, or name, is none */
     if (tess_job_folder_find(what, folder, sizeof(folder)))
         return tess_job_history_read(mem, what, history);
     tess_status status = tess_flight_recorder_read(mem, what, history);

@@ -76,6 +76,7 @@ echo "hello, no dump" >junk/nccl_trace_rank_0
 expect "what is named as a dump and is none" 2 "nccl_trace_rank_0: offset 0" "$tessera" trace junk
 expect "one dump of a folder" 2 "is one file: name the folder that holds it" "$tessera" trace junk/nccl_trace_rank_0
 expect "no such thing" 2 "neither" "$tessera" trace nothing-here
+expect "a process of no job" 2 "has no part in a job" "$tessera" trace $$
 expect "no argument" 2 "which job?" "$tessera" trace
 expect "the exit codes are in the help" 0 "4 a tie" "$tessera" trace --help
 finish

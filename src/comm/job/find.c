@@ -213,10 +213,14 @@ static tess_status not_found(const search *s, const char *what)
                s->other_version);
     TESS_CHECK(what != NULL, TESS_E_NOT_FOUND, "no job of yours runs on this machine");
     if (s->folder != NULL)
-        return TESS_FAIL(TESS_E_NOT_FOUND, "no job that runs on this machine writes to %s", what);
+        return TESS_FAIL(
+            TESS_E_NOT_FOUND,
+            "no job that runs on this machine writes to %s; `tessera trace %s` tells of one that has ended", what,
+            what);
     if (tess_os_process_state(s->pid) == '\0')
         return TESS_FAIL(TESS_E_NOT_FOUND, "there is no process %d", s->pid);
-    return TESS_FAIL(TESS_E_NOT_FOUND, "process %d has no part in a job (or it belongs to another user)", s->pid);
+    return TESS_FAIL(TESS_E_NOT_FOUND,
+                     "process %d has no part in a job (or the job is just starting, or another user's)", s->pid);
 }
 
 /* A number is a process unless there is a folder of that name. */
