@@ -4,9 +4,12 @@
 
 #include "base/core/rng.h"
 #include "comm/comm_impl.h"
-#include "trace/label.h"
+#include "verdict/words.h"
+
+enum { COUNTED = 2 }; /* a flag that no operation has */
 
 struct tess_plan {
+    const char *counted; /* what a line of kind NONE says that the rank has `count` of; NULL: there is none */
     tess_fingerprint *lines;
     size_t n, capacity;
     tess_status (*submit)(tess_work *work, tess_work **handle); /* before it began */
@@ -50,9 +53,10 @@ tess_status tess_plan_begin(tess_runtime *rt)
     return TESS_OK;
 }
 
-tess_status tess_plan_note(tess_runtime *rt, const char *word, int64_t number)
+tess_status tess_plan_count(tess_runtime *rt, const char *what, int64_t number)
 {
-    tess_fingerprint line = {.team = rt->team->hash, .root = -1, .label = tess_label(word, number)};
+    tess_fingerprint line = {.team = rt->team->hash, .root = -1, .count = (uint64_t)number, .flags = COUNTED};
+    rt->plan->counted = what;
     return add(rt, &line);
 }
 
@@ -147,11 +151,56 @@ static tess_status find_difference(const view *v, size_t *line)
     return TESS_OK;
 }
 
-/* Shows line `i` of all members. A plan that is over there has an empty line 'end'. */
+static bool are_counts(const tess_fingerprint *all, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (all[i].kind != TESS_TRACE_NONE || all[i].flags != COUNTED)
+            return false;
+    return true;
+}
+
+/* "ranks 0 1 3 have 4": those that have as many as member `like`. */
+static void tell_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_words *words)
+{
+    int ranks[JOB_MAX_RANKS], n = 0;
+    for (int i = 0; i < team->size; i++)
+        if (all[i].count == all[like].count)
+            ranks[n++] = team->ranks[i];
+    tess_words_add(words, "%s", words->at > 0 ? ", " : "");
+    tess_words_ranks(words, ranks, n);
+    tess_words_add(words, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
+}
+
+static bool is_first_of_camp(const tess_fingerprint *all, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (all[j].count == all[i].count)
+            return false;
+    return true;
+}
+
+/* In place of the error that is there. Whoever is to blame comes first; guilty -1: nobody is. */
+static tess_status tell_counts(const tess_team *team, const tess_fingerprint *all, int guilty)
+{
+    char text[512];
+    int odd = -1;
+    tess_words words = tess_words_begin(text, sizeof(text));
+    for (int i = 0; i < team->size; i++)
+        odd = team->ranks[i] == guilty ? i : odd;
+    if (odd >= 0)
+        tell_camp(team, all, odd, &words);
+    for (int i = 0; i < team->size; i++)
+        if (is_first_of_camp(all, i) && (odd < 0 || all[i].count != all[odd].count))
+            tell_camp(team, all, i, &words);
+    return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
+                     odd >= 0 ? ", the odd one out" : "", text, team->runtime->plan->counted);
+}
+
+/* Shows line `i` of all members. A plan that is over there has an empty line. */
 static tess_status tell_difference(const view *v, size_t i)
 {
     tess_team *team = v->team;
-    tess_fingerprint mine = {.sequence = i, .root = -1, .label = tess_label("end", -1)}, all[JOB_MAX_RANKS];
+    tess_fingerprint mine = {.sequence = i, .root = -1}, all[JOB_MAX_RANKS];
     int guilty;
     if (i < v->n)
         mine = v->lines[i];
@@ -159,7 +208,10 @@ static tess_status tell_difference(const view *v, size_t i)
     tess_status status =
         tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &guilty);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the plans of ranks differ, but line %zu does not", i);
-    tess_fail_context(status, "before the first step: what ranks plan to call differs");
+    if (are_counts(all, team->size))
+        tess_fail_context(tell_counts(team, all, guilty), "before the first step");
+    else
+        tess_fail_context(status, "before the first step: what ranks plan to call differs");
     tess_team_lock(team);
     tess_team_break(team, status, guilty);
     tess_team_unlock(team);

@@ -37,7 +37,7 @@ static tess_status plan_step(tess_engine *e)
     int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
     tess_loss_sum sum = {0};
     n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
-    TESS_TRY(tess_plan_note(e->runtime, "batches", n_local));
+    TESS_TRY(tess_plan_count(e->runtime, "a step's micro-batches", n_local));
     if (n_local == 0)
         return TESS_OK;
     int n = n_local < MOST_MICRO_BATCHES ? (int)n_local : MOST_MICRO_BATCHES;

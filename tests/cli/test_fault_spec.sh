@@ -24,7 +24,7 @@ train "an operation that is left out" 1 "ranks disagree" \
     "rank=1 step=2 point=before:reduce_scatter_pieces kind=skip"
 train "a rank without a micro-batch" 2 "rank 1 exited with code 2" "rank=1 step=2 kind=uneven n=4"
 train "a plan that differs is told before the first step" 1 \
-    "before the first step: what ranks plan to call differs: team 'world': ranks disagree, a tie: rank 0 planned 'batches 4'; rank 1 planned 'batches 3'" "rank=1 step=1 kind=uneven"
+    "before the first step: ranks disagree: rank 0 has 4, rank 1 has 3 of a step's micro-batches; all need" "rank=1 step=1 kind=uneven"
 train "the seed draws the rank" 3 "rank" "rank=random step=random steps=3 kind=exit" fault.seed=7
 expect "the environment asks for one" 5 "rank 0 exited with code 5" env TESSERA_FAULT="rank=0 step=2 kind=exit code=5" \
     "$tessera" train run.yaml -n 2 training.steps=4 lr_scheduler.warmup_steps=1 validation.enable=false checkpoint.enable=false

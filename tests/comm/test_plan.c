@@ -40,7 +40,7 @@ static void equal_plans_agree_and_move_nothing(void)
     EXPECT(tess_work_done(work));
     EXPECT_OK(tess_work_wait(&work, 0));
     EXPECT_OK(tess_window_alloc(team, TESS_POOL_MISC, 4096, "window", &window));
-    EXPECT_OK(tess_plan_note(rt, "batches", 4));
+    EXPECT_OK(tess_plan_count(rt, "a step's micro-batches", 4));
     EXPECT_OK(tess_plan_end(rt));
     tess_window_free(team, window);
     EXPECT_OK(tess_all_reduce(team, &x, &x, 1, TESS_F32, TESS_SUM, NULL));
@@ -74,7 +74,34 @@ static void a_plan_that_ends_early_is_shown(void)
     EXPECT_OK(tess_plan_begin(rt));
     plan_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
     EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH,
-                 "rank 0 planned 'end'; ranks 1 2 called all_reduce #39 of team 'world'");
+                 "rank 0 planned nothing more; ranks 1 2 called all_reduce #39 of team 'world'");
+    tess_runtime_destroy(&rt);
+}
+
+/* Plans as ranks with `n` micro-batches each make them. */
+static void expect_counts(tess_runtime *rt, int64_t n, const char *needle)
+{
+    EXPECT_OK(tess_plan_begin(rt));
+    EXPECT_OK(tess_plan_count(rt, "a step's micro-batches", n));
+    plan_sums(tess_runtime_team(rt), n == 3 ? tess_runtime_rank(rt) : -1, 7, -1);
+    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, needle);
+}
+
+static void who_has_other_numbers_is_told_in_plain_words(void)
+{
+    tess_runtime *rt = join();
+    expect_counts(
+        rt, tess_runtime_rank(rt) == 2 ? 3 : 4,
+        "before the first step: ranks disagree, the odd one out: rank 2 has 3, ranks 0 1 3 have 4 of a step's "
+        "micro-batches; all need as many");
+    tess_runtime_destroy(&rt);
+}
+
+static void other_numbers_may_be_nobodys_fault(void)
+{
+    tess_runtime *rt = join();
+    expect_counts(rt, 3 + tess_runtime_rank(rt) / 2,
+                  "ranks disagree: ranks 0 1 have 3, ranks 2 3 have 4 of a step's micro-batches");
     tess_runtime_destroy(&rt);
 }
 
@@ -104,6 +131,8 @@ static const test_case cases[] = {
     {"the_first_line_that_differs_is_shown", the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE},
     {"a_line_that_is_left_out_is_shown", a_line_that_is_left_out_is_shown, 4, 0, TEST_ALONE},
     {"a_plan_that_ends_early_is_shown", a_plan_that_ends_early_is_shown, 3, 0, TEST_ALONE},
+    {"who_has_other_numbers_is_told_in_plain_words", who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE},
+    {"other_numbers_may_be_nobodys_fault", other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE},
     {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},
 };
 TEST_MAIN(cases)

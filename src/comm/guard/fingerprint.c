@@ -82,8 +82,8 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     static const char *const ops[] = {"sum", "max", "min", "avg"};
     char label[32];
     int kind = fp->kind;
-    if (kind == TESS_TRACE_NONE) { /* a line of a plan that calls nothing */
-        snprintf(text, size, "'%s'", tess_label_text(fp->label, label, sizeof(label)));
+    if (kind == TESS_TRACE_NONE) { /* a plan that is over */
+        snprintf(text, size, "nothing more");
         return text;
     }
     size_t at = tess_text_add(text, size, 0, "%s #%llu of team '%s'", tess_trace_op_name(kind),

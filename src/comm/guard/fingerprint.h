@@ -31,8 +31,8 @@ uint32_t tess_fingerprint_site(const tess_fingerprint *fp);
 
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);
 
-/* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; of a plan's line that calls nothing
- * its label: "'batches 4'". Returns text. */
+/* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; "nothing more" of a plan that is
+ * over. Returns text. */
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size);
 
 /* Compares what `n` ranks of a team asked (rank r's fingerprint at posts + r * stride bytes). TESS_OK when all agree;
