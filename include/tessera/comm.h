@@ -37,9 +37,10 @@ TESS_API const char *tess_team_name(const tess_team *team);
 TESS_API tess_runtime *tess_team_runtime(const tess_team *team);
 TESS_API void tess_team_set_timeout(tess_team *team, double seconds);
 
-/* What the next operations of this rank on the team are for: a word of up to eight letters and a number from 0 (-1:
- * none), such as "layers", 12. Part of the fingerprint: ranks that call alike operations for different things get
- * TESS_E_MISMATCH, and messages say it. NULL: nothing (the beginning). Costs a store. */
+/* What the next operations of this rank on the team are for: a word of up to nine letters and a number from 0 (-1:
+ * none), such as "layers", 12; a longer word is cut, and shows it. Part of the fingerprint: ranks that call alike
+ * operations for different things get TESS_E_MISMATCH, and messages say it. NULL: nothing (the beginning). Costs a
+ * store. */
 TESS_API void tess_team_label(tess_team *team, const char *word, int64_t number);
 
 /* Splits `parent`: ranks that pass the same `color` (>= 0) form a team, ordered by `key`, then by parent rank; color -1

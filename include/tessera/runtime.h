@@ -88,6 +88,10 @@ TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
 /* The same when the fault is that of `rank` (this one's or another's; -1: nobody's). */
 TESS_API void tess_runtime_report_of(tess_runtime *runtime, int rank, const char *message);
 
+/* Keeps a line of this rank, with its step, among what is told of the job: `tessera trace` shows the newest of those
+ * lines, also once the job is dead. Any thread. */
+TESS_API void tess_runtime_warn(tess_runtime *runtime, const char *message);
+
 /* With which status this rank is about to give up, for who decides whether the job is started again; the first stays.
  */
 TESS_API void tess_runtime_report_status(tess_runtime *runtime, tess_status status);

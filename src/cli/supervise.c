@@ -1,5 +1,6 @@
 #include "cli/supervise.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,8 @@ typedef struct supervision {
     cli_starter starter; /* NULL: cli_start */
     cli_replacing replacing;
     cli_alerts alerts;
+    tess_notices notices; /* of all lives */
+    char told[2304];      /* of the newest failure */
 } supervision;
 
 /* ---- What the policy asks
@@ -93,7 +96,9 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     if (!decision->told)
         return;
     bool by_rank = s->next.class == TESS_FAILURE_NUMBERS || s->next.class == TESS_FAILURE_DISK_FULL; /* the first */
-    fprintf(stderr, "tessera: %s%s%s\n", by_rank ? "" : failure->report, by_rank ? "" : "; ", s->next.what);
+    snprintf(s->told, sizeof(s->told), "%s; %s", failure->report, s->next.what);
+    decision->line = s->told;
+    fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->told);
 }
 
 /* A host is used again only when it answers. */
@@ -159,6 +164,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
         tess_error_clear(); /* a path that is too long: the ranks refuse it */
     s->options.self = s;
     s->options.omitted = s->omitted;
+    s->options.notices = &s->notices;
     s->options.tick = tick;
     if (config->recovery.enable)
         s->options.decide = decide;
@@ -231,6 +237,19 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
     return status;
 }
 
+/* What happens between two lives; the next one keeps it with its own. */
+static void tell(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void tell(supervision *s, tess_notice_kind kind, const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    tess_notices_add(&s->notices, kind, -1, -1, line);
+    fprintf(stderr, "tessera: %s\n", line);
+}
+
 /* Whether the job lives again, with s->ranks set for it. */
 static bool goes_on(supervision *s, const tess_launch_result *result)
 {
@@ -240,14 +259,14 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
         return false;
     if (s->growing && result->exit_code == CLI_INTERRUPTED && result->failed_rank < 0) {
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
-        fprintf(stderr, "tessera: there is room for more ranks: %d instead of %d go on from this checkpoint\n",
-                slots->n_ranks, before);
+        tell(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
+             slots->n_ranks, before);
     } else if (result->action == TESS_LAUNCH_RESTART) {
         int number = cli_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;
         if (s->stopped)
-            fprintf(stderr, "tessera: asked to stop (SIG%s): the job does not start again; what was saved stands\n",
-                    sigabbrev_np(number));
+            tell(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
+                 sigabbrev_np(number));
     } else {
         return false;
     }

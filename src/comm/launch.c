@@ -64,16 +64,22 @@ void launch_kill_all(launcher *l)
     launch_signal_all(l, SIGKILL, false);
 }
 
-static void notice(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void notice(const launcher *l, const char *format, ...)
+void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)
+{
+    tess_notices_add(&l->job.header->notices, kind, rank, step, line);
+    if (l->options.notice != NULL)
+        l->options.notice(l->options.self, line);
+}
+
+static void tell_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell_stop(const launcher *l, const char *format, ...)
 {
     char line[320];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    if (l->options.notice != NULL)
-        l->options.notice(l->options.self, line);
+    launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
 }
 
 static void ask_to_stop(launcher *l, int signal)
@@ -89,10 +95,10 @@ static void ask_to_stop(launcher *l, int signal)
     if (!l->recovery.untold) /* ranks that meet anew are ours, and save what they have kept */
         launch_signal_all(l, l->stop_signal, true);
     if (l->options.stop_grace_s > 0)
-        notice(l,
-               "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
-               "at once",
-               sigabbrev_np(signal), l->options.stop_grace_s);
+        tell_stop(l,
+                  "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
+                  "at once",
+                  sigabbrev_np(signal), l->options.stop_grace_s);
 }
 
 static void take_signal(launcher *l, int signal)
@@ -158,10 +164,10 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     if (l->stop_signal != 0 && !l->killed && l->options.stop_grace_s > 0 &&
         now_s - l->stop_s >= l->options.stop_grace_s) {
         l->overdue = true;
-        notice(l,
-               "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
-               "stands",
-               l->options.stop_grace_s);
+        tell_stop(l,
+                  "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
+                  "stands",
+                  l->options.stop_grace_s);
         launch_kill_all(l);
     }
     if (timeout_s > 0 && !l->killed && now_s - begin_s >= timeout_s) {
@@ -300,6 +306,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     atomic_store(&l.job.header->recovers, options->decide != NULL);
     atomic_store(&l.job.header->epoch, (uint32_t)options->n_before);
     atomic_store(&l.job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
+    if (options->notices != NULL)
+        tess_notices_copy(&l.job.header->notices, options->notices);
     tess_status status = launch_open_watchdog(&l);
     if (status != TESS_OK) {
         tess_job_close(&l.job, true);
@@ -310,6 +318,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     launch_close_watchdog(&l);
     tess_child_restore_signals(&l.signals);
     end_result(&l);
+    if (options->notices != NULL)
+        tess_notices_copy(options->notices, &l.job.header->notices);
     tess_job_close(&l.job, true);
     return status;
 }

@@ -14,6 +14,7 @@
 
 struct tess_job;      /* job/job.h */
 struct tess_keep_set; /* keep/keep.h */
+struct tess_notices;  /* trace/notice.h */
 
 /* What is done once ranks were lost. */
 typedef enum tess_launch_action {
@@ -43,7 +44,8 @@ typedef struct tess_launch_failure {
 
 typedef struct tess_launch_decision {
     tess_launch_action action;
-    bool told; /* whoever decided has told of the failure, too */
+    bool told;        /* whoever decided has told of the failure, too */
+    const char *line; /* with these words, which are kept among the job's notices; NULL: it has not */
 } tess_launch_decision;
 
 typedef struct tess_launch_result {
@@ -70,7 +72,8 @@ typedef struct tess_launch_options {
     double stop_grace_s;      /* that ranks get once they are asked to stop, told to `notice`; 0: for ever */
     int n_before;             /* times that the same job was launched and began anew before: drills count lives */
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
-    const int64_t *omitted; /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: nothing is */
+    struct tess_notices *notices; /* of earlier lives of the job, and afterwards of this one too; NULL: none are kept */
+    const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: nothing is */
     const struct tess_keep_set *keep; /* a block a rank, inherited by it; borrowed; NULL: none */
     /* Says what is to be done about a failure, once its root cause is known. What it takes is time that the job stands
      * still. NULL: always END. */

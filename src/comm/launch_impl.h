@@ -33,6 +33,7 @@ typedef struct launch_recovery {
     bool gathering; /* waits for the others to be ready */
     bool untold;    /* ranks have been replaced, but have not met yet */
     double since_s; /* the failure */
+    int rank;       /* that failed */
     int n_replaced;
     char report[2048]; /* of that failure */
 } launch_recovery;
@@ -64,6 +65,8 @@ typedef struct launcher {
 } launcher;
 
 /* ---- launch.c ---- */
+/* Tells `line` to whoever listens, and keeps it; `rank` and `step` that it is about, -1: none. */
+void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line);
 /* Starts the ranks that have no process. */
 tess_status launch_start_ranks(launcher *l);
 tess_status launch_open_watchdog(launcher *l);

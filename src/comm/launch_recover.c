@@ -24,6 +24,10 @@ static tess_launch_action ask(launcher *l)
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     l->options.decide(l->options.self, &failure, &decision);
     l->result->told = l->result->told || decision.told;
+    if (decision.line != NULL)
+        tess_notices_add(&l->job.header->notices,
+                         decision.action == TESS_LAUNCH_RESTART ? TESS_NOTICE_RESTARTED : TESS_NOTICE_ENDED,
+                         failure.rank, failure.step, decision.line);
     return decision.action;
 }
 
@@ -35,15 +39,14 @@ void launch_give_up(launcher *l)
 }
 
 /* What was told of an earlier failure while its ranks had not met yet. */
-static void tell(launcher *l, const char *rest)
+static void tell(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
 {
     char line[2304];
     if (!l->recovery.untold)
         return;
     l->recovery.untold = false;
     snprintf(line, sizeof(line), "%s; %s", l->recovery.report, rest);
-    if (l->options.notice != NULL)
-        l->options.notice(l->options.self, line);
+    launch_notice(l, kind, l->recovery.rank, step, line);
 }
 
 static void tell_resumed(launcher *l)
@@ -56,19 +59,19 @@ static void tell_resumed(launcher *l)
         snprintf(who, sizeof(who), "%d ranks ", l->recovery.n_replaced);
     snprintf(rest, sizeof(rest), "%sreplaced in %.1f s, going on from step %lld", who,
              tess_os_now_s() - l->recovery.since_s, (long long)step);
-    tell(l, rest);
+    tell(l, TESS_NOTICE_REPLACED, step, rest);
 }
 
 static void decide(launcher *l)
 {
     l->failing.decided = true;
-    tell(l, "a rank was lost again before all had met");
+    tell(l, TESS_NOTICE_LOST, -1, "a rank was lost again before all had met");
     l->result->action = ask(l);
     if (l->result->action != TESS_LAUNCH_HOT) {
         launch_give_up(l);
         return;
     }
-    l->recovery = (launch_recovery){.gathering = true, .since_s = l->failing.failed_s};
+    l->recovery = (launch_recovery){.gathering = true, .since_s = l->failing.failed_s, .rank = l->result->failed_rank};
     snprintf(l->recovery.report, sizeof(l->recovery.report), "%s", l->result->report);
 }
 

@@ -282,6 +282,12 @@ void tess_runtime_report_of(tess_runtime *rt, int rank, const char *message)
     tess_board_error(rt->row, message, rank == rt->rank ? -1 : rank);
 }
 
+void tess_runtime_warn(tess_runtime *rt, const char *message)
+{
+    int64_t step = atomic_load_explicit(&rt->row->step, memory_order_relaxed);
+    tess_notices_add(&rt->job.header->notices, TESS_NOTICE_WARNING, rt->rank, step, message);
+}
+
 void tess_runtime_report_status(tess_runtime *rt, tess_status status)
 {
     int32_t none = TESS_OK;

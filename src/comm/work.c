@@ -339,6 +339,14 @@ static double deadline_of(const tess_work *work)
     return tess_timers_deadline(rt->timeout_s, phase, work->fp.count, bytes_of(work), team->bytes_per_s);
 }
 
+/* On the board, and where it outlives everybody. */
+static void show_life(const tess_runtime *rt)
+{
+    uint64_t now_ns = tess_os_now_ns();
+    atomic_store_explicit(&rt->row->heartbeat_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&rt->ring->alive_ns, now_ns, memory_order_relaxed);
+}
+
 /* The team is locked. Afterwards the work is done, well or not. */
 static void wait_for(tess_work *work, double timeout_s)
 {
@@ -356,7 +364,7 @@ static void wait_for(tess_work *work, double timeout_s)
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
         last_s = now_s;
-        atomic_store_explicit(&rt->row->heartbeat_ns, tess_os_now_ns(), memory_order_relaxed);
+        show_life(rt);
         team->n_sleeps += !has_slept;
         has_slept = true;
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);

@@ -6,26 +6,44 @@
 
 #include "base/os/os.h"
 
-static const char prefix[] = "rank-", suffix[] = ".ring";
+/* "rank-00003.ring" */
+static bool parse(const char *name, const char *prefix, const char *suffix, int *number)
+{
+    enum { LEAST_DIGITS = 5, MOST_DIGITS = 8 };
+    size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0)
+        return false;
+    size_t n = strspn(name + length, "0123456789");
+    if (n < LEAST_DIGITS || n > MOST_DIGITS || strcmp(name + length + n, suffix) != 0)
+        return false;
+    *number = (int)strtol(name + length, NULL, 10);
+    return true;
+}
 
 tess_status tess_trace_ring_path(const char *folder, int rank, char *path, size_t size)
 {
     char name[32];
-    snprintf(name, sizeof(name), "%s%05d%s", prefix, rank, suffix);
+    snprintf(name, sizeof(name), "rank-%05d.ring", rank);
     return tess_os_join(path, size, folder, name);
 }
 
 bool tess_trace_ring_name(const char *name, int *rank)
 {
-    enum { LEAST_DIGITS = 5, MOST_DIGITS = 8 };
-    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
-        return false;
-    const char *digits = name + sizeof(prefix) - 1;
-    size_t n = strspn(digits, "0123456789");
-    if (n < LEAST_DIGITS || n > MOST_DIGITS || strcmp(digits + n, suffix) != 0)
-        return false;
-    *rank = (int)strtol(digits, NULL, 10);
-    return true;
+    return parse(name, "rank-", ".ring", rank);
+}
+
+tess_status tess_trace_job_path(const char *folder, int host, char *path, size_t size)
+{
+    char name[32] = TESS_TRACE_JOB_FILE;
+    if (host > 0)
+        snprintf(name, sizeof(name), "job-%05d.json", host);
+    return tess_os_join(path, size, folder, name);
+}
+
+bool tess_trace_job_name(const char *name, int *host)
+{
+    *host = 0;
+    return strcmp(name, TESS_TRACE_JOB_FILE) == 0 || parse(name, "job-", ".json", host);
 }
 
 static tess_status find_ours(void *context, const char *name)

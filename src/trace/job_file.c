@@ -18,12 +18,17 @@ tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file)
                                   (void **)&file->ranks));
     for (int r = 0; r < world; r++)
         file->ranks[r] = (tess_job_file_rank){.blames = -1};
-    return TESS_OK;
+    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_NOTICES, sizeof(*file->notices), "job.json",
+                                              (void **)&file->notices);
+    if (status != TESS_OK)
+        tess_job_file_free(mem, file);
+    return status;
 }
 
 void tess_job_file_free(tess_mem *mem, tess_job_file *file)
 {
     tess_mem_free(mem, file->ranks);
+    tess_mem_free(mem, file->notices);
     *file = (tess_job_file){0};
 }
 
@@ -38,15 +43,26 @@ static json_t *json_of_rank(const tess_job_file_rank *rank, int number)
                      tess_json_text(rank->error));
 }
 
+static json_t *json_of_notice(const tess_notice *notice)
+{
+    return json_pack("{s:I, s:s, s:i, s:I, s:o}", "wall_ns", (json_int_t)notice->wall_ns, "kind",
+                     tess_notice_name(notice->kind), "rank", (int)notice->rank, "step", (json_int_t)notice->step,
+                     "text", tess_json_text(notice->text));
+}
+
+/* "ranks" comes last: what is behind it in a file that was cut off would be lost with them. */
 static json_t *json_of_job(const tess_job_file *file)
 {
-    json_t *ranks = json_array();
+    json_t *ranks = json_array(), *notices = json_array();
+    for (int i = 0; i < file->n_notices; i++)
+        json_array_append_new(notices, json_of_notice(&file->notices[i]));
     for (int r = 0; r < file->world; r++)
         json_array_append_new(ranks, json_of_rank(&file->ranks[r], r));
-    return json_pack("{s:i, s:i, s:I, s:I, s:i, s:o, s:o, s:o}", "version", TESS_JOB_FILE_VERSION, "world", file->world,
-                     "begin_ns", (json_int_t)file->begin_ns, "end_ns", (json_int_t)file->end_ns, "exit_code",
-                     file->exit_code, "command", tess_json_text(file->command), "verdict",
-                     tess_json_text(file->verdict), "ranks", ranks);
+    return json_pack("{s:i, s:i, s:I, s:I, s:i, s:o, s:o, s:I, s:o, s:o}", "version", TESS_JOB_FILE_VERSION, "world",
+                     file->world, "begin_ns", (json_int_t)file->begin_ns, "end_ns", (json_int_t)file->end_ns,
+                     "exit_code", file->exit_code, "command", tess_json_text(file->command), "verdict",
+                     tess_json_text(file->verdict), "n_told", (json_int_t)file->n_told, "notices", notices, "ranks",
+                     ranks);
 }
 
 tess_status tess_job_file_write(const tess_job_file *file, const char *path)
@@ -111,6 +127,38 @@ static tess_status read_rank(const json_t *json, const char *what, tess_job_file
     return get_text(json, "error", what, rank->error, sizeof(rank->error));
 }
 
+static tess_status read_notice(const json_t *json, const char *what, tess_job_file *file)
+{
+    char kind[32] = "";
+    int rank = -1;
+    tess_notice *notice = &file->notices[file->n_notices];
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'notices' is no object", what);
+    *notice = (tess_notice){.step = -1};
+    TESS_TRY(get_time(json, "wall_ns", what, &notice->wall_ns));
+    TESS_TRY(get_text(json, "kind", what, kind, sizeof(kind)));
+    TESS_TRY(get_int(json, "rank", what, &rank));
+    TESS_CHECK(rank >= -1, TESS_E_FORMAT, "%s: a notice is about rank %d", what, rank);
+    TESS_TRY(tess_json_get_int(json, "step", what, &notice->step));
+    TESS_TRY(get_text(json, "text", what, notice->text, sizeof(notice->text)));
+    notice->rank = rank;
+    notice->kind = tess_notice_kind_of(kind);
+    file->n_notices++;
+    return TESS_OK;
+}
+
+static tess_status read_notices(const json_t *json, const char *what, tess_job_file *file)
+{
+    size_t i;
+    json_t *entry, *notices = json_object_get(json, "notices");
+    TESS_TRY(get_time(json, "n_told", what, &file->n_told));
+    TESS_CHECK(notices == NULL || json_is_array(notices), TESS_E_FORMAT, "%s: 'notices' is no list", what);
+    TESS_CHECK(json_array_size(notices) <= TESS_NOTICES, TESS_E_FORMAT, "%s: %zu notices, at most %d are kept", what,
+               json_array_size(notices), TESS_NOTICES);
+    json_array_foreach (notices, i, entry)
+        TESS_TRY(read_notice(entry, what, file));
+    return TESS_OK;
+}
+
 static tess_status read_job(const json_t *json, const char *what, tess_job_file *file)
 {
     size_t i;
@@ -120,6 +168,7 @@ static tess_status read_job(const json_t *json, const char *what, tess_job_file 
     TESS_TRY(get_int(json, "exit_code", what, &file->exit_code));
     TESS_TRY(get_text(json, "command", what, file->command, sizeof(file->command)));
     TESS_TRY(get_text(json, "verdict", what, file->verdict, sizeof(file->verdict)));
+    TESS_TRY(read_notices(json, what, file));
     TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is no list", what);
     json_array_foreach (ranks, i, entry)
         TESS_TRY(read_rank(entry, what, file));

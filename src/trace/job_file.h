@@ -1,10 +1,11 @@
-/* job.json of a trace folder: which ranks a job has, how each ended, and what the launcher found. Written when the job
- * begins and again at its end, so that one without an end tells of a launcher that was killed. Times are wall clock,
- * nanoseconds since 1970. */
+/* job.json of a trace folder: which ranks a job has, how each ended, what the launcher found, and what was told
+ * meanwhile. Written when the job begins, when there is news, and at its end, so that one without an end tells of a
+ * launcher that was killed. Times are wall clock, nanoseconds since 1970. */
 #ifndef TESS_TRACE_JOB_FILE_H
 #define TESS_TRACE_JOB_FILE_H
 
 #include "tessera/memory.h"
+#include "trace/notice.h"
 
 enum { TESS_JOB_FILE_VERSION = 1, TESS_JOB_FILE_MAX_RANKS = 65536 };
 
@@ -26,9 +27,12 @@ typedef struct tess_job_file {
     char command[512];
     char verdict[2048];
     tess_job_file_rank *ranks; /* (world) */
+    tess_notice *notices;      /* (TESS_NOTICES) the newest, oldest first; earlier lives may have had more ranks */
+    int n_notices;
+    uint64_t n_told; /* notices ever */
 } tess_job_file;
 
-/* All zero, nobody blames anybody. TESS_E_INVALID: world is not 1 .. TESS_JOB_FILE_MAX_RANKS. */
+/* All zero, nobody blames anybody, nothing was told. TESS_E_INVALID: world is not 1 .. TESS_JOB_FILE_MAX_RANKS. */
 tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file);
 void tess_job_file_free(tess_mem *mem, tess_job_file *file);
 

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Six bits a letter; 0 ends the word. Above them 1 + the number, 0: none. */
-static const char letters[] = "\001abcdefghijklmnopqrstuvwxyz0123456789_.- /:+";
+/* The word is a number in base 40, its first letter the lowest digit; 0 ends it. Above that 1 + the number, 0: none. */
+static const char letters[] = "\001abcdefghijklmnopqrstuvwxyz0123456789_-~";
 
-enum { LETTER_BITS = 6, NUMBER_SHIFT = LETTER_BITS * TESS_LABEL_LETTERS };
+enum { BASE = sizeof(letters) - 1, NUMBER_SHIFT = 48 };
+
+_Static_assert(BASE == 40, "nine letters are less than 48 bits");
 
 static uint64_t letter_code(char letter)
 {
@@ -21,8 +23,10 @@ uint64_t tess_label(const char *word, int64_t number)
     uint64_t label = 0;
     if (word == NULL || word[0] == '\0')
         return 0;
-    for (int i = 0; i < TESS_LABEL_LETTERS && word[i] != '\0'; i++)
-        label |= letter_code(word[i]) << (LETTER_BITS * i);
+    size_t n = strlen(word);
+    bool is_cut = n > TESS_LABEL_LETTERS;
+    for (size_t i = is_cut ? TESS_LABEL_LETTERS : n; i-- > 0;)
+        label = label * BASE + letter_code(is_cut && i == TESS_LABEL_LETTERS - 1 ? '~' : word[i]);
     if (number >= 0)
         label |= (uint64_t)(1 + number % (TESS_LABEL_MOST + 1)) << NUMBER_SHIFT;
     return label;
@@ -31,13 +35,9 @@ uint64_t tess_label(const char *word, int64_t number)
 const char *tess_label_text(uint64_t label, char *text, size_t size)
 {
     char word[TESS_LABEL_LETTERS + 1] = "";
-    for (int i = 0; i < TESS_LABEL_LETTERS; i++) {
-        uint64_t code = label >> (LETTER_BITS * i) & 63;
-        word[i] = code < sizeof(letters) ? letters[code] : '?';
-        if (code == 0)
-            word[i] = '\0';
-    }
-    uint64_t number = label >> NUMBER_SHIFT;
+    uint64_t rest = label & ((UINT64_C(1) << NUMBER_SHIFT) - 1), number = label >> NUMBER_SHIFT;
+    for (int i = 0; i < TESS_LABEL_LETTERS && rest % BASE != 0; i++, rest /= BASE)
+        word[i] = letters[rest % BASE];
     if (number > 0)
         snprintf(text, size, "%s %llu", word, (unsigned long long)(number - 1));
     else

@@ -51,7 +51,7 @@ typedef enum tess_trace_state {
 } tess_trace_state;
 
 enum {
-    TESS_TRACE_VERSION = 2,
+    TESS_TRACE_VERSION = 3,
     TESS_TRACE_HEADER_BYTES = 4096,
     TESS_TRACE_EVENT_BYTES = 128,
     TESS_TRACE_PHASE_BYTES = 23,
@@ -106,6 +106,7 @@ typedef struct tess_trace_ring {
     _Alignas(64) _Atomic uint64_t n_events; /* ever emitted; event i lies at i % capacity */
     _Alignas(64) _Atomic uint32_t n_teams;  /* the first TESS_TRACE_TEAMS that the rank joined are kept */
     tess_trace_team teams[TESS_TRACE_TEAMS];
+    _Alignas(64) _Atomic uint64_t alive_ns; /* monotonic: when the rank last looked while it waited; 0: it never did */
 } tess_trace_ring;
 
 /* Bytes of a ring of `capacity` events. */

@@ -22,7 +22,7 @@ tess_status tess_trainer_judge_save(const tess_trainer *t, tess_status status, b
 {
     if (status == TESS_OK || ends_the_job(status) || last || t->config.checkpoint.on_error == TESS_SAVE_ERROR_STOP)
         return status;
-    tess_trainer_note(t, "warning: %s; older checkpoints stand, and training goes on (checkpoint.on_error=warn)",
+    tess_trainer_warn(t, "%s; older checkpoints stand, and training goes on (checkpoint.on_error=warn)",
                       tess_error_message());
     tess_error_clear();
     return TESS_OK;
@@ -33,7 +33,7 @@ tess_status tess_trainer_judge_save(const tess_trainer *t, tess_status status, b
 static void give_up(tess_trainer *t)
 {
     tess_saver_destroy(&t->saver);
-    tess_trainer_note(t, "warning: %s; training stands still while a checkpoint is written", tess_error_message());
+    tess_trainer_warn(t, "%s; training stands still while a checkpoint is written", tess_error_message());
     tess_error_clear();
 }
 
@@ -120,7 +120,7 @@ static tess_status hear(tess_trainer *t, bool last)
     tess_saver_outcome outcome;
     tess_status status = tess_saver_hear(t->saver, &outcome);
     if (outcome.warning[0] != '\0')
-        tess_trainer_note(t, "warning: %s", outcome.warning);
+        tess_trainer_warn(t, "%s", outcome.warning);
     if (outcome.committed)
         tess_trainer_note(t, "checkpoint: %s/%s/step-%08lld written in %.2f s, %s/s", t->config.job.dump_folder,
                           t->config.checkpoint.folder, (long long)outcome.step, outcome.seconds,

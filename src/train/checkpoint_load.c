@@ -32,7 +32,7 @@ static tess_status find_newest_of_hosts(search *s, int64_t limit, const tess_ckp
     int64_t newest;
     TESS_TRY(tess_ckpt_latest_local(s->t->hosts, s->folder, limit, listener, step, &newest));
     if (newest != *step)
-        tess_trainer_note(s->t, "warning: step %lld is not complete on every host: the run goes on from step %lld",
+        tess_trainer_warn(s->t, "step %lld is not complete on every host: the run goes on from step %lld",
                           (long long)newest, (long long)*step);
     return TESS_OK;
 }
@@ -77,7 +77,7 @@ static tess_status choose_newest(search *s, int64_t *step)
     if (s->t->config.checkpoint.on_damage == TESS_DAMAGE_STOP)
         return refuse_damage(s, *step);
     if (s->damaged[0] != '\0')
-        tess_trainer_note(s->t, "warning: %s; it is passed over", s->damaged);
+        tess_trainer_warn(s->t, "%s; it is passed over", s->damaged);
     return TESS_OK;
 }
 
@@ -216,9 +216,8 @@ static tess_status fall_back(search *s, tess_status status, int64_t *step)
                "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous does so by "
                "itself)",
                message, (long long)previous, (long long)previous);
-    tess_trainer_note(s->t, "warning: %s", message);
-    tess_trainer_note(s->t, "warning: step %lld is lost: the run goes on from step %lld", (long long)*step,
-                      (long long)previous);
+    tess_trainer_warn(s->t, "%s", message);
+    tess_trainer_warn(s->t, "step %lld is lost: the run goes on from step %lld", (long long)*step, (long long)previous);
     *step = previous;
     return TESS_OK;
 }

@@ -172,7 +172,7 @@ static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *fol
     status = tess_ckpt_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
     if (status != TESS_E_FORMAT)
         return status;
-    tess_trainer_note(t, "warning: %s", tess_error_message());
+    tess_trainer_warn(t, "%s", tess_error_message());
     tess_error_clear();
     return TESS_OK;
 }

@@ -80,7 +80,7 @@ static void tell_of_other_batch(const tess_trainer *t, const json_t *meta)
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;
     if (saved != 0 && saved != now)
-        tess_trainer_note(t, "warning: a step was %lld rows until here, now it is %lld (training.global_batch_size)",
+        tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
                           (long long)saved, (long long)now);
 }
 

@@ -26,6 +26,19 @@ void tess_trainer_note(const tess_trainer *t, const char *format, ...)
     t->observer->note(t->observer->self, text);
 }
 
+void tess_trainer_warn(const tess_trainer *t, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (t->rank != 0)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tess_trainer_note(t, "warning: %s", text);
+    tess_runtime_warn(t->runtime, text);
+}
+
 static void report_line(void *self, const char *text)
 {
     tess_trainer_note(self, "%s", text);
@@ -241,7 +254,7 @@ static void look_at_metrics(tess_trainer *t, tess_status written)
 {
     bool fail = written != TESS_OK;
     if (fail && !t->metrics_fail)
-        tess_trainer_note(t, "warning: metrics are lost, and the run goes on: %s", tess_error_message());
+        tess_trainer_warn(t, "metrics are lost, and the run goes on: %s", tess_error_message());
     else if (!fail && t->metrics_fail)
         tess_trainer_note(t, "metrics of step %lld and on are written again", (long long)t->engine->step);
     t->metrics_fail = fail;
@@ -267,7 +280,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     if (done.news)
         TESS_TRY(tess_trainer_hear_saves(t));
     if (done.note[0] != '\0')
-        tess_trainer_note(t, "warning: %s", done.note);
+        tess_trainer_warn(t, "%s", done.note);
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         t->phase_s[phase] += done.times.phase_s[phase];
     fill_report(t, &done, &report);

@@ -51,6 +51,8 @@ typedef struct tess_trainer {
 } tess_trainer;
 
 void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same behind "warning: ", and kept for whoever asks later what happened to the job. */
+void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 

@@ -174,7 +174,7 @@ static tess_status retry(evaluation *e)
 {
     e->n_retries++;
     e->rows = smaller(e->rows);
-    tess_trainer_note(e->t, "warning: validation: %s; retry %d of %d, with micro-batches of %lld row%s", e->failure,
+    tess_trainer_warn(e->t, "validation: %s; retry %d of %d, with micro-batches of %lld row%s", e->failure,
                       e->n_retries, (int)e->t->config.validation.retries, (long long)e->rows, e->rows > 1 ? "s" : "");
     tess_loader_set_rows(e->t->held_out, e->rows);
     return tess_loader_seek(e->t->held_out, &e->cursor);

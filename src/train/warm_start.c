@@ -117,7 +117,7 @@ static void tell_unused(const warm_start *w)
         first = n++ == 0 ? t->name : first;
     }
     if (n > 0)
-        tess_trainer_note(w->t, "warning: %s: %d tensors are not taken, the first is '%s'", w->catalog->path, n, first);
+        tess_trainer_warn(w->t, "%s: %d tensors are not taken, the first is '%s'", w->catalog->path, n, first);
 }
 
 static tess_status finish(warm_start *w)

@@ -63,6 +63,7 @@ void tess_history_destroy(tess_history **handle)
     for (size_t t = 0; t < history->n_teams; t++)
         tess_mem_free(history->mem, history->teams[t].ranks);
     tess_mem_free(history->mem, history->teams);
+    tess_mem_free(history->mem, history->notices);
     tess_mem_free(history->mem, history->ranks);
     tess_mem_free(history->mem, history);
 }
@@ -79,6 +80,28 @@ void tess_history_note_damage(tess_history *history, const char *format, ...)
     size_t n = strlen(history->damage), size = sizeof(history->damage);
     if (n + 1 + strlen(line) < size)
         snprintf(history->damage + n, size - n, "%s%s", n > 0 ? "\n" : "", line);
+}
+
+tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_told)
+{
+    void *memory;
+    int a = 0, b = 0, n_old = history->n_notices;
+    if (n == 0)
+        return TESS_OK;
+    TESS_TRY(
+        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)(n_old + n), sizeof(*notices), "notices", &memory));
+    tess_notice *all = memory;
+    while (a < n_old || b < n) {
+        bool old = b == n || (a < n_old && history->notices[a].wall_ns <= notices[b].wall_ns);
+        all[a + b] = old ? history->notices[a] : notices[b];
+        a += old;
+        b += !old;
+    }
+    tess_mem_free(history->mem, history->notices);
+    history->notices = all;
+    history->n_notices = n_old + n;
+    history->n_told += n_told > (uint64_t)n ? n_told : (uint64_t)n;
+    return TESS_OK;
 }
 
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record)

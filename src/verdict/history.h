@@ -6,6 +6,7 @@
 #define TESS_VERDICT_HISTORY_H
 
 #include "tessera/memory.h"
+#include "trace/notice.h"
 #include "trace/ring.h"
 
 enum { TESS_HISTORY_TEXT = 64, TESS_HISTORY_LONG_TEXT = 256, TESS_HISTORY_MAX_RANKS = 65536 };
@@ -103,11 +104,15 @@ typedef struct tess_history {
     tess_rank_history *ranks; /* (world) */
     tess_team_history *teams;
     size_t n_teams;
-    uint64_t now_ns;   /* when it was taken, on the reader's clock; of a dead job: its newest event */
-    char folder[4096]; /* where it came from, "" */
-    char told[2048];   /* what the launcher said of it when it happened, "" */
-    char before[1024]; /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
-    char damage[2048]; /* what is broken of what was read, a line each; "" */
+    tess_notice *notices; /* the newest of what was told while it ran, oldest first; NULL: nothing */
+    int n_notices;
+    uint64_t n_told;        /* notices ever */
+    int64_t wall_offset_ns; /* add to the wall clock to get the reader's clock */
+    uint64_t now_ns;        /* when it was taken, on the reader's clock; of a dead job: its newest event */
+    char folder[4096];      /* where it came from, "" */
+    char told[2048];        /* what the launcher said of it when it happened, "" */
+    char before[1024];      /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
+    char damage[2048];      /* what is broken of what was read, a line each; "" */
 } tess_history;
 
 /* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */
@@ -116,6 +121,9 @@ void tess_history_destroy(tess_history **history);
 
 /* Adds a line to `damage`; what does not fit is left out. */
 void tess_history_note_damage(tess_history *history, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts the newest of `n_told` notices among those that the history has, by time. Copied as they are. */
+tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_told);
 
 /* Appends, growing the array. The record is copied. */
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record);

@@ -217,7 +217,9 @@ static void tell_circle(const verdict_search *search, tess_words *words)
     const tess_verdict *verdict = search->verdict;
     verdict_name_ranks(search, verdict->ranks, verdict->n_ranks, words);
     if (verdict->n_waiting == 0) {
-        tess_words_add(words, " wait for each other in a circle, for %.1f s", verdict->waited_s);
+        tess_words_add(words, " wait for each other in a circle");
+        if (verdict->waited_s >= 0.05)
+            tess_words_add(words, ", for %.1f s", verdict->waited_s);
         return;
     }
     tess_words_add(words, " went to ");

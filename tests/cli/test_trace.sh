@@ -67,6 +67,23 @@ if await $launcher traced healthy; then pass "nobody was disturbed"; else fail "
 kill -INT "$launcher"
 wait "$launcher"
 
+# A launcher that is killed has no time to say anything: what it had told is there, and how long ranks had waited.
+"$tessera" train run.yaml -n 4 job.dump_folder=dead training.steps=100000 validation.enable=false \
+    checkpoint.interval=100000 comm.soft_timeout_s=0.2 >log 2>&1 &
+launcher=$!
+await $launcher has_lines dead/metrics.jsonl 3
+kill -STOP "$(rank $launcher 3)"
+await $launcher has_text dead/trace/job.json '"text": "rank 3 kept 3 ranks waiting for '
+expect "what is told is seen while the job lives" 3 "rank 3 kept 3 ranks waiting for " "$tessera" trace $launcher
+kill -KILL $launcher
+wait $launcher 2>/dev/null
+expect "the verdict on a job whose launcher was killed" 3 "rank_stopped: rank 3 is stopped" "$tessera" trace dead
+has_text output "; ranks 0-2 wait for it in .*, for [0-9.]+ s" && pass "and how long it was waited for" ||
+    fail "and how long it was waited for: $(head -n 1 output)"
+has_text output "^  20.*  step [0-9]+  rank 3 kept 3 ranks waiting for [0-9.]+ s and more in .*; it was .*stopped" &&
+    pass "and what its launcher had told" || fail "and what its launcher had told: $(cat output)"
+expect "in JSON, too" 3 '"kind": "wait"' "$tessera" trace dead --json
+
 fixtures=$project/tests/doctor/fixtures
 expect "dumps of PyTorch" 3 "missing_rank: rank 2 keeps ranks 0 1 3 waiting in all_reduce #5" \
     "$tessera" trace "$fixtures/nccl"

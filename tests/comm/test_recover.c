@@ -8,6 +8,7 @@
 #include "comm/launch.h"
 #include "support/test.h"
 #include "tessera/comm.h"
+#include "trace/notice.h"
 
 enum { STEPS = 30, MOST_LINES = 16 };
 
@@ -26,6 +27,7 @@ typedef struct run {
     tess_launch_failure failure;
     int n_lines;
     char lines[MOST_LINES][1024];
+    tess_notices notices;
 } run;
 
 /* The number of steps done is all that a rank keeps. */
@@ -156,7 +158,8 @@ static tess_launch_result launch(run *r)
     tess_keep_set keep;
     tess_launch_result result;
     EXPECT_OK(tess_keep_set_create(test_mem(), r->world, NULL, 1, &keep));
-    tess_launch_options options = {.grace_s = r->grace_s, .notice = hear, .keep = &keep, .decide = decide, .self = r};
+    tess_launch_options options = {
+        .grace_s = r->grace_s, .notice = hear, .keep = &keep, .notices = &r->notices, .decide = decide, .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &result));
     tess_keep_set_destroy(&keep, true);
     return result;
@@ -186,6 +189,19 @@ static void one_rank_that_is_killed_is_replaced_and_the_others_keep_their_proces
     EXPECT_CONTAINS(r->lines[0], ", going on from step 10");
 }
 
+/* All lives are in one list, whatever was reset between them. */
+static void expect_replacements_noted(const run *r, int n)
+{
+    tess_notice notices[TESS_NOTICES];
+    EXPECT_INT(tess_notices_read(&r->notices, notices), n);
+    for (int i = 0; i < n; i++) {
+        EXPECT_INT(notices[i].kind, TESS_NOTICE_REPLACED);
+        EXPECT_INT(notices[i].rank, 0);
+        EXPECT(notices[i].step >= 10);
+        EXPECT_CONTAINS(notices[i].text, "; replaced in ");
+    }
+}
+
 static void a_rank_that_fails_again_and_again_is_replaced_as_often_as_is_decided(void)
 {
     run *r = begin(2, 1 << 0, EXIT);
@@ -195,6 +211,7 @@ static void a_rank_that_fails_again_and_again_is_replaced_as_often_as_is_decided
     EXPECT_INT(r->n_processes[0], 6);
     EXPECT_INT(r->n_processes[1], 1);
     EXPECT_INT(r->failure.exit_code, 7);
+    expect_replacements_noted(r, 5);
     EXPECT_INT(r->failure.n_before, 4);
 }
 

@@ -6,6 +6,7 @@
 #include "comm/launch.h"
 #include "support/test.h"
 #include "tessera/runtime.h"
+#include "trace/notice.h"
 
 enum { RANKS = 4, STEPS = 80, MOST_STEPS = 100 * STEPS, FORWARD = 3, BACKWARD = 4, WAIT = 7 };
 
@@ -16,6 +17,7 @@ typedef struct run {
     bool is_awaited;                   /* the ranks go on until a line has come */
     volatile int n_lines;
     char line[512];
+    tess_notices notices;
 } run;
 
 static int take_part(void *context)
@@ -59,7 +61,8 @@ static run *launch(int phase, double slow, bool is_awaited)
     run *r = memory;
     *r = (run){.is_awaited = is_awaited};
     r->slow[phase] = slow;
-    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = 600, .notice = hear, .self = r};
+    tess_launch_options options = {
+        .grace_s = 600, .soft_timeout_s = 600, .notice = hear, .notices = &r->notices, .self = r};
     EXPECT_OK(tess_launch_function_with(RANKS, take_part, r, &options, 600, &result));
     EXPECT_INT(result.exit_code, 0);
     return r;
@@ -70,6 +73,12 @@ static void a_slow_rank_is_named_with_its_phase(void)
     run *r = launch(BACKWARD, 0.12, true);
     EXPECT_INT(r->n_lines, 1);
     EXPECT(r->heard_at >= 20);
+    tess_notice notices[TESS_NOTICES];
+    EXPECT_INT(tess_notices_read(&r->notices, notices), 1);
+    EXPECT_INT(notices[0].kind, TESS_NOTICE_SLOW);
+    EXPECT_INT(notices[0].rank, 2);
+    EXPECT(notices[0].step >= 20);
+    EXPECT_TEXT(notices[0].text, r->line);
     double ms = 0;
     if (strstr(r->line, "does not get its core") != NULL) { /* true as well, on a machine that is that busy */
         printf("%s\n", r->line);

@@ -30,6 +30,7 @@ typedef struct run {
     double first_line_s; /* when it came */
     double heard_s;      /* the first line, from then on */
     test_heard heard;
+    tess_notices notices; /* afterwards: what is kept of it */
     tess_launch_result result;
 } run;
 
@@ -171,9 +172,30 @@ static void launch(run *r)
 {
     if (r->kind == READ_FIFO && access(r->fifo, F_OK) != 0)
         EXPECT_INT(mkfifo(r->fifo, 0600), 0);
-    tess_launch_options options = {
-        .grace_s = 600, .soft_timeout_s = r->soft_s, .notice = hear, .tick = give_up_stack, .self = r};
+    tess_launch_options options = {.grace_s = 600,
+                                   .soft_timeout_s = r->soft_s,
+                                   .notice = hear,
+                                   .notices = &r->notices,
+                                   .tick = give_up_stack,
+                                   .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &r->result));
+}
+
+/* One notice stays of all lines: how long it was in the end, and why. */
+static void expect_kept(const run *r, const char *what)
+{
+    tess_notice notices[TESS_NOTICES];
+    char why[256];
+    snprintf(why, sizeof(why), "%s", strstr(what, "it is ") != NULL ? strstr(what, "it is ") + strlen("it is ") : what);
+    EXPECT_INT(tess_notices_read(&r->notices, notices), 1);
+    EXPECT_INT(notices[0].kind, TESS_NOTICE_WAIT);
+    EXPECT_INT(notices[0].rank, r->victim);
+    EXPECT_CONTAINS(notices[0].text, " waiting for ");
+    EXPECT_CONTAINS(notices[0].text, " s in barrier #1 'layers 7' of team 'world'; it was ");
+    EXPECT_CONTAINS(notices[0].text, why);
+    if (r->has_stack)
+        EXPECT_CONTAINS(notices[0].text, "; its stack: ");
+    EXPECT(strstr(notices[0].text, "and more") == NULL);
 }
 
 /* A stall that ends well: one notice with the right rank and class, its stack, and word that it has come. */
@@ -192,6 +214,7 @@ static void expect_notice_in(int world, fault_kind kind, const char *what, const
     snprintf(needle, sizeof(needle), "rank %d has come after ", r->victim);
     EXPECT_HEARD(&r->heard, needle);
     EXPECT(r->heard.n_lines <= 3);
+    expect_kept(r, what);
     printf("%d ranks, %.2f s%s: %s\n", world, r->heard_s, r->has_stack ? "" : ", no stack", r->heard.lines[0]);
     tess_os_unmap_shared(r, sizeof(*r));
 }

@@ -151,6 +151,19 @@ static void what_the_watchdog_saw_is_told(void)
     expect_verdict(test_folder(), TESS_VERDICT_IO, 1, "read of /data/x.bin?[31m");
 }
 
+/* Its launcher was killed, and wrote nothing. The others had looked around while they waited for rank 2. */
+static void waits_last_until_the_last_sign_of_life(void)
+{
+    for (int r = 0; r < WORLD; r++) {
+        tess_trace_ring *ring = open_ring(test_folder(), r);
+        add_operations(ring, r, r == 2 ? 19 : 20, 100);
+        if (r != 2)
+            atomic_store(&ring->alive_ns, (uint64_t)r * 1000 * ms + 20 * ms + 4200 * ms);
+        tess_trace_close(&ring);
+    }
+    expect_verdict(test_folder(), TESS_VERDICT_MISSING, 2, " for 4.2 s");
+}
+
 static void add_phase(tess_trace_ring *ring, const char *phase, int step, uint64_t now_ns)
 {
     tess_trace_event event = {.op = TESS_TRACE_PHASE, .step = step, .detail = -1, .root = -1};
@@ -317,6 +330,7 @@ static const test_case cases[] = {
     {"a_killed_rank_is_told_from_job_json", a_killed_rank_is_told_from_job_json},
     {"an_earlier_life_of_the_job_is_told", an_earlier_life_of_the_job_is_told},
     {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
+    {"waits_last_until_the_last_sign_of_life", waits_last_until_the_last_sign_of_life},
     {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
     {"of_a_job_file_that_was_cut_the_whole_ranks_are_used", of_a_job_file_that_was_cut_the_whole_ranks_are_used},
     {"of_a_job_file_without_a_whole_rank_nothing_is_used", of_a_job_file_without_a_whole_rank_nothing_is_used},

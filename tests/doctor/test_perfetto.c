@@ -171,6 +171,32 @@ static void overlapping_operations_get_lanes_of_their_own(void)
     tess_history_destroy(&history);
 }
 
+/* On the track of the rank that they are about, or across all; not those of before. */
+static void notices_are_moments(void)
+{
+    const tess_notice notices[] = {
+        {.wall_ns = 1000 * MS, .rank = 1, .kind = TESS_NOTICE_WAIT, .step = 7, .text = "of an earlier life"},
+        {.wall_ns = 1015 * MS, .rank = 1, .kind = TESS_NOTICE_WAIT, .step = 8, .text = "rank 1 kept rank 0 waiting"},
+        {.wall_ns = 1018 * MS, .rank = 9, .kind = TESS_NOTICE_REPLACED, .step = -1, .text = "rank 9 was lost"}};
+    tess_history *history = make_history(2, "world");
+    json_t *document;
+    add(history, 0, 0, 10 * MS, 20 * MS, 21 * MS);
+    add(history, 1, 0, 20 * MS, 20 * MS, 21 * MS);
+    history->wall_offset_ns = -1000 * (int64_t)MS;
+    EXPECT_OK(tess_history_add_notices(history, notices, 3, 3));
+    const json_t *events = draw(history, &document);
+    const json_t *event = find(events, "i", 1, "wait", 0);
+    EXPECT(event != NULL && find(events, "i", 1, "wait", 1) == NULL);
+    EXPECT(fabs(number_of(event, "ts") - 5000) < 1e-4);
+    EXPECT_TEXT(text_of(event, "s"), "p");
+    EXPECT_TEXT(text_of(json_object_get(event, "args"), "text"), "rank 1 kept rank 0 waiting");
+    event = find(events, "i", 0, "replaced", 0);
+    EXPECT(event != NULL);
+    EXPECT_TEXT(text_of(event, "s"), "g");
+    json_decref(document);
+    tess_history_destroy(&history);
+}
+
 static void nonsense_is_still_valid_json(void)
 {
     const uint64_t times[] = {0, 1, 1ull << 40, INT64_MAX, UINT64_MAX - 5, UINT64_MAX};
@@ -198,6 +224,7 @@ static void nonsense_is_still_valid_json(void)
 static const test_case cases[] = {
     {"waits_phases_and_arrows_are_drawn_on_one_clock", waits_phases_and_arrows_are_drawn_on_one_clock},
     {"overlapping_operations_get_lanes_of_their_own", overlapping_operations_get_lanes_of_their_own},
+    {"notices_are_moments", notices_are_moments},
     {"nonsense_is_still_valid_json", nonsense_is_still_valid_json},
 };
 TEST_MAIN(cases)

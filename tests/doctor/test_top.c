@@ -159,6 +159,24 @@ static void the_page_says_who_and_why(void)
     tess_buffer_free(&page);
 }
 
+static void what_was_told_last_stands_on_the_page(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    tess_top_snapshot *s = stuck_job(ranks);
+    s->told = (tess_notice){.rank = 3, .step = 12, .kind = TESS_NOTICE_WAIT, .text = "rank 3 kept 2 ranks waiting"};
+    s->told_age_s = 245;
+    EXPECT_INT(draw(s, 0, 0, &page), WORLD);
+    EXPECT_CONTAINS(page.data, "\n4m05s ago, step 12: rank 3 kept 2 ranks waiting\nrank ");
+    EXPECT_INT(draw(s, 80, 9, &page), 4); /* below what is told and the titles */
+    draw(s, 80, 6, &page);
+    EXPECT(strstr(page.data, "4m05s") == NULL);
+    s->told.rank = 2; /* that it does still stands above */
+    draw(s, 0, 0, &page);
+    EXPECT(strstr(page.data, "4m05s") == NULL);
+    tess_buffer_free(&page);
+}
+
 static void the_end_is_told(void)
 {
     tess_top_rank ranks[WORLD];
@@ -238,6 +256,7 @@ static const test_case cases[] = {
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
     {"the_page_says_who_and_why", the_page_says_who_and_why},
+    {"what_was_told_last_stands_on_the_page", what_was_told_last_stands_on_the_page},
     {"the_end_is_told", the_end_is_told},
     {"a_page_fits_any_terminal", a_page_fits_any_terminal},
     {"any_bytes_are_drawn", any_bytes_are_drawn},

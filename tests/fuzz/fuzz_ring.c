@@ -115,7 +115,7 @@ static void read_job(tess_mem *mem, const tess_job_file *file, input *in)
 {
     tess_history *history;
     expect(tess_history_create(mem, TESS_HISTORY_RINGS, file->world, &history) == TESS_OK);
-    tess_job_file_add(history, file);
+    expect(tess_job_file_add(history, file) == TESS_OK);
     for (int r = 0; r < file->world && in->size > 0; r++) {
         void *memory;
         tess_trace_ring *ring;

@@ -10,7 +10,10 @@ static void labels_read_back(void)
     char text[32];
     EXPECT_TEXT(tess_label_text(tess_label("layer", 12), text, sizeof(text)), "layer 12");
     EXPECT_TEXT(tess_label_text(tess_label("replicas", -1), text, sizeof(text)), "replicas");
-    EXPECT_TEXT(tess_label_text(tess_label("Embedding", 0), text, sizeof(text)), "embeddin 0");
+    EXPECT_TEXT(tess_label_text(tess_label("Embedding", 0), text, sizeof(text)), "embedding 0");
+    EXPECT_TEXT(tess_label_text(tess_label("checkpoint", 3), text, sizeof(text)), "checkpoi~ 3");
+    EXPECT_TEXT(tess_label_text(tess_label("~~~~~~~~~", TESS_LABEL_MOST), text, sizeof(text)), "~~~~~~~~~ 65534");
+    EXPECT_TEXT(tess_label_text(tess_label("a-b_9", -1), text, sizeof(text)), "a-b_9");
     EXPECT_TEXT(tess_label_text(tess_label("a?b", TESS_LABEL_MOST), text, sizeof(text)), "a_b 65534");
     EXPECT_TEXT(tess_label_text(0, text, sizeof(text)), "");
     EXPECT(tess_label(NULL, 3) == 0 && tess_label("", 3) == 0);
@@ -32,6 +35,15 @@ static void names_of_rings_are_told_from_others(void)
     EXPECT(!tess_trace_ring_name("rank-00003.ring.part", &rank));
     EXPECT(!tess_trace_ring_name("rank-000030000.ring", &rank));
     EXPECT(!tess_trace_ring_name("job.json", &rank));
+    EXPECT_OK(tess_trace_job_path("out/trace", 0, path, sizeof(path)));
+    EXPECT_TEXT(path, "out/trace/job.json");
+    EXPECT(tess_trace_job_name("job.json", &rank));
+    EXPECT_INT(rank, 0);
+    EXPECT_OK(tess_trace_job_path("out/trace", 7, path, sizeof(path)));
+    EXPECT_TEXT(path, "out/trace/job-00007.json");
+    EXPECT(tess_trace_job_name("job-00007.json", &rank));
+    EXPECT_INT(rank, 7);
+    EXPECT(!tess_trace_job_name("job-00007.json.part", &rank));
 }
 
 static void what_an_earlier_job_left_is_put_away(void)

@@ -16,6 +16,11 @@ static void what_was_written_reads_back(void)
     strcpy(out.ranks[1].error, "caf\xe9: rank 2 was lost");
     out.ranks[1].blames = 2;
     strcpy(out.ranks[0].situation, "stopped");
+    out.n_told = 200;
+    out.n_notices = 2;
+    out.notices[0] = (tess_notice){.wall_ns = 1700000001000000003, .step = 12, .rank = 2, .kind = TESS_NOTICE_WAIT};
+    out.notices[1] = (tess_notice){.step = -1, .rank = 7, .text = "of a life with more ranks"};
+    strcpy(out.notices[0].text, "rank 2 kept caf\xe9 waiting");
     EXPECT_OK(tess_job_file_write(&out, path));
     EXPECT_OK(tess_job_file_read(test_mem(), path, &in));
     EXPECT_INT(in.world, 3);
@@ -29,6 +34,14 @@ static void what_was_written_reads_back(void)
     EXPECT_INT(in.ranks[0].blames, -1);
     EXPECT_TEXT(in.ranks[1].error, "caf?: rank 2 was lost"); /* bytes that are no UTF-8 do not spoil the file */
     EXPECT_TEXT(in.ranks[0].situation, "stopped");
+    EXPECT_INT(in.n_told, 200);
+    EXPECT_INT(in.n_notices, 2);
+    EXPECT(in.notices[0].wall_ns == out.notices[0].wall_ns && in.notices[0].kind == TESS_NOTICE_WAIT);
+    EXPECT_INT(in.notices[0].step, 12);
+    EXPECT_TEXT(in.notices[0].text, "rank 2 kept caf? waiting");
+    EXPECT_INT(in.notices[1].rank, 7);
+    EXPECT_INT(in.notices[1].step, -1);
+    EXPECT_TEXT(in.notices[1].text, "of a life with more ranks");
     tess_job_file_free(test_mem(), &in);
     tess_job_file_free(test_mem(), &out);
 }
@@ -49,11 +62,42 @@ static void bad_files_are_told_apart(void)
     expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": [{\"rank\": 0, \"blames\": 7}]}", "'blames' is 7");
     expect_bad("{\"version\": 1, \"world\": 2, \"end_ns\": -1}", "'end_ns' is -1");
     expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": {}}", "no list");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": {}}", "'notices' is no list");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [3]}", "'notices' is no object");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [{\"rank\": -2}]}", "about rank -2");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [{\"text\": 5}]}", "'text'");
+    expect_bad("{\"version\": 1, \"world\": 2, \"n_told\": -1}", "'n_told' is -1");
+}
+
+static void more_notices_than_are_kept_are_refused(void)
+{
+    char text[TESS_NOTICES * 4 + 128] = "{\"version\": 1, \"world\": 2, \"notices\": [{}";
+    for (int i = 0; i < TESS_NOTICES; i++)
+        strcat(text, ",{}");
+    strcat(text, "]}");
+    expect_bad(text, "129 notices, at most 128 are kept");
+}
+
+/* Its notices stand before the ranks: they are there when it was cut off behind the first. */
+static void a_file_that_was_cut_off_keeps_its_notices(void)
+{
+    static const char text[] = "{\"version\": 1, \"world\": 2, \"notices\": [{\"rank\": 1, \"text\": \"told\"}], "
+                               "\"ranks\": [{\"rank\": 0}, {\"ra";
+    tess_job_file file;
+    char path[512];
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "job.json"));
+    EXPECT_OK(tess_os_write_atomic(path, text, sizeof(text) - 1));
+    EXPECT_OK(tess_job_file_read_cut(test_mem(), path, &file));
+    EXPECT_INT(file.n_notices, 1);
+    EXPECT_TEXT(file.notices[0].text, "told");
+    tess_job_file_free(test_mem(), &file);
 }
 
 static const test_case cases[] = {
     {"what_was_written_reads_back", what_was_written_reads_back},
     {"bad_files_are_told_apart", bad_files_are_told_apart},
+    {"more_notices_than_are_kept_are_refused", more_notices_than_are_kept_are_refused},
+    {"a_file_that_was_cut_off_keeps_its_notices", a_file_that_was_cut_off_keeps_its_notices},
 };
 
 TEST_MAIN(cases)

@@ -15,9 +15,10 @@
 
 #include "comm/guard/fingerprint.h"
 #include "tessera/runtime.h"
+#include "trace/notice.h"
 
 enum {
-    JOB_VERSION = 7,
+    JOB_VERSION = 8,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
@@ -153,6 +154,7 @@ typedef struct tess_job_header {
     _Atomic uint32_t is_over;                /* 1: it will not */
     _Atomic int64_t resumed_step;            /* at which ranks that met anew go on, -1: not yet */
     _Atomic int64_t omitted[JOB_OMITTED];    /* steps behind which training alone goes on; 0: none */
+    tess_notices notices;                    /* what was told of the job, also before it began anew */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;

@@ -57,7 +57,7 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
 {
     char path[JOB_FOLDER_BYTES + 32];
     tess_job_file file;
-    if (job->header->host != 0 || tess_os_join(path, sizeof(path), job->header->trace_folder, TESS_TRACE_JOB_FILE) ||
+    if (tess_trace_job_path(job->header->trace_folder, (int)job->header->host, path, sizeof(path)) != TESS_OK ||
         tess_job_file_create(record->mem, (int)job->header->world, &file) != TESS_OK)
         return;
     file.begin_ns = record->begin_ns;
@@ -69,6 +69,8 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
     }
     for (int r = 0; r < file.world; r++)
         fill_rank(record, job, r, &file.ranks[r]);
+    file.n_told = atomic_load(&job->header->notices.n_told);
+    file.n_notices = (int)tess_notices_read(&job->header->notices, file.notices);
     (void)tess_job_file_write(&file, path);
     tess_job_file_free(record->mem, &file);
 }
@@ -92,9 +94,10 @@ static void look_at_ends(watchdog_job_record *record, const tess_job *job)
     }
 }
 
-static uint64_t hash_of_situations(const tess_job *job)
+/* Of what is news to whoever reads the file. */
+static uint64_t hash_of_news(const tess_job *job)
 {
-    uint64_t hash = 1;
+    uint64_t hash = 1 + atomic_load(&job->header->notices.n_changes);
     for (int r = 0; r < (int)job->header->world; r++)
         hash = hash * 31 + atomic_load_explicit(&job->rows[r].situation, memory_order_relaxed);
     return hash;
@@ -111,7 +114,7 @@ static bool is_writing(watchdog_job_record *record)
 static void write_aside(watchdog_job_record *record, const tess_job *job)
 {
     double now_s = tess_os_now_s();
-    uint64_t seen = hash_of_situations(job);
+    uint64_t seen = hash_of_news(job);
     if (seen == record->seen || now_s - record->written_s < again_s || is_writing(record))
         return;
     record->seen = seen;
@@ -139,7 +142,7 @@ void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
         return;
     if (record->n_looks < 2 && ++record->n_looks == 2) {
         write_file(record, job, NULL);
-        record->seen = hash_of_situations(job);
+        record->seen = hash_of_news(job);
     } else if (record->n_looks == 2) {
         write_aside(record, job);
     }

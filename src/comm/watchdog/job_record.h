@@ -1,6 +1,6 @@
 /* What only the one outside knows of a job, for whoever reads its traces later (trace/job_file.h): written once the
- * ranks keep traces, when it is seen why one does not come (the whole job may be killed while it hangs), and at the
- * end. */
+ * ranks keep traces, when it is seen why one does not come or something is told (the whole job may be killed while it
+ * hangs), and at the end. */
 #ifndef TESS_COMM_WATCHDOG_JOB_RECORD_H
 #define TESS_COMM_WATCHDOG_JOB_RECORD_H
 
@@ -13,7 +13,7 @@ typedef struct watchdog_job_record {
     tess_mem *mem;
     uint64_t begin_ns; /* wall clock */
     int n_looks;       /* since the folder was first seen: its name is whole by the second */
-    uint64_t seen;     /* hash of the ranks' situations when it was last written */
+    uint64_t seen;     /* hash of the news in it when it was last written */
     double written_s;
     pid_t writer; /* a child that writes it, 0: none */
     uint64_t ended_ns[JOB_MAX_RANKS];

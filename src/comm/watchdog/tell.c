@@ -57,63 +57,87 @@ static const char *host_of(const tess_watchdog *w, int rank)
     return w->job->header->hosts[w->job->rows[rank].host].name;
 }
 
-static size_t tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
+static void tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     char why[TESS_ENDING_PROGRESS];
     if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
-        return 0; /* one that is on its way may still be in an older step */
-    return tess_ending_tell_progress(w->job, rank, why) ? tess_text_add(text, size, 0, "; %s", why) : 0;
+        return; /* one that is on its way may still be in an older step */
+    if (tess_ending_tell_progress(w->job, rank, why))
+        tess_text_add(text, size, 0, "; %s", why);
+}
+
+/* "3 ranks", "rank 0", "the job". */
+static void tell_whom(const watchdog_stall *stall, int n_waiting, char *text, size_t size)
+{
+    if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
+        snprintf(text, size, "rank %d", stall->waiter);
+    else if (n_waiting == 0)
+        snprintf(text, size, "the job");
+    else
+        snprintf(text, size, "%d ranks", n_waiting);
+}
+
+/* "in all_reduce #7 of team 'world'", or at the start of the job. */
+static void tell_where(const tess_watchdog *w, const watchdog_stall *stall, char *text, size_t size)
+{
+    char op[256];
+    tess_board_copy waiter;
+    if (stall->waiter < 0) {
+        snprintf(text, size, "at the start of the job");
+        return;
+    }
+    tess_board_export(&w->job->rows[stall->waiter], &waiter);
+    name_op(&waiter.wait_op, waiter.wait_team, op, sizeof(op));
+    snprintf(text, size, "in %s", op);
+}
+
+/* What the rank does instead. */
+static void tell_doing(const tess_watchdog *w, int rank, char *text, size_t size)
+{
+    tess_board_copy row;
+    tess_board_export(&w->job->rows[rank], &row);
+    size_t at = row.state != JOB_RANK_ABSENT ? tell_phase(&row, text, size) : 0;
+    at = tess_text_add(text, size, at, "%s", w->stalls[rank].finding.why);
+    tell_progress(w, rank, text + at, size - at);
+    tess_call_sites_name(tess_job_ring(w->job, rank)->owner.program, text, size);
 }
 
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
-    char line[1024], op[256] = "the start of the job";
-    tess_board_copy row, waiter;
-    const watchdog_stall *stall = &w->stalls[ranks[0]];
-    tess_board_export(&w->job->rows[ranks[0]], &row);
-    int n_waiting = stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0;
-    if (stall->waiter >= 0) {
-        tess_board_export(&w->job->rows[stall->waiter], &waiter);
-        name_op(&waiter.wait_op, waiter.wait_team, op, sizeof(op));
-    }
-    size_t at = list_ranks(ranks, n, line, sizeof(line));
+    char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
+    watchdog_stall *stall = &w->stalls[ranks[0]];
+    size_t at = list_ranks(ranks, n, who, sizeof(who));
     if (w->job->header->n_hosts > 1)
-        at = tess_text_add(line, sizeof(line), at, " on host %s", host_of(w, ranks[0]));
-    at = tess_text_add(line, sizeof(line), at, n == 1 ? " has kept " : " have kept ");
-    if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
-        at = tess_text_add(line, sizeof(line), at, "rank %d", stall->waiter);
-    else if (n_waiting == 0)
-        at = tess_text_add(line, sizeof(line), at, "the job");
-    else
-        at = tess_text_add(line, sizeof(line), at, "%d ranks", n_waiting);
-    at = tess_text_add(line, sizeof(line), at, " waiting for %.1f s %s %s; ", waited_s,
-                       stall->waiter >= 0 ? "in" : "at", op);
-    if (n == 1)
-        at = tess_text_add(line, sizeof(line), at, "it is ");
-    else
-        at = tess_text_add(line, sizeof(line), at, "rank %d is ", ranks[0]);
-    if (row.state != JOB_RANK_ABSENT)
-        at += tell_phase(&row, line + at, sizeof(line) - at);
-    at = tess_text_add(line, sizeof(line), at, "%s", stall->finding.why);
-    at += tell_progress(w, ranks[0], line + at, sizeof(line) - at);
+        tess_text_add(who, sizeof(who), at, " on host %s", host_of(w, ranks[0]));
+    tell_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
+    tell_where(w, stall, where, sizeof(where));
+    tell_doing(w, ranks[0], doing, sizeof(doing));
+    if (n > 1)
+        snprintf(whose, sizeof(whose), "rank %d", ranks[0]);
+    at = tess_text_add(line, sizeof(line), 0, "%s %s kept %s waiting for %.1f s %s; %s is %s", who,
+                       n == 1 ? "has" : "have", whom, waited_s, where, whose, doing);
     if (stall->deadline_told)
-        snprintf(line + at, sizeof(line) - at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
-                 w->options.timeout_s);
-    tess_call_sites_name(tess_job_ring(w->job, ranks[0])->owner.program, line, sizeof(line));
+        tess_text_add(line, sizeof(line), at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
+                      w->options.timeout_s);
     say(w, line);
+    tess_text_add(stall->who, sizeof(stall->who), 0, "%s kept %s waiting", who, whom);
+    tess_text_add(stall->in, sizeof(stall->in), 0, "%s; %s was %s", where, whose, doing);
+    watchdog_note_stall(w, ranks[0], waited_s, false);
 }
 
-void watchdog_tell_stack(const tess_watchdog *w, int rank, const tess_stack *stack)
+void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack)
 {
     enum { FRAMES = 3 };
-    char line[512];
+    char line[512], *frames = w->stalls[rank].stack;
+    size_t size = sizeof(w->stalls[rank].stack), at = 0;
     if (stack->n_lines == 0)
         return;
     int begin = stack->first_own < stack->n_lines ? stack->first_own : 0;
-    size_t at = tess_text_add(line, sizeof(line), 0, "rank %d's stack: ", rank);
     for (int i = begin; i < stack->n_lines && i < begin + FRAMES; i++)
-        at = tess_text_add(line, sizeof(line), at, "%s%s", i > begin ? " < " : "", stack->lines[i]);
+        at = tess_text_add(frames, size, at, "%s%s", i > begin ? " < " : "", stack->lines[i]);
+    snprintf(line, sizeof(line), "rank %d's stack: %s", rank, frames);
     say(w, line);
+    watchdog_note_stall(w, rank, waited_s, false);
 }
 
 void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s)
@@ -121,4 +145,6 @@ void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s)
     char line[128];
     snprintf(line, sizeof(line), "rank %d has come after %.1f s", rank, waited_s);
     say(w, line);
+    if (w->stalls[rank].notice != 0)
+        watchdog_note_stall(w, rank, waited_s, true);
 }

@@ -281,12 +281,12 @@ void tess_watchdog_settle(tess_watchdog *w)
 }
 
 /* ---- The round ---- */
-static void look_at_probe(tess_watchdog *w)
+static void look_at_probe(tess_watchdog *w, uint64_t now_ns)
 {
     tess_stack stack;
     if (w->probed < 0 || !tess_stack_poll(&w->probe, &stack))
         return;
-    watchdog_tell_stack(w, w->probed, &stack);
+    watchdog_tell_stack(w, w->probed, (double)waited_ns(&w->stalls[w->probed], now_ns) * 1e-9, &stack);
     w->stalls[w->probed].is_looked_at = false; /* being held has changed what a second look would see */
     w->probed = -1;
 }
@@ -301,7 +301,11 @@ static void notice_first_join(tess_watchdog *w, uint64_t now_ns)
 static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
 {
     char line[WATCHDOG_STRAGGLER_LINE];
-    if (watchdog_stragglers_look(&w->stragglers, now_ns, line) && w->options.notice != NULL)
+    int before = w->stragglers.rank;
+    if (!watchdog_stragglers_look(&w->stragglers, now_ns, line))
+        return;
+    watchdog_note_pace(w, w->stragglers.rank >= 0 ? w->stragglers.rank : before, line);
+    if (w->options.notice != NULL)
         w->options.notice(w->options.self, line);
 }
 
@@ -326,6 +330,6 @@ void tess_watchdog_look(tess_watchdog *w)
         return;
     notice_first_join(w, now_ns);
     look_at_waits(w, now_ns);
-    look_at_probe(w);
+    look_at_probe(w, now_ns);
     look_at_pace(w, now_ns);
 }

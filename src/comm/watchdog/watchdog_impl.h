@@ -45,6 +45,10 @@ typedef struct watchdog_stall {
     tess_situation told;        /* what was last told, WELL: nothing */
     uint64_t told_ns, pause_ns; /* when, and until it is told again */
     bool deadline_told;
+    uint64_t notice; /* 1 + the number of what is kept of it for later, 0: nothing yet */
+    char who[160];   /* "rank 3 kept 7 ranks waiting" */
+    char in[480];    /* "in all_reduce #7 ...; it was stopped" */
+    char stack[480]; /* of the rank meanwhile, "": not looked at */
 } watchdog_stall;
 
 typedef struct watchdog_death {
@@ -67,10 +71,15 @@ struct tess_watchdog {
     watchdog_death *deaths; /* (world) */
 };
 
+/* ---- notes.c: what is kept of them for later ---- */
+/* Of a stall that was told of. */
+void watchdog_note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come);
+void watchdog_note_pace(const tess_watchdog *w, int rank, const char *line);
+
 /* ---- tell.c: lines for people ---- */
 /* `ranks`: those that became due together; the first of them is described. */
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
-void watchdog_tell_stack(const tess_watchdog *w, int rank, const tess_stack *stack);
+void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
 void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s);
 
 #endif

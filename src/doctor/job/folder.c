@@ -118,7 +118,7 @@ static tess_status find_world(const char *folder, int highest, int *world)
     return first;
 }
 
-/* The end of the job where nobody wrote it down: the newest event. */
+/* The end of the job where nobody wrote it down: the last sign of life of a rank. */
 static void find_end(tess_history *history)
 {
     for (int r = 0; r < history->world && history->source == TESS_HISTORY_RINGS; r++) {
@@ -149,12 +149,13 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     tess_trace_owner *owners = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
     snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
-    if (file->world > 0)
-        tess_job_file_add(*history, file);
     if (damage[0] != '\0')
         tess_history_note_damage(*history, "%s", damage);
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
+    tess_status status = file->world > 0 ? tess_job_file_add(*history, file) : TESS_OK;
+    if (status == TESS_OK)
+        status = tess_told_by_hosts(*history, 0);
+    if (status == TESS_OK)
+        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
     if (status == TESS_OK)
         status = add_rings(*history, owners);
     if (status == TESS_OK)

@@ -1,4 +1,4 @@
-/* The report as JSON: {"version": 1, "verdict": {...}, "ranks": [...], "waits": {...}, "stragglers": [...]}. */
+/* The report as JSON: {"version": 1, "verdict": {...}, "notices": [...], "ranks": [...], "waits_s": [...], ...}. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +121,22 @@ static json_t *json_of_straggler(const tess_report_straggler *straggler)
     return object;
 }
 
+static json_t *json_of_notices(const tess_history *history)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < history->n_notices; i++) {
+        const tess_notice *notice = &history->notices[i];
+        json_t *object = json_object();
+        put_int(object, "wall_ns", (int64_t)notice->wall_ns);
+        put_text(object, "kind", tess_notice_name(notice->kind));
+        put_int(object, "rank", notice->rank);
+        put_int(object, "step", notice->step);
+        put_text(object, "text", notice->text);
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
 static json_t *json_of_lines(const char *text)
 {
     json_t *lines = json_array();
@@ -146,6 +162,8 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
     put_text(document, "launcher_said", report->history->told);
     put_text(document, "earlier_life", report->history->before);
     json_object_set_new(document, "damage", json_of_lines(report->history->damage));
+    put_int(document, "n_told", (int64_t)report->history->n_told);
+    json_object_set_new(document, "notices", json_of_notices(report->history));
     for (int r = 0; r < report->history->world; r++)
         json_array_append_new(ranks, json_of_rank(report, r));
     json_object_set_new(document, "ranks", ranks);

@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/job/ring.h"
+#include "doctor/job/told.h"
 #include "doctor/table/clean.h"
 #include "trace/folder.h"
 
@@ -106,21 +107,35 @@ static tess_status add_live_rank(tess_history *history, const tess_live_job *liv
     return status == TESS_E_NOMEM ? status : TESS_OK;
 }
 
+static tess_status add_notices(tess_history *history, const tess_live_job *live)
+{
+    void *memory;
+    const tess_notices *told = &live->job.header->notices;
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, TESS_NOTICES, sizeof(tess_notice), "notices", &memory));
+    size_t n = tess_notices_read(told, memory);
+    tess_status status = tess_told_notices(history, memory, (int)n, atomic_load(&told->n_told));
+    history->wall_offset_ns = (int64_t)(tess_os_now_ns() - tess_os_wall_ns());
+    tess_mem_free(history->mem, memory);
+    return status == TESS_OK && history->folder[0] != '\0' ? tess_told_by_hosts(history, live->host) : status;
+}
+
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)
 {
     tess_trace_owner *owners = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
     tess_history *history = *out;
+    trace_folder(live, history->folder);
     tess_status status =
         tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*owners), "rings", (void **)&owners);
     for (int r = 0; r < live->world && status == TESS_OK; r++)
         status = add_live_rank(history, live, r, &owners[r]);
+    if (status == TESS_OK)
+        status = add_notices(history, live);
     history->now_ns = tess_os_now_ns();
     if (status == TESS_OK)
         status = tess_history_infer_members(history);
     if (status == TESS_OK) {
         tess_error_clear();
-        trace_folder(live, history->folder);
         tess_ring_name_sites(history, owners);
     } else {
         tess_history_destroy(out);

@@ -1,12 +1,15 @@
 /* The report on one screen. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "doctor/job/report.h"
 #include "verdict/request.h"
 #include "verdict/words.h"
 
-enum { MOST_ROWS = 32, MOST_COLUMNS = 16 };
+enum { MOST_ROWS = 32, MOST_COLUMNS = 16, MOST_NOTICES = 10 };
+
+static const double least_shown_s = 0.005; /* of a wait, in hundredths */
 
 static tess_status print_damage(const char *damage, tess_buffer *out)
 {
@@ -56,7 +59,7 @@ static tess_status print_rank(const tess_report *report, int rank, tess_buffer *
     int64_t step;
     describe_phase(r, phase, sizeof(phase), &step);
     snprintf(step_text, sizeof(step_text), step >= 0 ? "%lld" : "-", (long long)step);
-    if (tess_report_waited_s(report, rank) > 0)
+    if (tess_report_waited_s(report, rank) >= least_shown_s)
         snprintf(waited, sizeof(waited), "%.2f s", tess_report_waited_s(report, rank));
     if (r->n_records > 0)
         tess_request_format(report->history, &r->records[r->n_records - 1], last, sizeof(last));
@@ -88,6 +91,36 @@ static tess_status print_ranks(const tess_report *report, tess_buffer *out)
         n++;
     }
     return n < world ? tess_buffer_printf(out, "      and %d more (--json has all)\n", world - n) : TESS_OK;
+}
+
+/* ---- What was told while it ran ------------------------------------------------------------------------------------
+ */
+static tess_status print_notice(const tess_notice *notice, tess_buffer *out)
+{
+    char when[24] = "", step[32] = "";
+    time_t seconds = (time_t)(notice->wall_ns / 1000000000u);
+    struct tm broken;
+    if (localtime_r(&seconds, &broken) != NULL)
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &broken);
+    if (notice->step >= 0)
+        snprintf(step, sizeof(step), "  step %lld", (long long)notice->step);
+    return tess_buffer_printf(out, "  %s%s  %s\n", when, step, notice->text);
+}
+
+static tess_status print_notices(const tess_history *history, tess_buffer *out)
+{
+    int first = history->n_notices > MOST_NOTICES ? history->n_notices - MOST_NOTICES : 0;
+    uint64_t n_more = history->n_told - (uint64_t)(history->n_notices - first);
+    if (history->n_notices == 0)
+        return TESS_OK;
+    TESS_TRY(tess_buffer_printf(out, "\ntold while it ran"));
+    if (n_more > 0)
+        TESS_TRY(tess_buffer_printf(out, " (and %llu before; --json has %s)", (unsigned long long)n_more,
+                                    history->n_told > (uint64_t)history->n_notices ? "more of them" : "all"));
+    TESS_TRY(tess_buffer_printf(out, ":\n"));
+    for (int i = first; i < history->n_notices; i++)
+        TESS_TRY(print_notice(&history->notices[i], out));
+    return TESS_OK;
 }
 
 /* ---- Waits and stragglers ------------------------------------------------------------------------------------------
@@ -144,6 +177,7 @@ tess_status tess_report_print(const tess_report *report, tess_buffer *out)
 {
     TESS_TRY(print_verdict(report, out));
     TESS_TRY(print_ranks(report, out));
+    TESS_TRY(print_notices(report->history, out));
     TESS_TRY(print_waits(report, out));
     return print_stragglers(report, out);
 }

@@ -56,6 +56,9 @@ static tess_status add_events(tess_history *history, int rank, const tess_trace_
     for (size_t i = 0; i < n; i++)
         clean_event(&events[i]);
     tess_status status = tess_history_add_events(history, rank, events, n);
+    uint64_t alive_ns = atomic_load_explicit(&ring->alive_ns, memory_order_relaxed);
+    if (alive_ns > history->ranks[rank].last_ns)
+        history->ranks[rank].last_ns = alive_ns;
     history->ranks[rank].lost_any = tess_trace_lost(ring, n_slots, &history->ranks[rank].lost_newest) > 0 ||
                                     atomic_load_explicit(&ring->n_events, memory_order_relaxed) > most;
     tess_mem_free(history->mem, events);

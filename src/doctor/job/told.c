@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/os.h"
+#include "comm/job/job.h"
 #include "doctor/table/clean.h"
+#include "trace/folder.h"
 
 static tess_situation situation_of(const char *name)
 {
@@ -33,7 +36,17 @@ static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
     clean_into(from->error, to->error, sizeof(to->error));
 }
 
-void tess_job_file_add(tess_history *history, const tess_job_file *file)
+tess_status tess_told_notices(tess_history *history, tess_notice *notices, int n, uint64_t n_told)
+{
+    for (int i = 0; i < n; i++) {
+        char clean[TESS_NOTICE_TEXT];
+        clean_into(notices[i].text, clean, sizeof(clean));
+        memcpy(notices[i].text, clean, sizeof(clean));
+    }
+    return tess_history_add_notices(history, notices, n, n_told);
+}
+
+tess_status tess_job_file_add(tess_history *history, const tess_job_file *file)
 {
     for (int r = 0; r < history->world; r++)
         add_rank(&file->ranks[r], &history->ranks[r]);
@@ -41,6 +54,46 @@ void tess_job_file_add(tess_history *history, const tess_job_file *file)
     if (file->end_ns == 0 && history->told[0] == '\0')
         snprintf(history->told, sizeof(history->told), "nothing: it ended before the job did");
     history->now_ns = file->end_ns;
+    return tess_told_notices(history, file->notices, file->n_notices, file->n_told);
+}
+
+typedef struct host_list {
+    int except, n;
+    int hosts[JOB_MAX_HOSTS];
+} host_list;
+
+static tess_status note_host(void *context, const char *name)
+{
+    host_list *list = context;
+    int host;
+    if (tess_trace_job_name(name, &host) && host != list->except && list->n < JOB_MAX_HOSTS)
+        list->hosts[list->n++] = host;
+    return TESS_OK;
+}
+
+static tess_status add_host(tess_history *history, int host)
+{
+    char path[sizeof(history->folder) + 32];
+    tess_job_file file;
+    TESS_TRY(tess_trace_job_path(history->folder, host, path, sizeof(path)));
+    TESS_TRY(tess_job_file_read(history->mem, path, &file));
+    tess_status status = tess_told_notices(history, file.notices, file.n_notices, file.n_told);
+    tess_job_file_free(history->mem, &file);
+    return status;
+}
+
+tess_status tess_told_by_hosts(tess_history *history, int except)
+{
+    host_list list = {.except = except};
+    tess_status status = tess_os_list(history->folder, note_host, &list);
+    for (int i = 0; i < list.n && status != TESS_E_NOMEM; i++) {
+        status = add_host(history, list.hosts[i]);
+        if (status != TESS_OK && status != TESS_E_NOMEM)
+            tess_history_note_damage(history, "what host %d had told cannot be read: %s", list.hosts[i],
+                                     tess_error_message());
+    }
+    tess_error_clear();
+    return status == TESS_E_NOMEM ? status : TESS_OK;
 }
 
 void tess_job_file_add_previous(tess_history *history, const tess_job_file *file, const tess_job_file *previous)

@@ -296,6 +296,25 @@ static void draw_spans(drawing *d, int rank)
     }
 }
 
+/* Moments on the rank's own track; of the whole job across all. */
+static void draw_notices(drawing *d)
+{
+    for (int i = 0; i < d->history->n_notices; i++) {
+        const tess_notice *notice = &d->history->notices[i];
+        uint64_t at_ns = notice->wall_ns + (uint64_t)d->history->wall_offset_ns;
+        bool is_rank = notice->rank >= 0 && notice->rank < d->history->world;
+        if (at_ns < d->origin_ns)
+            continue; /* of an earlier life */
+        stream_begin(&d->out, 'i', is_rank ? notice->rank : 0, TID_PHASES, tess_notice_name(notice->kind));
+        stream_text(&d->out, "s", is_rank ? "p" : "g");
+        stream_time(&d->out, "ts", since(d->origin_ns, at_ns));
+        stream_args(&d->out);
+        stream_text(&d->out, "text", notice->text);
+        stream_int(&d->out, "step", notice->step);
+        stream_end(&d->out);
+    }
+}
+
 static tess_status draw(drawing *d)
 {
     find_origin(d);
@@ -307,6 +326,7 @@ static tess_status draw(drawing *d)
     }
     for (int r = 0; r < d->history->world; r++)
         draw_records(d, r, true);
+    draw_notices(d);
     return TESS_OK;
 }
 

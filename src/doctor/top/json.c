@@ -100,6 +100,20 @@ static json_t *describe_guilty(const tess_top_snapshot *s, const tess_top_totals
     return object;
 }
 
+/* null: nothing was told. */
+static json_t *describe_told(const tess_top_snapshot *s)
+{
+    if (s->told.text[0] == '\0')
+        return json_null();
+    json_t *object = json_object();
+    put_text(object, "kind", tess_notice_name(s->told.kind));
+    put_int(object, "rank", s->told.rank);
+    put_int(object, "step", s->told.step);
+    put_number(object, "age_s", s->told_age_s);
+    put_text(object, "text", s->told.text);
+    return object;
+}
+
 static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot *before)
 {
     char ending[JOB_ERROR_BYTES + 512];
@@ -119,6 +133,7 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
     put_number(object, "step_s", t.step_s);
     put_number(object, "tokens_per_s", t.tokens_per_s);
     json_object_set_new(object, "waited_for", describe_guilty(s, &t));
+    json_object_set_new(object, "told", describe_told(s));
     for (int r = 0; r < s->world; r++)
         json_array_append_new(ranks, describe_rank(s, r));
     json_object_set_new(object, "ranks", ranks);

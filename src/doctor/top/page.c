@@ -301,7 +301,28 @@ static void draw_wait(pen *p)
     end_line(p);
 }
 
-static int draw_head(pen *p)
+/* What is told of a wait that goes on stands above already; a low page is for the ranks. */
+static bool is_news(const pen *p, int height)
+{
+    enum { LOW = 6 };
+    const tess_notice *told = &p->now->told;
+    bool is_shown = p->totals.waited_s >= telling_wait_s && told->rank == p->totals.guilty;
+    return told->text[0] != '\0' && (height == 0 || height > LOW) && !(told->kind == TESS_NOTICE_WAIT && is_shown);
+}
+
+static void draw_told(pen *p)
+{
+    char age[16];
+    const tess_notice *told = &p->now->told;
+    put(p, TESS_TOP_DIM, "%s ago", tess_top_seconds(p->now->told_age_s, age, sizeof(age)));
+    if (told->step >= 0)
+        put(p, TESS_TOP_DIM, ", step %lld", (long long)told->step);
+    put(p, TESS_TOP_DIM, ": %s", told->text);
+    end_line(p);
+}
+
+/* Returns how many lines it has. */
+static int draw_head(pen *p, int height)
 {
     char ending[JOB_ERROR_BYTES + 512];
     draw_job(p);
@@ -312,7 +333,10 @@ static int draw_head(pen *p)
         put(p, p->now->cause >= 0 ? TESS_TOP_BAD : TESS_TOP_STRONG, "%s", ending);
         end_line(p);
     }
-    return 3;
+    bool news = is_news(p, height);
+    if (news)
+        draw_told(p);
+    return news ? 4 : 3;
 }
 
 static void draw_legend(pen *p)
@@ -337,7 +361,7 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
              .width = limited ? size->width : ALL_COLUMNS};
     layout l = lay_out(&p, limited);
     int rest = now->world;
-    int head = draw_head(&p) + 1;
+    int head = draw_head(&p, size->height) + 1;
     bool legend = l.shown[N_COLUMNS - 1] && (size->height == 0 || size->height > head + 2);
     if (size->height > 0)
         rest = size->height - head - legend;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/table/clean.h"
 #include "doctor/top/health.h"
@@ -56,6 +57,18 @@ static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank
     rank->rss_bytes = here ? resident_bytes(board->pid) : -1;
 }
 
+static void take_notice(const tess_live_job *live, tess_top_snapshot *s)
+{
+    tess_notice notices[TESS_NOTICES];
+    size_t n = tess_notices_read(&live->job.header->notices, notices);
+    if (n == 0)
+        return;
+    uint64_t now_ns = tess_os_wall_ns();
+    s->told = notices[n - 1];
+    clean(s->told.text, sizeof(s->told.text));
+    s->told_age_s = now_ns > s->told.wall_ns ? (double)(now_ns - s->told.wall_ns) * 1e-9 : 0;
+}
+
 static int find_cause(const tess_live_job *live)
 {
     const tess_job_header *h = live->job.header;
@@ -84,6 +97,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     for (int r = 0; r < s->world; r++)
         take_rank(live, r, &s->ranks[r]);
     s->cause = find_cause(live);
+    take_notice(live, s);
     tess_top_health(live, s->health, sizeof(s->health));
     *out = s;
     return TESS_OK;
