@@ -109,17 +109,27 @@ static bool is_at(int fd, const char *path)
     return tess_os_same_file(link, path);
 }
 
+/* A full disk, or something of another user's by that name, is no reason to refuse. */
+static tess_status judge_open(const char *dir, const char *path, tess_status status)
+{
+    char message[1024];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    TESS_CHECK(status == TESS_E_NO_SPACE || tess_os_is_file(path) || tess_os_is_dir(path), TESS_E_INVALID,
+               "job.dump_folder: nothing can be written into '%s': %s: name another folder, job.dump_folder=DIR", dir,
+               message);
+    fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n", message);
+    tess_error_clear();
+    return TESS_OK;
+}
+
 static tess_status open_and_lock(const char *dir, const char *path, int *fd)
 {
     tess_status status;
     do {
         tess_os_close(fd);
-        if (tess_os_open_shared(path, fd) != TESS_OK) { /* another user's, a full disk: no reason to refuse */
-            fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n",
-                    tess_error_message());
-            tess_error_clear();
-            return TESS_OK;
-        }
+        status = tess_os_open_shared(path, fd);
+        if (status != TESS_OK)
+            return judge_open(dir, path, status);
         status = lock(*fd, dir, path);
     } while (status == TESS_OK && !is_at(*fd, path));
     if (status == TESS_OK)

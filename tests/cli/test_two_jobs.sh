@@ -30,6 +30,8 @@ expect "and the folder of one that has ended is free" 0 "resumed from step 8" tr
 
 [ ! -e out/job.lock ] && pass "of which nothing is left" || fail "out/job.lock is still there"
 
+expect "a folder that nothing can be written into" 2 "job.dump_folder: nothing can be written into '/proc/self': open " \
+    train job.dump_folder=/proc/self
 mkdir out/job.lock # as on a file system on which nothing can be locked
 expect "where nothing can be locked a line says so" 0 "whether another job writes there is not known" train \
     training.steps=10
