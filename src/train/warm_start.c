@@ -62,8 +62,9 @@ static tess_status match(warm_start *w)
                                                 t->n_rows > 0 ? t->data : NULL};
     }
     TESS_CHECK(n_missing == 0, TESS_E_INVALID,
-               "%s: %d of the %d tensors are missing, the first is of '%s': give the checkpoint's model, take the "
-               "weights alone (checkpoint.initial_load_model_only=true), or name what is to start anew in "
+               "%s: %d of the %d tensors are missing, the first is of '%s': give the checkpoint's model, a copy of it "
+               "under Tessera's names (`tessera convert --to tessera`), take the weights alone "
+               "(checkpoint.initial_load_model_only=true), or name what is to start anew in "
                "checkpoint.exclude_from_loading",
                w->catalog->path, n_missing, w->n, missing);
     return TESS_OK;
@@ -105,14 +106,20 @@ static bool is_used(const warm_start *w, const tess_catalog_tensor *tensor)
     return false;
 }
 
-/* Of model folders and checkpoints of models alone; a whole run has more than its weights. */
+/* A whole run has more than its weights. */
+static bool is_of_run(const char *name)
+{
+    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "train_state.", 12) == 0;
+}
+
+/* Of model folders and checkpoints of models alone. */
 static void tell_unused(const warm_start *w)
 {
     int n = 0;
     const char *first = NULL;
     for (int i = 0; i < w->catalog->n_tensors; i++) {
         const tess_catalog_tensor *t = &w->catalog->tensors[i];
-        if (strncmp(t->name, "optimizer.", 10) == 0 || tess_weights_is_extra(t->name) || is_used(w, t))
+        if (is_of_run(t->name) || tess_weights_is_extra(t->name) || is_used(w, t))
             continue;
         first = n++ == 0 ? t->name : first;
     }

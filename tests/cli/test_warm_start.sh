@@ -25,6 +25,13 @@ expect "as model.path does" 0 "model: c/model" train job.dump_folder=c model.con
     tokenizer.path=first/tokenizer.json
 equal "both are the same start" a b
 equal "and that of model.path" a c
+"$tessera" convert first/checkpoint first_dcp --to dcp >log 2>&1 || fail "to DCP: $(tail -n 1 log)"
+expect "from a distributed checkpoint" 0 "starts from the weights of first_dcp (dcp)" train job.dump_folder=g \
+    checkpoint.initial_load_path=first_dcp tokenizer.path=first/tokenizer.json
+grep -q "are not taken" output && fail "$(grep taken output)" || pass "whose counters are no weights that were left out"
+equal "and that of a distributed checkpoint" a g
+expect "which is no run under Tessera's names" 2 "tessera convert --to tessera" train job.dump_folder=e \
+    checkpoint.initial_load_path=first_dcp checkpoint.initial_load_model_only=false tokenizer.path=first/tokenizer.json
 differ "which random weights are not" a first
 expect "once there is a checkpoint of its own it is not asked for" 0 "resumed from step 6 of a/checkpoint" \
     train job.dump_folder=a checkpoint.initial_load_path=elsewhere training.steps=7
