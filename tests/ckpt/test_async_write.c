@@ -228,6 +228,38 @@ static void writers_of_two_hosts_make_one_checkpoint(void)
     expect_checkpoint(the_folder, 200);
 }
 
+/* Each host's writer has read its own files back, so the first one knows that the new checkpoint is good. */
+static void writers_of_two_hosts_remove_what_is_older(void)
+{
+    tess_async_service *services[2];
+    the_options.keep_latest_k = 1;
+    begin_two_hosts(services);
+    EXPECT_INT(run_job(4, save_two_steps), 0);
+    end_two_hosts(services);
+    EXPECT_TEXT(names_in(the_folder), "step-00000200");
+    expect_checkpoint(the_folder, 200);
+}
+
+static void a_part_that_does_not_read_back_is_told(void)
+{
+    static const float values[6] = {1, 2, 3, 4, 5, 6};
+    tess_store_piece rows = {"model.w", TESS_F32, TESS_F32, {2, {4, 3}}, .row_begin = 1, .n_rows = 2, .data = values};
+    char folder[TESS_CKPT_PATH], *data;
+    size_t size;
+    json_t *part;
+    EXPECT_OK(tess_store_begin(NULL, test_folder(), 7, folder));
+    EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &rows, 1, &part));
+    EXPECT_OK(async_read_back(test_mem(), folder, part));
+    const char *path = path_in(folder, "rank-00001.data");
+    EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
+    data[5] ^= 4;
+    put_file(path, data, size);
+    EXPECT_FAILS(async_read_back(test_mem(), folder, part), TESS_E_FORMAT, "rank-00001.data");
+    EXPECT_CONTAINS(tess_error_message(), "its checksum is");
+    tess_mem_free(test_mem(), data);
+    json_decref(part);
+}
+
 static void save_with_a_fault_on_the_other_host(void)
 {
     tess_saver_outcome outcome;
@@ -310,6 +342,8 @@ static const test_case cases[] = {
     {"a_full_disk_fails_one_save_and_the_one_before_stands", a_full_disk_fails_one_save_and_the_one_before_stands},
     {"one_writer_at_a_time_makes_checkpoints_in_a_folder", one_writer_at_a_time_makes_checkpoints_in_a_folder},
     {"writers_of_two_hosts_make_one_checkpoint", writers_of_two_hosts_make_one_checkpoint},
+    {"writers_of_two_hosts_remove_what_is_older", writers_of_two_hosts_remove_what_is_older},
+    {"a_part_that_does_not_read_back_is_told", a_part_that_does_not_read_back_is_told},
     {"a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed",
      a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed},
     {"hosts_keep_folders_of_their_own", hosts_keep_folders_of_their_own},

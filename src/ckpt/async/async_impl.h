@@ -146,12 +146,15 @@ typedef struct async_retention {
     const char *dir;
     int64_t step; /* that was just made */
     int keep_latest_k;
+    bool was_read;     /* by the writers, before it was committed */
     bool is_part;      /* `dir` is this host's alone, and others have the rest: */
     int64_t keep_from; /* what is older is not needed on any, -1: not known */
 } async_retention;
 
 /* Removes what is no longer wanted, once enough newer ones were read and found good. */
 tess_status async_retain(const async_retention *retention);
+/* Before a commit: what this writer wrote into `folder` has the checksums that `part` says. */
+tess_status async_read_back(tess_mem *mem, const char *folder, const json_t *part);
 
 /* ---- parts.c: a checkpoint that the writers of several hosts make together, through files in its folder
  * -------------------- */

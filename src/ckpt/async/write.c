@@ -267,6 +267,29 @@ static tess_status commit(const save *s, const async_meeting *m, json_t **parts)
     return status;
 }
 
+/* Writers of several hosts make one checkpoint: each reads back what it wrote, so that the first does not have to read
+ * the work of all while the next save waits for it. Only what may make older ones go is read. */
+static bool shares_reading(const save *s, const async_meeting *m)
+{
+    return m->n_hosts > 1 && !s->host_local && s->keep_latest_k > 0;
+}
+
+static tess_status merge_own(const save *s, json_t **whole)
+{
+    TESS_TRY(tess_part_create(whole));
+    for (int i = 0; i < s->n; i++)
+        TESS_TRY(tess_part_merge(*whole, s->stages[i].part));
+    return TESS_OK;
+}
+
+static tess_status write_and_read(save *s, const async_meeting *m, json_t **whole)
+{
+    *whole = NULL;
+    TESS_TRY(write_files(s));
+    TESS_TRY(merge_own(s, whole));
+    return shares_reading(s, m) ? async_read_back(s->mem, s->folder, *whole) : TESS_OK;
+}
+
 /* A writer whose owner has ended may not be the only one that looks after this folder. */
 static tess_status prune(const save *s, const async_meeting *m)
 {
@@ -278,6 +301,7 @@ static tess_status prune(const save *s, const async_meeting *m)
                                .step = s->step,
                                .keep_latest_k = (int)s->keep_latest_k,
                                .keep_from = s->keep_from,
+                               .was_read = shares_reading(s, m),
                                .is_part = s->host_local && m->n_hosts > 1};
     return async_owner_has_ended(s->writer) ? TESS_OK : async_retain(&r);
 }
@@ -306,11 +330,13 @@ static tess_status lock_folder(const save *s, int *fd)
 static tess_status make_and_commit_alone(save *s, const async_meeting *m)
 {
     json_t **parts;
+    json_t *own = NULL;
     bool meets = m->n_hosts > 1 && !s->host_local;
     TESS_TRY(tess_store_begin(&s->stages[0].io, s->dir, s->step, s->folder));
     tess_status status = meets ? async_meeting_open(m) : TESS_OK;
     if (status == TESS_OK)
-        status = write_files(s);
+        status = write_and_read(s, m, &own);
+    json_decref(own);
     if (status == TESS_OK)
         status = tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)(s->n + m->n_hosts), sizeof(parts[0]), "parts",
                                       (void **)&parts);
@@ -330,23 +356,13 @@ static tess_status make_and_commit(save *s, const async_meeting *m)
     return status;
 }
 
-static tess_status merge_own(const save *s, json_t **whole)
-{
-    TESS_TRY(tess_part_create(whole));
-    for (int i = 0; i < s->n; i++)
-        TESS_TRY(tess_part_merge(*whole, s->stages[i].part));
-    return TESS_OK;
-}
-
 /* A part of what the first host's writer commits. */
 static tess_status make_part(save *s, const async_meeting *m)
 {
     json_t *whole = NULL;
     TESS_TRY(tess_ckpt_folder(s->dir, s->step, ".tmp", s->folder));
     TESS_TRY(async_meeting_await_open(m));
-    tess_status status = write_files(s);
-    if (status == TESS_OK)
-        status = merge_own(s, &whole);
+    tess_status status = write_and_read(s, m, &whole);
     if (status != TESS_OK) {
         json_decref(whole);
         async_meeting_leave_part(m, NULL);

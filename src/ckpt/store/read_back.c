@@ -76,3 +76,14 @@ bool tess_store_reads_back(const tess_ckpt_pruner *p, const char *folder)
     tess_catalog_destroy(&catalog);
     return good;
 }
+
+void tess_ckpt_note_good(const tess_ckpt_pruner *p, const char *dir, int64_t step)
+{
+    tess_catalog *catalog;
+    if (tess_ckpt_open_step(p->mem, dir, step, &catalog) != TESS_OK) {
+        tess_error_clear(); /* then it is looked at with the others */
+        return;
+    }
+    remember(p->findings, hash_files(catalog), true);
+    tess_catalog_destroy(&catalog);
+}

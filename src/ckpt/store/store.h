@@ -62,6 +62,9 @@ typedef struct tess_ckpt_pruner {
  * one process, while no save is running. */
 tess_status tess_ckpt_prune(const tess_ckpt_pruner *pruner, const char *dir, int keep_latest_k, int64_t newest);
 
+/* Those who wrote `step` have read it back: it is good, and is not read here. */
+void tess_ckpt_note_good(const tess_ckpt_pruner *pruner, const char *dir, int64_t step);
+
 /* The same in two halves, for a folder of which other hosts have the other parts. */
 /* Those that are good and at most `newest`, newest first: the first `most` become steps[0 .. *n). As long as there are
  * no more than `enough` none is read, and *n is 0. */
