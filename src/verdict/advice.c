@@ -6,7 +6,7 @@ static const char *advice_on_death(const tess_rank_history *rank)
     switch (verdict_situation(rank)) {
     case TESS_RANK_OOM_KILLED:
         return "give the job more memory (cgroup limit, fewer ranks a host) or make its step smaller "
-               "(training.local_batch_size, activation checkpointing)";
+               "(training.local_batch_size, activation_checkpoint.mode=full)";
     case TESS_RANK_CRASHED:
         return "run the program of this rank under a debugger (or look at its core file), at the call site above";
     case TESS_RANK_HOST_LOST:

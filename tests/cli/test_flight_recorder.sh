@@ -24,6 +24,11 @@ expect "a dump that was cut off is told" 3 "cut/nccl_trace_rank_2: offset 688" "
 rm cut/nccl_trace_rank_2
 expect "so is one that is missing" 3 "rank 2: there is no dump of it in cut" "$tessera" trace cut
 
+cp -r "$fixtures/gloo" part
+rm part/nccl_trace_rank_0
+expect "whose dump is missing is not blamed where others went on" 3 \
+    "missing_rank: rank 1 keeps rank 2 waiting in all_reduce #5" "$tessera" trace part
+
 mkdir evil
 printf '\200\002}X\007\000\000\000entriescos\nsystem\nX\013\000\000\000touch pwned\205Rs.' > evil/rank_0
 expect "what Python would execute is refused" 2 "it names 'os.system'" "$tessera" trace evil

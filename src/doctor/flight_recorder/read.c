@@ -211,15 +211,32 @@ static bool all_came(const job *job, uint64_t team, uint64_t sequence)
     return members != NULL;
 }
 
+/* Nobody leaves it before all have come. */
+static bool needs_all(int op)
+{
+    return op == TESS_TRACE_BARRIER || op == TESS_TRACE_ALL_REDUCE || op == TESS_TRACE_ALL_GATHER ||
+           op == TESS_TRACE_REDUCE_SCATTER;
+}
+
+static bool anyone_went_on(const job *job, uint64_t team, const tess_record *record)
+{
+    const tess_team_history *members = tess_history_team(job->history, team);
+    for (int i = 0; needs_all(record->op) && members != NULL && i < members->n_ranks; i++)
+        if (newest_of(job, members->ranks[i], team) > record->sequence + 1)
+            return true;
+    return false;
+}
+
 /* gloo retires an operation that failed as it does one that ended well, and notes no end: the newest of a group counts
- * as over when all members asked for it. */
+ * as over when all members asked for it, or when one has gone on behind it. */
 static void settle_newest(job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
             const fr_group *group = &job->ranks[i].groups[g];
             tess_record *record = group->newest_is_out ? &job->ranks[i].records[group->newest - 1] : NULL;
-            if (record == NULL || !all_came(job, group->team, record->sequence))
+            if (record == NULL ||
+                (!all_came(job, group->team, record->sequence) && !anyone_went_on(job, group->team, record)))
                 continue;
             record->state = TESS_TRACE_COMPLETED;
             record->started_ns = record->completed_ns = record->enqueued_ns;
