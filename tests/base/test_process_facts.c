@@ -400,6 +400,11 @@ static void copies_of_files_are_no_need_of_a_group(void)
     EXPECT(tess_memory_group_need(&group, &limit, &bytes));
     EXPECT_INT(limit, 1000);
     EXPECT_INT(bytes, 490);
+    EXPECT(tess_memory_group_room(&group, &bytes));
+    EXPECT_INT(bytes, 510);
+    write_group_file("memory.current", "1600\n"); /* the limit was lowered below what is held */
+    EXPECT(tess_memory_group_room(&group, &bytes));
+    EXPECT_INT(bytes, 0);
 }
 
 static void hog(void)

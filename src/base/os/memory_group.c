@@ -144,6 +144,15 @@ bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uin
     return true;
 }
 
+bool tess_memory_group_room(const tess_memory_group *group, uint64_t *room)
+{
+    uint64_t limit, needed;
+    if (!tess_memory_group_need(group, &limit, &needed))
+        return false;
+    *room = limit > needed ? limit - needed : 0;
+    return true;
+}
+
 uint64_t tess_memory_group_kills(const tess_memory_group *group)
 {
     uint64_t kills = 0;

@@ -22,6 +22,9 @@ bool tess_memory_group_limit(const tess_memory_group *group, uint64_t *limit, ui
  * group cannot do without. */
 bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uint64_t *needed);
 
+/* Bytes that the group may take on top of what it needs; 0 once it needs more than its limit. False: there is none. */
+bool tess_memory_group_room(const tess_memory_group *group, uint64_t *room);
+
 /* How many of its processes the system has killed for want of memory, ever; 0 when it does not say. */
 uint64_t tess_memory_group_kills(const tess_memory_group *group);
 

@@ -16,14 +16,14 @@ static const double margin = 0.05;
 static uint64_t available_bytes(void)
 {
     char text[4096];
-    uint64_t limit, used, available = UINT64_MAX;
+    uint64_t room, available = UINT64_MAX;
     tess_memory_group group;
     tess_os_read_text("/proc/meminfo", text, sizeof(text));
     const char *line = strstr(text, "MemAvailable:");
     if (line != NULL)
         available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
-    if (tess_memory_group_find((int)getpid(), &group) && tess_memory_group_limit(&group, &limit, &used))
-        available = limit - used < available ? limit - used : available;
+    if (tess_memory_group_find((int)getpid(), &group) && tess_memory_group_room(&group, &room) && room < available)
+        available = room;
     return available;
 }
 
