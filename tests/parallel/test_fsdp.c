@@ -1,4 +1,7 @@
 /* fsdp besides its bits: who owns which rows, memory, misuse, failures that all ranks share. */
+#include <sys/resource.h>
+
+#include "base/os/machine.h"
 #include "fsdp_model.h"
 #include "parallel/fsdp/fsdp_internal.h"
 
@@ -408,6 +411,35 @@ static void one_rank_cannot_fill(void)
     close_mesh();
 }
 
+static size_t mapped_bytes(void)
+{
+    char text[64] = "";
+    EXPECT(tess_os_read_text("/proc/self/statm", text, sizeof(text)) > 0);
+    return strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Some sums of gradients fit and the next does not: the step has not begun, however often one tries. */
+static void no_memory_for_a_step(void)
+{
+    open_flat();
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    struct rlimit before, tight;
+    tess_param_desc desc = {"w", {2, {4096, 2048}}, true, true}; /* sums of 32 MiB, never touched here */
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    EXPECT(getrlimit(RLIMIT_AS, &before) == 0);
+    tight = (struct rlimit){.rlim_cur = mapped_bytes() + (56 << 20), .rlim_max = before.rlim_max};
+    EXPECT(setrlimit(RLIMIT_AS, &tight) == 0);
+    for (int i = 0; i < 2; i++)
+        EXPECT_FAILS(tess_fsdp_step_begin(fsdp, 8), TESS_E_NOMEM, "sum");
+    EXPECT(setrlimit(RLIMIT_AS, &before) == 0);
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 8));
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
 static void ranks_describe_other_models(void)
 {
     open_flat();
@@ -432,6 +464,7 @@ static const test_case cases[] = {
     {"bad_units_are_named", bad_units, 1, 0},
     {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
     {"a_rank_that_cannot_fill_fails_all_ranks", one_rank_cannot_fill, 4, 0},
+    {"a_step_without_memory_for_its_sums_never_begins", no_memory_for_a_step, 1, 0},
     {"ranks_with_other_models_are_named", ranks_describe_other_models, 3, 0},
 };
 TEST_MAIN(cases)

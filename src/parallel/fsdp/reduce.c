@@ -30,26 +30,38 @@ void tess_fsdp_accumulators_free(tess_unit *unit)
     unit->accumulators = NULL;
 }
 
+static void free_all(tess_fsdp *fsdp)
+{
+    for (int u = 0; u < fsdp->n_units; u++)
+        tess_fsdp_accumulators_free(fsdp->units[u]);
+    fsdp->n_accumulators = 0;
+}
+
+static tess_status alloc_accumulators(tess_unit *unit, int n)
+{
+    bool found;
+    TESS_TRY(tess_mem_alloc_array(unit->fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",
+                                  (void **)&unit->accumulators));
+    for (int k = 0; k < n; k++)
+        TESS_TRY(tess_fsdp_kept_alloc(unit, TESS_POOL_GRADS, "sum", k, unit->accumulator_elements,
+                                      &unit->accumulators[k], &found));
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro)
 {
     int n = count_accumulators(fsdp, n_micro);
-    bool found;
+    tess_status status = TESS_OK;
     if (n == fsdp->n_accumulators)
         return TESS_OK;
-    for (int u = 0; u < fsdp->n_units; u++)
-        tess_fsdp_accumulators_free(fsdp->units[u]);
+    free_all(fsdp);
     fsdp->n_accumulators = n;
-    for (int u = 0; u < fsdp->n_units; u++) {
-        tess_unit *unit = fsdp->units[u];
-        if (unit->n_trainable == 0)
-            continue;
-        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",
-                                      (void **)&unit->accumulators));
-        for (int k = 0; k < n; k++)
-            TESS_TRY(tess_fsdp_kept_alloc(unit, TESS_POOL_GRADS, "sum", k, unit->accumulator_elements,
-                                          &unit->accumulators[k], &found));
-    }
-    return TESS_OK;
+    for (int u = 0; u < fsdp->n_units && status == TESS_OK; u++)
+        if (fsdp->units[u]->n_trainable > 0)
+            status = alloc_accumulators(fsdp->units[u], n);
+    if (status != TESS_OK)
+        free_all(fsdp);
+    return status;
 }
 
 static float *unused_accumulator(const tess_unit *unit)
