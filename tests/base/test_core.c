@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/core/exact_sum.h"
 #include "base/core/rng.h"
@@ -52,7 +55,6 @@ static void pools_count_exactly(void)
     EXPECT_FAILS(tess_mem_alloc_array(mem, TESS_POOL_GRADS, SIZE_MAX / 2, 4, "stars", &a), TESS_E_NOMEM, "overflow");
 }
 
-/* Known answers of Random123's kat_vectors for philox4x32-10, which our counter layout can reach. */
 /* Blocks begin on huge pages; what lies before one is its header, and a page of the smallest kind. */
 static void a_large_block_takes_no_huge_page_for_its_header(void)
 {
@@ -67,6 +69,7 @@ static void a_large_block_takes_no_huge_page_for_its_header(void)
     tess_mem_free(test_mem(), block);
 }
 
+/* Known answers of Random123's kat_vectors for philox4x32-10, which our counter layout can reach. */
 static void philox_gives_the_published_words(void)
 {
     uint32_t words[4];
@@ -219,6 +222,27 @@ static void credited_time_moves_from_one_phase_to_another(void)
     EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
 }
 
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* Memory files take their pages one by one, and a signal ends that. How long it takes differs, so some come early. */
+static void a_signal_ends_no_reservation(void)
+{
+    int fd;
+    struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+    EXPECT_OK(tess_os_memfd("reserved", 0, &fd));
+    EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
+    for (int us = 250; us <= 16000; us *= 2) {
+        struct itimerval once = {.it_value = {.tv_usec = us}};
+        EXPECT(setitimer(ITIMER_REAL, &once, NULL) == 0);
+        EXPECT_OK(tess_os_reserve(fd, 64 << 20, "a memory file"));
+        EXPECT(ftruncate(fd, 0) == 0);
+    }
+    EXPECT_OK(tess_os_sync_close(&fd, "a memory file"));
+}
+
 static void loop(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -274,6 +298,7 @@ static const test_case cases[] = {
     {"exact_sums_agree_with_long_sums", exact_sums_agree_with_long_sums, 0, 0},
     {"phases_add_up_to_the_time_that_passed", phases_add_up_to_the_time_that_passed, 0, 0},
     {"credited_time_moves_from_one_phase_to_another", credited_time_moves_from_one_phase_to_another, 0, 0},
+    {"a_signal_ends_no_reservation", a_signal_ends_no_reservation, 0, 0},
     {"loops_cover_the_range_once", loops_cover_the_range_once, 0, 0},
     {"shards_cover_every_row_once", shards_cover_every_row_once, 0, 0},
 };

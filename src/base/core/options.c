@@ -65,15 +65,16 @@ static tess_status parse_bool(const char *text, bool *value)
 static tess_status parse_number(const tess_option *option, const char *text, double *value)
 {
     char clean[64], *end;
+    const char *c = text;
     size_t n = 0;
-    for (const char *c = text; *c != '\0' && n + 1 < sizeof(clean); c++)
+    for (; *c != '\0' && n + 1 < sizeof(clean); c++)
         if (*c != '_') /* 10_000 */
             clean[n++] = *c;
     clean[n] = '\0';
     errno = 0;
     *value = strtod(clean, &end);
-    TESS_CHECK(n > 0 && *end == '\0' && errno == 0 && isfinite(*value), TESS_E_INVALID, "'%.60s' is not a number",
-               text);
+    bool whole = *c == '\0' && n > 0 && *end == '\0';
+    TESS_CHECK(whole && errno == 0 && isfinite(*value), TESS_E_INVALID, "'%.60s' is not a number", text);
     TESS_CHECK(option->type == TESS_OPTION_FLOAT || *value == floor(*value), TESS_E_INVALID,
                "'%.60s' is not an integer", text);
     TESS_CHECK(*value >= option->min && *value <= option->max, TESS_E_INVALID, "%.60s is outside %.17g .. %.17g", text,

@@ -151,11 +151,26 @@ tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t siz
     return write_fully(fd, data, size, (off_t)offset, path);
 }
 
-static int reserve(int fd, off_t size)
+tess_status tess_os_reserve(int fd, uint64_t size, const char *path)
 {
-    if (size == 0 || fallocate(fd, 0, 0, size) == 0)
-        return 0;
-    return errno == EOPNOTSUPP || errno == ENOSYS ? ftruncate(fd, size) : -1;
+    int failed = 0;
+    if (size == 0)
+        return TESS_OK;
+    do
+        failed = fallocate(fd, 0, 0, (off_t)size);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        failed = ftruncate(fd, (off_t)size);
+    return failed != 0 ? tess_os_error("reserve space for", path) : TESS_OK;
+}
+
+tess_status tess_os_sync(int fd, const char *path)
+{
+    int failed;
+    do
+        failed = fsync(fd);
+    while (failed != 0 && errno == EINTR);
+    return failed != 0 ? tess_os_error("fsync", path) : TESS_OK;
 }
 
 tess_status tess_os_create(const char *path, size_t size)
@@ -163,7 +178,7 @@ tess_status tess_os_create(const char *path, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return tess_os_error("create", path);
-    tess_status status = reserve(fd, (off_t)size) != 0 ? tess_os_error("reserve space for", path) : TESS_OK;
+    tess_status status = tess_os_reserve(fd, size, path);
     close(fd);
     if (status != TESS_OK)
         unlink(path);
@@ -180,7 +195,7 @@ tess_status tess_os_sync_close(int *fd, const char *path)
 {
     if (*fd < 0)
         return TESS_OK;
-    tess_status status = fsync(*fd) != 0 ? tess_os_error("fsync", path) : TESS_OK;
+    tess_status status = tess_os_sync(*fd, path);
     if (close(*fd) != 0 && status == TESS_OK)
         status = tess_os_error("close", path);
     *fd = -1;

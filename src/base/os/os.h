@@ -52,7 +52,10 @@ tess_status tess_os_append(int fd, const void *data, size_t size, const char *pa
 tess_status tess_os_create(const char *path, size_t size);
 tess_status tess_os_open(const char *path, int *fd); /* for writing; must exist */
 tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t size, const char *path);
-/* fsync, then close; *fd becomes -1. -1 is fine. */
+/* Gives a file `size` bytes, taken from the disk now where the file system can do so: TESS_E_NO_SPACE is met here. */
+tess_status tess_os_reserve(int fd, uint64_t size, const char *path);
+tess_status tess_os_sync(int fd, const char *path); /* fsync, which a signal does not end */
+/* tess_os_sync, then close; *fd becomes -1. -1 is fine. */
 tess_status tess_os_sync_close(int *fd, const char *path);
 void tess_os_close(int *fd);
 

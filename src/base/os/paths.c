@@ -110,8 +110,7 @@ tess_status tess_os_fsync_dir(const char *path)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return tess_os_error("open", path);
-    int failed = fsync(fd);
-    tess_status status = failed ? tess_os_error("fsync", path) : TESS_OK;
+    tess_status status = tess_os_sync(fd, path);
     close(fd);
     return status;
 }

@@ -71,7 +71,9 @@ tess_status tess_os_map_new(const char *path, size_t size, void **address)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return tess_os_error("create", path);
-    errno = posix_fallocate(fd, 0, (off_t)size);
+    do /* unlike tess_os_reserve it never leaves holes, which would end whoever stores where the disk is full */
+        errno = posix_fallocate(fd, 0, (off_t)size);
+    while (errno == EINTR);
     tess_status status =
         errno == 0 ? tess_os_map_shared(fd, 0, size, address) : tess_os_error("reserve room for", path);
     tess_os_close(&fd);

@@ -23,8 +23,10 @@ static int open_nameless(const char *folder, int flags)
         return -1;
     }
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | flags, 0600);
-    if (fd >= 0)
+    int reason = errno;
+    if (fd >= 0 || reason == EINVAL) /* made, then found to be no file for O_DIRECT */
         unlink(path);
+    errno = reason;
     return fd;
 }
 

@@ -68,18 +68,10 @@ tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, in
     return tell(io, *fd < 0 ? tess_os_error("create", path) : TESS_OK, CALL(TESS_IO_CREATED, path));
 }
 
-static tess_status reserve(int fd, uint64_t size, const char *path)
-{
-    if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
-        return TESS_OK;
-    bool can_not = errno == EOPNOTSUPP || errno == ENOSYS;
-    return can_not && ftruncate(fd, (off_t)size) == 0 ? TESS_OK : tess_os_error("reserve space for", path);
-}
-
 tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_RESERVE, path));
-    return tell(io, reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
+    return tell(io, tess_os_reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
 }
 
 /* One write; short where the hook asks for it: half, in whole units. */
@@ -124,7 +116,7 @@ tess_status tess_io_trim(const tess_io *io, int fd, uint64_t size, const char *p
 tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tell(io, fsync(fd) != 0 ? tess_os_error("fsync", path) : TESS_OK, CALL(TESS_IO_SYNCED, path));
+    return tell(io, tess_os_sync(fd, path), CALL(TESS_IO_SYNCED, path));
 }
 
 static tess_status write_and_sync(const tess_io *io, tess_save_point write, int fd, const char *path, const void *data,

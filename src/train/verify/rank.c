@@ -69,10 +69,9 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
     tess_status status = TESS_OK;
     for (int64_t i = 0; i < n && status == TESS_OK; i += CHUNK) {
         int64_t m = n - i < CHUNK ? n - i : CHUNK;
-        ssize_t want = (ssize_t)((size_t)m * sizeof(float));
-        if (pread(run->values_fd, there, (size_t)want, (off_t)((at + i) * (int64_t)sizeof(float))) != want)
-            status = tess_os_error("read", "temporary file of the values");
-        else
+        status = tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),
+                                 "temporary file of the values");
+        if (status == TESS_OK)
             tess_verify_compare(values + i, there, m, number + i, e->rank, delta);
     }
     tess_mem_free(e->mem, there);

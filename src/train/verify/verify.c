@@ -270,12 +270,11 @@ static tess_status open_values(const tess_verify_result *r, int *fd)
     if (*fd < 0)
         return tess_os_error("create", path);
     unlink(path);
-    int reason = posix_fallocate(*fd, 0, (off_t)(elements * 2 * (int64_t)sizeof(float)));
-    if (reason == 0)
+    tess_status status = tess_os_reserve(*fd, (uint64_t)elements * 2 * sizeof(float), path);
+    if (status == TESS_OK)
         return TESS_OK;
     tess_os_close(fd);
-    return TESS_FAIL(TESS_E_NO_SPACE, "no room for %lld values in %s (set TMPDIR): %s", (long long)elements * 2, path,
-                     strerror(reason));
+    return tess_fail_context(status, "no room for %lld values (set TMPDIR)", (long long)elements * 2);
 }
 
 static bool same_again(const verify_run *run, const verify_run *again, int64_t step)
