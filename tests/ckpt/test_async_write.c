@@ -265,7 +265,7 @@ static void save_with_a_fault_on_the_other_host(void)
     tess_saver_outcome outcome;
     async_rank r = join_host();
     EXPECT_OK(save_step(&r, 100, &outcome));
-    EXPECT_FAILS(save_step(&r, 200, &outcome), TESS_E_IO, "rank-00003.data");
+    EXPECT_FAILS(save_step(&r, 200, &outcome), TESS_E_NO_SPACE, "rank-00003.data");
     EXPECT_OK(save_step(&r, 300, &outcome));
     leave_with_saver(&r);
 }
@@ -273,7 +273,7 @@ static void save_with_a_fault_on_the_other_host(void)
 static void a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed(void)
 {
     tess_async_service *services[2];
-    the_options.fault = "rank=3 step=200 point=save:sync kind=eio";
+    the_options.fault = "rank=3 step=200 point=save:sync kind=enospc";
     begin_two_hosts(services);
     EXPECT_INT(run_job(4, save_with_a_fault_on_the_other_host), 0);
     end_two_hosts(services);

@@ -65,6 +65,8 @@ static void mistakes_name_the_line_and_the_fix(void)
                  "c.yaml:2: training.steps: 'many' is not a number");
     EXPECT_FAILS(parse("training:\n  steps: 0\n"), TESS_E_INVALID, "0 is outside 1 .. 1000000000000");
     EXPECT_FAILS(parse("training:\n  steps: nan\n"), TESS_E_INVALID, "not a number");
+    EXPECT_FAILS(parse("training:\n  steps: 000000000000000000000000000000000000000000000000000000000000012many\n"),
+                 TESS_E_INVALID, "not a number");
     EXPECT_FAILS(parse("training: 3\n"), TESS_E_FORMAT, "'training' is a section");
     EXPECT_FAILS(parse("- a\n"), TESS_E_FORMAT, "expected sections");
     EXPECT_FAILS(parse("a: {b: {c: 1}}\n"), TESS_E_FORMAT, "expected a value");

@@ -168,9 +168,10 @@ typedef struct async_meeting {
 /* The first host's writer has made the folder; the others wait until it has. */
 tess_status async_meeting_open(const async_meeting *meeting);
 tess_status async_meeting_await_open(const async_meeting *meeting);
-/* What a host's writer wrote, or why it could not (`part` NULL: the current error). */
-tess_status async_meeting_leave_part(const async_meeting *meeting, const json_t *part);
-/* Waits for the part of `host`, and removes the file. TESS_E_TIMEOUT; the error that was left. */
+/* What a host's writer wrote; where it could not (`part` NULL) `made` and the current error's message say why. */
+tess_status async_meeting_leave_part(const async_meeting *meeting, const json_t *part, tess_status made);
+/* Waits for the part of `host`, and removes the file. *part is a new reference. TESS_E_TIMEOUT; the error that was
+ * left. */
 tess_status async_meeting_take_part(const async_meeting *meeting, int host, json_t **part);
 void async_meeting_close(const async_meeting *meeting);
 

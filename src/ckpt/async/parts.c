@@ -49,12 +49,12 @@ tess_status async_meeting_await_open(const async_meeting *m)
     return await_file(m, path, "the first host's writer has not begun, or this host sees another folder");
 }
 
-tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part)
+tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part, tess_status made)
 {
     char path[PATH];
     json_t *whole = json_pack("{s:I, s:I, s:i, s:o, s:O*}", "job", (json_int_t)m->job, "generation",
-                              (json_int_t)m->generation, "status", part == NULL ? TESS_E_IO : TESS_OK, "error",
-                              tess_json_text(part == NULL ? tess_error_message() : ""), "part", (json_t *)part);
+                              (json_int_t)m->generation, "status", (int)made, "error",
+                              tess_json_text(made != TESS_OK ? tess_error_message() : ""), "part", (json_t *)part);
     char *text = whole != NULL ? json_dumps(whole, JSON_COMPACT) : NULL;
     part_path(m, m->host, path);
     tess_status status = text != NULL ? tess_os_write_atomic(path, text, strlen(text))
@@ -70,18 +70,24 @@ static bool is_of(const async_meeting *m, const json_t *whole)
            json_integer_value(json_object_get(whole, "generation")) == (json_int_t)m->generation;
 }
 
+/* Of a writer that has no part. */
+static tess_status error_of(const json_t *whole, const char *path, int host)
+{
+    int64_t status = TESS_E_IO;
+    const char *error = "";
+    TESS_TRY(tess_json_get_int(whole, "status", path, &status));
+    TESS_TRY(tess_json_get_string(whole, "error", path, &error));
+    return TESS_FAIL(status < 0 ? (tess_status)status : TESS_E_IO, "host %d: %s", host, error);
+}
+
 /* *part stays NULL when the file is of another save. */
 static tess_status read_part(const async_meeting *m, const char *path, int host, json_t **part)
 {
     json_t *whole;
-    const char *error = "";
     TESS_TRY(tess_json_load(path, largest_part, &whole));
-    tess_status status = tess_json_get_string(whole, "error", path, &error);
     bool is_ours = is_of(m, whole);
-    if (is_ours)
-        *part = json_incref(json_object_get(whole, "part"));
-    if (status == TESS_OK && is_ours && *part == NULL)
-        status = TESS_FAIL(TESS_E_IO, "host %d: %s", host, error);
+    *part = is_ours ? json_incref(json_object_get(whole, "part")) : NULL;
+    tess_status status = is_ours && *part == NULL ? error_of(whole, path, host) : TESS_OK;
     json_decref(whole);
     return status;
 }

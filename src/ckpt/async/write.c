@@ -363,14 +363,9 @@ static tess_status make_part(save *s, const async_meeting *m)
     TESS_TRY(tess_ckpt_folder(s->dir, s->step, ".tmp", s->folder));
     TESS_TRY(async_meeting_await_open(m));
     tess_status status = write_and_read(s, m, &whole);
-    if (status != TESS_OK) {
-        json_decref(whole);
-        async_meeting_leave_part(m, NULL);
-        return status;
-    }
-    status = async_meeting_leave_part(m, whole);
+    tess_status left = async_meeting_leave_part(m, status == TESS_OK ? whole : NULL, status);
     json_decref(whole);
-    return status;
+    return status == TESS_OK ? left : status;
 }
 
 static tess_status run(save *s, async_outcome *outcome)

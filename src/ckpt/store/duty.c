@@ -39,19 +39,26 @@ static void leave_to_others(const tess_load *l, const row_range *rows)
     }
 }
 
+static tess_status gather_rows(const tess_load *l, row_range *rows)
+{
+    tess_team *team = l->options.hosts->mine;
+    row_range *mine = rows + (size_t)tess_team_rank(team) * (size_t)l->n;
+    for (int i = 0; i < l->n; i++)
+        mine[i] = (row_range){l->tensors[i].row_begin, l->tensors[i].n_rows};
+    return tess_all_gather(team, mine, rows, 2 * (size_t)l->n, TESS_I64, NULL);
+}
+
 tess_status tess_load_share_duty(const tess_load *l)
 {
     tess_team *team = l->options.hosts->mine;
     size_t n = (size_t)l->n, world = (size_t)tess_team_size(team);
-    row_range *rows;
+    row_range *rows = NULL;
     if (world == 1 || n == 0)
         return TESS_OK;
-    TESS_TRY(tess_ckpt_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
-                                                        "rows of a host's ranks", (void **)&rows)));
-    row_range *mine = rows + (size_t)tess_team_rank(team) * n;
-    for (size_t i = 0; i < n; i++)
-        mine[i] = (row_range){l->tensors[i].row_begin, l->tensors[i].n_rows};
-    tess_status status = tess_all_gather(team, mine, rows, 2 * n, TESS_I64, NULL);
+    tess_status status = tess_ckpt_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
+                                                                    "rows of a host's ranks", (void **)&rows));
+    if (status == TESS_OK)
+        status = gather_rows(l, rows);
     if (status == TESS_OK)
         leave_to_others(l, rows);
     tess_mem_free(l->mem, rows);
