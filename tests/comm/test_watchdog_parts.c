@@ -204,6 +204,16 @@ static void a_gap_between_looks_takes_nothing_from_a_wait_before_it(void)
     tess_job_close(&job, true);
 }
 
+/* What a launcher is left with when it begins anew and has no memory. */
+static void no_watchdog_looks_at_nothing(void)
+{
+    tess_watchdog *w = NULL;
+    tess_watchdog_look(w);
+    tess_watchdog_ended(w, 0, 1, 1 << 8, false);
+    tess_watchdog_settle(w);
+    tess_watchdog_destroy(&w);
+}
+
 static void ranks_that_have_not_joined_are_waited_for(void)
 {
     tess_job job;
@@ -229,6 +239,7 @@ static const test_case cases[] = {
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
     {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",
      a_gap_between_looks_takes_nothing_from_a_wait_before_it},
+    {"no_watchdog_looks_at_nothing", no_watchdog_looks_at_nothing},
     {"ranks_that_have_not_joined_are_waited_for", ranks_that_have_not_joined_are_waited_for},
 };
 

@@ -28,7 +28,7 @@ static void watch_job(guard_watch *watch, const guard_client *client, const tess
 void guard_watch_look(guard_watch *watch, const guard_client *client, const tess_launch_options *options, bool is_judge)
 {
     watch_job(watch, client, options);
-    if (watch->watchdog == NULL || !is_judge)
+    if (!is_judge)
         return;
     tess_watchdog_look(watch->watchdog);
     watchdog_job_record_look(&watch->record, watch->job);
@@ -36,14 +36,13 @@ void guard_watch_look(guard_watch *watch, const guard_client *client, const tess
 
 void guard_watch_ended(guard_watch *watch, int rank, int pid, int wait_status, bool asked)
 {
-    if (watch->watchdog != NULL && is_watched(watch, watch->job))
+    if (is_watched(watch, watch->job))
         tess_watchdog_ended(watch->watchdog, rank, pid, wait_status, asked);
 }
 
 void guard_watch_settle(guard_watch *watch)
 {
-    if (watch->watchdog != NULL)
-        tess_watchdog_settle(watch->watchdog);
+    tess_watchdog_settle(watch->watchdog);
 }
 
 void guard_watch_tell(const tess_job *job, tess_launch_result *result)

@@ -253,10 +253,10 @@ static void look_at_deaths(tess_watchdog *w, uint64_t now_ns)
 
 void tess_watchdog_ended(tess_watchdog *w, int rank, int pid, int wait_status, bool asked)
 {
+    if (w == NULL || asked || (WIFEXITED(wait_status) && tess_ending_leaves_finding(w->job, rank)))
+        return;
     tess_job_row *row = &w->job->rows[rank];
     bool left = atomic_load(&row->state) == JOB_RANK_LEFT;
-    if (asked || (WIFEXITED(wait_status) && tess_ending_leaves_finding(w->job, rank)))
-        return;
     if (WIFSIGNALED(wait_status)) {
         int number = WTERMSIG(wait_status);
         bool crashed = number != SIGKILL && number != SIGTERM && number != SIGINT;
@@ -273,7 +273,7 @@ void tess_watchdog_ended(tess_watchdog *w, int rank, int pid, int wait_status, b
 void tess_watchdog_settle(tess_watchdog *w)
 {
     uint64_t begin_ns = tess_os_now_ns();
-    for (int r = 0; r < (int)w->job->header->world; r++)
+    for (int r = 0; w != NULL && r < (int)w->job->header->world; r++)
         while (w->deaths[r].ended_ns != 0 && tess_os_now_ns() - begin_ns < open_ns) {
             settle_death(w, r, tess_os_now_ns());
             usleep(2000);
@@ -320,7 +320,7 @@ static void leave_out(tess_watchdog *w, uint64_t ns)
 void tess_watchdog_look(tess_watchdog *w)
 {
     uint64_t now_ns = tess_os_now_ns();
-    if (now_ns - w->looked_ns < often_ns)
+    if (w == NULL || now_ns - w->looked_ns < often_ns)
         return;
     if (w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns)
         leave_out(w, now_ns - w->looked_ns - gap_ns);

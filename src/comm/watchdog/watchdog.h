@@ -19,7 +19,8 @@ typedef struct tess_watchdog_options {
     void *self;
 } tess_watchdog_options;
 
-/* `job` is borrowed; its rows of this host are what is watched. Destroy nulls the handle. */
+/* `job` is borrowed; its rows of this host are what is watched. Destroy nulls the handle. A job goes on without a
+ * watchdog that could not be made: the calls below do nothing with NULL. */
 tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_watchdog_options *options,
                                  tess_watchdog **watchdog);
 void tess_watchdog_destroy(tess_watchdog **watchdog);
