@@ -62,7 +62,7 @@ static void kill_child(guard *g)
 /* Ranks of ours end with 130 whichever signal asked them to; some may ask only one host. */
 static bool was_asked(const guard *g, int code)
 {
-    bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != 0);
+    bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
     return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
 }
 
@@ -71,7 +71,7 @@ static void take_request(guard *g)
 {
     guard_answer_request(&g->rank);
     if (g->stop.signal != 0 && is_adopted(g))
-        atomic_store(&g->rank.job.header->stop, 1);
+        atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
 static void take_requests(guard *g)
