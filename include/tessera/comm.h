@@ -74,7 +74,8 @@ TESS_API tess_status tess_all_to_all_v(tess_team *team, const void *in, const si
                                        const size_t *in_offsets, void *out, const size_t *out_counts,
                                        const size_t *out_offsets, tess_dtype dtype, tess_work **work);
 
-/* gather: root's `out` gets the concatenation (others pass NULL); scatter: the reverse. */
+/* gather: root's `out` gets the concatenation (others pass NULL), of which `in` may be its own block as in all_gather.
+ * scatter: the reverse; root's `in` and `out` may not overlap. */
 TESS_API tess_status tess_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
                                  tess_work **work);
 TESS_API tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,

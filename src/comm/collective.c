@@ -251,6 +251,7 @@ tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, t
     size_t all = team->rank == root ? bytes * (size_t)team->size : 0;
     TESS_TRY(check_buffer("scatter", "in", in, all));
     TESS_TRY(check_buffer("scatter", "out", out, bytes));
+    TESS_TRY(check_apart("scatter", in, all, out, bytes));
     request q = {.kind = TESS_TRACE_SCATTER,
                  .in = in,
                  .out = out,

@@ -231,6 +231,18 @@ tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t cou
 
 /* ---- memory.c
  * ------------------------------------------------------------------------------------------------------------ */
+/* Memory that those of a team who are on one host are to share. */
+typedef struct comm_wanted {
+    tess_trace_op kind; /* the fingerprint of the call that wants it */
+    uint64_t count, tag;
+    const void *call_site;
+    int maker; /* team rank that allocates it for this host; -1: this rank needs none */
+    size_t bytes, align;
+} comm_wanted;
+
+/* Collective over the team: makers allocate and all learn where. When one cannot (its status) all fail, and nothing
+ * stays allocated. */
+tess_status tess_memory_agree(tess_team *team, const comm_wanted *wanted, uint64_t *offset);
 /* Offset of memory that all ranks can read, or CONTROL_PRIVATE. */
 static inline uint64_t tess_offset_of(const tess_runtime *runtime, const void *memory, size_t bytes)
 {

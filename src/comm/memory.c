@@ -4,42 +4,39 @@
 /* From here on pieces begin at huge pages, so that the kernel may use them. */
 static const size_t large_bytes = 4 << 20;
 
-typedef struct place {
+/* What a rank says of the place that it was to get for its host. */
+typedef struct made {
     uint64_t offset;
     int32_t status;
     int32_t spare;
-} place;
+} made;
 
-/* On each host the team's first rank there allocates `total` bytes; all there learn where. */
-static tess_status agree_on_place(tess_team *team, tess_trace_op kind, size_t bytes, size_t total, size_t align,
-                                  const char *what, const void *site, uint64_t *offset)
+static tess_status first_failure(const tess_team *team, const made *all, size_t bytes)
+{
+    for (int r = 0; r < team->size; r++) {
+        tess_status status = (tess_status)all[r].status;
+        if (status != TESS_OK && all[team->rank].status == TESS_OK)
+            TESS_FAIL(status, "rank %d could not get %zu bytes", team->ranks[r], bytes);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_memory_agree(tess_team *team, const comm_wanted *wanted, uint64_t *offset)
 {
     tess_runtime *rt = team->runtime;
-    place mine = {0}, all[JOB_MAX_RANKS];
-    bool allocates = team->local_index == 0;
-    if (allocates)
-        mine.status = tess_job_alloc(&rt->job, rt->rank, total, align, &mine.offset);
-    bool allocated = allocates && mine.status == TESS_OK;
-    tess_status status = tess_team_exchange(team, kind, bytes, 0, site, &mine, all, sizeof(mine));
-    if (status != TESS_OK) {
-        if (allocated)
-            tess_job_free(&rt->job, rt->rank, mine.offset, total);
-        tess_fail_context(status, "allocate '%s'", what);
-        return status;
-    }
-    int failed = 0;
-    while (failed < team->size && all[failed].status == TESS_OK)
-        failed++;
-    if (failed == team->size) {
-        *offset = all[team->local_first].offset;
-        return TESS_OK;
-    }
-    if (allocated)
-        tess_job_free(&rt->job, rt->rank, mine.offset, total);
-    status = (tess_status)all[failed].status;
-    if (mine.status == TESS_OK)
-        TESS_FAIL(status, "rank %d could not get %zu bytes", team->ranks[failed], total);
-    return tess_fail_context(status, "allocate '%s' for %d ranks of team '%s'", what, team->size, team->name);
+    made mine = {0}, all[JOB_MAX_RANKS];
+    if (wanted->maker == team->rank)
+        mine.status = tess_job_alloc(&rt->job, rt->rank, wanted->bytes, wanted->align, &mine.offset);
+    bool allocated = wanted->maker == team->rank && mine.status == TESS_OK;
+    tess_status status =
+        tess_team_exchange(team, wanted->kind, wanted->count, wanted->tag, wanted->call_site, &mine, all, sizeof(mine));
+    if (status == TESS_OK)
+        status = first_failure(team, all, wanted->bytes);
+    if (status != TESS_OK && allocated)
+        tess_job_free(&rt->job, rt->rank, mine.offset, wanted->bytes);
+    *offset = status == TESS_OK && wanted->maker >= 0 ? all[wanted->maker].offset : 0;
+    return status;
 }
 
 static tess_status add_region(tess_runtime *rt, comm_region region, const char *what)
@@ -93,9 +90,15 @@ tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, con
     tess_runtime *rt = team->runtime;
     size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
     size_t stride = round_up(bytes > 0 ? bytes : 1, align), total = stride * (size_t)team->n_local;
+    const comm_wanted wanted = {.kind = TESS_TRACE_WINDOW_ALLOC,
+                                .count = bytes,
+                                .call_site = __builtin_return_address(0),
+                                .maker = team->local_first,
+                                .bytes = total,
+                                .align = align};
     uint64_t offset;
-    TESS_TRY(
-        agree_on_place(team, TESS_TRACE_WINDOW_ALLOC, bytes, total, align, what, __builtin_return_address(0), &offset));
+    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &offset), "allocate '%s' for %d ranks of team '%s'", what, team->size,
+                 team->name);
     *out = rt->job.base + offset + (size_t)team->local_index * stride;
     return add_region(
         rt,
@@ -113,10 +116,15 @@ tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, con
     TESS_CHECK(team != NULL && out != NULL && (int)pool >= 0 && pool < TESS_POOL_COUNT, TESS_E_INVALID,
                "tess_shared_alloc: a bad argument");
     tess_runtime *rt = team->runtime;
-    size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
+    const comm_wanted wanted = {.kind = TESS_TRACE_SHARED_ALLOC,
+                                .count = bytes,
+                                .call_site = __builtin_return_address(0),
+                                .maker = team->local_first,
+                                .bytes = bytes,
+                                .align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE};
     uint64_t offset;
-    TESS_TRY(
-        agree_on_place(team, TESS_TRACE_SHARED_ALLOC, bytes, bytes, align, what, __builtin_return_address(0), &offset));
+    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &offset), "allocate '%s' for %d ranks of team '%s'", what, team->size,
+                 team->name);
     *out = rt->job.base + offset;
     return add_region(rt,
                       (comm_region){.offset = offset,

@@ -135,6 +135,7 @@ world:
     tess_team_destroy(&rt->team);
 joined:
     tess_runtime_part(rt);
+    tess_recorder_end(rt);
 job:
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem_free(mem, rt->processes);

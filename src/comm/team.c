@@ -167,95 +167,101 @@ tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t cou
     return tess_work_submit(work, NULL);
 }
 
+/* ---- Splitting ---- */
 typedef struct split_row {
     int32_t color, key;
 } split_row;
 
-typedef struct split_area {
-    uint64_t offset;
-    int32_t status;
-    int32_t spare;
-} split_area;
+/* The team that this rank becomes a member of. */
+typedef struct split {
+    const char *name;
+    const void *call_site;
+    int members[JOB_MAX_RANKS]; /* parent's numbers, in the new order */
+    int size;                   /* 0: this rank is in none */
+    int first, n_local;         /* the first member on this host, -1: none; how many they are */
+} split;
 
-/* Fills ranks (parent's numbers) of my color, ordered by key and parent rank. */
-static int pick_members(const split_row *rows, int n, int color, int *members)
+/* Ordered by key and parent rank. */
+static void pick_members(const tess_team *parent, const split_row *rows, int color, split *s)
 {
-    int size = 0;
-    for (int r = 0; r < n; r++) {
-        if (rows[r].color != color)
+    for (int r = 0; r < parent->size; r++) {
+        if (color < 0 || rows[r].color != color)
             continue;
-        int at = size++;
-        while (at > 0 && rows[members[at - 1]].key > rows[r].key) {
-            members[at] = members[at - 1];
+        int at = s->size++;
+        while (at > 0 && rows[s->members[at - 1]].key > rows[r].key) {
+            s->members[at] = s->members[at - 1];
             at--;
         }
-        members[at] = r;
+        s->members[at] = r;
     }
-    return size;
 }
 
-/* The first of the members on this host, -1: none; and how many they are. */
-static int find_local(const tess_team *parent, const int *members, int size, int *n_local)
+static void find_local(const tess_team *parent, split *s)
 {
-    int first = -1;
-    for (int i = 0; i < size; i++) {
-        if (tess_team_host(parent, members[i]) != tess_team_host(parent, parent->rank))
+    s->first = -1;
+    for (int i = 0; i < s->size; i++) {
+        if (tess_team_host(parent, s->members[i]) != tess_team_host(parent, parent->rank))
             continue;
-        if ((*n_local)++ == 0)
-            first = members[i];
+        if (s->n_local++ == 0)
+            s->first = s->members[i];
     }
-    return first;
+}
+
+static tess_status find_members(tess_team *parent, int color, int key, split *s)
+{
+    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
+    TESS_TRY(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(s->name), s->call_site, &mine, rows,
+                                sizeof(mine)));
+    pick_members(parent, rows, color, s);
+    find_local(parent, s);
+    return TESS_OK;
+}
+
+/* On each host the first member there makes the control area. */
+static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset)
+{
+    const comm_wanted wanted = {.kind = TESS_TRACE_TEAM_SPLIT,
+                                .count = 1,
+                                .tag = tess_hash_text(s->name),
+                                .call_site = s->call_site,
+                                .maker = s->first,
+                                .bytes = shared_bytes(s->size, s->n_local),
+                                .align = JOB_PAGE};
+    TESS_TRY(tess_memory_agree(parent, &wanted, offset));
+    if (s->first == parent->rank)
+        ((tess_control *)(parent->runtime->job.base + *offset))->bytes = wanted.bytes;
+    return TESS_OK;
+}
+
+static tess_status attach(tess_team *parent, const split *s, uint64_t hash, uint64_t offset, tess_team **out)
+{
+    tess_runtime *rt = parent->runtime;
+    void *memory;
+    int rank = 0;
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)s->size, sizeof(int), "ranks of a team", &memory));
+    int *ranks = memory;
+    for (int i = 0; i < s->size; i++) {
+        ranks[i] = parent->ranks[s->members[i]];
+        if (s->members[i] == parent->rank)
+            rank = i;
+    }
+    tess_status status = tess_team_attach(rt, s->name, ranks, s->size, rank, hash, offset, out);
+    if (status != TESS_OK)
+        tess_mem_free(rt->mem, ranks);
+    return status;
 }
 
 tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **out)
 {
     TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
     *out = NULL;
-    tess_runtime *rt = parent->runtime;
-    const void *site = __builtin_return_address(0);
-    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
-    split_area area = {0}, areas[JOB_MAX_RANKS];
-    int members[JOB_MAX_RANKS], size = 0;
-
-    TESS_TRY_CTX(
-        tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(name), site, &mine, rows, sizeof(mine)),
-        "split team '%s' into '%s'", parent->name, name);
-    if (color >= 0)
-        size = pick_members(rows, parent->size, color, members);
-
-    /* On each host the first member there makes the control area and tells the others where it is. */
-    int n_local = 0, first = find_local(parent, members, size, &n_local);
-    if (size > 0 && first == parent->rank) {
-        uint64_t bytes = shared_bytes(size, n_local);
-        area.status = tess_job_alloc(&rt->job, rt->rank, bytes, JOB_PAGE, &area.offset);
-        if (area.status == TESS_OK)
-            ((tess_control *)(rt->job.base + area.offset))->bytes = bytes;
-    }
-    TESS_TRY_CTX(
-        tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 1, tess_hash_text(name), site, &area, areas, sizeof(area)),
-        "split team '%s' into '%s'", parent->name, name);
-    uint64_t number = parent->n_splits++;
-    for (int r = 0; r < parent->size; r++)
-        TESS_CHECK(areas[r].status == TESS_OK, (tess_status)areas[r].status,
-                   "split team '%s' into '%s': rank %d could not get shared memory for its part", parent->name, name,
-                   parent->ranks[r]);
-    if (size == 0)
-        return TESS_OK;
-
-    void *memory;
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)size, sizeof(int), "ranks of a team", &memory));
-    int *ranks = memory, rank = 0;
-    for (int i = 0; i < size; i++) {
-        ranks[i] = parent->ranks[members[i]];
-        if (members[i] == parent->rank)
-            rank = i;
-    }
-    const uint64_t words[3] = {parent->hash, number, (uint64_t)color};
+    split s = {.name = name, .call_site = __builtin_return_address(0)};
+    uint64_t offset;
+    TESS_TRY_CTX(find_members(parent, color, key, &s), "split team '%s' into '%s'", parent->name, name);
+    TESS_TRY_CTX(make_area(parent, &s, &offset), "split team '%s' into '%s'", parent->name, name);
+    const uint64_t words[3] = {parent->hash, parent->n_splits++, (uint64_t)color};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));
-    tess_status status = tess_team_attach(rt, name, ranks, size, rank, hash, areas[first].offset, out);
-    if (status != TESS_OK)
-        tess_mem_free(rt->mem, ranks);
-    return status;
+    return s.size > 0 ? attach(parent, &s, hash, offset, out) : TESS_OK;
 }
 
 void tess_team_destroy(tess_team **handle)

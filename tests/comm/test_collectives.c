@@ -280,10 +280,12 @@ static void arguments_are_checked_on_the_caller_alone(void)
 {
     tess_runtime *rt = join();
     tess_team *team = tess_runtime_team(rt);
+    int me = tess_team_rank(team);
     float x[64] = {0};
     EXPECT_FAILS(tess_all_reduce(team, NULL, x, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "`in` is NULL");
     EXPECT_FAILS(tess_all_reduce(team, x, x + 1, 3, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, "overlap");
     EXPECT_FAILS(tess_all_gather(team, x + 1, x, 3, TESS_F32, NULL), TESS_E_INVALID, "overlap");
+    EXPECT_FAILS(tess_scatter(team, x, x + 1, 3, TESS_F32, me, NULL), TESS_E_INVALID, "overlap");
     EXPECT_FAILS(tess_broadcast(team, x, 3, TESS_F32, 99, NULL), TESS_E_INVALID, "rank 99 is not in team 'world'");
     EXPECT_FAILS(tess_all_gather(team, x, x, SIZE_MAX / 2, TESS_F32, NULL), TESS_E_INVALID, "do not fit");
     EXPECT_FAILS(tess_all_reduce(team, x, x, 3, TESS_F32, (tess_op)9, NULL), TESS_E_INVALID, "no reduction");
