@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/os/hook.h"
+#include "base/os/program.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "base/text/json.h"

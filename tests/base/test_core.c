@@ -13,6 +13,7 @@
 #include "base/core/rng.h"
 #include "base/os/os.h"
 #include "base/os/phase_clock.h"
+#include "base/os/program.h"
 #include "base/os/threads.h"
 #include "tessera/types.h"
 
@@ -243,6 +244,19 @@ static void a_signal_ends_no_reservation(void)
     EXPECT_OK(tess_os_sync_close(&fd, "a memory file"));
 }
 
+static void what_a_program_prints_is_kept(void)
+{
+    char out[8];
+    char *const prints[] = {"sh", "-c", "echo 123456789; echo aside >&2", NULL},
+                *const hangs[] = {"sleep", "3600", NULL}, *const fails[] = {"sh", "-c", "exit 3", NULL},
+                *const missing[] = {"no-such-program", NULL};
+    EXPECT_OK(tess_os_capture(prints, 600, out, sizeof(out)));
+    EXPECT_TEXT(out, "1234567");
+    EXPECT_FAILS(tess_os_capture(hangs, 0.2, out, sizeof(out)), TESS_E_TIMEOUT, "sleep took longer than 0.2 s");
+    EXPECT_FAILS(tess_os_capture(fails, 600, out, sizeof(out)), TESS_E_IO, "ended with code 3");
+    EXPECT_FAILS(tess_os_capture(missing, 600, out, sizeof(out)), TESS_E_NOT_FOUND, "no such program");
+}
+
 static void loop(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -299,6 +313,7 @@ static const test_case cases[] = {
     {"phases_add_up_to_the_time_that_passed", phases_add_up_to_the_time_that_passed, 0, 0},
     {"credited_time_moves_from_one_phase_to_another", credited_time_moves_from_one_phase_to_another, 0, 0},
     {"a_signal_ends_no_reservation", a_signal_ends_no_reservation, 0, 0},
+    {"what_a_program_prints_is_kept", what_a_program_prints_is_kept, 0, 0},
     {"loops_cover_the_range_once", loops_cover_the_range_once, 0, 0},
     {"shards_cover_every_row_once", shards_cover_every_row_once, 0, 0},
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/os/hook.h"
+#include "base/os/program.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "health/facts.h"

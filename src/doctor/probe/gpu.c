@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/os/capture.h"
+#include "base/os/program.h"
 #include "doctor/probe/gpu_impl.h"
 #include "doctor/probe/probe_impl.h"
 
