@@ -81,6 +81,7 @@ opened:
     tess_executor_destroy(&run.executor);
     tess_loader_destroy(&run.loader);
     TESS_TRY_CTX(status, "evaluate %s", path);
+    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "evaluate %s: it has no token that another one precedes", path);
     double nll = tess_exact_value(&sum.nll);
     *result = (tess_evaluation){.loss = nll / (double)sum.n_tokens,
                                 .perplexity = exp(nll / (double)sum.n_tokens),

@@ -1,7 +1,9 @@
 /* Where a run's tokenizer comes from: a file, the model's folder, or the training text itself. */
 #include "train/trainer_impl.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -103,10 +105,9 @@ static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *jso
 static tess_status read_initial(tess_trainer *t, tess_buffer *json)
 {
     const char *initial = t->config.checkpoint.initial_load_path;
-    char folder[TESS_TEXT_SIZE], path[1024];
-    TESS_CHECK(tess_os_is_dir(initial) || tess_os_is_file(initial), TESS_E_NOT_FOUND,
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    TESS_CHECK(realpath(initial, folder) != NULL, TESS_E_NOT_FOUND,
                "checkpoint.initial_load_path=%s: no such file or folder", initial);
-    snprintf(folder, sizeof(folder), "%s", initial);
     for (int level = 0; level < 3; level++) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
         if (tess_os_is_file(path)) {
@@ -114,7 +115,7 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
             return read_file(t, path, json);
         }
         char *slash = strrchr(folder, '/');
-        snprintf(slash != NULL ? slash : folder, 2, "%s", slash != NULL ? "" : ".");
+        slash[slash == folder] = '\0'; /* above "/" is "/" */
     }
     return TESS_FAIL(TESS_E_INVALID,
                      "checkpoint.initial_load_path=%s: no tokenizer.json there or above: set tokenizer.path to the one "

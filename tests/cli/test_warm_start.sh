@@ -38,8 +38,8 @@ expect "once there is a checkpoint of its own it is not asked for" 0 "resumed fr
 
 # All of another run: it goes on as that one does.
 train job.dump_folder=first training.steps=9 >log 2>&1 || fail "$(tail -n 3 log)"
-expect "all of another run" 0 "goes on from the run of first/checkpoint/step-00000006 (tessera)" \
-    train job.dump_folder=d training.steps=9 checkpoint.initial_load_path=first/checkpoint/step-00000006 \
+expect "all of another run" 0 "goes on from the run of first/checkpoint/step-00000006/ (tessera)" \
+    train job.dump_folder=d training.steps=9 checkpoint.initial_load_path=first/checkpoint/step-00000006/ \
     checkpoint.initial_load_model_only=false
 cmp -s <(columns d) <(columns first | tail -n 3) && pass "goes on with its losses" || fail "$(columns d)"
 expect "a model is no run" 2 "tensors are missing" train job.dump_folder=e \

@@ -288,6 +288,8 @@ static void bad_policies(void)
     open_flat();
     tess_fsdp *fsdp = NULL;
     tess_fsdp_policy policy = full_f32;
+    EXPECT_FAILS(tess_fsdp_create(NULL, &policy, &fsdp), TESS_E_INVALID, "NULL");
+    EXPECT_FAILS(tess_fsdp_create(mesh, NULL, &fsdp), TESS_E_INVALID, "NULL");
     policy.param_dtype = TESS_F16;
     EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "param_dtype is float16");
     policy = full_f32;

@@ -48,6 +48,7 @@ static tess_status find_teams(tess_fsdp *fsdp)
 
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
 {
+    TESS_CHECK(mesh != NULL && policy != NULL && out != NULL, TESS_E_INVALID, "tess_fsdp_create: a NULL argument");
     *out = NULL;
     TESS_TRY(check_policy(policy));
     tess_runtime *runtime = tess_team_runtime(tess_mesh_all(mesh));
