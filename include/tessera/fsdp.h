@@ -14,7 +14,11 @@
  * accumulators over s.
  *
  * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
- * grad_norm. */
+ * grad_norm, params_changed, update_begin and update_end.
+ *
+ * Errors: TESS_E_INVALID for calls in another order than this one and for bad arguments, on the caller alone and with
+ * nothing changed; TESS_E_NOMEM; and what collectives give (tessera/comm.h), after which there is only destroy. One
+ * thread at a time may use a tess_fsdp and its units. */
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
@@ -52,9 +56,11 @@ typedef struct tess_param_desc {
     bool decay;       /* weight decay applies */
 } tess_param_desc;
 
-/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. */
+/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. It is borrowed and
+ * must outlive *fsdp; the policy is copied. */
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
-TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp); /* frees the units too */
+/* Frees the units too, and waits for what is under way. Nulls the handle; of NULL nothing. */
+TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp);
 TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
 TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
 
@@ -66,12 +72,14 @@ TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const
  * its arguments: ranks call it for their own rows only, so nobody ever holds a whole model. */
 typedef tess_status (*tess_fill_fn)(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* Allocates shards and buffers and fills the master weights. */
+/* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank all fail, with its status,
+ * nothing stays allocated, and it may be called again. TESS_E_MISMATCH: ranks have added other parameters. */
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
 
-/* ---- A step --------------------------------------------------------------------------------------------------------
- */
+/* ---- A step ---- */
+/* Micro-batches of this rank, as many on each. TESS_E_NOMEM: no room for their sums; the step has not begun. */
 TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
+/* local_index counts from 0. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
@@ -79,14 +87,15 @@ TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
 /* Between a pre and the matching post hook: the whole parameter in param dtype, and (backward) its gradient buffer in
- * float32, full shape, content undefined: the engine overwrites it. NULL gradient for a frozen parameter. */
+ * float32, full shape, content undefined: the engine overwrites it. Both are NULL outside of it, the gradient also for
+ * a frozen parameter. They belong to the unit. */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
 /* Completes the gradient sums of the step. */
 TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 
-/* Evaluation outside a step: pre_forward/post_forward may be called at any time outside step_begin..step_end. */
+/* For evaluation pre_forward and post_forward may be called outside of step_begin..step_end as well. */
 
 /* ---- Shards: what optimizers, checkpoints and norms see ---------------------------------------------------------- */
 typedef struct tess_shard {
@@ -103,6 +112,7 @@ typedef struct tess_shard {
 } tess_shard;
 
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */
+/* After materialize. What *shard points to belongs to `fsdp`; `grad` and `copy` may be others in the next step. */
 TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard);
 
 /* Must be called after master weights were changed (a load, say): gathered copies are stale. Collective. */

@@ -21,17 +21,20 @@ typedef struct tess_axis {
 } tess_axis;
 
 /* Collective over the runtime's ranks. TESS_E_INVALID: sizes do not multiply to the world size (the message shows the
- * arithmetic), a name twice, more than one -1. */
+ * arithmetic), a name twice, more than one -1; and what tess_team_split gives. The runtime is borrowed and must outlive
+ * the mesh; names are copied. */
 TESS_API tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **mesh);
+/* With its teams. Nulls the handle; of NULL nothing. */
 TESS_API void tess_mesh_destroy(tess_mesh **mesh);
 
-TESS_API int tess_mesh_axes(const tess_mesh *mesh);
+TESS_API int tess_mesh_axes(const tess_mesh *mesh);                   /* how many */
 TESS_API int tess_mesh_axis(const tess_mesh *mesh, const char *name); /* index, or -1 */
+/* Of axis 0 .. axes - 1; "" and -1 for others. */
 TESS_API const char *tess_mesh_axis_name(const tess_mesh *mesh, int axis);
 TESS_API int tess_mesh_axis_size(const tess_mesh *mesh, int axis);
 TESS_API int tess_mesh_coordinate(const tess_mesh *mesh, int axis); /* of this rank */
 
-/* Rank to coordinates and back; -1 / TESS_E_INVALID outside the grid. */
+/* Rank to coordinates (one an axis) and back; TESS_E_INVALID and -1 outside the grid. */
 TESS_API tess_status tess_mesh_coordinates(const tess_mesh *mesh, int rank, int *coordinates);
 TESS_API int tess_mesh_rank(const tess_mesh *mesh, const int *coordinates);
 
@@ -39,7 +42,8 @@ TESS_API int tess_mesh_rank(const tess_mesh *mesh, const int *coordinates);
 TESS_API tess_team *tess_mesh_team(const tess_mesh *mesh, const char *axis);
 
 /* A sub-mesh over the named axes (in the mesh's order), the others fixed at this rank's coordinates, and the team of
- * all its ranks (row-major). Collective over the whole mesh. */
+ * all its ranks (row-major), which the mesh owns. Collective over the whole mesh. The slice is the caller's to destroy,
+ * before the runtime; it does not need the mesh any more. TESS_E_INVALID: no such axis, or one is named twice. */
 TESS_API tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_names, tess_mesh **slice);
 TESS_API tess_team *tess_mesh_all(const tess_mesh *mesh);
 

@@ -15,16 +15,19 @@ typedef struct tess_adamw_options {
 
 typedef struct tess_adamw tess_adamw;
 
-/* Moments for every trainable shard of `fsdp`, zeroed, in the optimizer pool. `fsdp` is borrowed. */
+/* Moments for every trainable shard of `fsdp` (after its materialize), zeroed, in the optimizer pool. `fsdp` is
+ * borrowed and must outlive *adamw. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM. */
 TESS_API tess_status tess_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);
 
 /* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor), decoupled weight decay
  * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `step` counts from 1 (bias correction). Then tells
- * fsdp that the parameters changed. Collective because of that last part. */
+ * fsdp that the parameters changed. Collective because of that last part. TESS_E_INVALID: between tess_fsdp_step_begin
+ * and step_end, or there are no gradients. */
 TESS_API tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
-/* Moments of shard `index` (as tess_fsdp_shard numbers them), for checkpoints; NULL when frozen. */
+/* Moments of shard `index` (as tess_fsdp_shard numbers them; rows as its `master`), for checkpoints; NULL when frozen.
+ * They belong to `adamw`. */
 TESS_API void tess_adamw_moments(tess_adamw *adamw, int index, float **m, float **v);
 
 typedef enum tess_schedule_kind {
@@ -36,9 +39,9 @@ typedef enum tess_schedule_kind {
 
 typedef struct tess_schedule {
     tess_schedule_kind kind;
-    double lr, min_lr_factor; /* decays to lr * min_lr_factor */
-    int64_t warmup_steps, steps;
-    int64_t decay_steps; /* WSD: length of the last, linear phase */
+    double lr, min_lr_factor;    /* decays to lr * min_lr_factor */
+    int64_t warmup_steps, steps; /* steps: of the whole run */
+    int64_t decay_steps;         /* WSD: length of the last, linear phase */
 } tess_schedule;
 
 /* Learning rate of step 1, 2, ... steps. Pure. */

@@ -10,7 +10,7 @@
 
 /* How this process took signals before it became a parent. */
 typedef struct tess_child_signals {
-    sigset_t watched; /* SIGCHLD, SIGINT, SIGTERM, SIGUSR1: blocked from now on, to be waited for */
+    sigset_t watched; /* SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2: blocked from now on, to be waited for */
     sigset_t old_mask;
     struct sigaction old_child;
 } tess_child_signals;

@@ -183,8 +183,8 @@ static tess_status wait_for_all(tess_runtime *rt)
     return status;
 }
 
-/* Ranks whose value differs from that of the majority (ties: from the first's), by offset in the row; 0 where
- * may_be_zero is not compared. */
+/* Ranks whose value differs from that of the majority (ties: from the first's), by offset in the row. `skip_zero`:
+ * those that have none are not compared. */
 static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip_zero, const char *what)
 {
     uint64_t values[JOB_MAX_RANKS], best = 0;

@@ -1,7 +1,8 @@
 /* The launcher's parts.
  *
- *   launch.c           starting ranks, the round, signals       launch_end.c       what became of a rank, who was to
- * blame launch_recover.c   deciding, and beginning anew             launch_service.c   processes beside the ranks */
+ *   launch.c           starting ranks, the round, signals
+ *   launch_end.c       what became of a rank, who was to blame
+ *   launch_recover.c   deciding what follows a failure, and beginning anew */
 #ifndef TESS_COMM_LAUNCH_IMPL_H
 #define TESS_COMM_LAUNCH_IMPL_H
 

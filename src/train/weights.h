@@ -13,7 +13,7 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens `folder`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_MISMATCH name the first that
+/* Opens `folder`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_FORMAT name the first that
  * is not (and how many). Tensors that the model has no use for are reported, known buffers aside. `model` is borrowed.
  */
 tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_model *model, const tess_reporter *reporter,

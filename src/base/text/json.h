@@ -1,6 +1,5 @@
 /* JSON from outside, bounded: jansson with limits on size and depth, duplicate keys refused where asked, and errors
- * that name file and line. Numbers as written for reading metrics back are the writer's business (tess_json_write_*).
- */
+ * that name file and line; and numbers as text that reads back to the same bits. */
 #ifndef TESS_BASE_TEXT_JSON_H
 #define TESS_BASE_TEXT_JSON_H
 
@@ -8,12 +7,13 @@
 
 #include "tessera/types.h"
 
-/* `what` names the source in messages. *out is a new reference (json_decref). */
+/* `what` names the source in messages. *out is a new reference (json_decref). TESS_E_FORMAT: it is no
+ * JSON, or a file of more than `limit` bytes; what tess_os_map gives. */
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
 tess_status tess_json_load(const char *path, size_t limit, json_t **out);
 
-/* Typed access to members of an object: absent key -> `fallback` untouched result and TESS_OK; wrong type ->
- * TESS_E_FORMAT naming `what` and the key. JSON null counts as absent. */
+/* Typed access to members of an object. Without the key, or where it is null, *value stays as it was. TESS_E_FORMAT:
+ * another type; the message names `what` and the key. A string is borrowed from `object`. */
 tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *value);
 tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *value);
 tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);

@@ -50,7 +50,7 @@ static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn w
     _exit(0);
 }
 
-/* True when the writer is to have a successor. */
+/* For the ranks to hear of, with the next news. */
 static void note_death(async_header *header, pid_t pid, int state)
 {
     char *text = header->death;

@@ -49,7 +49,7 @@ void tess_numbers_blame(const tess_numbers *n, int rank)
     tess_runtime_report_of(n->engine->runtime, rank, tess_error_message());
 }
 
-/* The update is left out; too many in a row are no accident. `why` is the note so far. */
+/* The update is left out, which the note goes on to say; too many in a row are no accident. */
 static tess_status skip(tess_numbers *n, tess_engine_report *report)
 {
     int64_t limit = n->engine->config->numbers.max_skips;

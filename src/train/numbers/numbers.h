@@ -29,7 +29,8 @@ void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local);
 
 /* After a step's gradients and before its update: fills in what `report` says of spikes, `skipped` and `note`. `own` is
  * this rank's part of the loss. With numbers.on_nonfinite=skip a step that is well when computed again goes on with the
- * second result. Collective. TESS_E_INVALID: the run has to end; the weights are as before the step. */
+ * second result. Collective. The run has to end, with the weights as before the step: TESS_E_NOT_FINITE for its own
+ * numbers, TESS_E_MISMATCH where a rank computes otherwise than the others. */
 tess_status tess_numbers_judge(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
 
 /* Whether all copies of weights and optimizer state hold the same bits: now, or in the steps that
