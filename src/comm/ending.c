@@ -125,21 +125,6 @@ static const char *name_sites(const tess_job *job, int rank, char *text, size_t 
     return text;
 }
 
-/* "in phase 'data' of step 812 (3), " */
-static void tell_phase(const tess_board_copy *row, char *text, size_t size)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    if (row->phase[0] == '\0')
-        return;
-    at = tess_text_add(text, size, at, "in phase '%s'", row->phase);
-    if (row->step >= 0)
-        at = tess_text_add(text, size, at, " of step %lld", (long long)row->step);
-    if (row->detail >= 0)
-        at = tess_text_add(text, size, at, " (%lld)", (long long)row->detail);
-    tess_text_add(text, size, at, ", ");
-}
-
 static bool is_through(const tess_job_row *row)
 {
     uint32_t state = atomic_load(&row->state);
@@ -165,7 +150,7 @@ const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, cha
     char what[256], phase[96], host[96] = "", progress[TESS_ENDING_PROGRESS];
     int waits = rank != stuck ? rank : find_waiter(job, stuck);
     tess_board_export(&job->rows[stuck], &blamed);
-    tell_phase(&blamed, phase, sizeof(phase));
+    tess_board_describe_phase(&blamed, phase, sizeof(phase));
     size_t at = tess_text_add(text, size, 0, "rank %d%s ", stuck, on_host(job, stuck, host, sizeof(host)));
     if (waits >= 0) {
         tess_board_export(&job->rows[waits], &waiter);
@@ -174,7 +159,7 @@ const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, cha
     } else {
         at = tess_text_add(text, size, at, "kept others waiting");
     }
-    at = tess_text_add(text, size, at, ": it is %s%s", phase, blamed.why);
+    at = tess_text_add(text, size, at, ": it is %s%s%s", phase, phase[0] != '\0' ? ", " : "", blamed.why);
     if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_tell_progress(job, stuck, progress))
         at = tess_text_add(text, size, at, "; %s", progress);
     tess_text_add(text, size, at, rank == stuck ? "; it gave up first" : "; rank %d gave up", rank);

@@ -119,8 +119,9 @@ void tess_os_unmap_shared(void *address, size_t size);
 void tess_os_populate(void *address, size_t size);
 void tess_os_punch(int fd, size_t offset, size_t size); /* gives the pages back; reads as zero after */
 
-/* Memory files that are kept (shared_files.c): mapped from a huge page's start on, so that they can have huge pages. */
-tess_status tess_os_map_shared_huge(int fd, size_t size, void **address);
+/* Large memory files (shared_files.c): `offset`, at a huge page of the file, is mapped at a huge page's start, so that
+ * they can have huge pages. `size` in whole pages. */
+tess_status tess_os_map_shared_huge(int fd, size_t offset, size_t size, void **address);
 /* Gives `size` bytes from `offset`, mapped at `address`, their pages now, huge ones where the system has them.
  * TESS_E_NO_SPACE, where touching them would kill. */
 tess_status tess_os_reserve_shared(int fd, size_t offset, void *address, size_t size);

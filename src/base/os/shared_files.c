@@ -15,7 +15,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-tess_status tess_os_map_shared_huge(int fd, size_t size, void **address)
+tess_status tess_os_map_shared_huge(int fd, size_t offset, size_t size, void **address)
 {
     /* Huge pages are for places whose address and offset have the same distance to one. */
     uint8_t *room = mmap(NULL, size + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -26,7 +26,7 @@ tess_status tess_os_map_shared_huge(int fd, size_t size, void **address)
     if (before > 0)
         munmap(room, before);
     munmap(begin + size, HUGE_PAGE - before);
-    void *mapped = mmap(begin, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    void *mapped = mmap(begin, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)offset);
     if (mapped == MAP_FAILED) {
         tess_status status = tess_os_error("map", "shared memory");
         munmap(begin, size);

@@ -1,6 +1,3 @@
-#include <stddef.h>
-#include <sys/mman.h>
-
 #include "ckpt/async/async_impl.h"
 
 static size_t stages_begin(void)
@@ -48,31 +45,12 @@ void async_area_close(async_area *area, bool close_fd)
         tess_os_close(&area->fd);
 }
 
-/* At an address that huge pages can be mapped at. */
-static tess_status map_aligned(int fd, size_t offset, size_t bytes, void **address)
-{
-    size_t huge = (size_t)2 << 20;
-    uint8_t *range = mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED)
-        return tess_os_error("find addresses for", "a stage of saves");
-    size_t before = -(uintptr_t)range % huge;
-    if (before > 0)
-        munmap(range, before);
-    munmap(range + before + bytes, huge - before);
-    *address =
-        mmap(range + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)offset);
-    if (*address == MAP_FAILED)
-        return tess_os_error("map", "a stage of saves");
-    madvise(*address, bytes, MADV_DONTDUMP);
-    return TESS_OK;
-}
-
 tess_status async_area_map_stage(const async_area *area, int slot, size_t bytes, uint8_t **address)
 {
     void *mapped;
     TESS_CHECK(bytes <= ASYNC_STAGE_SPAN, TESS_E_NOMEM, "a stage of %zu bytes is more than one rank may have", bytes);
     size_t page = 4096, whole = (bytes + page - 1) / page * page;
-    TESS_TRY(map_aligned(area->fd, stages_begin() + (size_t)slot * ASYNC_STAGE_SPAN, whole, &mapped));
+    TESS_TRY(tess_os_map_shared_huge(area->fd, stages_begin() + (size_t)slot * ASYNC_STAGE_SPAN, whole, &mapped));
     *address = mapped;
     return TESS_OK;
 }

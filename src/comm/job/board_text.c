@@ -28,11 +28,12 @@ static size_t describe_op(const tess_board_copy *copy, char *text, size_t size)
                          tess_fingerprint_format(&copy->op, copy->op_team, what, sizeof(what)));
 }
 
-static size_t describe_phase(const tess_board_copy *copy, char *text, size_t size)
+size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t size)
 {
+    text[0] = '\0';
     if (copy->phase[0] == '\0')
         return 0;
-    size_t at = tess_text_add(text, size, 0, ", in phase '%s'", copy->phase);
+    size_t at = tess_text_add(text, size, 0, "in phase '%s'", copy->phase);
     if (copy->step >= 0)
         at = tess_text_add(text, size, at, " of step %lld", (long long)copy->step);
     if (copy->detail >= 0)
@@ -43,7 +44,10 @@ static size_t describe_phase(const tess_board_copy *copy, char *text, size_t siz
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size)
 {
     size_t at = describe_op(copy, text, size);
-    return at + describe_phase(copy, text + at, size - at);
+    if (copy->phase[0] == '\0')
+        return at;
+    at = tess_text_add(text, size, at, ", ");
+    return at + tess_board_describe_phase(copy, text + at, size - at);
 }
 
 /* A rank of a host that is silent may be well: then its host or the way to it is what is wrong. */

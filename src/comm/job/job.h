@@ -237,6 +237,9 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy);
 /* "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago", in a job of
  * several hosts "on host h2 is ..."; to stand behind "rank 3 "; returns text. */
 const char *tess_board_describe(const tess_job *job, int rank, char *text, size_t size);
+/* "in phase 'data' of step 812 (3)", the step and the detail where there are some; "" without a phase. Returns its
+ * length. */
+size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t size);
 /* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)"; to stand behind "is ". Returns its
  * length. */
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size);

@@ -53,7 +53,7 @@ tess_status tess_keep_open(tess_mem *mem, int fd, tess_keep **out)
     *out = NULL;
     TESS_TRY(tess_os_fd_size(fd, &bytes));
     TESS_CHECK(bytes >= sizeof(keep_header), TESS_E_INVALID, "descriptor %d is no kept memory", fd);
-    TESS_TRY(tess_os_map_shared_huge(fd, bytes, &base));
+    TESS_TRY(tess_os_map_shared_huge(fd, 0, bytes, &base));
     tess_status status = is_whole(base, bytes) ? tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_keep), "keep", &memory)
                                                : TESS_FAIL(TESS_E_INVALID, "descriptor %d is no kept memory", fd);
     if (status != TESS_OK) {

@@ -34,8 +34,8 @@ static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
     return at;
 }
 
-/* "in phase 'data' of step 812, ": where it is by its own word. */
-static size_t tell_phase(const tess_board_copy *row, char *text, size_t size)
+/* "in phase 'data' of step 812, ", or else by its last operation: where it is by its own word. */
+static size_t tell_place(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
     if (row->phase[0] == '\0' && row->op.kind == TESS_TRACE_NONE)
@@ -44,12 +44,7 @@ static size_t tell_phase(const tess_board_copy *row, char *text, size_t size)
         name_op(&row->op, row->op_team, last, sizeof(last));
         return tess_text_add(text, size, 0, "%s %s, ", row->op_state == TESS_TRACE_COMPLETED ? "after" : "in", last);
     }
-    size_t at = tess_text_add(text, size, 0, "in phase '%s'", row->phase);
-    if (row->step >= 0)
-        at = tess_text_add(text, size, at, " of step %lld", (long long)row->step);
-    if (row->detail >= 0)
-        at = tess_text_add(text, size, at, " (%lld)", (long long)row->detail);
-    return at + (tess_text_add(text, size, at, ", ") - at);
+    return tess_text_add(text, size, tess_board_describe_phase(row, text, size), ", ");
 }
 
 static const char *host_of(const tess_watchdog *w, int rank)
@@ -96,7 +91,7 @@ static void tell_doing(const tess_watchdog *w, int rank, char *text, size_t size
 {
     tess_board_copy row;
     tess_board_export(&w->job->rows[rank], &row);
-    size_t at = row.state != JOB_RANK_ABSENT ? tell_phase(&row, text, size) : 0;
+    size_t at = row.state != JOB_RANK_ABSENT ? tell_place(&row, text, size) : 0;
     at = tess_text_add(text, size, at, "%s", w->stalls[rank].finding.why);
     tell_progress(w, rank, text + at, size - at);
     tess_call_sites_name(tess_job_ring(w->job, rank)->owner.program, text, size);
