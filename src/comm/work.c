@@ -463,12 +463,10 @@ tess_status tess_work_post(tess_work *work, tess_work **handle)
     }
     record_request_time(work);
     tess_team_progress(team);
-    if (handle != NULL) {
+    if (handle != NULL)
         *handle = work;
-        tess_team_unlock(team);
-        return TESS_OK;
-    }
-    return tess_team_unlock(team), tess_work_wait(&work, 0);
+    tess_team_unlock(team);
+    return handle != NULL ? TESS_OK : tess_work_wait(&work, 0);
 }
 
 tess_status tess_work_wait(tess_work **handle, double timeout_s)

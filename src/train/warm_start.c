@@ -14,8 +14,7 @@ typedef struct warm_start {
     tess_catalog_request *requests; /* (n) */
 } warm_start;
 
-/* What a tensor may be called: as Tessera has it, by its own name, and as files of a base model have it, which drop the
- * prefix ("transformer.h.0...", "model.layers.0..."). */
+/* What a tensor may be called: as Tessera has it, by its own name, and as files of a base model have it. */
 static const tess_catalog_tensor *find_tensor(const tess_catalog *c, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
@@ -24,11 +23,7 @@ static const tess_catalog_tensor *find_tensor(const tess_catalog *c, const tess_
     if (found != NULL || tensor->kind != TESS_CKPT_WEIGHT)
         return found;
     found = tess_catalog_find(c, tensor->name);
-    const char *dot = strchr(tensor->name, '.');
-    if (found == NULL && dot != NULL &&
-        (strncmp(tensor->name, "transformer.", 12) == 0 || strncmp(tensor->name, "model.", 6) == 0))
-        found = tess_catalog_find(c, dot + 1);
-    return found;
+    return found != NULL ? found : tess_catalog_find(c, tess_weights_base_name(tensor->name));
 }
 
 static tess_status check_shape(const warm_start *w, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)

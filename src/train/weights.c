@@ -24,14 +24,16 @@ int tess_model_find(const tess_model *model, const char *name)
     return -1;
 }
 
-/* Files of the base model (no head) drop the prefix: "transformer.h.0...", "model.layers.0..." */
+const char *tess_weights_base_name(const char *name)
+{
+    bool has_prefix = strncmp(name, "transformer.", 12) == 0 || strncmp(name, "model.", 6) == 0;
+    return has_prefix ? strchr(name, '.') + 1 : name;
+}
+
 static const tess_st_tensor *find_tensor(const tess_st_reader *reader, const char *name)
 {
     const tess_st_tensor *tensor = tess_st_find(reader, name);
-    const char *dot = strchr(name, '.');
-    if (tensor == NULL && dot != NULL && (strncmp(name, "transformer.", 12) == 0 || strncmp(name, "model.", 6) == 0))
-        tensor = tess_st_find(reader, dot + 1);
-    return tensor;
+    return tensor != NULL ? tensor : tess_st_find(reader, tess_weights_base_name(name));
 }
 
 static bool same_shape(const tess_st_tensor *tensor, const tess_shape *shape)

@@ -44,6 +44,10 @@ typedef struct tess_random_weights {
 } tess_random_weights;
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
+/* What files of the base model (no head) call a parameter: without the prefix of "transformer.h.0...",
+ * "model.layers.0...". */
+const char *tess_weights_base_name(const char *name);
+
 /* Buffers that old files carry and no model needs. */
 bool tess_weights_is_extra(const char *name);
 

@@ -3,9 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/core/rng.h"
 
@@ -19,33 +17,6 @@ uint64_t tess_os_now_ns(void)
 double tess_os_now_s(void)
 {
     return (double)tess_os_now_ns() * 1e-9;
-}
-
-double tess_os_process_age_s(void)
-{
-    return tess_os_age_of_process_s((int)getpid());
-}
-
-/* Field 22 of /proc/PID/stat: start of the process, in clock ticks since boot. The second field is a name in
- * parentheses that may hold anything. */
-double tess_os_age_of_process_s(int pid)
-{
-    char path[64], text[1024] = "";
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    size_t n = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[n] = '\0';
-    char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at == NULL)
-        return 0;
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - strtod(at + 1, NULL) / (double)sysconf(_SC_CLK_TCK);
 }
 
 /* Cores that the cgroup's CPU quota allows, or a large number without one. */

@@ -1,20 +1,26 @@
 #include "base/os/os.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-/* Fields 3 and 4 of /proc/PID/stat, behind a name in parentheses that may hold anything. False: no such process. */
-static bool read_stat(int pid, char *state, int *parent)
+#include "base/os/machine.h"
+
+/* What stands in /proc/PID/stat behind the second field, a name in parentheses that may hold anything: from the
+ * parenthesis on. NULL: there is no such process. */
+static const char *read_stat(int pid, char *text, size_t size)
 {
-    char path[32], text[512] = "";
+    char path[32];
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    size_t n = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[n] = '\0';
-    const char *at = strrchr(text, ')');
+    return tess_os_read_text(path, text, size) > 0 ? strrchr(text, ')') : NULL;
+}
+
+static bool read_state(int pid, char *state, int *parent)
+{
+    char text[1024];
+    const char *at = read_stat(pid, text, sizeof(text));
     return at != NULL && sscanf(at, ") %c %d", state, parent) == 2;
 }
 
@@ -22,26 +28,40 @@ char tess_os_process_state(int pid)
 {
     char state;
     int parent;
-    return read_stat(pid, &state, &parent) ? state : '\0';
-}
-
-uint64_t tess_os_process_starved_ns(int pid)
-{
-    char path[64];
-    unsigned long long ran_ns, starved_ns = 0;
-    snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%llu %llu", &ran_ns, &starved_ns) != 2)
-        starved_ns = 0;
-    fclose(file);
-    return starved_ns;
+    return read_state(pid, &state, &parent) ? state : '\0';
 }
 
 int tess_os_process_parent(int pid)
 {
     char state;
     int parent;
-    return read_stat(pid, &state, &parent) ? parent : 0;
+    return read_state(pid, &state, &parent) ? parent : 0;
+}
+
+double tess_os_process_age_s(void)
+{
+    return tess_os_age_of_process_s((int)getpid());
+}
+
+double tess_os_age_of_process_s(int pid)
+{
+    enum { STARTED = 22 }; /* the field: in clock ticks since boot */
+    char text[1024];
+    const char *at = read_stat(pid, text, sizeof(text));
+    for (int field = 2; at != NULL && field < STARTED; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL)
+        return 0;
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - strtod(at + 1, NULL) / (double)sysconf(_SC_CLK_TCK);
+}
+
+uint64_t tess_os_process_starved_ns(int pid)
+{
+    char path[64], text[128];
+    unsigned long long ran_ns, starved_ns;
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+    tess_os_read_text(path, text, sizeof(text));
+    return sscanf(text, "%llu %llu", &ran_ns, &starved_ns) == 2 ? starved_ns : 0;
 }

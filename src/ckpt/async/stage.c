@@ -114,11 +114,6 @@ typedef struct copy {
     const tess_ckpt_tensor *tensors;
 } copy;
 
-static const float *primary_data(const tess_ckpt_tensor *t)
-{
-    return t->data + (t->primary_begin - t->row_begin) * tess_shape_row_count(&t->shape);
-}
-
 /* Bytes [begin, end) of a piece; in whole elements but for the end, where the block is filled with zeroes. */
 static void copy_piece(tess_saver *s, const async_piece *piece, const float *from, uint64_t begin, uint64_t end)
 {
@@ -159,7 +154,7 @@ static void copy_range(void *context, int64_t begin, int64_t end, int worker)
         uint64_t from = (uint64_t)begin > p->offset ? (uint64_t)begin - p->offset : 0;
         uint64_t to = (uint64_t)end - p->offset, whole = round_up(p->bytes, BLOCK);
         if (from < whole)
-            copy_piece(s, p, primary_data(&c->tensors[i]), from, to < whole ? to : whole);
+            copy_piece(s, p, tess_ckpt_primary_data(&c->tensors[i]), from, to < whole ? to : whole);
     }
 }
 

@@ -54,7 +54,5 @@ size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char 
 /* ---- tensor.c */
 /* Every tensor's primary rows lie inside the rows held, and those inside the shape. */
 tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors);
-/* This rank's rows of a tensor that it writes. */
-const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
 
 #endif

@@ -18,6 +18,9 @@ typedef struct tess_ckpt_tensor {
     float *data;                         /* (n_rows, ...) */
 } tess_ckpt_tensor;
 
+/* Its rows that this rank writes. */
+const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
+
 /* "model.layers.0.w", "optimizer.layers.0.w.exp_avg": of a parameter. */
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);
 
