@@ -116,8 +116,7 @@ TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *ful
                                                 const tess_piece *pieces, size_t n_pieces, bool accumulate,
                                                 tess_work **work);
 
-/* ---- Work handles --------------------------------------------------------------------------------------------------
- */
+/* ---- Work handles ---- */
 /* Waits until the operation is complete, frees the handle and nulls it; timeout_s <= 0 takes the team's deadline. */
 TESS_API tess_status tess_work_wait(tess_work **work, double timeout_s);
 /* True when tess_work_wait would return at once. */

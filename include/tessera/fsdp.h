@@ -97,7 +97,7 @@ TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 
 /* For evaluation pre_forward and post_forward may be called outside of step_begin..step_end as well. */
 
-/* ---- Shards: what optimizers, checkpoints and norms see ---------------------------------------------------------- */
+/* ---- Shards: what optimizers, checkpoints and norms see ---- */
 typedef struct tess_shard {
     const char *name;
     tess_shape shape; /* global */

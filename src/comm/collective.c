@@ -292,8 +292,7 @@ tess_status tess_barrier(tess_team *team, tess_work **work)
     return submit(team, &q, SITE, work);
 }
 
-/* ---- Pieces
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Pieces ---- */
 static tess_status check_pieces(const tess_team *team, const char *call, const tess_piece *pieces, size_t n_pieces,
                                 size_t *elements, size_t *end)
 {

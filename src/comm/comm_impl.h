@@ -172,8 +172,7 @@ struct comm_backend {
 
 extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 
-/* ---- join.c
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- join.c ---- */
 /* Fills in rank, world and the job's memory, from whoever started this process. */
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
 
@@ -188,8 +187,7 @@ uint64_t tess_runtime_ways_hash(const tess_runtime *runtime);
 /* Leaves it in good order. */
 void tess_runtime_part(tess_runtime *runtime);
 
-/* ---- team.c
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- team.c ---- */
 /* Makes the handle for a control area that all members on this host know. Takes `ranks` over (from the MISC pool).
  * Collective over the team when it spans hosts. */
 tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
@@ -203,8 +201,7 @@ void tess_team_unlock(tess_team *team);
 /* Records the calling thread's error as the team's; returns the status. */
 tess_status tess_team_break(tess_team *team, tess_status status, int blames);
 
-/* ---- work.c
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- work.c ---- */
 /* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is
  * broken. */
 tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
@@ -218,19 +215,16 @@ void tess_team_progress(tess_team *team);
 /* Looks for as long as the work is likely to be done soon (look.c); true: it is. `has_slept`: this wait already has. */
 bool tess_work_look(tess_work *work, bool has_slept);
 
-/* ---- bad_addend.c
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- bad_addend.c ---- */
 /* For who has added run->count elements of piece `piece`, rows[r] from team rank r, and found no number among the
  * sums: keeps who gave the first, unless the team has one already. */
 void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_run *run, size_t piece);
 
-/* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each
- * ------------------- */
+/* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each ---- */
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
                                const void *mine, void *all, size_t bytes);
 
-/* ---- memory.c
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- memory.c ---- */
 /* Memory that those of a team who are on one host are to share. */
 typedef struct comm_wanted {
     tess_trace_op kind; /* the fingerprint of the call that wants it */
@@ -254,8 +248,7 @@ static inline uint64_t tess_offset_of(const tess_runtime *runtime, const void *m
 /* True when `memory` lies in an allocation of tess_shared_alloc. */
 bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t bytes);
 
-/* ---- messages
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 /* Goes on with a send or receive as far as possible without waiting; true: complete or failed. */
 bool tess_message_advance(tess_work *work);
 /* Fails the work, which is one of the two: what was sent is not what was wanted. Returns true. */
@@ -263,8 +256,7 @@ bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, c
 /* Frees the channels of a team that nobody uses any more. */
 void tess_message_free_channels(tess_team *team);
 
-/* ---- Private memory of peers (shm/reach.c)
- * -------------------------------------------------------------------------------------------- */
+/* ---- Private memory of peers (shm/reach.c) ---- */
 /* True when team rank `rank` may read private memory of the others, and `bytes` are enough for it to pay. */
 bool tess_can_reach(const tess_team *team, int rank, size_t bytes);
 /* Copies it; when that fails the work stands still until the peer's end is known, or the deadline passes. */

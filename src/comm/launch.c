@@ -18,8 +18,7 @@
 
 static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is dealt with */
 
-/* ---- In the child
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- In the child ---- */
 static void set_number(const char *name, int number)
 {
     char text[16];
@@ -49,8 +48,7 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
     tess_child_exec(l->options.program, what->argv, what->report_fd);
 }
 
-/* ---- Signals, ends and deadlines
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Signals, ends and deadlines ---- */
 void launch_signal_all(const launcher *l, int signal, bool only_absent)
 {
     for (int r = 0; r < l->n_ranks; r++)
@@ -208,8 +206,7 @@ static void watch(launcher *l, double timeout_s)
     launch_give_up(l);
 }
 
-/* ---- Start
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Start ---- */
 tess_status launch_start_ranks(launcher *l)
 {
     pid_t parent = getpid();

@@ -68,8 +68,7 @@ void tess_plan_drop(tess_runtime *rt)
     rt->plan = NULL;
 }
 
-/* ---- Where plans differ
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Where plans differ ---- */
 /* What the members of one team must plan alike. */
 typedef struct view {
     tess_team *team;

@@ -14,8 +14,7 @@ enum {
 
 typedef float tree_scratch[BLOCK];
 
-/* ---- Tree of float sums
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Tree of float sums ---- */
 int tess_reduce_half(int n)
 {
     int half = 1;
@@ -115,8 +114,7 @@ static void sum_floats(const void *const *x, int n_inputs, tess_dtype dtype, boo
         tess_store_f32(sum, out, dtype, n);
 }
 
-/* ---- Extrema and integers, a block at a time
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Extrema and integers, a block at a time ---- */
 static inline float larger(float a, float b)
 {
     return a > b || isnan(a) ? a : b;
@@ -226,8 +224,7 @@ void tess_reduce(const void *const *x, int n_inputs, tess_dtype dtype, tess_op o
         tess_stream_end();
 }
 
-/* ---- Partials
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Partials ---- */
 tess_dtype tess_reduce_partial_dtype(tess_dtype dtype, tess_op op)
 {
     if (op == TESS_MAX || op == TESS_MIN)

@@ -180,8 +180,7 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
     atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
 }
 
-/* ---- What can go wrong
- * -------------------------------------------------------------------------------------------------- */
+/* ---- What can go wrong ---- */
 static const char *format_work(const tess_work *work, char *text, size_t size)
 {
     return tess_fingerprint_format(&work->fp, work->team->name, text, size);
@@ -390,8 +389,7 @@ static void wait_for(tess_work *work, double timeout_s)
         tess_board_wait_over(rt->row, &work->fp);
 }
 
-/* ---- Handles
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Handles ---- */
 static tess_status repeat_error(const tess_team *team)
 {
     return TESS_FAIL(team->broken, "%s", team->error);

@@ -9,8 +9,7 @@
 /* Short waits for the save before are nobody's business. */
 static const double tell_wait_s = 0.05;
 
-/* ---- A failure
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- A failure ---- */
 /* The others do not know of it, or the job is about to end: it is no save that failed. */
 static bool ends_the_job(tess_status status)
 {
@@ -28,8 +27,7 @@ tess_status tess_trainer_judge_save(const tess_trainer *t, tess_status status, b
     return TESS_OK;
 }
 
-/* ---- Having a writer
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Having a writer ---- */
 static void give_up(tess_trainer *t)
 {
     tess_saver_destroy(&t->saver);
@@ -71,8 +69,7 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
     return TESS_OK;
 }
 
-/* ---- Saving
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving ---- */
 static void tell_stall(const tess_trainer *t, double waited_s, double staged_s)
 {
     char waited[64] = "";
@@ -112,8 +109,7 @@ tess_status tess_trainer_stage(tess_trainer *t, const char *folder, const json_t
     return TESS_OK;
 }
 
-/* ---- Hearing of it
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Hearing of it ---- */
 static tess_status hear(tess_trainer *t, bool last)
 {
     char bytes[32];

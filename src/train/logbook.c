@@ -160,8 +160,7 @@ void tess_logbook_saved(tess_logbook *book, int64_t step)
         atomic_store(&book->page->saved, step);
 }
 
-/* ---- Going on
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Going on ---- */
 /* The newest step that any rank has judged; *rank: the first that has. */
 static tess_status find_judged(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
 {

@@ -45,8 +45,7 @@ static tess_status hear_next(async_rank *r, tess_saver_outcome *outcome)
     return tess_saver_hear(r->saver, outcome);
 }
 
-/* ---- Writers
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Writers ---- */
 static tess_status write_well(async_writer *w, async_outcome *outcome)
 {
     async_header *header = w->area->header;
@@ -95,8 +94,7 @@ static tess_status die(async_writer *w, async_outcome *outcome)
     return TESS_OK;
 }
 
-/* ---- Cases
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Cases ---- */
 static void save_twice_and_hear(void)
 {
     tess_saver_outcome outcome;

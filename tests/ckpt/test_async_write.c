@@ -144,8 +144,7 @@ static void pieces_are_packed_when_that_is_asked_for(void)
     run_on_one_host(2);
 }
 
-/* ---- Failures of the disk
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Failures of the disk ---- */
 static void save_a_good_and_a_bad_one(void)
 {
     tess_saver_outcome outcome;
@@ -197,8 +196,7 @@ static void one_writer_at_a_time_makes_checkpoints_in_a_folder(void)
     expect_checkpoint(the_folder, 300);
 }
 
-/* ---- Several hosts
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Several hosts ---- */
 static void begin_two_hosts(tess_async_service *services[2])
 {
     the_folder = test_folder();

@@ -40,8 +40,7 @@ static const json_t *meta_at(const tess_catalog *catalog, const char *first, con
     return second == NULL ? value : json_object_get(value, second);
 }
 
-/* ---- torch.save ---------------------------------------------------------------------------------------------------
- */
+/* ---- torch.save ---- */
 static void check_dtypes(const char *file)
 {
     static const char *const names[][2] = {
@@ -149,8 +148,7 @@ static void what_torch_wrote_before_zip_is_named(void)
                  "before version 1.6");
 }
 
-/* ---- Damage -------------------------------------------------------------------------------------------------------
- */
+/* ---- Damage ---- */
 /* A copy of a fixture with byte `at` changed, or cut to `size` bytes. */
 static const char *damage(const char *name, size_t at, size_t size)
 {
@@ -212,8 +210,7 @@ static void a_file_that_is_cut_off_is_refused_wherever_it_ends(void)
                      "damaged.pt");
 }
 
-/* ---- A file for each rank -----------------------------------------------------------------------------------------
- */
+/* ---- A file for each rank ---- */
 static void parts_of_ranks_become_tensors(void)
 {
     tess_catalog *catalog = open_fixture("ranks", "torch.save", 5);
@@ -313,8 +310,7 @@ static void shards_of_a_model_from_before_safetensors(void)
                  "pytorch_model-00002-of-00002.bin");
 }
 
-/* ---- Distributed checkpoints --------------------------------------------------------------------------------------
- */
+/* ---- Distributed checkpoints ---- */
 static void a_distributed_checkpoint_of_four_ranks(void)
 {
     static const char *const names[] = {"tok.weight",
@@ -385,8 +381,7 @@ static void megatrons_folder(void)
     tess_catalog_destroy(&catalog);
 }
 
-/* ---- DeepSpeed ----------------------------------------------------------------------------------------------------
- */
+/* ---- DeepSpeed ---- */
 static void check_deepspeed(const char *folder)
 {
     static const char *const names[] = {"embed.weight", "norm.weight", "lm_head.weight"};

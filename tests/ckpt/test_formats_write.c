@@ -110,8 +110,7 @@ static void files_are_those_of_the_ranks(void)
     tess_catalog_destroy(&source);
 }
 
-/* ---- Names --------------------------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 static void names_of_torchtitan_and_back(void)
 {
     const tess_export_options titan = {.names = TESS_NAMES_TORCHTITAN}, ours = {.names = TESS_NAMES_TESSERA};
@@ -223,8 +222,7 @@ static void settings_of_the_optimizer_are_those_of_each_parameter(void)
     tess_catalog_destroy(&source);
 }
 
-/* ---- Megatron, damage ---------------------------------------------------------------------------------------------
- */
+/* ---- Megatron, damage ---- */
 static void megatrons_folder_is_named_by_the_step(void)
 {
     const tess_export_options same = {.names = TESS_NAMES_SAME};

@@ -455,8 +455,7 @@ static void many_names_are_found_quickly(void)
     free(data);
 }
 
-/* ---- Files and models
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Files and models ---- */
 static void put(const char *name, const char *json, const void *data, size_t n)
 {
     static blob b;

@@ -377,8 +377,7 @@ static void a_folder_that_is_only_to_be_read_is_named(void)
     EXPECT_TEXT(names_in(dir), "step-00000005");
 }
 
-/* ---- Ranks
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Ranks ---- */
 static void any_world_size_reads_what_any_wrote(void)
 {
     static state s;

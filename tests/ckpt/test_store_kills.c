@@ -47,8 +47,7 @@ typedef struct saved {
 
 static saved newest, before; /* that must be there */
 
-/* ---- In a process that saves
- * ------------------------------------------------------------------------------------------- */
+/* ---- In a process that saves ---- */
 static int visits;
 
 static int strike(void *self, tess_save_point point)
@@ -150,8 +149,7 @@ static void run_plan(const plan *p)
         EXPECT_OK(tess_launch_function(p->ranks, run_rank, NULL, 60, 600, &result));
 }
 
-/* ---- What is there afterwards
- * ------------------------------------------------------------------------------------------- */
+/* ---- What is there afterwards ---- */
 static bool holds(const saved *c)
 {
     static tensors got, want;
@@ -204,8 +202,7 @@ static void look_after(const plan *p)
     }
 }
 
-/* ---- Plans
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans ---- */
 static plan next_plan(int64_t round)
 {
     plan p = {.step = newest.step + 1, .values = round, .point = NEVER, .victim = ALL, .packed = round % 2};

@@ -159,8 +159,7 @@ static void what_stands_aside_is_set_aside_with_the_others(void)
     EXPECT_TEXT(names_in(dir), "step-00000004 step-00000005.aside");
 }
 
-/* ---- A machine in need
- * -------------------------------------------------------------------------------------------------- */
+/* ---- A machine in need ---- */
 typedef struct need {
     int calls, failing, number;
 } need;

@@ -45,8 +45,7 @@ static tess_status save(const char *dir, int64_t step, const tess_store_options 
     return status;
 }
 
-/* ---- Reading as anybody would
- * ------------------------------------------------------------------------------------------- */
+/* ---- Reading as anybody would ---- */
 static json_int_t number(const json_t *object, const char *key)
 {
     EXPECT(json_is_integer(json_object_get(object, key)));
@@ -127,8 +126,7 @@ static void expect_saved(const char *dir, const char *name, int64_t step, tess_d
     json_decref(manifest);
 }
 
-/* ---- Tests
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Tests ---- */
 static void what_is_written_lies_where_the_manifest_says(void)
 {
     const char *dir = path_in(test_folder(), "runs/checkpoint");

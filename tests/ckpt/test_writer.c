@@ -290,8 +290,7 @@ static void rows_left_out_are_noticed(void)
     EXPECT_TEXT(names_in(test_folder()), "");
 }
 
-/* ---- Ranks
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Ranks ---- */
 static void describe_all(tess_st_tensor tensors[N])
 {
     for (int e = 0; e < N; e++)

@@ -19,8 +19,7 @@ typedef struct host {
 
 static const uint8_t secret[AGENT_SECRET_BYTES] = {1, 2, 3};
 
-/* ---- Hosts in this process
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Hosts in this process ---- */
 /* `ranks` on each host, in order. */
 static void make_host(host *h, int number, int n_hosts, int ranks)
 {
@@ -97,8 +96,7 @@ static void join(host *h, int rank)
     atomic_store(&row->state, JOB_RANK_JOINED);
 }
 
-/* ---- Boards
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Boards ---- */
 static void every_host_sees_the_rows_of_all(void)
 {
     host hosts[3];
@@ -217,8 +215,7 @@ static void a_rank_that_ended_does_not_come_back(void)
     free_hosts(hosts, 2);
 }
 
-/* ---- Hosts that go
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Hosts that go ---- */
 static void ranks_are_lost_with_their_host(void)
 {
     host hosts[3];
@@ -305,8 +302,7 @@ static void who_did_not_run_itself_takes_nobody_for_silent(void)
     free_hosts(hosts, 2);
 }
 
-/* ---- Those who do not belong
- * --------------------------------------------------------------------------------------------- */
+/* ---- Those who do not belong ---- */
 /* A connection that shows the hello of host 0, with one thing changed by the caller. */
 static agent_link *pose_as_first(const host *h, agent_frame *frame)
 {

@@ -53,8 +53,7 @@ typedef struct meeting {
 
 static const uint8_t secret[AGENT_SECRET_BYTES] = {9, 8, 7};
 
-/* ---- A rank
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- A rank ---- */
 static void await(const _Atomic int *word)
 {
     while (atomic_load(word) == 0)
@@ -253,8 +252,7 @@ static int rank_main(int rank)
     return code != 0 ? code : play(m, &job, rank);
 }
 
-/* ---- The guards
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The guards ---- */
 /* One of the guards tells them all to leave after their next save. */
 static void tell_to_leave(void *self, const tess_job *job, const pid_t *pids)
 {

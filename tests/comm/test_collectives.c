@@ -333,8 +333,7 @@ static void counts_beyond_32_bits_work(void)
     tess_runtime_destroy(&rt);
 }
 
-/* ---- The arithmetic itself ------------------------------------------------------------------------------------------
- */
+/* ---- The arithmetic itself ---- */
 enum { TREE_ELEMENTS = 1500, TREE_ROWS = 128 };
 
 /* rows (W, TREE_ELEMENTS) of a 16-bit dtype. */

@@ -36,8 +36,7 @@ static void leave_together(tess_runtime *rt)
     tess_runtime_destroy(&rt);
 }
 
-/* ---- Disagreement
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Disagreement ---- */
 static void who_fails_alone_waits_for_nobody(void)
 {
     tess_runtime *rt = join();
@@ -183,8 +182,7 @@ static void configurations_must_agree(void)
     EXPECT(rt == NULL);
 }
 
-/* ---- Ranks that do not come
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Ranks that do not come ---- */
 static void a_deadline_names_the_missing_rank(void)
 {
     tess_runtime *rt = join();
@@ -247,8 +245,7 @@ static void a_cancelled_work_is_told_to_the_others(void)
     leave_together(rt);
 }
 
-/* ---- Ranks that end: the launcher's view
- * ------------------------------------------------------------------------------------ */
+/* ---- Ranks that end: the launcher's view ---- */
 typedef enum ending { BY_SIGNAL, BY_CODE, SILENTLY, ORDERLY } ending;
 
 typedef struct fault {
@@ -427,8 +424,7 @@ static void a_job_that_takes_too_long_is_ended(void)
     EXPECT_CONTAINS(result.report, "longer than 0.3 s; rank 0 is before its first operation");
 }
 
-/* ---- Signals
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Signals ---- */
 static int step_until_stopped(void *context)
 {
     (void)context;
@@ -482,8 +478,7 @@ static void a_second_interrupt_kills(void)
     EXPECT_CONTAINS(result.report, "killed");
 }
 
-/* ---- Programs
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Programs ---- */
 static void programs_are_started_and_their_code_returned(void)
 {
     tess_launch_result result;

@@ -12,8 +12,7 @@
 #include "support/test.h"
 #include "trace/label.h"
 
-/* ---- The spec
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- The spec ---- */
 static void a_spec_is_read_as_written(void)
 {
     tess_fault f[TESS_FAULTS_MAX];
@@ -108,8 +107,7 @@ static void random_is_a_function_of_the_seed(void)
         EXPECT(steps[i] > 15);
 }
 
-/* ---- Operations
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 static tess_runtime *join_with(const char *fault)
 {
     tess_runtime *rt = NULL;
@@ -253,8 +251,7 @@ static void what_happens_whenever_it_can_happens_once_an_operation(void)
     tess_runtime_destroy(&rt);
 }
 
-/* ---- Moments
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Moments ---- */
 static void sleeps_spins_and_reads_take_as_long_as_asked(void)
 {
     char fault[256];
@@ -326,8 +323,7 @@ static void a_rank_dies_where_it_is_told_to(void)
     }
 }
 
-/* ---- Numbers and batches
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Numbers and batches ---- */
 static void one_element_is_spoilt(void)
 {
     tess_runtime *rt =

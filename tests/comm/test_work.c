@@ -153,8 +153,7 @@ static void distinct_teams_run_in_distinct_threads(void)
     tess_runtime_destroy(&rt);
 }
 
-/* ---- Messages
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Messages ---- */
 static void messages_go_round_a_ring(void)
 {
     static const size_t sizes[] = {0, 1, 511, 513, 100003, 400000};
@@ -254,8 +253,7 @@ static void unequal_messages_are_named(void)
     tess_runtime_destroy(&rt);
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 static void windows_are_zeroed_and_counted(void)
 {
     tess_runtime *rt = join();

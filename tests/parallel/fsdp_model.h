@@ -75,8 +75,7 @@ static inline tess_status model_fill(void *context, const char *name, int64_t ro
     return TESS_FAIL(TESS_E_NOT_FOUND, "no parameter '%s'", name);
 }
 
-/* ---- What one process computes
- * --------------------------------------------------------------------------------------- */
+/* ---- What one process computes ---- */
 typedef struct model_reference {
     float weight[MODEL_PARAMS][MODEL_LARGEST], grad[MODEL_PARAMS][MODEL_LARGEST];
     float m[MODEL_PARAMS][MODEL_LARGEST], v[MODEL_PARAMS][MODEL_LARGEST];
@@ -182,8 +181,7 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
                 TESS_F32, NULL));
 }
 
-/* ---- The same through fsdp
- * ------------------------------------------------------------------------------------------- */
+/* ---- The same through fsdp ---- */
 typedef struct model {
     tess_fsdp *fsdp;
     tess_unit *units[MODEL_UNITS];

@@ -38,8 +38,7 @@ static int64_t sum_over_ranks(int64_t value)
     return sum;
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Rows ---- */
 static void count_primary_rows(tess_strategy strategy)
 {
     model m;
@@ -83,8 +82,7 @@ static void primary_rows_hybrid(void)
     close_mesh();
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 static void memory_of_all_ranks(void)
 {
     enum { N_MICRO = 8 };
@@ -246,8 +244,7 @@ static void few_gathered_copies(void)
     close_mesh();
 }
 
-/* ---- Norm
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Norm ---- */
 static void norm_not_finite(void)
 {
     open_flat();
@@ -281,8 +278,7 @@ static void norm_not_finite(void)
     close_mesh();
 }
 
-/* ---- Misuse
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Misuse ---- */
 static void bad_policies(void)
 {
     open_flat();

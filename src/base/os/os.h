@@ -16,8 +16,7 @@ uint64_t tess_os_cores_hash(void);            /* equal for equal sets of cores (
 /* Keeps the calling thread on the core of this number among those that it may run on; nothing when there are fewer. */
 void tess_os_bind(int number);
 
-/* ---- Files ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 typedef struct tess_mapping {
     const uint8_t *data; /* NULL when size is 0 */
     size_t size;
@@ -59,8 +58,7 @@ tess_status tess_os_sync(int fd, const char *path); /* fsync, which a signal doe
 tess_status tess_os_sync_close(int *fd, const char *path);
 void tess_os_close(int *fd);
 
-/* ---- Paths ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Paths ---- */
 bool tess_os_is_dir(const char *path);
 bool tess_os_is_file(const char *path);
 
@@ -102,8 +100,7 @@ tess_status tess_os_join(char *out, size_t size, const char *folder, const char 
  * reason". */
 tess_status tess_os_error(const char *what, const char *path);
 
-/* ---- Memory shared between processes
- * --------------------------------------------------------------------------------- */
+/* ---- Memory shared between processes ---- */
 tess_status tess_os_memfd(const char *name, size_t size, int *fd); /* sparse; closed on exec */
 void tess_os_inherit(int fd);                                      /* no longer closed on exec */
 tess_status tess_os_fd_size(int fd, size_t *size);

@@ -17,8 +17,7 @@
 
 #include "base/os/os.h"
 
-/* ---- Addresses
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Addresses ---- */
 /* True when one of the comma-separated `names` is how `name` begins. */
 static bool is_named(const char *names, const char *name)
 {
@@ -108,8 +107,7 @@ bool tess_os_is_own_name(const char *name)
     return is_own;
 }
 
-/* ---- TCP
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- TCP ---- */
 static int stream(int family)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
@@ -227,8 +225,7 @@ void tess_os_end_sending(int fd)
     shutdown(fd, SHUT_WR);
 }
 
-/* ---- Messages
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Messages ---- */
 tess_status tess_os_pair(int fds[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)

@@ -19,8 +19,7 @@
 /* What the looking process writes: lines, or one line that begins with no_stack and says why there are none. */
 static const char no_stack = '!', in_c_library = '~';
 
-/* ---- In the process that looks
- * ---- */
+/* ---- In the process that looks ---- */
 typedef struct frames {
     int n;
     Dwarf_Addr at[TESS_STACK_FRAMES];
@@ -114,8 +113,7 @@ _Noreturn static void look(int pid, int tid, int fd)
     _exit(0);
 }
 
-/* ---- In the process that asks
- * ---- */
+/* ---- In the process that asks ---- */
 void tess_stack_begin(tess_stack_probe *probe, int pid, int tid)
 {
     int ends[2];

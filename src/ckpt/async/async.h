@@ -19,8 +19,7 @@
 #include "ckpt/store/tensor.h"
 #include "ckpt/store/write.h"
 
-/* ---- The service: for whoever starts ranks, before it has threads
- * ---------------------------------------------------------- */
+/* ---- The service: for whoever starts ranks, before it has threads ---- */
 typedef struct tess_async_service tess_async_service;
 
 /* Makes the area and forks the keeper, which forks the writer. Processes that this one starts from now on find the area
@@ -32,8 +31,7 @@ void tess_async_service_drain(tess_async_service *service, double timeout_s);
  * fine. If this process dies instead, the writer finishes and ends by itself. */
 void tess_async_service_stop(tess_async_service **service);
 
-/* ---- A rank's side; calls that are collective are so over hosts->all
- * ------------------------------------------------------- */
+/* ---- A rank's side; calls that are collective are so over hosts->all ---- */
 typedef struct tess_saver tess_saver;
 
 typedef struct tess_saver_options {

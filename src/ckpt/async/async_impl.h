@@ -95,8 +95,7 @@ void async_end(async_header *header, async_state from, const async_outcome *outc
 /* ---- copy.c: `to` is at a page */
 void async_copy(void *to, const void *from, size_t size);
 
-/* ---- request.c: what a rank says of its stage, as JSON behind the data
- * ---------------------------------------------------- */
+/* ---- request.c: what a rank says of its stage, as JSON behind the data ---- */
 typedef struct async_piece {
     const char *name; /* of the parameter */
     tess_ckpt_kind kind;
@@ -111,8 +110,7 @@ tess_status async_request_format(const async_piece *pieces, int n, json_t *reque
 /* Piece `i` of what was formatted; its name is borrowed. TESS_E_FORMAT: it is not inside `data_bytes`. */
 tess_status async_request_piece(const json_t *request, size_t i, uint64_t data_bytes, async_piece *piece);
 
-/* ---- writer.c
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- writer.c ---- */
 /* A writer's process, from its start to its end. */
 typedef struct async_writer {
     tess_mem *mem;
@@ -136,8 +134,7 @@ tess_status async_service_start(async_write_fn write, tess_async_service **servi
 /* write.c: through ckpt/store. */
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome);
 
-/* ---- retain.c
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- retain.c ---- */
 typedef struct async_retention {
     tess_mem *mem;
     const tess_io *io;
@@ -156,8 +153,7 @@ tess_status async_retain(const async_retention *retention);
 /* Before a commit: what this writer wrote into `folder` has the checksums that `part` says. */
 tess_status async_read_back(tess_mem *mem, const char *folder, const json_t *part);
 
-/* ---- parts.c: a checkpoint that the writers of several hosts make together, through files in its folder
- * -------------------- */
+/* ---- parts.c: a checkpoint that the writers of several hosts make together, through files in its folder ---- */
 typedef struct async_meeting {
     const char *folder;
     uint64_t job, generation; /* files of other saves are not looked at */

@@ -18,8 +18,7 @@ static bool is_first(const tess_saver *s)
     return s->slot == 0;
 }
 
-/* ---- Finding the area
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Finding the area ---- */
 /* As the host's first rank tells the others; all -1: it has none. */
 typedef struct address {
     int32_t pid, fd, keeper_pid;
@@ -132,8 +131,7 @@ void tess_saver_destroy(tess_saver **saver)
     tess_mem_free(s->mem, s);
 }
 
-/* ---- Waiting for the writer
- * --------------------------------------------------------------------------------------------- */
+/* ---- Waiting for the writer ---- */
 /* What this rank has staged is the writer's as soon as the others are as far. */
 bool tess_saver_is_busy(const tess_saver *s)
 {
@@ -171,8 +169,7 @@ tess_status tess_saver_wait(tess_saver *s)
     }
 }
 
-/* ---- Saving
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving ---- */
 static json_t *list_hosts(const tess_ckpt_hosts *hosts)
 {
     json_t *list = json_array();
@@ -308,8 +305,7 @@ tess_status tess_saver_prepare(tess_saver *s, const tess_ckpt_tensor *tensors, i
     return tess_ckpt_agree(s->hosts->all, async_stage_map(s, text_bytes));
 }
 
-/* ---- How it went
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- How it went ---- */
 static bool has_ended_unheard(const async_header *header)
 {
     uint32_t state = atomic_load(&header->state);

@@ -28,8 +28,7 @@ struct tess_saver {
     size_t stage_bytes; /* mapped */
 };
 
-/* ---- stage.c
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- stage.c ---- */
 /* Lays the tensors' primary rows out. */
 tess_status async_stage_plan(tess_saver *saver, const tess_ckpt_tensor *tensors, int n_tensors);
 size_t async_stage_bytes(const tess_saver *saver, size_t text_bytes);
@@ -38,20 +37,17 @@ tess_status async_stage_map(tess_saver *saver, size_t text_bytes);
 void async_stage_unmap(tess_saver *saver);
 void async_stage_copy(tess_saver *saver, const tess_ckpt_tensor *tensors);
 
-/* ---- saver.c
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- saver.c ---- */
 bool async_keeper_has_ended(const tess_saver *saver);
 
-/* ---- agree_on_save.c
- * --------------------------------------------------------------------------------------------------- */
+/* ---- agree_on_save.c ---- */
 /* Every host has a folder of its own. */
 bool async_is_apart(const tess_saver *saver);
 /* Generation of the next save into `dir`, on all hosts alike; of hosts that have folders of their own, the step before
  * which they need none any more, -1: not known. Collective, once everybody has waited for the writer. */
 tess_status async_agree_on_save(tess_saver *saver, const char *dir, uint64_t *generation, int64_t *keep_from);
 
-/* ---- room.c
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- room.c ---- */
 /* Collective over the host's ranks. TESS_E_NOMEM, on all of them: stages of `bytes` on this rank, and what the others
  * ask for, do not fit beside what this job has allocated and not touched yet. */
 tess_status async_check_room(const tess_saver *saver, size_t bytes);

@@ -35,8 +35,7 @@ static void ignore_requests(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* ---- The keeper
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- The keeper ---- */
 static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn write)
 {
     pid_t keeper = getpid(), pid = fork();
@@ -86,8 +85,7 @@ static void keep(const async_area *area, int owner_fd, async_write_fn write)
     }
 }
 
-/* ---- The owner
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The owner ---- */
 static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
 {
     int owner_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);

@@ -18,8 +18,7 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* ---- Where things lie
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Where things lie ---- */
 static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int n)
 {
     if (s->pieces == NULL || s->n_pieces != n)
@@ -63,8 +62,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
     return TESS_OK;
 }
 
-/* ---- Its memory
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Its memory ---- */
 /* Pages at once, by all threads, and huge ones where the kernel makes them: the copy is faster, and the disk reads
  * whole runs. A page of each must be there to be made huge. */
 static void populate(void *context, int64_t begin, int64_t end, int worker)
@@ -107,8 +105,7 @@ tess_status async_stage_map(tess_saver *s, size_t text_bytes)
     return TESS_OK;
 }
 
-/* ---- The copy
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- The copy ---- */
 typedef struct copy {
     tess_saver *saver;
     const tess_ckpt_tensor *tensors;

@@ -44,8 +44,7 @@ typedef struct save {
     char folder[TESS_CKPT_PATH];
 } save;
 
-/* ---- What is asked for
- * -------------------------------------------------------------------------------------------------- */
+/* ---- What is asked for ---- */
 static tess_status read_request(save *s)
 {
     const json_t *r = s->request;
@@ -141,8 +140,7 @@ static tess_status open_all(save *s)
     return arm(s);
 }
 
-/* ---- Files
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Files ---- */
 static tess_status write_stage(const save *s, stage *st)
 {
     char file[32];
@@ -180,8 +178,7 @@ static tess_status write_files(save *s)
     return TESS_OK;
 }
 
-/* ---- Together
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Together ---- */
 static async_meeting meeting_of(const save *s)
 {
     return (async_meeting){.folder = s->folder,

@@ -12,8 +12,7 @@
 enum { PATH_SIZE = 4096, MAX_OBJECT = 1 << 20 };
 static const size_t max_metadata = (size_t)2 << 30;
 
-/* ---- Objects, into meta -------------------------------------------------------------------------------------------
- */
+/* ---- Objects, into meta ---- */
 /* The nested object of meta that the path's keys but the last lead to; *last is that one. NULL: something else is
  * there. */
 static json_t *find_place(json_t *meta, const tess_pickle_value *path, const char *name, char *last, size_t size)
@@ -43,8 +42,7 @@ static void add_object(tess_catalog *catalog, const dcp_metadata *metadata, cons
         json_object_set_new(place, key, torch_to_json(file->root, left));
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 /* The rank in "__3_0.distcp"; -1: named otherwise. */
 static int rank_of(const char *file)
 {
@@ -92,8 +90,7 @@ static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata
     return TESS_OK;
 }
 
-/* ---- Files --------------------------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 typedef struct reader {
     tess_catalog *catalog;
     const dcp_metadata *metadata;

@@ -4,7 +4,7 @@
 #include "ckpt/formats/dcp_impl.h"
 #include "ckpt/formats/torch_impl.h"
 
-/* ---- Dicts with many keys ---------------------------------------------------------------------------------------- */
+/* ---- Dicts with many keys ---- */
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const dcp_key *)a)->name, ((const dcp_key *)b)->name);
@@ -33,8 +33,7 @@ const tess_pickle_value *dcp_find(const dcp_keys *keys, const char *name)
     return found == NULL ? NULL : found->value;
 }
 
-/* ---- Items --------------------------------------------------------------------------------------------------------
- */
+/* ---- Items ---- */
 static tess_status check_file(const char *name)
 {
     bool climbs = name[0] == '/' || strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
@@ -119,8 +118,7 @@ void dcp_metadata_free(dcp_metadata *metadata)
     *metadata = (dcp_metadata){0};
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 bool dcp_is_tensor(const tess_pickle_value *value)
 {
     return tess_pickle_is(value, DCP_MODULE "TensorStorageMetadata");

@@ -5,8 +5,7 @@
 
 enum { MAX_FILES = 99999 };
 
-/* ---- Tensors ------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, int file)
 {
     if (plan->n_chunks == plan->chunk_room) {
@@ -65,8 +64,7 @@ json_t *dcp_plan_path(const tess_export *out, const char *name)
     return json_pack("[s]", name);
 }
 
-/* ---- Objects ------------------------------------------------------------------------------------------------------
- */
+/* ---- Objects ---- */
 static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, json_t *value)
 {
     if (plan->n_objects == plan->object_room) {
@@ -135,8 +133,7 @@ static tess_status add_meta(dcp_plan *plan)
     return TESS_OK;
 }
 
-/* ---- Files: the chunks of each, in the order of their tensors -----------------------------------------------------
- */
+/* ---- Files: the chunks of each, in the order of their tensors ---- */
 static int by_file(const void *a, const void *b)
 {
     const dcp_chunk *x = *(dcp_chunk *const *)a, *y = *(dcp_chunk *const *)b;

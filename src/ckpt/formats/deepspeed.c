@@ -15,8 +15,7 @@ typedef struct reader {
     int64_t *begins; /* (n_groups * N_KINDS) elements of group vectors that ranks before have given */
 } reader;
 
-/* ---- What ranks hold of the optimizer's state ---------------------------------------------------------------------
- */
+/* ---- What ranks hold of the optimizer's state ---- */
 enum { MASTER, MOMENT_1, MOMENT_2, N_KINDS };
 
 static const struct {
@@ -136,8 +135,7 @@ static tess_status add_optims(reader *reader)
     return TESS_OK;
 }
 
-/* ---- The model's file ---------------------------------------------------------------------------------------------
- */
+/* ---- The model's file ---- */
 /* Parts of parameters that are not trained, under ZeRO 3 in the model's file of every rank. */
 static tess_status add_frozen_parts(reader *reader, const torch_file *file, int catalog_file, int rank)
 {

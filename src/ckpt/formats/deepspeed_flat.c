@@ -4,8 +4,7 @@
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/flat.h"
 
-/* ---- Parameters ----------------------------------------------------------------------------------------------------
- */
+/* ---- Parameters ---- */
 static tess_status add_param(ds_params *params, const char *name, const tess_pickle_value *shape, int64_t offset)
 {
     if (params->n == params->room) {
@@ -85,8 +84,7 @@ int64_t ds_group_count(const ds_params *params, int group)
     return count;
 }
 
-/* ---- Flat tensors -------------------------------------------------------------------------------------------------
- */
+/* ---- Flat tensors ---- */
 /* Elements [first, +count) of the parameter are elements [at, +count) of the flat tensor. */
 static tess_status add_run(const ds_flat *flat, const ds_param *param, int64_t first, int64_t at, int64_t count)
 {

@@ -6,8 +6,7 @@
 
 enum { NAME_SIZE = 4096 };
 
-/* ---- The step -----------------------------------------------------------------------------------------------------
- */
+/* ---- The step ---- */
 static bool find_int(const json_t *object, int64_t *value)
 {
     static const char *const keys[] = {"step", "global_step", "global_steps", "iteration"};
@@ -47,8 +46,7 @@ int64_t tess_export_find_step(const tess_catalog *catalog)
     return -1;
 }
 
-/* ---- The list of tensors ------------------------------------------------------------------------------------------
- */
+/* ---- The list of tensors ---- */
 typedef struct builder {
     tess_export *out;
     const tess_export_options *options;

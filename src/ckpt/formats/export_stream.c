@@ -6,8 +6,7 @@
 
 enum { BLOCK_BYTES = 8 << 20 };
 
-/* ---- Values -------------------------------------------------------------------------------------------------------
- */
+/* ---- Values ---- */
 static uint64_t tensor_bytes(const tess_export_tensor *tensor)
 {
     uint64_t bytes = (uint64_t)tensor->element_bytes;
@@ -55,8 +54,7 @@ tess_status tess_export_read(const tess_export *out, const tess_export_tensor *t
     return read_converted(out, tensor, box, dst);
 }
 
-/* ---- Blocks -------------------------------------------------------------------------------------------------------
- */
+/* ---- Blocks ---- */
 void export_stream_begin(const tess_export *out, const tess_write_options *options, export_stream *stream)
 {
     *stream = (export_stream){.out = out, .options = options, .all = tess_export_bytes(out)};

@@ -192,7 +192,7 @@ static tess_status read_dtensor(const torch_file *file, const tess_pickle_value 
     return first ? visitor->part(visitor->self, n_dims, dim, &local, box.begin) : TESS_OK;
 }
 
-/* ---- ShardedTensor: shards say themselves where they lie ------------------------------------------------------- */
+/* ---- ShardedTensor: shards say themselves where they lie ---- */
 static tess_status read_shard(const torch_file *file, const tess_pickle_value *shard, const torch_part_visitor *visitor,
                               int n_dims, const int64_t *dim)
 {

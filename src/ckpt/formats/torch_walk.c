@@ -4,7 +4,7 @@
 
 static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta);
 
-/* ---- Tensors ---------------------------------------------------------------------------------------------------- */
+/* ---- Tensors ---- */
 static tess_status add_part(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const int64_t *begin)
 {
     torch_walk *walk = self;

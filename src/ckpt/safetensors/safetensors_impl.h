@@ -7,15 +7,13 @@
 
 enum { TESS_ST_MAX_HEADER = 100000000, TESS_ST_MAX_DIMS = 8 };
 
-/* ---- dtype.c: the reference's enum, in its ascending order ("number" below) -----------------------------------------
- */
+/* ---- dtype.c: the reference's enum, in its ascending order ("number" below) ---- */
 int tess_st_dtype_number(const char *text, size_t size); /* -1: no such dtype */
 const char *tess_st_dtype_text(int number);
 int tess_st_dtype_bits(int number);
 int tess_st_dtype_from(tess_dtype dtype);
 
-/* ---- names.c: a table of names, sorted by (hash, name): no input can make it slower than n log n
- * ---------------------- */
+/* ---- names.c: a table of names, sorted by (hash, name): no input can make it slower than n log n ---- */
 typedef struct tess_st_key {
     uint64_t hash;
     const char *name;
@@ -27,8 +25,7 @@ void tess_st_keys_sort(tess_st_key *keys, size_t n);
 const char *tess_st_keys_duplicate(const tess_st_key *keys, size_t n); /* of sorted keys; NULL: all differ */
 const tess_st_key *tess_st_keys_find(const tess_st_key *keys, size_t n, const char *name);
 
-/* ---- header.c
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- header.c ---- */
 /* One tensor as the header states it, not yet believed. */
 typedef struct tess_st_raw {
     size_t name; /* where it begins in `text` */
@@ -57,8 +54,7 @@ tess_status tess_st_header_parse(tess_mem *mem, const char *path, const uint8_t 
                                  tess_st_header *header);
 void tess_st_header_free(tess_st_header *header);
 
-/* ---- reader.c
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reader.c ---- */
 struct tess_st_reader {
     tess_mem *mem;
     char *path;

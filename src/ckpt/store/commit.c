@@ -19,8 +19,7 @@ tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, c
     return tess_io_make_folder(io, folder);
 }
 
-/* ---- Manifest and marker
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Manifest and marker ---- */
 static json_t *describe_host(const tess_ckpt_hosts *hosts)
 {
     json_t *names = json_array();

@@ -163,8 +163,7 @@ tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to
     return tell(io, status, CALL(TESS_IO_EXCHANGED, from, .to = to));
 }
 
-/* ---- Looking
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Looking ---- */
 static tess_status may_look(const tess_io *io, const char *path)
 {
     int number = io == NULL || io->look == NULL ? 0 : io->look(io->self, path);

@@ -76,8 +76,7 @@ tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape
     return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
 }
 
-/* ---- Adding parts up
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Adding parts up ---- */
 static tess_status merge_files(json_t *files, const json_t *more)
 {
     const char *name;
@@ -111,8 +110,7 @@ tess_status tess_part_merge(json_t *part, const json_t *more)
     return TESS_OK;
 }
 
-/* ---- Whether they are all
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Whether they are all ---- */
 typedef struct row_range {
     json_int_t begin, end;
 } row_range;
@@ -176,8 +174,7 @@ tess_status tess_part_check_complete(const json_t *part)
     return TESS_OK;
 }
 
-/* ---- Text
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Text ---- */
 tess_status tess_part_format(const json_t *part, char **text)
 {
     *text = json_dumps(part, JSON_COMPACT);

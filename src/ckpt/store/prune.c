@@ -76,8 +76,7 @@ tess_status tess_ckpt_prune(const tess_ckpt_pruner *p, const char *dir, int keep
     return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
 }
 
-/* ---- Of what others have as well
- * -------------------------------------------------------------------------------------------- */
+/* ---- Of what others have as well ---- */
 static tess_status take_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
 {
     tess_store_names names;
@@ -108,8 +107,7 @@ tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int6
     return TESS_OK;
 }
 
-/* ---- Setting aside
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Setting aside ---- */
 /* The first name that is free: ".aside", ".aside-2", ... */
 static tess_status set_aside(const char *dir, const tess_store_name *name)
 {

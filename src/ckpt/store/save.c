@@ -84,8 +84,7 @@ static tess_status take_share(save *s)
     return TESS_OK;
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 static void describe_piece(save *s, int i)
 {
     const tess_ckpt_tensor *t = &s->tensors[i];
@@ -116,8 +115,7 @@ static tess_status begin(const save *s)
     return tess_store_begin(s->options->io, s->dir, s->step, folder);
 }
 
-/* ---- What is where, told to the first
- * ---------------------------------------------------------------------------------- */
+/* ---- What is where, told to the first ---- */
 static tess_status parse_parts(save *s, const char *texts, size_t bytes)
 {
     for (int i = 1; i < tess_ckpt_world(s->writers); i++) {
@@ -170,8 +168,7 @@ static tess_status gather_parts(save *s)
     return status;
 }
 
-/* ---- All of it
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- All of it ---- */
 static tess_status seal(const save *s)
 {
     const tess_store_facts facts = {s->meta, tess_ckpt_world(s->team), s->hosts};

@@ -49,8 +49,7 @@ tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, 
  * that which it then has. TESS_E_NOT_FOUND: nowhere; else it cannot be told now. `io` may be NULL. */
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
 
-/* ---- Parts: what one writer wrote
- * --------------------------------------------------------------------------------------- */
+/* ---- Parts: what one writer wrote ---- */
 /* Rows [row_begin, +n_rows) of a tensor, to be written. n_rows 0: the tensor is only told of. */
 typedef struct tess_store_piece {
     const char *name;         /* in the checkpoint */
@@ -72,8 +71,7 @@ tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, c
 tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *options, const char *folder,
                                   const char *file, const tess_store_piece *pieces, int n, json_t **part);
 
-/* ---- Commit: one process
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Commit: one process ---- */
 typedef struct tess_store_facts {
     const json_t *meta; /* borrowed; may be NULL */
     int world_size;
@@ -93,8 +91,7 @@ tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step);
 /* After a failure: removes <dir>/step-%08d.tmp, as well as it can. Returns `status`, with the message that it had. */
 tess_status tess_store_abandon(const tess_io *io, const char *dir, int64_t step, tess_status status);
 
-/* ---- Looking
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Looking ---- */
 enum { TESS_STORE_ANY_STEP = -1 };
 
 /* Marker, the manifest's size and checksum, format, step, and every file there with its size. *manifest is a new

@@ -47,8 +47,7 @@ static int64_t rows_of_piece(const tess_store_piece *p)
     return row == 0 || row >= TESS_STORE_PIECE_BYTES ? 1 : (int64_t)(TESS_STORE_PIECE_BYTES / row);
 }
 
-/* ---- One piece
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- One piece ---- */
 static tess_status put(part_writer *w, const void *data, size_t size)
 {
     XXH3_64bits_update(&w->sum, data, size);
@@ -137,8 +136,7 @@ static tess_status write_rows(part_writer *w, const tess_store_piece *p)
     return TESS_OK;
 }
 
-/* ---- All of them
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- All of them ---- */
 static tess_status check(const tess_store_piece *p)
 {
     bool known = p->given == p->stored || (p->given == TESS_F32 && p->stored == TESS_BF16);

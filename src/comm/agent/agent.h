@@ -23,8 +23,7 @@ typedef struct tess_agent_address {
     uint16_t spare[3];
 } tess_agent_address;
 
-/* ---- The rank's side, in this order
- * ------------------------------------------------------------------------------------- */
+/* ---- The rank's side, in this order ---- */
 /* True inside a rank that a guard has started; then *fd is where to reach it. */
 bool tess_guard_find(int *fd);
 /* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. Before that the
@@ -42,8 +41,7 @@ tess_status tess_guard_listen(int fd, tess_agent_address *mine);
 tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                             const uint8_t secret[AGENT_SECRET_BYTES]);
 
-/* ---- The guard's side
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The guard's side ---- */
 /* Runs argv[0] with argv as the rank of this process and guards it until the job is over here.
  *
  * SIGINT, SIGTERM, SIGUSR2 and, where options->usr1_stops, SIGUSR1 ask the whole job to stop (header->stop on all

@@ -19,8 +19,7 @@
 #include "comm/watchdog/job_record.h"
 #include "comm/watchdog/watchdog.h"
 
-/* ---- Connections
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Connections ---- */
 enum { LINK_BYTES = 8192 };
 
 typedef struct agent_link {
@@ -40,8 +39,7 @@ bool agent_link_receive(agent_link *link);
 /* The next frame that has come: 1; 0: none; -1: malformed. */
 int agent_link_next(agent_link *link, agent_frame *frame);
 
-/* ---- The agent
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The agent ---- */
 typedef enum peer_state {
     PEER_AWAITED, /* it calls us */
     PEER_IDLE,    /* we call it, soon */
@@ -114,8 +112,7 @@ void agent_meet_step(agent *a, const struct pollfd *fds);
 /* exchange.c */
 void agent_peer_up(agent *a, int host);
 
-/* ---- The verdict
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- The verdict ---- */
 /* A host whose agent is connected and has spoken lately; this one. */
 bool verdict_in_touch(const tess_job *job, int host);
 /* True when ranks of the job that are in touch still run. `host` -1: of all hosts. */
@@ -126,14 +123,12 @@ int verdict_find(const tess_job *job, bool early, int *code);
 /* True for exactly one guard of the host: it tells the verdict, which is now in the header. */
 bool verdict_take(const tess_job *job, int rank, int code);
 
-/* ---- The rank
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The rank ---- */
 /* Starts argv as the child with the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such program, or it
  * cannot be run; then there is no child (0). */
 tess_status guard_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
 
-/* ---- Requests to stop
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Requests to stop ---- */
 /* Zero-initialised. */
 typedef struct guard_stop {
     int signal; /* SIGINT or SIGTERM, once a signal came here */
@@ -155,8 +150,7 @@ guard_stop_word guard_stop_hear(guard_stop *stop, const struct signalfd_siginfo 
  * one to say so, and at first how long they have. */
 bool guard_stop_is_overdue(guard_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
 
-/* ---- Requests of the rank
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Requests of the rank ---- */
 typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;
 
 /* The rank's message; each gets an answer, but for REQUEST_HOST before the last host. */
@@ -185,8 +179,7 @@ typedef struct guard_client {
     uint8_t secret[AGENT_SECRET_BYTES];
 } guard_client;
 
-/* ---- The watchdog of a guard
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The watchdog of a guard ---- */
 /* Zero-initialised; a rank may be adopted by one job after the other. */
 typedef struct guard_watch {
     const tess_job *job;

@@ -11,8 +11,7 @@
 static const double round_s = 0.1, goodbye_s = 0.5;
 static const uint64_t own_gap_ns = 100000000; /* a guard looks a hundred times a second */
 
-/* ---- Begin and end
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Begin and end ---- */
 /* "40000-40100" in TESSERA_AGENT_PORTS; any port without it. */
 static tess_status read_ports(int *first, int *last)
 {
@@ -56,8 +55,7 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
     return TESS_OK;
 }
 
-/* ---- Peers that come and go
- * --------------------------------------------------------------------------------------------- */
+/* ---- Peers that come and go ---- */
 /* Rows in a circle, so that a slow link that never finishes a round starves none; a rank that was lost first, before
  * what the others say because of it. */
 static void owe_round(const agent *a, agent_peer *peer)
@@ -111,8 +109,7 @@ static bool is_connected(const agent_peer *peer)
     return peer->state == PEER_UP || peer->state == PEER_ANSWERED;
 }
 
-/* ---- What comes in
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- What comes in ---- */
 /* A peer speaks for the ranks of its own host and for no others. */
 static bool is_allowed(const agent *a, int host, const frame_row *row)
 {
@@ -194,8 +191,7 @@ static void receive(agent *a, int host)
         hung_up(a, host);
 }
 
-/* ---- What goes out
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- What goes out ---- */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     return (hash ^ value) * UINT64_C(0x100000001b3);
@@ -283,8 +279,7 @@ static void send_all(agent *a)
     }
 }
 
-/* ---- The loop's part
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The loop's part ---- */
 int agent_watch(agent *a, struct pollfd *fds)
 {
     int n = 0;

@@ -4,8 +4,7 @@
 
 #include "verdict/history.h"
 
-/* ---- Fields. A reader that has come to the end of its bytes gives zeros and says so at the end.
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Fields. A reader that has come to the end of its bytes gives zeros and says so at the end. ---- */
 typedef struct writer {
     uint8_t *at;
 } writer;
@@ -83,8 +82,7 @@ static bool get_text(reader *r, char *text, size_t size)
     return memchr(text, '\0', n) == NULL;
 }
 
-/* ---- Operations
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 static void put_op(writer *w, const tess_fingerprint *op)
 {
     put(w, op->team, 8);
@@ -119,8 +117,7 @@ static bool get_op(reader *r, tess_fingerprint *op)
     return op->kind < TESS_TRACE_OP_COUNT;
 }
 
-/* ---- Rows
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Rows ---- */
 static void put_row(writer *w, const frame_row *row)
 {
     const tess_board_copy *c = &row->copy;
@@ -198,8 +195,7 @@ static bool get_row(reader *r, frame_row *row)
     return known && op && wait && phase && team && wait_team && why && error;
 }
 
-/* ---- Frames
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Frames ---- */
 size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES])
 {
     writer w = {.at = out + FRAME_HEAD_BYTES};

@@ -45,8 +45,7 @@ static bool is_judge(const guard *g)
     return is_adopted(g) && atomic_load(&g->rank.job.header->agent_pid) == (int32_t)getpid();
 }
 
-/* ---- The child
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The child ---- */
 static void signal_child(const guard *g, int signal)
 {
     if (g->child != 0)
@@ -105,8 +104,7 @@ static void reap(guard *g)
     waitpid(pid, NULL, 0);
 }
 
-/* ---- Signals
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Signals ---- */
 static void stop(guard *g, const struct signalfd_siginfo *info)
 {
     guard_stop_word word = guard_stop_hear(&g->stop, info);
@@ -137,8 +135,7 @@ static void take_signals(guard *g)
     }
 }
 
-/* ---- The other ranks of the host
- * ------------------------------------------------------------------------------------------ */
+/* ---- The other ranks of the host ---- */
 /* Nobody will say how it ended. */
 static void miss_process(const guard *g, int rank)
 {
@@ -193,8 +190,7 @@ static bool judge_is_gone(const guard *g)
     return state == '\0' || state == 'Z';
 }
 
-/* ---- A failure
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- A failure ---- */
 static bool knows_verdict(const tess_job_header *header)
 {
     uint32_t state = atomic_load(&header->verdict_state);
@@ -297,8 +293,7 @@ static void look_at_failure(guard *g, double now_s)
     judge(g, now_s);
 }
 
-/* ---- When it may go
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- When it may go ---- */
 /* The process that tells the verdict has done so: it has ended. */
 static bool verdict_was_told(const guard *g)
 {
@@ -342,8 +337,7 @@ static bool may_go(const guard *g, double now_s)
     return !is_judge(g) || !verdict_is_running(job, (int)job->header->host);
 }
 
-/* ---- The loop
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- The loop ---- */
 static void wait_for_something(guard *g)
 {
     struct pollfd fds[2 + AGENT_POLLS];

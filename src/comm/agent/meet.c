@@ -43,8 +43,7 @@ tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, c
     return TESS_OK;
 }
 
-/* ---- Hellos
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Hellos ---- */
 static agent_frame hello(const agent *a)
 {
     agent_frame frame = {.kind = FRAME_HELLO,
@@ -73,8 +72,7 @@ static const char *refuse_hello(const agent *a, const agent_frame *frame)
     return NULL;
 }
 
-/* ---- Calling
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Calling ---- */
 static void call_failed(agent_peer *peer, const char *reason, double now_s)
 {
     snprintf(peer->reason, sizeof(peer->reason), "%s", reason);
@@ -146,8 +144,7 @@ static void step_call(agent *a, int host, bool ready, double now_s)
     }
 }
 
-/* ---- Being called
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Being called ---- */
 static void accept_callers(agent *a, double now_s)
 {
     for (int i = 0; i < AGENT_CALLERS; i++) {
@@ -185,8 +182,7 @@ static void step_caller(agent *a, agent_caller *caller, double now_s)
     }
 }
 
-/* ---- The meeting
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- The meeting ---- */
 static void watch_link(agent_link *link, short events, struct pollfd *fds, int *n)
 {
     link->slot = *n;

@@ -12,8 +12,7 @@
 
 static const double answer_s = 60; /* it answers at once, unless it does not get to run */
 
-/* ---- The rank's side
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The rank's side ---- */
 bool tess_guard_find(int *fd)
 {
     const char *text = getenv("TESSERA_GUARD_FD");
@@ -80,8 +79,7 @@ tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts
     return read_answer(fd, &answer);
 }
 
-/* ---- The guard's side
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The guard's side ---- */
 int guard_first_rank(const tess_job *job)
 {
     for (int r = 0; r < (int)job->header->world; r++)

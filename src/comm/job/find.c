@@ -17,8 +17,7 @@
 
 static const char memory_name[] = "/memfd:tessera";
 
-/* ---- What lies behind a descriptor
- * ---------------------------------------------------------------------------------- */
+/* ---- What lies behind a descriptor ---- */
 typedef enum what_it_is { NO_JOB, OTHER_VERSION, A_JOB } what_it_is;
 
 /* Header, board and rings lie one behind the other inside what is mapped, however broken the program is that wrote it.
@@ -58,8 +57,7 @@ static bool map(int fd, const tess_job_header *header, tess_live_job *live)
     return true;
 }
 
-/* ---- The search
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- The search ---- */
 typedef struct search {
     int pid;            /* wanted; 0: any */
     const char *folder; /* wanted; NULL: any */

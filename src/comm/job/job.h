@@ -182,8 +182,7 @@ void tess_job_close(tess_job *job, bool close_fd);
 /* The ring of the rank's events that lies here; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
-/* ---- Doorbells: sleep until somebody changed something that concerns this rank
- * ------------------------------------------ */
+/* ---- Doorbells: sleep until somebody changed something that concerns this rank ---- */
 /* Wakes the sleepers of `rank`, after the change was made. */
 void tess_job_wake(const tess_job *job, int rank);
 void tess_job_wake_all(const tess_job *job);
@@ -192,8 +191,7 @@ uint32_t tess_job_sleep_begin(const tess_job *job, int rank);
 void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns);
 void tess_job_sleep_end(const tess_job *job, int rank);
 
-/* ---- The board
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The board ---- */
 void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
 /* The phase that the row is in, cut as events keep it. Any thread. */
 void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BYTES]);
@@ -247,8 +245,7 @@ size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t 
  * text. */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
 
-/* ---- The heap: one allocator for all ranks, under a lock in the memory itself
- * ------------------------------------------ */
+/* ---- The heap: one allocator for all ranks, under a lock in the memory itself ---- */
 /* Zeroed bytes at *offset, aligned to `align` (a power of two from JOB_PAGE). TESS_E_NOMEM: more than the machine has,
  * or the address space is used up; TESS_E_PEER_LOST: a rank died inside the heap. */
 tess_status tess_job_alloc(const tess_job *job, int rank, size_t bytes, size_t align, uint64_t *offset);

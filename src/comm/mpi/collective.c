@@ -17,8 +17,7 @@ static int failed(wire_request *request, int code, const char *what, char error[
     return mpi_fail(error, code, "%s", what);
 }
 
-/* ---- All-gather ----------------------------------------------------------------------------------------------------
- */
+/* ---- All-gather ---- */
 
 /* `bytes` of them, each rank's `stride` behind the one before. */
 static int make_piece(size_t bytes, size_t stride, MPI_Datatype *piece)
@@ -63,8 +62,7 @@ int mpi_all_gather(wire_group *group, const void *in, void *out, size_t bytes, w
     return 0;
 }
 
-/* ---- Reductions ----------------------------------------------------------------------------------------------------
- */
+/* ---- Reductions ---- */
 
 typedef struct reduction {
     MPI_Datatype type;

@@ -101,8 +101,7 @@ static bool must_queue(const tess_work *work)
     return false;
 }
 
-/* ---- Sender
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Sender ---- */
 static tess_status post(tess_work *work)
 {
     channel *c;
@@ -175,8 +174,7 @@ static bool advance_send(tess_work *work)
     }
 }
 
-/* ---- Receiver
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Receiver ---- */
 static message_slot *oldest_posted(channel *c, uint64_t tag)
 {
     message_slot *oldest = NULL;

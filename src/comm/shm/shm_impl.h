@@ -83,8 +83,7 @@ static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block
     return base + (size_t)block * shm_stride(work);
 }
 
-/* ---- reach.c
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- reach.c ---- */
 /* True when all ranks may read each other's private memory, and the operation is large enough. */
 bool shm_can_reach(const tess_work *work);
 /* out = the reduction of elements [first, first + n) of every rank's in. */

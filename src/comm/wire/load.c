@@ -18,8 +18,7 @@ static const kind open_mpi = {"openmpi", "Open MPI", "libtessera_mpi_openmpi.so"
                               true};
 static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false};
 
-/* ---- Where it is ---------------------------------------------------------------------------------------------------
- */
+/* ---- Where it is ---- */
 
 static bool is_there(const char *path)
 {
@@ -62,8 +61,7 @@ static bool find(const char *file, char path[PATH_MAX])
            (dladdr(&open_mpi, &self) != 0 && find_near(self.dli_fname, file, path));
 }
 
-/* ---- Which one it is -----------------------------------------------------------------------------------------------
- */
+/* ---- Which one it is ---- */
 
 /* The plug-in of the MPI that started us; the other one when it is the only one here and Slurm, which knows both, or
  * nobody in particular did. */
@@ -94,8 +92,7 @@ static tess_status refuse_second(const kind *wanted)
                      dladdr(init, &info) != 0 ? info.dli_fname : "MPI_Init is known", wanted->name);
 }
 
-/* ---- Loading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Loading ---- */
 
 static tess_status read_table(void *library, const char *path, const wire_table **table)
 {

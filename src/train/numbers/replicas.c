@@ -26,8 +26,7 @@ typedef struct finding {
     char text[376];
 } finding;
 
-/* ---- Hashes --------------------------------------------------------------------------------------------------------
- */
+/* ---- Hashes ---- */
 typedef struct hashing {
     const char *data;
     size_t bytes;
@@ -67,8 +66,7 @@ static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
     return TESS_OK;
 }
 
-/* ---- The vote ------------------------------------------------------------------------------------------------------
- */
+/* ---- The vote ---- */
 typedef struct ballot {
     tess_team *team;
     int n_ranks, n_tensors;
@@ -170,8 +168,7 @@ done:
     return status;
 }
 
-/* ---- Shared copies -------------------------------------------------------------------------------------------------
- */
+/* ---- Shared copies ---- */
 static tess_status compare_copies(const tess_engine *e, finding *found)
 {
     for (int i = 0; i < tess_fsdp_shards(e->fsdp) && found->kind == FOUND_NOTHING; i++) {
@@ -191,8 +188,7 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
     return TESS_OK;
 }
 
-/* ---- All ranks together --------------------------------------------------------------------------------------------
- */
+/* ---- All ranks together ---- */
 /* The worst that any rank has found. */
 static tess_status agree(const tess_engine *e, finding *found)
 {

@@ -53,8 +53,7 @@ static tess_status digest_step(const verify_run *run, tess_engine *e)
     return TESS_OK;
 }
 
-/* ---- Values of the last step
- * -------------------------------------------------------------------------------------------- */
+/* ---- Values of the last step ---- */
 static tess_status write_values(const verify_run *run, const float *values, int64_t n, int64_t at)
 {
     return tess_os_write_at(run->values_fd, (size_t)at * sizeof(float), values, (size_t)n * sizeof(float),
@@ -109,8 +108,7 @@ static tess_status handle_values(const verify_run *run, tess_engine *e)
     return TESS_OK;
 }
 
-/* ---- The run
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- The run ---- */
 static tess_status describe_tensors(verify_run *run, const tess_engine *e)
 {
     int64_t offset = 0;

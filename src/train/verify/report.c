@@ -69,8 +69,7 @@ static tess_status print_shards(const tess_verify_result *r, tess_buffer *out)
     return TESS_OK;
 }
 
-/* ---- What differs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- What differs ---- */
 static tess_status print_delta(const char *what, const tess_verify_tensor *t, const tess_verify_delta *d,
                                tess_buffer *out)
 {
@@ -113,8 +112,7 @@ static tess_status print_differences(const tess_verify_result *r, bool all, tess
     return TESS_OK;
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 static tess_status print_bytes(double bytes, double of, tess_buffer *out)
 {
     char text[32], share[16] = "";

@@ -27,8 +27,7 @@ static void note(const tess_verify_plan *plan, const char *format, ...)
     plan->note(plan->self, text);
 }
 
-/* ---- The two runs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The two runs ---- */
 static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *n)
 {
     char path[TESS_TEXT_SIZE + 16];
@@ -83,8 +82,7 @@ static tess_status run_both(const tess_verify_plan *plan, verify_run runs[2], do
     return TESS_OK;
 }
 
-/* ---- What differs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- What differs ---- */
 static const run_digest *digest_of(const verify_run *run, int64_t step, int tensor)
 {
     return &run->digests[(step - 1) * run->n_tensors + tensor];
@@ -114,8 +112,7 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
     note_step(step, r->loss_step != 0 || r->norm_step != 0, &r->first_step);
 }
 
-/* ---- Where rows lie
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Where rows lie ---- */
 static int shard_of(const verify_run *layout, int rank)
 {
     return rank % (int)layout->config.parallelism.data_parallel_shard_degree;
@@ -220,8 +217,7 @@ static void check_shards(const verify_run *layout, tess_verify_result *r)
     }
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 /* Float32 elements of the rank that holds most. */
 static int64_t most_held(const verify_run *layout, const tess_verify_result *r)
 {
@@ -255,8 +251,7 @@ static void measure_memory(const verify_run runs[2], tess_verify_result *r)
     r->memory[TESS_POOL_OPTIMIZER].planned = 2 * held;
 }
 
-/* ---- Values, where hashes differ
- * ---------------------------------------------------------------------------------------- */
+/* ---- Values, where hashes differ ---- */
 /* A file that has no name and goes with its last descriptor. */
 static tess_status open_values(const tess_verify_result *r, int *fd)
 {
@@ -341,8 +336,7 @@ static tess_status find_values(const tess_verify_plan *plan, const verify_run ru
     return status;
 }
 
-/* ---- The whole
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The whole ---- */
 static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)
 {
     r->n_tensors = runs[LAYOUT].n_tensors;
