@@ -150,34 +150,43 @@ static bool agents_are_up(const tess_runtime *rt)
     return rt->job.header->n_hosts == 1 || atomic_load(&rt->job.header->agent_state) == JOB_AGENT_UP;
 }
 
+static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
+{
+    tess_board_error(rt->row, tess_error_message(), blames);
+    return status;
+}
+
+/* One look around: *met, or why that cannot be any more. Who has ended and who is absent is seen before it is asked
+ * whether all have met, which they may do in between. */
+static tess_status look_around(tess_runtime *rt, double waited_s, bool *met)
+{
+    char absent[512], end[640];
+    int n_absent = list_absent(rt, absent, sizeof(absent)), ended = find_ended(rt);
+    *met = all_have_joined(rt) && agents_are_up(rt);
+    if (atomic_load(&rt->job.header->agent_state) == JOB_AGENT_FAILED)
+        return give_up(rt, TESS_FAIL(TESS_E_IO, "%s", rt->job.header->agent_error), -1);
+    if (!*met && ended >= 0)
+        return give_up(rt,
+                       TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was joining the job",
+                                 tess_board_describe_end(&rt->job, ended, end, sizeof(end)), rt->rank),
+                       ended);
+    if (!*met && n_absent > 0 && waited_s > rt->timeout_s)
+        return give_up(rt,
+                       TESS_FAIL(TESS_E_TIMEOUT, "%d of %d ranks did not join the job within %.3g s: rank%s%s",
+                                 n_absent, rt->world, rt->timeout_s, n_absent > 1 ? "s" : "", absent),
+                       -1);
+    return TESS_OK;
+}
+
 static tess_status wait_for_all(tess_runtime *rt)
 {
-    double begin = tess_os_now_s();
+    double begin_s = tess_os_now_s();
     tess_status status = TESS_OK;
-    for (bool waiting = true; waiting;) {
-        char text[512];
+    for (bool met = false; !met && status == TESS_OK;) {
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
-        int absent = list_absent(rt, text, sizeof(text)), ended = find_ended(rt);
-        if (atomic_load(&rt->job.header->agent_state) == JOB_AGENT_FAILED) {
-            status = TESS_FAIL(TESS_E_IO, "%s", rt->job.header->agent_error);
-            tess_board_error(rt->row, tess_error_message(), -1);
-            waiting = false;
-        } else if (all_have_joined(rt) && agents_are_up(rt)) {
-            waiting = false;
-        } else if (ended >= 0) {
-            char end[640];
-            status = TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was joining the job",
-                               tess_board_describe_end(&rt->job, ended, end, sizeof(end)), rt->rank);
-            tess_board_error(rt->row, tess_error_message(), ended);
-            waiting = false;
-        } else if (tess_os_now_s() - begin > rt->timeout_s && absent > 0) {
-            status = TESS_FAIL(TESS_E_TIMEOUT, "%d of %d ranks did not join the job within %.3g s: rank%s%s", absent,
-                               rt->world, rt->timeout_s, absent > 1 ? "s" : "", text);
-            tess_board_error(rt->row, tess_error_message(), -1);
-            waiting = false;
-        } else {
+        status = look_around(rt, tess_os_now_s() - begin_s, &met);
+        if (!met && status == TESS_OK)
             tess_job_sleep(&rt->job, rt->rank, ticket, 50000000);
-        }
         tess_job_sleep_end(&rt->job, rt->rank);
     }
     return status;

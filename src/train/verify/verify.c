@@ -312,9 +312,9 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     if (status == TESS_OK)
         status = run_both(plan, again, seconds);
     if (status == TESS_OK) {
-        r->irreproducible = !same_again(&runs[ONE], &again[ONE], r->first_step)         ? 2
-                            : !same_again(&runs[LAYOUT], &again[LAYOUT], r->first_step) ? 1
-                                                                                        : 0;
+        bool one_is = same_again(&runs[ONE], &again[ONE], r->first_step);
+        bool layout_is = same_again(&runs[LAYOUT], &again[LAYOUT], r->first_step);
+        r->irreproducible = !one_is ? 2 : !layout_is ? 1 : 0;
         collect_values(&again[LAYOUT], r);
     }
     verify_run_close(&again[0]);
