@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/async/async.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
@@ -96,7 +96,7 @@ static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
 {
     TESS_TRY(tess_barrier(r->team, NULL));
     double begin_s = tess_os_now_s();
-    TESS_TRY(tess_ckpt_agree(r->team, fn(r)));
+    TESS_TRY(tess_team_agree(r->team, fn(r)));
     *seconds = tess_os_now_s() - begin_s;
     return TESS_OK;
 }

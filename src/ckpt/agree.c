@@ -1,9 +1,5 @@
 #include "ckpt/agree.h"
 
-#include <stdio.h>
-
-enum { RANK_SPAN = 1 << 20, MESSAGE_WORDS = 256 };
-
 int tess_ckpt_rank(const tess_team *team)
 {
     return team == NULL ? 0 : tess_team_rank(team);
@@ -12,26 +8,6 @@ int tess_ckpt_rank(const tess_team *team)
 int tess_ckpt_world(const tess_team *team)
 {
     return team == NULL ? 1 : tess_team_size(team);
-}
-
-tess_status tess_ckpt_agree(tess_team *team, tess_status status)
-{
-    if (tess_ckpt_world(team) == 1)
-        return status;
-    char message[MESSAGE_WORDS * 4] = "";
-    int rank = tess_team_rank(team);
-    if (status != TESS_OK)
-        snprintf(message, sizeof(message), "%s", tess_error_message());
-    /* Status and rank in one number: the minimum is the worst status, and of its ranks the first. */
-    int64_t mine = (int64_t)status * RANK_SPAN + rank, worst;
-    TESS_TRY_CTX(tess_all_reduce(team, &mine, &worst, 1, TESS_I64, TESS_MIN, NULL), "agree on the outcome");
-    if (worst >= 0)
-        return TESS_OK;
-    int failed = (int)((worst % RANK_SPAN + RANK_SPAN) % RANK_SPAN);
-    tess_status common = (tess_status)((worst - failed) / RANK_SPAN);
-    TESS_TRY_CTX(tess_broadcast(team, message, MESSAGE_WORDS, TESS_I32, failed, NULL), "tell the failure");
-    message[sizeof(message) - 1] = '\0';
-    return failed == rank ? TESS_FAIL(common, "%s", message) : TESS_FAIL(common, "rank %d: %s", failed, message);
 }
 
 tess_status tess_ckpt_agree_same(tess_team *team, uint64_t hash, const char *what)

@@ -1,12 +1,8 @@
-/* Ranks that work on one set of files succeed together or fail together. */
+/* Ranks that work on one set of files, or one process alone. */
 #ifndef TESS_CKPT_AGREE_H
 #define TESS_CKPT_AGREE_H
 
-#include "tessera/comm.h"
-
-/* Collective. The worst (most negative) of all ranks' statuses; ranks that were well get the message of the first rank
- * that met it. `team` NULL: this process alone. */
-tess_status tess_ckpt_agree(tess_team *team, tess_status status);
+#include "comm/agree.h"
 
 /* Collective. TESS_E_MISMATCH unless every rank passes the same `hash`; `what` says what was hashed. */
 tess_status tess_ckpt_agree_same(tess_team *team, uint64_t hash, const char *what);

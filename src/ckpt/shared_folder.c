@@ -8,7 +8,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 
 enum { PATH_SIZE = 4096, WORD_SIZE = 32 };
 
@@ -98,7 +98,7 @@ static tess_status ask(const tess_ckpt_hosts *hosts, const char *folder, const c
     int32_t *seen;
     TESS_TRY(
         tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (size_t)hosts->n, sizeof(seen[0]), "hosts", (void **)&seen));
-    tess_status status = tess_ckpt_agree(hosts->all, look(hosts, folder, word, &seen[hosts->host]));
+    tess_status status = tess_team_agree(hosts->all, look(hosts, folder, word, &seen[hosts->host]));
     if (status == TESS_OK)
         status = tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL);
     if (status == TESS_OK)
@@ -115,7 +115,7 @@ tess_status tess_ckpt_check_shared_folder(const tess_ckpt_hosts *hosts, const ch
         return TESS_OK;
     if (writer)
         make_word(hosts, word);
-    tess_status status = tess_ckpt_agree(hosts->all, writer ? leave_probe(folder, word) : TESS_OK);
+    tess_status status = tess_team_agree(hosts->all, writer ? leave_probe(folder, word) : TESS_OK);
     if (status == TESS_OK)
         status = tess_broadcast(hosts->all, word, WORD_SIZE / sizeof(int64_t), TESS_I64, 0, NULL);
     if (status == TESS_OK)

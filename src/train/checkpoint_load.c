@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
@@ -47,7 +47,7 @@ static tess_status find_newest(search *s, int64_t limit, int64_t *step)
     if (t->config.checkpoint.host_local)
         return find_newest_of_hosts(s, limit, &listener, step);
     tess_status status = t->rank == 0 ? tess_ckpt_latest_until(s->folder, limit, &listener, step) : TESS_OK;
-    TESS_TRY(tess_ckpt_agree(t->team, status));
+    TESS_TRY(tess_team_agree(t->team, status));
     return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
 }
 
@@ -63,7 +63,7 @@ static tess_status refuse_damage(const search *s, int64_t previous)
                            s->damaged, (long long)previous, (long long)previous);
     else if (s->damaged[0] != '\0')
         status = TESS_FAIL(TESS_E_FORMAT, "%s; there is no other (checkpoint.resume=false starts anew)", s->damaged);
-    return tess_ckpt_agree(t->team, status);
+    return tess_team_agree(t->team, status);
 }
 
 static tess_status choose_newest(search *s, int64_t *step)
@@ -97,7 +97,7 @@ static tess_status ask(const search *s, int64_t step, bool (*question)(const tes
 {
     json_t *meta = NULL;
     int64_t word = 0;
-    TESS_TRY(tess_ckpt_agree(s->t->team, s->t->rank == 0 ? read_meta(s, step, &meta) : TESS_OK));
+    TESS_TRY(tess_team_agree(s->t->team, s->t->rank == 0 ? read_meta(s, step, &meta) : TESS_OK));
     if (s->t->rank == 0)
         word = question(&s->t->config, meta);
     json_decref(meta);
@@ -165,7 +165,7 @@ static tess_status choose(search *s, int64_t *step)
         TESS_TRY(look_further(s, &further));
     if (*step < 0 || further)
         return choose_newest(s, step);
-    return tess_ckpt_agree(s->t->team, find_asked(s, *step));
+    return tess_team_agree(s->t->team, find_asked(s, *step));
 }
 
 static tess_status choose_exclusions(const search *s, int64_t step)
@@ -262,7 +262,7 @@ static tess_status load_or_fall_back(search *s, int64_t *step)
     }
     status = name_fix(s, status);
     if (status == TESS_OK)
-        status = tess_ckpt_agree(s->t->team, restore(s, *step, meta));
+        status = tess_team_agree(s->t->team, restore(s, *step, meta));
     json_decref(meta);
     return status;
 }
@@ -277,7 +277,7 @@ static tess_status set_newer_aside(const search *s, int64_t step)
     if (n > 0)
         tess_trainer_note(s->t, "%d newer checkpoint%s of %s %s set aside as 'step-*.aside': delete what is not wanted",
                           n, n == 1 ? "" : "s", s->folder, n == 1 ? "was" : "were");
-    return tess_ckpt_agree(s->t->team, status);
+    return tess_team_agree(s->t->team, status);
 }
 
 static void tell_resumed(const search *s, int64_t step)

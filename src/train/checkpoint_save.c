@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
@@ -155,7 +155,7 @@ static tess_status prune_folder(const tess_trainer *t, const tess_ckpt_pruner *p
     int keep = (int)t->config.checkpoint.keep_latest_k;
     if (t->config.checkpoint.host_local)
         return tess_ckpt_prune_local(pruner, t->hosts, folder, keep, t->engine->step);
-    return tess_ckpt_agree(t->team, t->rank == 0 ? tess_ckpt_prune(pruner, folder, keep, t->engine->step) : TESS_OK);
+    return tess_team_agree(t->team, t->rank == 0 ? tess_ckpt_prune(pruner, folder, keep, t->engine->step) : TESS_OK);
 }
 
 static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *folder)
@@ -169,7 +169,7 @@ static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *fol
         status = prune_folder(t, &pruner, folder);
     tess_team_set_timeout(t->team, 0);
     TESS_TRY(status);
-    status = tess_ckpt_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
+    status = tess_team_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
     if (status != TESS_E_FORMAT)
         return status;
     tess_trainer_warn(t, "%s", tess_error_message());

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 
 #include "device/peak.h"
 #include "optim/optim_internal.h"
@@ -138,7 +138,7 @@ static tess_status agree_on_kernels(tess_engine *e)
                       "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; set "
                       "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it)",
                       mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
-    return tess_ckpt_agree(e->team, status);
+    return tess_team_agree(e->team, status);
 }
 
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)

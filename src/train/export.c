@@ -8,7 +8,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "tessera/comm.h"
 
 enum { CHUNK_VALUES = 1 << 20 };
@@ -197,7 +197,7 @@ tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
     tess_runtime_phase(t->runtime, "export", t->engine->step, -1);
     TESS_TRY(tess_trainer_path(t, "model", folder, size));
     tess_status status;
-    TESS_TRY(tess_ckpt_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
+    TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
 
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->engine->fsdp), sizeof(*tensors),
                                    "export", (void **)&tensors),

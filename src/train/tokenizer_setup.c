@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "tessera/comm.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
@@ -160,7 +160,7 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t)
     tess_status status = json->size > 0 ? tess_os_write_atomic(t->tokenizer_path, json->data, json->size) : TESS_OK;
     if (json->size > 0)
         tess_buffer_free(json);
-    return tess_ckpt_agree(t->team, status);
+    return tess_team_agree(t->team, status);
 }
 
 /* Where the tokenizer is, or will be: then *may_train is set. */
@@ -204,7 +204,7 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
     bool may_train;
     tess_buffer json = {.mem = t->mem};
     TESS_TRY(choose(t, path, sizeof(path), &may_train));
-    tess_status status = tess_ckpt_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &json) : TESS_OK);
+    tess_status status = tess_team_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &json) : TESS_OK);
     if (status == TESS_OK)
         status = share_json(t, path, &json);
     tess_buffer_free(&json);

@@ -1,7 +1,7 @@
 /* Starting from a checkpoint that is not the run's own: of any format, and of another run. */
 #include <string.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/read.h"
 #include "train/exclude.h"
 #include "train/trainer_impl.h"
@@ -139,10 +139,10 @@ tess_status tess_trainer_warm_start(tess_trainer *t)
 {
     warm_start w = {.t = t};
     t->without = t->config.checkpoint.exclude_from_loading;
-    tess_status status = tess_ckpt_agree(t->team, prepare(&w));
+    tess_status status = tess_team_agree(t->team, prepare(&w));
     if (status == TESS_OK)
         status =
-            tess_ckpt_agree(t->team, tess_catalog_read_all(w.catalog, t->engine->stream->threads, w.requests, w.n));
+            tess_team_agree(t->team, tess_catalog_read_all(w.catalog, t->engine->stream->threads, w.requests, w.n));
     if (status == TESS_OK)
         status = finish(&w);
     tess_mem_free(t->mem, w.requests);

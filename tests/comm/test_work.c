@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "comm/agree.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 
@@ -115,6 +116,24 @@ static void teams_split_at_any_depth(void)
     EXPECT_INT(tess_team_global_rank(pair, 99), -1);
     tess_team_destroy(&none);
     tess_team_destroy(&pair);
+    tess_team_destroy(&half);
+    tess_runtime_destroy(&rt);
+}
+
+/* Whoever fails is named as the job numbers it, not as the team does. */
+static void a_failure_in_a_part_of_the_job_is_told_to_all_there(void)
+{
+    tess_runtime *rt = join();
+    tess_team *world = tess_runtime_team(rt), *half;
+    int me = tess_team_rank(world);
+    EXPECT_OK(tess_team_split(world, me % 2, me, "parity", &half));
+    tess_status mine = me == 3 ? TESS_FAIL(TESS_E_NO_SPACE, "the disk is full") : TESS_OK;
+    if (me % 2 == 0)
+        EXPECT_OK(tess_team_agree(half, mine));
+    else
+        EXPECT_FAILS(tess_team_agree(half, mine), TESS_E_NO_SPACE,
+                     me == 3 ? "the disk is full" : "rank 3: the disk is full");
+    EXPECT_OK(tess_team_agree(half, TESS_OK));
     tess_team_destroy(&half);
     tess_runtime_destroy(&rt);
 }
@@ -328,6 +347,7 @@ static const test_case cases[] = {
     {"done_drives_the_work", done_drives_the_work, -1, 0},
     {"teams_may_be_waited_for_in_any_order", teams_may_be_waited_for_in_any_order, -1, 0},
     {"teams_split_at_any_depth", teams_split_at_any_depth, -1, 0},
+    {"a_failure_in_a_part_of_the_job_is_told_to_all_there", a_failure_in_a_part_of_the_job_is_told_to_all_there, 4, 0},
     {"distinct_teams_run_in_distinct_threads", distinct_teams_run_in_distinct_threads, 3, 0},
     {"messages_go_round_a_ring", messages_go_round_a_ring, -1, 0},
     {"tags_are_taken_in_any_order", tags_are_taken_in_any_order, 2, 0},

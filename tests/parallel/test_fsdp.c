@@ -400,7 +400,8 @@ static void one_rank_cannot_fill(void)
     size_t first = 0;
     for (int i = 0; i < 3; i++) {
         EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_fails_on_last, &rank), TESS_E_IO,
-                     rank == 2 ? "parameter 'w': the disk is gone" : "rank 2 could not make its rows");
+                     rank == 2 ? "parameter 'w': the disk is gone"
+                               : "rank 2: materialize: parameter 'w': the disk is gone");
         first = i == 0 ? bytes_held() : first; /* teams keep what their first operation needed */
         EXPECT_INT(bytes_held(), first);
     }

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/store/store.h"
 #include "comm/hosts/environment.h"
@@ -240,7 +240,7 @@ static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
         tess_mem_free(s->mem, s->own);
         s->own = NULL;
         TESS_TRY(
-            tess_ckpt_agree(s->hosts->mine, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->own[0]),
+            tess_team_agree(s->hosts->mine, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->own[0]),
                                                                  "rows of a host", (void **)&s->own)));
         TESS_TRY(tess_ckpt_share(s->mem, s->hosts, *tensors, n, s->own));
         *tensors = s->own;
@@ -264,7 +264,7 @@ static tess_status stage(tess_saver *s, json_t *request, const tess_ckpt_tensor 
     tess_status status = plan(s, &tensors, n);
     if (status == TESS_OK)
         status = describe(s, request, &text);
-    status = tess_ckpt_agree(s->hosts->all, status);
+    status = tess_team_agree(s->hosts->all, status);
     if (status == TESS_OK) {
         if (is_first(s))
             begin(s, generation);
@@ -300,9 +300,9 @@ tess_status tess_saver_prepare(tess_saver *s, const tess_ckpt_tensor *tensors, i
         status = async_request_format(s->pieces, s->n_pieces, NULL, &text);
     size_t text_bytes = (text != NULL ? strlen(text) : 0) + TESS_SAVER_META_BYTES;
     free(text);
-    TESS_TRY(tess_ckpt_agree(s->hosts->all, status));
-    TESS_TRY(tess_ckpt_agree(s->hosts->all, async_check_room(s, async_stage_bytes(s, text_bytes))));
-    return tess_ckpt_agree(s->hosts->all, async_stage_map(s, text_bytes));
+    TESS_TRY(tess_team_agree(s->hosts->all, status));
+    TESS_TRY(tess_team_agree(s->hosts->all, async_check_room(s, async_stage_bytes(s, text_bytes))));
+    return tess_team_agree(s->hosts->all, async_stage_map(s, text_bytes));
 }
 
 /* ---- How it went ---- */
@@ -364,11 +364,11 @@ static tess_status own_warning(const tess_saver *s)
 tess_status tess_saver_hear(tess_saver *s, tess_saver_outcome *outcome)
 {
     *outcome = (tess_saver_outcome){.step = -1};
-    tess_status status = tess_ckpt_agree(s->hosts->all, own_warning(s));
+    tess_status status = tess_team_agree(s->hosts->all, own_warning(s));
     if (is_lost(status))
         return status;
     if (status != TESS_OK)
         snprintf(outcome->warning, sizeof(outcome->warning), "%s", tess_error_message());
     tess_error_clear();
-    return tess_ckpt_agree(s->hosts->all, own_outcome(s, outcome));
+    return tess_team_agree(s->hosts->all, own_outcome(s, outcome));
 }

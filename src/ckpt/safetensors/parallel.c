@@ -173,14 +173,14 @@ static uint64_t hash_tensors(const tess_st_writer *w)
 /* `w` (NULL: the creation of it failed here) is what all ranks are about to write. */
 static tess_status begin(tess_team *team, tess_st_writer *w, tess_status status, tess_st_writer **writer)
 {
-    status = tess_ckpt_agree(team, status);
+    status = tess_team_agree(team, status);
     *writer = NULL;
     if (w == NULL)
         return status; /* and so do all */
     if (status == TESS_OK)
         status = tess_ckpt_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
     if (status == TESS_OK) {
-        status = tess_ckpt_agree(team, w->first ? create_files(w) : TESS_OK);
+        status = tess_team_agree(team, w->first ? create_files(w) : TESS_OK);
         if (status != TESS_OK && w->first)
             remove_files(w);
     }
@@ -361,11 +361,11 @@ tess_status tess_st_write_finish(tess_st_writer **writer, tess_status status)
     bool first = w->first;
     if (status == TESS_OK)
         status = close_current(w);
-    status = tess_ckpt_agree(w->team, status);
+    status = tess_team_agree(w->team, status);
     if (status == TESS_OK)
         status = check_all_written(w);
     if (status == TESS_OK)
-        status = tess_ckpt_agree(w->team, first ? show_files(w) : TESS_OK);
+        status = tess_team_agree(w->team, first ? show_files(w) : TESS_OK);
     if (status != TESS_OK && first)
         remove_files(w);
     destroy(writer);

@@ -1,6 +1,6 @@
 /* Ranks of one host read the same bytes of a file, out of one page cache: that one of them verifies a piece is enough.
  * So each reads what it needs, and no checkpoint of few ranks is summed by many. */
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/load_impl.h"
 
 typedef struct row_range {
@@ -55,7 +55,7 @@ tess_status tess_load_share_duty(const tess_load *l)
     row_range *rows = NULL;
     if (world == 1 || n == 0)
         return TESS_OK;
-    tess_status status = tess_ckpt_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
+    tess_status status = tess_team_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
                                                                     "rows of a host's ranks", (void **)&rows));
     if (status == TESS_OK)
         status = gather_rows(l, rows);

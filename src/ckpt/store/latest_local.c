@@ -1,7 +1,7 @@
 /* The newest checkpoint that all hosts have, each in a folder of its own. */
 #include <inttypes.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/store_impl.h"
 
 static tess_status newest_here(const char *dir, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
@@ -24,7 +24,7 @@ static tess_status ask_hosts(const tess_ckpt_hosts *hosts, const char *dir, int6
                              const tess_ckpt_listener *listener, newest *all)
 {
     int64_t mine = -1, words[2], who[2];
-    TESS_TRY(tess_ckpt_agree(hosts->all, newest_here(dir, limit, listener, &mine)));
+    TESS_TRY(tess_team_agree(hosts->all, newest_here(dir, limit, listener, &mine)));
     words[0] = mine;
     words[1] = -mine;
     TESS_TRY(tess_all_reduce(hosts->all, words, words, 2, TESS_I64, TESS_MIN, NULL));

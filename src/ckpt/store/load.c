@@ -108,7 +108,7 @@ tess_status tess_load_read(tess_load *l, tess_team *team)
         status = tess_load_share_duty(l);
     if (status == TESS_OK)
         status = tess_catalog_read_all(l->catalog, l->options.threads, l->requests, l->n);
-    return tess_ckpt_agree(team, status);
+    return tess_team_agree(team, status);
 }
 
 tess_status tess_load_finish(tess_load *l, tess_status status, int64_t step, json_t **meta)
@@ -147,7 +147,7 @@ static tess_status open_alike(tess_load *l, tess_team *team, const char *dir, in
     tess_status status = tess_load_open(l, dir, step);
     if (status == TESS_OK)
         status = check_no_part(l);
-    TESS_TRY(tess_ckpt_agree(team, status));
+    TESS_TRY(tess_team_agree(team, status));
     return tess_ckpt_agree_same(team, fingerprint(l->catalog), "checkpoints under one name");
 }
 

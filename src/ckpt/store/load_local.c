@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/text/text.h"
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/load_impl.h"
 
 /* A row that some rank needs and its host's folder does not hold; of all that are missing the first. */
@@ -63,7 +63,7 @@ static tess_status refuse(const tess_load *l, const tess_ckpt_hosts *hosts, int 
 static tess_status check_rows(const tess_load *l, const tess_ckpt_hosts *hosts)
 {
     int64_t mine, first, words[2];
-    TESS_TRY(tess_ckpt_agree(hosts->all, first_missing(l, &mine)));
+    TESS_TRY(tess_team_agree(hosts->all, first_missing(l, &mine)));
     TESS_TRY(tess_all_reduce(hosts->all, &mine, &first, 1, TESS_I64, TESS_MIN, NULL));
     if (first == none)
         return TESS_OK;
@@ -84,7 +84,7 @@ tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, co
     tess_load l = {.mem = mem, .tensors = tensors, .n = n_tensors};
     if (options != NULL)
         l.options = *options;
-    tess_status status = tess_ckpt_agree(hosts->all, tess_load_open(&l, dir, step));
+    tess_status status = tess_team_agree(hosts->all, tess_load_open(&l, dir, step));
     if (status == TESS_OK)
         status = check_rows(&l, hosts);
     if (status == TESS_OK)

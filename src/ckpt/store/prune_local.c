@@ -2,7 +2,7 @@
  * was written. What one host has lost it cannot stand for on the others. */
 #include <stdlib.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/store_impl.h"
 
 /* The lowest and the highest of what the first ranks of the hosts say. */
@@ -70,9 +70,9 @@ tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckp
     holder h = {pruner, dir, newest};
     bool first = tess_ckpt_hosts_is_first(hosts);
     int64_t n = 0, fewest, most, from = -1;
-    TESS_TRY(tess_ckpt_agree(hosts->all, first ? count_whole(&h, &n) : TESS_OK));
+    TESS_TRY(tess_team_agree(hosts->all, first ? count_whole(&h, &n) : TESS_OK));
     TESS_TRY(span_of(hosts, n, &fewest, &most));
     if (keep_latest_k > 0 && most > keep_latest_k) /* else nothing is to be removed, and nothing is read */
         TESS_TRY(tess_ckpt_keep_from(hosts, keep_latest_k, newest_good, &h, &from));
-    return tess_ckpt_agree(hosts->all, first ? tess_ckpt_prune_below(pruner, dir, from) : TESS_OK);
+    return tess_team_agree(hosts->all, first ? tess_ckpt_prune_below(pruner, dir, from) : TESS_OK);
 }

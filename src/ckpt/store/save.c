@@ -132,13 +132,13 @@ static tess_status gather(save *s, const char *text, size_t words)
     size_t world = s->first ? (size_t)tess_ckpt_world(s->writers) : 1;
     tess_status status =
         tess_mem_alloc_array(s->mem, TESS_POOL_MISC, world * words, sizeof(int64_t), "parts", (void **)&all);
-    status = tess_ckpt_agree(s->team, status);
+    status = tess_team_agree(s->team, status);
     if (status == TESS_OK)
         status = tess_gather(s->writers, text, all, words, TESS_I64, 0, NULL);
     if (status == TESS_OK && s->first)
         status = parse_parts(s, all, words * sizeof(int64_t));
     tess_mem_free(s->mem, all);
-    return tess_ckpt_agree(s->team, status);
+    return tess_team_agree(s->team, status);
 }
 
 static tess_status pad(tess_mem *mem, const char *text, size_t words, char **padded)
@@ -154,13 +154,13 @@ static tess_status gather_parts(save *s)
     int64_t words = 0;
     if (tess_ckpt_world(s->team) == 1)
         return TESS_OK;
-    tess_status status = tess_ckpt_agree(s->team, tess_part_format(s->parts[0], &text));
+    tess_status status = tess_team_agree(s->team, tess_part_format(s->parts[0], &text));
     if (status == TESS_OK) {
         words = (int64_t)(strlen(text) / sizeof(int64_t)) + 1;
         status = tess_all_reduce(s->team, &words, &words, 1, TESS_I64, TESS_MAX, NULL);
     }
     if (status == TESS_OK)
-        status = tess_ckpt_agree(s->team, pad(s->mem, text, (size_t)words, &padded));
+        status = tess_team_agree(s->team, pad(s->mem, text, (size_t)words, &padded));
     if (status == TESS_OK)
         status = gather(s, padded, (size_t)words);
     tess_mem_free(s->mem, padded);
@@ -183,22 +183,22 @@ static tess_status show(const save *s)
 /* No folder is shown before all are whole. */
 static tess_status run(save *s)
 {
-    TESS_TRY(tess_ckpt_agree(s->team, s->first ? begin(s) : TESS_OK));
-    TESS_TRY(tess_ckpt_agree(s->team, write_own(s)));
+    TESS_TRY(tess_team_agree(s->team, s->first ? begin(s) : TESS_OK));
+    TESS_TRY(tess_team_agree(s->team, write_own(s)));
     TESS_TRY(gather_parts(s));
-    TESS_TRY(tess_ckpt_agree(s->team, s->first ? seal(s) : TESS_OK));
-    return tess_ckpt_agree(s->team, s->first ? show(s) : TESS_OK);
+    TESS_TRY(tess_team_agree(s->team, s->first ? seal(s) : TESS_OK));
+    return tess_team_agree(s->team, s->first ? show(s) : TESS_OK);
 }
 
 static tess_status save_all(save *s)
 {
     static const tess_store_options none = {0};
     s->options = s->options != NULL ? s->options : &none;
-    tess_status status = tess_ckpt_agree(s->team, prepare(s));
+    tess_status status = tess_team_agree(s->team, prepare(s));
     if (status == TESS_OK)
         status = tess_ckpt_agree_same(s->team, fingerprint(s), "names, kinds or shapes");
     if (status == TESS_OK)
-        status = tess_ckpt_agree(s->team, take_share(s));
+        status = tess_team_agree(s->team, take_share(s));
     if (status == TESS_OK) {
         status = run(s);
         if (status != TESS_OK && s->first)

@@ -2,6 +2,7 @@
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include "base/core/rng.h"
+#include "comm/agree.h"
 
 static uint64_t hash_layout(const tess_fsdp *fsdp)
 {
@@ -21,25 +22,14 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     return hash;
 }
 
-/* Gathers one number from every data rank; *values is an array to free. */
-static tess_status gather_numbers(tess_fsdp *fsdp, int64_t number, int64_t **values)
+/* Gathered, not only compared, so that the message can name the odd one. */
+static tess_status compare_layouts(const tess_fsdp *fsdp, uint64_t *hashes)
 {
-    size_t n = (size_t)tess_team_size(fsdp->data_team);
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, n, sizeof(int64_t), "votes", (void **)values));
-    tess_status status = tess_all_gather(fsdp->data_team, &number, *values, 1, TESS_I64, NULL);
-    if (status != TESS_OK)
-        tess_mem_free(fsdp->mem, *values);
-    return status;
-}
-
-static tess_status agree_on_layout(tess_fsdp *fsdp)
-{
-    int64_t *hashes = NULL;
-    TESS_TRY(gather_numbers(fsdp, (int64_t)hash_layout(fsdp), &hashes));
+    int64_t mine = (int64_t)hash_layout(fsdp);
+    TESS_TRY(tess_all_gather(fsdp->data_team, &mine, hashes, 1, TESS_I64, NULL));
     int odd = 0;
     for (int r = 1; r < tess_team_size(fsdp->data_team) && odd == 0; r++)
         odd = hashes[r] != hashes[0] ? r : 0;
-    tess_mem_free(fsdp->mem, hashes);
     TESS_CHECK(
         odd == 0, TESS_E_MISMATCH,
         "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "
@@ -48,29 +38,14 @@ static tess_status agree_on_layout(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-/* A rank that fails alone must not leave the others waiting: everybody learns the outcome and fails alike. */
-static tess_status agree_on_outcome(tess_fsdp *fsdp, tess_status mine)
+static tess_status agree_on_layout(tess_fsdp *fsdp)
 {
-    int64_t *outcomes = NULL;
-    tess_status status = gather_numbers(fsdp, mine, &outcomes);
-    if (mine != TESS_OK) {
-        if (status == TESS_OK)
-            tess_mem_free(fsdp->mem, outcomes);
-        return mine;
-    }
-    TESS_TRY(status);
-    int rank = -1;
-    tess_status other = TESS_OK;
-    for (int r = 0; r < tess_team_size(fsdp->data_team) && rank < 0; r++)
-        if (outcomes[r] != TESS_OK) {
-            rank = tess_team_global_rank(fsdp->data_team, r);
-            other = (tess_status)outcomes[r];
-        }
-    tess_mem_free(fsdp->mem, outcomes);
-    if (rank >= 0)
-        return TESS_FAIL(other, "materialize: rank %d could not make its rows (%s); its own message says why", rank,
-                         tess_status_text(other));
-    return TESS_OK;
+    uint64_t *hashes;
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)tess_team_size(fsdp->data_team), sizeof(*hashes),
+                                  "hashes of all ranks' parameters", (void **)&hashes));
+    tess_status status = compare_layouts(fsdp, hashes);
+    tess_mem_free(fsdp->mem, hashes);
+    return status;
 }
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
@@ -116,7 +91,7 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
-    tess_status status = agree_on_outcome(fsdp, alloc_and_fill(fsdp, fill, context));
+    tess_status status = tess_team_agree(fsdp->data_team, alloc_and_fill(fsdp, fill, context));
     if (status == TESS_OK)
         status = tess_fsdp_stamps_alloc(fsdp);
     if (status != TESS_OK) {
