@@ -212,6 +212,14 @@ tess_status tess_work_post(tess_work *work, tess_work **handle);
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
 
+static inline bool tess_work_is_message(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
+}
+
+/* Called when nothing moves (trouble.c). Breaks the team when something is wrong. */
+void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout_s);
+
 /* Looks for as long as the work is likely to be done soon (look.c); true: it is. `has_slept`: this wait already has. */
 bool tess_work_look(tess_work *work, bool has_slept);
 

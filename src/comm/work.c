@@ -1,27 +1,20 @@
-/* Work handles: start, progress, waiting and what can go wrong while one waits. No thread works behind the caller's
- * back: operations move on inside start, wait and done, of this team or, while a rank waits, of all its teams. */
+/* Work handles: start, progress and waiting (trouble.c has what can go wrong meanwhile). No thread works behind the
+ * caller's back: operations move on inside start, wait and done, of this team or, while a rank waits, of all its teams.
+ */
 #include "comm/comm_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/ending.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "comm/watchdog/timers.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
-static const double own_word_s = 1;                /* to find out oneself what broke the team on another rank */
-static const double last_word_s = 5;               /* for what a rank of another host sent before it left */
 static const double shown_s = 0.02;                /* a longer wait is for others to see */
 static const uint64_t large_bytes = 1 << 20;       /* from here on an operation tells how fast the links are */
 static const uint64_t wire_sleep_ns = 50000;       /* messages of other hosts ring no bell */
-
-static bool is_message(const tess_work *work)
-{
-    return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
-}
 
 /* What this rank asks for, before anything of it is touched: whoever looks at a crashed rank finds it. */
 static void record_request(tess_work *work)
@@ -180,141 +173,6 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
     atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
 }
 
-/* ---- What can go wrong ---- */
-static const char *format_work(const tess_work *work, char *text, size_t size)
-{
-    return tess_fingerprint_format(&work->fp, work->team->name, text, size);
-}
-
-/* True once something has been so for `least_s`; *since_s is when it was first seen, 0: it is not. */
-static bool has_lasted(double *since_s, bool is, double least_s)
-{
-    if (!is) {
-        *since_s = 0;
-        return false;
-    }
-    double now_s = tess_os_now_s();
-    if (*since_s == 0)
-        *since_s = now_s;
-    return now_s - *since_s >= least_s;
-}
-
-/* A member that has ended can never come: true when one of those that `work` waits for has. */
-static bool find_ended(const tess_work *work, int *ended)
-{
-    tess_team *team = work->team;
-    bool left = false;
-    int ranks[JOB_MAX_RANKS];
-    int n = is_message(work) || team->size > 1 ? team->backend->missing(work, ranks) : 0;
-    for (int i = 0; i < n; i++) {
-        int rank = team->ranks[ranks[i]];
-        uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
-        if (rank == team->runtime->rank || state == JOB_RANK_JOINED)
-            continue;
-        /* Word that it left in good order may be faster than its last messages. */
-        left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
-        if (!left || has_lasted(&team->left_seen_s, true, last_word_s)) {
-            *ended = rank;
-            return true;
-        }
-    }
-    if (!left)
-        team->left_seen_s = 0;
-    return false;
-}
-
-static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
-{
-    char end[640], what[256];
-    TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was waiting in %s",
-              tess_board_describe_end(&team->runtime->job, lost, end, sizeof(end)), team->runtime->rank,
-              format_work(work, what, sizeof(what)));
-    return tess_team_break(team, TESS_E_PEER_LOST, lost);
-}
-
-/* Of members that did not come, the one to blame: of several, one may be late only as it waits for another. -1: none.
- */
-static int choose_guilty(const tess_team *team, const int *members, int n)
-{
-    const tess_job *job = &team->runtime->job;
-    for (int i = 0; i < n; i++) {
-        int rank = team->ranks[members[i]];
-        if (tess_ending_keeps_waiting(job, rank) && atomic_load(&job->rows[rank].wait_since_ns) == 0)
-            return rank;
-    }
-    return n > 0 ? team->ranks[members[0]] : -1;
-}
-
-static tess_status fail_timeout(tess_team *team, const tess_work *work, double timeout_s)
-{
-    const tess_job *job = &team->runtime->job;
-    char what[256], text[700];
-    int ranks[JOB_MAX_RANKS];
-    int n = team->backend->missing(work, ranks);
-    size_t at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
-        char state[400];
-        int rank = team->ranks[ranks[i]];
-        int written = snprintf(text + at, sizeof(text) - at, "; rank %d %s", rank,
-                               tess_board_describe(job, rank, state, sizeof(state)));
-        at += (size_t)written < sizeof(text) - at ? (size_t)written : sizeof(text) - at - 1;
-    }
-    TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", format_work(work, what, sizeof(what)),
-              n, team->size, timeout_s, text);
-    return tess_team_break(team, TESS_E_TIMEOUT, choose_guilty(team, ranks, n));
-}
-
-/* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none, or the reason may
- * still be on its way to us. */
-static int find_broken(tess_team *team)
-{
-    int found = -1;
-    for (int r = 0; team->hosts != NULL && r < team->size && found < 0; r++) {
-        const tess_job_row *row = &team->runtime->job.rows[team->ranks[r]];
-        if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
-            found = team->ranks[r];
-    }
-    return has_lasted(&team->broken_seen_s, found >= 0, own_word_s) ? found : -1;
-}
-
-static void fail_broken(tess_team *team, const tess_work *work, int rank)
-{
-    char what[256];
-    TESS_FAIL(TESS_E_CANCELLED, "rank %d gave up on team '%s' (%.*s) while this rank (%d) was in %s", rank, team->name,
-              JOB_ERROR_BYTES, team->runtime->job.rows[rank].error, team->runtime->rank,
-              format_work(work, what, sizeof(what)));
-    tess_team_break(team, TESS_E_CANCELLED, rank);
-}
-
-/* Called when nothing moves. Breaks the team when something is wrong. */
-static void look_for_trouble(tess_team *team, tess_work *work, double waited_s, double timeout_s)
-{
-    tess_runtime *rt = team->runtime;
-    int lost = atomic_load(&rt->job.header->first_lost), again = -1, broken = find_broken(team);
-    uint32_t given_up = atomic_load(&team->control->given_up);
-    /* What they did before they ended still counts, and is visible by now. */
-    bool trouble = lost >= 0 || given_up != 0 || broken >= 0 || find_ended(work, &again);
-    if (trouble) {
-        tess_team_progress(team);
-        if (work->done)
-            return;
-        if (lost >= 0 || find_ended(work, &lost)) {
-            fail_lost(team, work, lost);
-        } else if (given_up != 0) {
-            char what[256];
-            TESS_FAIL(TESS_E_CANCELLED,
-                      "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s",
-                      team->ranks[given_up - 1], team->name, format_work(work, what, sizeof(what)));
-            tess_team_break(team, TESS_E_CANCELLED, team->ranks[given_up - 1]);
-        } else if (broken >= 0) {
-            fail_broken(team, work, broken);
-        }
-    } else if (waited_s >= timeout_s) {
-        fail_timeout(team, work, timeout_s);
-    }
-}
-
 /* Shows on the board what this rank waits for and who has not come, for whoever watches from outside. */
 static void show_wait(const tess_work *work, uint64_t since_ns)
 {
@@ -372,7 +230,7 @@ static void wait_for(tess_work *work, double timeout_s)
             tess_wire_poll();
         tess_team_progress(team);
         if (!work->done)
-            look_for_trouble(team, work, waited_s, timeout_s);
+            tess_work_look_for_trouble(work, waited_s, timeout_s);
         if (since_ns == 0)
             since_ns = tess_os_now_ns();
         if (!work->done && waited_s >= shown_s)
@@ -441,7 +299,7 @@ tess_status tess_work_post(tess_work *work, tess_work **handle)
 {
     tess_team *team = work->team;
     work->blocks = handle == NULL;
-    if (is_message(work)) {
+    if (tess_work_is_message(work)) {
         work->fp.sequence = team->n_messages++;
         record_request(work);
         tess_work **at = &team->messages;
@@ -508,7 +366,7 @@ void tess_work_cancel(tess_work **handle)
     if (team->broken == TESS_OK) {
         char what[256];
         TESS_FAIL(TESS_E_CANCELLED, "this rank (%d) gave up %s", team->runtime->rank,
-                  format_work(work, what, sizeof(what)));
+                  tess_fingerprint_format(&work->fp, team->name, what, sizeof(what)));
         tess_team_break(team, TESS_E_CANCELLED, -1);
         uint32_t nobody = 0;
         atomic_compare_exchange_strong(&team->control->given_up, &nobody, (uint32_t)team->rank + 1);
