@@ -164,8 +164,8 @@ static const named_case named[] = {
     {"attention output model.layers.1", 24 * 5 + 7, NAN,
      "first came rank %d, micro-batch %d of 0..7: attention output 'model.layers.1' is nan at row 5, column 7 (1 of "
      "384 values are bad); all weights were finite"},
-    {"output embedding", 24 * 15 + 23, INFINITY,
-     "first came rank %d, micro-batch %d of 0..7: output 'embedding' is inf at row 15, column 23 (1 of 384"},
+    {"output embed", 24 * 15 + 23, INFINITY,
+     "first came rank %d, micro-batch %d of 0..7: output 'embed' is inf at row 15, column 23 (1 of 384"},
     {"feed-forward output model.layers.2", 0, NAN,
      "first came rank %d, micro-batch %d of 0..7: feed-forward output 'model.layers.2' is nan at row 0, column 0"},
     {"log-probabilities head", 3, NAN,
