@@ -33,12 +33,12 @@ typedef struct tess_recovery {
     tess_action action; /* never SHRINK: what that comes to */
     tess_failure_class class;
     double delay_s;
-    int n_ranks;    /* to go on with */
-    bool resized;   /* they are not as many as they were */
+    int n_ranks;      /* to go on with */
+    bool resized;     /* they are not as many as they were */
     bool from_memory; /* RESTART: from the last step, as the ranks keep it; else from the newest checkpoint */
-    bool omits;     /* the evaluation that it failed in is not tried again */
-    bool reset;     /* settings have changed: tess_ladder_overrides of the ladder */
-    char what[700]; /* what is done and why, to stand behind the failure's text */
+    bool omits;       /* the evaluation that it failed in is not tried again */
+    bool reset;       /* settings have changed: tess_ladder_overrides of the ladder */
+    char what[700];   /* what is done and why, to stand behind the failure's text */
 } tess_recovery;
 
 /* slots and ladder begin by their own calls. */
