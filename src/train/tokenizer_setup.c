@@ -29,10 +29,14 @@ static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size
     for (size_t at = 0; at < size;) {
         const char *newline = memchr(data + at, '\n', size - at);
         size_t n = newline != NULL ? (size_t)(newline - data) - at : size - at;
-        json_t *line = json_loadb(data + at, n, 0, NULL);
+        json_t *line;
+        tess_status status = tess_json_parse(data + at, n, "a line", false, &line);
+        if (status == TESS_E_FORMAT) {
+            tess_error_clear();
+            status = TESS_OK;
+        }
         const json_t *value = json_object_get(line, key);
-        tess_status status = TESS_OK;
-        if (json_is_string(value))
+        if (status == TESS_OK && json_is_string(value))
             status = tess_buffer_append(text, json_string_value(value), json_string_length(value));
         if (status == TESS_OK)
             status = tess_buffer_append(text, "\n", 1);

@@ -1,5 +1,6 @@
 #include "support/test.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -82,11 +83,43 @@ static void json_errors_name_key_and_line(void)
     json_decref(json);
 }
 
+/* The allocation from which on there is no memory, counted down; malloc says so by errno. */
+static int allocations_left;
+
+static void *allocate_some(size_t size)
+{
+    if (allocations_left-- > 0)
+        return malloc(size);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void memory_that_ends_is_no_word_on_the_text(void)
+{
+    static const char text[] =
+        "{\"a\":[1,2.5,\"x\\u00e9\",true,null],\"b\":{\"c\":{},\"a long name, longer than a block\":1e3}}";
+    json_t *json = NULL;
+    tess_status status = TESS_E_NOMEM;
+    int n = 0;
+    json_set_alloc_funcs(allocate_some, free);
+    for (; status != TESS_OK; n++) {
+        allocations_left = n;
+        status = tess_json_parse(text, sizeof(text) - 1, "c.json", true, &json);
+        if (status != TESS_OK)
+            EXPECT_FAILS(status, TESS_E_NOMEM, "c.json: no memory for");
+    }
+    EXPECT(n > 20);
+    json_decref(json);
+    allocations_left = 1000;
+    EXPECT_FAILS(tess_json_parse("[1,", 3, "c.json", true, &json), TESS_E_FORMAT, "not valid JSON");
+}
+
 static const test_case cases[] = {
     {"distances_count_edits", distances_count_edits, 0, 0},
     {"utf8_is_strict", utf8_is_strict, 0, 0},
     {"numbers_read_back_to_the_same_bits", numbers_read_back_to_the_same_bits, 0, 0},
     {"atomic_writes_leave_the_old_file_when_they_fail", atomic_writes_leave_the_old_file_when_they_fail, 0, 0},
     {"json_errors_name_key_and_line", json_errors_name_key_and_line, 0, 0},
+    {"memory_that_ends_is_no_word_on_the_text", memory_that_ends_is_no_word_on_the_text, 0, 0},
 };
 TEST_MAIN(cases)

@@ -1,5 +1,6 @@
 #include "base/text/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,20 @@
 
 #include "base/os/os.h"
 
+/* Where memory ends jansson may say so, nothing, or that the text is wrong where it could not keep it; malloc always
+ * leaves its mark. */
+static bool ran_out_of_memory(const json_error_t *error)
+{
+    return errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0';
+}
+
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out)
 {
     json_error_t error;
+    errno = 0;
     *out = json_loadb(text, size, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, &error);
+    TESS_CHECK(*out != NULL || !ran_out_of_memory(&error), TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what,
+               size);
     TESS_CHECK(*out != NULL, TESS_E_FORMAT, "%s: not valid JSON: line %d, column %d: %s", what, error.line,
                error.column, error.text);
     return TESS_OK;

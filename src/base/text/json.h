@@ -8,7 +8,7 @@
 #include "tessera/types.h"
 
 /* `what` names the source in messages. *out is a new reference (json_decref). TESS_E_FORMAT: it is no
- * JSON, or a file of more than `limit` bytes; what tess_os_map gives. */
+ * JSON, or a file of more than `limit` bytes; TESS_E_NOMEM is no word on the text; what tess_os_map gives. */
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
 tess_status tess_json_load(const char *path, size_t limit, json_t **out);
 

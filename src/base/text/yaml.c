@@ -27,6 +27,7 @@ static tess_status next(reader *r)
         yaml_event_delete(&r->event);
     r->have_event = false;
     if (!yaml_parser_parse(&r->parser, &r->event)) {
+        TESS_CHECK(r->parser.error != YAML_MEMORY_ERROR, TESS_E_NOMEM, "%s: no memory to read it", r->what);
         size_t line = r->parser.problem_mark.line + 1;
         return TESS_FAIL(TESS_E_FORMAT, "%s:%zu: not valid YAML: %s", r->what, line,
                          r->parser.problem != NULL ? r->parser.problem : "unreadable");

@@ -1,12 +1,14 @@
 /* Packed pieces. The sizes are known beforehand, so nothing that a file says makes memory grow. */
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "ckpt/catalog/catalog_impl.h"
 
 static tess_status unpack_zstd(const void *packed, size_t packed_size, void *data, size_t size)
 {
     size_t n = ZSTD_decompress(data, size, packed, packed_size);
+    TESS_CHECK(ZSTD_getErrorCode(n) != ZSTD_error_memory_allocation, TESS_E_NOMEM, "no memory to unpack it");
     TESS_CHECK(!ZSTD_isError(n), TESS_E_FORMAT, "zstd cannot unpack it: %s", ZSTD_getErrorName(n));
     TESS_CHECK(n == size, TESS_E_FORMAT, "it unpacks to %zu bytes, not %zu", n, size);
     return TESS_OK;
@@ -34,6 +36,8 @@ static int inflate_all(z_stream *z, const uint8_t *packed, size_t packed_size, u
         if (result == Z_OK && to_read == z->avail_in && to_write == z->avail_out)
             result = Z_BUF_ERROR;
     }
+    if (result == Z_MEM_ERROR)
+        return result;
     return result == Z_STREAM_END && out == size && in == packed_size ? Z_OK : Z_DATA_ERROR;
 }
 
@@ -44,6 +48,7 @@ static tess_status unpack_deflate(const void *packed, size_t packed_size, void *
     TESS_CHECK(inflateInit2(&z, -MAX_WBITS) == Z_OK, TESS_E_NOMEM, "no memory to unpack it");
     int result = inflate_all(&z, packed, packed_size, data, size);
     inflateEnd(&z);
+    TESS_CHECK(result != Z_MEM_ERROR, TESS_E_NOMEM, "no memory to unpack it");
     TESS_CHECK(result == Z_OK, TESS_E_FORMAT, "zlib cannot unpack its %zu bytes to %zu", packed_size, size);
     return TESS_OK;
 }

@@ -196,6 +196,7 @@ static tess_status inflate_entry(const uint8_t *packed, const zip_entry *entry, 
     TESS_CHECK(inflateInit2(&z, -MAX_WBITS) == Z_OK, TESS_E_NOMEM, "no memory to unpack '%s'", entry->name);
     int result = inflate(&z, Z_FINISH);
     inflateEnd(&z);
+    TESS_CHECK(result != Z_MEM_ERROR, TESS_E_NOMEM, "no memory to unpack '%s'", entry->name);
     TESS_CHECK(result == Z_STREAM_END && z.avail_out == 0, TESS_E_FORMAT, "'%s' does not unpack to its %llu bytes",
                entry->name, (unsigned long long)entry->bytes);
     return TESS_OK;
