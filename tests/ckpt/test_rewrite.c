@@ -252,6 +252,32 @@ static void weights_change_their_dtype_and_the_optimizer_does_not(void)
     EXPECT_TEXT(s.dtype_b, "BF16");
 }
 
+/* Of any dtype that fills whole bytes, and any shape that a catalog has. */
+static void tensors_that_are_no_weights_are_stored_as_they_are(void)
+{
+    static const char header[] = "{\"a.f64\":{\"dtype\":\"F64\",\"shape\":[3,2],\"data_offsets\":[0,48]},"
+                                 "\"b.i16\":{\"dtype\":\"I16\",\"shape\":[5],\"data_offsets\":[48,58]},"
+                                 "\"c.bool\":{\"dtype\":\"BOOL\",\"shape\":[7],\"data_offsets\":[58,65]},"
+                                 "\"d.f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[2,1,2,1,2],\"data_offsets\":[65,73]},"
+                                 "\"e.u64\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[73,81]},"
+                                 "\"f.none\":{\"dtype\":\"C64\",\"shape\":[1000000000000,0],\"data_offsets\":[81,81]}}";
+    enum { HEADER = sizeof(header) - 1, DATA = 81 };
+    uint8_t file[8 + HEADER + DATA];
+    uint64_t n = HEADER;
+    const char *dir = test_folder();
+    memcpy(file, &n, 8);
+    memcpy(file + 8, header, HEADER);
+    for (int i = 0; i < DATA; i++)
+        file[8 + HEADER + i] = (uint8_t)(i * 37 + 1);
+    put_file(path_in(dir, "odd.safetensors"), file, sizeof(file));
+    EXPECT_OK(rewrite(path_in(dir, "odd.safetensors"), path_in(dir, "x"),
+                      (tess_rewrite_options){.target = TESS_TO_TESSERA, .n_files = 3, .step = 9}, NULL));
+    expect_same(path_in(dir, "odd.safetensors"), path_in(dir, "x"), 6, false);
+    EXPECT_OK(rewrite(path_in(dir, "x"), path_in(dir, "back.safetensors"),
+                      (tess_rewrite_options){.target = TESS_TO_SAFETENSORS, .bare_names = true}, NULL));
+    expect_same(path_in(dir, "odd.safetensors"), path_in(dir, "back.safetensors"), 6, false);
+}
+
 static void packed_pieces_are_unpacked(void)
 {
     enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB: more than a slice */
@@ -358,6 +384,7 @@ static const test_case cases[] = {
     {"a_model_alone_says_nothing_of_its_run", a_model_alone_says_nothing_of_its_run, 0, 0},
     {"weights_change_their_dtype_and_the_optimizer_does_not", weights_change_their_dtype_and_the_optimizer_does_not, 0,
      0},
+    {"tensors_that_are_no_weights_are_stored_as_they_are", tensors_that_are_no_weights_are_stored_as_they_are},
     {"packed_pieces_are_unpacked", packed_pieces_are_unpacked, 0, 0},
     {"a_hosts_part_is_not_taken_for_the_whole", a_hosts_part_is_not_taken_for_the_whole, 0, 0},
     {"what_is_there_is_not_replaced", what_is_there_is_not_replaced, 0, 0},

@@ -24,11 +24,11 @@ tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes)
     return json_object_set_new(files, file, json_integer((json_int_t)bytes)) == 0 ? TESS_OK : no_memory();
 }
 
-static json_t *list_dims(const tess_shape *shape)
+static json_t *list_dims(int n_dims, const int64_t *dim)
 {
     json_t *list = json_array();
-    for (int d = 0; d < shape->n_dims; d++)
-        json_array_append_new(list, json_integer((json_int_t)shape->dim[d]));
+    for (int d = 0; d < n_dims; d++)
+        json_array_append_new(list, json_integer((json_int_t)dim[d]));
     return list;
 }
 
@@ -52,26 +52,24 @@ static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
     return added ? TESS_OK : no_memory();
 }
 
-tess_status tess_part_add_tensor(json_t *part, const char *name, tess_dtype dtype, const tess_shape *shape)
+tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dtype, int n_dims, const int64_t *dim)
 {
-    json_t *tensor =
-        json_pack("{s:s, s:o, s:[]}", "dtype", tess_store_dtype_text(dtype), "shape", list_dims(shape), "pieces");
+    json_t *tensor = json_pack("{s:s, s:o, s:[]}", "dtype", dtype, "shape", list_dims(n_dims, dim), "pieces");
     return tensor != NULL ? add_tensor(json_object_get(part, "tensors"), name, tensor) : no_memory();
 }
 
-tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape *shape, const tess_part_piece *p)
+tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const int64_t *dim,
+                                const tess_part_piece *p)
 {
     char sum[24];
-    tess_shape begin = {.n_dims = shape->n_dims}, size = *shape;
-    if (shape->n_dims > 0) {
-        begin.dim[0] = p->row_begin;
-        size.dim[0] = p->n_rows;
-    }
+    tess_box box = {.begin = {p->row_begin}, .size = {p->n_rows}};
+    for (int d = 1; d < n_dims; d++)
+        box.size[d] = dim[d];
     snprintf(sum, sizeof(sum), "%016" PRIx64, p->xxh3);
     json_t *piece = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:i}", "file", p->file, "offset",
                               (json_int_t)p->offset, "stored", (json_int_t)p->stored, "bytes", (json_int_t)p->bytes,
                               "codec", p->codec == TESS_CODEC_ZSTD ? "zstd" : "none", "xxh3", sum, "begin",
-                              list_dims(&begin), "size", list_dims(&size), "rank", p->rank);
+                              list_dims(n_dims, box.begin), "size", list_dims(n_dims, box.size), "rank", p->rank);
     json_t *pieces = json_object_get(json_object_get(json_object_get(part, "tensors"), name), "pieces");
     return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
 }

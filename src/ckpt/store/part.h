@@ -6,7 +6,6 @@
 #include <jansson.h>
 
 #include "ckpt/catalog/catalog.h"
-#include "tessera/types.h"
 
 /* Rows [row_begin, +n_rows) of a tensor, as they lie in a file. */
 typedef struct tess_part_piece {
@@ -20,10 +19,12 @@ typedef struct tess_part_piece {
 /* *part becomes a new reference. TESS_E_NOMEM. */
 tess_status tess_part_create(json_t **part);
 tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes);
-/* A tensor that is there already is found again; TESS_E_MISMATCH: with another dtype or shape. */
-tess_status tess_part_add_tensor(json_t *part, const char *name, tess_dtype dtype, const tess_shape *shape);
-/* Of a tensor that was added. */
-tess_status tess_part_add_piece(json_t *part, const char *name, const tess_shape *shape, const tess_part_piece *piece);
+/* Of a dtype as safetensors has it, and up to TESS_CATALOG_DIMS dimensions. A tensor that is there already is found
+ * again; TESS_E_MISMATCH: with another dtype or shape. */
+tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dtype, int n_dims, const int64_t *dim);
+/* Of a tensor that was added, with its dimensions. */
+tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const int64_t *dim,
+                                const tess_part_piece *piece);
 
 /* Adds what `more` holds to `part`. TESS_E_FORMAT: it is no part; TESS_E_MISMATCH: writers were of different models, or
  * wrote the same file. */

@@ -122,13 +122,13 @@ static tess_status write_piece(part_writer *w, const tess_store_piece *p, int64_
     piece.stored = store_stream_position(&w->stream) - piece.offset;
     piece.xxh3 = XXH3_64bits_digest(&w->sum);
     TESS_TRY(store_stream_align(&w->stream));
-    return tess_part_add_piece(w->part, p->name, &p->shape, &piece);
+    return tess_part_add_piece(w->part, p->name, p->shape.n_dims, p->shape.dim, &piece);
 }
 
 static tess_status write_rows(part_writer *w, const tess_store_piece *p)
 {
     int64_t most = rows_of_piece(p);
-    TESS_TRY(tess_part_add_tensor(w->part, p->name, p->stored, &p->shape));
+    TESS_TRY(tess_part_add_tensor(w->part, p->name, tess_store_dtype_text(p->stored), p->shape.n_dims, p->shape.dim));
     for (int64_t row = 0, n; row < p->n_rows && row_bytes(p, p->stored) > 0; row += n) {
         n = p->n_rows - row < most ? p->n_rows - row : most;
         TESS_TRY(write_piece(w, p, row, n));

@@ -27,21 +27,18 @@ typedef struct store_writer {
 } store_writer;
 
 /* ---- One tensor */
-static tess_status describe(const tess_export_tensor *t, tess_dtype *dtype, tess_shape *shape)
+/* A scalar is one row. */
+static int64_t count_rows(const tess_export_tensor *t)
 {
-    *shape = (tess_shape){.n_dims = t->n_dims};
-    *dtype = TESS_DTYPE_COUNT;
-    for (int d = TESS_DTYPE_COUNT - 1; d >= 0; d--)
-        if (tess_store_dtype_text((tess_dtype)d) != NULL && strcmp(tess_store_dtype_text((tess_dtype)d), t->dtype) == 0)
-            *dtype = (tess_dtype)d;
-    TESS_CHECK(
-        *dtype != TESS_DTYPE_COUNT && t->n_dims <= TESS_MAX_DIMS, TESS_E_UNSUPPORTED,
-        "tensor '%s' is %s of %d dimensions: a Tessera checkpoint holds F32, BF16, F16, I64, I32 and U8 of up to "
-        "%d; --model-only leaves what is not the model's out",
-        t->name, t->dtype, t->n_dims, TESS_MAX_DIMS);
-    for (int d = 0; d < t->n_dims; d++)
-        shape->dim[d] = t->dim[d];
-    return TESS_OK;
+    return t->n_dims > 0 ? t->dim[0] : 1;
+}
+
+static int64_t bytes_of_row(const tess_export_tensor *t)
+{
+    int64_t bytes = t->element_bytes;
+    for (int d = 1; d < t->n_dims; d++)
+        bytes *= t->dim[d];
+    return bytes;
 }
 
 static tess_box rows_of(const tess_export_tensor *t, int64_t begin, int64_t n)
@@ -72,54 +69,49 @@ static tess_status put_piece(store_writer *w, const tess_export_tensor *t, tess_
     return store_stream_align(&w->stream);
 }
 
-/* The rows of a tensor that writer `number` has; a scalar is one row. */
-static void rows_of_writer(const store_writer *w, const tess_shape *shape, int number, int64_t *begin, int64_t *n)
+/* The rows of a tensor that writer `number` has. */
+static void rows_of_writer(const store_writer *w, const tess_export_tensor *t, int number, int64_t *begin, int64_t *n)
 {
-    tess_shard_rows(tess_shape_rows(shape), w->n_files, number, begin, n);
+    tess_shard_rows(count_rows(t), w->n_files, number, begin, n);
 }
 
-static int64_t rows_of_piece(const tess_export_tensor *t, const tess_shape *shape)
+static int64_t rows_of_piece(const tess_export_tensor *t)
 {
-    int64_t row_bytes = tess_shape_row_count(shape) * t->element_bytes;
+    int64_t row_bytes = bytes_of_row(t);
     return row_bytes == 0 || row_bytes >= TESS_STORE_PIECE_BYTES ? 1 : TESS_STORE_PIECE_BYTES / row_bytes;
 }
 
 static tess_status put_tensor(store_writer *w, const tess_export_tensor *t, const char *file, int number)
 {
-    tess_dtype dtype;
-    tess_shape shape;
-    int64_t begin, n;
+    int64_t begin, n, most = rows_of_piece(t);
     json_t *part = w->parts[number];
-    TESS_TRY(describe(t, &dtype, &shape));
-    TESS_TRY(tess_part_add_tensor(part, t->name, dtype, &shape));
-    rows_of_writer(w, &shape, number, &begin, &n);
-    int64_t most = rows_of_piece(t, &shape);
-    for (int64_t row = 0; row < n && tess_shape_count(&shape) > 0; row += most) {
+    TESS_TRY(tess_part_add_tensor(part, t->name, t->dtype, t->n_dims, t->dim));
+    rows_of_writer(w, t, number, &begin, &n);
+    for (int64_t row = 0; row < n && bytes_of_row(t) > 0; row += most) {
         tess_part_piece piece = {.file = file, .rank = number, .row_begin = begin + row};
         piece.n_rows = n - row < most ? n - row : most;
         TESS_TRY(put_piece(w, t, &piece));
-        TESS_TRY(tess_part_add_piece(part, t->name, &shape, &piece));
+        TESS_TRY(tess_part_add_piece(part, t->name, t->n_dims, t->dim, &piece));
     }
     return TESS_OK;
 }
 
 /* ---- One file */
 /* What the file can come to: pieces begin at multiples of a block. */
-static tess_status measure(const store_writer *w, int number, uint64_t *bytes)
+static uint64_t measure(const store_writer *w, int number)
 {
     const tess_export *e = w->r->export;
-    *bytes = 0;
+    uint64_t bytes = 0;
     for (int i = 0; i < e->n_tensors; i++) {
         const tess_export_tensor *t = &e->tensors[i];
-        tess_dtype dtype;
-        tess_shape shape;
-        int64_t begin, n;
-        TESS_TRY(describe(t, &dtype, &shape));
-        rows_of_writer(w, &shape, number, &begin, &n);
-        int64_t most = rows_of_piece(t, &shape), n_pieces = (n + most - 1) / most;
-        *bytes += (uint64_t)(n * tess_shape_row_count(&shape) * t->element_bytes + n_pieces * TESS_IO_BLOCK);
+        int64_t begin, n, most = rows_of_piece(t);
+        rows_of_writer(w, t, number, &begin, &n);
+        if (bytes_of_row(t) == 0)
+            continue;
+        int64_t n_pieces = (n + most - 1) / most;
+        bytes += (uint64_t)(n * bytes_of_row(t) + n_pieces * TESS_IO_BLOCK);
     }
-    return TESS_OK;
+    return bytes;
 }
 
 static tess_status put_tensors(store_writer *w, const char *file, int number)
@@ -134,12 +126,10 @@ static tess_status put_tensors(store_writer *w, const char *file, int number)
 static tess_status write_file(store_writer *w, int number)
 {
     char file[64], path[TESS_CKPT_PATH];
-    uint64_t bytes;
     snprintf(file, sizeof(file), "rank-%05d.data", number);
     TESS_TRY(tess_part_create(&w->parts[number]));
-    TESS_TRY(measure(w, number, &bytes));
     TESS_TRY(tess_os_join(path, sizeof(path), w->folder, file));
-    TESS_TRY(store_stream_open(w->r->mem, NULL, path, false, bytes, &w->stream));
+    TESS_TRY(store_stream_open(w->r->mem, NULL, path, false, measure(w, number), &w->stream));
     tess_status status = put_tensors(w, file, number);
     store_stream_close(&w->stream);
     return status;
