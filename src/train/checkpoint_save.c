@@ -142,13 +142,6 @@ bool tess_trainer_keeps_folder(const tess_trainer *t)
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
 
-static void keep_note(void *self, const char *text)
-{
-    char *kept = self;
-    if (kept[0] == '\0') /* of several the newest */
-        snprintf(kept, PRUNE_NOTE, "%s", text);
-}
-
 /* One answer for all ranks, which wait for those that keep a folder. */
 static tess_status prune_folder(const tess_trainer *t, const tess_ckpt_pruner *pruner, const char *folder)
 {
@@ -161,8 +154,9 @@ static tess_status prune_folder(const tess_trainer *t, const tess_ckpt_pruner *p
 static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *folder)
 {
     char note[PRUNE_NOTE] = "";
+    tess_ckpt_notes notes = {.text = note, .size = PRUNE_NOTE};
     const tess_ckpt_pruner pruner = {
-        .mem = t->mem, .io = io, .findings = &t->findings, .self = note, .note = keep_note};
+        .mem = t->mem, .io = io, .findings = &t->findings, .self = &notes, .note = tess_ckpt_keep_note};
     tess_status status = TESS_OK;
     tess_team_set_timeout(t->team, reading_s);
     if (!t->stopping) /* then there may be no time to read back */

@@ -249,6 +249,26 @@ static void a_damaged_one_does_not_count_for_those_that_are_kept(void)
     EXPECT_TEXT(names_in(dir), "step-00000900 step-00001200");
 }
 
+static void of_several_that_do_not_count_the_newest_is_told_and_how_many_more(void)
+{
+    const char *dir = test_folder();
+    char text[2048] = "";
+    tess_ckpt_notes told = {.text = text, .size = sizeof(text)};
+    const tess_ckpt_pruner pruner = {.mem = test_mem(), .self = &told, .note = tess_ckpt_keep_note};
+    for (int step = 1; step <= 5; step++)
+        save_alone(dir, step);
+    flip_byte(path_in(dir, "step-00000004/rank-00000.data"));
+    flip_byte(path_in(dir, "step-00000003/rank-00000.data"));
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_CONTAINS(text, "step-00000004/rank-00000.data: bytes [0, ");
+    EXPECT_CONTAINS(text, "an older one stays; and 1 more does not count");
+    flip_byte(path_in(dir, "step-00000002/rank-00000.data"));
+    told.n = 0;
+    EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
+    EXPECT_CONTAINS(text, "an older one stays; and 2 more do not count");
+    EXPECT_TEXT(names_in(dir), "step-00000002 step-00000003 step-00000004 step-00000005");
+}
+
 static void the_last_good_one_never_goes(void)
 {
     const char *dir = test_folder();
@@ -456,6 +476,8 @@ static const test_case cases[] = {
     {"pruning_keeps_the_newest", pruning_keeps_the_newest, 0, 0},
     {"a_damaged_one_does_not_count_for_those_that_are_kept", a_damaged_one_does_not_count_for_those_that_are_kept, 0,
      0},
+    {"of_several_that_do_not_count_the_newest_is_told_and_how_many_more",
+     of_several_that_do_not_count_the_newest_is_told_and_how_many_more},
     {"the_last_good_one_never_goes", the_last_good_one_never_goes, 0, 0},
     {"a_good_one_that_changes_is_read_again", a_good_one_that_changes_is_read_again, 0, 0},
     {"damage_is_found_by_checksum", damage_is_found_by_checksum, 0, 0},

@@ -7,13 +7,6 @@
 /* Good steps told of beyond those that are to be kept: hosts that have lost different ones have less in common. */
 enum { FURTHER = 4 };
 
-static void keep_note(void *self, const char *text)
-{
-    async_outcome *outcome = self;
-    if (outcome->message[0] == '\0') /* of several the newest */
-        snprintf(outcome->message, sizeof(outcome->message), "%s", text);
-}
-
 /* The folder of this host alone: what may go the hosts have agreed on, by what their writers told of the save before.
  * This one tells for the next. */
 static tess_status retain_part(const async_retention *r, const tess_ckpt_pruner *pruner)
@@ -27,8 +20,9 @@ static tess_status retain_part(const async_retention *r, const tess_ckpt_pruner 
 
 tess_status async_retain(const async_retention *r)
 {
+    tess_ckpt_notes notes = {.text = r->outcome->message, .size = sizeof(r->outcome->message)};
     const tess_ckpt_pruner pruner = {
-        .mem = r->mem, .io = r->io, .findings = r->findings, .self = r->outcome, .note = keep_note};
+        .mem = r->mem, .io = r->io, .findings = r->findings, .self = &notes, .note = tess_ckpt_keep_note};
     if (r->was_read)
         tess_ckpt_note_good(&pruner, r->dir, r->step);
     TESS_TRY_CTX(r->is_part ? retain_part(r, &pruner) : tess_ckpt_prune(&pruner, r->dir, r->keep_latest_k, r->step),

@@ -40,6 +40,20 @@ static void remember(tess_ckpt_findings *findings, uint64_t files, bool good)
     findings->items[i].good = good;
 }
 
+void tess_ckpt_keep_note(void *self, const char *text)
+{
+    enum { ROOM_FOR_MORE = 48 };
+    tess_ckpt_notes *notes = self;
+    if (notes->n++ == 0) {
+        snprintf(notes->text, notes->size - ROOM_FOR_MORE, "%s", text);
+        return;
+    }
+    const char *last = notes->n > 2 ? strrchr(notes->text, ';') : NULL;
+    size_t at = last != NULL ? (size_t)(last - notes->text) : strlen(notes->text);
+    snprintf(notes->text + at, notes->size - at, "; and %d more %s not count", notes->n - 1,
+             notes->n == 2 ? "does" : "do");
+}
+
 static void tell(const tess_ckpt_pruner *p)
 {
     char text[2048];

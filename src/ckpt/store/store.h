@@ -55,6 +55,15 @@ typedef struct tess_ckpt_pruner {
     void (*note)(void *self, const char *text); /* of each that does not count, once: file, piece, why. May be NULL */
 } tess_ckpt_pruner;
 
+/* For a pruner's `self` and `note` where there is room for one text: that of the newest, and how many more there are.
+ * text (size, 64 at least) is "" at first. */
+typedef struct tess_ckpt_notes {
+    char *text;
+    size_t size;
+    int n;
+} tess_ckpt_notes;
+void tess_ckpt_keep_note(void *notes, const char *text);
+
 /* Of the complete checkpoints up to step `newest`, keeps the newest `keep_latest_k` good ones (0: all) and removes the
  * older ones; and what killed saves left behind. Good is one whose every byte has the checksum of its save: as long as
  * there is something to remove, those that count are read first, the just written one perhaps out of the page cache.
