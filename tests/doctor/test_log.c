@@ -350,11 +350,14 @@ static void an_error_without_a_rank_befell_who_never_came(void)
 static void a_monitor_of_a_script_is_not_to_blame(void)
 {
     begin();
-    give("rank0.log", "[Rank 0] ERROR: Missing ranks in sync check: [0, 1, 3]\n"
-                      "[Rank 0] Warning: Progress mismatch: [1000, 1000, 999, 1000]\n");
+    give("rank0.log", "[Rank 0] ERROR: Missing ranks in sync check: [0, 1, 3]\n");
     judge(0);
     EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
     EXPECT_INT(verdict.n_guilty, 0);
+    give("more.log", "[Rank 0] Warning: Progress mismatch: [1000, 1000, 999, 1000]\n");
+    judge(0);
+    EXPECT_INT(verdict.n_guilty, 1);
+    EXPECT_INT(verdict.guilty[0], 2);
     end();
 }
 
@@ -522,6 +525,105 @@ static void a_users_entries_are_used_and_broken_ones_named(void)
     }
 }
 
+/* Logs of 4 ranks that print `words` and their number; 0: nothing at all. */
+static void give_marks(const char *words, const int numbers[4])
+{
+    for (int r = 0; r < 4; r++) {
+        char text[512] = "step 1\n", name[32];
+        for (int n = numbers[r] > 0 ? numbers[r] - 1 : 1; n <= numbers[r]; n++)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "[Rank %d] %s %d\n", r, words, n);
+        snprintf(name, sizeof(name), "rank%d.log", r);
+        give(name, text);
+    }
+}
+
+static void expect_behind(const char *words, const int numbers[4], int world, int guilty, const char *headline)
+{
+    begin();
+    give_marks(words, numbers);
+    judge(world);
+    if (guilty < 0) {
+        EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
+    } else {
+        EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+        EXPECT_INT(verdict.guilty[0], guilty);
+        EXPECT_TEXT(verdict.headline, headline);
+        EXPECT_TEXT(tess_knowledge_at(knowledge, verdict.entry)->row.id, "script-barrier-steps");
+    }
+    end();
+}
+
+static void a_rank_without_the_line_of_all_others_is_named(void)
+{
+    static const char words[] = "Entering barrier at step";
+    expect_behind(words, (int[]){120, 120, 119, 120}, 0, 2,
+                  "rank 2 never reached \"Entering barrier at step 120\", where ranks 0-1,3 came (its last: 119)");
+    expect_behind(words, (int[]){120, 0, 120, 120}, 0, 1,
+                  "rank 1 never reached \"Entering barrier at step 120\", where ranks 0,2-3 came");
+    expect_behind(words, (int[]){120, 120, 120, 120}, 5, 4,
+                  "rank 4 never reached \"Entering barrier at step 120\", where ranks 0-3 came (unless its log was not "
+                  "given)");
+    expect_behind(words, (int[]){119, 120, 119, 120}, 0, 0,
+                  "ranks 0,2 never reached \"Entering barrier at step 120\", where ranks 1,3 came");
+    expect_behind(words, (int[]){120, 120, 120, 120}, 4, -1, NULL);
+    expect_behind(words, (int[]){120, 0, 0, 0}, 4, -1, NULL); /* a line of rank 0 alone */
+    expect_behind(words, (int[]){120, 120, 0, 0}, 4, -1, NULL);
+}
+
+static void a_list_of_steps_names_the_rank_at_the_smallest(void)
+{
+    begin();
+    give("a.log", "Warning: Progress mismatch: [98, 99, 99, 98]\nWarning: Progress mismatch: [100, 100, 99, 100]\n"
+                  "Warning: Progress mismatch: [tensor([1]), tensor([2])]\nWarning: Progress mismatch: [100, 1");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+    EXPECT_INT(verdict.n_guilty, 1);
+    EXPECT_INT(verdict.guilty[0], 2);
+    EXPECT_TEXT(verdict.headline,
+                "rank 2 never reached 100 (\"Progress mismatch\"), where ranks 0-1,3 came (its last: 99)");
+    end();
+}
+
+/* A timeout of those who wait says who; a line that they all printed tells more of it, or names where nothing else
+ * does. */
+static void what_ranks_reached_adds_to_timeouts_and_errors(void)
+{
+    char text[2048] = "";
+    begin();
+    add_timeout(text, sizeof(text), 0, 11, "ALLREDUCE", 1);
+    give("one.log", text);
+    give_marks("Entering barrier at step", (int[]){7, 6, 7, 7});
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+    EXPECT_INT(verdict.guilty[0], 1);
+    EXPECT_CONTAINS(verdict.evidence[1], "its effect: rank 0 waited 600 s in ALLREDUCE #11");
+    end();
+    begin();
+    give_marks("Entering barrier at step", (int[]){7, 6, 7, 7});
+    give("rank1.log", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate\n");
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
+    EXPECT_CONTAINS(verdict.evidence[1], "rank 1 never reached");
+    end();
+}
+
+/* A user's own line, without a number. */
+static void lines_without_a_number_are_counted(void)
+{
+    static const char ours[] =
+        "ours:\n  role: symptom\n  match: |\n    all aboard\n  reached: all aboard\n  symptom: s\n"
+        "  cause: c\n  check: k\n  fix: f\n";
+    const char *path = write_file("e.yaml", ours, strlen(ours));
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), &path, 1, &knowledge));
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+    give("all.log", "[0] All aboard\n[1] all aboard\n[2] all aboard\n[1] all aboard\n[2] all aboard!\n");
+    judge(0);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
+    EXPECT_TEXT(verdict.headline, "rank 0 never reached \"all aboard\" number 2, where ranks 1-2 came (its last: 1)");
+    end();
+}
+
 static void reports_are_text_and_json(void)
 {
     tess_buffer out = {.mem = test_mem()};
@@ -562,6 +664,10 @@ static const test_case cases[] = {
     {"long_lines_and_garbage_are_read_once", long_lines_and_garbage_are_read_once},
     {"torchrun_names_the_first_failure", torchrun_names_the_first_failure},
     {"a_users_entries_are_used_and_broken_ones_named", a_users_entries_are_used_and_broken_ones_named},
+    {"a_rank_without_the_line_of_all_others_is_named", a_rank_without_the_line_of_all_others_is_named},
+    {"a_list_of_steps_names_the_rank_at_the_smallest", a_list_of_steps_names_the_rank_at_the_smallest},
+    {"what_ranks_reached_adds_to_timeouts_and_errors", what_ranks_reached_adds_to_timeouts_and_errors},
+    {"lines_without_a_number_are_counted", lines_without_a_number_are_counted},
     {"reports_are_text_and_json", reports_are_text_and_json},
 };
 

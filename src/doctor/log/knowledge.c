@@ -38,10 +38,11 @@ struct tess_knowledge {
 };
 
 static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},  {"match", offsetof(tess_log_entry, match), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true}, {"cause", offsetof(tess_log_entry, cause), true},
-    {"check", offsetof(tess_log_entry, check), true},     {"fix", offsetof(tess_log_entry, fix), true},
-    {"myth", offsetof(tess_log_entry, myth), false},      {"source", offsetof(tess_log_entry, source), false}};
+    {"role", offsetof(tess_log_entry, role_text), true},   {"match", offsetof(tess_log_entry, match), false},
+    {"reached", offsetof(tess_log_entry, reached), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
+    {"cause", offsetof(tess_log_entry, cause), true},      {"check", offsetof(tess_log_entry, check), true},
+    {"fix", offsetof(tess_log_entry, fix), true},          {"myth", offsetof(tess_log_entry, myth), false},
+    {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {

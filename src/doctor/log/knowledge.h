@@ -10,7 +10,8 @@ typedef enum tess_log_role { TESS_LOG_CAUSE, TESS_LOG_EFFECT, TESS_LOG_WARNING, 
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    const char *role_text, *match, *symptom, *cause, *check, *fix, *myth, *source; /* match, myth, source may be NULL */
+    /* match, reached, myth and source may be NULL */
+    const char *role_text, *match, *reached, *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
 } tess_log_entry;
 

@@ -20,6 +20,9 @@ typedef struct log_match {
     int rank;          /* that said it; -1: not known */
     char excerpt[240]; /* its beginning, clean */
     uint8_t *ranks;    /* bit r: rank r said it; NULL: no rank is known */
+    int64_t *came;     /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
+    int n_came;
+    int64_t n_counted; /* such lines without a number */
 } log_match;
 
 /* What is known of a rank. */

@@ -6,6 +6,7 @@
 
 #include "doctor/log/lines.h"
 #include "doctor/log/log.h"
+#include "doctor/log/marks.h"
 #include "doctor/log/origin.h"
 #include "doctor/table/clean.h"
 
@@ -50,8 +51,10 @@ tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_sur
 
 void tess_survey_free(tess_survey *survey)
 {
-    for (int i = 0; survey->matches != NULL && i < tess_knowledge_n(survey->knowledge); i++)
+    for (int i = 0; survey->matches != NULL && i < tess_knowledge_n(survey->knowledge); i++) {
         tess_mem_free(survey->mem, survey->matches[i].ranks);
+        tess_mem_free(survey->mem, survey->matches[i].came);
+    }
     tess_mem_free(survey->mem, survey->matches);
     tess_mem_free(survey->mem, survey->ranks);
     tess_mem_free(survey->mem, survey->files);
@@ -102,6 +105,39 @@ static tess_status note_match(reading *r, int entry, const char *line, size_t si
     if (match->ranks == NULL)
         TESS_TRY(tess_mem_alloc(r->survey->mem, TESS_POOL_MISC, LOG_MOST_RANKS / 8, "ranks", (void **)&match->ranks));
     match->ranks[rank / 8] |= (uint8_t)(1 << rank % 8);
+    return TESS_OK;
+}
+
+/* Behind rank_of for it: as many as there is room for in s->ranks. */
+static tess_status reserve_came(tess_survey *s, log_match *match, int rank)
+{
+    if (rank < match->n_came)
+        return TESS_OK;
+    TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)s->capacity * sizeof(*match->came), "how far ranks came",
+                           (void **)&match->came));
+    match->n_came = s->capacity;
+    return TESS_OK;
+}
+
+/* How far a rank came by its own word, or all of them by a list. */
+static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t size, int speaker)
+{
+    int64_t numbers[LOG_MOST_LISTED];
+    const char *words = tess_knowledge_at(s->knowledge, entry)->reached;
+    log_match *match = &s->matches[entry];
+    int n = words != NULL ? log_parse_mark(words, line, size, numbers) : -1;
+    bool is_list = n >= 0 && log_mark_is_list(words);
+    if (n < 0 || (is_list ? n == 0 : speaker < 0))
+        return TESS_OK;
+    int last = is_list ? n - 1 : speaker;
+    log_rank *rank;
+    TESS_TRY(rank_of(s, last, &rank));
+    TESS_TRY(reserve_came(s, match, last));
+    for (int r = is_list ? 0 : last; r <= last; r++) {
+        int64_t came = n == 0 ? match->came[r] + 1 : 1 + numbers[is_list ? r : 0];
+        match->came[r] = came > match->came[r] ? came : match->came[r];
+    }
+    match->n_counted += n == 0;
     return TESS_OK;
 }
 
@@ -228,8 +264,10 @@ static tess_status take_line(reading *r, const char *line, size_t size, int64_t 
     s->n_known_lines += found.n_entries > 0;
     if (speaker < 0 && found.n_entries > 0)
         speaker = log_rank_in_words(line, size < 2048 ? size : 2048);
-    for (int i = 0; i < found.n_entries; i++)
+    for (int i = 0; i < found.n_entries; i++) {
         TESS_TRY(note_match(r, found.entries[i], line, size, number, speaker));
+        TESS_TRY(note_mark(s, found.entries[i], line, size, speaker));
+    }
     return TESS_OK;
 }
 

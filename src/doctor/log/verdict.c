@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "doctor/log/arithmetic.h"
+#include "doctor/log/marks.h"
 #include "doctor/log/ranks.h"
 
 /* What the ranks' timeouts have in common. */
@@ -329,6 +330,15 @@ static void judge_error(const tess_survey *s, int cause, tess_log_verdict *v)
     tell(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
 }
 
+static void judge_behind(const log_behind *behind, tess_log_verdict *v)
+{
+    v->kind = TESS_LOG_MISSING;
+    v->entry = behind->entry;
+    v->n_guilty = behind->n_guilty;
+    memcpy(v->guilty, behind->guilty, sizeof(v->guilty));
+    snprintf(v->headline, sizeof(v->headline), "%s", behind->text);
+}
+
 static int count_role(const tess_survey *s, tess_log_role role)
 {
     int n = 0;
@@ -375,25 +385,36 @@ static void tell_effect(const wait_table *t, tess_log_verdict *v)
     }
 }
 
-void tess_log_judge(const tess_survey *s, int world, tess_log_verdict *v)
+/* What else follows: who waited, and whether that can be the size's fault. */
+static void tell_waits(const wait_table *t, tess_log_verdict *v)
 {
     char sum[400];
+    v->work = *t->usual;
+    if (v->entry >= 0)
+        tell_effect(t, v);
+    log_do_arithmetic(v, sum, sizeof(sum));
+    if (sum[0] != '\0')
+        tell(v, "%s", sum);
+}
+
+void tess_log_judge(const tess_survey *s, int world, tess_log_verdict *v)
+{
+    log_behind behind;
     *v = (tess_log_verdict){.entry = -1};
     set_world(s, world, v);
     wait_table t = {.survey = s, .usual = find_usual(s), .n_ranks = v->world_known ? v->world : s->n_ranks};
     int cause = find_cause(s);
+    bool is_behind = log_find_behind(s, t.n_ranks, &behind);
     if (cause >= 0)
         judge_error(s, cause, v);
     else if (t.usual != NULL)
         judge_waits(&t, v);
-    else
+    else if (!is_behind)
         judge_rest(s, v);
-    if (t.usual == NULL)
-        return;
-    v->work = *t.usual;
-    if (cause >= 0)
-        tell_effect(&t, v);
-    log_do_arithmetic(v, sum, sizeof(sum));
-    if (sum[0] != '\0')
-        tell(v, "%s", sum);
+    if (is_behind && (v->kind == TESS_LOG_NOTHING || v->kind == TESS_LOG_ONE_SIDED))
+        judge_behind(&behind, v);
+    else if (is_behind)
+        tell(v, "%s", behind.text);
+    if (t.usual != NULL)
+        tell_waits(&t, v);
 }

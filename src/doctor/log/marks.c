@@ -1,0 +1,142 @@
+#include "doctor/log/marks.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/log/ranks.h"
+
+bool log_mark_is_list(const char *words)
+{
+    size_t n = strlen(words);
+    return n > 0 && words[n - 1] == '[';
+}
+
+/* Blanks, then up to 15 digits. False: none. */
+static bool take_number(const char *line, size_t size, size_t *at, int64_t *number)
+{
+    while (*at < size && (line[*at] == ' ' || line[*at] == '='))
+        ++*at;
+    size_t begin = *at;
+    for (*number = 0; *at < size && *at < begin + 15 && isdigit((unsigned char)line[*at]); ++*at)
+        *number = *number * 10 + (line[*at] - '0');
+    return *at > begin;
+}
+
+/* All of it or nothing: the place of a number is its rank. */
+static int take_list(const char *line, size_t size, size_t at, int64_t *numbers)
+{
+    for (int n = 0; n < LOG_MOST_LISTED; at++) {
+        if (!take_number(line, size, &at, &numbers[n]) || at == size)
+            return 0;
+        n++;
+        if (line[at] == ']')
+            return n;
+        if (line[at] != ',')
+            return 0;
+    }
+    return 0;
+}
+
+int log_parse_mark(const char *words, const char *line, size_t size, int64_t *numbers)
+{
+    size_t n = strlen(words), at = 0;
+    while (at + n <= size && strncasecmp(line + at, words, n) != 0)
+        at++;
+    if (at + n > size)
+        return -1;
+    at += n;
+    if (log_mark_is_list(words))
+        return take_list(line, size, at, numbers);
+    return take_number(line, size, &at, numbers);
+}
+
+/* ---- Who is behind
+ * ------------------------------------------------------------------------------------------------- */
+typedef struct mark {
+    const tess_survey *survey;
+    const log_match *match;
+    int64_t most; /* that a rank came to */
+} mark;
+
+static int64_t came_to(const mark *m, int rank)
+{
+    return rank < m->match->n_came ? m->match->came[rank] : 0;
+}
+
+static bool is_there(const void *mark_, int rank)
+{
+    const mark *m = mark_;
+    return came_to(m, rank) == m->most;
+}
+
+static bool is_behind(const void *mark_, int rank)
+{
+    return !is_there(mark_, rank);
+}
+
+static bool is_silent(const void *mark_, int rank)
+{
+    return came_to(mark_, rank) == 0;
+}
+
+static bool is_unseen(const void *mark_, int rank)
+{
+    const mark *m = mark_;
+    return is_silent(mark_, rank) && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
+}
+
+/* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". */
+static void name_mark(const mark *m, const char *words, char *text, size_t size)
+{
+    size_t n = strlen(words);
+    while (n > 0 && strchr(" :=[", words[n - 1]) != NULL)
+        n--;
+    if (log_mark_is_list(words))
+        snprintf(text, size, "%" PRId64 " (\"%.*s\")", m->most - 1, (int)n, words);
+    else if (m->match->n_counted > 0)
+        snprintf(text, size, "\"%.*s\" number %" PRId64, (int)n, words, m->most);
+    else
+        snprintf(text, size, "\"%.*s %" PRId64 "\"", (int)n, words, m->most - 1);
+}
+
+static void tell_behind(const mark *m, int n_ranks, const char *words, log_behind *out)
+{
+    char who[120], others[120], what[160], last[64] = "";
+    bool unseen = log_count_ranks(is_unseen, m, n_ranks) > 0;
+    name_mark(m, words, what, sizeof(what));
+    int64_t own = came_to(m, out->guilty[0]);
+    if (out->n_guilty == 1 && own > 0)
+        snprintf(last, sizeof(last), " (its last: %" PRId64 ")", m->match->n_counted > 0 ? own : own - 1);
+    snprintf(out->text, sizeof(out->text), "%s never reached %s, where %s came%s%s",
+             log_name_ranks(is_behind, m, n_ranks, who, sizeof(who)), what,
+             log_name_ranks(is_there, m, n_ranks, others, sizeof(others)), last,
+             unseen ? " (unless its log was not given)" : "");
+}
+
+static bool find_in(const tess_survey *s, int entry, int n_ranks, log_behind *out)
+{
+    mark m = {.survey = s, .match = &s->matches[entry]};
+    for (int r = 0; r < m.match->n_came; r++)
+        m.most = m.match->came[r] > m.most ? m.match->came[r] : m.most;
+    int n_behind = log_count_ranks(is_behind, &m, n_ranks), n_there = n_ranks - n_behind;
+    bool is_tie = n_behind == n_there && log_count_ranks(is_silent, &m, n_ranks) == 0;
+    if (m.most == 0 || n_behind == 0 || (n_behind >= n_there && !is_tie))
+        return false;
+    *out = (log_behind){.entry = entry};
+    for (int r = 0; r < n_ranks && out->n_guilty < TESS_LOG_MOST_GUILTY; r++)
+        if (is_behind(&m, r))
+            out->guilty[out->n_guilty++] = r;
+    tell_behind(&m, n_ranks, tess_knowledge_at(s->knowledge, entry)->reached, out);
+    return true;
+}
+
+bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
+{
+    for (int i = 0; i < tess_knowledge_n(survey->knowledge); i++)
+        if (survey->matches[i].n_came > 0 && find_in(survey, i, n_ranks, behind))
+            return true;
+    return false;
+}
