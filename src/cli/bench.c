@@ -159,7 +159,7 @@ static int run_somewhere(session *s, int n_words, char **words)
     if (status != TESS_OK)
         return cli_fail(status);
     if (ranks.guarded)
-        return cli_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = 5});
+        return cli_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
     return in_job ? run_rank(s) : run_alone(s);
 }
 

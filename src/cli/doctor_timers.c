@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "comm/watchdog/timers.h"
-#include "train/train.h"
+#include "comm/launch.h"
+#include "train/timers.h"
 
 static const cli_command command = {"doctor timers", "[CONFIG.yaml [section.key=value ...]]",
                                     "every timer of a job, where its value comes from, and whether their order holds\n"
@@ -23,21 +23,18 @@ static tess_status print(tess_mem *mem, const tess_timers *timers)
 int cli_doctor_timers(int argc, char **argv)
 {
     static tess_config config;
-    tess_timer_settings settings = {.soft_s = 0.75, .timeout_s = 600, .grace_s = 5};
     tess_timers timers;
     tess_mem *mem = NULL;
     int n = cli_parse(argc, argv, &command, NULL, 0);
     if (n < 0)
         return n == -1 ? CLI_OK : CLI_BAD_INPUT;
     tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK && n > 0) {
-        status = tess_config_load(mem, argv[1], argv + 2, n - 1, &config);
-        settings.soft_s = config.comm.soft_timeout_s;
-        settings.timeout_s = config.comm.timeout_s;
-    }
-    tess_timers_make(&settings, &timers);
     if (status == TESS_OK)
+        status = tess_config_load(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0, &config);
+    if (status == TESS_OK) {
+        tess_timers_make(&config, TESS_LAUNCH_GRACE_S, &timers);
         status = print(mem, &timers);
+    }
     if (status == TESS_OK)
         status = tess_timers_check(&timers);
     tess_mem_destroy(&mem);

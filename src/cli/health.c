@@ -8,14 +8,16 @@
 #include "comm/hosts/environment.h"
 #include "comm/job/find.h"
 #include "doctor/probe/probe.h"
+#include "train/timers.h"
 
 /* What the watcher's process knows of its job. */
 typedef struct job_view {
     char job[16]; /* the process that it belongs to, as tess_live_find takes it */
     bool open;
     tess_live_job live;
-    uint64_t n_steps; /* finished when it was looked at last */
-    double stepped_s; /* when the newest one was seen */
+    uint64_t n_steps;                 /* finished when it was looked at last */
+    double stepped_s;                 /* when the newest one was seen */
+    double silence_s[WATCHDOG_KINDS]; /* of a rank, by what it does; 0: for ever */
 } job_view;
 
 static tess_health_reading know(double value, int who, int rank)
@@ -53,6 +55,25 @@ static bool find_job(job_view *view)
     return view->open;
 }
 
+/* How long a rank was not heard, beside what it may be silent for in its phase. */
+static tess_health_reading silence_of(const job_view *view, int rank, uint64_t now_ns)
+{
+    char phase[TESS_TRACE_PHASE_BYTES];
+    const tess_job_row *row = &view->live.job.rows[rank];
+    uint64_t heard_ns = atomic_load(&row->heartbeat_ns);
+    tess_board_phase_of(row, phase);
+    double silent_s = now_ns > heard_ns ? (double)(now_ns - heard_ns) * 1e-9 : 0;
+    tess_health_reading silence = know(silent_s, atomic_load(&row->pid), rank);
+    silence.limit = view->silence_s[watchdog_kind_of(phase)];
+    return silence;
+}
+
+/* The one that is nearer to its limit, or beyond it. */
+static bool is_more_silent(const tess_health_reading *a, const tess_health_reading *b)
+{
+    return !b->known || a->value * b->limit > b->value * a->limit;
+}
+
 static void read_board(job_view *view, tess_health_view *out)
 {
     const tess_live_job *live = &view->live;
@@ -61,16 +82,15 @@ static void read_board(job_view *view, tess_health_view *out)
     out->n_ranks = live->world;
     for (int r = 0; r < live->world; r++) {
         const tess_job_row *row = &live->job.rows[r];
-        uint64_t heard_ns = atomic_load(&row->heartbeat_ns), done = atomic_load(&row->n_steps);
+        uint64_t done = atomic_load(&row->n_steps);
         int pid = atomic_load(&row->pid);
         if (!is_running(live, r))
             continue;
         if (row->host == live->host)
             out->pids[r] = pid;
-        tess_health_reading silence = know(now_ns > heard_ns ? (double)(now_ns - heard_ns) * 1e-9 : 0, pid, r);
-        tess_health_reading *most = &out->readings[TESS_HEALTH_HEARTBEAT];
-        if (!most->known || silence.value > most->value)
-            *most = silence;
+        tess_health_reading silence = silence_of(view, r, now_ns);
+        if (is_more_silent(&silence, &out->readings[TESS_HEALTH_HEARTBEAT]))
+            out->readings[TESS_HEALTH_HEARTBEAT] = silence;
         n_steps = done > n_steps ? done : n_steps;
     }
     if (n_steps != view->n_steps)
@@ -104,8 +124,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                        [TESS_HEALTH_FILES] = (double)config->health.fds,
                                        [TESS_HEALTH_DISK] = config->health.disk_bytes,
                                        [TESS_HEALTH_INODES] = (double)config->health.inodes,
-                                       [TESS_HEALTH_HEARTBEAT] = config->health.heartbeat_s,
-                                       [TESS_HEALTH_STEPS] = config->health.stall_s,
+                                       [TESS_HEALTH_STEPS] = tess_timers_stall(config),
                                        [TESS_HEALTH_LOAD] = config->health.load,
                                        [TESS_HEALTH_GPU_HEAT] = config->health.gpu_celsius,
                                        [TESS_HEALTH_GPU_MEMORY] = config->health.gpu_memory_percent,
@@ -146,6 +165,8 @@ static tess_status start(const tess_config *config, tess_health_watcher *watcher
     TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
     TESS_TRY(cli_alerts_open(config, &alerts));
     snprintf(view.job, sizeof(view.job), "%d", (int)getpid());
+    for (int k = 0; k < WATCHDOG_KINDS; k++)
+        view.silence_s[k] = tess_timers_silence(config, (watchdog_kind)k);
     return tess_health_watcher_start(&(tess_health_options){.limits = limits_of(config),
                                                             .interval_s = config->health.interval_s,
                                                             .checkpoint_folder = folder,

@@ -8,7 +8,7 @@ static int run(int argc, char **argv)
 {
     const char *n_ranks = NULL, *grace = NULL, *trace = NULL;
     cli_ranks ranks = {0};
-    tess_launch_options options = {.grace_s = 5, .soft_timeout_s = 0.75, .notice = cli_notice};
+    tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = cli_notice};
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes to start (1)", &n_ranks},
         {"--grace", "SECONDS", "time that the others get to end once a rank is lost (5)", &grace},

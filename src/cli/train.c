@@ -14,7 +14,7 @@
 #include "cli/train_view.h"
 #include "ckpt/async/async.h"
 #include "comm/hosts/environment.h"
-#include "comm/watchdog/timers.h"
+#include "train/timers.h"
 #include "train/train.h"
 
 static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
@@ -41,7 +41,7 @@ static const double for_ever_s = 1e9;
 static tess_status check_timers(const tess_config *config, double grace_s)
 {
     tess_timers timers;
-    tess_timers_make(&(tess_timer_settings){config->comm.soft_timeout_s, config->comm.timeout_s, grace_s}, &timers);
+    tess_timers_make(config, grace_s, &timers);
     return tess_timers_check(&timers);
 }
 
@@ -170,7 +170,7 @@ static int run(int argc, char **argv)
     if (status != TESS_OK)
         return cli_fail_once(status);
     tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
-                                   .grace_s = 5,
+                                   .grace_s = TESS_LAUNCH_GRACE_S,
                                    .soft_timeout_s = config.comm.soft_timeout_s,
                                    .timeout_s = config.comm.timeout_s,
                                    .waits_on = config.comm.on_timeout == ON_TIMEOUT_REPORT,

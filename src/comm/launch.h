@@ -60,6 +60,9 @@ typedef struct tess_launch_result {
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
+/* That the others get once a rank is lost, where nobody says else. */
+#define TESS_LAUNCH_GRACE_S 5.0
+
 typedef struct tess_launch_options {
     const char *program; /* the file that is run as argv[0]; NULL: argv[0] says which, looked for as a shell does */
     double grace_s;      /* that the others get once a rank is lost */

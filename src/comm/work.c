@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
-#include "comm/watchdog/timers.h"
+#include "comm/watchdog/deadline.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double shown_s = 0.02;                /* a longer wait is for others to see */
@@ -85,7 +85,7 @@ static void note_speed(const tess_work *work)
         bytes_of(work) < large_bytes)
         return;
     double seconds = (double)(tess_os_now_ns() - work->started_ns) * 1e-9;
-    *known = tess_timers_learn_speed(*known, (double)bytes_of(work) / seconds);
+    *known = watchdog_learn_speed(*known, (double)bytes_of(work) / seconds);
 }
 
 static void finish(tess_work *work)
@@ -193,7 +193,7 @@ static double deadline_of(const tess_work *work)
         return team->timeout_s;
     char phase[TESS_TRACE_PHASE_BYTES];
     tess_board_phase_of(rt->row, phase);
-    return tess_timers_deadline(rt->timeout_s, phase, work->fp.count, bytes_of(work), team->bytes_per_s);
+    return watchdog_deadline(rt->timeout_s, phase, work->fp.count, bytes_of(work), team->bytes_per_s);
 }
 
 /* On the board, and where it outlives everybody. */

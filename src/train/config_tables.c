@@ -183,8 +183,12 @@ static const tess_option health[] = {
     FLOAT("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
           "bytes to be free where checkpoints go, if more than two of the newest take"),
     INT("health.inodes", health.inodes, "1000", 0, 1e12, "files that must be possible there; 0: any"),
-    FLOAT("health.heartbeat_s", health.heartbeat_s, "300", 0, 1e9, "silence of a rank, in seconds; 0: for ever"),
-    FLOAT("health.stall_s", health.stall_s, "1800", 0, 1e9, "seconds without a finished step; 0: for ever"),
+    FLOAT("health.heartbeat_s", health.heartbeat_s, "-1", -1, 1e9,
+          "silence of a rank, in seconds; three times that in evaluation and checkpoints; -1: half of comm.timeout_s; "
+          "0: for ever"),
+    FLOAT("health.stall_s", health.stall_s, "-1", -1, 1e9,
+          "seconds without a finished step; -1: 1800 more than validation.timeout_s, or comm.timeout_s if that is "
+          "longer; 0: for ever"),
     FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
     FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "of the hottest GPU; 0: any"),
     FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "of the fullest GPU; 0: any"),

@@ -37,6 +37,9 @@ expect_said() {
 
 expect "timers are listed" 0 "deadline, evaluation          1800  3 x comm.timeout_s" "$tessera" doctor timers
 expect "a configuration with its timers" 0 "deadline, checkpoint            21" "$tessera" doctor timers run.yaml comm.timeout_s=7
+expect "those that follow from others" 0 "silence, training              3.5  1/2 x comm.timeout_s" "$tessera" doctor timers run.yaml comm.timeout_s=7
+expect "the doctor says which order is wrong" 2 "'silence, training' is 700 s (health.heartbeat_s) and must be shorter than" \
+    "$tessera" doctor timers run.yaml health.heartbeat_s=700
 expect "timers in the wrong order are refused" 2 "'notice, training' is 9 s" \
     "$tessera" train run.yaml -n 2 comm.soft_timeout_s=9 comm.timeout_s=8
 

@@ -1,6 +1,6 @@
-/* Parts of the watchdog that need no process: how long it is patient, its timers, what it makes of two looks. */
+/* Parts of the watchdog that need no process: how long it is patient, deadlines, what it makes of two looks. */
 #include "base/os/os.h"
-#include "comm/watchdog/timers.h"
+#include "comm/watchdog/deadline.h"
 #include "comm/watchdog/watchdog_impl.h"
 #include "support/test.h"
 
@@ -35,51 +35,31 @@ static void patience_ends_before_the_deadline(void)
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_CHECKPOINT, 2) == 6);
 }
 
-/* ---- Timers ---- */
+/* ---- Deadlines ---- */
 static void deadlines_grow_with_phase_and_size(void)
 {
-    EXPECT(tess_timers_deadline(600, "forward", 1000, 4000, 0) == 600);
-    EXPECT(tess_timers_deadline(600, NULL, 1000, 4000, 0) == 600);
-    EXPECT(tess_timers_deadline(600, "validation", 1000, 4000, 0) == 1800);
-    EXPECT(tess_timers_deadline(600, "checkpoint", 1000, 4000, 0) == 1800);
-    EXPECT(tess_timers_deadline(600, "forward", 10000000, 4, 0) == 900);
-    EXPECT(tess_timers_deadline(600, "forward", 100000000, 4, 0) == 1800);
-    EXPECT(tess_timers_deadline(3, "forward", 1000, UINT64_C(1) << 30, 0) > 200);
-    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 5e6) == 400);
-    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 5e9) == 20);
-    EXPECT(tess_timers_deadline(3, "forward", 1000, 100000000, 1) == 2000);
+    EXPECT(watchdog_deadline(600, "forward", 1000, 4000, 0) == 600);
+    EXPECT(watchdog_deadline(600, NULL, 1000, 4000, 0) == 600);
+    EXPECT(watchdog_deadline(600, "validation", 1000, 4000, 0) == 1800);
+    EXPECT(watchdog_deadline(600, "checkpoint", 1000, 4000, 0) == 1800);
+    EXPECT(watchdog_deadline(600, "forward", 10000000, 4, 0) == 900);
+    EXPECT(watchdog_deadline(600, "forward", 100000000, 4, 0) == 1800);
+    EXPECT(watchdog_deadline(3, "forward", 1000, UINT64_C(1) << 30, 0) > 200);
+    EXPECT(watchdog_deadline(3, "forward", 1000, 100000000, 5e6) == 400);
+    EXPECT(watchdog_deadline(3, "forward", 1000, 100000000, 5e9) == 20);
+    EXPECT(watchdog_deadline(3, "forward", 1000, 100000000, 1) == 2000);
 }
 
 static void one_slow_operation_is_an_accident_many_are_a_slow_link(void)
 {
-    double speed = tess_timers_learn_speed(0, 1e5);
+    double speed = watchdog_learn_speed(0, 1e5);
     EXPECT(speed > 5e7);
     for (int i = 0; i < 12; i++)
-        speed = tess_timers_learn_speed(speed, 1e6);
+        speed = watchdog_learn_speed(speed, 1e6);
     EXPECT(speed > 1e6 && speed < 1.1e6);
     for (int i = 0; i < 80; i++)
-        speed = tess_timers_learn_speed(speed, 8e9);
+        speed = watchdog_learn_speed(speed, 8e9);
     EXPECT(speed > 7.9e9 && speed < 8e9);
-}
-
-static void timers_in_the_wrong_order_are_refused_with_both_names(void)
-{
-    tess_timers timers;
-    tess_buffer text = {.mem = test_mem()};
-    tess_timers_make(&(tess_timer_settings){0.75, 600, 5}, &timers);
-    EXPECT_OK(tess_timers_check(&timers));
-    EXPECT_OK(tess_timers_print(&timers, &text));
-    EXPECT_CONTAINS(text.data, "deadline, evaluation          1800  3 x comm.timeout_s");
-    tess_buffer_free(&text);
-    tess_timers_make(&(tess_timer_settings){0.75, 3, 5}, &timers);
-    EXPECT_OK(tess_timers_check(&timers));
-    tess_timers_make(&(tess_timer_settings){2, 1, 5}, &timers);
-    EXPECT_FAILS(tess_timers_check(&timers), TESS_E_INVALID, "'notice, training' is 2 s (comm.soft_timeout_s)");
-    EXPECT_CONTAINS(tess_error_message(), "'deadline, training', which is 1 s (comm.timeout_s)");
-    tess_timers_make(&(tess_timer_settings){6, 600, 5}, &timers);
-    EXPECT_FAILS(tess_timers_check(&timers), TESS_E_INVALID, "'grace'");
-    tess_timers_make(&(tess_timer_settings){0, 0.5, 0.1}, &timers); /* no notices: nothing to be shorter than */
-    EXPECT_OK(tess_timers_check(&timers));
 }
 
 /* ---- Two looks ---- */
@@ -233,7 +213,6 @@ static const test_case cases[] = {
     {"patience_ends_before_the_deadline", patience_ends_before_the_deadline},
     {"deadlines_grow_with_phase_and_size", deadlines_grow_with_phase_and_size},
     {"one_slow_operation_is_an_accident_many_are_a_slow_link", one_slow_operation_is_an_accident_many_are_a_slow_link},
-    {"timers_in_the_wrong_order_are_refused_with_both_names", timers_in_the_wrong_order_are_refused_with_both_names},
     {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
     {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},

@@ -15,6 +15,9 @@
 #include "comm/launch.h"
 
 enum { AGENT_ADDRESSES = 8, AGENT_ADDRESS_BYTES = 48, AGENT_SECRET_BYTES = 16 };
+/* How long agents try to find each other; those who call say first what is wrong: they know why. */
+#define TESS_AGENT_REACH_S 10.0
+#define TESS_AGENT_CALLED_S 60.0
 
 /* How the agent of a host can be called. Travels between hosts as it is. */
 typedef struct tess_agent_address {
@@ -36,8 +39,8 @@ tess_status tess_guard_adopt(int fd, const tess_job *job, int rank);
 tess_status tess_guard_listen(int fd, tess_agent_address *mine);
 /* Then tells it who the others are (hosts in the job's numbering) and the job's secret, which agents show each other.
  * Returns at once. The agent calls those with a larger number; header->agent_state says then that all are up,
- * or, after ten seconds without a connection or sixty without a call, that they are not and agent_error why; all
- * sleepers of the host are woken then. */
+ * or, after TESS_AGENT_REACH_S without a connection or TESS_AGENT_CALLED_S without a call, that they are not and
+ * agent_error why; all sleepers of the host are woken then. */
 tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                             const uint8_t secret[AGENT_SECRET_BYTES]);
 

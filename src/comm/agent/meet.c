@@ -10,7 +10,6 @@
 
 /* A connection is up to the system of the other host, an answer to its agent, which may have to wait for a core. */
 static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
-static const double reach_s = 10, called_s = 60; /* those who call say first what is wrong: they know why */
 
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
 {
@@ -210,7 +209,7 @@ static bool is_missing(const agent *a, int h)
 
 static bool is_overdue(const agent *a, int h, double now_s)
 {
-    double most_s = h > a->host ? reach_s : called_s;
+    double most_s = h > a->host ? TESS_AGENT_REACH_S : TESS_AGENT_CALLED_S;
     return is_missing(a, h) && a->peers[h].state != PEER_GREETING && now_s - a->begin_s >= most_s;
 }
 
@@ -224,10 +223,11 @@ static void name_missing(const agent *a, double now_s, char *text, size_t size)
         if (h < a->host)
             snprintf(text, size, "host %s has not called host %s (%s:%d) within %.0f s: ", hosts[h].name,
                      hosts[a->host].name, a->peers[a->host].address.address[0], a->peers[a->host].address.port,
-                     called_s);
+                     TESS_AGENT_CALLED_S);
         else
             snprintf(text, size, "host %s (%s:%d) cannot be reached from host %s: %s in %.0f s: ", hosts[h].name,
-                     peer->address.address[0], peer->address.port, hosts[a->host].name, peer->reason, reach_s);
+                     peer->address.address[0], peer->address.port, hosts[a->host].name, peer->reason,
+                     TESS_AGENT_REACH_S);
         return;
     }
 }
