@@ -3,6 +3,7 @@
  *     guard.c     the process: its child, its signals, when it may go
  *     start.c     its child: the rank
  *     stop.c      what asks it to stop, and for how long
+ *     processes.c which of the host's ranks are gone without a word
  *     requests.c  what the rank asks its guard for, on both sides
  *     verdict.c   where a failure began, and which guard says so
  *     exchange.c  the agent: boards out, boards in
@@ -149,6 +150,17 @@ guard_stop_word guard_stop_hear(guard_stop *stop, const struct signalfd_siginfo 
 /* True once, when the ranks of a job that was asked to stop have had options->stop_grace_s; `tells`: this guard is the
  * one to say so, and at first how long they have. */
 bool guard_stop_is_overdue(guard_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
+
+/* ---- Processes of the host's ranks ---- */
+/* Zero-initialised. */
+typedef struct guard_processes {
+    double next_s;                    /* when they are looked at again */
+    double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
+} guard_processes;
+
+/* Ten times a second. The judge looks after all ranks of the host, the others after its rank; one that has been missing
+ * for half a second is lost. */
+void guard_processes_look(guard_processes *p, const tess_job *job, bool is_judge, double now_s);
 
 /* ---- Requests of the rank ---- */
 typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;

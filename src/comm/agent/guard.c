@@ -17,7 +17,6 @@ static const double patience_s = 10;
 /* Open MPI that has lost a host sends SIGTERM, and one second later SIGKILL to the guards too: ranks that have not
  * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
 static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
-static const double look_s = 0.1, vanished_s = 0.5;
 
 typedef struct guard {
     guard_client rank;
@@ -30,9 +29,8 @@ typedef struct guard {
     tess_launch_options options;
     guard_watch watch;
     double failed_s; /* when a failure of the job was seen here, 0: none */
-    double next_look_s;
-    double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
-    bool tells;                       /* the verdict is for this guard to tell */
+    guard_processes processes;
+    bool tells; /* the verdict is for this guard to tell */
 } guard;
 
 static bool is_adopted(const guard *g)
@@ -135,62 +133,13 @@ static void take_signals(guard *g)
     }
 }
 
-/* ---- The other ranks of the host ---- */
-/* Nobody will say how it ended. */
-static void miss_process(const guard *g, int rank)
-{
-    const tess_job *job = &g->rank.job;
-    if (atomic_load(&job->rows[rank].state) != JOB_RANK_LEFT) {
-        tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
-        return;
-    }
-    atomic_store(&job->rows[rank].ended, 1);
-    tess_job_wake_all(job);
-}
-
-/* A zombie has a guard that will say how it ended, but for an orphan: a container's first process may never take it. */
-static bool is_missing(int pid, char state)
-{
-    return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
-}
-
-/* A rank whose guard was killed dies with it and nobody says so. */
-static void look_at_process(guard *g, int rank, double now_s)
-{
-    tess_job_row *row = &g->rank.job.rows[rank];
-    int pid = atomic_load(&row->pid);
-    if (pid == 0 || atomic_load(&row->ended) != 0)
-        return;
-    char state = tess_os_process_state(pid);
-    atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
-    if (!is_missing(pid, state))
-        g->vanished_s[rank] = 0;
-    else if (g->vanished_s[rank] == 0)
-        g->vanished_s[rank] = now_s;
-    else if (now_s - g->vanished_s[rank] >= vanished_s)
-        miss_process(g, rank);
-}
-
-/* The judge looks after all ranks of the host, the others after its rank. */
-static void look_at_processes(guard *g, double now_s)
-{
-    const tess_job *job = &g->rank.job;
-    int first = guard_first_rank(job), last = is_judge(g) ? (int)job->header->world - 1 : first;
-    if (now_s < g->next_look_s)
-        return;
-    g->next_look_s = now_s + look_s;
-    for (int r = first; r <= last; r++)
-        if (job->rows[r].host == (int32_t)job->header->host)
-            look_at_process(g, r, now_s);
-}
-
+/* ---- A failure ---- */
 static bool judge_is_gone(const guard *g)
 {
     char state = tess_os_process_state(atomic_load(&g->rank.job.header->agent_pid));
     return state == '\0' || state == 'Z';
 }
 
-/* ---- A failure ---- */
 static bool knows_verdict(const tess_job_header *header)
 {
     uint32_t state = atomic_load(&header->verdict_state);
@@ -281,7 +230,7 @@ static void look_at_failure(guard *g, double now_s)
 {
     if (!is_adopted(g))
         return;
-    look_at_processes(g, now_s);
+    guard_processes_look(&g->processes, &g->rank.job, is_judge(g), now_s);
     guard_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
     if (guard_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
         kill_child(g);
