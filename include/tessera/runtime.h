@@ -37,7 +37,10 @@ typedef struct tess_runtime_options {
     const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
     const char *fault; /* to inject, for drills ("rank=3 step=12 point=before:all_reduce kind=skip"; docs/debugging.md);
                           "": none; NULL: TESSERA_FAULT, or none */
-    uint64_t fault_seed; /* decides what `fault` calls random */
+    uint64_t fault_seed;       /* decides what `fault` calls random */
+    const char *const *phases; /* names that the program gives to tess_runtime_phase, NULL behind the last: a fault at
+                                  another phase is refused (TESS_E_INVALID). NULL: not known; such a fault never
+                                  happens, and its rank says so as it ends */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.

@@ -14,6 +14,7 @@
 #include "cli/train_view.h"
 #include "ckpt/async/async.h"
 #include "comm/hosts/environment.h"
+#include "train/phases.h"
 #include "train/timers.h"
 #include "train/train.h"
 
@@ -59,7 +60,8 @@ static int live(const tess_config *config, cli_train_view *view, bool *lost)
                                     .tuning = config->comm.tuning,
                                     .native_reductions = config->comm.reduction == 1,
                                     .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
-                                    .fault_seed = (uint64_t)config->fault.seed};
+                                    .fault_seed = (uint64_t)config->fault.seed,
+                                    .phases = tess_train_phases};
     tess_status status = tess_runtime_create(&options, &runtime);
     *lost = status == TESS_E_PEER_LOST;
     if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))

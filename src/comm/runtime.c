@@ -24,9 +24,12 @@ static tess_status load_tuning(tess_runtime *rt, const char *path)
 
 static tess_status load_faults(tess_runtime *rt, const tess_runtime_options *options)
 {
-    const char *spec = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT");
+    const tess_fault_spec spec = {.text = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT"),
+                                  .seed = options->fault_seed,
+                                  .world = rt->world,
+                                  .phases = options->phases};
     int64_t life = 1 + (int64_t)atomic_load(&rt->job.header->epoch);
-    TESS_TRY(tess_faults_create(rt->mem, spec, options->fault_seed, rt->rank, rt->world, life, &rt->faults));
+    TESS_TRY(tess_faults_create(rt->mem, &spec, rt->rank, life, &rt->faults));
     if (rt->faults != NULL)
         rt->submit = tess_inject_submit;
     return TESS_OK;

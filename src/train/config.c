@@ -9,6 +9,7 @@
 #include "base/text/yaml.h"
 #include "comm/inject/inject.h"
 #include "tessera/fsdp.h"
+#include "train/phases.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
 
@@ -151,8 +152,8 @@ tess_status tess_config_check(tess_config *config, int world)
     TESS_TRY(tess_config_check_step(config, world));
     tess_fault faults[TESS_FAULTS_MAX];
     int n_faults = 0;
-    return tess_faults_parse(config->fault.spec, (uint64_t)config->fault.seed, world, faults, TESS_FAULTS_MAX,
-                             &n_faults);
+    const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, world, tess_train_phases};
+    return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
 }
 
 uint64_t tess_config_hash(const tess_config *config)

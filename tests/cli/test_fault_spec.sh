@@ -16,6 +16,15 @@ train "an unknown kind" 2 "fault.spec: fault 1: unknown kind 'skp': did you mean
 train "an unknown key" 2 "unknown key 'stp': did you mean 'step'?" "rank=1 kind=skip stp=4"
 train "an unknown operation" 2 "did you mean 'reduce_scatter'?" "rank=1 kind=skip point=before:reduce_scater"
 train "a rank that is not there" 2 "rank=2: expected a number from 0 to 1" "rank=2 kind=exit"
+train "an unknown phase" 2 "fault.spec: fault 1: unknown phase 'bakward': did you mean 'backward'?" "rank=1 point=phase:bakward kind=exit"
+train "a phase like no other" 2 "unknown phase 'zzzzzzzz': there are setup, data, forward," "rank=1 point=phase:zzzzzzzz kind=exit"
+train "a root where there is none" 2 "kind=root cannot happen to all_reduce, but to broadcast," "rank=1 point=before:all_reduce kind=root"
+# Every phase that a run goes through is known.
+"$tessera" train run.yaml -n 2 training.steps=4 lr_scheduler.warmup_steps=1 job.dump_folder=out checkpoint.interval=2 >log 2>&1
+phases=$("$tessera" trace out --json | grep -o '"phase": "[a-z-]*"' | sort -u | cut -d'"' -f4)
+rm -rf out
+spec=$(for phase in $phases; do echo "rank=1 point=phase:$phase kind=exit;"; done)
+train "phases of a run: ${phases//$'\n'/ }" 2 "fault $(($(wc -w <<<"$phases") + 1)): unknown kind 'zzz'" "$spec kind=zzz"
 train "a spec without faults" 0 "step" ""
 train "a step that never comes" 0 "step" "rank=1 step=9 kind=exit"
 train "a rank that exits" 3 "rank 1 exited with code 3" "rank=1 step=2 point=phase:optimizer kind=exit"

@@ -13,13 +13,18 @@
 #include "trace/label.h"
 
 /* ---- The spec ---- */
+static tess_status parse(const char *text, tess_fault faults[TESS_FAULTS_MAX], int *n)
+{
+    return tess_faults_parse(&(tess_fault_spec){.text = text, .world = 4}, faults, TESS_FAULTS_MAX, n);
+}
+
 static void a_spec_is_read_as_written(void)
 {
     tess_fault f[TESS_FAULTS_MAX];
     int n;
-    EXPECT_OK(tess_faults_parse("rank=3 step=12 point=before:reduce_scatter#2 kind=skip n=4 label=layers:7; "
-                                "rank=all point=phase:forward:5  kind=sleep ms=1500 times=0 ;kind=rank0_eval",
-                                0, 4, f, TESS_FAULTS_MAX, &n));
+    EXPECT_OK(parse("rank=3 step=12 point=before:reduce_scatter#2 kind=skip n=4 label=layers:7; "
+                    "rank=all point=phase:forward:5  kind=sleep ms=1500 times=0 ;kind=rank0_eval",
+                    f, &n));
     EXPECT_INT(n, 3);
     EXPECT(f[0].kind == TESS_FAULT_SKIP && f[0].rank == 3 && f[0].step == 12 && f[0].point == TESS_FAULT_BEFORE);
     EXPECT(f[0].op == TESS_TRACE_REDUCE_SCATTER && f[0].nth == 2 && f[0].n == 4 && f[0].times == 1);
@@ -28,7 +33,9 @@ static void a_spec_is_read_as_written(void)
     EXPECT_TEXT(f[1].phase, "forward");
     EXPECT_INT(f[1].times, 0);
     EXPECT(f[2].kind == TESS_FAULT_RANK0_EVAL && f[2].rank == 0 && f[2].point == TESS_FAULT_ENTER_STEP);
-    EXPECT_OK(tess_faults_parse("", 0, 4, f, TESS_FAULTS_MAX, &n));
+    EXPECT_OK(parse("", f, &n));
+    EXPECT_INT(n, 0);
+    EXPECT_OK(parse(NULL, f, &n));
     EXPECT_INT(n, 0);
 }
 
@@ -59,22 +66,59 @@ static void what_is_wrong_with_a_spec_is_named(void)
         {"rank=1 kind=sleep ms=-1", "ms=-1"},
         {"rank=1 kind=sleep ms=nan", "ms=nan"},
         {"rank=1 kind=uneven what=stop", "did you mean 'step'?"},
+        {"rank=1 kind=reduce_op point=before:barrier",
+         "fault 1: kind=reduce_op cannot happen to barrier, but to reduce_scatter, all_reduce"},
+        {"rank=1 kind=root point=before:all_reduce",
+         "kind=root cannot happen to all_reduce, but to broadcast, gather, scatter, send, recv"},
+        {"rank=1 kind=count point=before:barrier#2", "kind=count cannot happen to barrier, but to all_gather, "},
+        {"rank=1 kind=extra point=before:window_alloc", "kind=extra cannot happen to window_alloc"},
     };
     tess_fault f[TESS_FAULTS_MAX];
     int n;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        EXPECT_FAILS(tess_faults_parse(bad[i].spec, 0, 4, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID, bad[i].needle);
-    EXPECT_FAILS(tess_faults_parse("rank=0 kind=exit; rank=1 kind=exit", 0, 4, f, 1, &n), TESS_E_INVALID,
-                 "more than 1 faults");
+        EXPECT_FAILS(parse(bad[i].spec, f, &n), TESS_E_INVALID, bad[i].needle);
+    EXPECT_FAILS(tess_faults_parse(&(tess_fault_spec){"rank=0 kind=exit; rank=1 kind=exit", 0, 4}, f, 1, &n),
+                 TESS_E_INVALID, "more than 1 faults");
+}
+
+static void a_phase_that_there_is_not_is_refused_where_names_are_known(void)
+{
+    static const char *const phases[] = {"forward", "backward", NULL};
+    tess_fault f[TESS_FAULTS_MAX];
+    int n;
+    tess_fault_spec spec = {.text = "rank=1 point=phase:bakward kind=exit", .world = 2, .phases = phases};
+    EXPECT_FAILS(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID,
+                 "fault 1: unknown phase 'bakward': did you mean 'backward'?");
+    spec.text = "rank=1 point=phase:zzzzzzzz kind=slow";
+    EXPECT_FAILS(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID,
+                 "unknown phase 'zzzzzzzz': there are forward, backward");
+    spec.text = "kind=slow_log"; /* which is in a phase 'log' */
+    EXPECT_FAILS(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID, "unknown phase 'log'");
+    spec.text = "rank=1 point=phase:backward:3 kind=exit; rank=0 step=4 kind=exit";
+    EXPECT_OK(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n));
+    spec.text = "rank=1 point=phase:zzzzzzzz kind=slow";
+    spec.phases = NULL;
+    EXPECT_OK(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n));
+}
+
+/* What an engine says that it has. */
+static void a_rank_that_knows_its_phases_does_not_begin(void)
+{
+    static const char *const phases[] = {"sweep", "exchange", NULL};
+    tess_runtime *rt;
+    EXPECT_FAILS(tess_runtime_create(
+                     &(tess_runtime_options){.fault = "rank=0 point=phase:sweeep kind=exit", .phases = phases}, &rt),
+                 TESS_E_INVALID, "unknown phase 'sweeep': did you mean 'sweep'?");
 }
 
 static void a_call_that_saves_fails_when_it_is_to(void)
 {
     tess_faults *faults;
-    EXPECT_OK(tess_faults_create(test_mem(),
-                                 "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
-                                 "rank=1 point=save:write#4 kind=short times=0",
-                                 0, 1, 2, 1, &faults));
+    const tess_fault_spec spec = {
+        .text = "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
+                "rank=1 point=save:write#4 kind=short times=0",
+        .world = 2};
+    EXPECT_OK(tess_faults_create(test_mem(), &spec, 1, 1, &faults));
     EXPECT_INT(tess_inject_save(NULL, 5, TESS_SAVE_WRITE), 0);
     static const int want[] = {0, ENOSPC, 0, TESS_INJECT_SHORT, 0};
     for (int i = 0; i < 5; i++)
@@ -93,9 +137,10 @@ static void random_is_a_function_of_the_seed(void)
     for (uint64_t seed = 0; seed < 200; seed++) {
         tess_fault a[2], b[2];
         int n;
-        const char *spec = "rank=random step=random steps=5 kind=exit; rank=random step=random steps=5 kind=exit";
-        EXPECT_OK(tess_faults_parse(spec, seed, 8, a, 2, &n));
-        EXPECT_OK(tess_faults_parse(spec, seed, 8, b, 2, &n));
+        const tess_fault_spec spec = {
+            "rank=random step=random steps=5 kind=exit; rank=random step=random steps=5 kind=exit", seed, 8};
+        EXPECT_OK(tess_faults_parse(&spec, a, 2, &n));
+        EXPECT_OK(tess_faults_parse(&spec, b, 2, &n));
         EXPECT(memcmp(a, b, sizeof(a)) == 0);
         EXPECT(a[0].rank >= 0 && a[0].rank < 8 && a[0].step >= 1 && a[0].step <= 5);
         ranks[a[0].rank]++;
@@ -370,6 +415,9 @@ static void the_environment_can_ask_for_a_fault(void)
 static const test_case cases[] = {
     {"a_spec_is_read_as_written", a_spec_is_read_as_written, 0, 0},
     {"what_is_wrong_with_a_spec_is_named", what_is_wrong_with_a_spec_is_named, 0, 0},
+    {"a_phase_that_there_is_not_is_refused_where_names_are_known",
+     a_phase_that_there_is_not_is_refused_where_names_are_known},
+    {"a_rank_that_knows_its_phases_does_not_begin", a_rank_that_knows_its_phases_does_not_begin},
     {"a_call_that_saves_fails_when_it_is_to", a_call_that_saves_fails_when_it_is_to, 0, 0},
     {"random_is_a_function_of_the_seed", random_is_a_function_of_the_seed, 0, 0},
     {"an_operation_is_left_out", an_operation_is_left_out, 4, 0, TEST_ALONE},

@@ -16,7 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(spec, data, size);
     spec[size] = '\0';
-    if (tess_faults_parse(spec, size, WORLD, faults, TESS_FAULTS_MAX, &n) == TESS_OK)
+    static const char *const phases[] = {"forward", "backward", NULL};
+    const tess_fault_spec all = {spec, size, WORLD, size % 2 == 0 ? phases : NULL};
+    if (tess_faults_parse(&all, faults, TESS_FAULTS_MAX, &n) == TESS_OK)
         for (int i = 0; i < n; i++)
             if ((unsigned)faults[i].kind >= TESS_FAULT_KINDS || faults[i].rank < -1 || faults[i].rank >= WORLD ||
                 faults[i].op < 0 || faults[i].op >= TESS_TRACE_PHASE || faults[i].n < 1 || !(faults[i].ms >= 0))

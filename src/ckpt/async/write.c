@@ -119,9 +119,9 @@ static tess_status arm(save *s)
         TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)s->n, sizeof(w->faults[0]), "faults",
                                       (void **)&w->faults));
         w->n_faults = s->n;
+        const tess_fault_spec spec = {.text = s->fault, .seed = (uint64_t)s->fault_seed, .world = (int)s->world};
         for (int i = 0; i < s->n; i++)
-            TESS_TRY(tess_faults_create(w->mem, s->fault, (uint64_t)s->fault_seed, s->stages[i].rank, (int)s->world, 1,
-                                        &w->faults[i]));
+            TESS_TRY(tess_faults_create(w->mem, &spec, s->stages[i].rank, 1, &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {
         stage *st = &s->stages[i];

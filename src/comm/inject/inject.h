@@ -116,14 +116,21 @@ typedef struct tess_fault {
 
 typedef struct tess_faults tess_faults; /* those of one rank */
 
-/* Reads a spec for a job of `world` ranks into at most `max` faults, *n of them. TESS_E_INVALID: the message names the
- * word that is wrong, and the nearest one that is right. */
-tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_fault *faults, int max, int *n);
+/* A spec, and the job that it is for. */
+typedef struct tess_fault_spec {
+    const char *text; /* NULL or "": no faults */
+    uint64_t seed;
+    int world;
+    const char *const *phases; /* names that its ranks give to phases and moments, NULL behind the last; NULL: any */
+} tess_fault_spec;
+
+/* Reads it into at most `max` faults, *n of them. TESS_E_INVALID: the message names the word that is wrong, and the
+ * nearest one that is right. */
+tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n);
 const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 
-/* Those of `spec` that concern this rank in the job's `life`-th life; *faults is NULL when none does. `spec` may be
- * NULL or empty. */
-tess_status tess_faults_create(tess_mem *mem, const char *spec, uint64_t seed, int rank, int world, int64_t life,
+/* Those of `spec` that concern this rank in the job's `life`-th life; *faults is NULL when none does. */
+tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
 /* As the rank ends in good order: a warning on stderr for each fault of its own that was never due. What a save meets

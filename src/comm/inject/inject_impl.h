@@ -30,6 +30,9 @@ struct tess_faults {
 /* True when it is to happen now, at `point` of the step that the rank is in; counted as having happened. */
 bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point point);
 
+/* Whether an operation (tess_trace_op) can have a fault of this kind: one without a root has no wrong root. */
+bool tess_fault_can_hit(tess_fault_kind kind, int op);
+
 /* Kinds that happen to the process. Returns when the rank is to go on. */
 void tess_fault_strike(tess_runtime *runtime, const tess_fault *fault);
 

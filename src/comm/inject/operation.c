@@ -11,35 +11,34 @@ static bool is_message(int kind)
 
 /* ---- Which operation
  * ------------------------------------------------------------------------------------------------------ */
-/* A fault that this operation cannot have waits for one that can. */
-static bool can_have(const tess_fault *f, const tess_fingerprint *fp)
+bool tess_fault_can_hit(tess_fault_kind kind, int op)
 {
-    bool reduces = fp->kind == TESS_TRACE_ALL_REDUCE || fp->kind == TESS_TRACE_REDUCE_SCATTER;
-    switch (f->kind) {
+    bool moves_data = op != TESS_TRACE_BARRIER && op < TESS_TRACE_TEAM_SPLIT;
+    switch (kind) {
     case TESS_FAULT_REDUCE_OP:
-        return reduces;
+        return op == TESS_TRACE_ALL_REDUCE || op == TESS_TRACE_REDUCE_SCATTER;
     case TESS_FAULT_ROOT:
-        return fp->root >= 0;
+        return op == TESS_TRACE_BROADCAST || op == TESS_TRACE_GATHER || op == TESS_TRACE_SCATTER || is_message(op);
     case TESS_FAULT_COUNT:
     case TESS_FAULT_DTYPE:
-        return fp->kind != TESS_TRACE_BARRIER && fp->kind < TESS_TRACE_TEAM_SPLIT;
+        return moves_data;
     case TESS_FAULT_ORDER:
-        return !is_message(fp->kind) && fp->kind < TESS_TRACE_TEAM_SPLIT && fp->kind != TESS_TRACE_ALL_TO_ALL_V;
+        return !is_message(op) && op < TESS_TRACE_TEAM_SPLIT && op != TESS_TRACE_ALL_TO_ALL_V;
     case TESS_FAULT_OP:
     case TESS_FAULT_TEAM:
-        return !is_message(fp->kind) && fp->kind < TESS_TRACE_TEAM_SPLIT;
+        return !is_message(op) && op < TESS_TRACE_TEAM_SPLIT;
     case TESS_FAULT_EXTRA:
-        return fp->kind < TESS_TRACE_TEAM_SPLIT; /* memory that is asked for twice would be lost */
+        return op < TESS_TRACE_TEAM_SPLIT; /* memory that is asked for twice would be lost */
     default:
         return true;
     }
 }
 
-/* Counts the operation for the fault; true: it is the one that the fault waits for. */
+/* Counts the operation for the fault; true: it is the one that the fault waits for. One that it cannot have is none. */
 static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerprint *fp, tess_fault_point point)
 {
     if (f->point != point || (f->op != TESS_TRACE_NONE && f->op != fp->kind) ||
-        (f->label != 0 && f->label != fp->label) || !can_have(f, fp))
+        (f->label != 0 && f->label != fp->label) || !tess_fault_can_hit(f->kind, fp->kind))
         return false;
     if (f->seen_step != faults->step)
         f->seen = 0;

@@ -6,6 +6,7 @@
 
 #include "base/core/options.h"
 #include "base/core/rng.h"
+#include "base/text/text.h"
 #include "comm/inject/inject_impl.h"
 #include "trace/label.h"
 
@@ -26,6 +27,7 @@ enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
 
 /* One fault under way of being read. */
 typedef struct draft {
+    const tess_fault_spec *spec;
     tess_fault fault;
     bool has_kind, has_rank, has_point, random_rank, random_step;
     int64_t steps; /* that a random one is drawn from */
@@ -183,13 +185,13 @@ static tess_status parse_label(draft *d, char *text)
     return TESS_OK;
 }
 
-static tess_status parse_rank(draft *d, const char *text, int world)
+static tess_status parse_rank(draft *d, const char *text)
 {
     int64_t rank = -1;
     d->has_rank = true;
     d->random_rank = strcmp(text, "random") == 0;
     if (!d->random_rank && strcmp(text, "all") != 0)
-        TESS_TRY(parse_int("rank", text, 0, world - 1, &rank));
+        TESS_TRY(parse_int("rank", text, 0, d->spec->world - 1, &rank));
     d->fault.rank = (int)rank;
     return TESS_OK;
 }
@@ -238,7 +240,7 @@ static tess_status parse_argument(draft *d, const char *key, char *text)
     return what < 0 ? fail_unknown("what", text, whats, 2) : TESS_OK;
 }
 
-static tess_status parse_word(draft *d, char *word, int world)
+static tess_status parse_word(draft *d, char *word)
 {
     char *text = strchr(word, '=');
     TESS_CHECK(text != NULL && text[1] != '\0', TESS_E_INVALID, "'%.60s' is not key=value", word);
@@ -248,7 +250,7 @@ static tess_status parse_word(draft *d, char *word, int world)
     if (strcmp(word, "kind") == 0)
         return parse_kind(d, text);
     if (strcmp(word, "rank") == 0)
-        return parse_rank(d, text, world);
+        return parse_rank(d, text);
     if (strcmp(word, "step") == 0)
         return parse_step(d, text);
     if (strcmp(word, "point") == 0)
@@ -295,7 +297,32 @@ static bool point_fits(const tess_fault *f)
     }
 }
 
-static tess_status complete(draft *d, uint64_t seed, int index, int world)
+/* A phase that nobody ever enters would be waited for in silence. */
+static tess_status check_phase(const draft *d)
+{
+    const char *const *phases = d->spec->phases;
+    int n = 0;
+    while (phases != NULL && phases[n] != NULL)
+        n++;
+    bool unknown = phases != NULL && d->fault.phase[0] != '\0' && find(d->fault.phase, phases, n) < 0;
+    return unknown ? fail_unknown("phase", d->fault.phase, phases, n) : TESS_OK;
+}
+
+/* So would a wrong root of an operation that has none. */
+static tess_status check_operation(const tess_fault *f)
+{
+    char list[512] = "";
+    size_t at = 0;
+    if (f->op == TESS_TRACE_NONE || tess_fault_can_hit(f->kind, f->op))
+        return TESS_OK;
+    for (int op = 1; op < TESS_TRACE_PHASE; op++)
+        if (tess_fault_can_hit(f->kind, op))
+            at = tess_text_add(list, sizeof(list), at, "%s%s", at > 0 ? ", " : "", tess_trace_op_name(op));
+    return TESS_FAIL(TESS_E_INVALID, "kind=%s cannot happen to %s, but to %s", tess_fault_name(f->kind),
+                     tess_trace_op_name(f->op), list);
+}
+
+static tess_status complete(draft *d, int index)
 {
     static const char *const needs[] = {[OPERATION] = "point=before:OPERATION",
                                         [MOMENT] =
@@ -304,6 +331,7 @@ static tess_status complete(draft *d, uint64_t seed, int index, int world)
                                         [BATCH] = "point=step",
                                         [DISK] = "point=save:NAME",
                                         [TENSOR] = "point=gradient, parameter or state"};
+    const uint64_t seed = d->spec->seed, world = (uint64_t)d->spec->world;
     tess_fault *f = &d->fault;
     bool of_rank0 = f->kind == TESS_FAULT_RANK0_EVAL || f->kind == TESS_FAULT_SLOW_LOG;
     TESS_CHECK(d->has_kind, TESS_E_INVALID, "kind= is missing");
@@ -311,10 +339,12 @@ static tess_status complete(draft *d, uint64_t seed, int index, int world)
     if (!d->has_point)
         set_default_point(f);
     TESS_CHECK(point_fits(f), TESS_E_INVALID, "kind=%s needs %s", tess_fault_name(f->kind), needs[places[f->kind]]);
+    TESS_TRY(check_phase(d));
+    TESS_TRY(check_operation(f));
     if (!d->has_rank)
         f->rank = 0;
     if (d->random_rank)
-        f->rank = (int)(tess_rng_u64(seed, TESS_RNG_FAULT, 0, (uint64_t)index) % (uint64_t)world);
+        f->rank = (int)(tess_rng_u64(seed, TESS_RNG_FAULT, 0, (uint64_t)index) % world);
     if (d->random_step)
         f->step = 1 + (int64_t)(tess_rng_u64(seed, TESS_RNG_FAULT, 1, (uint64_t)index) % (uint64_t)d->steps);
     if (f->kind == TESS_FAULT_SLOW)
@@ -326,7 +356,7 @@ static tess_status complete(draft *d, uint64_t seed, int index, int world)
 }
 
 /* The words up to ';' or the end; *at goes behind them. */
-static tess_status parse_fault(const char **at, draft *d, int world)
+static tess_status parse_fault(const char **at, draft *d)
 {
     while (**at != '\0' && **at != ';') {
         char word[WORD_BYTES];
@@ -336,18 +366,19 @@ static tess_status parse_fault(const char **at, draft *d, int world)
         word[n] = '\0';
         *at += n;
         if (n > 0)
-            TESS_TRY(parse_word(d, word, world));
+            TESS_TRY(parse_word(d, word));
         *at += strspn(*at, " \t\n");
     }
     return TESS_OK;
 }
 
-tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_fault *faults, int max, int *n)
+tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n)
 {
     *n = 0;
-    const char *at = spec;
+    const char *at = spec->text != NULL ? spec->text : "";
     for (int index = 0; *at != '\0'; index++) {
         draft d = {
+            .spec = spec,
             .fault = {.step = -1, .detail = -1, .times = 1, .life = 1, .n = 1, .bit = -1, .code = 3, .percent = 10},
             .steps = FIRST_STEPS};
         at += strspn(at, " \t\n;");
@@ -355,8 +386,8 @@ tess_status tess_faults_parse(const char *spec, uint64_t seed, int world, tess_f
             break;
         TESS_CHECK(*n < max, TESS_E_INVALID, "fault.spec: more than %d faults", max);
         const char *begin = at;
-        TESS_TRY_CTX(parse_fault(&at, &d, world), "fault.spec: fault %d", index + 1);
-        TESS_TRY_CTX(complete(&d, seed, index, world), "fault.spec: fault %d", index + 1);
+        TESS_TRY_CTX(parse_fault(&at, &d), "fault.spec: fault %d", index + 1);
+        TESS_TRY_CTX(complete(&d, index), "fault.spec: fault %d", index + 1);
         d.fault.number = index + 1;
         snprintf(d.fault.text, sizeof(d.fault.text), "%.*s", (int)(at - begin), begin);
         faults[(*n)++] = d.fault;

@@ -14,15 +14,12 @@ const char *tess_fault_name(tess_fault_kind kind)
     return (unsigned)kind < TESS_FAULT_KINDS ? names[kind] : "?";
 }
 
-tess_status tess_faults_create(tess_mem *mem, const char *spec, uint64_t seed, int rank, int world, int64_t life,
-                               tess_faults **out)
+tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life, tess_faults **out)
 {
     tess_fault all[TESS_FAULTS_MAX];
     int n = 0, mine = 0;
     *out = NULL;
-    if (spec == NULL || spec[0] == '\0')
-        return TESS_OK;
-    TESS_TRY(tess_faults_parse(spec, seed, world, all, TESS_FAULTS_MAX, &n));
+    TESS_TRY(tess_faults_parse(spec, all, TESS_FAULTS_MAX, &n));
     for (int i = 0; i < n; i++)
         if ((all[i].rank < 0 || all[i].rank == rank) && (all[i].life == 0 || all[i].life == life))
             all[mine++] = all[i];

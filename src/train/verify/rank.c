@@ -8,6 +8,7 @@
 
 #include "base/os/os.h"
 #include "tessera/comm.h"
+#include "train/phases.h"
 #include "train/trainer_impl.h"
 #include "train/verify/verify_impl.h"
 
@@ -190,7 +191,8 @@ int verify_rank_main(void *context)
                                     .native_reductions = c->comm.reduction == 1,
                                     .kernels = run->kernels,
                                     .fault = run->with_faults && c->fault.spec[0] != '\0' ? c->fault.spec : "",
-                                    .fault_seed = (uint64_t)c->fault.seed};
+                                    .fault_seed = (uint64_t)c->fault.seed,
+                                    .phases = tess_train_phases};
     if (tess_runtime_create(&options, &rt) != TESS_OK)
         return 1;
     tess_status status = run_rank(run, rt);
