@@ -3,11 +3,19 @@
  * Every collective is asynchronous: it returns a tess_work that the caller must wait on (or cancel); a NULL `work`
  * argument means "wait here". Buffers belong to the operation until then. Every rank of the team must call the same
  * operations in the same order with matching arguments; each call carries a fingerprint (team, sequence number,
- * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Operations without a label
- * (tess_team_label) that ranks call at different places of the program differ, too, when all have met at each of those
- * places before and never with a rank that came from elsewhere. Sums are a binary tree over the
+ * operation, dtype, counts, reduce-op, root, tag) that is checked when ranks meet. Sums are a binary tree over the
  * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
  * but the data and the number of ranks.
+ *
+ * Operations that agree in all of that and are called in another order are told by their labels (tess_team_label),
+ * always; without one by the places that they are called from, in the program or a shared object, when that is certain:
+ * at each of the places that ranks come from all have met before, and never some of them with others from elsewhere;
+ * and from where all have met last they had always gone on to one place, which some have now come to. The rest passes,
+ * as programs may mean it. Not told are two that are swapped
+ * - where not all ranks have met yet, in a first step: ranks with roles, or a branch of their own, look the same;
+ * - after a place that all have left now this way, now that, as A once an epoch among many B: a rank with one turn more
+ *   of B looks the same;
+ * - behind one place: a wrapper, a foreign-function interface; or called by code that lies in no file.
  *
  * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called
  * different things; the message names who and what), TESS_E_PEER_LOST (a rank died; names rank, signal or exit code and

@@ -18,7 +18,11 @@ enum { COMM_IS_GUARDED = 0 };
 enum { COMM_IS_GUARDED = 1 };
 #endif
 
-enum { COMM_ERROR_BYTES = 1024, COMM_PLACES = 256 /* call sites that a team remembers */ };
+enum {
+    COMM_ERROR_BYTES = 1024,
+    COMM_PLACES = 256, /* call sites whose order a team remembers */
+    COMM_SITES = 128   /* addresses of calls from shared objects that it knows by number */
+};
 
 /* What lies in the job's memory and where it came from. */
 typedef struct comm_region {
@@ -53,8 +57,8 @@ struct tess_runtime {
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;
-    bool ring_is_file; /* else it lies in the job's memory */
-    tess_program program;
+    bool ring_is_file;                    /* else it lies in the job's memory */
+    uintptr_t program_begin, program_end; /* where its own code lies */
     tess_team *team;
     uint64_t token; /* peers read it to see whether they can */
 
@@ -69,6 +73,12 @@ typedef struct comm_place {
     uint32_t next; /* where all have met after it, 0: not known */
     bool has_many_next;
 } comm_place;
+
+/* An address that collectives are called from, as trace/call_site.h has it. */
+typedef struct comm_site {
+    const void *address;
+    uint64_t number;
+} comm_site;
 
 struct tess_team {
     tess_team *next; /* in the runtime's list */
@@ -101,6 +111,7 @@ struct tess_team {
     uint64_t n_messages; /* sent, ever: keeps the order of a channel */
     tess_work *spare;    /* handles to use again */
 
+    comm_site sites[COMM_SITES];    /* by their addresses, the newest stays */
     comm_place places[COMM_PLACES]; /* by their numbers, the newest stays */
     uint32_t last_place;            /* where all have met last, 0: nowhere, or with a label */
     tess_bad_addend bad;            /* the first of its sums */
@@ -179,6 +190,9 @@ tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_opti
 /* recorder.c */
 void tess_recorder_begin(tess_runtime *runtime);
 void tess_recorder_end(tess_runtime *runtime);
+/* Notes a shared object that call sites lie in. */
+struct tess_object;
+void tess_recorder_add_object(tess_runtime *runtime, const struct tess_object *object);
 
 /* Takes this rank's seat, waits for all others and compares what must be common. */
 tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
@@ -200,6 +214,9 @@ bool tess_team_try_lock(tess_team *team);
 void tess_team_unlock(tess_team *team);
 /* Records the calling thread's error as the team's; returns the status. */
 tess_status tess_team_break(tess_team *team, tess_status status, int blames);
+
+/* guard/site.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
+uint64_t tess_team_call_site(tess_team *team, const void *address);
 
 /* ---- work.c ---- */
 /* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is

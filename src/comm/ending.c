@@ -121,7 +121,7 @@ static const char *on_host(const tess_job *job, int rank, char *text, size_t siz
 
 static const char *name_sites(const tess_job *job, int rank, char *text, size_t size)
 {
-    tess_call_sites_name(tess_job_ring(job, rank)->owner.program, text, size);
+    tess_call_sites_name(job, rank, text, size);
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/os/machine.h"
+#include "base/os/objects.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "trace/folder.h"
@@ -96,6 +97,26 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
         tell_folder(rt, folder);
     release_events(rt);
     return TESS_OK;
+}
+
+/* From the root on, under the name that messages call it by: a link is not followed. */
+static const char *whole_path(const char *path, char *text, size_t size)
+{
+    char folder[PATH_MAX];
+    bool is_whole = path[0] == '/' || getcwd(folder, sizeof(folder)) == NULL;
+    return is_whole || tess_os_join(text, size, folder, path) != TESS_OK ? path : text;
+}
+
+/* In the ring in the job's memory, too: its header is what the launcher reads. */
+void tess_recorder_add_object(tess_runtime *rt, const tess_object *object)
+{
+    char path[PATH_MAX];
+    const char *whole = whole_path(object->path, path, sizeof(path));
+    tess_runtime_lock(rt);
+    tess_trace_objects_add(&tess_job_ring(&rt->job, rt->rank)->objects, object->id, whole);
+    if (rt->ring_is_file)
+        tess_trace_objects_add(&rt->ring->objects, object->id, whole);
+    tess_runtime_unlock(rt);
 }
 
 void tess_recorder_end(tess_runtime *rt)

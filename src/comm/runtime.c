@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/os/objects.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
@@ -14,6 +15,14 @@
 #include "comm/hosts/hosts.h"
 #include "comm/inject/inject.h"
 #include "comm/keep/keep.h"
+
+static void find_program(tess_runtime *rt)
+{
+    tess_object program;
+    tess_object_program(&program);
+    rt->program_begin = program.begin;
+    rt->program_end = program.end;
+}
 
 static tess_status load_tuning(tess_runtime *rt, const char *path)
 {
@@ -112,7 +121,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     rt->timeout_s = options.comm_timeout_s > 0 ? options.comm_timeout_s : 600;
     rt->kernels = options.kernels;
     rt->native_reductions = options.native_reductions;
-    rt->program = tess_program_find();
+    find_program(rt);
     TESS_GOTO(load_tuning(rt, options.tuning), runtime);
     TESS_GOTO(tess_runtime_find_job(rt, &options), tuning);
     rt->row = &rt->job.rows[rt->rank];

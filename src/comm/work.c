@@ -284,7 +284,7 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
                                   .dtype = TESS_U8,
                                   .in_dtype = TESS_U8,
                                   .label = team->label,
-                                  .call_site = tess_call_site(&team->runtime->program, call_site)};
+                                  .call_site = tess_team_call_site(team, call_site)};
     *out = work;
     return TESS_OK;
 }

@@ -65,6 +65,7 @@ void tess_trace_copy(tess_trace_ring *to, const tess_trace_ring *from)
     uint32_t n_teams = atomic_load_explicit(&from->n_teams, memory_order_acquire);
     memcpy(to->teams, from->teams, n_teams * sizeof(to->teams[0]));
     atomic_store_explicit(&to->n_teams, n_teams, memory_order_release);
+    to->objects = from->objects;
     for (uint64_t i = n > least ? n - least : 0; i < n; i++)
         memcpy((void *)event_at(to, i), (const void *)event_at(from, i), TESS_TRACE_EVENT_BYTES);
     atomic_store_explicit(&to->n_events, n, memory_order_release);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "tessera/types.h"
+#include "trace/objects.h"
 
 /* Numbers are stable: they are on disk. */
 #define TESS_TRACE_OP_LIST(X)                                        \
@@ -69,7 +70,7 @@ typedef struct tess_trace_event {
     uint64_t sequence;      /* of the operation inside its team */
     uint64_t count;         /* elements; of a step's first phase: ns ready to run without a core so far, 0: unknown */
     uint64_t tag;
-    uint64_t call_site; /* offset in the program; bit 63 set: an address elsewhere in the process */
+    uint64_t call_site; /* call_site.h; 0: not known */
     uint64_t label;     /* what the operation is for (label.h), 0: nobody said */
     int64_t step, detail;
     uint64_t started_ns, completed_ns; /* 0: not yet; completed or failed */
@@ -87,7 +88,7 @@ typedef struct tess_trace_owner {
     int32_t pid, spare;
     uint64_t wall_ns, monotonic_ns; /* one moment on both clocks */
     char host[TESS_TRACE_HOST_BYTES];
-    char program[TESS_TRACE_PROGRAM_BYTES]; /* path: call sites are offsets in it */
+    char program[TESS_TRACE_PROGRAM_BYTES]; /* path */
 } tess_trace_owner;
 
 /* A team that the rank is a member of. */
@@ -107,6 +108,7 @@ typedef struct tess_trace_ring {
     _Alignas(64) _Atomic uint32_t n_teams;  /* the first TESS_TRACE_TEAMS that the rank joined are kept */
     tess_trace_team teams[TESS_TRACE_TEAMS];
     _Alignas(64) _Atomic uint64_t alive_ns; /* monotonic: when the rank last looked while it waited; 0: it never did */
+    tess_trace_objects objects;
 } tess_trace_ring;
 
 /* Bytes of a ring of `capacity` events. */

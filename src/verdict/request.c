@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace/call_site.h"
 #include "verdict/words.h"
 
 enum { OP_NOT_KNOWN = 255 };
@@ -130,12 +131,10 @@ const char *tess_request_format_whole(const tess_history *history, const tess_re
 
 const char *tess_request_site(const tess_record *record, char *text, size_t size)
 {
-    static const uint64_t elsewhere = UINT64_C(1) << 63;
     if (record->site[0] != '\0')
         snprintf(text, size, "%.*s", TESS_HISTORY_TEXT, record->site);
     else if (record->call_site != 0)
-        snprintf(text, size, (record->call_site & elsewhere) != 0 ? "address 0x%llx" : "program+0x%llx",
-                 (unsigned long long)(record->call_site & ~elsewhere));
+        tess_call_site_format(record->call_site, "", text, size);
     else
         snprintf(text, size, "%s", "");
     return text;

@@ -342,12 +342,12 @@ static void offsets_in_a_program_have_names(void)
     extern const char __executable_start;
     uint64_t offset = (uint64_t)((const char *)(uintptr_t)&spin_in_user_code - &__executable_start);
     EXPECT_OK(tess_symbols_open(program, &symbols));
-    EXPECT_CONTAINS(tess_symbols_tell(&symbols, offset + 1, text, sizeof(text)),
+    EXPECT_CONTAINS(tess_symbols_tell(&symbols, "", offset + 1, text, sizeof(text)),
                     "spin_in_user_code (test_process_facts.c:");
-    EXPECT_TEXT(tess_symbols_tell(&symbols, UINT64_C(1) << 40, text, sizeof(text)), "");
-    EXPECT_TEXT(tess_symbols_tell(&symbols, 0, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_tell(&symbols, "", UINT64_C(1) << 40, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_tell(&symbols, "", 0, text, sizeof(text)), "");
     tess_symbols_close(&symbols);
-    EXPECT_TEXT(tess_symbols_tell(&symbols, offset + 1, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_tell(&symbols, "", offset + 1, text, sizeof(text)), "");
 }
 
 static void what_is_no_program_has_no_symbols(void)

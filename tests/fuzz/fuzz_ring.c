@@ -53,11 +53,19 @@ static void judge(tess_mem *mem, const tess_history *history)
     tess_report_free(&report);
 }
 
+static void walk_objects(const tess_trace_objects *objects)
+{
+    uint32_t id;
+    const char *path;
+    for (size_t at = 0; (path = tess_trace_objects_next(objects, &at, &id)) != NULL;)
+        expect(path + strlen(path) + 1 == objects->bytes + at && at <= sizeof(objects->bytes));
+}
+
 static void read_raw_ring(tess_mem *mem, const uint8_t *data, size_t size)
 {
     void *memory;
     tess_history *history;
-    tess_trace_owner owner;
+    tess_sites_source source;
     const tess_trace_ring *ring;
     uint64_t n_slots;
     expect(tess_mem_alloc(mem, TESS_POOL_MISC, size, "ring", &memory) == TESS_OK);
@@ -65,8 +73,10 @@ static void read_raw_ring(tess_mem *mem, const uint8_t *data, size_t size)
     if (tess_trace_open_cut(memory, size, &ring, &n_slots) == TESS_OK && ring->world >= 1 &&
         ring->world <= MOST_WORLD) {
         expect(tess_history_create(mem, TESS_HISTORY_RINGS, (int)ring->world, &history) == TESS_OK);
-        if (ring->rank < ring->world && tess_ring_add(history, (int)ring->rank, ring, n_slots, &owner) == TESS_OK)
+        if (ring->rank < ring->world && tess_ring_add(history, (int)ring->rank, ring, n_slots, &source) == TESS_OK) {
+            walk_objects(&source.objects);
             judge(mem, history);
+        }
         tess_history_destroy(&history);
     }
     tess_mem_free(mem, memory);
@@ -119,11 +129,11 @@ static void read_job(tess_mem *mem, const tess_job_file *file, input *in)
     for (int r = 0; r < file->world && in->size > 0; r++) {
         void *memory;
         tess_trace_ring *ring;
-        tess_trace_owner owner;
+        tess_sites_source source;
         expect(tess_mem_alloc(mem, TESS_POOL_MISC, tess_trace_bytes(RING_EVENTS), "ring", &memory) == TESS_OK);
         expect(tess_trace_init(memory, RING_EVENTS, r, file->world, &ring) == TESS_OK);
         fill_ring(in, ring, file->world);
-        expect(tess_ring_add(history, r, ring, RING_EVENTS, &owner) == TESS_OK);
+        expect(tess_ring_add(history, r, ring, RING_EVENTS, &source) == TESS_OK);
         tess_mem_free(mem, memory);
     }
     expect(tess_history_infer_members(history) == TESS_OK);

@@ -4,16 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/objects.h"
+
 int tess_find_debug_info(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
                          const char *link, GElf_Word crc, char **found)
 {
     return dwfl_build_id_find_debuginfo(module, userdata, name, base, file, link, crc, found);
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 /* The compiler's parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") are the
@@ -57,9 +53,9 @@ void tess_place_tell(Dwfl_Module *module, Dwarf_Addr address, const char *object
     const char *file = find_source(module, address, &number);
     int length = name_length(name);
     if (file != NULL && number > 0)
-        snprintf(text, size, "%.*s (%s:%d)", length, name, last_part(file), number);
+        snprintf(text, size, "%.*s (%s:%d)", length, name, tess_object_file_name(file), number);
     else if (object[0] != '\0')
-        snprintf(text, size, "%.*s (%s)", length, name, last_part(object));
+        snprintf(text, size, "%.*s (%s)", length, name, tess_object_file_name(object));
     else
         snprintf(text, size, "%.*s", length, name);
 }

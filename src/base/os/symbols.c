@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/os/debug_info.h"
+#include "base/os/objects.h"
 #include "base/os/os.h"
 
 static const Dwfl_Callbacks callbacks = {.find_debuginfo = tess_find_debug_info,
@@ -22,7 +23,11 @@ tess_status tess_symbols_open(const char *program, tess_symbols *symbols)
         dwfl_end(dwfl);
         return TESS_FAIL(TESS_E_FORMAT, "%s: not a program with symbols: %s", program, dwfl_errmsg(-1));
     }
-    *symbols = (tess_symbols){.dwfl = dwfl, .module = module, .bias = bias};
+    const unsigned char *build_id;
+    GElf_Addr at;
+    int n = dwfl_module_build_id(module, &build_id, &at);
+    *symbols = (tess_symbols){
+        .dwfl = dwfl, .module = module, .bias = bias, .id = n > 0 ? tess_object_id(build_id, (size_t)n) : 0};
     return TESS_OK;
 }
 
@@ -33,10 +38,10 @@ void tess_symbols_close(tess_symbols *symbols)
     *symbols = (tess_symbols){0};
 }
 
-const char *tess_symbols_tell(const tess_symbols *symbols, uint64_t offset, char *text, size_t size)
+const char *tess_symbols_tell(const tess_symbols *symbols, const char *object, uint64_t offset, char *text, size_t size)
 {
     text[0] = '\0';
     if (symbols->module != NULL && offset > 0)
-        tess_place_tell(symbols->module, offset - 1 + symbols->bias, "", text, size);
+        tess_place_tell(symbols->module, offset - 1 + symbols->bias, object, text, size);
     return text;
 }

@@ -1,46 +1,19 @@
 #include "comm/guard/fingerprint.h"
 
-#include <link.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/objects.h"
 #include "base/text/text.h"
 #include "comm/job/job.h"
+#include "trace/call_site.h"
 #include "trace/label.h"
 #include "verdict/words.h"
 
 _Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
 _Static_assert(offsetof(tess_fingerprint, label) == offsetof(tess_fingerprint, root) + 16,
                "the digest takes all between");
-
-static int first_object(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size;
-    tess_program *program = context;
-    program->begin = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        uintptr_t end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && end > program->end)
-            program->end = end;
-    }
-    return 1; /* the program comes first; nothing else is asked for */
-}
-
-tess_program tess_program_find(void)
-{
-    tess_program program = {0};
-    dl_iterate_phdr(first_object, &program);
-    return program;
-}
-
-uint64_t tess_call_site(const tess_program *program, const void *address)
-{
-    uintptr_t at = (uintptr_t)address;
-    if (at >= program->begin && at < program->end)
-        return at - program->begin;
-    return (uint64_t)at | (UINT64_C(1) << 63);
-}
 
 uint64_t tess_fingerprint_digest(const tess_fingerprint *fp)
 {
@@ -77,6 +50,13 @@ static bool has_data(int kind)
            kind < TESS_TRACE_WINDOW_ALLOC;
 }
 
+static void tell_site(uint64_t site, char *text, size_t size)
+{
+    char name[128], where[160];
+    tess_object_name(tess_call_site_object(site), name, sizeof(name));
+    snprintf(text, size, " (called at %s)", tess_call_site_format(site, name, where, sizeof(where)));
+}
+
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size)
 {
     static const char *const ops[] = {"sum", "max", "min", "avg"};
@@ -109,9 +89,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
         at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
                            (fp->flags & 1) != 0 ? ", accumulate" : "");
     if (fp->call_site != 0)
-        snprintf(text + at, size - at,
-                 (fp->call_site >> 63) != 0 ? " (called at 0x%llx)" : " (called at program+0x%llx)",
-                 (unsigned long long)(fp->call_site & ~(UINT64_C(1) << 63)));
+        tell_site(fp->call_site, text + at, size - at);
     return text;
 }
 
@@ -198,7 +176,7 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
                                      bool by_place, int *guilty)
 {
     const meeting m = {posts, stride, n, ranks, team, by_place};
-    const char *in_what = by_place ? " in their order, which all have kept before" : "";
+    const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
     int odd[JOB_MAX_RANKS];
     char camps[768], who[128];
     bool tie = false;

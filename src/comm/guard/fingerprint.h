@@ -7,13 +7,13 @@
 
 /* 64 bytes, travels through shared memory. Two are equal when all but the call site are. */
 typedef struct tess_fingerprint {
-    uint64_t team;     /* hash */
-    uint64_t sequence; /* number inside the team, from 0 */
-    uint64_t count;    /* elements that the caller named (n, or all elements of the pieces) */
-    uint64_t tag;      /* of a message; hash of the pieces */
-    uint64_t call_site;
-    int32_t root; /* or the peer; -1: none */
-    uint8_t kind; /* tess_trace_op */
+    uint64_t team;      /* hash */
+    uint64_t sequence;  /* number inside the team, from 0 */
+    uint64_t count;     /* elements that the caller named (n, or all elements of the pieces) */
+    uint64_t tag;       /* of a message; hash of the pieces */
+    uint64_t call_site; /* trace/call_site.h */
+    int32_t root;       /* or the peer; -1: none */
+    uint8_t kind;       /* tess_trace_op */
     uint8_t dtype;
     uint8_t in_dtype; /* of the coalesced forms; else as dtype */
     uint8_t op;       /* tess_op */
@@ -41,13 +41,5 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
  * *guilty (job's number) is -1 without a single odd one out. */
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
                                      bool by_place, int *guilty);
-
-/* Where the program's own code lies, so that a call site can be told as an offset that every rank (and addr2line)
- * reads. */
-typedef struct tess_program {
-    uintptr_t begin, end;
-} tess_program;
-tess_program tess_program_find(void);
-uint64_t tess_call_site(const tess_program *program, const void *address);
 
 #endif

@@ -47,9 +47,8 @@ static void fill_rank(const watchdog_job_record *record, const tess_job *job, in
         snprintf(out->situation, sizeof(out->situation), "%s", tess_situation_name((tess_situation)row.situation));
     snprintf(out->why, sizeof(out->why), "%s", row.why);
     snprintf(out->error, sizeof(out->error), "%s", row.error);
-    const char *program = tess_job_ring(job, rank)->owner.program;
-    tess_call_sites_name(program, out->why, sizeof(out->why));
-    tess_call_sites_name(program, out->error, sizeof(out->error));
+    tess_call_sites_name(job, rank, out->why, sizeof(out->why));
+    tess_call_sites_name(job, rank, out->error, sizeof(out->error));
 }
 
 /* A record that cannot be written is no reason to trouble the job. */

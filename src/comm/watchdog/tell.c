@@ -94,7 +94,7 @@ static void tell_doing(const tess_watchdog *w, int rank, char *text, size_t size
     size_t at = row.state != JOB_RANK_ABSENT ? tell_place(&row, text, size) : 0;
     at = tess_text_add(text, size, at, "%s", w->stalls[rank].finding.why);
     tell_progress(w, rank, text + at, size - at);
-    tess_call_sites_name(tess_job_ring(w->job, rank)->owner.program, text, size);
+    tess_call_sites_name(w->job, rank, text, size);
 }
 
 void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)

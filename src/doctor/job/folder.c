@@ -55,25 +55,25 @@ static void note_cut(tess_history *history, const char *name, const tess_mapping
 }
 
 static tess_status add_mapped(tess_history *history, int rank, const char *name, const tess_mapping *file,
-                              tess_trace_owner *owner)
+                              tess_sites_source *source)
 {
     const tess_trace_ring *ring;
     uint64_t n_slots;
     TESS_TRY(tess_trace_open_cut(file->data, file->size, &ring, &n_slots));
-    TESS_TRY(tess_ring_add(history, rank, ring, n_slots, owner));
+    TESS_TRY(tess_ring_add(history, rank, ring, n_slots, source));
     note_cut(history, name, file, ring, n_slots);
-    history->ranks[rank].clock_offset_ns = (int64_t)(owner->wall_ns - owner->monotonic_ns);
+    history->ranks[rank].clock_offset_ns = (int64_t)(source->owner.wall_ns - source->owner.monotonic_ns);
     return TESS_OK;
 }
 
-static tess_status add_ring(tess_history *history, int rank, tess_trace_owner *owner)
+static tess_status add_ring(tess_history *history, int rank, tess_sites_source *source)
 {
     char path[4096];
     tess_mapping file;
     TESS_TRY(tess_trace_ring_path(history->folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_map(path, &file));
     const char *name = strrchr(path, '/') + 1;
-    tess_status status = add_mapped(history, rank, name, &file, owner);
+    tess_status status = add_mapped(history, rank, name, &file, source);
     tess_os_unmap(&file);
     if (status != TESS_OK && status != TESS_E_NOMEM)
         tess_history_note_damage(history, "%s cannot be read: %s", name, tess_error_message());
@@ -81,11 +81,11 @@ static tess_status add_ring(tess_history *history, int rank, tess_trace_owner *o
 }
 
 /* A ring that cannot be read is no reason to say nothing of the others. */
-static tess_status add_rings(tess_history *history, tess_trace_owner *owners)
+static tess_status add_rings(tess_history *history, tess_sites_source *sources)
 {
     for (int r = 0; r < history->world; r++) {
         tess_rank_history *rank = &history->ranks[r];
-        tess_status status = add_ring(history, r, &owners[r]);
+        tess_status status = add_ring(history, r, &sources[r]);
         if (status == TESS_E_NOMEM)
             return status;
         if (status != TESS_OK && rank->why[0] == '\0')
@@ -146,7 +146,7 @@ static void read_told(tess_mem *mem, const char *path, tess_job_file *file, char
 static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world, const char *damage,
                             tess_history **history)
 {
-    tess_trace_owner *owners = NULL;
+    tess_sites_source *sources = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
     snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
     if (damage[0] != '\0')
@@ -155,18 +155,18 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     if (status == TESS_OK)
         status = tess_told_by_hosts(*history, 0);
     if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*owners), "rings", (void **)&owners);
+        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*sources), "rings", (void **)&sources);
     if (status == TESS_OK)
-        status = add_rings(*history, owners);
+        status = add_rings(*history, sources);
     if (status == TESS_OK)
         status = tess_history_infer_members(*history);
     if (status == TESS_OK) {
-        tess_ring_name_sites(*history, owners);
+        tess_ring_name_sites(*history, sources);
         find_end(*history);
     } else {
         tess_history_destroy(history);
     }
-    tess_mem_free(mem, owners);
+    tess_mem_free(mem, sources);
     return status;
 }
 

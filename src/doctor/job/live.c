@@ -58,12 +58,12 @@ static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
 }
 
 static tess_status add_opened(tess_history *history, int rank, const void *memory, size_t bytes, bool is_local,
-                              tess_trace_owner *owner)
+                              tess_sites_source *source)
 {
     const tess_trace_ring *ring;
     TESS_TRY(tess_trace_open(memory, bytes, &ring));
-    TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, owner));
-    history->ranks[rank].clock_offset_ns = clock_offset(owner, is_local);
+    TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, source));
+    history->ranks[rank].clock_offset_ns = clock_offset(&source->owner, is_local);
     return TESS_OK;
 }
 
@@ -74,7 +74,7 @@ static void trace_folder(const tess_live_job *live, char text[JOB_FOLDER_BYTES +
     text[JOB_FOLDER_BYTES] = '\0';
 }
 
-static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_trace_owner *owner)
+static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites_source *source)
 {
     char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
     bool is_local = live->job.rows[rank].host == live->host;
@@ -82,24 +82,24 @@ static tess_status add_ring(tess_history *history, const tess_live_job *live, in
     trace_folder(live, folder);
     if (folder[0] == '\0')
         return is_local ? add_opened(history, rank, tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS),
-                                     true, owner)
+                                     true, source)
                         : TESS_E_NOT_FOUND;
     TESS_TRY(tess_trace_ring_path(folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = add_opened(history, rank, file.data, file.size, is_local, owner);
+    tess_status status = add_opened(history, rank, file.data, file.size, is_local, source);
     tess_os_unmap(&file);
     return status;
 }
 
 /* Board and ring of one rank. The board's word on who it is stands above the ring's. */
-static tess_status add_live_rank(tess_history *history, const tess_live_job *live, int r, tess_trace_owner *owner)
+static tess_status add_live_rank(tess_history *history, const tess_live_job *live, int r, tess_sites_source *source)
 {
     tess_rank_history *rank = &history->ranks[r];
     char host[TESS_HISTORY_TEXT];
     add_row(live, r, rank);
     int pid = rank->pid;
     memcpy(host, rank->host, sizeof(host));
-    tess_status status = add_ring(history, live, r, owner);
+    tess_status status = add_ring(history, live, r, source);
     memcpy(rank->host, host, sizeof(host));
     rank->pid = pid;
     rank->present = true; /* its row is */
@@ -121,14 +121,14 @@ static tess_status add_notices(tess_history *history, const tess_live_job *live)
 
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)
 {
-    tess_trace_owner *owners = NULL;
+    tess_sites_source *sources = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
     tess_history *history = *out;
     trace_folder(live, history->folder);
     tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*owners), "rings", (void **)&owners);
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*sources), "rings", (void **)&sources);
     for (int r = 0; r < live->world && status == TESS_OK; r++)
-        status = add_live_rank(history, live, r, &owners[r]);
+        status = add_live_rank(history, live, r, &sources[r]);
     if (status == TESS_OK)
         status = add_notices(history, live);
     history->now_ns = tess_os_now_ns();
@@ -136,10 +136,10 @@ tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess
         status = tess_history_infer_members(history);
     if (status == TESS_OK) {
         tess_error_clear();
-        tess_ring_name_sites(history, owners);
+        tess_ring_name_sites(history, sources);
     } else {
         tess_history_destroy(out);
     }
-    tess_mem_free(mem, owners);
+    tess_mem_free(mem, sources);
     return status;
 }

@@ -66,7 +66,7 @@ static tess_status add_events(tess_history *history, int rank, const tess_trace_
 }
 
 tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring *ring, uint64_t n_slots,
-                          tess_trace_owner *owner)
+                          tess_sites_source *source)
 {
     tess_rank_history *r = &history->ranks[rank];
     TESS_CHECK(ring->rank == (uint32_t)rank && ring->world == (uint32_t)history->world, TESS_E_FORMAT,
@@ -77,20 +77,20 @@ tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring
     r->present = true;
     r->pid = ring->owner.pid;
     take_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
-    *owner = ring->owner;
-    owner->program[sizeof(owner->program) - 1] = '\0';
+    source->owner = ring->owner;
+    source->owner.program[sizeof(source->owner.program) - 1] = '\0';
+    source->objects = ring->objects;
     return TESS_OK;
 }
 
-void tess_ring_name_sites(tess_history *history, const tess_trace_owner *owners)
+void tess_ring_name_sites(tess_history *history, const tess_sites_source *sources)
 {
     tess_sites sites = {.mem = history->mem};
     for (int r = 0; r < history->world; r++) {
         tess_rank_history *rank = &history->ranks[r];
         for (size_t i = 0; i < rank->n_records; i++) {
             tess_record *record = &rank->records[i];
-            tess_sites_tell(&sites, owners[r].program, owners[r].wall_ns, record->call_site, record->site,
-                            sizeof(record->site));
+            tess_sites_tell(&sites, &sources[r], record->call_site, record->site, sizeof(record->site));
         }
     }
     tess_sites_close(&sites);

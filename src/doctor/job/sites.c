@@ -4,58 +4,96 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const uint64_t elsewhere = UINT64_C(1) << 63;
+#include "base/os/objects.h"
+#include "doctor/table/clean.h"
+#include "trace/call_site.h"
 
-/* A program that was built again since has its calls in other places. */
-static bool is_as_it_was(const char *program, uint64_t wall_ns)
+static bool is_older(const char *path, uint64_t wall_ns)
 {
     struct stat file;
-    return stat(program, &file) == 0 && S_ISREG(file.st_mode) &&
+    return stat(path, &file) == 0 && S_ISREG(file.st_mode) &&
            (uint64_t)file.st_mtim.tv_sec * 1000000000u + (uint64_t)file.st_mtim.tv_nsec <= wall_ns;
 }
 
-static bool open_program(tess_sites *sites, const char *program, uint64_t wall_ns)
+/* A file that was built again since has its calls in other places. `object`: its id then, 0: the program. */
+static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, tess_symbols *symbols)
 {
-    if (strcmp(sites->program, program) == 0)
-        return sites->symbols.dwfl != NULL;
-    tess_sites_close(sites);
-    snprintf(sites->program, sizeof(sites->program), "%s", program);
-    if (!is_as_it_was(program, wall_ns) || tess_symbols_open(program, &sites->symbols) != TESS_OK) {
-        sites->symbols = (tess_symbols){0};
-        return false;
+    if (tess_symbols_open(path, symbols) != TESS_OK) {
+        tess_error_clear();
+        return;
     }
-    if (tess_mem_alloc_array(sites->mem, TESS_POOL_MISC, TESS_SITES_MOST, sizeof(sites->texts[0]), "call sites",
-                             (void **)&sites->texts) != TESS_OK)
-        tess_sites_close(sites);
-    return sites->texts != NULL;
+    bool tells_build = object != 0 && symbols->id != 0;
+    if (tells_build ? symbols->id != object : !is_older(path, wall_ns))
+        tess_symbols_close(symbols);
 }
 
-void tess_sites_tell(tess_sites *sites, const char *program, uint64_t wall_ns, uint64_t call_site, char *text,
-                     size_t size)
+/* The number of the file; -1: too many others are open. */
+static int find_file(tess_sites *sites, const char *path, uint32_t object, uint64_t wall_ns)
 {
-    text[0] = '\0';
-    if (program[0] == '\0' || call_site == 0 || (call_site & elsewhere) != 0 || !open_program(sites, program, wall_ns))
+    for (int i = 0; i < sites->n_files; i++)
+        if (strcmp(sites->files[i].path, path) == 0)
+            return i;
+    if (sites->n_files == TESS_SITES_FILES)
+        return -1;
+    struct tess_site_file *file = &sites->files[sites->n_files];
+    snprintf(file->path, sizeof(file->path), "%s", path);
+    open_symbols(path, object, wall_ns, &file->symbols);
+    return sites->n_files++;
+}
+
+static void look_up(const struct tess_site_file *file, uint64_t call_site, char *text)
+{
+    char name[TESS_SITE_BYTES];
+    bool in_object = tess_call_site_object(call_site) != 0;
+    tess_symbols_tell(&file->symbols, in_object ? file->path : "", tess_call_site_offset(call_site), text,
+                      TESS_SITE_BYTES);
+    if (text[0] != '\0' || !in_object)
         return;
-    int i = 0;
-    while (i < sites->n_texts && sites->texts[i].call_site != call_site)
-        i++;
-    if (i == TESS_SITES_MOST)
-        return;
-    if (i == sites->n_texts) {
-        sites->texts[i].call_site = call_site;
-        tess_symbols_tell(&sites->symbols, call_site, sites->texts[i].text, TESS_SITE_BYTES);
-        sites->n_texts++;
+    const char *file_name = tess_object_file_name(file->path);
+    tess_clean(file_name, strlen(file_name), name, sizeof(name) - 20);
+    tess_call_site_format(call_site, name, text, TESS_SITE_BYTES);
+}
+
+static const char *find_text(tess_sites *sites, int file, uint64_t call_site)
+{
+    void *memory;
+    if (sites->texts == NULL) {
+        if (tess_mem_alloc_array(sites->mem, TESS_POOL_MISC, TESS_SITES_MOST, sizeof(sites->texts[0]), "call sites",
+                                 &memory) != TESS_OK)
+            return "";
+        sites->texts = memory;
     }
-    snprintf(text, size, "%s", sites->texts[i].text);
+    for (int i = 0; i < sites->n_texts; i++)
+        if (sites->texts[i].call_site == call_site && sites->texts[i].file == file)
+            return sites->texts[i].text;
+    if (sites->n_texts == TESS_SITES_MOST)
+        return "";
+    struct tess_site_text *text = &sites->texts[sites->n_texts++];
+    text->call_site = call_site;
+    text->file = file;
+    look_up(&sites->files[file], call_site, text->text);
+    return text->text;
+}
+
+void tess_sites_tell(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size)
+{
+    uint32_t object = tess_call_site_object(call_site);
+    bool in_program = tess_call_site_offset(call_site) == call_site; /* neither in an object, nor an address */
+    const char *path = in_program    ? source->owner.program
+                       : object != 0 ? tess_trace_objects_find(&source->objects, object)
+                                     : "";
+    text[0] = '\0';
+    if (call_site == 0 || path[0] == '\0')
+        return;
+    int file = find_file(sites, path, object, source->owner.wall_ns);
+    if (file >= 0)
+        snprintf(text, size, "%s", find_text(sites, file, call_site));
 }
 
 void tess_sites_close(tess_sites *sites)
 {
-    if (sites->symbols.dwfl != NULL)
-        tess_symbols_close(&sites->symbols);
+    for (int i = 0; i < sites->n_files; i++)
+        tess_symbols_close(&sites->files[i].symbols);
     tess_mem_free(sites->mem, sites->texts);
-    sites->symbols = (tess_symbols){0};
-    sites->texts = NULL;
-    sites->n_texts = 0;
-    sites->program[0] = '\0';
+    *sites = (tess_sites){.mem = sites->mem};
 }

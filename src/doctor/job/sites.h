@@ -4,24 +4,34 @@
 
 #include "base/os/symbols.h"
 #include "tessera/memory.h"
+#include "trace/ring.h"
 
-enum { TESS_SITES_MOST = 1024, TESS_SITE_BYTES = 64 };
+enum { TESS_SITES_MOST = 1024, TESS_SITES_FILES = 8, TESS_SITE_BYTES = 64 };
+
+/* Who wrote a ring, and what it had loaded. */
+typedef struct tess_sites_source {
+    tess_trace_owner owner;
+    tess_trace_objects objects;
+} tess_sites_source;
 
 typedef struct tess_sites {
     tess_mem *mem;
-    char program[512];
-    tess_symbols symbols;
+    struct tess_site_file {
+        char path[TESS_TRACE_OBJECTS_BYTES];
+        tess_symbols symbols; /* not open: it says nothing */
+    } files[TESS_SITES_FILES];
+    int n_files;
     struct tess_site_text {
         uint64_t call_site;
+        int file;
         char text[TESS_SITE_BYTES];
-    } * texts;
+    } * texts; /* (TESS_SITES_MOST) NULL: none yet */
     int n_texts;
 } tess_sites;
 
-/* Of the program file at `program`, as it was at `wall_ns`: "train_step (step.c:41)", "" where the file is gone, is
- * newer than that, or says nothing. One program at a time is open. */
-void tess_sites_tell(tess_sites *sites, const char *program, uint64_t wall_ns, uint64_t call_site, char *text,
-                     size_t size);
+/* "train_step (step.c:41)" by the program or the shared object of `source`, as it was then; where that is gone, is
+ * another now, or says nothing: "libengine.so+0x1f30", "" for the program. Up to TESS_SITES_FILES files are open. */
+void tess_sites_tell(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size);
 void tess_sites_close(tess_sites *sites);
 
 #endif
