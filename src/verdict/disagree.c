@@ -9,6 +9,7 @@ typedef struct parting {
     const tess_team_view *team;
     uint64_t sequence;
     uint64_t time_ns; /* the first of the requests there */
+    bool by_place;    /* they differ in the places alone that they were called from, and the guard refused them */
 } parting;
 
 /* The lowest number at which any cursor stands; false: all are at their ends. */
@@ -27,24 +28,42 @@ static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint
     return found;
 }
 
-/* Moves the cursors that stand at `sequence` on; true: two requests there differ. */
-static bool pass(const tess_history *history, const tess_team_view *team, size_t *cursor, uint64_t sequence,
-                 uint64_t *time_ns)
+/* Other places are usual, but for those that the guard has found to break an order: its word is what is believed. */
+static bool guard_told_places(const tess_history *history)
 {
+    for (int r = 0; r < history->world; r++)
+        if (strstr(history->ranks[r].error, TESS_WORDS_BY_PLACE) != NULL)
+            return true;
+    return false;
+}
+
+static bool refused_by_place(const tess_record *a, const tess_record *b)
+{
+    return a->state == TESS_TRACE_FAILED && b->state == TESS_TRACE_FAILED && !tess_request_same_site(a, b);
+}
+
+/* Moves the cursors that stand at found->sequence on; true: two requests there differ. */
+static bool pass(const verdict_search *search, const tess_team_view *team, parting *found)
+{
+    const tess_history *history = search->history;
     const tess_record *first = NULL;
     bool differ = false;
-    *time_ns = UINT64_MAX;
+    found->time_ns = UINT64_MAX;
+    found->by_place = false;
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_member_view *member = &team->members[i];
-        if (cursor[i] >= member->n_records || member->records[cursor[i]]->sequence != sequence)
+        size_t *cursor = &search->cursor[i];
+        if (*cursor >= member->n_records || member->records[*cursor]->sequence != found->sequence)
             continue;
-        const tess_record *record = member->records[cursor[i]++];
+        const tess_record *record = member->records[(*cursor)++];
         uint64_t at_ns = tess_rank_time(history, member->rank, record->enqueued_ns);
-        *time_ns = at_ns < *time_ns ? at_ns : *time_ns;
+        found->time_ns = at_ns < found->time_ns ? at_ns : found->time_ns;
         first = first != NULL ? first : record;
         differ = differ || !tess_request_same(first, record);
+        found->by_place = found->by_place || (search->places_told && refused_by_place(first, record));
     }
-    return differ;
+    found->by_place = found->by_place && !differ;
+    return differ || found->by_place;
 }
 
 static bool find_in_team(const verdict_search *search, const tess_team_view *team, parting *found)
@@ -52,7 +71,7 @@ static bool find_in_team(const verdict_search *search, const tess_team_view *tea
     memset(search->cursor, 0, (size_t)team->team->n_ranks * sizeof(search->cursor[0]));
     found->team = team;
     while (next_sequence(team, search->cursor, &found->sequence))
-        if (pass(search->history, team, search->cursor, found->sequence, &found->time_ns))
+        if (pass(search, team, found))
             return true;
     return false;
 }
@@ -62,12 +81,17 @@ static const tess_record *asked(const parting *where, int place)
     return tess_member_at(&where->team->members[place], where->sequence);
 }
 
+static bool alike(const parting *where, const tess_record *a, const tess_record *b)
+{
+    return tess_request_same(a, b) && (!where->by_place || tess_request_same_site(a, b));
+}
+
 static int count_like(const parting *where, const tess_record *record)
 {
     int n = 0;
     for (int i = 0; i < where->team->team->n_ranks; i++) {
         const tess_record *other = asked(where, i);
-        n += other != NULL && tess_request_same(other, record);
+        n += other != NULL && alike(where, other, record);
     }
     return n;
 }
@@ -79,7 +103,7 @@ static int find_majority(const parting *where, bool *tie)
     *tie = false;
     for (int i = 0; i < where->team->team->n_ranks; i++) {
         const tess_record *record = asked(where, i);
-        if (record == NULL || (best >= 0 && tess_request_same(asked(where, best), record)))
+        if (record == NULL || (best >= 0 && alike(where, asked(where, best), record)))
             continue;
         int n = count_like(where, record);
         if (n == most && best >= 0)
@@ -99,7 +123,7 @@ static void mark_camp(verdict_search *search, const parting *where, int place, b
     const tess_record *record = asked(where, place);
     for (int i = 0; i < where->team->team->n_ranks; i++) {
         const tess_record *other = asked(where, i);
-        search->right[i] = other != NULL && tess_request_same(other, record);
+        search->right[i] = other != NULL && alike(where, other, record);
         if (other != NULL && search->right[i] == like)
             search->mark[where->team->members[i].rank] = true;
     }
@@ -175,6 +199,8 @@ static tess_verdict_kind classify(verdict_search *search, const parting *where, 
 {
     tess_verdict *verdict = search->verdict;
     int n;
+    if (where->by_place)
+        return TESS_VERDICT_ORDER;
     if (took_wrong_team(search, where, where->team->members[odd_place].rank))
         return TESS_VERDICT_MISMATCH_TEAM;
     tess_course course = tess_course_find(where->team, search->right, where->sequence);
@@ -227,7 +253,7 @@ static void tell_camps(verdict_search *search, const parting *where)
         const tess_record *record = asked(where, i);
         bool told = record == NULL;
         for (int j = 0; j < i && !told; j++)
-            told = asked(where, j) != NULL && tess_request_same(asked(where, j), record);
+            told = asked(where, j) != NULL && alike(where, asked(where, j), record);
         if (told)
             continue;
         char who[128], what[192], site[TESS_HISTORY_TEXT + 8];
@@ -271,7 +297,7 @@ static int first_rival(const parting *where, int place)
 {
     int n = count_like(where, asked(where, place));
     for (int i = 0; i < where->team->team->n_ranks; i++)
-        if (asked(where, i) != NULL && !tess_request_same(asked(where, i), asked(where, place)) &&
+        if (asked(where, i) != NULL && !alike(where, asked(where, i), asked(where, place)) &&
             count_like(where, asked(where, i)) == n)
             return i;
     return place;
@@ -302,6 +328,7 @@ static void judge(verdict_search *search, const parting *where)
 bool verdict_find_disagreement(verdict_search *search)
 {
     parting first = {.time_ns = UINT64_MAX}, here;
+    search->places_told = guard_told_places(search->history);
     for (size_t t = 0; t < search->view.n_teams; t++)
         if (find_in_team(search, &search->view.teams[t], &here) && (first.team == NULL || here.time_ns < first.time_ns))
             first = here;

@@ -83,6 +83,18 @@ static void say_request(const verdict_search *search, const tess_record *record,
     tess_words_add(words, "%s", tess_request_format(search->history, record, what, sizeof(what)));
 }
 
+/* Two that are alike: which is which only the places tell. */
+static void say_places(const verdict_search *search, tess_words *words)
+{
+    const tess_verdict *verdict = search->verdict;
+    char site[SITE_BYTES];
+    tess_words_add(words, " swapped two operations that are alike: it called ");
+    say_request(search, &verdict->odd, words);
+    tess_words_add(words, ", at %s, where ", tess_request_site(&verdict->odd, site, sizeof(site)));
+    tess_words_ranks(words, verdict->waiting, verdict->n_waiting);
+    tess_words_add(words, " called one at %s", tess_request_site(&verdict->record, site, sizeof(site)));
+}
+
 /* Nothing came after it that would show whether the operation was left out or put off. */
 static bool may_come_later(const verdict_search *search)
 {
@@ -117,6 +129,8 @@ static void tell_slip(const verdict_search *search, tess_words *words)
         tess_words_add(words, " called ");
         say_request(search, &verdict->odd, words);
         tess_words_add(words, n > 1 ? " and %d more, which nobody else did" : ", which nobody else did", n - 1);
+    } else if (verdict->kind == TESS_VERDICT_ORDER && tess_request_same(&verdict->odd, &verdict->record)) {
+        say_places(search, words);
     } else if (verdict->kind == TESS_VERDICT_ORDER) {
         tess_words_add(words, " swapped two operations: it called ");
         say_request(search, &verdict->odd, words);

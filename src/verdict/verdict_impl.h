@@ -13,6 +13,7 @@ typedef struct verdict_search {
     double patience_s;
     int suspect;      /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
     int witness;      /* in whose words a finding without a guilty rank is told; -1: none */
+    bool places_told; /* the guard has refused operations for the places that they were called from */
     char uneven[160]; /* who is at which step, where that is what uneven batches look like; "" */
     bool *mark;       /* (world) scratch: who is on a list */
     bool *right;      /* (world) scratch, by place in a team: who asked for what most asked for */

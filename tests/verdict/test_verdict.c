@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include "verdict/play.h"
+#include "verdict/words.h"
 
 enum { STEPS = 4, LAYERS = 3, WORLD = 0, SHARD = 1, HALF = 2 };
 
@@ -225,6 +226,54 @@ static void two_ranks_that_disagree_are_a_tie(void)
             try_fault((fault)kind, 2, 1, seed);
     for (uint64_t seed = 1; seed <= 20; seed++)
         try_fault(SWAP, 2, 12, seed);
+}
+
+/* All asked for the same four sums, the last of which failed; rank `odd` called that from another place. */
+static tess_history *make_swap_of_alike(int world, int odd)
+{
+    tess_history *history;
+    EXPECT_OK(tess_history_create(test_mem(), TESS_HISTORY_RINGS, world, &history));
+    history->now_ns = 100000 * play_ms;
+    for (int r = 0; r < world; r++) {
+        EXPECT_OK(tess_history_add_member(history, 7, "world", world, r, r));
+        history->ranks[r].present = true;
+        for (uint64_t i = 0; i < 4; i++) {
+            bool last = i == 3;
+            tess_record record = {.team = 7,
+                                  .sequence = i,
+                                  .count = 100,
+                                  .call_site = i % 2 == 0 || (last && r == odd) ? 0x40 : 0x80,
+                                  .enqueued_ns = (1 + i) * play_ms,
+                                  .completed_ns = (2 + i) * play_ms,
+                                  .root = -1,
+                                  .op = TESS_TRACE_ALL_REDUCE,
+                                  .state = last ? TESS_TRACE_FAILED : TESS_TRACE_COMPLETED};
+            EXPECT_OK(tess_history_add_record(history, r, &record));
+        }
+        history->ranks[r].last_ns = 5 * play_ms;
+    }
+    return history;
+}
+
+static void alike_operations_are_swapped_when_the_guard_says_so(void)
+{
+    static const char error[] = "team 'world': ranks disagree" TESS_WORDS_BY_PLACE ", the odd one out: rank 1: ...";
+    tess_history *history = make_swap_of_alike(3, 1);
+    snprintf(history->ranks[2].error, sizeof(history->ranks[2].error), "%s", error);
+    expect_verdict(history, TESS_VERDICT_ORDER, 1, "places");
+    tess_history_destroy(&history);
+    history = make_swap_of_alike(2, 1);
+    snprintf(history->ranks[0].error, sizeof(history->ranks[0].error), "%s", error);
+    expect_verdict(history, TESS_VERDICT_ORDER, -1, "places of two");
+    tess_history_destroy(&history);
+    /* An operation that failed for another reason may have been called from anywhere. */
+    tess_verdict verdict;
+    history = make_swap_of_alike(3, 1);
+    snprintf(history->ranks[2].error, sizeof(history->ranks[2].error), "team 'world': the link broke");
+    EXPECT_OK(tess_verdict_find(history, 0.75, &verdict));
+    EXPECT(verdict.kind != TESS_VERDICT_ORDER);
+    tess_verdict_free(history, &verdict);
+    tess_history_destroy(&history);
 }
 
 /* ---- Ranks that do not come ----------------------------------------------------------------------------------------
@@ -587,6 +636,7 @@ static void a_job_that_ended_well_is_finished(void)
 
 static const test_case cases[] = {
     {"the_odd_request_is_named_with_what_is_odd", the_odd_request_is_named_with_what_is_odd},
+    {"alike_operations_are_swapped_when_the_guard_says_so", alike_operations_are_swapped_when_the_guard_says_so},
     {"two_ranks_that_disagree_are_a_tie", two_ranks_that_disagree_are_a_tie},
     {"who_does_not_come_is_named_with_the_reason", who_does_not_come_is_named_with_the_reason},
     {"a_rank_that_never_joined_is_named", a_rank_that_never_joined_is_named},
