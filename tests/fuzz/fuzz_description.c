@@ -62,7 +62,7 @@ static void export(const tess_catalog *catalog, tess_names names)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tess_mem *mem;
-    tess_catalog *catalog;
+    tess_catalog *catalog = NULL;
     char path[64];
     int fd = make_file(data, size, path);
     if (fd < 0)
