@@ -165,8 +165,7 @@ static const test_case cases[] = {
     {"more_than_a_block_holds_is_refused_by_name", more_than_a_block_holds_is_refused_by_name},
     {"named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone",
      named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone},
-    {"the_next_launch_of_the_same_launcher_has_what_is_whole",
-     the_next_launch_of_the_same_launcher_has_what_is_whole},
+    {"the_next_launch_of_the_same_launcher_has_what_is_whole", the_next_launch_of_the_same_launcher_has_what_is_whole},
     {"damaged_blocks_are_begun_anew", damaged_blocks_are_begun_anew},
 };
 
