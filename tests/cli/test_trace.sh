@@ -74,6 +74,7 @@ launcher=$!
 await $launcher has_lines dead/metrics.jsonl 3
 kill -STOP "$(rank $launcher 3)"
 await $launcher has_text dead/trace/job.json '"text": "rank 3 kept 3 ranks waiting for '
+await $launcher traced 'for \([3-9]\|[0-9][0-9]\)[0-9.]* s' # well beyond what the verdict asks for, in the rings too
 expect "what is told is seen while the job lives" 3 "rank 3 kept 3 ranks waiting for " "$tessera" trace $launcher
 kill -KILL $launcher
 wait $launcher 2>/dev/null

@@ -47,7 +47,7 @@ static void layers_are_named_as_in_files(void)
     tess_model *model;
     fixture_open(&f, "gpt2");
     EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
-    EXPECT_TEXT(tess_model_unit_name(model, 0), "embedding");
+    EXPECT_TEXT(tess_model_unit_name(model, 0), "embed");
     EXPECT_TEXT(tess_model_unit_name(model, 2), "transformer.h.1");
     EXPECT_TEXT(tess_model_unit_name(model, 3), "head");
     const tess_param *attn = tess_model_param(model, find(model, "transformer.h.1.attn.c_attn.weight"));
