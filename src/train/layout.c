@@ -33,7 +33,7 @@ void tess_layout_of(const tess_config *config, tess_layout *layout)
 /* The text of a choice, "" beyond the last. */
 static const char *choice_at(const char *choices, int64_t index, int *length)
 {
-    while (index-- > 0 && *choices != '\0') {
+    for (; index > 0 && *choices != '\0'; index--) {
         choices = strchrnul(choices, '|');
         choices += *choices == '|';
     }
