@@ -113,7 +113,7 @@ static int save(const cli_kept_heir *heir, const kept *k, const tess_keep_set *s
     if (result.stop_signal != 0)
         raise(result.stop_signal); /* who comes next ends of it */
     int code = cli_tell_end(&(cli_ranks){.n = k->n_ranks}, &result);
-    return code == CLI_INTERRUPTED ? CLI_OK : code;
+    return code == CLI_INTERRUPTED && result.left ? CLI_OK : code;
 }
 
 /* ---- The two moments

@@ -229,7 +229,7 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
                              : cli_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
-    bool saved = result->exit_code == CLI_INTERRUPTED && s->config->checkpoint.enable;
+    bool saved = result->exit_code == CLI_INTERRUPTED && result->left && s->config->checkpoint.enable;
     bool restarts = status == TESS_OK && result->action == TESS_LAUNCH_RESTART;
     bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || restarts);
     if (!restarts || !s->next.from_memory) /* a state from which nobody could go on is not gone on from */

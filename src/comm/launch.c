@@ -80,6 +80,12 @@ static void tell_stop(const launcher *l, const char *format, ...)
     launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
 }
 
+/* Ranks that are ours, and save what they find kept: a signal would end those that have not met yet without that. */
+static bool find_what_is_kept(const launcher *l)
+{
+    return l->recovery.untold || l->options.stops_at_once || (l->options.keep != NULL && l->options.n_before > 0);
+}
+
 static void ask_to_stop(launcher *l, int signal)
 {
     if (l->stop_signal != 0) {
@@ -90,7 +96,7 @@ static void ask_to_stop(launcher *l, int signal)
     l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
-    if (!l->recovery.untold) /* ranks that meet anew are ours, and save what they have kept */
+    if (!find_what_is_kept(l))
         launch_signal_all(l, l->stop_signal, true);
     if (l->options.stop_grace_s > 0)
         tell_stop(l,
@@ -275,6 +281,9 @@ static void end_result(const launcher *l)
 {
     tess_launch_result *result = l->result;
     result->stop_signal = l->stop_signal;
+    result->left = true;
+    for (int r = 0; r < l->n_ranks; r++)
+        result->left = result->left && !l->died[r];
     result->asked_to_stop = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW;
     if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
         return;

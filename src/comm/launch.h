@@ -57,6 +57,7 @@ typedef struct tess_launch_result {
     int n_recovered;           /* times that the job began anew */
     bool asked_to_stop;        /* by a signal, to the launcher or to a rank, or at once */
     int stop_signal;           /* SIGINT or SIGTERM: by that, to the launcher; 0: none came */
+    bool left;                 /* no rank died of a signal: one that was asked to stop has done so in its own time */
     char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 

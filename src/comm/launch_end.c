@@ -56,6 +56,7 @@ void launch_note_end(launcher *l, int rank, int state)
     int pid = l->pids[rank];
     l->pids[rank] = 0;
     l->n_running--;
+    l->died[rank] = WIFSIGNALED(state);
     int code = tess_ending_code(state);
     if (rank == 0)
         l->result->rank0_code = code;

@@ -53,6 +53,7 @@ typedef struct launcher {
     int stop_code;               /* with which ranks ended after it, or when they had asked for it themselves */
     double stop_s;               /* when it came */
     bool stopped[JOB_MAX_RANKS]; /* has ended because of it */
+    bool died[JOB_MAX_RANKS];    /* of a signal, the rank's newest process */
     bool overdue;                /* they did not stop in time */
     bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;

@@ -56,6 +56,19 @@ kill -9 "$launcher"
 wait "$launcher" 2>silent
 goes_on "the launcher killed, too" launcher "going on from step 3, kept in memory" -n 2
 
+# Who asks twice ends the ranks at once: they have saved nothing, and what is kept stays.
+"$tessera" train run.yaml job.dump_folder=twice -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \
+    checkpoint.emergency_grace_s=600 fault.spec="rank=0 step=4 point=phase:forward kind=sigstop" \
+    >twice.out 2>&1 </dev/null &
+launcher=$!
+await $launcher has_text twice.out "rank 0 has kept rank 1 waiting .* stopped" || fail "a run stands still: $(tail -n 3 twice.out)"
+kill -USR2 "$launcher"
+await $launcher has_text twice.out "asked to stop \(SIGUSR2\)" || fail "it is asked to stop: $(tail -n 3 twice.out)"
+kill -USR2 "$launcher"
+wait "$launcher" 2>silent
+at=$(kept twice)
+goes_on "asked to stop twice" twice "going on from step 3, kept in memory" -n 2
+
 broken_off unused
 train unused -n 2 recovery.enable=false checkpoint.memory_copies=false checkpoint.interval=100 || fail "without copies: $(tail -n 3 unused.out)"
 grep -qF "copies of this run's last step lie in memory ($at) and are not used" unused.out &&
