@@ -69,7 +69,9 @@ void cli_replacing_end(cli_replacing *r, bool over)
     if (r->mem == NULL)
         return;
     if (!over && r->folder[0] != '\0')
-        fprintf(stderr, "tessera: the state of the last step stays in memory (%s): the same command goes on from it\n",
+        fprintf(stderr,
+                "tessera: the state of the last step stays in memory (%s): the same command goes on from it, "
+                "checkpoint.memory_copies=false from the newest checkpoint\n",
                 r->folder);
     tess_keep_set_destroy(&r->keep, over);
     tess_mem_destroy(&r->mem);

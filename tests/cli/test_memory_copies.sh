@@ -12,7 +12,8 @@ broken_off() {
     local folder=$1
     shift
     train "$folder" -n 2 "${copies[@]}" fault.spec="rank=all step=4 point=phase:optimizer kind=sigkill" "$@"
-    [ $? = 137 ] && grep -q "the same command goes on from it" "$folder.out" && [ -e "$(kept "$folder")/rank-00001.keep" ] ||
+    [ $? = 137 ] && grep -q "goes on from it, checkpoint.memory_copies=false from the newest checkpoint" "$folder.out" &&
+        [ -e "$(kept "$folder")/rank-00001.keep" ] ||
         fail "$folder: nothing was kept"
     at=$(kept "$folder")
 }
