@@ -113,7 +113,7 @@ struct tess_team {
 
     comm_site sites[COMM_SITES];    /* by their addresses, the newest stays */
     comm_place places[COMM_PLACES]; /* by their numbers, the newest stays */
-    uint32_t last_place;            /* where all have met last, 0: nowhere, or with a label */
+    uint32_t last_place;            /* where all have met last, 0: nowhere, or at one without a number */
     tess_bad_addend bad;            /* the first of its sums */
 
     /* How its waits went lately (look.c). */

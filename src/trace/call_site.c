@@ -1,6 +1,5 @@
 #include "trace/call_site.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 static const uint64_t elsewhere = UINT64_C(1) << 63, in_object = UINT64_C(1) << 62;
@@ -22,6 +21,11 @@ uint64_t tess_call_site_at_address(uintptr_t address)
     return elsewhere | ((uint64_t)address & ~in_object);
 }
 
+bool tess_call_site_is_address(uint64_t site)
+{
+    return (site & elsewhere) != 0 && (site & in_object) == 0;
+}
+
 uint32_t tess_call_site_object(uint64_t site)
 {
     return is_in_object(site) ? (uint32_t)(site >> OFFSET_BITS & id_mask) : 0;
@@ -36,7 +40,7 @@ const char *tess_call_site_format(uint64_t site, const char *object, char *text,
 {
     unsigned long long offset = tess_call_site_offset(site);
     if (!is_in_object(site))
-        snprintf(text, size, (site & elsewhere) != 0 ? "address 0x%llx" : "program+0x%llx", offset);
+        snprintf(text, size, tess_call_site_is_address(site) ? "address 0x%llx" : "program+0x%llx", offset);
     else if (object[0] != '\0')
         snprintf(text, size, "%s+0x%llx", object, offset);
     else

@@ -4,6 +4,7 @@
 #ifndef TESS_TRACE_CALL_SITE_H
 #define TESS_TRACE_CALL_SITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 uint64_t tess_call_site_in_object(uint32_t object, uint64_t offset);
 uint64_t tess_call_site_at_address(uintptr_t address);
 
+bool tess_call_site_is_address(uint64_t site);
 uint32_t tess_call_site_object(uint64_t site); /* id; 0: it lies in none */
 uint64_t tess_call_site_offset(uint64_t site); /* in the program or the object; or the address */
 

@@ -1,6 +1,6 @@
 /* Operations that look alike and are called at different places of the program. */
+#include "comm/comm_impl.h"
 #include "support/test.h"
-#include "tessera/comm.h"
 
 enum { N = 1000 };
 
@@ -90,10 +90,55 @@ static void labels_tell_more_than_places(void)
     tess_runtime_destroy(&rt);
 }
 
+/* A place that is none of the program's, as of code that was made at run time. */
+static tess_status call_at(tess_team *team, uintptr_t address)
+{
+    int32_t mine = 0, all[8];
+    return tess_team_exchange(team, TESS_TRACE_TEAM_SPLIT, 0, 0, (const void *)address, &mine, all, sizeof(mine));
+}
+
+static void code_made_at_run_time_has_no_order(void)
+{
+    enum { MADE_A = 0x1000, MADE_B = 0x2000 };
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    int rank = tess_team_rank(team);
+    uintptr_t program = (uintptr_t)&call_at;
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(call_at(team, MADE_A));
+        EXPECT_OK(call_at(team, MADE_B));
+    }
+    EXPECT_OK(call_at(team, rank == 1 ? MADE_B : MADE_A)); /* by now the other function lies there */
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(call_at(team, program));
+        EXPECT_OK(call_at(team, program + 1));
+    }
+    EXPECT_OK(call_at(team, rank == 1 ? MADE_A : program)); /* a branch */
+    tess_runtime_destroy(&rt);
+}
+
+/* All go now here and now there, and here has no number. */
+static void turns_without_a_number_are_turns(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt);
+    uintptr_t program = (uintptr_t)&call_at;
+    EXPECT_OK(call_at(team, program));
+    tess_team_label(team, "grads", -1);
+    EXPECT_OK(call_at(team, program));
+    tess_team_label(team, NULL, 0);
+    for (int i = 0; i < 4; i++)
+        EXPECT_OK(call_at(team, program + (uintptr_t)(i % 3)));
+    EXPECT_OK(call_at(team, program + (tess_team_rank(team) == 1 ? 2 : 1)));
+    tess_runtime_destroy(&rt);
+}
+
 static const test_case cases[] = {
     {"two_alike_in_another_order_are_told", two_alike_in_another_order_are_told, 3, 0, TEST_ALONE},
     {"branches_are_no_disorder", branches_are_no_disorder, 3, 0},
     {"turns_that_depend_on_data_are_no_disorder", turns_that_depend_on_data_are_no_disorder, 3, 0},
     {"labels_tell_more_than_places", labels_tell_more_than_places, 3, 0},
+    {"code_made_at_run_time_has_no_order", code_made_at_run_time_has_no_order, 3, 0},
+    {"turns_without_a_number_are_turns", turns_without_a_number_are_turns, 3, 0},
 };
 TEST_MAIN(cases)

@@ -29,7 +29,8 @@ uint64_t tess_fingerprint_digest(const tess_fingerprint *fp)
 
 uint32_t tess_fingerprint_site(const tess_fingerprint *fp)
 {
-    return fp->label != 0 ? 0 : (uint32_t)(fp->call_site * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 1;
+    bool says_nothing = fp->label != 0 || tess_call_site_is_address(fp->call_site);
+    return says_nothing ? 0 : (uint32_t)(fp->call_site * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 1;
 }
 
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b)

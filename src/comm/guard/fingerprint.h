@@ -26,7 +26,8 @@ typedef struct tess_fingerprint {
  * root with kind and dtypes) never do, others but by a chance of 2^-64. */
 uint64_t tess_fingerprint_digest(const tess_fingerprint *fp);
 
-/* An even number of the call site; 0 with a label, which says what the operation is wherever it is called. */
+/* An even number of the call site; 0 with a label, which says what the operation is wherever it is called, and for an
+ * address in code made at run time: what lies there is another function on another rank, and later. */
 uint32_t tess_fingerprint_site(const tess_fingerprint *fp);
 
 bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);

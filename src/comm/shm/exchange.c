@@ -236,21 +236,22 @@ static void note_meeting(tess_team *team, uint32_t site)
     comm_place *place = place_of(team, site), *before = place_of(team, team->last_place);
     if ((place->site & ~UINT32_C(1)) != site)
         *place = (comm_place){.site = site};
-    if (team->last_place != 0 && before->next == 0)
+    if (site == 0 || (before->next != 0 && before->next != site))
+        before->has_many_next |= team->last_place != 0;
+    else if (team->last_place != 0)
         before->next = site;
-    else if (team->last_place != 0 && before->next != site)
-        before->has_many_next = true;
     team->last_place = site;
 }
 
-/* Not all call from one place. One where they have not all met is a branch that some ranks take, and stays one. */
+/* Not all call from one place. One where they have not all met, or of which nothing is known (0), is a branch that some
+ * ranks take, and stays one. */
 static bool is_branch(const tess_work *work)
 {
     tess_team *team = work->team;
     bool branch = false;
     for (int r = 0; r < team->size; r++) {
         uint32_t site = shm_post(work, r)->site;
-        branch = branch || place_of(team, site)->site != site;
+        branch = branch || site == 0 || place_of(team, site)->site != site;
     }
     for (int r = 0; r < team->size && branch; r++) {
         uint32_t site = shm_post(work, r)->site;
