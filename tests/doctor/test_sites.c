@@ -1,10 +1,14 @@
 /* Call sites of a job that is over, in words: functions and lines of the program and of what it had loaded. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/os/objects.h"
 #include "comm/launch.h"
 #include "doctor/job/job.h"
+#include "doctor/job/sites.h"
 #include "support/engine.h"
 #include "support/test.h"
+#include "trace/call_site.h"
 #include "verdict/verdict.h"
 
 enum { N = 1000 };
@@ -75,7 +79,29 @@ static void places_in_a_shared_object_have_names_and_lines(void)
     tess_history_destroy(&history);
 }
 
+/* Hosts may have other builds under one path: that which is here is named, whoever is asked first. */
+static void builds_of_one_path_are_told_apart(void)
+{
+    char text[TESS_SITE_BYTES];
+    tess_object object;
+    engine e = engine_load(0);
+    const void *address;
+    memcpy(&address, &e.sum_a, sizeof(address));
+    EXPECT(tess_object_find(address, &object));
+    tess_sites sites = {.mem = test_mem()};
+    for (int here = 0; here < 2; here++) {
+        tess_sites_source source = {0};
+        uint32_t id = here ? object.id : object.id ^ 1;
+        tess_trace_objects_add(&source.objects, id, object.path);
+        tess_sites_tell(&sites, &source, tess_call_site_in_object(id, (uintptr_t)address + 1 - object.begin), text,
+                        sizeof(text));
+        EXPECT_CONTAINS(text, here ? "engine_sum_a (engine.c:" : "libtess_test_engine.so+0x");
+    }
+    tess_sites_close(&sites);
+}
+
 static const test_case cases[] = {
     {"places_in_a_shared_object_have_names_and_lines", places_in_a_shared_object_have_names_and_lines},
+    {"builds_of_one_path_are_told_apart", builds_of_one_path_are_told_apart},
 };
 TEST_MAIN(cases)

@@ -31,12 +31,13 @@ static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, te
 static int find_file(tess_sites *sites, const char *path, uint32_t object, uint64_t wall_ns)
 {
     for (int i = 0; i < sites->n_files; i++)
-        if (strcmp(sites->files[i].path, path) == 0)
+        if (sites->files[i].object == object && strcmp(sites->files[i].path, path) == 0)
             return i;
     if (sites->n_files == TESS_SITES_FILES)
         return -1;
     struct tess_site_file *file = &sites->files[sites->n_files];
     snprintf(file->path, sizeof(file->path), "%s", path);
+    file->object = object;
     open_symbols(path, object, wall_ns, &file->symbols);
     return sites->n_files++;
 }

@@ -18,6 +18,7 @@ typedef struct tess_sites {
     tess_mem *mem;
     struct tess_site_file {
         char path[TESS_TRACE_OBJECTS_BYTES];
+        uint32_t object;      /* id, 0: a program; hosts may have other builds of one path */
         tess_symbols symbols; /* not open: it says nothing */
     } files[TESS_SITES_FILES];
     int n_files;
