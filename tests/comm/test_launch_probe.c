@@ -1,6 +1,7 @@
 /* Whether a host answers. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,15 @@ static void a_host_answers_when_the_program_runs_there(void)
     EXPECT_INT(answer_of(words, far_away, "/bin/true"), TESS_PROBE_ANSWERED);
 }
 
+/* The windows that ssh would open for that, each time that it is asked. */
+static void nobody_is_asked_for_a_password(void)
+{
+    setenv("SSH_ASKPASS_REQUIRE", "force", 1);
+    EXPECT_INT(answer_of(agent_of("test \"$SSH_ASKPASS_REQUIRE\" = never"), far_away, "/bin/true"),
+               TESS_PROBE_ANSWERED);
+    EXPECT_TEXT(getenv("SSH_ASKPASS_REQUIRE"), "force"); /* ours stays as it is */
+}
+
 static void one_that_does_not_answer_in_time_is_given_up(void)
 {
     tess_launch_probe probe = {0};
@@ -76,6 +86,7 @@ static void this_machine_is_not_called(void)
 
 static const test_case cases[] = {
     {"a_host_answers_when_the_program_runs_there", a_host_answers_when_the_program_runs_there},
+    {"nobody_is_asked_for_a_password", nobody_is_asked_for_a_password},
     {"one_that_does_not_answer_in_time_is_given_up", one_that_does_not_answer_in_time_is_given_up},
     {"this_machine_is_not_called", this_machine_is_not_called},
 };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,13 +17,15 @@ enum { AGENT_WORDS = 16, AGENT_TEXT = 4096 };
 
 /* ---- In the child
  * ---------------------------------------------------------------------------------------------------------- */
-/* Its own session: nothing can ask the terminal, and all that it starts ends with it. */
+/* Its own session: nothing can ask the terminal, and all that it starts can be ended with it. Nor is a window to ask
+ * for a password, as ssh does where it has no terminal. */
 static void stand_apart(void)
 {
     sigset_t none;
     int nothing = open("/dev/null", O_RDWR);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("SSH_ASKPASS_REQUIRE", "never", 1);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && nothing >= 0; fd++)
