@@ -130,8 +130,11 @@ static void end_writer(watchdog_job_record *record)
     double begin_s = tess_os_now_s();
     while (is_writing(record) && tess_os_now_s() - begin_s < again_s)
         usleep(1000);
-    if (record->writer > 0)
-        kill(record->writer, SIGKILL);
+    if (record->writer <= 0)
+        return;
+    kill(record->writer, SIGKILL);
+    waitpid(record->writer, NULL, 0); /* or its file could take the place of the one that is written next */
+    record->writer = 0;
 }
 
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
