@@ -8,7 +8,8 @@ make_model model.json
 make_config run.yaml
 export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export OMPI_MCA_odls_base_sigkill_timeout=0 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
-small=(training.steps=8 checkpoint.interval=2 validation.enable=false training.threads=1 metrics.log_freq=1 recovery.enable=true
+# Many steps: the word to leave, which the launcher sends when the host answers, comes to the ranks while they go on.
+small=(training.steps=60 checkpoint.interval=2 validation.enable=false training.threads=1 metrics.log_freq=1 recovery.enable=true
     recovery.backoff_s=0.1 elastic.min_ranks=1 elastic.retry_s=0.1)
 says() { if grep -qE -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected /$2/ in: $(grep ^tessera: "$1.out" | tail -n 4)"; fi; }
 
@@ -58,7 +59,7 @@ rank=0 step=4 point=phase:optimizer kind=sigkill life=2; rank=0 step=5 point=ste
     fi
     says "$mpi" "host h1 failed 2 times and is left out: 1 ranks go on from the newest checkpoint; it is asked again in 0.1 s" "$mpi: it is said when"
     says "$mpi" "there is room for more ranks: 2 instead of 1 go on from this checkpoint" "$mpi: and when it is there"
-    says "$mpi" "^resumed from step 6 of" "$mpi: from the next checkpoint"
+    says "$mpi" "^resumed from step ([6-9]|[1-5][0-9]) of" "$mpi: from the next checkpoint"
 }
 returns openmpi
 if command -v mpirun.mpich >/dev/null && [ -e "$(dirname "$tessera")/libtessera_mpi_mpich.so" ]; then returns mpich; fi
