@@ -161,7 +161,7 @@ static const rule rules[] = {
     {"look", "agent silence", false, "a word of a host must have been read"},
     {"notice", "deadline", false, "who keeps others waiting is to be named before they give up"},
     {"silence", "deadline", false, "whoever is called is to find the job as it hangs, not its end"},
-    {"evaluation", "no step", false, "an evaluation that takes as long as it may is no stall"},
+    {"evaluation", "no step", true, "an evaluation that takes as long as it may is no stall"},
     {"back-off, first", "back-off, longest", true, "pauses double up to the longest"},
     {"back-off, longest", "failures count", false, "else failures would not add up to recovery.max_failures"},
 };

@@ -87,7 +87,8 @@ static void the_wrong_order_is_refused_with_both_names_and_the_reason(void)
         "which is 1 s (comm.timeout_s): who keeps others waiting is to be named before they give up");
     expect_refused("health: {heartbeat_s: 600}\n",
                    "'silence, training' is 600 s (health.heartbeat_s) and must be shorter than 'deadline, training'");
-    expect_refused("health: {stall_s: 1800}\n",
+    expect_holds("health: {stall_s: 1800, heartbeat_s: 300}\n"); /* both were defaults once: files spell them out */
+    expect_refused("health: {stall_s: 1799}\n",
                    "'evaluation' is 1800 s (validation.timeout_s) and must be shorter than 'no step'");
     expect_refused("recovery: {backoff_s: 90}\n", "'back-off, first' is 90 s (recovery.backoff_s)");
     expect_refused("recovery: {window_s: 30}\n", "'back-off, longest' is 60 s (recovery.backoff_max_s)");
