@@ -101,9 +101,10 @@ static void drop_place(tess_recover *recover, const tess_failure *failure, int g
     recovery->action = TESS_ACTION_RESTART;
     recovery->n_ranks = recover->slots.n_ranks;
     recovery->resized = true;
-    say(recovery, "%s failed %d times and is left out: %d ranks go on from %s; it is %s again in %g s", place,
-        TESS_SLOT_FAILURES, recovery->n_ranks, choose_state(recover, recover->n_in_a_row == 1, recovery),
-        host[0] != '\0' ? "asked" : "tried", recover->settings.retry_s);
+    say(recovery, "%s failed %d times and is left out: %d %s on from %s; it is %s again in %g s", place,
+        TESS_SLOT_FAILURES, recovery->n_ranks, recovery->n_ranks == 1 ? "rank goes" : "ranks go",
+        choose_state(recover, recover->n_in_a_row == 1, recovery), host[0] != '\0' ? "asked" : "tried",
+        recover->settings.retry_s);
 }
 
 static void go_on(tess_recover *recover, const tess_failure *failure, int n, tess_recovery *recovery)

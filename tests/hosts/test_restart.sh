@@ -60,7 +60,7 @@ grep -q '"step": 4, "validation_loss": null' evaluation/metrics.jsonl || fail "i
 # Rank 0, for a drill names ranks that there are.
 launch openmpi host elastic.min_ranks=1 fault.spec="rank=0 step=4 point=phase:backward kind=sigkill life=1; rank=0 step=4 point=phase:optimizer kind=sigkill life=2"
 is_well "a host where ranks keep failing is left out" host
-says host "host h1 failed 2 times and is left out: 1 ranks go on from the newest checkpoint" "it is named"
+says host "host h1 failed 2 times and is left out: 1 rank goes on from the newest checkpoint" "it is named"
 says host "^ranks: 1 " "the other goes on alone"
 
 if command -v mpirun.mpich >/dev/null && [ -e "$(dirname "$tessera")/libtessera_mpi_mpich.so" ]; then
