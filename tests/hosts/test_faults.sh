@@ -35,9 +35,10 @@ start() {
 # No rank is left but for $stopped.
 are_gone() { [ -z "$({ ranks_on h1; ranks_on h2; } | grep -vxF "${stopped:-none}")" ]; }
 
-# What the guards say of how the job ended; before that they may say who keeps others waiting.
+# What the guards say of how the job ended; before that they may say who keeps others waiting, and that mpirun, which may
+# miss a host sooner than they do, asks the ranks that are left to stop.
 verdicts() {
-    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: '
+    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: |: asked to stop: '
 }
 
 # expect_verdict NAME PATTERN: after the fault. PATTERN: what the one line says.
