@@ -15,6 +15,18 @@ on_hosts="timeout 600 $project/tools/hosts mpirun -np 4 --per-host 2"
 # Bytes that h1 has sent so far.
 sent() { "$project/tools/hosts" exec h1 cat /proc/net/dev | awk '$1 == "eth0:" { print $10 }'; }
 
+# MPICH's hydra kills who is still there when the first rank has ended with an error: where that takes the place of their
+# own exit code, it is tried again.
+refused() {
+    local code
+    for _ in 1 2 3 4 5; do
+        code=0
+        "$@" || code=$?
+        [ $code = 9 ] || break
+    done
+    return $code
+}
+
 for mpi in $with; do
     bench="$on_hosts --$mpi $tessera bench comm --link 10 --iperf 20"
     expect "$mpi: ranks of the job measure" 0 "4 ranks on 2 hosts" $bench --filter "all_gather float32" \
@@ -22,8 +34,9 @@ for mpi in $with; do
     for line in "hosts    2: h1 (2 ranks), h2 (2 ranks)" "paths    shared memory inside a host, messages of MPI"; do
         if grep -qF "$line" output; then pass "$mpi: $line"; else fail "$mpi: '$line' is printed"; fi
     done
-    expect "$mpi: --ranks is refused" 2 "the job has 4 ranks already" $bench --ranks 2
-    expect "$mpi: other benches are for one machine" 2 "measures one machine" $on_hosts --$mpi $tessera bench machine
+    expect "$mpi: --ranks is refused" 2 "the job has 4 ranks already" refused $bench --ranks 2
+    expect "$mpi: other benches are for one machine" 2 "measures one machine" \
+        refused $on_hosts --$mpi $tessera bench machine
 done
 
 # 16 MiB over 2 hosts: 8 MiB each way, so often as samples were taken (at least 4, at most 10, and as many of private
@@ -50,6 +63,6 @@ TESSERA_TUNING=$work/table.json expect "the table is taken" 0 "4 ranks on 2 host
     --filter "broadcast float32" --min-bytes 262144 --max-bytes 262144
 sed -i 's/"way": "[a-z]*"/"way": "swum"/' table.json
 TESSERA_TUNING=$work/table.json expect "a bad table is refused" 2 "table.json: broadcast, row 1: 'way' is 'swum'" \
-    $on_hosts --$1 "$tessera" bench comm --filter "broadcast float32" --max-bytes 1024
+    refused $on_hosts --$1 "$tessera" bench comm --filter "broadcast float32" --max-bytes 1024
 expect "one host needs no table" 2 "jobs over several hosts" "$tessera" bench comm --tune "$work/none.json"
 finish
