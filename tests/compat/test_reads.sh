@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Files that older binaries have written are read as those binaries read them: checkpoints verify and go on to the same
+# bits, traces give the same verdict, JSON and exit codes are the same. tests/compat/make says how the files were made.
+. "$(dirname "$0")/../cli/support.sh"
+. "$project/tests/compat/cases.sh"
+for folder in "$project"/tests/compat/*/; do
+    name=$(basename "$folder")
+    mkdir "$name"
+    cd "$name"
+    tar -xzf "$folder/run.tar.gz"
+    tar -xzf "$folder/traces.tar.gz"
+    look_at_all
+    for expected in "$folder"/expected/*.txt; do
+        case=$(basename "$expected" .txt)
+        if cmp -s "$expected" "actual/$case.txt"; then
+            pass "$name: $case"
+        else
+            fail "$name: $case: expected (<), and now (>)"
+            diff "$expected" "actual/$case.txt" | head -n 12 | cut -c 1-400 | sed 's/^/    /'
+        fi
+    done
+    cd "$work"
+done
+finish
