@@ -1,5 +1,5 @@
 # libtessera_mpi_openmpi.so and libtessera_mpi_mpich.so: src/comm/mpi once for each MPI that is installed. A job that an
-# MPI has started loads the one that fits (src/comm/wire/load.c); nothing else needs them.
+# MPI has started loads the one that fits (src/comm/wire/wire_load.c); nothing else needs them.
 if(NOT TESS_MPI OR NOT TESS_SANITIZE STREQUAL "") # MPIs do not stand sanitizers
   return()
 endif()

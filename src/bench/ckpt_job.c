@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "comm/agree.h"
 #include "ckpt/async/async.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
-#include "comm/launch.h"
+#include "comm/agree.h"
+#include "launch/launcher.h"
 #include "nn/model.h"
 
 enum { KINDS = 3, DISK_BLOCK = 8 << 20, PAGE = 4096, STEPS = 2 /* of a round: beside training, and not */ };

@@ -11,7 +11,7 @@
 #include "bench/comm_hosts.h"
 #include "bench/comm_job.h"
 #include "bench/samples.h"
-#include "comm/job/job.h"
+#include "job/job_memory.h"
 
 enum { TIME, MIN, PRIVATE, LIMIT, MPI, MPI_RATIO, YIELD, YIELD_RATIO, PRIVATE_RATIO, N_KINDS };
 

@@ -13,7 +13,7 @@
 #ifndef TESS_BENCH_COMM_CROSS_H
 #define TESS_BENCH_COMM_CROSS_H
 
-#include "comm/job/job.h"
+#include "job/job_memory.h"
 #include "tessera/comm.h"
 
 typedef struct comm_map {

@@ -7,9 +7,9 @@
 
 #include "bench/comm_job.h"
 #include "bench/samples.h"
-#include "comm/hosts/environment.h"
 #include "comm/hosts/session.h"
 #include "comm/shm/control.h"
+#include "job/environment.h"
 
 enum { TIME, MIN, PRIVATE, N_KINDS };
 

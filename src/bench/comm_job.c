@@ -5,7 +5,7 @@
 
 #include "base/os/os.h"
 #include "bench/memory.h"
-#include "comm/launch.h"
+#include "launch/launcher.h"
 
 enum { MEMORY_BYTES = 32 << 20, MEMORY_TURNS = 3 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/launch.h"
+#include "launch/launcher.h"
 #include "tessera/comm.h"
 #include "train/engine.h"
 

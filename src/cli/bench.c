@@ -6,6 +6,7 @@
 #include "bench/bench.h"
 #include "bench/compare.h"
 #include "cli/start.h"
+#include "job/environment.h"
 
 enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 

@@ -9,7 +9,8 @@
 #include "cli/doctor.h"
 #include "cli/preflight_config.h"
 #include "cli/start.h"
-#include "comm/hosts/place.h"
+#include "job/environment.h"
+#include "job/place.h"
 
 enum { NOT_READY = 4, MOST_NAMES = 96 };
 #define RANKS_MOST_S 300 /* for all that the ranks do: some 3 s, and on machines with other work far more */

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "comm/launch.h"
+#include "launch/launcher.h"
 #include "train/timers.h"
 
 static const cli_command command = {"doctor timers", "[CONFIG.yaml [section.key=value ...]]",

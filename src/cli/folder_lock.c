@@ -8,7 +8,7 @@
 
 #include "base/os/os.h"
 #include "cli/start.h"
-#include "comm/hosts/environment.h"
+#include "job/environment.h"
 
 enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 

@@ -5,9 +5,9 @@
 
 #include "base/os/os.h"
 #include "cli/cli.h"
-#include "comm/hosts/environment.h"
-#include "comm/job/find.h"
 #include "doctor/probe/probe.h"
+#include "job/environment.h"
+#include "job/find.h"
 #include "train/timers.h"
 
 /* What the watcher's process knows of its job. */

@@ -4,7 +4,7 @@
 #define TESS_CLI_KEPT_H
 
 #include "cli/start.h"
-#include "comm/keep/keep.h"
+#include "job/keep/keep.h"
 #include "train/layout.h"
 
 /* A life to come. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/os/os.h"
-#include "comm/launch.h"
+#include "job/environment.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
 

@@ -3,7 +3,7 @@
 #define TESS_CLI_LAUNCH_H
 
 #include "cli/start.h"
-#include "comm/hosts/launch_watch.h"
+#include "launch/mpirun/launch_watch.h"
 #include "train/config.h"
 
 typedef struct cli_hosts {

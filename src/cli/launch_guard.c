@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "cli/launch.h"
 #include "cli/supervise.h"
-#include "comm/hosts/environment.h"
-#include "comm/job/job.h"
+#include "job/environment.h"
+#include "job/job_memory.h"
 #include "recover/failure_line.h"
 
 static void write_line(const tess_failure *facts)

@@ -3,7 +3,7 @@
 #define TESS_CLI_REPLACING_H
 
 #include "cli/start.h"
-#include "comm/keep/keep.h"
+#include "job/keep/keep.h"
 #include "train/config.h"
 
 typedef struct cli_replacing { /* all zero: nothing is kept */

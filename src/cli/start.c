@@ -6,9 +6,9 @@
 
 #include "cli/cli.h"
 #include "cli/launch.h"
-#include "comm/agent/agent.h"
-#include "comm/hosts/environment.h"
-#include "comm/job/job.h"
+#include "job/environment.h"
+#include "job/job_memory.h"
+#include "launch/agent/agent.h"
 
 tess_status cli_count_ranks(const char *text, cli_ranks *ranks)
 {

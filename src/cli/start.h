@@ -2,7 +2,7 @@
 #ifndef TESS_CLI_START_H
 #define TESS_CLI_START_H
 
-#include "comm/launch.h"
+#include "launch/launcher.h"
 #include "tessera/runtime.h"
 
 typedef struct cli_ranks {

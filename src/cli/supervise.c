@@ -10,7 +10,7 @@
 #include "cli/kept.h"
 #include "cli/replacing.h"
 #include "cli/stop_signals.h"
-#include "comm/job/job.h"
+#include "job/job_memory.h"
 #include "nn/model.h"
 #include "recover/policy.h"
 #include "verdict/history.h"

@@ -2,7 +2,7 @@
 #ifndef TESS_CLI_TOP_VIEW_H
 #define TESS_CLI_TOP_VIEW_H
 
-#include "comm/job/find.h"
+#include "job/find.h"
 
 /* Looks at the job that `what` names (tess_live_find); where that are several, the user chooses. Returns when the user
  * has had enough. TESS_E_NOT_FOUND: no such job; TESS_E_UNSUPPORTED: this terminal cannot do it. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "ckpt/async/async.h"
 #include "cli/folder_lock.h"
 #include "cli/health.h"
 #include "cli/kept.h"
@@ -12,8 +13,8 @@
 #include "cli/stop_signals.h"
 #include "cli/supervise.h"
 #include "cli/train_view.h"
-#include "ckpt/async/async.h"
-#include "comm/hosts/environment.h"
+#include "comm/rejoin.h"
+#include "job/environment.h"
 #include "train/phases.h"
 #include "train/timers.h"
 #include "train/train.h"

@@ -5,9 +5,10 @@
 #include "tessera/comm.h"
 
 #include "comm/bad_addend.h"
-#include "comm/job/job.h"
 #include "comm/pieces.h"
 #include "comm/shm/control.h"
+#include "comm/work.h"
+#include "job/job_memory.h"
 
 typedef struct comm_backend comm_backend;
 typedef struct comm_hosts comm_hosts; /* hosts/hosts_impl.h */
@@ -50,8 +51,8 @@ struct tess_runtime {
     struct tess_tuning *tuning;                                 /* NULL: as if there were no table */
     bool native_reductions;                                     /* between hosts MPI adds */
     tess_status (*submit)(tess_work *work, tess_work **handle); /* in place of tess_work_post; NULL: nothing is */
-    struct tess_faults *faults; /* to inject on this rank, NULL: none (inject/inject.h) */
-    struct tess_plan *plan;     /* NULL: nothing is being planned (plan.h) */
+    comm_observer observer;                                     /* of zeroes: nobody */
+    struct tess_plan *plan;                                     /* NULL: nothing is being planned (plan.h) */
     tess_mem *mem;
     struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
     tess_job job;
@@ -116,58 +117,13 @@ struct tess_team {
     uint32_t last_place;            /* where all have met last, 0: nowhere, or at one without a number */
     tess_bad_addend bad;            /* the first of its sums */
 
-    /* How its waits went lately (look.c). */
+    /* How its waits went lately (wait_look.c). */
     int n_sleeps;              /* in a row that came to a sleep */
     int n_sleeps_to_patience;  /* so many, and the next one looks for longer; 0: the least */
     int n_waits_without_yield; /* the last yield was slow: go to sleep at once so many times */
 
     uint64_t slot_base[CONTROL_SLOTS]; /* arrivals in the slot before the operation that uses it now */
     uint64_t n_stages;                 /* stages shown so far, ever: equal on all ranks */
-};
-
-typedef struct comm_counts {
-    const size_t *in_counts, *in_offsets, *out_counts, *out_offsets;
-} comm_counts;
-
-typedef struct comm_pieces {
-    const tess_piece *pieces;
-    size_t n;
-} comm_pieces;
-
-struct tess_work {
-    tess_work *next;
-    tess_team *team;
-    tess_fingerprint fp;
-    tess_status status;
-    bool done;
-    bool is_short;       /* it is complete as soon as all have come */
-    uint64_t event;      /* its number in the ring */
-    uint64_t started_ns; /* all have come; 0: not yet, or it is short */
-    bool blocks;         /* who asked for it waits */
-    bool detached;       /* nobody waits on it: it goes when it is done */
-
-    const uint8_t *in; /* what this rank shows, NULL: nothing */
-    uint8_t *out;
-    size_t in_bytes, out_bytes; /* extents of the two */
-    size_t n;                   /* elements of one block */
-    tess_dtype dtype, in_dtype;
-    tess_op op;
-    int root; /* or the peer */
-    bool accumulate;
-    comm_counts counts;
-    comm_pieces pieces;
-
-    /* Progress (the backend's). */
-    const struct shm_collective *collective;
-    uint64_t phase;      /* phases that this rank arrived in */
-    int step;            /* what is done when the phase is over */
-    int path;            /* how peers read the data */
-    size_t first, count; /* elements of the round at hand */
-    size_t per_round;    /* elements of a full round */
-    int area;            /* stage of the round */
-    void *message;       /* sends and receives: the channel's slot */
-    uint64_t moved;      /* bytes */
-    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or it is waited for in vain */
 };
 
 /* A backend: how the ranks of one team meet. */
@@ -206,6 +162,8 @@ void tess_runtime_part(tess_runtime *runtime);
  * Collective over the team when it spans hosts. */
 tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **team);
+/* What the job's team meets in: the host's first rank gets it before it joins, so that all find it once all have. */
+tess_status tess_team_reserve_world(tess_runtime *runtime);
 /* Guards the runtime's lists of teams and regions. */
 void tess_runtime_lock(tess_runtime *runtime);
 void tess_runtime_unlock(tess_runtime *runtime);
@@ -215,29 +173,18 @@ void tess_team_unlock(tess_team *team);
 /* Records the calling thread's error as the team's; returns the status. */
 tess_status tess_team_break(tess_team *team, tess_status status, int blames);
 
-/* guard/site.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
+/* team_sites.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
 uint64_t tess_team_call_site(tess_team *team, const void *address);
 
 /* ---- work.c ---- */
-/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is
- * broken. */
-tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
-/* Starts it and gives the handle, or waits when `handle` is NULL; with the faults that are to be injected. */
-tess_status tess_work_submit(tess_work *work, tess_work **handle);
-/* The same without. */
-tess_status tess_work_post(tess_work *work, tess_work **handle);
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
-
-static inline bool tess_work_is_message(const tess_work *work)
-{
-    return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
-}
 
 /* Called when nothing moves (trouble.c). Breaks the team when something is wrong. */
 void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout_s);
 
-/* Looks for as long as the work is likely to be done soon (look.c); true: it is. `has_slept`: this wait already has. */
+/* Looks for as long as the work is likely to be done soon (wait_look.c); true: it is. `has_slept`: this wait already
+ * has. */
 bool tess_work_look(tess_work *work, bool has_slept);
 
 /* ---- bad_addend.c ---- */
@@ -249,7 +196,7 @@ void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_r
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
                                const void *mine, void *all, size_t bytes);
 
-/* ---- memory.c ---- */
+/* ---- team_memory.c ---- */
 /* Memory that those of a team who are on one host are to share. */
 typedef struct comm_wanted {
     tess_trace_op kind; /* the fingerprint of the call that wants it */

@@ -7,19 +7,12 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "comm/agent/agent.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/environment.h"
 #include "comm/hosts/hosts.h"
-#include "comm/launch.h"
-#include "comm/lives.h"
-
-bool tess_launch_is_rank(void)
-{
-    int fd;
-    return (getenv("TESSERA_RANK") != NULL && getenv("TESSERA_SHM_FD") != NULL) || tess_guard_find(&fd);
-}
+#include "job/environment.h"
+#include "job/lives.h"
+#include "job/warden_call.h"
 
 /* The descriptor of the launcher's memory. */
 static tess_status read_descriptor(int *fd)
@@ -94,6 +87,7 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     TESS_CHECK(atomic_compare_exchange_strong(&row->pid, &nobody, (int32_t)getpid()), TESS_E_INVALID,
                "rank %d of this job was already taken by process %d: a rank joins once, and its children do not",
                rt->rank, nobody);
+    TESS_TRY(tess_team_reserve_world(rt));
     row->config_hash = config_hash;
     row->version_hash = tess_hash_text(TESS_VERSION);
     row->ways_hash = tess_runtime_ways_hash(rt);

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "comm/job/job.h"
 #include "comm/reduce_loops.h"
 #include "comm/stream.h"
+#include "job/job_memory.h"
 
 enum {
     BLOCK = 1024,  /* elements at a time: what is at work at once stays in the first-level cache */

@@ -1,11 +1,12 @@
 /* What a rank does when another was lost: it waits outside the job until the launcher has emptied the job's memory. */
+#include "comm/rejoin.h"
+
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "comm/hosts/environment.h"
-#include "comm/launch.h"
+#include "job/environment.h"
 
 static const uint64_t look_ns = 100000000;
 
@@ -68,4 +69,9 @@ bool tess_launch_omits(const tess_runtime *runtime, int64_t step)
 void tess_launch_resumed(tess_runtime *runtime, int64_t step)
 {
     atomic_store(&runtime->job.header->resumed_step, step);
+}
+
+tess_keep *tess_keep_of(const tess_runtime *runtime)
+{
+    return runtime->keep;
 }

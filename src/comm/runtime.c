@@ -11,10 +11,10 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/environment.h"
 #include "comm/hosts/hosts.h"
-#include "comm/inject/inject.h"
-#include "comm/keep/keep.h"
+#include "comm/seat.h"
+#include "job/environment.h"
+#include "job/keep/keep.h"
 
 static void find_program(tess_runtime *rt)
 {
@@ -29,19 +29,6 @@ static tess_status load_tuning(tess_runtime *rt, const char *path)
     if (path == NULL || path[0] == '\0')
         path = getenv("TESSERA_TUNING");
     return path != NULL && path[0] != '\0' ? tess_tuning_load(rt->mem, path, &rt->tuning) : TESS_OK;
-}
-
-static tess_status load_faults(tess_runtime *rt, const tess_runtime_options *options)
-{
-    const tess_fault_spec spec = {.text = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT"),
-                                  .seed = options->fault_seed,
-                                  .world = rt->world,
-                                  .phases = options->phases};
-    int64_t life = 1 + (int64_t)atomic_load(&rt->job.header->epoch);
-    TESS_TRY(tess_faults_create(rt->mem, &spec, rt->rank, life, &rt->faults));
-    if (rt->faults != NULL)
-        rt->submit = tess_inject_submit;
-    return TESS_OK;
 }
 
 static tess_status make_world(tess_runtime *rt)
@@ -100,16 +87,12 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
     rt->n_yields = sharers <= cores ? 0 : 20;
 }
 
-tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime **out)
+tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runtime **out)
 {
-    TESS_CHECK(out != NULL, TESS_E_INVALID, "tess_runtime_create: a NULL argument");
     *out = NULL;
-    tess_runtime_options options = {0};
-    if (given != NULL)
-        options = *given;
-    TESS_CHECK(options.n_threads >= 0 && options.comm_timeout_s >= 0, TESS_E_INVALID,
-               "tess_runtime_create: %d threads, a deadline of %g s: neither may be negative", options.n_threads,
-               options.comm_timeout_s);
+    TESS_CHECK(options->n_threads >= 0 && options->comm_timeout_s >= 0, TESS_E_INVALID,
+               "tess_runtime_create: %d threads, a deadline of %g s: neither may be negative", options->n_threads,
+               options->comm_timeout_s);
     tess_mem *mem = NULL;
     void *memory = NULL;
     tess_status status;
@@ -118,20 +101,19 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     tess_runtime *rt = memory;
     rt->mem = mem;
     atomic_flag_clear(&rt->list_lock);
-    rt->timeout_s = options.comm_timeout_s > 0 ? options.comm_timeout_s : 600;
-    rt->kernels = options.kernels;
-    rt->native_reductions = options.native_reductions;
+    rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
+    rt->kernels = options->kernels;
+    rt->native_reductions = options->native_reductions;
     find_program(rt);
-    TESS_GOTO(load_tuning(rt, options.tuning), runtime);
-    TESS_GOTO(tess_runtime_find_job(rt, &options), tuning);
+    TESS_GOTO(load_tuning(rt, options->tuning), runtime);
+    TESS_GOTO(tess_runtime_find_job(rt, options), tuning);
     rt->row = &rt->job.rows[rt->rank];
-    TESS_GOTO(tess_runtime_join(rt, options.config_hash), job);
-    set_limits(rt, &options);
+    TESS_GOTO(tess_runtime_join(rt, options->config_hash), job);
+    set_limits(rt, options);
     tess_recorder_begin(rt);
     TESS_GOTO(make_world(rt), joined);
     TESS_GOTO(keep_asked_trace(rt), world);
-    TESS_GOTO(load_faults(rt, &options), world);
-    TESS_GOTO(open_keep(rt), faults);
+    TESS_GOTO(open_keep(rt), world);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;
@@ -141,8 +123,6 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     *out = rt;
     return TESS_OK;
 
-faults:
-    tess_faults_destroy(mem, &rt->faults);
 world:
     tess_team_destroy(&rt->team);
 joined:
@@ -171,8 +151,7 @@ void tess_runtime_destroy(tess_runtime **handle)
         rt->regions = region->next;
         tess_mem_free(rt->mem, region);
     }
-    if (rt->team->broken == TESS_OK)
-        tess_faults_tell_unused(rt->faults, rt->rank);
+    bool orderly = rt->team->broken == TESS_OK;
     tess_team_destroy(&rt->team);
     tess_runtime_part(rt);
     if (rt->over_mpi)
@@ -180,8 +159,9 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_recorder_end(rt);
     tess_keep_close(&rt->keep);
     tess_job_close(&rt->job, rt->owns_fd);
+    if (rt->observer.self != NULL)
+        rt->observer.end(rt, rt->observer.self, orderly);
     tess_mem *mem = rt->mem;
-    tess_faults_destroy(mem, &rt->faults);
     tess_tuning_free(&rt->tuning);
     tess_mem_free(mem, rt->processes);
     tess_mem_free(mem, rt);
@@ -243,16 +223,16 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     if (!COMM_IS_GUARDED)
         return;
     tess_trace_event event = {.step = step, .detail = detail, .root = -1, .op = TESS_TRACE_PHASE};
-    if (rt->faults != NULL)
-        tess_inject_phase_over(rt);
+    if (rt->observer.self != NULL)
+        rt->observer.phase_over(rt->observer.self);
     if (step >= 0 && step != atomic_load_explicit(&rt->row->step, memory_order_relaxed))
         event.count = tess_os_process_starved_ns((int)getpid());
     uint64_t now_ns = tess_os_now_ns();
     memcpy(event.phase, phase, strnlen(phase, sizeof(event.phase) - 1));
     tess_trace_emit(rt->ring, &event, now_ns);
     tess_board_phase(rt->row, phase, step, detail, now_ns);
-    if (rt->faults != NULL)
-        tess_inject_phase(rt, phase, step, detail);
+    if (rt->observer.self != NULL)
+        rt->observer.phase(rt, phase, step, detail);
 }
 
 void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
@@ -307,6 +287,11 @@ void tess_runtime_report_status(tess_runtime *rt, tess_status status)
     atomic_compare_exchange_strong(&rt->row->status, &none, (int32_t)status);
 }
 
+int64_t tess_runtime_life(const tess_runtime *rt)
+{
+    return 1 + (int64_t)atomic_load(&rt->job.header->epoch);
+}
+
 bool tess_runtime_stop_requested(const tess_runtime *rt)
 {
     return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_NOW;
@@ -320,4 +305,15 @@ bool tess_runtime_leave_requested(const tess_runtime *rt)
 void tess_runtime_request_stop(tess_runtime *rt)
 {
     atomic_store(&rt->job.header->stop, JOB_STOP_NOW);
+}
+
+void tess_runtime_observe(tess_runtime *rt, const comm_observer *observer)
+{
+    rt->observer = *observer;
+    rt->submit = observer->submit;
+}
+
+void *tess_runtime_observer(const tess_runtime *rt)
+{
+    return rt->observer.self;
 }

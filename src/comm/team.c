@@ -66,6 +66,23 @@ const char *tess_team_name(const tess_team *team)
     return team->name;
 }
 
+uint64_t tess_team_hash(const tess_team *team)
+{
+    return team->hash;
+}
+
+tess_team *tess_team_find_alike(const tess_team *team)
+{
+    tess_runtime *rt = team->runtime;
+    tess_team *found = NULL;
+    tess_runtime_lock(rt);
+    for (tess_team *other = rt->teams; other != NULL && found == NULL; other = other->next)
+        if (other != team && other->size == team->size && other->broken == TESS_OK)
+            found = other;
+    tess_runtime_unlock(rt);
+    return found;
+}
+
 tess_runtime *tess_team_runtime(const tess_team *team)
 {
     return team->runtime;
@@ -100,6 +117,24 @@ static void find_siblings(tess_team *team)
 static uint64_t shared_bytes(int size, int n_local)
 {
     return tess_control_bytes(size) + (n_local < size ? tess_hosts_bytes(n_local) : 0);
+}
+
+tess_status tess_team_reserve_world(tess_runtime *rt)
+{
+    int first = -1, n_local = 0;
+    for (int r = 0; r < rt->world; r++) {
+        if (rt->job.rows[r].host != rt->row->host)
+            continue;
+        first = first < 0 ? r : first;
+        n_local++;
+    }
+    if (rt->rank != first)
+        return TESS_OK;
+    uint64_t bytes = shared_bytes(rt->world, n_local), offset;
+    TESS_TRY(tess_job_alloc(&rt->job, rt->rank, bytes, JOB_PAGE, &offset));
+    ((tess_control *)(void *)(rt->job.base + offset))->bytes = bytes;
+    rt->job.header->world_team = offset;
+    return TESS_OK;
 }
 
 static void remove_team(tess_team *team)

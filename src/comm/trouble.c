@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
-#include "comm/ending.h"
+#include "job/rank_end.h"
 
 static const double own_word_s = 1;  /* to find out oneself what broke the team on another rank */
 static const double last_word_s = 5; /* for what a rank of another host sent before it left */

@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
-#include "comm/watchdog/deadline.h"
+#include "job/deadline.h"
 
 static const uint64_t longest_sleep_ns = 50000000; /* then the board is looked at again */
 static const double shown_s = 0.02;                /* a longer wait is for others to see */
@@ -323,6 +323,25 @@ tess_status tess_work_post(tess_work *work, tess_work **handle)
         *handle = work;
     tess_team_unlock(team);
     return handle != NULL ? TESS_OK : tess_work_wait(&work, 0);
+}
+
+tess_status tess_work_pretend(tess_work *work, tess_work **handle)
+{
+    work->done = true;
+    tess_team_unlock(work->team);
+    if (handle == NULL)
+        return tess_work_wait(&work, 0);
+    *handle = work;
+    return TESS_OK;
+}
+
+tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work **handle)
+{
+    tess_work *work;
+    TESS_TRY(tess_work_begin(request->team, request->fp.kind, NULL, &work));
+    *work = *request;
+    work->detached = detached;
+    return tess_work_post(work, handle);
 }
 
 tess_status tess_work_wait(tess_work **handle, double timeout_s)

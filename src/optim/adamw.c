@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "comm/inject/inject.h"
 #include "device/elementwise.h"
+#include "inject/inject.h"
 #include "optim/journal.h"
 
 struct tess_adamw {

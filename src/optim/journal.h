@@ -7,8 +7,8 @@
 #ifndef TESS_OPTIM_JOURNAL_H
 #define TESS_OPTIM_JOURNAL_H
 
-#include "comm/keep/keep.h"
 #include "device/undo.h"
+#include "job/keep/keep.h"
 
 enum { JOURNAL_LANES = 128 };
 

@@ -2,8 +2,8 @@
 #ifndef TESS_OPTIM_INTERNAL_H
 #define TESS_OPTIM_INTERNAL_H
 
-#include "comm/keep/keep.h"
 #include "device/stream.h"
+#include "job/keep/keep.h"
 #include "tessera/optim.h"
 
 /* Updates run on `stream` (borrowed until destroy) instead of a stream of the optimizer's own, which has one thread. */

@@ -1,6 +1,6 @@
 /* What was told of a job while it ran: who kept others waiting, who was slow, what became of a rank that was lost. The
  * newest of it, a line each, in memory that several processes write without a lock, as an event ring: the job's own
- * (comm/job/job.h). The launcher puts a copy into job.json. */
+ * (job/job_memory.h). The launcher puts a copy into job.json. */
 #ifndef TESS_TRACE_NOTICE_H
 #define TESS_TRACE_NOTICE_H
 

@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
-#include "comm/inject/inject.h"
+#include "inject/inject.h"
 #include "tessera/fsdp.h"
 #include "train/phases.h"
 

@@ -6,6 +6,7 @@
 
 #include "comm/agree.h"
 
+#include "comm/rejoin.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"

@@ -64,7 +64,7 @@ typedef struct tess_engine_report {
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
 
-/* Builds everything and fills the weights, unless the job keeps them in memory already (comm/keep): from model.path
+/* Builds everything and fills the weights, unless the job keeps them in memory already (job/keep): from model.path
  * when it is set (`reporter` hears of what is odd with them; it may be NULL), else random. Collective. `config` has
  * passed tess_config_check_step; borrowed. */
 tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,

@@ -8,7 +8,6 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "comm/launch.h"
 #include "nn/config.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"

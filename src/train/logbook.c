@@ -3,7 +3,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "comm/inject/inject.h"
+#include "comm/rejoin.h"
+#include "inject/inject.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"

@@ -1,4 +1,4 @@
-/* What a rank writes down beside the weights and moments that it keeps (comm/keep): up to where they are what, and what
+/* What a rank writes down beside the weights and moments that it keeps (job/keep): up to where they are what, and what
  * else the next step needs. A process that takes the rank's place reads it.
  *
  * Two entries take turns, one a step, so that while a step is written the one before it stands. A step's update is a

@@ -2,8 +2,8 @@
  *
  * fsdp decides as it would in the step, from empty slots; the step itself begins with the slots that planning has made,
  * and where they rotate it may prefetch a unit sooner or later than planned, on all ranks alike. */
-#include "comm/inject/inject.h"
 #include "comm/plan.h"
+#include "inject/inject.h"
 #include "train/engine.h"
 #include "train/loss.h"
 

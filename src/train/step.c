@@ -1,7 +1,7 @@
 /* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
 #include <math.h>
 
-#include "comm/inject/inject.h"
+#include "inject/inject.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
 

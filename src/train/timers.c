@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/agent/agent.h"
-#include "comm/ending.h"
-#include "comm/watchdog/deadline.h"
+#include "job/deadline.h"
+#include "job/rank_end.h"
+#include "launch/agent/agent.h"
 
 enum { ALL_PHASES = -1, NAME = 40 };
 static const double look_s = 0.05, half_an_hour_s = 1800;

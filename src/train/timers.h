@@ -8,7 +8,7 @@
 #define TESS_TRAIN_TIMERS_H
 
 #include "base/text/text.h"
-#include "comm/watchdog/patience.h"
+#include "job/patience.h"
 #include "train/config.h"
 
 typedef struct tess_timer {

@@ -7,9 +7,9 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "comm/inject/inject.h"
-#include "comm/launch.h"
+#include "comm/rejoin.h"
 #include "device/peak.h"
+#include "inject/inject.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_internal.h"
 #include "tessera/comm.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/inject/inject.h"
-#include "comm/launch.h"
+#include "comm/rejoin.h"
+#include "inject/inject.h"
 #include "train/batches.h"
 #include "train/loss.h"
 

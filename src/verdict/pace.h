@@ -1,5 +1,5 @@
 /* The pace of a running job: what each rank's steps took, phase by phase, as they are done, and who is slow. Plain
- * data in, a finding out; whoever reads the board (comm/watchdog) feeds it.
+ * data in, a finding out; whoever reads the board (launch/watchdog) feeds it.
  *
  * A rank that is slow and a rank that is not let run look alike on a clock. The system knows the difference: the time
  * that a thread was ready and waited for a core. With that time taken out, a rank must still be slow to be named slow;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* What the guard says, in the error that it gives to ranks, of operations that differ in nothing but the place that
- * they are called from (comm/guard); a verdict finds it there. */
+ * they are called from (job/fingerprint.h); a verdict finds it there. */
 #define TESS_WORDS_BY_PLACE " in their order, which all have kept before"
 
 typedef struct tess_words {

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "ckpt/async/async_impl.h"
-#include "comm/hosts/environment.h"
-#include "comm/launch.h"
+#include "job/environment.h"
+#include "launch/launcher.h"
 #include "support/heard.h"
 #include "support/test.h"
 #include "tessera/comm.h"

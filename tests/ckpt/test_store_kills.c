@@ -11,8 +11,8 @@
 #include "base/os/os.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
-#include "comm/launch.h"
 #include "files.h"
+#include "launch/launcher.h"
 #include "state.h"
 
 enum { ROUNDS = 500, RANKS = 3, EVEN_ROWS = 16, EVEN_ROW = 1024, ALL = -1, NEVER = -1, KILL = -2, KEPT = 2 };

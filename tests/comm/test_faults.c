@@ -6,9 +6,10 @@
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "comm/guard/fingerprint.h"
-#include "comm/job/job.h"
-#include "comm/launch.h"
+#include "job/environment.h"
+#include "job/fingerprint.h"
+#include "job/job_memory.h"
+#include "launch/launcher.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 

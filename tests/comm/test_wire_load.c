@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "comm/wire/load.h"
+#include "comm/wire/wire_load.h"
 #include "support/test.h"
 
 static const wire_table *table;

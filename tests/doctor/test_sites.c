@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/os/objects.h"
-#include "comm/launch.h"
 #include "doctor/job/job.h"
 #include "doctor/job/sites.h"
+#include "launch/launcher.h"
 #include "support/engine.h"
 #include "support/test.h"
 #include "trace/call_site.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/inject/inject.h"
+#include "inject/inject.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

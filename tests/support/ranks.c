@@ -1,6 +1,6 @@
 #include "support/test.h"
 
-#include "comm/launch.h"
+#include "launch/launcher.h"
 
 static int call(void *context)
 {

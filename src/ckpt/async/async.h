@@ -40,7 +40,7 @@ typedef struct tess_saver_options {
     bool host_local;    /* a folder of its own on every host */
     int keep_latest_k;  /* pruned to by the writer after a commit; 0: all are kept */
     double host_wait_s; /* how long one host's writer waits for another's */
-    const char *fault;  /* to inject where the writer saves, NULL: none (comm/inject); borrowed */
+    const char *fault;  /* to inject where the writer saves, NULL: none (src/inject); borrowed */
     uint64_t fault_seed;
 } tess_saver_options;
 

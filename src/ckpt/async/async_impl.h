@@ -14,7 +14,7 @@
 #include "base/os/os.h"
 #include "ckpt/async/async.h"
 #include "ckpt/store/store.h"
-#include "comm/inject/inject.h"
+#include "inject/inject.h"
 
 enum {
     ASYNC_VERSION = 2,

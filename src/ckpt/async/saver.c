@@ -7,11 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "comm/agree.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/store/store.h"
-#include "comm/hosts/environment.h"
-#include "comm/launch.h"
+#include "comm/agree.h"
+#include "comm/rejoin.h"
+#include "job/environment.h"
 
 static bool is_first(const tess_saver *s)
 {

@@ -1,14 +1,14 @@
 /* Every system call by which a save changes the disk or a look finds out what is there, one function each, so that a
  * test or a drill may have any of them fail or be the last one, or keep a record. What a change is for, it is told as a
- * point (comm/inject/save_points.h).
+ * point (inject/save_points.h).
  *
  * One thread a tess_io with a hook; without one any thread. */
 #ifndef TESS_CKPT_STORE_IO_H
 #define TESS_CKPT_STORE_IO_H
 
 #include "base/os/os.h"
-#include "comm/inject/inject.h"
-#include "comm/inject/save_points.h"
+#include "inject/inject.h"
+#include "inject/save_points.h"
 #include "tessera/memory.h"
 
 /* A call that has been made: what a power cut may undo until it is synced. */

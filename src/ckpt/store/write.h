@@ -20,7 +20,7 @@
  *
  * A checkpoint is complete or it does not exist: it is written as `step-%08d.tmp` and renamed last. One of the same
  * step exchanges names with it; where the file system cannot do that, the older one takes the name `step-%08d.old`
- * first, under which it counts until the new one has its own. io.h and comm/inject/save_points.h have every call of it.
+ * first, under which it counts until the new one has its own. io.h and inject/save_points.h have every call of it.
  */
 #ifndef TESS_CKPT_STORE_WRITE_H
 #define TESS_CKPT_STORE_WRITE_H

@@ -4,7 +4,7 @@
 
 #include "comm/comm_impl.h"
 
-/* ---- team.c
+/* ---- hosts_team.c
  * -------------------------------------------------------------------------------------------------------------- */
 /* Bytes of a host's shared part for a team, beside its control area, when `n_local` members are on that host. */
 uint64_t tess_hosts_bytes(int n_local);
@@ -17,7 +17,7 @@ struct tess_tuning *tess_hosts_set_tuning(tess_runtime *runtime, struct tess_tun
 /* The team is broken: messages under way are cancelled, as their buffers go back to their owners. */
 void tess_hosts_give_up(tess_team *team);
 
-/* ---- meet.c
+/* ---- hosts_posts.c
  * -------------------------------------------------------------------------------------------------------------- */
 /* Sends this rank's post and what lies beside it to the other hosts. */
 tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes_beside);
@@ -26,7 +26,7 @@ tess_status tess_hosts_receive_posts(tess_team *team);
 /* Whose fault it is that the post of `rank` is not here: its own, or that of the rank of this host that should have put
  * it into place, when the board says that it was made. */
 int tess_hosts_late(const tess_work *work, int rank);
-/* Arrives in the slot of the operation `sequence` on behalf of `rank`, whose post is in place (exchange.c). */
+/* Arrives in the slot of the operation `sequence` on behalf of `rank`, whose post is in place (shm_exchange.c). */
 void tess_exchange_arrive_for(tess_team *team, uint64_t sequence, int rank);
 
 /* ---- rounds.c
@@ -38,14 +38,14 @@ bool tess_hosts_advance(tess_work *work);
 /* Team ranks that it waits for. */
 int tess_hosts_missing(const tess_work *work, int *ranks);
 
-/* ---- message.c
+/* ---- hosts_message.c
  * ----------------------------------------------------------------------------------------------------------- */
 /* As tess_message_advance, for a peer on another host. */
 bool tess_hosts_message_advance(tess_work *work);
 /* Cancels what is left of one, when its team is broken. */
 void tess_hosts_message_free(tess_work *work);
 
-/* ---- join.c
+/* ---- hosts_join.c
  * -------------------------------------------------------------------------------------------------------------- */
 /* Makes this process a rank of the job that MPI started: fills in rank, world and job. Collective over all processes.
  */

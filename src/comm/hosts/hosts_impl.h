@@ -2,19 +2,20 @@
  *
  * Each host has a control area for the whole team, as a team of one host has (shm/control.h). A rank's post, with what
  * it shows beside it, goes to every other host in one message; there one rank, its handler, puts it into place and
- * arrives on its behalf. So the meeting, the guard and everything short are those of shared memory (shm/exchange.c).
+ * arrives on its behalf. So the meeting, the guard and everything short are those of shared memory
+ * (shm/shm_exchange.c).
  *
  * Large data goes in rounds, through areas that the ranks of a host share (rounds.c). For each round a rank shows its
  * part, its handlers on the other hosts receive it, and all take it from there: every byte crosses to a host once, and
  * all ranks of a host carry their share of it. Sums cross as partials: the subtrees of the canonical tree that lie
  * wholly on a host (reduce.h), so the bits are those of one host.
  *
- *   team.c    members, subtrees, memory        meet.c    posts to and from other hosts
- *   rounds.c  the pipeline                     gather.c  all_gather, broadcast and their like
- *   fold.c    reductions                       straight.c all_to_all and its like, rank to rank
- *   native.c  reductions left to MPI           message.c send and recv
- *   place.c   which rank is where              join.c    becoming a job
- *   choice.c  who carries what, by size        session.c this process's MPI */
+ *   hosts_team.c   members, subtrees, memory       hosts_posts.c   posts to and from other hosts
+ *   rounds.c       the pipeline                    hosts_gather.c  all_gather, broadcast and their like
+ *   fold.c         reductions                      straight.c      all_to_all and its like, rank to rank
+ *   native.c       reductions left to MPI          hosts_message.c send and recv
+ *   choice.c       who carries what, by size       session.c       this process's MPI
+ *   hosts_join.c   becoming a job */
 #ifndef TESS_COMM_HOSTS_HOSTS_IMPL_H
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
@@ -117,7 +118,7 @@ struct comm_hosts {
     hosts_rounds *rounds;
 };
 
-/* ---- team.c */
+/* ---- hosts_team.c */
 static inline int hosts_n_local(const comm_hosts *h, int host)
 {
     return h->first[host + 1] - h->first[host];
@@ -194,7 +195,7 @@ tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t
 tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
 
 /* ---- What an operation does with its data: fills the passes of team->hosts->rounds. */
-void hosts_plan_gather(tess_work *work);   /* gather.c */
+void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */
 void hosts_plan_fold(tess_work *work);     /* fold.c */
 void hosts_plan_straight(tess_work *work); /* straight.c */
 /* native.c: MPI does the whole of it. */

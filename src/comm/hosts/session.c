@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "comm/wire/load.h"
+#include "comm/wire/wire_load.h"
 
 enum { LONGEST_CLOSE_S = 30 };
 

@@ -3,8 +3,8 @@
 #ifndef TESS_COMM_HOSTS_SESSION_H
 #define TESS_COMM_HOSTS_SESSION_H
 
-#include "comm/hosts/environment.h"
 #include "comm/wire/wire.h"
+#include "job/environment.h"
 
 /* Opens the wire, or gives the one that is open. Collective over the processes that MPI started. */
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **process);

@@ -1,8 +1,8 @@
 /* A job that torchrun, or anything that sets its variables, started on one host: shared memory is all it takes. */
 #include "comm/comm_impl.h"
-#include "comm/hosts/environment.h"
 #include "comm/hosts/hosts.h"
-#include "comm/hosts/rendezvous.h"
+#include "job/environment.h"
+#include "job/rendezvous.h"
 
 tess_status tess_hosts_meet(tess_runtime *rt, const tess_environment *e)
 {

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "comm/guard/fingerprint.h"
+#include "job/fingerprint.h"
 
 enum {
     CONTROL_SLOTS = 32,        /* operations whose posts exist at once */

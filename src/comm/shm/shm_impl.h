@@ -1,4 +1,4 @@
-/* Collectives over shared memory: what one of them has to say for itself; exchange.c does the meeting. */
+/* Collectives over shared memory: what one of them has to say for itself; shm_exchange.c does the meeting. */
 #ifndef TESS_COMM_SHM_SHM_IMPL_H
 #define TESS_COMM_SHM_SHM_IMPL_H
 

@@ -2,7 +2,7 @@
 #ifndef TESS_DOCTOR_JOB_JOB_H
 #define TESS_DOCTOR_JOB_JOB_H
 
-#include "comm/job/find.h"
+#include "job/find.h"
 #include "verdict/history.h"
 
 /* The folder that holds a job's rings or its job.json: `folder` itself or its "trace". False: neither does. */

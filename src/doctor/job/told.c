@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/job/job.h"
 #include "doctor/table/clean.h"
+#include "job/job_memory.h"
 #include "trace/folder.h"
 
 static tess_situation situation_of(const char *name)

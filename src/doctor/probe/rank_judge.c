@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/job/job.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
+#include "job/job_memory.h"
 
 #define SLOW 0.8        /* of the median */
 #define SHARE_LEAST 0.8 /* of a core that no other rank has */

@@ -2,10 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/hosts/place.h"
-#include "comm/job/job.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
+#include "job/job_memory.h"
+#include "job/place.h"
 
 typedef enum row_kind { START, PROGRAM, ENVIRONMENT, GEMM, COPY, ALL_REDUCE, BARRIER, CLOCKS, LINKS, N_ROWS } row_kind;
 

@@ -2,7 +2,7 @@
 #ifndef TESS_DOCTOR_TOP_HEALTH_H
 #define TESS_DOCTOR_TOP_HEALTH_H
 
-#include "comm/job/find.h"
+#include "job/find.h"
 
 /* "degraded: 2.1 GiB are free ...", clean; "" where all is well, or nobody looks; returns text. */
 const char *tess_top_health(const tess_live_job *live, char *text, size_t size);

@@ -3,7 +3,7 @@
 #ifndef TESS_DOCTOR_TOP_SNAPSHOT_H
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
-#include "comm/job/find.h"
+#include "job/find.h"
 
 typedef struct tess_top_rank {
     tess_board_copy board;

@@ -3,8 +3,8 @@
 #define TESS_PARALLEL_FSDP_INTERNAL_H
 
 #include "base/os/phase_clock.h"
-#include "comm/keep/keep.h"
 #include "device/stream.h"
+#include "job/keep/keep.h"
 #include "tessera/fsdp.h"
 
 /* "none", "zero1", "zero2", "full", "hybrid": as configurations have them. */

@@ -1,7 +1,7 @@
 /* Numbers spoilt on purpose. Without faults to inject each place costs a call a step or a unit. */
 #include <stdio.h>
 
-#include "comm/inject/inject.h"
+#include "inject/inject.h"
 #include "train/numbers/numbers_impl.h"
 
 void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
@@ -25,7 +25,7 @@ void tess_numbers_drill_weights(tess_numbers *n)
     tess_engine *e = n->engine;
     tess_shard shard;
     char name[128];
-    bool wanted = n->drill.see != NULL || tess_inject_has_faults(e->runtime);
+    bool wanted = n->drill.see != NULL || tess_inject_faults(e->runtime) != NULL;
     for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
@@ -43,7 +43,7 @@ void tess_numbers_drill_gradients(tess_numbers *n, int unit)
     tess_engine *e = n->engine;
     int first, count;
     tess_model_unit_params(e->model, unit, &first, &count);
-    for (int i = first; tess_inject_has_faults(e->runtime) && i < first + count; i++) {
+    for (int i = first; (tess_inject_faults(e->runtime) != NULL) && i < first + count; i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, e->dw[i], (size_t)tess_shape_count(&p->shape),
                            TESS_F32);
@@ -57,7 +57,7 @@ void tess_numbers_drill_state(tess_numbers *n)
     tess_engine *e = n->engine;
     tess_shard shard;
     char name[128];
-    for (int i = 0; tess_inject_has_faults(e->runtime) && i < tess_fsdp_shards(e->fsdp); i++) {
+    for (int i = 0; (tess_inject_faults(e->runtime) != NULL) && i < tess_fsdp_shards(e->fsdp); i++) {
         float *m, *v;
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;

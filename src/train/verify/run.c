@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/launch.h"
+#include "launch/launcher.h"
 #include "train/verify/verify_impl.h"
 
 static size_t round_up(size_t n)

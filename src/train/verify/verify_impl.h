@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "comm/job/job.h"
+#include "job/job_memory.h"
 #include "train/verify/verify.h"
 
 typedef struct run_tensor {

@@ -2,7 +2,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "comm/wire/load.h"
+#include "comm/wire/wire_load.h"
 #include "support/test.h"
 
 enum { MOST_RANKS = 8, TAG = 7 };

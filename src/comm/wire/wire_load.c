@@ -1,0 +1,158 @@
+#include "comm/wire/wire_load.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct kind {
+    const char *word; /* of TESSERA_MPI */
+    const char *name, *file, *packages;
+    bool is_open_mpi;
+} kind;
+
+static const kind open_mpi = {"openmpi", "Open MPI", "libtessera_mpi_openmpi.so", "openmpi-bin and libopenmpi-dev",
+                              true};
+static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false};
+
+/* ---- Where it is ---- */
+
+static bool is_there(const char *path)
+{
+    return access(path, R_OK) == 0;
+}
+
+/* `folder`/../lib/<architecture>/tessera, as installed. */
+static bool find_installed(const char *folder, const char *file, char path[PATH_MAX])
+{
+    char pattern[PATH_MAX];
+    if (snprintf(pattern, sizeof(pattern), "%s/../lib/*/tessera/%s", folder, file) >= (int)sizeof(pattern))
+        return false;
+    glob_t found;
+    bool any = glob(pattern, 0, NULL, &found) == 0 && strlen(found.gl_pathv[0]) < PATH_MAX;
+    if (any)
+        strcpy(path, found.gl_pathv[0]);
+    globfree(&found);
+    return any;
+}
+
+/* Beside the object `of` (the command, or libtessera), or in the folders that belong to it. */
+static bool find_near(const char *of, const char *file, char path[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    if (realpath(of, folder) == NULL)
+        return false;
+    *strrchr(folder, '/') = '\0';
+    const char *const places[] = {"", "/tessera", "/../lib/tessera"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (snprintf(path, PATH_MAX, "%s%s/%s", folder, places[i], file) < PATH_MAX && is_there(path))
+            return true;
+    }
+    return find_installed(folder, file, path);
+}
+
+static bool find(const char *file, char path[PATH_MAX])
+{
+    Dl_info self;
+    return find_near("/proc/self/exe", file, path) ||
+           (dladdr(&open_mpi, &self) != 0 && find_near(self.dli_fname, file, path));
+}
+
+/* ---- Which one it is ---- */
+
+/* The plug-in of the MPI that started us; the other one when it is the only one here and Slurm, which knows both, or
+ * nobody in particular did. */
+static const kind *choose(tess_starter starter)
+{
+    char path[PATH_MAX];
+    if (starter == TESS_STARTER_OPEN_MPI)
+        return &open_mpi;
+    if (starter == TESS_STARTER_MPICH)
+        return &mpich;
+    bool speaks_pmi = starter == TESS_STARTER_SLURM && getenv("PMI_RANK") != NULL && getenv("PMIX_RANK") == NULL;
+    const kind *first = speaks_pmi ? &mpich : &open_mpi, *second = speaks_pmi ? &open_mpi : &mpich;
+    return !find(first->file, path) && find(second->file, path) ? second : first;
+}
+
+/* Symbols of an MPI that is in the process come before those of a second one, which then works on the first one's
+ * data: better refused. */
+static tess_status refuse_second(const kind *wanted)
+{
+    void *init = dlsym(RTLD_DEFAULT, "MPI_Init");
+    bool has_open_mpi = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") != NULL;
+    if (init == NULL || has_open_mpi == wanted->is_open_mpi)
+        return TESS_OK;
+    Dl_info info;
+    return TESS_FAIL(TESS_E_INVALID,
+                     "this process has another MPI in it already (%s), so it cannot use %s: start it with the mpirun "
+                     "of the MPI that it is linked with",
+                     dladdr(init, &info) != 0 ? info.dli_fname : "MPI_Init is known", wanted->name);
+}
+
+/* ---- Loading ---- */
+
+static tess_status read_table(void *library, const char *path, const wire_table **table)
+{
+    const wire_table *found = dlsym(library, WIRE_TABLE_SYMBOL);
+    TESS_CHECK(found != NULL, TESS_E_UNSUPPORTED, "%s is no plug-in of Tessera: it has no %s", path, WIRE_TABLE_SYMBOL);
+    TESS_CHECK(found->version == WIRE_VERSION, TESS_E_UNSUPPORTED,
+               "%s belongs to another version of Tessera (its table is version %u, ours %d): build and install both "
+               "again",
+               path, found->version, WIRE_VERSION);
+    *table = found;
+    return TESS_OK;
+}
+
+/* Components of Open MPI are plug-ins themselves, and look for its symbols in the whole process: RTLD_GLOBAL. */
+static void *open_library(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static tess_status load_path(const char *path, const wire_table **table)
+{
+    void *library = open_library(path);
+    if (library == NULL)
+        return TESS_FAIL(is_there(path) ? TESS_E_UNSUPPORTED : TESS_E_NOT_FOUND, "cannot load %s: %s", path, dlerror());
+    return read_table(library, path, table);
+}
+
+static tess_status say_missing(const kind *wanted)
+{
+    tess_environment environment;
+    TESS_TRY(tess_environment_read(&environment));
+    if (environment.told_by[0] == '\0')
+        return TESS_FAIL(TESS_E_NOT_FOUND, "%s is missing: install the packages %s and build Tessera again",
+                         wanted->file, wanted->packages);
+    return TESS_FAIL(TESS_E_NOT_FOUND,
+                     "this job was started by %s (%s), but %s is missing: install the packages %s and build Tessera "
+                     "again",
+                     tess_starter_name(environment.starter), environment.told_by, wanted->file, wanted->packages);
+}
+
+static tess_status load_kind(const kind *wanted, const wire_table **table)
+{
+    char path[PATH_MAX];
+    TESS_TRY(refuse_second(wanted));
+    if (find(wanted->file, path))
+        return load_path(path, table);
+    void *library = open_library(wanted->file); /* LD_LIBRARY_PATH, /etc/ld.so.conf */
+    return library != NULL ? read_table(library, wanted->file, table) : say_missing(wanted);
+}
+
+tess_status tess_wire_load(tess_starter starter, const wire_table **table)
+{
+    const char *wish = getenv("TESSERA_MPI");
+    if (wish == NULL || wish[0] == '\0')
+        return load_kind(choose(starter), table);
+    if (strcmp(wish, open_mpi.word) == 0)
+        return load_kind(&open_mpi, table);
+    if (strcmp(wish, mpich.word) == 0)
+        return load_kind(&mpich, table);
+    TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
+               "TESSERA_MPI is '%s', expected openmpi, mpich or the path of a plug-in (with a '/' in it)", wish);
+    return load_path(wish, table);
+}

@@ -1,0 +1,18 @@
+/* Finds and loads the plug-in that carries bytes between hosts. */
+#ifndef TESS_COMM_WIRE_WIRE_LOAD_H
+#define TESS_COMM_WIRE_WIRE_LOAD_H
+
+#include "comm/wire/wire.h"
+#include "job/environment.h"
+
+/* The table of the plug-in that fits the MPI that `starter` stands for; TESSERA_MPI=openmpi, mpich or the path of a
+ * plug-in chooses another. Looked for beside the command and beside libtessera, in tessera/ of the library folders that
+ * belong to them, then where the dynamic loader looks. The table stays loaded to the end of the process: no MPI stands
+ * being unloaded.
+ *
+ * TESS_E_NOT_FOUND  there is no such plug-in: the message says who started the job and what to install.
+ * TESS_E_UNSUPPORTED it cannot be loaded, or is of another version of Tessera.
+ * TESS_E_INVALID    TESSERA_MPI names nothing known, or the process has another MPI in it already. */
+tess_status tess_wire_load(tess_starter starter, const wire_table **table);
+
+#endif

@@ -1,0 +1,164 @@
+/* Faults on purpose: what a drill does to a rank, and when. A job that asks for none pays one branch an operation
+ * and one a phase for it.
+ *
+ * A spec is one fault, or several with ';' between them, of words key=value:
+ *
+ *     rank=3 step=12 point=before:reduce_scatter_pieces kind=skip
+ *     rank=random step=random point=phase:forward:2 kind=sleep ms=3000; rank=1 point=gradient kind=nan
+ *
+ *     rank    number, "random" or "all"; 0 for rank0_eval and slow_log, else it must be given
+ *     step    number, "random" (one of the first `steps`, 10), or absent: as soon as it can be
+ *     point   before:OP, after:OP        a collective or message, "any" for OP; OP#k: the k-th of the step
+ *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n), or comes to a moment
+ *             step                       it enters the step
+ *             save:NAME, save:NAME#k     the call of this name (save_points.h), the k-th of the step, that saves a
+ *                                        checkpoint; kinds enospc, eio, short and whatever happens to a process
+ *             gradient, parameter, state a tensor on its way (kinds nan, inf, flip)
+ *     label   "layers:12": only operations that are for it
+ *     times   how often it happens (1; 0: whenever it can)
+ *     life    1 (the default) until ranks are first replaced, then 2, 3, ...; 0: in each
+ *     n, ms, percent, bytes, bit, code, tensor, path, what: what the kind asks for, below
+ *
+ * What is random is a function of the seed and of the fault's place in the spec: all ranks know it alike. A wrong
+ * argument is injected by changing the fingerprint that the rank posts, not what it moves: the guard has to refuse
+ * before data is touched, and so nothing is overrun should it not. */
+#ifndef TESS_INJECT_INJECT_H
+#define TESS_INJECT_INJECT_H
+
+#include "inject/save_points.h"
+#include "tessera/comm.h"
+#include "trace/ring.h"
+
+/* name, text, where it may happen (FAULT_AT_...), what it does. */
+#define TESS_FAULT_LIST(X)                                                                                      \
+    X(TESS_FAULT_SKIP, "skip", OPERATION, "n operations (1) are left out")                                      \
+    X(TESS_FAULT_EXTRA, "extra", OPERATION, "the operation is made twice")                                      \
+    X(TESS_FAULT_OP, "op", OPERATION, "another operation is asked for")                                         \
+    X(TESS_FAULT_DTYPE, "dtype", OPERATION, "another dtype")                                                    \
+    X(TESS_FAULT_COUNT, "count", OPERATION, "n elements more (1)")                                              \
+    X(TESS_FAULT_REDUCE_OP, "reduce_op", OPERATION, "another reduction")                                        \
+    X(TESS_FAULT_ROOT, "root", OPERATION, "another root; of a message: another peer")                           \
+    X(TESS_FAULT_TAG, "tag", OPERATION, "another tag; of coalesced forms: other pieces")                        \
+    X(TESS_FAULT_LABEL, "label", OPERATION, "made for something else")                                          \
+    X(TESS_FAULT_TEAM, "team", OPERATION, "made on another team of as many ranks, where there is one")          \
+    X(TESS_FAULT_ORDER, "order", OPERATION, "held back until the team's next one has been made")                \
+    X(TESS_FAULT_SWALLOW, "swallow", OPERATION, "an exception is swallowed: no operation until the next step")  \
+    X(TESS_FAULT_CRASH, "crash", MOMENT, "SIGSEGV")                                                             \
+    X(TESS_FAULT_ABORT, "abort", MOMENT, "SIGABRT")                                                             \
+    X(TESS_FAULT_EXIT, "exit", MOMENT, "exits with `code` (3)")                                                 \
+    X(TESS_FAULT_SIGKILL, "sigkill", MOMENT, "SIGKILL, as from the OOM killer")                                 \
+    X(TESS_FAULT_SIGSTOP, "sigstop", MOMENT, "SIGSTOP")                                                         \
+    X(TESS_FAULT_SLEEP, "sleep", MOMENT, "sleeps for `ms` (0: for ever)")                                       \
+    X(TESS_FAULT_SPIN, "spin", MOMENT, "computes for `ms` (0: for ever)")                                       \
+    X(TESS_FAULT_IO, "io", MOMENT, "reads `path` to its end; no path: a pipe to which nobody writes, for `ms`") \
+    X(TESS_FAULT_FAIL, "fail", MOMENT, "what the rank tries next and may fail does, n times (1)")               \
+    X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB) and keeps them")                  \
+    X(TESS_FAULT_SLOW, "slow", PHASE, "the phase takes `percent` longer (10) from `step` on")                   \
+    X(TESS_FAULT_RANK0_EVAL, "rank0_eval", MOMENT, "evaluates alone for `ms`, then broadcasts what came of it") \
+    X(TESS_FAULT_SLOW_LOG, "slow_log", PHASE, "writes its log line for `ms` (2000)")                            \
+    X(TESS_FAULT_UNEVEN, "uneven", BATCH, "has n micro-batches less (1); what=step: stops a step early")        \
+    X(TESS_FAULT_NO_SPACE, "enospc", DISK, "the call that saves fails: no space is left")                       \
+    X(TESS_FAULT_DISK_ERROR, "eio", DISK, "the call that saves fails: the disk reports an error")               \
+    X(TESS_FAULT_SHORT_WRITE, "short", DISK, "the write that saves writes half")                                \
+    X(TESS_FAULT_NAN, "nan", TENSOR, "an element of `tensor` becomes NaN")                                      \
+    X(TESS_FAULT_INF, "inf", TENSOR, "an element becomes infinite")                                             \
+    X(TESS_FAULT_FLIP, "flip", TENSOR, "`bit` of an element is turned over")
+
+typedef enum tess_fault_kind {
+#define X(name, text, where, help) name,
+    TESS_FAULT_LIST(X)
+#undef X
+        TESS_FAULT_KINDS
+} tess_fault_kind;
+
+typedef enum tess_fault_point {
+    TESS_FAULT_BEFORE, /* an operation; nobody has seen it yet */
+    TESS_FAULT_AFTER,  /* the call has been made; an asynchronous one may still be under way */
+    TESS_FAULT_ENTER_PHASE,
+    TESS_FAULT_ENTER_STEP,
+    TESS_FAULT_SAVE,      /* a call that saves a checkpoint */
+    TESS_FAULT_GRADIENT,  /* of this rank's micro-batch, before ranks add theirs */
+    TESS_FAULT_PARAMETER, /* this rank's shard of the weights */
+    TESS_FAULT_STATE      /* what all replicas must hold alike */
+} tess_fault_point;
+
+enum { TESS_FAULTS_MAX = 16, TESS_FAULT_TEXT = 256 };
+
+typedef struct tess_fault {
+    tess_fault_kind kind;
+    tess_fault_point point;
+    int rank;     /* -1: all */
+    int64_t step; /* -1: any */
+    int op;       /* tess_trace_op, NONE: any */
+    int64_t nth;  /* of the step's operations that fit, from 1; 0: any */
+    char phase[TESS_TRACE_PHASE_BYTES];
+    int64_t detail; /* -1: any */
+    int save_point; /* tess_save_point */
+    uint64_t label; /* 0: any */
+    int64_t times;  /* 0: whenever it can */
+    int64_t life;   /* of the job: 1 until it first begins anew; 0: any */
+
+    int64_t n, bytes, bit, code;
+    double ms, percent;
+    char tensor[TESS_FAULT_TEXT]; /* "": the first one */
+    char path[TESS_FAULT_TEXT];
+    bool whole_step; /* uneven: what=step */
+
+    int number;                 /* in the spec, from 1 */
+    char text[TESS_FAULT_TEXT]; /* its own part of it */
+
+    uint64_t seed;     /* for what it draws itself: its own */
+    double debt_s;     /* slow: that it still has to lose */
+    int64_t happened;  /* so far */
+    int64_t seen_step; /* of which `seen` operations fitted */
+    int64_t seen;
+} tess_fault;
+
+typedef struct tess_faults tess_faults; /* those of one rank */
+
+/* A spec, and the job that it is for. */
+typedef struct tess_fault_spec {
+    const char *text; /* NULL or "": no faults */
+    uint64_t seed;
+    int world;
+    const char *const *phases; /* names that its ranks give to phases and moments, NULL behind the last; NULL: any */
+} tess_fault_spec;
+
+/* Reads it into at most `max` faults, *n of them. TESS_E_INVALID: the message names the word that is wrong, and the
+ * nearest one that is right. */
+tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n);
+const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
+
+/* Those of `spec` that concern this rank in the job's `life`-th life; *faults is NULL when none does. */
+tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life,
+                               tess_faults **faults);
+void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
+/* Gives them to the runtime, which has none of its own from here on: they are destroyed with it. As the rank ends in
+ * good order there is a warning on stderr for each of its own that was never due. */
+tess_status tess_inject_begin(tess_runtime *runtime, const tess_fault_spec *spec, int64_t life);
+
+/* ---- Where a trainer asks; cheap, and any runtime will do
+ * ------------------------------------------------------------------------------- */
+tess_faults *tess_inject_faults(const tess_runtime *runtime); /* this rank's; NULL: none */
+/* Spoils one of `n` elements when that is asked for in the step whose phase was told last: `what` is GRADIENT,
+ * PARAMETER or STATE, `name` as users know the tensor. True when it did. nan and inf pass over dtypes that have none.
+ */
+bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char *name, void *data, size_t n,
+                        tess_dtype dtype);
+/* A moment of the phase under way that a drill may want: "shard" 3. Points of faults name it as they name a phase. */
+void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
+/* Micro-batches that this rank is to have in `step` where it should have `n`. */
+int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
+/* TESS_E_IO when what the rank is about to do, in words ("read the held-out text"), is to fail. */
+tess_status tess_inject_failure(tess_runtime *runtime, const char *what);
+/* True when the rank is to leave off before `step`. */
+bool tess_inject_stops(tess_runtime *runtime, int64_t step);
+
+/* ---- Where a checkpoint is saved: by a rank, or by a process that made faults of its own
+ * ------------------------------- */
+/* 0: go on; an errno: the call is to fail with it; TESS_INJECT_SHORT: a write is to write half. May not return.
+ * `faults` may be NULL. */
+enum { TESS_INJECT_SHORT = -1 };
+int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point);
+
+#endif

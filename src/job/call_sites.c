@@ -1,0 +1,124 @@
+#include "job/call_sites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/objects.h"
+#include "base/os/symbols.h"
+#include "base/text/text.h"
+#include "trace/call_site.h"
+
+enum { MOST_BYTES = 4096 };
+
+static const char mark[] = "called at ";
+
+/* A place in a file that a rank had loaded. */
+typedef struct place {
+    const char *path;
+    uint32_t object; /* id; 0: the program */
+    uint64_t offset;
+} place;
+
+/* The file that was open last: messages name a place more than once. */
+typedef struct file {
+    const char *path;
+    tess_symbols symbols;
+} file;
+
+/* The text is the name that ranks, or who has not loaded it, give to the object (call_site.h). */
+static bool stands_for(const char *text, size_t n, uint32_t id, const char *name)
+{
+    char site[TESS_OBJECT_PATH_BYTES];
+    tess_call_site_format(tess_call_site_in_object(id, 0), name, site, sizeof(site));
+    return strncmp(site, text, n) == 0 && strcmp(site + n, "+0x0") == 0;
+}
+
+static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t n, place *found)
+{
+    const char *path;
+    for (size_t at = 0; (path = tess_trace_objects_next(&ring->objects, &at, &found->object)) != NULL;) {
+        found->path = path;
+        if (stands_for(name, n, found->object, tess_object_file_name(path)) || stands_for(name, n, found->object, ""))
+            return true;
+    }
+    return false;
+}
+
+/* The rank that others are told of may have called from where they never did. */
+static bool find_object(const tess_job *job, int rank, const char *name, size_t n, place *found)
+{
+    bool is_found = find_object_of(tess_job_ring(job, rank), name, n, found);
+    for (int r = 0; r < (int)job->header->world && !is_found; r++)
+        is_found = find_object_of(tess_job_ring(job, r), name, n, found);
+    return is_found;
+}
+
+/* What the text behind a mark says; NULL: no file that is known, else where it ends. */
+static const char *find_place(const tess_job *job, int rank, const char *text, place *found)
+{
+    static const char program[] = "program";
+    const char *plus = strstr(text, "+0x");
+    size_t n = plus != NULL ? (size_t)(plus - text) : 0;
+    char *end;
+    if (n == 0 || n > strcspn(text, ")"))
+        return NULL;
+    if (n == strlen(program) && strncmp(text, program, n) == 0)
+        *found = (place){.path = tess_job_ring(job, rank)->owner.program};
+    else if (!find_object(job, rank, text, n, found))
+        return NULL;
+    found->offset = strtoull(plus + 1, &end, 16);
+    return end;
+}
+
+/* An object that was built again since has its calls in other places. */
+static bool is_as_it_was(const tess_symbols *symbols, const place *at)
+{
+    return at->object == 0 || symbols->id == 0 || symbols->id == at->object;
+}
+
+static const char *find_function(file *open, const place *at, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (open->path != at->path) {
+        tess_symbols_close(&open->symbols);
+        open->path = at->path;
+        if (tess_symbols_open(at->path, &open->symbols) != TESS_OK)
+            tess_error_clear();
+    }
+    if (is_as_it_was(&open->symbols, at))
+        tess_symbols_tell(&open->symbols, at->object == 0 ? "" : at->path, at->offset, text, size);
+    return text;
+}
+
+static size_t tell(file *open, const place *at, char *text, size_t size, size_t end)
+{
+    char function[160];
+    unsigned long long offset = at->offset;
+    if (find_function(open, at, function, sizeof(function))[0] != '\0')
+        return tess_text_add(text, size, end, "called by %s", function);
+    const char *name = at->object == 0 ? "program" : tess_object_file_name(at->path);
+    return tess_text_add(text, size, end, "%s%s+0x%llx", mark, name, offset);
+}
+
+void tess_call_sites_name(const tess_job *job, int rank, char *text, size_t size)
+{
+    char named[MOST_BYTES];
+    const char *from = text, *at;
+    size_t n = 0;
+    file open = {0};
+    while ((at = strstr(from, mark)) != NULL) {
+        place found;
+        const char *end = find_place(job, rank, at + strlen(mark), &found);
+        n = tess_text_add(named, sizeof(named), n, "%.*s", (int)(at - from), from);
+        if (end != NULL)
+            n = tell(&open, &found, named, sizeof(named), n);
+        else
+            n = tess_text_add(named, sizeof(named), n, "%s", mark);
+        from = end != NULL ? end : at + strlen(mark);
+    }
+    n = tess_text_add(named, sizeof(named), n, "%s", from);
+    if (n + 1 < sizeof(named) && n < size)
+        memcpy(text, named, n + 1);
+    tess_symbols_close(&open.symbols);
+}

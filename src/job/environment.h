@@ -1,0 +1,42 @@
+/* Who started this process: read from the variables that launchers set. */
+#ifndef TESS_JOB_ENVIRONMENT_H
+#define TESS_JOB_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+#include "tessera/status.h"
+
+typedef enum tess_starter {
+    TESS_STARTER_NONE,     /* started alone */
+    TESS_STARTER_TESSERA,  /* `tessera run` or `tessera train -n`: TESSERA_RANK, _WORLD, _SHM_FD */
+    TESS_STARTER_OPEN_MPI, /* OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE */
+    TESS_STARTER_MPICH,    /* PMI_RANK, PMI_SIZE (hydra), MPI_LOCALRANKID, MPI_LOCALNRANKS */
+    TESS_STARTER_SLURM,    /* srun: SLURM_STEP_ID, SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, with or without PMI */
+    TESS_STARTER_TORCHRUN  /* RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
+} tess_starter;
+
+typedef struct tess_environment {
+    tess_starter starter;
+    int rank, world;             /* as the starter numbers them; 0 of 1 when started alone */
+    int local_rank, local_world; /* on this host; -1: not told */
+    char told_by[64];            /* "OMPI_COMM_WORLD_SIZE=8": for messages */
+    char master[128];            /* torchrun: MASTER_ADDR */
+    int master_port;
+    bool has_torchrun; /* RANK and WORLD_SIZE are set too (beside another starter): what they say */
+    int torchrun_rank, torchrun_world;
+} tess_environment;
+
+/* TESS_E_INVALID: a variable is no number or out of range, or two of them contradict each other (the message names both
+ * with their values and says which to unset). */
+tess_status tess_environment_read(tess_environment *environment);
+
+/* "Open MPI", "Slurm". */
+const char *tess_starter_name(tess_starter starter);
+
+/* The value of a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
+tess_status tess_environment_number(const char *name, int least, int most, int *number);
+
+/* True inside a process that a launcher started. */
+bool tess_launch_is_rank(void);
+
+#endif

@@ -1,0 +1,198 @@
+#include "job/fingerprint.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/objects.h"
+#include "base/text/text.h"
+#include "job/job_memory.h"
+#include "trace/call_site.h"
+#include "trace/label.h"
+#include "verdict/words.h"
+
+_Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
+_Static_assert(offsetof(tess_fingerprint, label) == offsetof(tess_fingerprint, root) + 16,
+               "the digest takes all between");
+
+uint64_t tess_fingerprint_digest(const tess_fingerprint *fp)
+{
+    /* A product with an odd number loses nothing, so that no change of one word is lost; the sum waits for no product.
+     */
+    static const uint64_t odd[] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
+                                   0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3};
+    uint64_t rest[2];
+    memcpy(rest, &fp->root, sizeof(rest)); /* root, kind, dtypes, op; flags */
+    return fp->team * odd[0] + fp->sequence * odd[1] + fp->count * odd[2] + fp->tag * odd[3] + fp->label * odd[4] +
+           rest[0] * odd[5] + rest[1] * odd[6];
+}
+
+uint32_t tess_fingerprint_site(const tess_fingerprint *fp)
+{
+    bool says_nothing = fp->label != 0 || tess_call_site_is_address(fp->call_site);
+    return says_nothing ? 0 : (uint32_t)(fp->call_site * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 1;
+}
+
+bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b)
+{
+    return a->team == b->team && a->sequence == b->sequence && a->count == b->count && a->tag == b->tag &&
+           a->root == b->root && a->kind == b->kind && a->dtype == b->dtype && a->in_dtype == b->in_dtype &&
+           a->op == b->op && a->flags == b->flags && a->label == b->label;
+}
+
+static bool reduces(int kind)
+{
+    return kind == TESS_TRACE_REDUCE_SCATTER || kind == TESS_TRACE_ALL_REDUCE;
+}
+
+static bool has_data(int kind)
+{
+    return kind != TESS_TRACE_NONE && kind != TESS_TRACE_BARRIER && kind != TESS_TRACE_TEAM_SPLIT &&
+           kind < TESS_TRACE_WINDOW_ALLOC;
+}
+
+static void tell_site(uint64_t site, char *text, size_t size)
+{
+    char name[128], where[160];
+    tess_object_name(tess_call_site_object(site), name, sizeof(name));
+    snprintf(text, size, " (called at %s)", tess_call_site_format(site, name, where, sizeof(where)));
+}
+
+const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size)
+{
+    static const char *const ops[] = {"sum", "max", "min", "avg"};
+    char label[32];
+    int kind = fp->kind;
+    if (kind == TESS_TRACE_NONE) { /* a plan that is over */
+        snprintf(text, size, "nothing more");
+        return text;
+    }
+    size_t at = tess_text_add(text, size, 0, "%s #%llu of team '%s'", tess_trace_op_name(kind),
+                              (unsigned long long)fp->sequence, team);
+    if (fp->label != 0)
+        at = tess_text_add(text, size, at, " for '%s'", tess_label_text(fp->label, label, sizeof(label)));
+    if (has_data(kind)) {
+        at = tess_text_add(text, size, at, ": %llu %s", (unsigned long long)fp->count,
+                           fp->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)fp->dtype) : "?");
+        if (fp->in_dtype != fp->dtype && fp->in_dtype < TESS_DTYPE_COUNT)
+            at = tess_text_add(text, size, at, " from %s", tess_dtype_name((tess_dtype)fp->in_dtype));
+    } else if (kind >= TESS_TRACE_WINDOW_ALLOC) {
+        at = tess_text_add(text, size, at, ": %llu bytes", (unsigned long long)fp->count);
+    }
+    if (reduces(kind) && fp->op < 4)
+        at = tess_text_add(text, size, at, ", %s", ops[fp->op]);
+    if (kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV)
+        at = tess_text_add(text, size, at, ", %s %d, tag %llu", kind == TESS_TRACE_SEND ? "to" : "from", fp->root,
+                           (unsigned long long)fp->tag);
+    else if (fp->root >= 0)
+        at = tess_text_add(text, size, at, ", root %d", fp->root);
+    if (kind == TESS_TRACE_ALL_GATHER_PIECES || kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
+        at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
+                           (fp->flags & 1) != 0 ? ", accumulate" : "");
+    if (fp->call_site != 0)
+        tell_site(fp->call_site, text + at, size - at);
+    return text;
+}
+
+/* ---- Disagreement
+ * ------------------------------------------------------------------------------------------------------------ */
+typedef struct meeting {
+    const char *posts;
+    size_t stride;
+    int n;
+    const int *ranks;
+    const char *team;
+    bool by_place;
+} meeting;
+
+static const tess_fingerprint *asked(const meeting *m, int i)
+{
+    return (const void *)(m->posts + (size_t)i * m->stride);
+}
+
+static bool alike(const meeting *m, int i, int j)
+{
+    const tess_fingerprint *a = asked(m, i), *b = asked(m, j);
+    return tess_fingerprint_equal(a, b) && (!m->by_place || a->call_site == b->call_site);
+}
+
+static bool all_agree(const meeting *m)
+{
+    for (int i = 1; i < m->n; i++)
+        if (!alike(m, i, 0))
+            return false;
+    return true;
+}
+
+/* The ranks that asked what member `like` did, or those that did not; returns how many. */
+static int take_ranks(const meeting *m, int like, bool same, int *ranks)
+{
+    int n = 0;
+    for (int i = 0; i < m->n; i++)
+        if (alike(m, i, like) == same)
+            ranks[n++] = m->ranks[i];
+    return n;
+}
+
+static bool is_first_of_camp(const meeting *m, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (alike(m, i, j))
+            return false;
+    return true;
+}
+
+/* The first of the largest camp, which is taken to be right; *tie: another is as large. */
+static int find_majority(const meeting *m, bool *tie)
+{
+    int best = 0, most = 0, ranks[JOB_MAX_RANKS];
+    for (int i = 0; i < m->n; i++) {
+        int n = is_first_of_camp(m, i) ? take_ranks(m, i, true, ranks) : 0;
+        if (n >= most && n > 0)
+            *tie = n == most;
+        if (n > most) {
+            best = i;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static void tell_camps(const meeting *m, char *text, size_t size)
+{
+    char what[256];
+    int ranks[JOB_MAX_RANKS];
+    tess_words words = tess_words_begin(text, size);
+    for (int i = 0; i < m->n; i++) {
+        if (!is_first_of_camp(m, i))
+            continue;
+        tess_words_add(&words, "%s", words.at > 0 ? "; " : "");
+        tess_words_ranks(&words, ranks, take_ranks(m, i, true, ranks));
+        tess_words_add(&words, asked(m, i)->kind == TESS_TRACE_NONE ? " planned %s" : " called %s",
+                       tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
+    }
+}
+
+tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
+                                     bool by_place, int *guilty)
+{
+    const meeting m = {posts, stride, n, ranks, team, by_place};
+    const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
+    int odd[JOB_MAX_RANKS];
+    char camps[768], who[128];
+    bool tie = false;
+    *guilty = -1;
+    if (all_agree(&m))
+        return TESS_OK;
+    int right = find_majority(&m, &tie);
+    tell_camps(&m, camps, sizeof(camps));
+    if (tie)
+        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, camps);
+    int n_odd = take_ranks(&m, right, false, odd);
+    tess_words words = tess_words_begin(who, sizeof(who));
+    tess_words_ranks(&words, odd, n_odd);
+    if (n_odd == 1)
+        *guilty = odd[0];
+    return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, the odd one%s out: %s: %s", team, in_what,
+                     n_odd > 1 ? "s" : "", who, camps);
+}

@@ -1,0 +1,172 @@
+#include "job/job_memory.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Eight times the machine's memory: windows come and go, so holes must not run out before the memory does. */
+static uint64_t heap_bytes(uint64_t *limit)
+{
+    *limit = tess_os_memory_bytes();
+    return round_up(*limit * 8, JOB_HUGE_PAGE);
+}
+
+static void attach(tess_job *job, void *base, size_t bytes, int fd)
+{
+    job->base = base;
+    job->bytes = bytes;
+    job->header = base;
+    job->fd = fd;
+}
+
+/* What is the same whenever a job begins: nobody has joined, nothing is allocated. Rows are zero. */
+static tess_status begin(tess_job *job)
+{
+    tess_job_header *h = job->header;
+    h->world_team = 0;
+    h->n_holes = 1;
+    h->holes[0] = (tess_job_hole){.offset = h->heap, .bytes = h->bytes - h->heap};
+    atomic_store(&h->first_lost, -1);
+    atomic_store(&h->resumed_step, -1);
+    for (int r = 0; r < (int)h->world; r++) {
+        tess_trace_ring *ring;
+        TESS_TRY(tess_trace_init(job->base + h->rings + (uint64_t)r * h->ring_bytes, JOB_RING_EVENTS, r, (int)h->world,
+                                 &ring));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_job_create(int world, tess_job *job)
+{
+    TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
+               JOB_MAX_RANKS);
+    uint64_t limit;
+    uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
+    uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
+    uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
+    uint64_t heap = round_up(rings + (uint64_t)world * ring_bytes, JOB_HUGE_PAGE);
+    uint64_t heap_size = heap_bytes(&limit);
+    uint64_t bytes = heap + heap_size;
+
+    int fd;
+    void *base;
+    TESS_TRY(tess_os_memfd("tessera", bytes, &fd));
+    tess_status status = tess_os_map_shared(fd, 0, bytes, &base);
+    if (status != TESS_OK) {
+        tess_os_close(&fd);
+        return tess_fail_context(status, "shared memory of %d ranks", world);
+    }
+    attach(job, base, bytes, fd);
+    tess_job_header *h = job->header;
+    h->version = JOB_VERSION;
+    h->world = (uint32_t)world;
+    h->n_hosts = 1;
+    h->bytes = bytes;
+    h->rows = rows;
+    h->rings = rings;
+    h->ring_bytes = ring_bytes;
+    h->heap = heap;
+    h->heap_limit = limit;
+    job->rows = (tess_job_row *)(job->base + rows);
+    status = begin(job);
+    if (status != TESS_OK) {
+        tess_job_close(job, true);
+        return status;
+    }
+    atomic_thread_fence(memory_order_release);
+    memcpy(h->magic, JOB_MAGIC, sizeof(h->magic));
+    return TESS_OK;
+}
+
+tess_status tess_job_reset(tess_job *job)
+{
+    tess_job_header *h = job->header;
+    atomic_store(&h->heap_lock, 0);
+    h->heap_used = 0;
+    h->trace_folder[0] = '\0';
+    tess_os_punch(job->fd, h->rows, h->bytes - h->rows);
+    TESS_TRY(begin(job));
+    atomic_fetch_add(&h->epoch, 1);
+    tess_os_futex_wake((const uint32_t *)(const void *)&h->epoch, INT32_MAX);
+    return TESS_OK;
+}
+
+tess_status tess_job_open(int fd, int world, tess_job *job)
+{
+    size_t bytes = 0;
+    TESS_CHECK(tess_os_fd_size(fd, &bytes) == TESS_OK && bytes >= sizeof(tess_job_header), TESS_E_INVALID,
+               "TESSERA_SHM_FD=%d is not a job's shared memory: start the program with `tessera run -n N -- PROGRAM`",
+               fd);
+    void *base;
+    TESS_TRY(tess_os_map_shared(fd, 0, bytes, &base));
+    attach(job, base, bytes, fd);
+    const tess_job_header *h = job->header;
+    if (memcmp(h->magic, JOB_MAGIC, sizeof(h->magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
+        h->world != (uint32_t)world) {
+        uint32_t version = h->version, ranks = h->world;
+        bool ours = memcmp(h->magic, JOB_MAGIC, sizeof(h->magic)) == 0;
+        tess_job_close(job, false);
+        if (!ours)
+            return TESS_FAIL(TESS_E_INVALID, "TESSERA_SHM_FD=%d is not a job's shared memory", fd);
+        return TESS_FAIL(
+            TESS_E_INVALID,
+            "the launcher's shared memory has layout %u for %u ranks, this program expects layout %d for %d: "
+            "use a launcher and a library of the same version",
+            version, ranks, JOB_VERSION, world);
+    }
+    job->rows = (tess_job_row *)(job->base + h->rows);
+    return TESS_OK;
+}
+
+void tess_job_close(tess_job *job, bool close_fd)
+{
+    if (job->base != NULL)
+        tess_os_unmap_shared(job->base, job->bytes);
+    if (close_fd)
+        tess_os_close(&job->fd);
+    *job = (tess_job){.fd = -1};
+}
+
+tess_trace_ring *tess_job_ring(const tess_job *job, int rank)
+{
+    return (tess_trace_ring *)(job->base + job->header->rings + (uint64_t)rank * job->header->ring_bytes);
+}
+
+void tess_job_wake(const tess_job *job, int rank)
+{
+    tess_job_row *row = &job->rows[rank];
+    /* The change and this load, the sleeper's count and its look at the change: one of the two sees the other, because
+     * all four are sequentially consistent. */
+    if (atomic_load(&row->n_sleeping) == 0)
+        return;
+    atomic_fetch_add(&row->doorbell, 1);
+    tess_os_futex_wake((const uint32_t *)(const void *)&row->doorbell, INT32_MAX);
+}
+
+void tess_job_wake_all(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        tess_job_wake(job, r);
+}
+
+uint32_t tess_job_sleep_begin(const tess_job *job, int rank)
+{
+    tess_job_row *row = &job->rows[rank];
+    atomic_fetch_add(&row->n_sleeping, 1);
+    return atomic_load(&row->doorbell);
+}
+
+void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns)
+{
+    tess_os_futex_wait((const uint32_t *)(const void *)&job->rows[rank].doorbell, ticket, timeout_ns);
+}
+
+void tess_job_sleep_end(const tess_job *job, int rank)
+{
+    atomic_fetch_sub(&job->rows[rank].n_sleeping, 1);
+}

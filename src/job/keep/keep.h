@@ -1,0 +1,62 @@
+/* Memory of a rank that outlives it. The launcher makes one block a rank and keeps it: a rank that dies leaves its
+ * weights, moments and gradients here, and the process that takes its place finds them by name. A job that nobody
+ * launched has none (tess_keep_of, comm/rejoin.h, gives NULL).
+ *
+ *     header | directory of regions | regions, each from a huge page on
+ *
+ * Blocks are memory files; with a folder (of /dev/shm, as a rule) they have names there and outlive the launcher too.
+ * One process at a time makes regions in a block; others may look at the same time. A process that dies at any moment
+ * leaves a directory that is whole: a region is entered last. */
+#ifndef TESS_JOB_KEEP_KEEP_H
+#define TESS_JOB_KEEP_KEEP_H
+
+#include "tessera/memory.h"
+
+typedef struct tess_keep tess_keep; /* a mapped block */
+
+enum { TESS_KEEP_REGIONS = 4096, TESS_KEEP_NAME = 112, TESS_KEEP_MOST_BLOCKS = 512 };
+
+/* ---- The launcher's side ---- */
+typedef struct tess_keep_set { /* of all ranks of a host */
+    int n;
+    int *fds;     /* (n), inherited by the rank as TESSERA_KEEP_FD*/
+    char *folder; /* NULL: nameless */
+    int lock;     /* descriptor of the folder's lock, -1: nameless */
+    tess_mem *mem;
+} tess_keep_set;
+
+/* folder NULL: nameless, destroyed with the last process that has them. Else `<folder>/rank-%05d.keep`; blocks of the
+ * same `identity` (of job and world) found there are taken over, others emptied. TESS_E_INVALID: another launch has the
+ * folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
+tess_status tess_keep_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_keep_set *set);
+/* Another launch has them, once the ranks of the one before have ended: those that are damaged are emptied. */
+tess_status tess_keep_set_next(const tess_keep_set *set, uint64_t identity);
+/* remove: names are taken away too. A set of zeroes is fine. */
+void tess_keep_set_destroy(tess_keep_set *set, bool remove);
+
+/* ---- A rank's side ---- */
+/* Any block, by its descriptor, which stays the caller's (the checkpoint writer). TESS_E_INVALID: it is none. */
+tess_status tess_keep_open(tess_mem *mem, int fd, tess_keep **keep);
+void tess_keep_close(tess_keep **keep);
+
+/* Whose block it is, as tess_keep_set_create was told. */
+uint64_t tess_keep_identity(const tess_keep *keep);
+/* Launches that have had this block so far, from 1: what another number was stored with is from an earlier one. */
+uint64_t tess_keep_launch(const tess_keep *keep);
+
+/* The region of this name. *found: it was there with the same size, with what was last stored in it; else it is new and
+ * zero. Not for threads at the same time. TESS_E_NOMEM, TESS_E_NO_SPACE name region and size. */
+tess_status tess_keep_region(tess_keep *keep, const char *name, size_t bytes, void **address, bool *found);
+/* NULL: there is none. */
+void *tess_keep_find(const tess_keep *keep, const char *name, size_t *bytes);
+/* Forgets all regions (another layout), and gives the memory back. */
+void tess_keep_clear(tess_keep *keep);
+
+/* ---- Arrays that are kept where the job keeps anything, and private memory where it does not ---- */
+/* Counted in `pool` of `mem` either way. `name` as of a region; *found false: zeroed. Give back with tess_keep_free,
+ * which leaves a region and its content where they are. keep may be NULL. */
+tess_status tess_keep_alloc(tess_keep *keep, tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
+                            bool *found);
+void tess_keep_free(tess_keep *keep, tess_mem *mem, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
+
+#endif

@@ -1,0 +1,204 @@
+#include "job/rank_end.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/text/text.h"
+#include "job/call_sites.h"
+#include "verdict/history.h"
+#include "verdict/progress.h"
+
+int tess_ending_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked)
+{
+    tess_job_row *row = &job->rows[rank];
+    int code = tess_ending_code(wait_status);
+    bool failed = code != 0 && !asked;
+    atomic_store(&row->exit_code, code);
+    if (failed)
+        tess_ending_lose(job, rank, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, code);
+    else if (atomic_load(&row->state) != JOB_RANK_LEFT)
+        atomic_store(&row->state, JOB_RANK_GONE);
+    atomic_store(&row->ended, 1);
+    tess_job_wake_all(job);
+    return failed;
+}
+
+void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
+{
+    tess_job_row *row = &job->rows[rank];
+    atomic_store(&row->signal, signal);
+    atomic_store(&row->exit_code, exit_code);
+    atomic_store(&row->state, JOB_RANK_LOST);
+    atomic_store(&row->ended, 1);
+    int32_t nobody = -1;
+    atomic_compare_exchange_strong(&job->header->first_lost, &nobody, tess_ending_cause(job, rank));
+    tess_job_wake_all(job);
+}
+
+/* A rank that failed by itself and said so, before others found that it does not do what they do. -1: none. */
+static int find_self_blamed(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        if (atomic_load(&job->rows[r].blames) == r + 1)
+            return r;
+    return -1;
+}
+
+int tess_ending_cause(const tess_job *job, int rank)
+{
+    int world = (int)job->header->world, first = find_self_blamed(job);
+    if (first >= 0 && atomic_load(&job->rows[rank].broken_team) != 0)
+        return first;
+    bool visited[JOB_MAX_RANKS] = {false};
+    while (!visited[rank]) {
+        visited[rank] = true;
+        int blamed = atomic_load(&job->rows[rank].blames) - 1;
+        if (blamed < 0 || blamed >= world)
+            return rank;
+        uint32_t state = atomic_load(&job->rows[blamed].state);
+        if (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED)
+            return rank;
+        rank = blamed;
+    }
+    return rank;
+}
+
+bool tess_ending_keeps_waiting(const tess_job *job, int rank)
+{
+    uint32_t situation = atomic_load(&job->rows[rank].situation);
+    return situation == TESS_RANK_STOPPED || situation == TESS_RANK_BLOCKED_IN_IO ||
+           situation == TESS_RANK_IN_OTHER_COLLECTIVE || situation == TESS_RANK_LOADING_DATA ||
+           situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
+}
+
+/* It ended because an operation failed in which it waited for others. */
+static bool gave_up(const tess_job_row *row, int rank)
+{
+    int blamed = atomic_load(&row->blames) - 1;
+    return atomic_load(&row->broken_team) != 0 && blamed >= 0 && blamed != rank;
+}
+
+bool tess_ending_leaves_finding(const tess_job *job, int rank)
+{
+    return tess_ending_keeps_waiting(job, rank) && gave_up(&job->rows[rank], rank);
+}
+
+int tess_ending_stuck(const tess_job *job, int rank)
+{
+    int blamed = atomic_load(&job->rows[rank].blames) - 1;
+    if (blamed < 0 || blamed >= (int)job->header->world)
+        return -1;
+    if (tess_ending_keeps_waiting(job, blamed))
+        return blamed;
+    return tess_ending_leaves_finding(job, rank) ? rank : -1;
+}
+
+/* Who waits for `rank`, or did until it gave up; -1: nobody. */
+static int find_waiter(const tess_job *job, int rank)
+{
+    for (int r = 0; r < (int)job->header->world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        uint64_t missing = atomic_load_explicit(&row->wait_missing[rank / 64], memory_order_relaxed);
+        bool waits = atomic_load(&row->wait_since_ns) != 0 || atomic_load(&row->broken_team) != 0;
+        if (r != rank && waits && (missing >> rank % 64 & 1) != 0)
+            return r;
+    }
+    return -1;
+}
+
+/* " on host h2" in a job of several. */
+static const char *on_host(const tess_job *job, int rank, char *text, size_t size)
+{
+    if (job->header->n_hosts > 1)
+        snprintf(text, size, " on host %s", job->header->hosts[job->rows[rank].host].name);
+    return text;
+}
+
+static const char *name_sites(const tess_job *job, int rank, char *text, size_t size)
+{
+    tess_call_sites_name(job, rank, text, size);
+    return text;
+}
+
+static bool is_through(const tess_job_row *row)
+{
+    uint32_t state = atomic_load(&row->state);
+    return (state == JOB_RANK_LEFT || state == JOB_RANK_GONE) && atomic_load(&row->broken_team) == 0;
+}
+
+bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
+{
+    tess_progress_of ranks[JOB_MAX_RANKS];
+    bool odd[JOB_MAX_RANKS];
+    int world = (int)job->header->world;
+    for (int r = 0; r < world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        ranks[r] = (tess_progress_of){
+            .step = atomic_load_explicit(&row->step, memory_order_relaxed), .micro = -1, .ended = is_through(row)};
+    }
+    return tess_progress_mismatch(ranks, world, odd, text, TESS_ENDING_PROGRESS) && odd[rank];
+}
+
+const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
+{
+    tess_board_copy waiter, blamed;
+    char what[256], phase[96], host[96] = "", progress[TESS_ENDING_PROGRESS];
+    int waits = rank != stuck ? rank : find_waiter(job, stuck);
+    tess_board_export(&job->rows[stuck], &blamed);
+    tess_board_describe_phase(&blamed, phase, sizeof(phase));
+    size_t at = tess_text_add(text, size, 0, "rank %d%s ", stuck, on_host(job, stuck, host, sizeof(host)));
+    if (waits >= 0) {
+        tess_board_export(&job->rows[waits], &waiter);
+        at = tess_text_add(text, size, at, "never came to %s",
+                           tess_fingerprint_format(&waiter.wait_op, waiter.wait_team, what, sizeof(what)));
+    } else {
+        at = tess_text_add(text, size, at, "kept others waiting");
+    }
+    at = tess_text_add(text, size, at, ": it is %s%s%s", phase, phase[0] != '\0' ? ", " : "", blamed.why);
+    if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_tell_progress(job, stuck, progress))
+        at = tess_text_add(text, size, at, "; %s", progress);
+    tess_text_add(text, size, at, rank == stuck ? "; it gave up first" : "; rank %d gave up", rank);
+    return name_sites(job, stuck, text, size);
+}
+
+/* "was OOM-killed ..." says more than the signal that did it. */
+static const char *tell_oom(const tess_job *job, int rank, char *text, size_t size)
+{
+    tess_board_copy copy;
+    char last[400], host[96] = "";
+    tess_board_export(&job->rows[rank], &copy);
+    tess_board_describe_last(&copy, last, sizeof(last));
+    snprintf(text, size, "rank %d%s was %s; it was %s", rank, on_host(job, rank, host, sizeof(host)), copy.why, last);
+    return text;
+}
+
+/* What ranks found together is not the fault of the one whose process happened to end first. */
+static const char *tell_shared(const tess_job *job, int rank, char *text, size_t size)
+{
+    const tess_job_row *row = &job->rows[rank];
+    char host[96] = "";
+    snprintf(text, size, "%.*s; rank %d%s was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
+             on_host(job, rank, host, sizeof(host)), atomic_load(&row->exit_code));
+    return text;
+}
+
+const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size)
+{
+    char end[640];
+    const tess_job_row *row = &job->rows[rank];
+    bool own = atomic_load(&row->blames) == rank + 1; /* the error: it failed alone */
+    bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
+    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
+        tell_oom(job, rank, text, size);
+    else if (shared)
+        tell_shared(job, rank, text, size);
+    else
+        snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
+                 row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
+    return name_sites(job, rank, text, size);
+}

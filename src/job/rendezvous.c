@@ -1,0 +1,237 @@
+#include "job/rendezvous.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "job/job_memory.h"
+
+enum { RETRY_MS = 20 };
+/* Ranks speak at once, when they get to run: one that does not may keep the others waiting this long. */
+static const double caller_s = 5;
+
+/* What a rank says of itself; the first rank answers with the same and the file descriptor. */
+typedef struct hello {
+    int32_t rank, world;
+} hello;
+
+static tess_status check(const tess_environment *e)
+{
+    TESS_CHECK(e->local_world > 0, TESS_E_INVALID,
+               "RANK=%d and WORLD_SIZE=%d are set, but LOCAL_WORLD_SIZE is not: torchrun sets all three", e->rank,
+               e->world);
+    TESS_CHECK(e->local_world == e->world, TESS_E_INVALID,
+               "LOCAL_WORLD_SIZE=%d, but WORLD_SIZE=%d: torchrun's ranks find each other on one host only; start a job "
+               "over several with mpirun or srun",
+               e->local_world, e->world);
+    TESS_CHECK(e->master_port > 0, TESS_E_INVALID,
+               "RANK=%d and WORLD_SIZE=%d are set, but MASTER_PORT is not: torchrun sets all three", e->rank, e->world);
+    TESS_CHECK(e->world <= JOB_MAX_RANKS, TESS_E_INVALID, "WORLD_SIZE=%d, but at most %d ranks are supported", e->world,
+               JOB_MAX_RANKS);
+    return TESS_OK;
+}
+
+/* The first byte of the path is 0: a name in the network name space, gone with its socket. Ranks that torchrun starts
+ * again do not meet those of the attempt before. */
+static socklen_t make_address(const tess_environment *e, struct sockaddr_un *address)
+{
+    const char *run = getenv("TORCHELASTIC_RUN_ID"), *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "tessera-%u-%d-%.8s-%.60s",
+                     (unsigned)geteuid(), e->master_port, attempt != NULL ? attempt : "0", run != NULL ? run : "");
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static int left_ms(double deadline_s)
+{
+    double left_s = deadline_s - tess_os_now_s();
+    return left_s > 0 ? (int)(left_s * 1e3) + 1 : 0;
+}
+
+static bool is_ours(int connection)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+static bool wait_readable(int fd, double deadline_s)
+{
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    int ready = -1, ms;
+    while (ready < 0 && (ms = left_ms(deadline_s)) > 0) {
+        ready = poll(&wanted, 1, ms);
+        if (ready < 0 && errno != EINTR)
+            return false;
+    }
+    return ready > 0;
+}
+
+/* ---- The first rank ------------------------------------------------------------------------------------------------
+ */
+
+static bool hand_over(int connection, const hello *answer, int fd)
+{
+    struct iovec text = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+    return sendmsg(connection, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*answer);
+}
+
+static tess_status listen_for_ranks(const tess_environment *e, int *listener)
+{
+    struct sockaddr_un address;
+    socklen_t size = make_address(e, &address);
+    *listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*listener >= 0 && bind(*listener, (struct sockaddr *)&address, size) == 0 && listen(*listener, e->world) == 0)
+        return TESS_OK;
+    int error = errno;
+    tess_os_close(listener);
+    return TESS_FAIL(error == EADDRINUSE ? TESS_E_INVALID : TESS_E_IO, "rank 0 cannot offer its shared memory: %s%s",
+                     strerror(error),
+                     error == EADDRINUSE ? " by a second rank 0, or by another job with the same MASTER_PORT" : "");
+}
+
+/* Answers one caller. Strangers, and those that say nothing we know, are hung up on. */
+static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came)
+{
+    hello said;
+    double until_s = fmin(deadline_s, tess_os_now_s() + caller_s);
+    if (!is_ours(connection) || !wait_readable(connection, until_s) ||
+        recv(connection, &said, sizeof(said), 0) != (ssize_t)sizeof(said))
+        return TESS_OK;
+    TESS_CHECK(said.world == e->world, TESS_E_INVALID, "WORLD_SIZE is %d here (rank %d), but %d in rank %d", e->world,
+               e->rank, said.world, said.rank);
+    TESS_CHECK(said.rank > 0 && said.rank < e->world && !came[said.rank], TESS_E_INVALID, "two processes have RANK=%d",
+               said.rank);
+    came[said.rank] = hand_over(connection, &(hello){.rank = e->rank, .world = e->world}, fd);
+    return TESS_OK;
+}
+
+static int count_came(const bool *came, int world)
+{
+    int n = 0;
+    for (int rank = 1; rank < world; rank++)
+        n += came[rank];
+    return n;
+}
+
+static tess_status name_missing(const bool *came, int world, double timeout_s)
+{
+    char names[128];
+    int n = 0;
+    for (int rank = 1; rank < world && n < (int)sizeof(names); rank++) {
+        if (!came[rank])
+            n += snprintf(names + n, sizeof(names) - (size_t)n, "%s%d", n > 0 ? ", " : "", rank);
+    }
+    return TESS_FAIL(TESS_E_TIMEOUT, "rank %s did not come within %g s", names, timeout_s);
+}
+
+static tess_status serve(const tess_environment *e, int listener, int fd, double timeout_s)
+{
+    bool came[JOB_MAX_RANKS] = {false};
+    double deadline_s = tess_os_now_s() + timeout_s;
+    tess_status status = TESS_OK;
+    while (status == TESS_OK && count_came(came, e->world) < e->world - 1) {
+        if (!wait_readable(listener, deadline_s))
+            return name_missing(came, e->world, timeout_s);
+        int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (connection < 0)
+            return tess_os_error("accept", "a rank's connection");
+        status = answer(e, connection, fd, deadline_s, came);
+        tess_os_close(&connection);
+    }
+    return status;
+}
+
+tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, double timeout_s)
+{
+    int listener;
+    TESS_TRY(check(environment));
+    TESS_TRY(listen_for_ranks(environment, &listener));
+    tess_status status = serve(environment, listener, fd, timeout_s);
+    tess_os_close(&listener);
+    return status;
+}
+
+/* ---- The others ----------------------------------------------------------------------------------------------------
+ */
+
+/* The first rank may not listen yet: tries again until it does. */
+static tess_status call_first(const tess_environment *e, double deadline_s, int *connection)
+{
+    struct sockaddr_un address;
+    socklen_t size = make_address(e, &address);
+    *connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*connection < 0)
+        return tess_os_error("make", "a Unix socket");
+    while (connect(*connection, (struct sockaddr *)&address, size) != 0) {
+        if (left_ms(deadline_s) == 0) {
+            tess_os_close(connection);
+            return TESS_FAIL(TESS_E_TIMEOUT, "rank 0 did not offer its shared memory in time: did it start?");
+        }
+        poll(NULL, 0, RETRY_MS);
+    }
+    return TESS_OK;
+}
+
+static bool take_over(int connection, int *fd)
+{
+    hello said;
+    struct iovec text = {.iov_base = &said, .iov_len = sizeof(said)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(said))
+        return false;
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    if (rights == NULL || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int)))
+        return false;
+    memcpy(fd, CMSG_DATA(rights), sizeof(*fd));
+    return true;
+}
+
+static tess_status ask(const tess_environment *e, int connection, double deadline_s, int *fd)
+{
+    TESS_CHECK(is_ours(connection), TESS_E_INVALID,
+               "the name of this job's rank 0 (MASTER_PORT=%d) is taken by "
+               "another user's process",
+               e->master_port);
+    hello mine = {.rank = e->rank, .world = e->world};
+    bool asked = send(connection, &mine, sizeof(mine), MSG_NOSIGNAL) == (ssize_t)sizeof(mine);
+    TESS_CHECK(asked && wait_readable(connection, deadline_s) && take_over(connection, fd), TESS_E_TIMEOUT,
+               "rank 0 hung up or did not answer in time: its own error says why");
+    return TESS_OK;
+}
+
+tess_status tess_rendezvous_take(const tess_environment *environment, double timeout_s, int *fd)
+{
+    int connection;
+    double deadline_s = tess_os_now_s() + timeout_s;
+    TESS_TRY(check(environment));
+    TESS_TRY(call_first(environment, deadline_s, &connection));
+    tess_status status = ask(environment, connection, deadline_s, fd);
+    tess_os_close(&connection);
+    return status;
+}

@@ -1,0 +1,77 @@
+#include "job/warden_call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/os/sockets.h"
+
+static const double answer_s = 60; /* it answers at once, unless it does not get to run */
+
+bool tess_guard_find(int *fd)
+{
+    const char *text = getenv("TESSERA_GUARD_FD");
+    char *end;
+    if (text == NULL)
+        return false;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < 0 || number > INT32_MAX ||
+        !tess_os_is_socket((int)number))
+        return false; /* a child of a rank: it has the variable, not the socket */
+    *fd = (int)number;
+    fcntl(*fd, F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
+static tess_status send_request(int fd, const guard_request *request, int passed)
+{
+    TESS_TRY_CTX(tess_os_send_message(fd, request, sizeof(*request), passed), "ask the guard of this rank");
+    return TESS_OK;
+}
+
+static tess_status read_answer(int fd, guard_answer *answer)
+{
+    int passed;
+    TESS_TRY_CTX(tess_os_receive_message(fd, answer, sizeof(*answer), answer_s, &passed), "the guard of this rank");
+    tess_os_close(&passed);
+    if (answer->status == TESS_OK)
+        return TESS_OK;
+    return TESS_FAIL((tess_status)answer->status, "%.*s", JOB_ERROR_BYTES - 1, answer->error);
+}
+
+tess_status tess_guard_adopt(int fd, const tess_job *job, int rank)
+{
+    guard_request request = {.kind = REQUEST_ADOPT, .rank = rank, .world = (int32_t)job->header->world};
+    guard_answer answer;
+    TESS_TRY(send_request(fd, &request, job->fd));
+    return read_answer(fd, &answer);
+}
+
+tess_status tess_guard_listen(int fd, tess_agent_address *mine)
+{
+    guard_request request = {.kind = REQUEST_LISTEN};
+    guard_answer answer;
+    TESS_TRY(send_request(fd, &request, -1));
+    TESS_TRY(read_answer(fd, &answer));
+    *mine = answer.address;
+    return TESS_OK;
+}
+
+tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
+                            const uint8_t secret[AGENT_SECRET_BYTES])
+{
+    guard_request request = {.kind = REQUEST_MEET, .n_hosts = n_hosts};
+    guard_answer answer;
+    memcpy(request.secret, secret, sizeof(request.secret));
+    TESS_TRY(send_request(fd, &request, -1));
+    request.kind = REQUEST_HOST;
+    for (int h = 0; h < n_hosts; h++) {
+        request.host = h;
+        request.address = hosts[h];
+        TESS_TRY(send_request(fd, &request, -1));
+    }
+    return read_answer(fd, &answer);
+}

@@ -1,0 +1,68 @@
+/* Where the failure of a job began, and who says so: the lowest host of those that are in touch, once. */
+#include "base/os/os.h"
+#include "job/rank_end.h"
+#include "launch/agent/agent_impl.h"
+
+bool verdict_in_touch(const tess_job *job, int host)
+{
+    const tess_job_host *entry = &job->header->hosts[host];
+    if (host == (int)job->header->host)
+        return true;
+    uint64_t heard = atomic_load(&entry->heard_ns), now = tess_os_now_ns();
+    return atomic_load(&entry->state) == JOB_HOST_UP && (double)(now - heard) * 1e-9 < TESS_AGENT_SILENCE_S;
+}
+
+bool verdict_is_running(const tess_job *job, int host)
+{
+    for (int r = 0; r < (int)job->header->world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        if ((host < 0 || row->host == host) && atomic_load(&row->state) != JOB_RANK_ABSENT &&
+            atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
+            return true;
+    }
+    return false;
+}
+
+/* Killed, or lost with its host: nothing that another rank did to it. */
+static bool was_struck(const tess_job *job, int rank)
+{
+    const tess_job_row *row = &job->rows[rank];
+    return atomic_load(&row->state) == JOB_RANK_LOST &&
+           (atomic_load(&row->signal) != 0 || atomic_load(&row->exit_code) == 0);
+}
+
+/* With which a rank failed: for a cause that has none of its own. 0: none has yet. */
+static int first_code(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++) {
+        int code = atomic_load(&job->rows[r].exit_code);
+        if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST && code != 0)
+            return code;
+    }
+    return 0;
+}
+
+int verdict_find(const tess_job *job, bool early, int *code)
+{
+    int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
+    /* Survivors of a struck rank may end before the word of it is here. */
+    for (int r = 0; early && r < (int)job->header->world && !was_struck(job, cause); r++)
+        if (was_struck(job, r) && tess_ending_cause(job, r) == r)
+            cause = r;
+    int own = atomic_load(&job->rows[cause].exit_code);
+    bool by_itself = early && atomic_load(&job->rows[cause].state) == JOB_RANK_LOST && own != 0;
+    *code = by_itself ? own : first_code(job);
+    return cause;
+}
+
+bool verdict_take(const tess_job *job, int rank, int code)
+{
+    tess_job_header *header = job->header;
+    uint32_t none = JOB_VERDICT_NONE;
+    if (!atomic_compare_exchange_strong(&header->verdict_state, &none, JOB_VERDICT_WRITING))
+        return false;
+    atomic_store(&header->verdict_rank, rank);
+    atomic_store(&header->verdict_code, code);
+    atomic_store(&header->verdict_state, JOB_VERDICT_HERE);
+    return true;
+}

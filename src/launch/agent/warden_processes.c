@@ -1,0 +1,52 @@
+/* The ranks of the host, as processes: one whose guard was killed dies with it, and nobody says so. */
+#include <signal.h>
+
+#include "base/os/os.h"
+#include "job/rank_end.h"
+#include "launch/agent/agent_impl.h"
+
+static const double look_s = 0.1, vanished_s = 0.5;
+
+/* Nobody will say how it ended. */
+static void miss_process(const tess_job *job, int rank)
+{
+    if (atomic_load(&job->rows[rank].state) != JOB_RANK_LEFT) {
+        tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
+        return;
+    }
+    atomic_store(&job->rows[rank].ended, 1);
+    tess_job_wake_all(job);
+}
+
+/* A zombie has a guard that will say how it ended, but for an orphan: a container's first process may never take it. */
+static bool is_missing(int pid, char state)
+{
+    return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
+}
+
+static void look_at(guard_processes *p, const tess_job *job, int rank, double now_s)
+{
+    tess_job_row *row = &job->rows[rank];
+    int pid = atomic_load(&row->pid);
+    if (pid == 0 || atomic_load(&row->ended) != 0)
+        return;
+    char state = tess_os_process_state(pid);
+    atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
+    if (!is_missing(pid, state))
+        p->vanished_s[rank] = 0;
+    else if (p->vanished_s[rank] == 0)
+        p->vanished_s[rank] = now_s;
+    else if (now_s - p->vanished_s[rank] >= vanished_s)
+        miss_process(job, rank);
+}
+
+void guard_processes_look(guard_processes *p, const tess_job *job, bool is_judge, double now_s)
+{
+    int first = guard_first_rank(job), last = is_judge ? (int)job->header->world - 1 : first;
+    if (now_s < p->next_s)
+        return;
+    p->next_s = now_s + look_s;
+    for (int r = first; r <= last; r++)
+        if (job->rows[r].host == (int32_t)job->header->host)
+            look_at(p, job, r, now_s);
+}

@@ -1,0 +1,140 @@
+/* The guard's answers to what its rank asks for (job/warden_call.h). */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/os/sockets.h"
+#include "launch/agent/agent_impl.h"
+
+int guard_first_rank(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        if (job->rows[r].host == (int32_t)job->header->host)
+            return r;
+    return -1;
+}
+
+static bool is_over(const tess_job *job)
+{
+    bool over = atomic_load(&job->header->first_lost) < 0;
+    for (int r = 0; r < (int)job->header->world && over; r++)
+        over = atomic_load(&job->rows[r].state) == JOB_RANK_LEFT;
+    return over;
+}
+
+/* Other hosts may not know yet that the ranks of this one have left. */
+static void forget_job(guard_client *client)
+{
+    if (client->agent != NULL)
+        agent_say_goodbye(client->agent);
+    agent_close(&client->agent, false);
+    tess_job_close(&client->job, true);
+    client->rank = -1;
+}
+
+/* `fd` becomes the job's, or is closed. */
+static tess_status adopt(guard_client *client, const guard_request *request, int fd)
+{
+    if (client->rank >= 0 && is_over(&client->job))
+        forget_job(client);
+    if (client->rank >= 0 || fd < 0 || request->rank < 0 || request->rank >= request->world) {
+        tess_os_close(&fd);
+        return TESS_FAIL(TESS_E_INVALID,
+                         "a guard adopts a rank with the memory of its job, and again only when all have left that");
+    }
+    tess_status status = tess_job_open(fd, request->world, &client->job);
+    if (status != TESS_OK) {
+        tess_os_close(&fd);
+        return status;
+    }
+    client->rank = request->rank;
+    if (client->rank == guard_first_rank(&client->job)) {
+        atomic_store(&client->job.header->agent_pid, (int32_t)getpid());
+        client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon: it has all guards of the host */
+    }
+    return TESS_OK;
+}
+
+static tess_status listen_for_others(guard_client *client, tess_agent_address *mine)
+{
+    TESS_CHECK(client->rank >= 0 && client->agent == NULL && client->rank == guard_first_rank(&client->job) &&
+                   client->job.header->n_hosts <= JOB_MAX_HOSTS,
+               TESS_E_INVALID, "the guard of a host's first rank becomes its agent, once it has adopted the rank");
+    return agent_listen(client->mem, &client->job, &client->agent, mine);
+}
+
+static tess_status begin_meeting(guard_client *client, const guard_request *request)
+{
+    void *hosts;
+    TESS_CHECK(
+        client->agent != NULL && client->hosts == NULL && request->n_hosts >= 2 && request->n_hosts <= JOB_MAX_HOSTS,
+        TESS_E_INVALID, "an agent that listens is told once of 2 to %d hosts, not %d", JOB_MAX_HOSTS, request->n_hosts);
+    TESS_TRY(tess_mem_alloc_array(client->mem, TESS_POOL_MISC, (size_t)request->n_hosts, sizeof(tess_agent_address),
+                                  "addresses of the agents", &hosts));
+    client->hosts = hosts;
+    client->n_hosts = request->n_hosts;
+    memcpy(client->secret, request->secret, sizeof(client->secret));
+    return TESS_OK;
+}
+
+static tess_status note_host(guard_client *client, const guard_request *request)
+{
+    TESS_CHECK(client->hosts != NULL && request->host >= 0 && request->host < client->n_hosts, TESS_E_INVALID,
+               "host %d of %d is none of those that the agent was to be told of", request->host, client->n_hosts);
+    tess_agent_address *host = &client->hosts[request->host];
+    *host = request->address;
+    for (int i = 0; i < AGENT_ADDRESSES; i++)
+        host->address[i][AGENT_ADDRESS_BYTES - 1] = '\0';
+    return TESS_OK;
+}
+
+static tess_status meet(guard_client *client)
+{
+    tess_status status = agent_meet(client->agent, client->hosts, client->n_hosts, client->secret);
+    tess_mem_free(client->mem, client->hosts);
+    client->hosts = NULL;
+    return status;
+}
+
+void guard_answer_request(guard_client *client)
+{
+    guard_request request;
+    guard_answer answer = {0};
+    int passed;
+    if (tess_os_receive_message(client->channel, &request, sizeof(request), 0, &passed) != TESS_OK) {
+        tess_os_close(&client->channel);
+        return;
+    }
+    tess_status status = TESS_E_INVALID;
+    bool more = false;
+    switch ((request_kind)request.kind) {
+    case REQUEST_ADOPT:
+        status = adopt(client, &request, passed);
+        passed = -1;
+        break;
+    case REQUEST_LISTEN:
+        status = listen_for_others(client, &answer.address);
+        break;
+    case REQUEST_MEET:
+        status = begin_meeting(client, &request);
+        more = status == TESS_OK;
+        break;
+    case REQUEST_HOST:
+        status = note_host(client, &request);
+        more = status == TESS_OK && request.host + 1 < client->n_hosts;
+        if (status == TESS_OK && !more)
+            status = meet(client);
+        break;
+    default:
+        TESS_FAIL(status, "a guard knows no request %d", request.kind);
+    }
+    tess_os_close(&passed);
+    if (more)
+        return;
+    answer.status = status;
+    if (status != TESS_OK)
+        snprintf(answer.error, sizeof(answer.error), "%s", tess_error_message());
+    if (tess_os_send_message(client->channel, &answer, sizeof(answer), -1) != TESS_OK)
+        tess_os_close(&client->channel);
+}

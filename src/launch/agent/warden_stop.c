@@ -1,0 +1,58 @@
+/* A request to stop, in a guard: which signals are one request, and how long the ranks may take. */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "launch/agent/agent_impl.h"
+
+/* Two signals by one way that are this close are one. */
+static const double same_stop_s = 1;
+
+/* A scheduler's signal to every process and the same one that mpirun passes on, or a terminal's, are one request that
+ * came by two ways. */
+static int way_of(const struct signalfd_siginfo *info)
+{
+    bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();
+    return (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
+}
+
+guard_stop_word guard_stop_hear(guard_stop *stop, const struct signalfd_siginfo *info)
+{
+    double now_s = tess_os_now_s();
+    int way = way_of(info);
+    if (stop->signal != 0)
+        return way == stop->way && now_s - stop->signal_s >= same_stop_s ? GUARD_STOP_AGAIN : GUARD_STOP_HEARD;
+    stop->signal = info->ssi_signo == SIGTERM || info->ssi_signo == SIGUSR1 ? SIGTERM : SIGINT;
+    stop->way = way;
+    stop->signal_s = now_s;
+    return GUARD_STOP_FIRST;
+}
+
+static void tell(const tess_launch_options *options, const char *format, double grace_s)
+{
+    char line[200];
+    snprintf(line, sizeof(line), format, grace_s);
+    if (options->notice != NULL)
+        options->notice(options->self, line);
+}
+
+bool guard_stop_is_overdue(guard_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells)
+{
+    double now_s = tess_os_now_s();
+    if (atomic_load(&job->header->stop) != JOB_STOP_NOW || options->stop_grace_s <= 0 || stop->is_overdue)
+        return false;
+    if (stop->since_s == 0) {
+        stop->since_s = now_s;
+        if (tells)
+            tell(options,
+                 "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them at once",
+                 options->stop_grace_s);
+    }
+    stop->is_overdue = now_s - stop->since_s >= options->stop_grace_s;
+    if (stop->is_overdue && tells)
+        tell(options,
+             "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint stands",
+             options->stop_grace_s);
+    return stop->is_overdue;
+}

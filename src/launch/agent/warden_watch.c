@@ -1,0 +1,64 @@
+/* The watchdog in a guard. */
+#include "job/rank_end.h"
+#include "launch/agent/agent_impl.h"
+
+static bool is_watched(const guard_watch *watch, const tess_job *job)
+{
+    return watch->header != NULL && watch->header == job->header && watch->world == job->header->world;
+}
+
+static void watch_job(guard_watch *watch, const guard_client *client, const tess_launch_options *options)
+{
+    const tess_job_header *header = client->job.header;
+    if (is_watched(watch, &client->job))
+        return;
+    tess_watchdog_destroy(&watch->watchdog);
+    watch->job = &client->job;
+    watch->header = header;
+    watch->world = header->world;
+    tess_watchdog_options asked = {.soft_s = options->soft_timeout_s,
+                                   .timeout_s = options->timeout_s,
+                                   .waits_on = options->waits_on,
+                                   .notice = options->notice,
+                                   .self = options->self};
+    (void)tess_watchdog_create(client->mem, watch->job, &asked, &watch->watchdog);
+    watchdog_job_record_begin(&watch->record, client->mem, true);
+}
+
+void guard_watch_look(guard_watch *watch, const guard_client *client, const tess_launch_options *options, bool is_judge)
+{
+    watch_job(watch, client, options);
+    if (!is_judge)
+        return;
+    tess_watchdog_look(watch->watchdog);
+    watchdog_job_record_look(&watch->record, watch->job);
+}
+
+void guard_watch_ended(guard_watch *watch, int rank, int pid, int wait_status, bool asked)
+{
+    if (is_watched(watch, watch->job))
+        tess_watchdog_ended(watch->watchdog, rank, pid, wait_status, asked);
+}
+
+void guard_watch_settle(guard_watch *watch)
+{
+    tess_watchdog_settle(watch->watchdog);
+}
+
+void guard_watch_tell(const tess_job *job, tess_launch_result *result)
+{
+    int stuck = tess_ending_stuck(job, result->failed_rank);
+    if (stuck < 0) {
+        tess_ending_tell(job, result->failed_rank, result->report, sizeof(result->report));
+        return;
+    }
+    tess_ending_tell_stuck(job, result->failed_rank, stuck, result->report, sizeof(result->report));
+    result->failed_rank = stuck;
+}
+
+void guard_watch_end(guard_watch *watch, const tess_launch_result *result, bool is_judge)
+{
+    if (watch->header != NULL && is_judge)
+        watchdog_job_record_end(&watch->record, watch->job, result);
+    tess_watchdog_destroy(&watch->watchdog);
+}

@@ -1,0 +1,54 @@
+#include "launch/child.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+void tess_child_block_signals(tess_child_signals *signals)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigemptyset(&plain.sa_mask);
+    sigemptyset(&signals->watched);
+    sigaddset(&signals->watched, SIGCHLD);
+    sigaddset(&signals->watched, SIGINT);
+    sigaddset(&signals->watched, SIGTERM);
+    sigaddset(&signals->watched, SIGUSR1);
+    sigaddset(&signals->watched, SIGUSR2);
+    sigaction(SIGCHLD, &plain, &signals->old_child); /* if it were ignored there would be nothing to wait for */
+    pthread_sigmask(SIG_BLOCK, &signals->watched, &signals->old_mask);
+}
+
+void tess_child_restore_signals(const tess_child_signals *signals)
+{
+    pthread_sigmask(SIG_SETMASK, &signals->old_mask, NULL);
+    sigaction(SIGCHLD, &signals->old_child, NULL);
+}
+
+void tess_child_begin(const tess_child_signals *signals, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    tess_child_restore_signals(signals);
+}
+
+_Noreturn void tess_child_exec(const char *program, char *const *argv, int report_fd)
+{
+    execvp(program != NULL ? program : argv[0], argv);
+    int reason = errno;
+    (void)!write(report_fd, &reason, sizeof(reason));
+    _exit(127);
+}
+
+tess_status tess_child_started(const char *program, int report_fd)
+{
+    int reason = 0;
+    ssize_t got;
+    do
+        got = read(report_fd, &reason, sizeof(reason));
+    while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof(reason))
+        return TESS_OK; /* the pipe closes by itself in a child whose program was started */
+    return TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", program, strerror(reason));
+}

@@ -1,0 +1,97 @@
+/* What became of a rank, and whose fault it was. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/os/os.h"
+#include "job/rank_end.h"
+#include "launch/launcher_impl.h"
+
+static const double settle_s = 0.06;
+
+/* A suspect that has left the job but still runs may yet say with its exit code what was wrong; one that awaits what is
+ * decided has no more to say. */
+void launch_judge(launcher *l)
+{
+    if (l->suspect < 0)
+        return;
+    l->suspect = tess_ending_cause(&l->job, l->suspect);
+    const tess_job_row *row = &l->job.rows[l->suspect];
+    if (l->pids[l->suspect] != 0 && atomic_load(&row->awaits) == 0)
+        return;
+    l->failing.ended_here = l->failing.terminated || l->killed;
+    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.ended_here;
+    l->result->failed_rank = l->suspect;
+    l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
+    l->stuck = tess_ending_stuck(&l->job, l->suspect);
+    if (l->stuck >= 0 && l->pids[l->stuck] != 0)
+        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can make use of it */
+    l->cause = l->suspect;
+    l->suspect = -1;
+}
+
+void launch_report_failure(launcher *l)
+{
+    char *text = l->result->report;
+    size_t size = sizeof(l->result->report);
+    if (l->cause < 0 || text[0] != '\0')
+        return;
+    if (l->stuck < 0) {
+        tess_ending_tell(&l->job, l->cause, text, size);
+        return;
+    }
+    l->result->failed_rank = l->stuck;
+    tess_ending_tell_stuck(&l->job, l->cause, l->stuck, text, size);
+}
+
+/* A rank that was asked to stop may die of it before the job has begun for it, and the others lose it: none has failed.
+ */
+static bool comes_of_stop(const launcher *l, int rank, int state)
+{
+    int cause = tess_ending_cause(&l->job, rank);
+    return WIFEXITED(state) && cause != rank && l->stopped[cause];
+}
+
+void launch_note_end(launcher *l, int rank, int state)
+{
+    int pid = l->pids[rank];
+    l->pids[rank] = 0;
+    l->n_running--;
+    l->died[rank] = WIFSIGNALED(state);
+    int code = tess_ending_code(state);
+    if (rank == 0)
+        l->result->rank0_code = code;
+    /* Ranks of ours end with 130 whichever signal asked them to. One that takes another's place and dies of the signal
+     * before it knows what to do about it is lost again: the others wait for it. */
+    bool returns = l->recovery.untold && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
+    bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal && !returns;
+    bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
+    if (stopped)
+        l->stop_code = code;
+    stopped = stopped || comes_of_stop(l, rank, state);
+    l->stopped[rank] = stopped;
+    bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;
+    tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
+    watchdog_job_record_asked(&l->record, rank, asked);
+    bool failed = tess_ending_note(&l->job, rank, state, stopped || l->recovery.gathering);
+    if (failed && l->failing.failed_s == 0 && !l->killed) {
+        l->failing.failed_s = tess_os_now_s();
+        l->failing.failed_code = code;
+        l->suspect = rank;
+    }
+    launch_judge(l);
+}
+
+bool launch_is_settled(const launcher *l)
+{
+    return tess_os_now_s() - l->failing.failed_s >= settle_s;
+}
+
+void launch_tell_kill(launcher *l)
+{
+    if (l->cause < 0 || l->n_running == 0 || l->result->told || l->options.notice == NULL || l->recovery.gathering ||
+        atomic_load(&l->job.rows[l->cause].signal) == 0 || !launch_is_settled(l))
+        return;
+    launch_report_failure(l);
+    l->options.notice(l->options.self, l->result->report);
+    l->result->told = true;
+}

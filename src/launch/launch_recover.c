@@ -1,0 +1,151 @@
+/* Beginning anew after a rank was lost. The others fall out of their collectives, give back what lies in the job's
+ * memory and wait (rejoin.c); that memory is then emptied, processes take the place of those that ended, and all join
+ * as they did at first. What a rank keeps (keep/keep.h) is not touched: what goes on from there is for the ranks to
+ * agree on. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "launch/failure_facts.h"
+#include "launch/launcher_impl.h"
+
+static tess_launch_action ask(launcher *l)
+{
+    launch_report_failure(l);
+    tess_launch_failure failure;
+    tess_ending_facts(&l->job, l->cause, l->result, &failure);
+    if (l->failing.ended_here)
+        failure.signal = 0;
+    failure.n_ended = l->n_ranks - l->n_running;
+    failure.ran_s = l->failing.failed_s - l->begin_s;
+    failure.n_before = l->result->n_recovered;
+    failure.stopping = failure.stopping || l->stop_signal != 0;
+    tess_launch_decision decision = {.action = TESS_LAUNCH_END};
+    l->options.decide(l->options.self, &failure, &decision);
+    l->result->told = l->result->told || decision.told;
+    if (decision.line != NULL)
+        tess_notices_add(&l->job.header->notices,
+                         decision.action == TESS_LAUNCH_RESTART ? TESS_NOTICE_RESTARTED : TESS_NOTICE_ENDED,
+                         failure.rank, failure.step, decision.line);
+    return decision.action;
+}
+
+void launch_give_up(launcher *l)
+{
+    tess_job_header *header = l->job.header;
+    if (atomic_exchange(&header->is_over, 1) == 0)
+        tess_os_futex_wake((const uint32_t *)(const void *)&header->epoch, INT32_MAX);
+}
+
+/* What was told of an earlier failure while its ranks had not met yet. */
+static void tell(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
+{
+    char line[2304];
+    if (!l->recovery.untold)
+        return;
+    l->recovery.untold = false;
+    snprintf(line, sizeof(line), "%s; %s", l->recovery.report, rest);
+    launch_notice(l, kind, l->recovery.rank, step, line);
+}
+
+static void tell_resumed(launcher *l)
+{
+    char rest[200], who[64] = "";
+    int64_t step = atomic_load(&l->job.header->resumed_step);
+    if (!l->recovery.untold || step < 0)
+        return;
+    if (l->recovery.n_replaced > 1)
+        snprintf(who, sizeof(who), "%d ranks ", l->recovery.n_replaced);
+    snprintf(rest, sizeof(rest), "%sreplaced in %.1f s, going on from step %lld", who,
+             tess_os_now_s() - l->recovery.since_s, (long long)step);
+    tell(l, TESS_NOTICE_REPLACED, step, rest);
+}
+
+static void decide(launcher *l)
+{
+    l->failing.decided = true;
+    tell(l, TESS_NOTICE_LOST, -1, "a rank was lost again before all had met");
+    l->result->action = ask(l);
+    if (l->result->action != TESS_LAUNCH_HOT) {
+        launch_give_up(l);
+        return;
+    }
+    l->recovery = (launch_recovery){.gathering = true, .since_s = l->failing.failed_s, .rank = l->result->failed_rank};
+    snprintf(l->recovery.report, sizeof(l->recovery.report), "%s", l->result->report);
+}
+
+/* Ranks that run and are not ready yet. */
+static int count_busy(const launcher *l)
+{
+    int n = 0;
+    for (int r = 0; r < l->n_ranks; r++)
+        n += l->pids[r] != 0 && atomic_load(&l->job.rows[r].awaits) == 0;
+    return n;
+}
+
+static void kill_busy(const launcher *l)
+{
+    for (int r = 0; r < l->n_ranks; r++)
+        if (l->pids[r] != 0 && atomic_load(&l->job.rows[r].awaits) == 0)
+            kill(l->pids[r], SIGKILL);
+}
+
+static void forget_failure(launcher *l)
+{
+    l->failing = (launch_failing){0};
+    l->suspect = l->cause = l->stuck = -1;
+    l->result->failed_rank = -1;
+    l->result->exit_code = 0;
+    l->result->action = TESS_LAUNCH_END;
+    l->result->report[0] = '\0';
+    l->result->told = false;
+}
+
+static tess_status begin_anew(launcher *l)
+{
+    launch_close_watchdog(l);
+    l->recovery.gathering = false;
+    l->recovery.n_replaced = l->n_ranks - l->n_running;
+    l->recovery.untold = true;
+    l->begin_s = tess_os_now_s();
+    l->result->n_recovered++;
+    forget_failure(l);
+    TESS_TRY(tess_job_reset(&l->job));
+    TESS_TRY(launch_open_watchdog(l));
+    return launch_start_ranks(l);
+}
+
+/* All that still run wait for what is decided about a failure, and there is none: those that they lost were asked to
+ * stop, or left without a word. */
+static bool is_forsaken(const launcher *l)
+{
+    return l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l) == 0;
+}
+
+void launch_recover(launcher *l)
+{
+    tell_resumed(l);
+    launch_judge(l);
+    if (l->killed || l->timed_out || is_forsaken(l)) {
+        launch_give_up(l);
+        l->recovery.gathering = false;
+        return;
+    }
+    if (l->options.decide != NULL && !l->failing.decided && l->cause >= 0 && launch_is_settled(l))
+        decide(l);
+    if (!l->recovery.gathering)
+        return;
+    if (tess_os_now_s() - l->failing.failed_s > l->options.grace_s)
+        kill_busy(l);
+    if (count_busy(l) > 0)
+        return;
+    tess_status status = begin_anew(l);
+    if (status == TESS_OK)
+        return;
+    snprintf(l->result->report, sizeof(l->result->report), "%s; it could not be replaced: %s", l->recovery.report,
+             tess_error_message());
+    l->result->exit_code = EXIT_FAILURE;
+    launch_give_up(l);
+    launch_kill_all(l);
+}

@@ -1,0 +1,353 @@
+#include "launch/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "job/keep/keep.h"
+#include "job/rank_end.h"
+#include "launch/launcher_impl.h"
+
+static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is dealt with */
+
+/* ---- In the child ---- */
+static void set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    setenv(name, text, 1);
+}
+
+static void run_rank(const launcher *l, int rank, pid_t parent)
+{
+    const launch_payload *what = &l->what;
+    tess_child_begin(&l->signals, parent);
+    set_number("TESSERA_RANK", rank);
+    set_number("TESSERA_WORLD", l->n_ranks);
+    set_number("TESSERA_SHM_FD", l->job.fd);
+    if (l->options.trace_folder != NULL)
+        setenv("TESSERA_TRACE", l->options.trace_folder, 1);
+    if (l->options.keep != NULL) {
+        set_number("TESSERA_KEEP_FD", l->options.keep->fds[rank]);
+        tess_os_inherit(l->options.keep->fds[rank]);
+    }
+    if (what->fn != NULL) {
+        tess_job job = l->job;
+        tess_job_close(&job, false);
+        exit(what->fn(what->context));
+    }
+    tess_os_inherit(l->job.fd);
+    tess_child_exec(l->options.program, what->argv, what->report_fd);
+}
+
+/* ---- Signals, ends and deadlines ---- */
+void launch_signal_all(const launcher *l, int signal, bool only_absent)
+{
+    for (int r = 0; r < l->n_ranks; r++)
+        if (l->pids[r] != 0 && (!only_absent || atomic_load(&l->job.rows[r].state) == JOB_RANK_ABSENT))
+            kill(l->pids[r], signal);
+}
+
+void launch_kill_all(launcher *l)
+{
+    l->killed = true;
+    launch_signal_all(l, SIGKILL, false);
+}
+
+void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)
+{
+    tess_notices_add(&l->job.header->notices, kind, rank, step, line);
+    if (l->options.notice != NULL)
+        l->options.notice(l->options.self, line);
+}
+
+static void tell_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell_stop(const launcher *l, const char *format, ...)
+{
+    char line[320];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
+}
+
+/* Ranks that are ours, and save what they find kept: a signal would end those that have not met yet without that. */
+static bool find_what_is_kept(const launcher *l)
+{
+    return l->recovery.untold || l->options.stops_at_once || (l->options.keep != NULL && l->options.n_before > 0);
+}
+
+static void ask_to_stop(launcher *l, int signal)
+{
+    if (l->stop_signal != 0) {
+        launch_kill_all(l);
+        return;
+    }
+    /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
+    l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
+    l->stop_s = tess_os_now_s();
+    atomic_store(&l->job.header->stop, JOB_STOP_NOW);
+    if (!find_what_is_kept(l))
+        launch_signal_all(l, l->stop_signal, true);
+    if (l->options.stop_grace_s > 0)
+        tell_stop(l,
+                  "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
+                  "at once",
+                  sigabbrev_np(signal), l->options.stop_grace_s);
+}
+
+static void take_signal(launcher *l, int signal)
+{
+    if (signal == SIGUSR1 && !l->options.usr1_stops)
+        launch_signal_all(l, SIGUSR1, false);
+    else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2)
+        ask_to_stop(l, signal);
+}
+
+/* True when one came. */
+static bool wait_for_signal(launcher *l, long timeout_ns)
+{
+    struct timespec pause = {.tv_nsec = timeout_ns};
+    int signal = sigtimedwait(&l->signals.watched, NULL, &pause);
+    if (signal > 0)
+        take_signal(l, signal);
+    return signal > 0;
+}
+
+static void reap(launcher *l)
+{
+    for (int r = 0; r < l->n_ranks; r++) {
+        int state;
+        if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
+            continue;
+        /* A ctrl-C that killed it is here by now, and must be known before the end is judged. */
+        while (wait_for_signal(l, 0))
+            ;
+        launch_note_end(l, r, state);
+    }
+}
+
+static void report_timeout(launcher *l, double timeout_s)
+{
+    char *text = l->result->report;
+    size_t size = sizeof(l->result->report), at = 0;
+    int written = snprintf(text, size, "the job took longer than %.3g s", timeout_s);
+    at += (size_t)written;
+    for (int r = 0; r < l->n_ranks && at + 120 < size; r++) {
+        char state[256];
+        if (l->pids[r] == 0)
+            continue;
+        written =
+            snprintf(text + at, size - at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
+        at += (size_t)written < size - at ? (size_t)written : size - at - 1;
+    }
+    l->result->exit_code = 124; /* as timeout(1) has it */
+}
+
+static void check_deadlines(launcher *l, double begin_s, double timeout_s)
+{
+    double now_s = tess_os_now_s();
+    if (l->failing.failed_s != 0 && !l->killed && !l->recovery.gathering) {
+        double failed_for_s = now_s - l->failing.failed_s;
+        if (!l->failing.terminated && failed_for_s >= l->options.grace_s) {
+            l->failing.terminated = true;
+            launch_signal_all(l, SIGTERM, false);
+        } else if (l->failing.terminated && failed_for_s >= l->options.grace_s + TESS_KILL_AFTER_S) {
+            launch_kill_all(l);
+        }
+    }
+    if (l->stop_signal != 0 && !l->killed && l->options.stop_grace_s > 0 &&
+        now_s - l->stop_s >= l->options.stop_grace_s) {
+        l->overdue = true;
+        tell_stop(l,
+                  "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
+                  "stands",
+                  l->options.stop_grace_s);
+        launch_kill_all(l);
+    }
+    if (timeout_s > 0 && !l->killed && now_s - begin_s >= timeout_s) {
+        if (l->failing.failed_s == 0)
+            report_timeout(l, timeout_s);
+        l->timed_out = true;
+        launch_kill_all(l);
+    }
+}
+
+/* Every rank has ended, and what is to be done about it is not decided yet. */
+static bool may_recover(const launcher *l)
+{
+    return l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
+}
+
+static bool goes_on(const launcher *l)
+{
+    return l->n_running > 0 || l->recovery.gathering || may_recover(l);
+}
+
+static void watch(launcher *l, double timeout_s)
+{
+    double begin_s = tess_os_now_s();
+    reap(l);
+    while (goes_on(l)) {
+        /* The timeout is for the deadlines below, and for a child whose signal was merged with another's. */
+        wait_for_signal(l, l->cause >= 0 || l->recovery.gathering ? often_ns : seldom_ns);
+        reap(l);
+        tess_watchdog_look(l->watchdog);
+        watchdog_job_record_look(&l->record, &l->job);
+        if (l->options.tick != NULL)
+            l->options.tick(l->options.self, &l->job, l->pids);
+        launch_recover(l);
+        launch_tell_kill(l);
+        check_deadlines(l, begin_s, timeout_s);
+    }
+    launch_give_up(l);
+}
+
+/* ---- Start ---- */
+tess_status launch_start_ranks(launcher *l)
+{
+    pid_t parent = getpid();
+    for (int i = 0; l->options.omitted != NULL && i < JOB_OMITTED; i++)
+        atomic_store(&l->job.header->omitted[i], l->options.omitted[i]);
+    fflush(NULL); /* or forked children would write our buffers again */
+    for (int r = 0; r < l->n_ranks; r++) {
+        if (l->pids[r] != 0)
+            continue;
+        pid_t pid = fork();
+        if (pid == 0)
+            run_rank(l, r, parent);
+        TESS_CHECK(pid > 0, TESS_E_NOMEM, "start rank %d of %d: fork: %s", r, l->n_ranks, strerror(errno));
+        l->pids[r] = pid;
+        l->n_running++;
+    }
+    return TESS_OK;
+}
+
+tess_status launch_open_watchdog(launcher *l)
+{
+    tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
+                                     .timeout_s = l->options.timeout_s,
+                                     .waits_on = l->options.waits_on,
+                                     .pids = l->pids,
+                                     .notice = l->options.notice,
+                                     .self = l->options.self};
+    TESS_TRY(tess_mem_create(&l->mem));
+    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
+    if (status != TESS_OK)
+        tess_mem_destroy(&l->mem);
+    else
+        watchdog_job_record_begin(&l->record, l->mem, false);
+    return status;
+}
+
+void launch_close_watchdog(launcher *l)
+{
+    tess_watchdog_settle(l->watchdog);
+    launch_report_failure(l);
+    watchdog_job_record_end(&l->record, &l->job, l->result);
+    tess_watchdog_destroy(&l->watchdog);
+    tess_mem_destroy(&l->mem);
+}
+
+/* The ranks, from their start to their end. */
+static tess_status run_ranks(launcher *l, double timeout_s)
+{
+    int report[2] = {-1, -1};
+    if (l->what.argv != NULL && pipe2(report, O_CLOEXEC) != 0)
+        return tess_os_error("pipe", "for the ranks");
+    l->what.report_fd = report[1];
+    tess_status status = launch_start_ranks(l);
+    tess_os_close(&report[1]);
+    l->what.report_fd = -1;
+    if (status == TESS_OK && l->what.argv != NULL)
+        status = tess_child_started(l->what.argv[0], report[0]);
+    if (status != TESS_OK)
+        launch_kill_all(l);
+    tess_os_close(&report[0]);
+    watch(l, timeout_s);
+    return status;
+}
+
+static void end_result(const launcher *l)
+{
+    tess_launch_result *result = l->result;
+    result->stop_signal = l->stop_signal;
+    result->left = true;
+    for (int r = 0; r < l->n_ranks; r++)
+        result->left = result->left && !l->died[r];
+    result->asked_to_stop = l->stop_signal != 0 || atomic_load(&l->job.header->stop) == JOB_STOP_NOW;
+    if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
+        return;
+    result->exit_code = l->stop_code != 0 ? l->stop_code : 128 + l->stop_signal;
+    if (l->killed && !l->overdue)
+        snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+}
+
+static tess_status run_job(int n_ranks, const launch_payload *what, const tess_launch_options *options,
+                           double timeout_s, tess_launch_result *result)
+{
+    launcher l = {.n_ranks = n_ranks,
+                  .what = *what,
+                  .options = *options,
+                  .result = result,
+                  .suspect = -1,
+                  .cause = -1,
+                  .stuck = -1,
+                  .begin_s = tess_os_now_s(),
+                  .job = {.fd = -1}};
+    *result = (tess_launch_result){.failed_rank = -1};
+    TESS_CHECK(options->keep == NULL || options->keep->n == n_ranks, TESS_E_INVALID,
+               "tess_launch: kept memory of %d ranks for %d", options->keep != NULL ? options->keep->n : 0, n_ranks);
+    TESS_TRY(tess_job_create(n_ranks, &l.job));
+    l.job.header->launcher_pid = (int32_t)getpid();
+    atomic_store(&l.job.header->recovers, options->decide != NULL);
+    atomic_store(&l.job.header->epoch, (uint32_t)options->n_before);
+    atomic_store(&l.job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
+    if (options->notices != NULL)
+        tess_notices_copy(&l.job.header->notices, options->notices);
+    tess_status status = launch_open_watchdog(&l);
+    if (status != TESS_OK) {
+        tess_job_close(&l.job, true);
+        return status;
+    }
+    tess_child_block_signals(&l.signals);
+    status = run_ranks(&l, timeout_s);
+    launch_close_watchdog(&l);
+    tess_child_restore_signals(&l.signals);
+    end_result(&l);
+    if (options->notices != NULL)
+        tess_notices_copy(options->notices, &l.job.header->notices);
+    tess_job_close(&l.job, true);
+    return status;
+}
+
+tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result)
+{
+    TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
+               "tess_launch: there is no program");
+    return run_job(n_ranks, &(launch_payload){.argv = argv}, options, 0, result);
+}
+
+tess_status tess_launch_function_with(int n_ranks, int (*fn)(void *context), void *context,
+                                      const tess_launch_options *options, double timeout_s, tess_launch_result *result)
+{
+    TESS_CHECK(fn != NULL && options != NULL && result != NULL, TESS_E_INVALID,
+               "tess_launch_function: there is no function");
+    return run_job(n_ranks, &(launch_payload){.fn = fn, .context = context}, options, timeout_s, result);
+}
+
+tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
+                                 tess_launch_result *result)
+{
+    tess_launch_options options = {.grace_s = grace_s};
+    return tess_launch_function_with(n_ranks, fn, context, &options, timeout_s, result);
+}

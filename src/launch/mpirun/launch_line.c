@@ -1,0 +1,211 @@
+#include "launch/mpirun/launch_line.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const packages[] = {
+    [TESS_MPI_ANY] = "openmpi-bin or mpich", [TESS_MPI_OPEN_MPI] = "openmpi-bin", [TESS_MPI_MPICH] = "mpich"};
+
+/* ---- Which mpirun ------------------------------------------------------------------------------------------------ */
+static bool find_program(const char *search_path, const char *name, char *path, size_t size)
+{
+    for (const char *at = search_path; at != NULL && *at != '\0';) {
+        int n = (int)strcspn(at, ":");
+        if (snprintf(path, size, "%.*s/%s", n, at, name) < (int)size && access(path, X_OK) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+/* Plain `mpirun` is a link to what an MPI calls its launcher: orterun, prterun, mpiexec.hydra. */
+static tess_mpi whose(const char *mpirun)
+{
+    char *real = realpath(mpirun, NULL);
+    const char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : "";
+    tess_mpi mpi = TESS_MPI_ANY;
+    if (strstr(name, "orterun") != NULL || strstr(name, "prterun") != NULL || strstr(name, "openmpi") != NULL)
+        mpi = TESS_MPI_OPEN_MPI;
+    else if (strstr(name, "hydra") != NULL || strstr(name, "mpich") != NULL)
+        mpi = TESS_MPI_MPICH;
+    free(real);
+    return mpi;
+}
+
+tess_status tess_launch_find_mpi(const char *search_path, tess_mpi *mpi, char *mpirun, size_t size)
+{
+    static const struct {
+        const char *name;
+        tess_mpi mpi;
+    } own_names[] = {{"mpirun.openmpi", TESS_MPI_OPEN_MPI}, {"mpirun.mpich", TESS_MPI_MPICH}};
+    bool plain = find_program(search_path, "mpirun", mpirun, size);
+    tess_mpi found = plain ? whose(mpirun) : TESS_MPI_ANY;
+    if (found != TESS_MPI_ANY && (*mpi == TESS_MPI_ANY || *mpi == found)) {
+        *mpi = found;
+        return TESS_OK;
+    }
+    for (int i = 0; i < 2; i++)
+        if ((*mpi == TESS_MPI_ANY || *mpi == own_names[i].mpi) &&
+            find_program(search_path, own_names[i].name, mpirun, size)) {
+            *mpi = own_names[i].mpi;
+            return TESS_OK;
+        }
+    TESS_CHECK(!plain || found != TESS_MPI_ANY, TESS_E_NOT_FOUND,
+               "the mpirun in PATH is neither Open MPI's nor MPICH's: install the Debian package %s", packages[*mpi]);
+    return TESS_FAIL(TESS_E_NOT_FOUND, "no mpirun%s in PATH: install the Debian package %s",
+                     *mpi == TESS_MPI_ANY ? "" : " of this MPI", packages[*mpi]);
+}
+
+/* ---- Its words --------------------------------------------------------------------------------------------------- */
+__attribute__((format(printf, 2, 3))) static tess_status add(tess_launch_line *line, const char *format, ...)
+{
+    size_t room = sizeof(line->text) - line->used;
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line->text + line->used, room, format, args);
+    va_end(args);
+    TESS_CHECK(n >= 0 && (size_t)n < room && line->n + 1 < LAUNCH_MOST_WORDS, TESS_E_INVALID,
+               "the command line is too long: more than %d words or %zu bytes", LAUNCH_MOST_WORDS, sizeof(line->text));
+    line->words[line->n++] = line->text + line->used;
+    line->words[line->n] = NULL;
+    line->used += (size_t)n + 1;
+    return TESS_OK;
+}
+
+/* Words up to NULL. */
+static tess_status add_all(tess_launch_line *line, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        TESS_TRY(add(line, "%s", *words));
+    return TESS_OK;
+}
+
+/* "h1:4,h2:4" as one word. */
+static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts)
+{
+    char text[LAUNCH_MOST_HOSTS * (LAUNCH_NAME_BYTES + 5)];
+    size_t n = 0;
+    for (int i = 0; i < hosts->n; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%d", i > 0 ? "," : "", hosts->hosts[i].name,
+                              hosts->hosts[i].slots);
+    return add(line, "%s", text);
+}
+
+static int count_ranks(const tess_launch_hosts *hosts)
+{
+    int n = 0;
+    for (int i = 0; i < hosts->n; i++)
+        n += hosts->hosts[i].slots;
+    return n;
+}
+
+/* Ours and those of the libraries that carry MPI's bytes, but for those that say who a process is; where libraries are.
+ * `variable` is NAME=VALUE. */
+static bool is_for_ranks(const char *variable)
+{
+    static const char *const prefixes[] = {"TESSERA_", "UCX_", "FI_", "LD_LIBRARY_PATH="};
+    static const char *const ours_alone[] = {"TESSERA_RANK=",     "TESSERA_WORLD=", "TESSERA_SHM_FD=",
+                                             "TESSERA_GUARD_FD=", "TESSERA_HOST=",  "TESSERA_LAUNCH_AGENT="};
+    for (size_t i = 0; i < sizeof(ours_alone) / sizeof(ours_alone[0]); i++)
+        if (strncmp(variable, ours_alone[i], strlen(ours_alone[i])) == 0)
+            return false;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Ranks of a host follow each other; on which cores, Tessera decides. A host that is gone without a word keeps mpirun
+ * for 40 s; by default that is eight minutes, as the ranks are done long before. */
+static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_request *request)
+{
+    static const char *const first[] = {"-q",
+                                        "--map-by",
+                                        "slot",
+                                        "--bind-to",
+                                        "none",
+                                        "--mca",
+                                        "oob_tcp_keepalive_time",
+                                        "20",
+                                        "--mca",
+                                        "oob_tcp_keepalive_intvl",
+                                        "5",
+                                        "--mca",
+                                        "oob_tcp_keepalive_probes",
+                                        "4",
+                                        NULL};
+    TESS_TRY(add_all(line, first));
+    if (request->root)
+        TESS_TRY(add(line, "--allow-run-as-root"));
+    if (request->agent != NULL)
+        TESS_TRY(add_all(line, (const char *const[]){"--mca", "plm_rsh_agent", request->agent, NULL}));
+    for (char *const *variable = request->environment; *variable != NULL; variable++)
+        if (is_for_ranks(*variable)) {
+            TESS_TRY(add(line, "-x"));
+            TESS_TRY(add(line, "%.*s", (int)strcspn(*variable, "="), *variable));
+        }
+    TESS_TRY(add(line, "-np"));
+    TESS_TRY(add(line, "%d", count_ranks(request->hosts)));
+    TESS_TRY(add(line, "--host"));
+    return add_hosts(line, request->hosts);
+}
+
+/* Variables one by one: hydra of MPICH 4.0 carries only the first of a -genvlist to other hosts. */
+static tess_status add_mpich(tess_launch_line *line, const tess_launch_request *request)
+{
+    TESS_TRY(add_all(line, (const char *const[]){"-bind-to", "none", NULL}));
+    if (request->agent != NULL)
+        TESS_TRY(add_all(line, (const char *const[]){"-launcher", "ssh", "-launcher-exec", request->agent, NULL}));
+    TESS_TRY(add(line, "-genvnone"));
+    for (char *const *variable = request->environment; *variable != NULL; variable++)
+        if (is_for_ranks(*variable)) {
+            int n = (int)strcspn(*variable, "=");
+            TESS_TRY(add(line, "-genv"));
+            TESS_TRY(add(line, "%.*s", n, *variable));
+            TESS_TRY(add(line, "%s", *variable + n + 1));
+        }
+    TESS_TRY(add(line, "-n"));
+    TESS_TRY(add(line, "%d", count_ranks(request->hosts)));
+    TESS_TRY(add(line, "-hosts"));
+    return add_hosts(line, request->hosts);
+}
+
+tess_status tess_launch_line_make(const tess_launch_request *request, tess_launch_line *line)
+{
+    line->n = 0;
+    line->used = 0;
+    TESS_TRY(add(line, "%s", request->mpirun));
+    TESS_TRY(request->mpi == TESS_MPI_MPICH ? add_mpich(line, request) : add_open_mpi(line, request));
+    TESS_TRY(add(line, "%s", request->program));
+    return add_all(line, (const char *const *)request->arguments);
+}
+
+static bool is_plain(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    return *word != '\0' && word[strspn(word, plain)] == '\0';
+}
+
+void tess_launch_line_quote(const tess_launch_line *line, char *out, size_t size)
+{
+    FILE *stream = fmemopen(out, size, "w");
+    if (stream == NULL)
+        return;
+    for (int i = 0; i < line->n; i++) {
+        const char *word = line->words[i];
+        fputs(i > 0 ? " " : "", stream);
+        if (is_plain(word)) {
+            fputs(word, stream);
+            continue;
+        }
+        fputc('\'', stream);
+        for (; *word != '\0'; word++)
+            *word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
+        fputc('\'', stream);
+    }
+    fclose(stream);
+}

@@ -1,0 +1,54 @@
+/* The command line that makes an MPI start a job on several hosts: which hosts, which mpirun, which words. */
+#ifndef TESS_LAUNCH_MPIRUN_LAUNCH_LINE_H
+#define TESS_LAUNCH_MPIRUN_LAUNCH_LINE_H
+
+#include "tessera/memory.h"
+
+enum { LAUNCH_MOST_HOSTS = 256, LAUNCH_MOST_SLOTS = 512, LAUNCH_NAME_BYTES = 128, LAUNCH_MOST_WORDS = 512 };
+
+typedef struct tess_launch_host {
+    char name[LAUNCH_NAME_BYTES];
+    int slots; /* ranks */
+} tess_launch_host;
+
+typedef struct tess_launch_hosts {
+    tess_launch_host hosts[LAUNCH_MOST_HOSTS];
+    int n;
+} tess_launch_hosts;
+
+typedef enum tess_mpi { TESS_MPI_ANY, TESS_MPI_OPEN_MPI, TESS_MPI_MPICH } tess_mpi;
+
+typedef struct tess_launch_request {
+    const tess_launch_hosts *hosts;
+    tess_mpi mpi;             /* not ANY */
+    const char *mpirun;       /* path */
+    const char *agent;        /* instead of ssh; NULL: ssh */
+    bool root;                /* Open MPI starts nothing for root unless told to */
+    char *const *environment; /* what to choose the variables for the ranks from: environ */
+    const char *program;      /* path of `tessera`, the same on all hosts */
+    char *const *arguments;   /* of it, up to NULL */
+} tess_launch_request;
+
+typedef struct tess_launch_line {
+    char *words[LAUNCH_MOST_WORDS]; /* NULL behind the last; they point into `text` */
+    int n;
+    size_t used;
+    char text[64 << 10];
+} tess_launch_line;
+
+/* "h1:4,h2:4"; a host without a number has one slot. Appends to `hosts`. TESS_E_INVALID names the entry: no name, a bad
+ * number, a host that is there already. */
+tess_status tess_launch_hosts_parse(const char *text, tess_launch_hosts *hosts);
+/* One host a line, "h1:4", "h1 slots=4" or "h1"; '#' starts a comment. Errors name the file and the line. */
+tess_status tess_launch_hosts_read(tess_mem *mem, const char *path, tess_launch_hosts *hosts);
+
+/* Looks along `search_path` (PATH) for the mpirun of *mpi; ANY takes plain `mpirun` first and says which it was.
+ * TESS_E_NOT_FOUND says what to install. */
+tess_status tess_launch_find_mpi(const char *search_path, tess_mpi *mpi, char *mpirun, size_t size);
+
+/* TESS_E_INVALID: more words than fit. */
+tess_status tess_launch_line_make(const tess_launch_request *request, tess_launch_line *line);
+/* The line as a shell takes it; cut at the end of `out`. */
+void tess_launch_line_quote(const tess_launch_line *line, char *out, size_t size);
+
+#endif

@@ -1,0 +1,85 @@
+/* Private to the watchdog: who is waited for, what they do, what is usual, how it is told. */
+#ifndef TESS_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
+#define TESS_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
+
+#include "base/os/oom.h"
+#include "base/os/process_facts.h"
+#include "base/os/stack.h"
+#include "job/patience.h"
+#include "launch/watchdog/stragglers.h"
+#include "launch/watchdog/watchdog.h"
+#include "verdict/history.h"
+
+/* ---- waits.c: who is waited for, from the board ---- */
+typedef struct watchdog_waits {
+    int n; /* ranks that are waited for and wait for nobody themselves */
+    int ranks[JOB_MAX_RANKS];
+    int waiter[JOB_MAX_RANKS];        /* of ranks[i]: who waits longest, -1: the job has not begun without it */
+    uint64_t since_ns[JOB_MAX_RANKS]; /* and since when */
+    int n_waiting[JOB_MAX_RANKS];     /* and how many do so themselves */
+} watchdog_waits;
+
+/* `joined_ns`: when the first rank was seen to have joined, 0: none has. */
+void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *waits);
+/* How many ranks wait for `rank`, themselves or through others. */
+int watchdog_count_waiters(const tess_job *job, int rank);
+
+/* ---- classify.c: what a rank does instead, from two looks at its process ---- */
+typedef struct watchdog_finding {
+    tess_situation situation;
+    char why[JOB_WHY_BYTES]; /* "stopped (state T)"; to stand behind "it is " */
+} watchdog_finding;
+
+void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+                       watchdog_finding *finding);
+
+/* ---- A rank that is waited for ---- */
+typedef struct watchdog_stall {
+    bool is_on, is_seen;
+    int waiter;
+    uint64_t since_ns;
+    bool is_looked_at; /* once: `first` is what was seen */
+    uint64_t look_ns;  /* not to be looked at before */
+    tess_process_facts first;
+    watchdog_finding finding;   /* WELL: not looked into yet */
+    tess_situation told;        /* what was last told, WELL: nothing */
+    uint64_t told_ns, pause_ns; /* when, and until it is told again */
+    bool deadline_told;
+    uint64_t notice; /* 1 + the number of what is kept of it for later, 0: nothing yet */
+    char who[160];   /* "rank 3 kept 7 ranks waiting" */
+    char in[480];    /* "in all_reduce #7 ...; it was stopped" */
+    char stack[480]; /* of the rank meanwhile, "": not looked at */
+} watchdog_stall;
+
+typedef struct watchdog_death {
+    int pid;
+    uint64_t ended_ns; /* 0: nothing is open */
+} watchdog_death;
+
+struct tess_watchdog {
+    tess_mem *mem;
+    const tess_job *job;
+    tess_watchdog_options options;
+    uint64_t looked_ns, joined_ns;
+    watchdog_waits waits;
+    watchdog_patience patience;
+    tess_stack_probe probe;
+    int probed; /* whose stack is being looked at, -1: nobody's */
+    tess_oom_watch oom;
+    watchdog_stragglers stragglers;
+    watchdog_stall *stalls; /* (world) */
+    watchdog_death *deaths; /* (world) */
+};
+
+/* ---- notes.c: what is kept of them for later ---- */
+/* Of a stall that was told of. */
+void watchdog_note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come);
+void watchdog_note_pace(const tess_watchdog *w, int rank, const char *line);
+
+/* ---- watchdog_report.c: lines for people ---- */
+/* `ranks`: those that became due together; the first of them is described. */
+void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
+void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
+void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s);
+
+#endif

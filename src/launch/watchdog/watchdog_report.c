@@ -1,0 +1,145 @@
+/* The watchdog's lines. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "job/call_sites.h"
+#include "job/rank_end.h"
+#include "launch/watchdog/watchdog_impl.h"
+#include "trace/label.h"
+
+static void say(const tess_watchdog *w, const char *line)
+{
+    if (w->options.notice != NULL)
+        w->options.notice(w->options.self, line);
+}
+
+/* "reduce_scatter #56730 'layers 12' of team 'world'" */
+static void name_op(const tess_fingerprint *fp, const char *team, char *text, size_t size)
+{
+    char label[32];
+    bool labelled = tess_label_text(fp->label, label, sizeof(label))[0] != '\0';
+    snprintf(text, size, "%s #%llu%s%s%s of team '%s'", tess_trace_op_name(fp->kind), (unsigned long long)fp->sequence,
+             labelled ? " '" : "", label, labelled ? "'" : "", team);
+}
+
+static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
+{
+    enum { MOST = 8 };
+    size_t at = tess_text_add(text, size, 0, n == 1 ? "rank" : "ranks");
+    for (int i = 0; i < n && i < MOST; i++)
+        at = tess_text_add(text, size, at, " %d", ranks[i]);
+    if (n > MOST)
+        at = tess_text_add(text, size, at, " and %d more", n - MOST);
+    return at;
+}
+
+/* "in phase 'data' of step 812, ", or else by its last operation: where it is by its own word. */
+static size_t tell_place(const tess_board_copy *row, char *text, size_t size)
+{
+    char last[160];
+    if (row->phase[0] == '\0' && row->op.kind == TESS_TRACE_NONE)
+        return tess_text_add(text, size, 0, "before its first operation, ");
+    if (row->phase[0] == '\0') {
+        name_op(&row->op, row->op_team, last, sizeof(last));
+        return tess_text_add(text, size, 0, "%s %s, ", row->op_state == TESS_TRACE_COMPLETED ? "after" : "in", last);
+    }
+    return tess_text_add(text, size, tess_board_describe_phase(row, text, size), ", ");
+}
+
+static const char *host_of(const tess_watchdog *w, int rank)
+{
+    return w->job->header->hosts[w->job->rows[rank].host].name;
+}
+
+static void tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
+{
+    char why[TESS_ENDING_PROGRESS];
+    if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
+        return; /* one that is on its way may still be in an older step */
+    if (tess_ending_tell_progress(w->job, rank, why))
+        tess_text_add(text, size, 0, "; %s", why);
+}
+
+/* "3 ranks", "rank 0", "the job". */
+static void tell_whom(const watchdog_stall *stall, int n_waiting, char *text, size_t size)
+{
+    if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
+        snprintf(text, size, "rank %d", stall->waiter);
+    else if (n_waiting == 0)
+        snprintf(text, size, "the job");
+    else
+        snprintf(text, size, "%d ranks", n_waiting);
+}
+
+/* "in all_reduce #7 of team 'world'", or at the start of the job. */
+static void tell_where(const tess_watchdog *w, const watchdog_stall *stall, char *text, size_t size)
+{
+    char op[256];
+    tess_board_copy waiter;
+    if (stall->waiter < 0) {
+        snprintf(text, size, "at the start of the job");
+        return;
+    }
+    tess_board_export(&w->job->rows[stall->waiter], &waiter);
+    name_op(&waiter.wait_op, waiter.wait_team, op, sizeof(op));
+    snprintf(text, size, "in %s", op);
+}
+
+/* What the rank does instead. */
+static void tell_doing(const tess_watchdog *w, int rank, char *text, size_t size)
+{
+    tess_board_copy row;
+    tess_board_export(&w->job->rows[rank], &row);
+    size_t at = row.state != JOB_RANK_ABSENT ? tell_place(&row, text, size) : 0;
+    at = tess_text_add(text, size, at, "%s", w->stalls[rank].finding.why);
+    tell_progress(w, rank, text + at, size - at);
+    tess_call_sites_name(w->job, rank, text, size);
+}
+
+void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
+{
+    char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
+    watchdog_stall *stall = &w->stalls[ranks[0]];
+    size_t at = list_ranks(ranks, n, who, sizeof(who));
+    if (w->job->header->n_hosts > 1)
+        tess_text_add(who, sizeof(who), at, " on host %s", host_of(w, ranks[0]));
+    tell_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
+    tell_where(w, stall, where, sizeof(where));
+    tell_doing(w, ranks[0], doing, sizeof(doing));
+    if (n > 1)
+        snprintf(whose, sizeof(whose), "rank %d", ranks[0]);
+    at = tess_text_add(line, sizeof(line), 0, "%s %s kept %s waiting for %.1f s %s; %s is %s", who,
+                       n == 1 ? "has" : "have", whom, waited_s, where, whose, doing);
+    if (stall->deadline_told)
+        tess_text_add(line, sizeof(line), at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
+                      w->options.timeout_s);
+    say(w, line);
+    tess_text_add(stall->who, sizeof(stall->who), 0, "%s kept %s waiting", who, whom);
+    tess_text_add(stall->in, sizeof(stall->in), 0, "%s; %s was %s", where, whose, doing);
+    watchdog_note_stall(w, ranks[0], waited_s, false);
+}
+
+void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack)
+{
+    enum { FRAMES = 3 };
+    char line[512], *frames = w->stalls[rank].stack;
+    size_t size = sizeof(w->stalls[rank].stack), at = 0;
+    if (stack->n_lines == 0)
+        return;
+    int begin = stack->first_own < stack->n_lines ? stack->first_own : 0;
+    for (int i = begin; i < stack->n_lines && i < begin + FRAMES; i++)
+        at = tess_text_add(frames, size, at, "%s%s", i > begin ? " < " : "", stack->lines[i]);
+    snprintf(line, sizeof(line), "rank %d's stack: %s", rank, frames);
+    say(w, line);
+    watchdog_note_stall(w, rank, waited_s, false);
+}
+
+void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s)
+{
+    char line[128];
+    snprintf(line, sizeof(line), "rank %d has come after %.1f s", rank, waited_s);
+    say(w, line);
+    if (w->stalls[rank].notice != 0)
+        watchdog_note_stall(w, rank, waited_s, true);
+}
