@@ -44,84 +44,97 @@ void comm_map_of(const tess_team *team, comm_map *map)
     comm_map_fill(host, tess_team_size(team), map);
 }
 
-comm_traffic comm_cross_gather_all(const comm_map *map, int host, double bytes, double wide)
+/* ---- From one host to another ---- */
+
+static double blocks(const comm_map *map, double n, double bytes)
 {
-    double block = bytes / map->n_ranks;
+    return n * bytes / map->n_ranks;
+}
+
+static bool has_root(const comm_map *map, int host)
+{
+    return host == map->host[0];
+}
+
+double comm_cross_gather_all(const comm_map *map, int from, int to, double bytes, double wide)
+{
+    (void)to;
     (void)wide;
-    return (comm_traffic){map->n_on[host] * block * (map->n_hosts - 1), (map->n_ranks - map->n_on[host]) * block};
+    return blocks(map, map->n_on[from], bytes);
 }
 
-comm_traffic comm_cross_reduce_scatter(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_reduce_scatter(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    double partial = bytes / map->n_ranks * wide;
-    int elsewhere = 0; /* subtrees */
-    for (int h = 0; h < map->n_hosts; h++)
-        elsewhere += h != host ? map->n_subtrees[h] : 0;
-    return (comm_traffic){map->n_subtrees[host] * (map->n_ranks - map->n_on[host]) * partial,
-                          map->n_on[host] * elsewhere * partial};
+    return blocks(map, (double)map->n_subtrees[from] * map->n_on[to], bytes * wide);
 }
 
-comm_traffic comm_cross_all_reduce(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_all_reduce(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    comm_traffic first = comm_cross_reduce_scatter(map, host, bytes, wide);
-    comm_traffic second = comm_cross_gather_all(map, host, bytes, wide);
-    return (comm_traffic){first.sent + second.sent, first.received + second.received};
+    return comm_cross_reduce_scatter(map, from, to, bytes, wide) + comm_cross_gather_all(map, from, to, bytes, wide);
 }
 
-comm_traffic comm_cross_broadcast(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_broadcast(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    bool root = host == map->host[0];
+    (void)to;
     (void)wide;
-    return (comm_traffic){root ? bytes * (map->n_hosts - 1) : 0, root ? 0 : bytes};
+    return has_root(map, from) ? bytes : 0;
 }
 
-comm_traffic comm_cross_each_pair(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_each_pair(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    double crossing = (double)map->n_on[host] * (map->n_ranks - map->n_on[host]) * bytes / map->n_ranks;
     (void)wide;
-    return (comm_traffic){crossing, crossing};
+    return blocks(map, (double)map->n_on[from] * map->n_on[to], bytes);
 }
 
-comm_traffic comm_cross_to_root(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_to_root(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    double block = bytes / map->n_ranks;
-    bool root = host == map->host[0];
     (void)wide;
-    return (comm_traffic){root ? 0 : map->n_on[host] * block, root ? (map->n_ranks - map->n_on[host]) * block : 0};
+    return has_root(map, to) ? blocks(map, map->n_on[from], bytes) : 0;
 }
 
-comm_traffic comm_cross_from_root(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_from_root(const comm_map *map, int from, int to, double bytes, double wide)
 {
-    comm_traffic reverse = comm_cross_to_root(map, host, bytes, wide);
-    return (comm_traffic){reverse.received, reverse.sent};
-}
-
-comm_traffic comm_cross_ring(const comm_map *map, int host, double bytes, double wide)
-{
-    comm_traffic traffic = {0};
     (void)wide;
-    for (int r = 0; r < map->n_ranks; r++) {
-        int to = map->host[(r + 1) % map->n_ranks];
-        traffic.sent += map->host[r] == host && to != host ? bytes : 0;
-        traffic.received += map->host[r] != host && to == host ? bytes : 0;
-    }
-    return traffic;
+    return has_root(map, from) ? blocks(map, map->n_on[to], bytes) : 0;
 }
 
-comm_traffic comm_cross_nothing(const comm_map *map, int host, double bytes, double wide)
+double comm_cross_ring(const comm_map *map, int from, int to, double bytes, double wide)
+{
+    (void)wide;
+    int n = 0; /* ranks here whose next is there */
+    for (int r = 0; r < map->n_ranks; r++)
+        n += map->host[r] == from && map->host[(r + 1) % map->n_ranks] == to;
+    return n * bytes;
+}
+
+double comm_cross_nothing(const comm_map *map, int from, int to, double bytes, double wide)
 {
     (void)map;
-    (void)host;
+    (void)from;
+    (void)to;
     (void)bytes;
     (void)wide;
-    return (comm_traffic){0};
+    return 0;
+}
+
+/* ---- Of a link ---- */
+
+comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, int host, double bytes, double wide)
+{
+    comm_traffic traffic = {0};
+    for (int h = 0; h < map->n_hosts; h++)
+        if (h != host) {
+            traffic.sent += crossing(map, host, h, bytes, wide);
+            traffic.received += crossing(map, h, host, bytes, wide);
+        }
+    return traffic;
 }
 
 double comm_cross_most(comm_crossing *crossing, const comm_map *map, double bytes, double wide)
 {
     double most = 0;
     for (int h = 0; h < map->n_hosts; h++) {
-        comm_traffic traffic = crossing(map, h, bytes, wide);
+        comm_traffic traffic = comm_cross_traffic(crossing, map, h, bytes, wide);
         most = fmax(most, fmax(traffic.sent, traffic.received));
     }
     return most;

@@ -6,14 +6,9 @@
 #include "base/os/os.h"
 #include "bench/memory.h"
 #include "launch/launcher.h"
+#include "bench/measuring_ranks.h"
 
 enum { MEMORY_BYTES = 32 << 20, MEMORY_TURNS = 3 };
-
-/* What a rank finds in the memory that it shares with the command. */
-typedef struct job {
-    const comm_question *question;
-    comm_answer *answer;
-} job;
 
 static tess_status slowest(tess_team *team, double mine_s, double *slowest_s)
 {
@@ -89,7 +84,7 @@ tess_status comm_job_measure(const comm_question *q, tess_team *team, bool windo
     comm_call call;
     for (int i = 0; i < q->n_sizes; i++)
         most = q->bytes[i] > most ? q->bytes[i] : most;
-    TESS_TRY(take(q, team, window, comm_op_buffer_bytes(most), &call));
+    TESS_TRY(take(q, team, window, 2 * most, &call));
     for (int i = 0; i < q->n_sizes; i++) {
         comm_time time;
         call.bytes = q->bytes[i];
@@ -118,42 +113,21 @@ static tess_status measure_memory(tess_team *team, double *bytes_per_s)
     return TESS_OK;
 }
 
-static tess_status run(const job *j, tess_runtime *rt)
+static tess_status run(tess_runtime *rt, const void *plan, void *result)
 {
+    const comm_question *q = plan;
+    comm_answer *answer = result;
     tess_team *team = tess_runtime_team(rt);
-    if (j->question->op->sized)
-        TESS_TRY(measure_memory(team, &j->answer->memory_bytes_per_s));
-    TESS_TRY(comm_job_measure(j->question, team, true, j->answer->window));
-    return j->question->op->sized ? comm_job_measure(j->question, team, false, j->answer->private) : TESS_OK;
+    if (q->op->sized)
+        TESS_TRY(measure_memory(team, &answer->memory_bytes_per_s));
+    TESS_TRY(comm_job_measure(q, team, true, answer->window));
+    return q->op->sized ? comm_job_measure(q, team, false, answer->private) : TESS_OK;
 }
 
-static int rank_main(void *context)
+tess_status comm_job_ours(const comm_question *q, comm_answer *answer)
 {
-    const job *j = context;
-    tess_runtime *rt;
-    tess_status status = tess_runtime_create(NULL, &rt);
-    if (status != TESS_OK)
-        return 1;
-    if (j->question->ranks <= tess_os_cores())
-        tess_os_bind(tess_runtime_rank(rt)); /* as mpirun does; else a scheduler may keep two ranks on one core */
-    status = run(j, rt);
-    if (status != TESS_OK)
-        tess_runtime_report(rt, tess_error_message());
-    tess_runtime_destroy(&rt);
-    return status == TESS_OK ? 0 : 1;
-}
-
-tess_status comm_job_ours(const comm_question *question, comm_answer *answer)
-{
-    void *shared;
-    TESS_TRY(tess_os_share("bench", sizeof(comm_answer), &shared));
-    job j = {question, shared};
-    tess_launch_result result;
-    tess_status status = tess_launch_function(question->ranks, rank_main, &j, 5, 0, &result);
-    if (status == TESS_OK && result.exit_code != 0)
-        status = TESS_FAIL(TESS_E_INTERNAL, "measuring %s on %d ranks: %s", question->op->name, question->ranks,
-                           result.report);
-    *answer = *(comm_answer *)shared;
-    tess_os_unmap_shared(shared, sizeof(comm_answer));
-    return status;
+    const tess_bench_ranks ranks = {.n = q->ranks, .bind = true, .run = run, .plan = q};
+    TESS_TRY_CTX(tess_bench_ranks_run(&ranks, answer, sizeof(*answer)), "measuring %s on %d ranks", q->op->name,
+                 q->ranks);
+    return TESS_OK;
 }

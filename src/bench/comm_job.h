@@ -1,10 +1,46 @@
-/* One job of measuring: ranks that are started, measure one collective at some sizes, and end. */
+/* `tessera bench comm`: which collectives are measured at which sizes, and how one of them is: by ranks that are
+ * started for it, by those of a job that runs, and through MPI. */
 #ifndef TESS_BENCH_COMM_JOB_H
 #define TESS_BENCH_COMM_JOB_H
 
-#include "bench/comm_ops.h"
+#include "bench/bench.h"
+#include "bench/comm_cross.h"
 #include "bench/comm_plan.h"
-#include "bench/options.h"
+#include "bench/samples.h"
+#include "trace/ring.h"
+
+/* ---- Collectives ---- */
+
+/* Buffers and sizes of one measured call. `bytes` is the size in nccl-tests' sense: the larger buffer of a rank. */
+typedef struct comm_call {
+    tess_team *team;
+    tess_dtype dtype;
+    size_t bytes;
+    void *in, *out; /* `bytes` each; of the forms for pieces one is the full buffer and one the float32 shard, which on
+                     * one rank is twice as large where the full one is bfloat16 */
+} comm_call;
+
+typedef struct comm_op {
+    const char *name;
+    const char *peer; /* what MPI calls the same movement */
+    tess_status (*call)(const comm_call *);
+    comm_crossing *crossing;       /* what links between hosts carry */
+    tess_trace_op kind;            /* for the tuning table */
+    bool reduces;                  /* has an operation: a sum */
+    bool sized;                    /* moves data at all */
+    bool shares;                   /* `out` is one copy for all ranks */
+    int rings;                     /* that nccl-tests reckon with; 0: each byte moves once */
+    double per_rank, once, shards; /* traffic by bytes: times the ranks; once; of float32 shards */
+} comm_op;
+
+const comm_op *comm_op_list(int *n);
+
+/* nccl-tests' busbw = algbw * this: what an ideal bus would carry per byte of the algorithm's bandwidth. */
+double comm_op_bus_factor(const comm_op *op, int ranks);
+/* Bytes that all ranks together must read and write at least. */
+double comm_op_traffic(const comm_op *op, tess_dtype dtype, size_t bytes, int ranks);
+
+/* ---- Questions ---- */
 
 typedef struct comm_time {
     double median_us, min_us; /* 0: not measured */
@@ -23,9 +59,6 @@ void comm_question_name(const comm_question *question, size_t bytes, char *name,
 /* Fills in the sizes whose rows are wanted; every collective can cut them into equal blocks of whole elements. */
 void comm_question_sizes(comm_question *question, const tess_bench_options *options);
 
-/* TESS_E_INVALID: --min-bytes above --max-bytes. */
-tess_status comm_check_sizes(const tess_bench_options *options);
-
 /* Ours, by size: buffers that peers can read (windows), private ones; and what memory gave all ranks together in
  * between, the better of a copy and a sum of two arrays, both with streaming stores. */
 typedef struct comm_answer {
@@ -37,7 +70,7 @@ typedef struct comm_answer {
  * opposed to private memory. `times` (n_sizes) are rank 0's to know. */
 tess_status comm_job_measure(const comm_question *question, tess_team *team, bool window, comm_time *times);
 
-/* Starts `ranks` processes as `tessera run` does. */
+/* By ranks that are started for it. */
 tess_status comm_job_ours(const comm_question *question, comm_answer *answer);
 
 typedef struct comm_peer {
@@ -49,5 +82,47 @@ typedef struct comm_peer {
 /* The same through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
  * hung, and has been ended. */
 tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, comm_time *times);
+
+/* ---- The bench, on one machine (comm.c) and in a job (comm_hosts.c) ---- */
+
+/* Medians of the rounds come as columns; those from COMM_OTHERS on are the setting's own. */
+enum { COMM_TIME, COMM_MIN, COMM_PRIVATE, COMM_OTHERS, COMM_MEDIANS = 9 };
+
+typedef struct comm_bench {
+    const struct comm_setting *setting;
+    const tess_bench_options *options;
+    tess_bench_report *report;
+    int ranks, rounds;
+    tess_bench_samples (*samples)[COMM_MEDIANS]; /* of each size: all rounds */
+    const char *mpi_program;                     /* on one machine; NULL: none to compare with */
+    tess_team *team;                             /* in a job */
+    comm_map map;
+} comm_bench;
+
+typedef struct comm_setting {
+    const tess_bench_column *columns; /* behind those that every table has */
+    int n_columns;
+    /* Measures ours, and adds samples from COMM_OTHERS on. */
+    tess_status (*round)(comm_bench *bench, const comm_question *question, comm_answer *ours);
+    /* Their values for size number `i`, from the medians. */
+    void (*figures)(const comm_bench *bench, const comm_question *question, int i, const double *medians,
+                    double *values);
+} comm_setting;
+
+/* A table of all collectives. */
+tess_status comm_bench_table(comm_bench *bench, tess_mem *mem, const char *title);
+
+/* TESS_E_INVALID: --min-bytes above --max-bytes. */
+tess_status comm_check_sizes(const tess_bench_options *options);
+
+tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
+
+/* --tune: measures each way and round size, and writes the table (rank 0). */
+tess_status comm_tune(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
+
+/* "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */
+const char *comm_hosts_text(const tess_runtime *runtime, char *text, size_t size);
+/* "Open MPI 4.1.4, ..."; "none": no MPI started the job. */
+const char *comm_mpi_text(char *text, size_t size);
 
 #endif

@@ -1,61 +1,13 @@
-#include "bench/comm_ops.h"
+#include "bench/comm_job.h"
 
-/* ---- nccl-tests' factors: what an ideal bus would carry per byte of the algorithm's bandwidth */
-static double by_ring(int W)
-{
-    return (double)(W - 1) / W;
-}
-
-static double by_two_rings(int W)
-{
-    return 2.0 * (W - 1) / W;
-}
-
-static double once(int W)
-{
-    (void)W;
-    return 1;
-}
-
-/* ---- Traffic: every input read once, every output written once, whichever cache holds what in between */
-static double all_to_each(const comm_call *c, int W)
-{
-    return 2.0 * W * (double)c->bytes;
-}
-
-static double all_to_one(const comm_call *c, int W)
-{
-    return (double)(W + 1) * (double)c->bytes;
-}
-
-static double one_to_one(const comm_call *c, int W)
-{
-    (void)W;
-    return 2.0 * (double)c->bytes;
-}
-
-static double one_to_others(const comm_call *c, int W)
-{
-    return (double)W * (double)c->bytes;
-}
-
-static double nothing(const comm_call *c, int W)
-{
-    (void)c;
-    (void)W;
-    return 0;
-}
-
-static double shards_to_full(const comm_call *c, int W)
-{
-    (void)W;
-    return (double)c->bytes * (1 + 4.0 / (double)tess_dtype_size(c->dtype));
-}
-
-static double fulls_to_shards(const comm_call *c, int W)
-{
-    return (double)c->bytes * (W + 4.0 / (double)tess_dtype_size(c->dtype));
-}
+/* What all ranks together must read and write, in multiples of the bytes: every input once, every output once,
+ * whichever cache holds what in between. */
+#define ALL_TO_EACH .per_rank = 2
+#define ALL_TO_ONE .per_rank = 1, .once = 1
+#define ONE_TO_ONE .once = 2
+#define ONE_TO_OTHERS .per_rank = 1
+#define SHARDS_TO_FULL .once = 1, .shards = 1
+#define FULLS_TO_SHARDS .per_rank = 1, .shards = 1
 
 /* ---- Calls */
 static size_t elements(const comm_call *c)
@@ -138,24 +90,23 @@ static tess_status reduce_scatter_pieces(const comm_call *c)
 }
 
 static const comm_op ops[] = {
-    {"all_reduce", "all_reduce", true, true, false, by_two_rings, all_to_each, comm_cross_all_reduce,
-     TESS_TRACE_ALL_REDUCE, all_reduce},
-    {"reduce_scatter", "reduce_scatter", true, true, false, by_ring, all_to_one, comm_cross_reduce_scatter,
-     TESS_TRACE_REDUCE_SCATTER, reduce_scatter},
-    {"reduce_scatter_pieces", "reduce_scatter", true, true, false, by_ring, fulls_to_shards, comm_cross_reduce_scatter,
-     TESS_TRACE_REDUCE_SCATTER_PIECES, reduce_scatter_pieces},
-    {"all_gather", "all_gather", false, true, false, by_ring, all_to_one, comm_cross_gather_all, TESS_TRACE_ALL_GATHER,
-     all_gather},
-    {"all_gather_pieces", "all_gather", false, true, true, by_ring, shards_to_full, comm_cross_gather_all,
-     TESS_TRACE_ALL_GATHER_PIECES, all_gather_pieces},
-    {"all_to_all", "all_to_all", false, true, false, by_ring, all_to_each, comm_cross_each_pair, TESS_TRACE_ALL_TO_ALL,
-     all_to_all},
-    {"broadcast", "broadcast", false, true, false, once, one_to_others, comm_cross_broadcast, TESS_TRACE_BROADCAST,
-     broadcast},
-    {"gather", "gather", false, true, false, by_ring, one_to_one, comm_cross_to_root, TESS_TRACE_GATHER, gather},
-    {"scatter", "scatter", false, true, false, by_ring, one_to_one, comm_cross_from_root, TESS_TRACE_SCATTER, scatter},
-    {"send_recv", "send_recv", false, true, false, once, all_to_each, comm_cross_ring, TESS_TRACE_SEND, send_recv},
-    {"barrier", "barrier", false, false, false, once, nothing, comm_cross_nothing, TESS_TRACE_BARRIER, barrier},
+    {"all_reduce", "all_reduce", all_reduce, comm_cross_all_reduce, TESS_TRACE_ALL_REDUCE, .reduces = true,
+     .sized = true, .rings = 2, ALL_TO_EACH},
+    {"reduce_scatter", "reduce_scatter", reduce_scatter, comm_cross_reduce_scatter, TESS_TRACE_REDUCE_SCATTER,
+     .reduces = true, .sized = true, .rings = 1, ALL_TO_ONE},
+    {"reduce_scatter_pieces", "reduce_scatter", reduce_scatter_pieces, comm_cross_reduce_scatter,
+     TESS_TRACE_REDUCE_SCATTER_PIECES, .reduces = true, .sized = true, .rings = 1, FULLS_TO_SHARDS},
+    {"all_gather", "all_gather", all_gather, comm_cross_gather_all, TESS_TRACE_ALL_GATHER, .sized = true, .rings = 1,
+     ALL_TO_ONE},
+    {"all_gather_pieces", "all_gather", all_gather_pieces, comm_cross_gather_all, TESS_TRACE_ALL_GATHER_PIECES,
+     .sized = true, .shares = true, .rings = 1, SHARDS_TO_FULL},
+    {"all_to_all", "all_to_all", all_to_all, comm_cross_each_pair, TESS_TRACE_ALL_TO_ALL, .sized = true, .rings = 1,
+     ALL_TO_EACH},
+    {"broadcast", "broadcast", broadcast, comm_cross_broadcast, TESS_TRACE_BROADCAST, .sized = true, ONE_TO_OTHERS},
+    {"gather", "gather", gather, comm_cross_to_root, TESS_TRACE_GATHER, .sized = true, .rings = 1, ONE_TO_ONE},
+    {"scatter", "scatter", scatter, comm_cross_from_root, TESS_TRACE_SCATTER, .sized = true, .rings = 1, ONE_TO_ONE},
+    {"send_recv", "send_recv", send_recv, comm_cross_ring, TESS_TRACE_SEND, .sized = true, ALL_TO_EACH},
+    {"barrier", "barrier", barrier, comm_cross_nothing, TESS_TRACE_BARRIER, .sized = false},
 };
 
 const comm_op *comm_op_list(int *n)
@@ -164,8 +115,13 @@ const comm_op *comm_op_list(int *n)
     return ops;
 }
 
-/* A float32 shard of bfloat16 pieces is, on one rank, twice the full buffer. */
-size_t comm_op_buffer_bytes(size_t bytes)
+double comm_op_bus_factor(const comm_op *op, int ranks)
 {
-    return 2 * bytes;
+    return op->rings > 0 ? (double)op->rings * (ranks - 1) / ranks : 1;
+}
+
+double comm_op_traffic(const comm_op *op, tess_dtype dtype, size_t bytes, int ranks)
+{
+    double shards = op->shards * 4.0 / (double)tess_dtype_size(dtype);
+    return (double)bytes * (op->per_rank * ranks + op->once + shards);
 }

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/core/options.h"
-#include "bench/comm_hosts.h"
 #include "bench/comm_job.h"
 #include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"

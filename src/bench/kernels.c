@@ -7,25 +7,45 @@
 
 enum { DEFAULT_ROUNDS = 5, QUICK_ROUNDS = 2, PATTERN = 4093 };
 
-double kernels_bench_peak_bf16(void *stream)
+static const kernel_family *const families[] = {&kernels_attention, &kernels_rows, &kernels_vocab, &kernels_parameters};
+
+/* ---- Limits ---- */
+
+static double peak_bf16(void *stream)
 {
     return tess_peak_flops(stream, TESS_BF16);
 }
 
-double kernels_bench_peak_f32(void *stream)
+static double peak_f32(void *stream)
 {
     return tess_peak_flops(stream, TESS_F32);
 }
 
-double kernels_bench_triad(void *arrays)
+static double triad(void *arrays)
 {
     return tess_bench_traffic_rate(arrays, TESS_BENCH_TRIAD);
 }
 
-double kernels_bench_read(void *arrays)
+static double read_only(void *arrays)
 {
     return tess_bench_traffic_rate(arrays, TESS_BENCH_READ);
 }
+
+void kernels_bench_limit_peak(const kernels_bench *bench, tess_dtype dtype, tess_bench_race *race)
+{
+    race->limit = dtype == TESS_BF16 ? peak_bf16 : peak_f32;
+    race->limit_self = bench->stream;
+    race->cold = false;
+}
+
+void kernels_bench_limit_memory(const kernels_bench *bench, tess_bench_traffic traffic, tess_bench_race *race)
+{
+    race->limit = traffic == TESS_BENCH_READ ? read_only : triad;
+    race->limit_self = bench->arrays;
+    race->cold = true;
+}
+
+/* ---- Operands ---- */
 
 /* A pattern of prime length, repeated: no two rows alike, and filled at the speed of memory. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out)
@@ -51,28 +71,98 @@ tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tes
     return TESS_OK;
 }
 
-const tess_bench_column kernels_bench_memory_columns[KERNELS_BENCH_MEMORY_COLUMNS] = {
-    {"limit", "% triad", TESS_BENCH_HIGHER}, {"rate", "GB/s", TESS_BENCH_NEITHER}, {"time", "ms", TESS_BENCH_NEITHER},
-    {"warm", "ms", TESS_BENCH_NEITHER},      {"runs", "", TESS_BENCH_NEITHER},
-};
-
-tess_status kernels_bench_memory_row(const kernels_bench *bench, const char *name, tess_bench_side side, double bytes)
+void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n)
 {
-    tess_bench_race cold = {.n_sides = 1, .side = {side}, .rounds = bench->rounds, .budget_s = 2};
-    cold.limit = kernels_bench_triad;
-    cold.limit_self = bench->arrays;
-    cold.cold = true;
-    TESS_TRY_CTX(tess_bench_race_run(&cold), "%s", name);
-    tess_bench_race warm = cold;
-    warm.limit = kernels_bench_peak_f32;
-    warm.limit_self = bench->stream;
-    warm.cold = false;
-    TESS_TRY_CTX(tess_bench_race_run(&warm), "%s", name);
-    double seconds = tess_bench_race_median_s(&cold, 0);
-    return tess_bench_report_row(bench->report, name,
-                                 (double[]){100 * tess_bench_race_share(&cold, bytes), bytes / seconds / 1e9,
-                                            seconds * 1e3, tess_bench_race_median_s(&warm, 0) * 1e3, cold.n_rounds});
+    for (int i = 0; i < n; i++)
+        tess_mem_free(bench->mem, operands[i]);
 }
+
+/* ---- The loop ---- */
+
+static tess_status start_table(const kernels_bench *bench, const kernel_family *family)
+{
+    static const tess_bench_column computes[] = {{"limit", "% peak", TESS_BENCH_HIGHER},
+                                                 {"rate", "GFLOP/s", TESS_BENCH_NEITHER},
+                                                 {"time", "ms", TESS_BENCH_NEITHER},
+                                                 {"runs", "", TESS_BENCH_NEITHER}};
+    static const tess_bench_column moves[] = {{"limit", "% triad", TESS_BENCH_HIGHER},
+                                              {"rate", "GB/s", TESS_BENCH_NEITHER},
+                                              {"time", "ms", TESS_BENCH_NEITHER},
+                                              {"warm", "ms", TESS_BENCH_NEITHER},
+                                              {"runs", "", TESS_BENCH_NEITHER}};
+    return family->computes ? tess_bench_report_table(bench->report, family->title, computes, 4)
+                            : tess_bench_report_table(bench->report, family->title, moves, 5);
+}
+
+/* Flops, or bytes that memory must move. */
+static double units_of(const kernel_subject *subject, const kernel_shape *s)
+{
+    double T = (double)s->T, C = (double)s->C, V = (double)s->V;
+    double elements = subject->by_TC * T * C + subject->by_VC * V * C + subject->by_TV * T * V;
+    return subject->products > 0 ? subject->products * (double)(s->seqs * s->H * s->C) * T * T
+                                 : elements * (double)tess_dtype_size(s->dtype);
+}
+
+/* Where memory is the limit, caches are cold; how long a run takes with warm ones is told besides. */
+static tess_status measure(const kernels_bench *bench, const kernel_family *family, const kernel_subject *subject,
+                           kernel_operands *operands, const char *name)
+{
+    double values[5], units = units_of(subject, operands->shape);
+    int n = 0;
+    tess_bench_race race = {.n_sides = 1, .side = {{subject->run, operands}}, .rounds = bench->rounds};
+    race.budget_s = family->computes ? 3 : 2;
+    if (family->computes)
+        kernels_bench_limit_peak(bench, operands->shape->dtype, &race);
+    else
+        kernels_bench_limit_memory(bench, TESS_BENCH_TRIAD, &race);
+    TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
+    int n_rounds = race.n_rounds;
+    double seconds = tess_bench_race_median_s(&race, 0);
+    values[n++] = 100 * tess_bench_race_share(&race, units);
+    values[n++] = units / seconds / 1e9;
+    values[n++] = seconds * 1e3;
+    if (!family->computes) {
+        kernels_bench_limit_peak(bench, TESS_F32, &race);
+        TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
+        values[n++] = tess_bench_race_median_s(&race, 0) * 1e3;
+    }
+    values[n++] = n_rounds;
+    return tess_bench_report_row(bench->report, name, values);
+}
+
+/* Operands come with the first kernel that is wanted and serve all. */
+static tess_status run_subjects(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands)
+{
+    bool created = false;
+    for (const kernel_subject *subject = operands->shape->subjects; subject->name != NULL; subject++) {
+        char name[128];
+        family->name(subject, operands->shape, name, sizeof(name));
+        if (!tess_bench_wanted(bench->options, name))
+            continue;
+        if (!created)
+            TESS_TRY(family->create(bench, operands));
+        created = true;
+        TESS_TRY(measure(bench, family, subject, operands, name));
+    }
+    return TESS_OK;
+}
+
+static tess_status run_family(const kernels_bench *bench, const kernel_family *family)
+{
+    TESS_TRY(start_table(bench, family));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < family->n_shapes && status == TESS_OK; i++) {
+        kernel_operands operands = {
+            .stream = bench->stream, .kernels = bench->stream->kernels, .shape = &family->shapes[i]};
+        if (bench->options->common.quick != operands.shape->quick)
+            continue;
+        status = run_subjects(bench, family, &operands);
+        kernels_bench_release(bench, operands.x, KERNEL_MAX_OPERANDS);
+    }
+    return status;
+}
+
+/* ---- The bench ---- */
 
 /* Arrays that leave nothing of a kernel's operands in the caches. */
 static size_t limit_bytes(const tess_bench_options *options)
@@ -83,27 +173,24 @@ static size_t limit_bytes(const tess_bench_options *options)
     return l3 > least ? l3 : least;
 }
 
-static tess_status run_with(kernels_bench *bench)
+static tess_status run_with(const kernels_bench *bench)
 {
     TESS_TRY(tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(bench->stream->threads)));
     TESS_TRY(tess_bench_report_fact(bench->report, "peers", "%s",
                                     bench->peers != NULL ? bench->peers->versions
                                                          : "none: libtessera_bench_peers.so is not there"));
     TESS_TRY(kernels_bench_gemm(bench));
-    TESS_TRY(kernels_bench_attention(bench));
-    TESS_TRY(kernels_bench_rows(bench));
-    TESS_TRY(kernels_bench_vocab(bench));
-    return kernels_bench_flat(bench);
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        TESS_TRY(run_family(bench, families[i]));
+    return TESS_OK;
 }
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     kernels_bench bench = {.mem = mem, .options = options, .report = report};
-    int n_threads = options->common.threads > 0 ? (int)options->common.threads : tess_os_cores();
+    int n_threads = tess_bench_threads(options);
     const char *table = options->common.table[0] != '\0' ? options->common.table : NULL;
-    bench.rounds = options->common.quick ? QUICK_ROUNDS : DEFAULT_ROUNDS;
-    if (options->common.repeat > 0)
-        bench.rounds = (int)options->common.repeat;
+    bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
     TESS_TRY(tess_stream_create(mem, n_threads, table, &bench.stream));
     tess_status status = tess_bench_arrays_create(mem, n_threads, limit_bytes(options), &bench.arrays);
     bench.peers = tess_bench_peers_open(bench.stream->kernels->name);

@@ -164,11 +164,11 @@ static tess_status race_peers(const kernels_bench *bench, ours *o, tess_bench_ra
 /* One row reads all of B once and computes little: the memory is its limit, from which B must come every time. */
 static void choose_limit(const kernels_bench *bench, const tess_gemm *g, tess_bench_race *race)
 {
-    *race = (tess_bench_race){.rounds = bench->rounds, .budget_s = 4, .cold = g->m == 1};
-    race->limit = g->m == 1                  ? kernels_bench_read
-                  : g->ab_dtype == TESS_BF16 ? kernels_bench_peak_bf16
-                                             : kernels_bench_peak_f32;
-    race->limit_self = g->m == 1 ? (void *)bench->arrays : (void *)bench->stream;
+    *race = (tess_bench_race){.rounds = bench->rounds, .budget_s = 4};
+    if (g->m == 1)
+        kernels_bench_limit_memory(bench, TESS_BENCH_READ, race);
+    else
+        kernels_bench_limit_peak(bench, g->ab_dtype, race);
 }
 
 /* ---- Rows and what they come to ---- */
@@ -218,24 +218,23 @@ static tess_status run_layer(const kernels_bench *bench, const layer *l, directi
     ours o = {bench->stream, d == FORWARD ? forward_of(l) : d == DX ? dx_of(l) : dw_of(l)};
     tess_gemm *g = &o.g;
     char name[128];
-    void *a = NULL, *b = NULL, *c = NULL;
-    tess_status status;
+    void *x[3] = {NULL};
     snprintf(name, sizeof(name), "gemm %s %s %s %lldx%lldx%lld", l->dtype == TESS_BF16 ? "bf16" : "fp32",
              direction_names[d], l->name, (long long)g->m, (long long)g->n, (long long)g->k);
     if (!tess_bench_wanted(bench->options, name))
         return TESS_OK;
     g->ab_dtype = l->dtype;
-    TESS_GOTO(kernels_bench_operand(bench, (g->trans_a ? g->k : g->m) * g->lda, g->ab_dtype, &a), done);
-    TESS_GOTO(kernels_bench_operand(bench, (g->trans_b ? g->n : g->k) * g->ldb, g->ab_dtype, &b), done);
-    TESS_GOTO(kernels_bench_operand(bench, g->m * g->ldc, g->c_dtype, &c), done);
-    g->a = a;
-    g->b = b;
-    g->c = c;
-    status = add_row(bench, name, &o, sums, l->tokens >= COUNTED_TOKENS);
-done:
-    tess_mem_free(bench->mem, a);
-    tess_mem_free(bench->mem, b);
-    tess_mem_free(bench->mem, c);
+    tess_status status = kernels_bench_operand(bench, (g->trans_a ? g->k : g->m) * g->lda, g->ab_dtype, &x[0]);
+    if (status == TESS_OK)
+        status = kernels_bench_operand(bench, (g->trans_b ? g->n : g->k) * g->ldb, g->ab_dtype, &x[1]);
+    if (status == TESS_OK)
+        status = kernels_bench_operand(bench, g->m * g->ldc, g->c_dtype, &x[2]);
+    g->a = x[0];
+    g->b = x[1];
+    g->c = x[2];
+    if (status == TESS_OK)
+        status = add_row(bench, name, &o, sums, l->tokens >= COUNTED_TOKENS);
+    kernels_bench_release(bench, x, 3);
     return status;
 }
 

@@ -1,4 +1,5 @@
-/* What the parts of `tessera bench kernels` share. */
+/* Subjects of `tessera bench kernels`: families of kernels that share operands, by shapes of real models. kernels.c has
+ * the one loop over them; a new kernel is a row of a family, a new family a table and a line in kernels.c. */
 #ifndef TESS_BENCH_KERNELS_IMPL_H
 #define TESS_BENCH_KERNELS_IMPL_H
 
@@ -7,6 +8,8 @@
 #include "bench/peers.h"
 #include "bench/race.h"
 #include "device/stream.h"
+
+enum { KERNEL_MAX_OPERANDS = 16 };
 
 typedef struct kernels_bench {
     tess_mem *mem;
@@ -18,26 +21,56 @@ typedef struct kernels_bench {
     int rounds;
 } kernels_bench;
 
-/* Each adds one table; `quick` takes a few small shapes of it. */
+/* Which sizes there are is the family's affair; the others are 0. */
+typedef struct kernel_shape {
+    const struct kernel_subject *subjects; /* the last has no name */
+    const char *model;
+    tess_dtype dtype;
+    bool quick;            /* one of --quick, which runs no others */
+    int64_t T, C, V;       /* tokens (of a sequence), channels (of a head), vocabulary */
+    int64_t seqs, H, H_kv; /* sequences, heads */
+} kernel_shape;
+
+/* A shape with its operands, which all kernels of the family share. */
+typedef struct kernel_operands {
+    tess_stream *stream;
+    const tess_kernels *kernels;
+    const kernel_shape *shape;
+    void *x[KERNEL_MAX_OPERANDS];
+    tess_attention attention;
+    tess_attention_grad grad;
+    tess_attention_seq seqs[8];
+} kernel_operands;
+
+/* A kernel, and what it must do: `by_*` elements of the shape's dtype, each once, where memory is its limit; products
+ * of (T, T, C) of a head where arithmetic is. */
+typedef struct kernel_subject {
+    const char *name;
+    tess_status (*run)(void *operands);
+    double by_TC, by_VC, by_TV, products;
+} kernel_subject;
+
+typedef struct kernel_family {
+    const char *title;
+    bool computes; /* its limit is the peak of arithmetic, not memory */
+    const kernel_shape *shapes;
+    int n_shapes;
+    void (*name)(const kernel_subject *subject, const kernel_shape *shape, char *name, size_t size);
+    tess_status (*create)(const kernels_bench *bench, kernel_operands *operands);
+} kernel_family;
+
+extern const kernel_family kernels_attention, kernels_rows, kernels_vocab, kernels_parameters;
+
+/* Adds the tables of matrix products, which are raced against the peers as well. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);
-tess_status kernels_bench_attention(const kernels_bench *bench);
-tess_status kernels_bench_rows(const kernels_bench *bench); /* norms, rotation, activations */
-tess_status kernels_bench_vocab(const kernels_bench *bench);
-tess_status kernels_bench_flat(const kernels_bench *bench); /* AdamW, conversion, reduction ... */
 
 /* Work space filled with `dtype` numbers in (-1, 1); free with tess_mem_free. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out);
+/* Frees operands, of which any may be NULL. */
+void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);
 
-/* Limits for a race: flops a second of the stream for a dtype, bytes a second of the memory. */
-double kernels_bench_peak_bf16(void *stream);
-double kernels_bench_peak_f32(void *stream);
-double kernels_bench_triad(void *arrays);
-double kernels_bench_read(void *arrays);
-
-/* One kernel that moves `bytes`: raced against the memory triad with cold caches, then timed warm. A row of
- * kernels_bench_memory_columns. */
-enum { KERNELS_BENCH_MEMORY_COLUMNS = 5 };
-extern const tess_bench_column kernels_bench_memory_columns[KERNELS_BENCH_MEMORY_COLUMNS];
-tess_status kernels_bench_memory_row(const kernels_bench *bench, const char *name, tess_bench_side side, double bytes);
+/* What bounds a race: arithmetic on `dtype`, or memory by `traffic` with cold caches. */
+void kernels_bench_limit_peak(const kernels_bench *bench, tess_dtype dtype, tess_bench_race *race);
+void kernels_bench_limit_memory(const kernels_bench *bench, tess_bench_traffic traffic, tess_bench_race *race);
 
 #endif

@@ -12,19 +12,21 @@ enum { GRAIN = 1024, PAGE = 4096, HUGE = 2 << 20 };
 
 /* ---- Loops for any machine: no streaming stores ---- */
 
-static float read_plain(const float *a, int64_t n)
+static void read_plain(const float *a, const float *b, float *c, int64_t n)
 {
     float sums[16] = {0};
+    (void)b;
     for (int64_t i = 0; i < n; i += 16)
         for (int j = 0; j < 16; j++)
             sums[j] += a[i + j];
     for (int j = 1; j < 16; j++)
         sums[0] += sums[j];
-    return sums[0];
+    c[0] = sums[0];
 }
 
-static void copy_plain(const float *a, float *c, int64_t n)
+static void copy_plain(const float *a, const float *b, float *c, int64_t n)
 {
+    (void)b;
     memcpy(c, a, (size_t)n * sizeof(float));
 }
 
@@ -34,16 +36,19 @@ static void triad_plain(const float *a, const float *b, float *c, int64_t n)
         c[i] = a[i] + 3 * b[i];
 }
 
-static const tess_bench_memory_loops plain = {read_plain, copy_plain, triad_plain, copy_plain, triad_plain};
-
-static const tess_bench_memory_loops *loops(void)
+static tess_bench_loop *loop_of(tess_bench_traffic traffic)
 {
+    static tess_bench_loop *const plain[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = read_plain,
+                                                                     [TESS_BENCH_COPY] = copy_plain,
+                                                                     [TESS_BENCH_TRIAD] = triad_plain,
+                                                                     [TESS_BENCH_COPY_CACHED] = copy_plain,
+                                                                     [TESS_BENCH_TRIAD_CACHED] = triad_plain};
 #if defined(__x86_64__)
     char missing[256];
     if (tess_cpu_supports(CPU_AVX2, missing, sizeof(missing)))
-        return &tess_bench_memory_loops_avx2;
+        return tess_bench_loops_avx2[traffic];
 #endif
-    return &plain;
+    return plain[traffic];
 }
 
 /* ---- Arrays ---- */
@@ -102,78 +107,42 @@ failed:
 
 /* ---- Memory ---- */
 
-static const struct {
-    const char *name;
-    int bytes; /* an element */
-} traffics[TESS_BENCH_TRAFFIC_COUNT] = {
-    [TESS_BENCH_READ] = {"memory read", 4},
-    [TESS_BENCH_COPY] = {"memory copy, streaming stores", 8},
-    [TESS_BENCH_TRIAD] = {"memory triad, streaming stores", 12},
-    [TESS_BENCH_COPY_CACHED] = {"memory copy, ordinary stores", 8},
-    [TESS_BENCH_TRIAD_CACHED] = {"memory triad, ordinary stores", 12},
-};
-
-const char *tess_bench_traffic_name(tess_bench_traffic traffic)
-{
-    return traffics[traffic].name;
-}
+static const int bytes_of[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = 4, /* an element */
+                                                       [TESS_BENCH_COPY] = 8,
+                                                       [TESS_BENCH_TRIAD] = 12,
+                                                       [TESS_BENCH_COPY_CACHED] = 8,
+                                                       [TESS_BENCH_TRIAD_CACHED] = 12};
 
 typedef struct pass {
-    const tess_bench_memory_loops *loops;
+    tess_bench_loop *loop;
     const tess_bench_arrays *arrays;
-    tess_bench_traffic traffic;
+    int64_t n, rounds; /* of a cache's part */
 } pass;
 
 static void run_pass(void *context, int64_t begin, int64_t end, int worker)
 {
     const pass *p = context;
-    const tess_bench_arrays *x = p->arrays;
-    int64_t n = end - begin;
     (void)worker;
-    switch (p->traffic) {
-    case TESS_BENCH_READ:
-        x->c[begin] = p->loops->read(x->a + begin, n); /* kept: the sum must not be skipped */
-        break;
-    case TESS_BENCH_COPY:
-        p->loops->copy(x->a + begin, x->c + begin, n);
-        break;
-    case TESS_BENCH_TRIAD:
-        p->loops->triad(x->a + begin, x->b + begin, x->c + begin, n);
-        break;
-    case TESS_BENCH_COPY_CACHED:
-        p->loops->copy_cached(x->a + begin, x->c + begin, n);
-        break;
-    case TESS_BENCH_TRIAD_CACHED:
-        p->loops->triad_cached(x->a + begin, x->b + begin, x->c + begin, n);
-        break;
-    case TESS_BENCH_TRAFFIC_COUNT:
-        break;
-    }
+    p->loop(p->arrays->a + begin, p->arrays->b + begin, p->arrays->c + begin, end - begin);
 }
 
 double tess_bench_traffic_rate(tess_bench_arrays *x, tess_bench_traffic traffic)
 {
-    pass p = {loops(), x, traffic};
+    pass p = {.loop = loop_of(traffic), .arrays = x};
     double begin = tess_os_now_s();
     tess_threads_run(x->threads, run_pass, &p, x->n, GRAIN);
-    return (double)x->n * traffics[traffic].bytes / (tess_os_now_s() - begin);
+    return (double)x->n * bytes_of[traffic] / (tess_os_now_s() - begin);
 }
 
 /* ---- Caches ---- */
 
-typedef struct rereading {
-    const tess_bench_memory_loops *loops;
-    const tess_bench_arrays *arrays;
-    int64_t n, rounds;
-} rereading;
-
 static void reread(void *context, int64_t begin, int64_t end, int worker)
 {
-    const rereading *r = context;
+    const pass *p = context;
     (void)worker;
     for (int64_t part = begin; part < end; part++)
-        for (int64_t round = 0; round < r->rounds; round++)
-            r->arrays->c[part * GRAIN] += r->loops->read(r->arrays->a + part * r->n, r->n);
+        for (int64_t round = 0; round < p->rounds; round++)
+            p->loop(p->arrays->a + part * p->n, NULL, p->arrays->c + part * GRAIN, p->n);
 }
 
 double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double seconds)
@@ -182,14 +151,14 @@ double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double sec
     int64_t n = (int64_t)(bytes / sizeof(float)) / GRAIN * GRAIN;
     n = n < GRAIN ? GRAIN : n;
     n = n * n_threads <= x->n ? n : x->n / n_threads / GRAIN * GRAIN;
-    rereading r = {loops(), x, n, 1};
+    pass p = {loop_of(TESS_BENCH_READ), x, n, 1};
     for (;;) { /* the first rounds bring it into the cache and say how many fill the time */
         double begin = tess_os_now_s();
-        tess_threads_run(x->threads, reread, &r, n_threads, 1);
+        tess_threads_run(x->threads, reread, &p, n_threads, 1);
         double taken = tess_os_now_s() - begin;
         if (taken >= seconds)
-            return (double)n * sizeof(float) * (double)r.rounds * n_threads / taken;
-        r.rounds *= 2;
+            return (double)n * sizeof(float) * (double)p.rounds * n_threads / taken;
+        p.rounds *= 2;
     }
 }
 

@@ -15,8 +15,6 @@ typedef enum tess_bench_traffic {
     TESS_BENCH_TRAFFIC_COUNT
 } tess_bench_traffic;
 
-const char *tess_bench_traffic_name(tess_bench_traffic traffic);
-
 /* Three float arrays, each thread's part touched first by that thread. */
 typedef struct tess_bench_arrays {
     tess_mem *mem;

@@ -3,16 +3,11 @@
 #ifndef TESS_BENCH_MEMORY_LOOPS_H
 #define TESS_BENCH_MEMORY_LOOPS_H
 
-#include <stdint.h>
+#include "bench/memory.h"
 
-typedef struct tess_bench_memory_loops {
-    float (*read)(const float *a, int64_t n);
-    void (*copy)(const float *a, float *c, int64_t n);
-    void (*triad)(const float *a, const float *b, float *c, int64_t n);
-    void (*copy_cached)(const float *a, float *c, int64_t n);
-    void (*triad_cached)(const float *a, const float *b, float *c, int64_t n);
-} tess_bench_memory_loops;
+/* One of TESS_BENCH_READ leaves its sum in c[0], so that it must not be skipped; one without `b` ignores it. */
+typedef void tess_bench_loop(const float *a, const float *b, float *c, int64_t n);
 
-extern const tess_bench_memory_loops tess_bench_memory_loops_avx2;
+extern tess_bench_loop *const tess_bench_loops_avx2[TESS_BENCH_TRAFFIC_COUNT];
 
 #endif

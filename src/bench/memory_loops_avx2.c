@@ -8,8 +8,9 @@ enum { STREAMS = 8, AHEAD = 512 };
 
 /* Eight places at once, each fetched 2 KiB ahead: one place alone leaves half of a core's outstanding misses unused (8
  * against 17 GB/s on a Sapphire Rapids core). Named sums stay in registers. */
-static float read_all(const float *a, int64_t n)
+static void read_all(const float *a, const float *b, float *c, int64_t n)
 {
+    (void)b;
     int64_t part = n / STREAMS;
     __m256 sums[STREAMS];
 #pragma GCC unroll 8
@@ -26,7 +27,7 @@ static float read_all(const float *a, int64_t n)
 #pragma GCC unroll 8
     for (int k = 1; k < STREAMS; k++)
         sums[0] = _mm256_add_ps(sums[0], sums[k]);
-    return _mm256_cvtss_f32(sums[0]);
+    c[0] = _mm256_cvtss_f32(sums[0]);
 }
 
 static void fetch_ahead(const float *x)
@@ -40,8 +41,9 @@ static __m256 triad_8(const float *a, const float *b)
 }
 
 /* Two places at once: a fifth faster than one; more share too few write-combining buffers. */
-static void copy(const float *a, float *c, int64_t n)
+static void copy(const float *a, const float *b, float *c, int64_t n)
 {
+    (void)b;
     for (int64_t i = 0; i < n / 2; i += 16)
         for (int64_t x = i; x < n; x += n / 2) {
             fetch_ahead(a + x);
@@ -63,8 +65,9 @@ static void triad(const float *a, const float *b, float *c, int64_t n)
     _mm_sfence();
 }
 
-static void copy_cached(const float *a, float *c, int64_t n)
+static void copy_cached(const float *a, const float *b, float *c, int64_t n)
 {
+    (void)b;
     for (int64_t i = 0; i < n; i += 8)
         _mm256_store_ps(c + i, _mm256_load_ps(a + i));
 }
@@ -75,4 +78,8 @@ static void triad_cached(const float *a, const float *b, float *c, int64_t n)
         _mm256_store_ps(c + i, triad_8(a + i, b + i));
 }
 
-const tess_bench_memory_loops tess_bench_memory_loops_avx2 = {read_all, copy, triad, copy_cached, triad_cached};
+tess_bench_loop *const tess_bench_loops_avx2[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = read_all,
+                                                                          [TESS_BENCH_COPY] = copy,
+                                                                          [TESS_BENCH_TRIAD] = triad,
+                                                                          [TESS_BENCH_COPY_CACHED] = copy_cached,
+                                                                          [TESS_BENCH_TRIAD_CACHED] = triad_cached};

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/os/os.h"
+
 #define ROW(key_, type_, field_, ...)                                                           \
     {                                                                                           \
         .key = key_, .type = type_, .offset = offsetof(tess_bench_options, field_), __VA_ARGS__ \
@@ -96,6 +98,16 @@ tess_status tess_bench_options_set(tess_bench_options *options, const char *sect
             return tess_options_set(table, 1, options, flag, table->rows[i].type == TESS_OPTION_BOOL ? "true" : text,
                                     "tessera bench");
     return TESS_FAIL(TESS_E_INVALID, "tessera bench: no option '%s' in section '%s'", flag, section);
+}
+
+int tess_bench_threads(const tess_bench_options *options)
+{
+    return options->common.threads > 0 ? (int)options->common.threads : tess_os_cores();
+}
+
+int tess_bench_rounds(const tess_bench_options *options, int usual, int quick)
+{
+    return options->common.repeat > 0 ? (int)options->common.repeat : options->common.quick ? quick : usual;
 }
 
 bool tess_bench_wanted(const tess_bench_options *options, const char *name)

@@ -42,6 +42,11 @@ tess_status tess_bench_options_defaults(tess_bench_options *options);
 tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag,
                                    const char *text);
 
+/* Threads that are asked for, or all cores. */
+int tess_bench_threads(const tess_bench_options *options);
+/* How often a row is measured: --repeat, else `usual`, with --quick `quick`. */
+int tess_bench_rounds(const tess_bench_options *options, int usual, int quick);
+
 /* True when the filter lets a row of this name through. */
 bool tess_bench_wanted(const tess_bench_options *options, const char *name);
 

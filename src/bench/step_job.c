@@ -5,20 +5,9 @@
 
 #include "base/os/os.h"
 #include "launch/launcher.h"
+#include "bench/measuring_ranks.h"
 #include "tessera/comm.h"
 #include "train/engine.h"
-
-/* What a rank finds in the memory that it shares with the command. */
-typedef struct outcome {
-    step_result result;
-    int32_t status; /* of rank 0, where the others ended well or only followed it */
-    char message[1024];
-} outcome;
-
-typedef struct job {
-    const step_plan *plan;
-    outcome *outcome;
-} job;
 
 /* ---- Tokens ---- */
 
@@ -145,8 +134,10 @@ static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result 
     return status;
 }
 
-static tess_status measure(const step_plan *plan, tess_runtime *rt, step_result *result)
+static tess_status measure(tess_runtime *rt, const void *of, void *to)
 {
+    const step_plan *plan = of;
+    step_result *result = to;
     tess_engine *e;
     TESS_TRY(tess_engine_create(rt, &plan->config, &plan->model, NULL, &e));
     tess_status status = run_steps(e, plan, result);
@@ -165,48 +156,11 @@ static tess_status measure(const step_plan *plan, tess_runtime *rt, step_result 
     return status;
 }
 
-/* ---- Ranks ---- */
-
-static int rank_main(void *context)
-{
-    const job *j = context;
-    static step_result result;
-    tess_runtime *rt;
-    tess_runtime_options options = {.n_threads = j->plan->threads, .kernels = j->plan->kernels};
-    if (tess_runtime_create(&options, &rt) != TESS_OK)
-        return 1;
-    tess_status status = measure(j->plan, rt, &result);
-    if (tess_runtime_rank(rt) == 0) {
-        j->outcome->result = result;
-        j->outcome->status = status;
-        snprintf(j->outcome->message, sizeof(j->outcome->message), "%s", tess_error_message());
-    }
-    if (status != TESS_OK)
-        tess_runtime_report(rt, tess_error_message());
-    tess_runtime_destroy(&rt);
-    return status == TESS_OK ? 0 : 1;
-}
-
-/* A refusal is the same on all ranks, and rank 0 tells it; what ended another rank the launcher tells. */
-static tess_status judge(const outcome *outcome, const tess_launch_result *launch)
-{
-    if (launch->exit_code == 0)
-        return TESS_OK;
-    if (outcome->status != TESS_OK && outcome->status != TESS_E_PEER_LOST)
-        return TESS_FAIL((tess_status)outcome->status, "%s", outcome->message);
-    return TESS_FAIL(TESS_E_PEER_LOST, "%s", launch->report);
-}
-
 tess_status step_job_run(const step_plan *plan, step_result *result)
 {
-    void *shared;
-    TESS_TRY(tess_os_share("bench", sizeof(outcome), &shared));
-    job j = {plan, shared};
-    tess_launch_result launch;
-    tess_status status = tess_launch_function(plan->ranks, rank_main, &j, 5, 0, &launch);
-    if (status == TESS_OK)
-        status = judge(shared, &launch);
-    *result = j.outcome->result;
-    tess_os_unmap_shared(shared, sizeof(outcome));
-    return status;
+    const tess_bench_ranks ranks = {.n = plan->ranks,
+                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
+                                    .run = measure,
+                                    .plan = plan};
+    return tess_bench_ranks_run(&ranks, result, sizeof(*result));
 }

@@ -32,11 +32,6 @@ static const preset presets[] = {
 };
 enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
 
-const char *step_model_name(int i)
-{
-    return i >= 0 && i < N_PRESETS ? presets[i].name : NULL;
-}
-
 static tess_status parse_preset(const preset *p, tess_model_config *config)
 {
     json_t *json;

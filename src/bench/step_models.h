@@ -8,7 +8,4 @@
  * meant as well. TESS_E_NOT_FOUND: none of them (the message lists ours). */
 tess_status step_model_config(const char *name, tess_model_config *config, bool *folder);
 
-/* Name number `i` of ours, NULL behind the last. */
-const char *step_model_name(int i);
-
 #endif

@@ -14,7 +14,7 @@ static comm_map map_of(const char *hosts)
 
 static void expect(comm_crossing *crossing, const comm_map *map, int host, double wide, double sent, double received)
 {
-    comm_traffic traffic = crossing(map, host, 1200 * map->n_ranks, wide);
+    comm_traffic traffic = comm_cross_traffic(crossing, map, host, 1200 * map->n_ranks, wide);
     EXPECT_INT((int64_t)traffic.sent, (int64_t)sent);
     EXPECT_INT((int64_t)traffic.received, (int64_t)received);
 }

@@ -1,0 +1,66 @@
+#include "bench/measuring_ranks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "launch/launcher.h"
+
+/* What ranks and the command share: the end of rank 0, and behind it every rank's result. */
+typedef struct outcome {
+    int32_t status;
+    char message[1024];
+    _Alignas(64) char results[];
+} outcome;
+
+typedef struct job {
+    const tess_bench_ranks *ranks;
+    outcome *outcome;
+    size_t size; /* of a result */
+} job;
+
+static int rank_main(void *context)
+{
+    const job *j = context;
+    const tess_bench_ranks *ranks = j->ranks;
+    tess_runtime *runtime;
+    if (tess_runtime_create(&ranks->options, &runtime) != TESS_OK)
+        return 1;
+    int rank = tess_runtime_rank(runtime);
+    if (ranks->bind && ranks->n <= tess_os_cores()) /* else a scheduler may keep two ranks on one core */
+        tess_os_bind(rank);
+    tess_status status = ranks->run(runtime, ranks->plan, j->outcome->results + (size_t)rank * j->size);
+    if (rank == 0) {
+        j->outcome->status = status;
+        snprintf(j->outcome->message, sizeof(j->outcome->message), "%s", tess_error_message());
+    }
+    if (status != TESS_OK)
+        tess_runtime_report(runtime, tess_error_message());
+    tess_runtime_destroy(&runtime);
+    return status == TESS_OK ? 0 : 1;
+}
+
+/* A refusal is the same on all ranks, and rank 0 tells it; what ended another rank the launcher tells. */
+static tess_status judge(const outcome *outcome, const tess_launch_result *launch)
+{
+    if (launch->exit_code == 0)
+        return TESS_OK;
+    if (outcome->status != TESS_OK && outcome->status != TESS_E_PEER_LOST)
+        return TESS_FAIL((tess_status)outcome->status, "%s", outcome->message);
+    return TESS_FAIL(TESS_E_PEER_LOST, "%s", launch->report);
+}
+
+tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, size_t size)
+{
+    void *shared;
+    tess_launch_result launch;
+    size_t place = (size + 63) / 64 * 64, bytes = sizeof(outcome) + (size_t)ranks->n * place;
+    TESS_TRY(tess_os_share("bench", bytes, &shared));
+    job j = {ranks, shared, place};
+    tess_status status = tess_launch_function(ranks->n, rank_main, &j, 5, 0, &launch);
+    if (status == TESS_OK)
+        status = judge(j.outcome, &launch);
+    memcpy(result, j.outcome->results, size);
+    tess_os_unmap_shared(shared, bytes);
+    return status;
+}
