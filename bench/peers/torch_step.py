@@ -65,7 +65,7 @@ def make_model(name):
 
 
 def tokens(first_row, n_rows, seq, vocab):
-    """Rows of seq + 1 tokens: step_job_token of src/bench/step_job.h."""
+    """Rows of seq + 1 tokens: step_token of src/bench/step_tokens.h."""
     row = numpy.arange(first_row, first_row + n_rows, dtype=numpy.uint64)[:, None]
     t = numpy.arange(seq + 1, dtype=numpy.uint64)[None, :]
     h = ((row * 1000003 + t) * 2654435761 & 0xFFFFFFFF).astype(numpy.uint64)

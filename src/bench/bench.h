@@ -1,4 +1,4 @@
-/* The benches: one file (or a few of one name) each, entered in the list of bench.c. */
+/* The benches, entered in the list of bench.c. Each is a table of subjects, or of what is told of them, and one loop. */
 #ifndef TESS_BENCH_BENCH_H
 #define TESS_BENCH_BENCH_H
 

@@ -169,22 +169,15 @@ static tess_status save_beside(rank *r, ckpt_round *round)
 {
     tess_saver_times times;
     tess_saver_outcome outcome;
-    double seconds[2];
     TESS_TRY(tess_barrier(r->team, NULL));
     TESS_TRY(tess_saver_save(r->saver, r->plan->folder, 1, NULL, r->tensors, r->n, &times));
     TESS_TRY(tess_saver_wait(r->saver));
     TESS_TRY(tess_barrier(r->team, NULL));
     TESS_TRY(tess_saver_hear(r->saver, &outcome));
-    seconds[0] = times.staged_s;
-    seconds[1] = outcome.seconds;
-    for (int i = 0; i < 2; i++) {
-        int64_t ns = (int64_t)(seconds[i] * 1e9);
-        TESS_TRY(tess_all_reduce(r->team, &ns, &ns, 1, TESS_I64, TESS_MAX, NULL));
-        seconds[i] = (double)ns * 1e-9;
-    }
-    round->staged = seconds[0];
-    round->written = seconds[1];
-    return TESS_OK;
+    round->staged = times.staged_s;
+    round->written = outcome.seconds;
+    TESS_TRY(tess_bench_reduce_s(r->team, TESS_MAX, &round->staged));
+    return tess_bench_reduce_s(r->team, TESS_MAX, &round->written);
 }
 
 static tess_status save(rank *r)

@@ -46,74 +46,57 @@ void comm_map_of(const tess_team *team, comm_map *map)
 
 /* ---- From one host to another ---- */
 
-static double blocks(const comm_map *map, double n, double bytes)
-{
-    return n * bytes / map->n_ranks;
-}
-
 static bool has_root(const comm_map *map, int host)
 {
     return host == map->host[0];
 }
 
-double comm_cross_gather_all(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_gather_all(const comm_flow *f)
 {
-    (void)to;
-    (void)wide;
-    return blocks(map, map->n_on[from], bytes);
+    return f->map->n_on[f->from] * f->block;
 }
 
-double comm_cross_reduce_scatter(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_reduce_scatter(const comm_flow *f)
 {
-    return blocks(map, (double)map->n_subtrees[from] * map->n_on[to], bytes * wide);
+    return f->map->n_subtrees[f->from] * f->map->n_on[f->to] * f->block * f->wide;
 }
 
-double comm_cross_all_reduce(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_all_reduce(const comm_flow *f)
 {
-    return comm_cross_reduce_scatter(map, from, to, bytes, wide) + comm_cross_gather_all(map, from, to, bytes, wide);
+    return comm_cross_reduce_scatter(f) + comm_cross_gather_all(f);
 }
 
-double comm_cross_broadcast(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_broadcast(const comm_flow *f)
 {
-    (void)to;
-    (void)wide;
-    return has_root(map, from) ? bytes : 0;
+    return has_root(f->map, f->from) ? f->bytes : 0;
 }
 
-double comm_cross_each_pair(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_each_pair(const comm_flow *f)
 {
-    (void)wide;
-    return blocks(map, (double)map->n_on[from] * map->n_on[to], bytes);
+    return (double)f->map->n_on[f->from] * f->map->n_on[f->to] * f->block;
 }
 
-double comm_cross_to_root(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_to_root(const comm_flow *f)
 {
-    (void)wide;
-    return has_root(map, to) ? blocks(map, map->n_on[from], bytes) : 0;
+    return has_root(f->map, f->to) ? f->map->n_on[f->from] * f->block : 0;
 }
 
-double comm_cross_from_root(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_from_root(const comm_flow *f)
 {
-    (void)wide;
-    return has_root(map, from) ? blocks(map, map->n_on[to], bytes) : 0;
+    return has_root(f->map, f->from) ? f->map->n_on[f->to] * f->block : 0;
 }
 
-double comm_cross_ring(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_ring(const comm_flow *f)
 {
-    (void)wide;
     int n = 0; /* ranks here whose next is there */
-    for (int r = 0; r < map->n_ranks; r++)
-        n += map->host[r] == from && map->host[(r + 1) % map->n_ranks] == to;
-    return n * bytes;
+    for (int r = 0; r < f->map->n_ranks; r++)
+        n += f->map->host[r] == f->from && f->map->host[(r + 1) % f->map->n_ranks] == f->to;
+    return n * f->bytes;
 }
 
-double comm_cross_nothing(const comm_map *map, int from, int to, double bytes, double wide)
+double comm_cross_nothing(const comm_flow *f)
 {
-    (void)map;
-    (void)from;
-    (void)to;
-    (void)bytes;
-    (void)wide;
+    (void)f;
     return 0;
 }
 
@@ -124,8 +107,9 @@ comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, in
     comm_traffic traffic = {0};
     for (int h = 0; h < map->n_hosts; h++)
         if (h != host) {
-            traffic.sent += crossing(map, host, h, bytes, wide);
-            traffic.received += crossing(map, h, host, bytes, wide);
+            double block = bytes / map->n_ranks;
+            traffic.sent += crossing(&(comm_flow){map, host, h, bytes, block, wide});
+            traffic.received += crossing(&(comm_flow){map, h, host, bytes, block, wide});
         }
     return traffic;
 }

@@ -30,14 +30,21 @@ typedef struct comm_traffic {
 void comm_map_fill(const int *host, int n_ranks, comm_map *map);
 void comm_map_of(const tess_team *team, comm_map *map);
 
-/* Bytes that a collective sends from one host to another. `bytes` as in comm_call, `wide`: bytes of its partials by
- * those of its values. */
-typedef double comm_crossing(const comm_map *map, int from, int to, double bytes, double wide);
+/* From one host to another. */
+typedef struct comm_flow {
+    const comm_map *map;
+    int from, to;
+    double bytes, block; /* as in comm_call; of one rank */
+    double wide;         /* bytes of partials by those of values */
+} comm_flow;
+
+/* Bytes that a collective sends there. */
+typedef double comm_crossing(const comm_flow *flow);
 
 comm_crossing comm_cross_gather_all, comm_cross_reduce_scatter, comm_cross_all_reduce, comm_cross_broadcast,
     comm_cross_each_pair, comm_cross_to_root, comm_cross_from_root, comm_cross_ring, comm_cross_nothing;
 
-/* A host's link. */
+/* A host's link: `bytes` and `wide` as in comm_flow. */
 comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, int host, double bytes, double wide);
 
 /* Of the busiest direction of the busiest link: what the time by it cannot be below. */

@@ -10,14 +10,6 @@
 
 enum { MEMORY_BYTES = 32 << 20, MEMORY_TURNS = 3 };
 
-static tess_status slowest(tess_team *team, double mine_s, double *slowest_s)
-{
-    int64_t ns = (int64_t)(mine_s * 1e9);
-    TESS_TRY(tess_all_reduce(team, &ns, &ns, 1, TESS_I64, TESS_MAX, NULL));
-    *slowest_s = (double)ns * 1e-9;
-    return TESS_OK;
-}
-
 static tess_status sample(const comm_op *op, const comm_call *call, double *slowest_s)
 {
     int n = comm_plan_operations(call->bytes);
@@ -25,7 +17,8 @@ static tess_status sample(const comm_op *op, const comm_call *call, double *slow
     double begin_s = tess_os_now_s();
     for (int i = 0; i < n; i++)
         TESS_TRY(op->call(call));
-    return slowest(call->team, tess_os_now_s() - begin_s, slowest_s);
+    *slowest_s = tess_os_now_s() - begin_s;
+    return tess_bench_reduce_s(call->team, TESS_MAX, slowest_s);
 }
 
 static tess_status measure(const comm_op *op, const comm_call *call, comm_time *time)

@@ -64,3 +64,11 @@ tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, si
     tess_os_unmap_shared(shared, bytes);
     return status;
 }
+
+tess_status tess_bench_reduce_s(tess_team *team, tess_op op, double *seconds)
+{
+    int64_t ns = (int64_t)(*seconds * 1e9);
+    TESS_TRY(tess_all_reduce(team, &ns, &ns, 1, TESS_I64, op, NULL));
+    *seconds = (double)ns * 1e-9;
+    return TESS_OK;
+}

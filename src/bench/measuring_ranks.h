@@ -2,7 +2,7 @@
 #ifndef TESS_BENCH_MEASURING_RANKS_H
 #define TESS_BENCH_MEASURING_RANKS_H
 
-#include "tessera/runtime.h"
+#include "tessera/comm.h"
 
 typedef struct tess_bench_ranks {
     int n;
@@ -16,5 +16,8 @@ typedef struct tess_bench_ranks {
 /* Writes `size` bytes of result, also on failure. A refusal has rank 0's status and message; TESS_E_PEER_LOST: what the
  * launcher says of the rank that was lost. */
 tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, size_t size);
+
+/* The sum or the maximum (of nanoseconds) over all ranks. Collective. */
+tess_status tess_bench_reduce_s(tess_team *team, tess_op op, double *seconds);
 
 #endif

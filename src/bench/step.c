@@ -1,4 +1,4 @@
-/* `tessera bench step`: a training step of a named model, by the engine of `tessera train`. */
+/* `tessera bench step`: a training step of a named model, by the engine of `tessera train` on made-up tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,11 +6,176 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/bench.h"
+#include "bench/measuring_ranks.h"
 #include "bench/samples.h"
-#include "bench/step_job.h"
 #include "bench/step_models.h"
-#include "nn/model.h"
+#include "bench/step_tokens.h"
 #include "parallel/fsdp/fsdp_internal.h"
+#include "train/engine.h"
+
+enum { MAX_STEPS = 1000 };
+
+typedef struct step_plan {
+    tess_config config; /* of the whole job, checked */
+    tess_model_config model;
+    const char *kernels; /* NULL: the best */
+    int ranks, threads;  /* threads of a rank; 0: cores divided by ranks */
+    int n_warm_up, n_steps;
+    double begin_s; /* when the command was started, on the monotonic clock */
+} step_plan;
+
+typedef struct step_result {
+    char kernels[16];
+    int threads;                        /* of a rank */
+    int64_t n_params, n_tokens;         /* target tokens of a step */
+    double flops_per_token, peak_flops; /* peak of all ranks together */
+    double first_step_s;                /* from the start of the command to the end of the first step */
+    double first_loss, first_grad_norm, last_loss, last_grad_norm;
+    double step_s[MAX_STEPS]; /* (n_steps) */
+    tess_step_times mean;     /* of all timed steps and ranks; bytes are those of all ranks together */
+    int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* of all ranks together; of rank 0 */
+} step_result;
+
+/* ---- Tokens ---- */
+
+typedef struct token_source {
+    tess_mem *mem;
+    int64_t rows, seq_len, vocab; /* of a micro-batch */
+    int32_t *ids, *pos, *targets, *cu_seqlens;
+} token_source;
+
+static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
+{
+    token_source *s = self;
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t t = 0; t < s->seq_len; t++) {
+            int64_t at = r * s->seq_len + t, row = index * s->rows + r;
+            s->ids[at] = step_token(row, t, s->vocab);
+            s->targets[at] = step_token(row, t + 1, s->vocab);
+        }
+    *batch = (tess_batch){.n_tokens = s->rows * s->seq_len,
+                          .n_seqs = s->rows,
+                          .ids = s->ids,
+                          .pos = s->pos,
+                          .targets = s->targets,
+                          .cu_seqlens = s->cu_seqlens};
+    return TESS_OK;
+}
+
+static void close_tokens(token_source *s)
+{
+    tess_mem_free(s->mem, s->ids);
+    *s = (token_source){.mem = s->mem};
+}
+
+/* One block for the four arrays. */
+static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_source *s)
+{
+    const tess_config *c = &plan->config;
+    *s = (token_source){.mem = mem,
+                        .rows = c->training.local_batch_size,
+                        .seq_len = c->training.seq_len,
+                        .vocab = plan->model.vocab_size};
+    int64_t n = s->rows * s->seq_len;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(3 * n + s->rows + 1), sizeof(int32_t), "tokens",
+                                  (void **)&s->ids));
+    s->pos = s->ids + n;
+    s->targets = s->pos + n;
+    s->cu_seqlens = s->targets + n;
+    for (int64_t i = 0; i < n; i++)
+        s->pos[i] = (int32_t)(i % s->seq_len);
+    for (int64_t r = 0; r <= s->rows; r++)
+        s->cu_seqlens[r] = (int32_t)(r * s->seq_len);
+    return TESS_OK;
+}
+
+/* ---- Steps ---- */
+
+static void add_times(tess_step_times *sum, const tess_step_times *times)
+{
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        sum->phase_s[phase] += times->phase_s[phase];
+    sum->total_s += times->total_s;
+    sum->hidden_s += times->hidden_s;
+    sum->gathered_bytes += times->gathered_bytes;
+    sum->reduced_bytes += times->reduced_bytes;
+}
+
+/* One step; where the ranks end it together. */
+static tess_status run_step(tess_engine *e, const tess_batch_source *source, int i, const step_plan *plan,
+                            step_result *result)
+{
+    tess_engine_report report;
+    TESS_TRY(tess_engine_step(e, source, &report));
+    if (i == 0) {
+        result->first_step_s = tess_os_now_s() - plan->begin_s;
+        result->first_loss = report.loss;
+        result->first_grad_norm = report.grad_norm;
+    }
+    result->last_loss = report.loss;
+    result->last_grad_norm = report.grad_norm;
+    result->n_tokens = report.n_tokens;
+    if (i < plan->n_warm_up)
+        return TESS_OK;
+    result->step_s[i - plan->n_warm_up] = report.times.total_s;
+    add_times(&result->mean, &report.times);
+    return TESS_OK;
+}
+
+/* Sums over ranks and steps become means of a step; bytes stay sums over the ranks. */
+static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
+{
+    double n = n_steps, n_all = n * e->world;
+    times->total_s = 0;
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
+        TESS_TRY(tess_bench_reduce_s(e->team, TESS_SUM, &times->phase_s[phase]));
+        times->phase_s[phase] /= n_all;
+        times->total_s += times->phase_s[phase];
+    }
+    TESS_TRY(tess_bench_reduce_s(e->team, TESS_SUM, &times->hidden_s));
+    times->hidden_s /= n_all;
+    int64_t bytes[2] = {(int64_t)times->gathered_bytes, (int64_t)times->reduced_bytes};
+    TESS_TRY(tess_all_reduce(e->team, bytes, bytes, 2, TESS_I64, TESS_SUM, NULL));
+    times->gathered_bytes = (double)bytes[0] / n;
+    times->reduced_bytes = (double)bytes[1] / n;
+    return TESS_OK;
+}
+
+static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result *result)
+{
+    token_source tokens;
+    tess_batch_source source = {&tokens, next_tokens};
+    TESS_TRY(open_tokens(e->mem, plan, &tokens));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < plan->n_warm_up + plan->n_steps && status == TESS_OK; i++)
+        status = run_step(e, &source, i, plan, result);
+    close_tokens(&tokens);
+    return status;
+}
+
+static tess_status run_rank(tess_runtime *rt, const void *of, void *to)
+{
+    const step_plan *plan = of;
+    step_result *result = to;
+    tess_engine *e;
+    TESS_TRY(tess_engine_create(rt, &plan->config, &plan->model, NULL, &e));
+    tess_status status = run_steps(e, plan, result);
+    if (status == TESS_OK)
+        status = average(e, plan->n_steps, &result->mean);
+    tess_engine_peaks(e, result->rank0_bytes);
+    if (status == TESS_OK)
+        status = tess_all_reduce(e->team, result->rank0_bytes, result->peak_bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM,
+                                 NULL);
+    result->n_params = tess_model_count(e->model);
+    result->flops_per_token = tess_model_flops_per_token(e->model, plan->config.training.seq_len);
+    result->peak_flops = e->peak_flops;
+    result->threads = tess_runtime_threads(rt);
+    snprintf(result->kernels, sizeof(result->kernels), "%s", e->stream->kernels->name);
+    tess_engine_destroy(&e);
+    return status;
+}
+
+/* ---- The command ---- */
 
 static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, step_plan *plan)
 {
@@ -37,6 +202,8 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, s
     c->parallelism.shard_strategy = options->step.strategy;
     return tess_config_check_step(c, plan->ranks);
 }
+
+/* ---- The report ---- */
 
 static tess_status facts(const tess_bench_options *options, const step_plan *plan, const step_result *r,
                          tess_bench_report *report)
@@ -174,7 +341,11 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     static step_result result;
     plan.begin_s = tess_os_now_s() - tess_os_process_age_s();
     TESS_TRY(make_plan(mem, options, &plan));
-    TESS_TRY(step_job_run(&plan, &result));
+    const tess_bench_ranks ranks = {.n = plan.ranks,
+                                    .options = {.n_threads = plan.threads, .kernels = plan.kernels},
+                                    .run = run_rank,
+                                    .plan = &plan};
+    TESS_TRY(tess_bench_ranks_run(&ranks, &result, sizeof(result)));
     TESS_TRY(facts(options, &plan, &result, report));
     TESS_TRY(speed(options, &plan, &result, report));
     TESS_TRY(phases(&result, report));

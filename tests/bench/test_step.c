@@ -1,6 +1,6 @@
 /* `tessera bench step`: the models that it knows by name, the tokens that it makes up. */
-#include "bench/step_job.h"
 #include "bench/step_models.h"
+#include "bench/step_tokens.h"
 #include "nn/model.h"
 #include "support/test.h"
 
@@ -37,12 +37,12 @@ static void tokens_are_those_of_the_peers(void)
 {
     static const int32_t first[] = {0, 31060, 11863, 42924}, next_row[] = {42259, 23062, 3866};
     for (int t = 0; t < 4; t++)
-        EXPECT_INT(step_job_token(0, t, 50257), first[t]);
+        EXPECT_INT(step_token(0, t, 50257), first[t]);
     for (int t = 0; t < 3; t++)
-        EXPECT_INT(step_job_token(1, t, 50257), next_row[t]);
+        EXPECT_INT(step_token(1, t, 50257), next_row[t]);
     for (int64_t row = 0; row < 50; row++)
         for (int64_t t = 0; t < 50; t++)
-            EXPECT(step_job_token(row, t, 7) >= 0 && step_job_token(row, t, 7) < 7);
+            EXPECT(step_token(row, t, 7) >= 0 && step_token(row, t, 7) < 7);
 }
 
 static const test_case cases[] = {
