@@ -21,37 +21,30 @@ static const place places[] = {
 #undef X
 };
 
-static const char *const keys[] = {"rank", "step",    "point", "kind", "label", "times",  "life", "steps", "n",
-                                   "ms",   "percent", "bytes", "bit",  "code",  "tensor", "path", "what"};
-enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
-
 /* One fault under way of being read. */
 typedef struct draft {
-    const tess_fault_spec *spec;
     tess_fault fault;
+    const tess_fault_spec *spec;
     bool has_kind, has_rank, has_point, random_rank, random_step;
     int64_t steps; /* that a random one is drawn from */
 } draft;
 
-static tess_status fail_unknown(const char *what, const char *text, const char *const *names, int n)
+/* Which of the names `text` is; `what` they are is for the message. */
+static tess_status choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
 {
+    char list[512] = "";
+    size_t at = 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *chosen = i;
+            return TESS_OK;
+        }
     const char *nearest = tess_options_nearest(text, names, n);
     if (nearest != NULL)
         return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.60s': did you mean '%s'?", what, text, nearest);
-    char list[512];
-    size_t at = 0;
-    list[0] = '\0';
     for (int i = 0; i < n && at + 40 < sizeof(list); i++)
-        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i > 0 ? ", " : "", names[i]);
+        at = tess_text_add(list, sizeof(list), at, "%s%s", i > 0 ? ", " : "", names[i]);
     return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.60s': there are %s", what, text, list);
-}
-
-static int find(const char *text, const char *const *names, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
-    return -1;
 }
 
 static tess_status parse_int(const char *key, const char *text, int64_t min, int64_t max, int64_t *value)
@@ -75,14 +68,13 @@ static tess_status parse_float(const char *key, const char *text, double max, do
     return TESS_OK;
 }
 
-static tess_status parse_kind(draft *d, const char *text)
+static tess_status parse_kind(draft *d, char *text)
 {
     const char *names[TESS_FAULT_KINDS];
     for (int i = 0; i < TESS_FAULT_KINDS; i++)
         names[i] = tess_fault_name((tess_fault_kind)i);
-    int kind = find(text, names, TESS_FAULT_KINDS);
-    if (kind < 0)
-        return fail_unknown("kind", text, names, TESS_FAULT_KINDS);
+    int kind = 0;
+    TESS_TRY(choose("kind", text, names, TESS_FAULT_KINDS, &kind));
     d->fault.kind = (tess_fault_kind)kind;
     d->has_kind = true;
     return TESS_OK;
@@ -106,8 +98,7 @@ static tess_status parse_operation(draft *d, char *text)
     names[0] = "any";
     for (int op = 1; op < TESS_TRACE_PHASE; op++)
         names[op] = tess_trace_op_name(op);
-    d->fault.op = find(text, names, TESS_TRACE_PHASE);
-    return d->fault.op < 0 ? fail_unknown("operation", text, names, TESS_TRACE_PHASE) : TESS_OK;
+    return choose("operation", text, names, TESS_TRACE_PHASE, &d->fault.op);
 }
 
 /* "forward", "forward:12". */
@@ -131,8 +122,7 @@ static tess_status parse_save_point(draft *d, char *text)
     TESS_TRY(split_number(d, text));
     for (int i = 0; i < TESS_SAVE_POINTS; i++)
         names[i] = tess_save_point_name((tess_save_point)i);
-    d->fault.save_point = find(text, names, TESS_SAVE_POINTS);
-    return d->fault.save_point < 0 ? fail_unknown("call of a save", text, names, TESS_SAVE_POINTS) : TESS_OK;
+    return choose("call of a save", text, names, TESS_SAVE_POINTS, &d->fault.save_point);
 }
 
 /* Words of `point`; where something follows, who reads it and an example. */
@@ -161,9 +151,8 @@ static tess_status parse_point(draft *d, char *text)
         *rest++ = '\0';
     for (int i = 0; i < POINT_WORDS; i++)
         names[i] = point_words[i].name;
-    int i = find(text, names, POINT_WORDS);
-    if (i < 0)
-        return fail_unknown("point", text, names, POINT_WORDS);
+    int i = 0;
+    TESS_TRY(choose("point", text, names, POINT_WORDS, &i));
     const struct point_word *word = &point_words[i];
     d->fault.point = word->point;
     d->has_point = true;
@@ -185,7 +174,7 @@ static tess_status parse_label(draft *d, char *text)
     return TESS_OK;
 }
 
-static tess_status parse_rank(draft *d, const char *text)
+static tess_status parse_rank(draft *d, char *text)
 {
     int64_t rank = -1;
     d->has_rank = true;
@@ -196,68 +185,85 @@ static tess_status parse_rank(draft *d, const char *text)
     return TESS_OK;
 }
 
-static tess_status parse_step(draft *d, const char *text)
+static tess_status parse_step(draft *d, char *text)
 {
     d->random_step = strcmp(text, "random") == 0;
     return d->random_step ? TESS_OK : parse_int("step", text, 0, INT64_MAX, &d->fault.step);
 }
 
-static tess_status copy_text(const char *key, const char *text, char *to)
+static tess_status parse_what(draft *d, char *text)
 {
-    TESS_CHECK(strlen(text) < TESS_FAULT_TEXT, TESS_E_INVALID, "%s: longer than %d letters", key, TESS_FAULT_TEXT - 1);
-    snprintf(to, TESS_FAULT_TEXT, "%s", text);
+    static const char *const whats[] = {"micro_batch", "step"};
+    int what = 0;
+    TESS_TRY(choose("what", text, whats, 2, &what));
+    d->fault.whole_step = what == 1;
     return TESS_OK;
 }
 
-static tess_status parse_argument(draft *d, const char *key, char *text)
+/* ---- Keys ---- */
+
+/* A number or a text goes to its place in the draft; the rest has a reader of its own. The rows are not those of
+ * base/core/options: those read integers as double, which has no room for INT64_MAX, and texts of one size. */
+typedef struct key {
+    const char *name;
+    enum { INT, FLOAT, TEXT, OWN } type;
+    size_t offset;
+    int64_t min, max;
+    tess_status (*parse)(draft *d, char *text);
+} key;
+
+#define AT(field_) offsetof(draft, field_)
+
+static const key keys[] = {
+    {"rank", OWN, .parse = parse_rank},
+    {"step", OWN, .parse = parse_step},
+    {"point", OWN, .parse = parse_point},
+    {"kind", OWN, .parse = parse_kind},
+    {"label", OWN, .parse = parse_label},
+    {"times", INT, AT(fault.times), .min = 0, .max = INT64_MAX},
+    {"life", INT, AT(fault.life), .min = 0, .max = INT64_MAX},
+    {"steps", INT, AT(steps), .min = 1, .max = INT64_MAX},
+    {"n", INT, AT(fault.n), .min = 1, .max = INT64_MAX / 2},
+    {"ms", FLOAT, AT(fault.ms), .max = 1000000000},
+    {"percent", FLOAT, AT(fault.percent), .max = 1000000},
+    {"bytes", INT, AT(fault.bytes), .min = 1, .max = INT64_MAX},
+    {"bit", INT, AT(fault.bit), .min = 0, .max = 63},
+    {"code", INT, AT(fault.code), .min = 0, .max = 255},
+    {"tensor", TEXT, .offset = AT(fault.tensor)},
+    {"path", TEXT, .offset = AT(fault.path)},
+    {"what", OWN, .parse = parse_what},
+};
+enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static tess_status parse_value(draft *d, const key *key, char *text)
 {
-    tess_fault *f = &d->fault;
-    if (strcmp(key, "times") == 0)
-        return parse_int(key, text, 0, INT64_MAX, &f->times);
-    if (strcmp(key, "life") == 0)
-        return parse_int(key, text, 0, INT64_MAX, &f->life);
-    if (strcmp(key, "steps") == 0)
-        return parse_int(key, text, 1, INT64_MAX, &d->steps);
-    if (strcmp(key, "n") == 0)
-        return parse_int(key, text, 1, INT64_MAX / 2, &f->n);
-    if (strcmp(key, "bytes") == 0)
-        return parse_int(key, text, 1, INT64_MAX, &f->bytes);
-    if (strcmp(key, "bit") == 0)
-        return parse_int(key, text, 0, 63, &f->bit);
-    if (strcmp(key, "code") == 0)
-        return parse_int(key, text, 0, 255, &f->code);
-    if (strcmp(key, "ms") == 0)
-        return parse_float(key, text, 1e9, &f->ms);
-    if (strcmp(key, "percent") == 0)
-        return parse_float(key, text, 1e6, &f->percent);
-    if (strcmp(key, "tensor") == 0)
-        return copy_text(key, text, f->tensor);
-    if (strcmp(key, "path") == 0)
-        return copy_text(key, text, f->path);
-    static const char *const whats[] = {"micro_batch", "step"};
-    int what = find(text, whats, 2);
-    f->whole_step = what == 1;
-    return what < 0 ? fail_unknown("what", text, whats, 2) : TESS_OK;
+    void *field = (char *)d + key->offset;
+    switch (key->type) {
+    case INT:
+        return parse_int(key->name, text, key->min, key->max, field);
+    case FLOAT:
+        return parse_float(key->name, text, (double)key->max, field);
+    case TEXT:
+        TESS_CHECK(strlen(text) < TESS_FAULT_TEXT, TESS_E_INVALID, "%s: longer than %d letters", key->name,
+                   TESS_FAULT_TEXT - 1);
+        snprintf(field, TESS_FAULT_TEXT, "%s", text);
+        return TESS_OK;
+    default:
+        return key->parse(d, text);
+    }
 }
 
 static tess_status parse_word(draft *d, char *word)
 {
+    const char *names[N_KEYS];
     char *text = strchr(word, '=');
     TESS_CHECK(text != NULL && text[1] != '\0', TESS_E_INVALID, "'%.60s' is not key=value", word);
     *text++ = '\0';
-    if (find(word, keys, N_KEYS) < 0)
-        return fail_unknown("key", word, keys, N_KEYS);
-    if (strcmp(word, "kind") == 0)
-        return parse_kind(d, text);
-    if (strcmp(word, "rank") == 0)
-        return parse_rank(d, text);
-    if (strcmp(word, "step") == 0)
-        return parse_step(d, text);
-    if (strcmp(word, "point") == 0)
-        return parse_point(d, text);
-    if (strcmp(word, "label") == 0)
-        return parse_label(d, text);
-    return parse_argument(d, word, text);
+    for (int i = 0; i < N_KEYS; i++)
+        names[i] = keys[i].name;
+    int i = 0;
+    TESS_TRY(choose("key", word, names, N_KEYS, &i));
+    return parse_value(d, &keys[i], text);
 }
 
 /* ---- What was left out, and what does not fit together
@@ -301,11 +307,12 @@ static bool point_fits(const tess_fault *f)
 static tess_status check_phase(const draft *d)
 {
     const char *const *phases = d->spec->phases;
-    int n = 0;
-    while (phases != NULL && phases[n] != NULL)
+    int n = 0, chosen;
+    if (phases == NULL || d->fault.phase[0] == '\0')
+        return TESS_OK;
+    while (phases[n] != NULL)
         n++;
-    bool unknown = phases != NULL && d->fault.phase[0] != '\0' && find(d->fault.phase, phases, n) < 0;
-    return unknown ? fail_unknown("phase", d->fault.phase, phases, n) : TESS_OK;
+    return choose("phase", d->fault.phase, phases, n, &chosen);
 }
 
 /* So would a wrong root of an operation that has none. */
