@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/bench.h"
@@ -19,21 +20,26 @@ const tess_bench *const *tess_bench_list(int *n)
 /* The text behind "<field> : " in /proc/cpuinfo, of the first core; "unknown" where there is none. */
 static void cpuinfo(const char *field, char *text, size_t size)
 {
-    char line[1024];
-    size_t n = strlen(field);
+    char first_core[8192];
+    tess_os_read_text("/proc/cpuinfo", first_core, sizeof(first_core));
+    const char *line = strstr(first_core, field), *colon = line != NULL ? strchr(line, ':') : NULL;
     snprintf(text, size, "unknown");
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    if (file == NULL)
+    if (colon == NULL)
         return;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, field, n) != 0 || colon == NULL)
-            continue;
-        colon += 1 + strspn(colon + 1, " ");
-        snprintf(text, size, "%.*s", (int)strcspn(colon, "\n"), colon);
-        break;
-    }
-    fclose(file);
+    colon += 1 + strspn(colon + 1, " ");
+    snprintf(text, size, "%.*s", (int)strcspn(colon, "\n"), colon);
+}
+
+const char *tess_bench_beside(const char *file, char *path, size_t size)
+{
+    char self[TESS_TEXT_SIZE];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(self, '/');
+    path[0] = '\0';
+    if (slash != NULL)
+        snprintf(path, size, "%.*s/%s", (int)(slash - self), self, file);
+    return path;
 }
 
 size_t tess_bench_cache_bytes(int level)

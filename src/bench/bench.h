@@ -1,4 +1,5 @@
-/* The benches, entered in the list of bench.c. Each is a table of subjects, or of what is told of them, and one loop. */
+/* The benches, entered in the list of bench.c. Each is a table of subjects, or of what is told of them, and one loop.
+ */
 #ifndef TESS_BENCH_BENCH_H
 #define TESS_BENCH_BENCH_H
 
@@ -23,6 +24,9 @@ tess_status tess_bench_machine_facts(tess_bench_report *report, const char *kern
 
 /* Bytes of a data cache as one core sees it (level 1 .. 3); 0 when the system does not say. */
 size_t tess_bench_cache_bytes(int level);
+
+/* The path of a file beside this program; "" where that is not known. Returns `path`. */
+const char *tess_bench_beside(const char *file, char *path, size_t size);
 
 extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_ckpt;
 

@@ -175,13 +175,10 @@ static const comm_setting one_machine = {columns, sizeof(columns) / sizeof(colum
 static tess_status find_mpi(comm_bench *b, char *program, size_t size)
 {
     const char *named = b->options->comm.mpi;
-    char self[TESS_TEXT_SIZE];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    snprintf(program, size, "%s", named);
-    if (named[0] == '\0' && slash != NULL)
-        snprintf(program, size, "%.*s/mpi_collectives", (int)(slash - self), self);
+    if (named[0] != '\0')
+        snprintf(program, size, "%s", named);
+    else
+        tess_bench_beside("mpi_collectives", program, size);
     int n_ops;
     comm_time time;
     comm_question probe = {.op = comm_op_list(&n_ops), .dtype = TESS_F32, .ranks = 2, .n_sizes = 1, .bytes = {256}};

@@ -1,26 +1,12 @@
 #include "bench/peers.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "bench/bench.h"
 
 static const char file_name[] = "libtessera_bench_peers.so";
-
-static void *open_beside_binary(void)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(file_name));
-    if (n <= 0)
-        return NULL;
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return NULL;
-    memcpy(slash + 1, file_name, sizeof(file_name));
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
 
 static const struct {
     const char *table, *onednn, *openblas;
@@ -46,7 +32,10 @@ static void hold_back(const char *kernel_table)
 const tess_bench_peers *tess_bench_peers_open(const char *kernel_table)
 {
     hold_back(kernel_table);
-    void *library = open_beside_binary();
+    char path[4096];
+    void *library = NULL;
+    if (tess_bench_beside(file_name, path, sizeof(path))[0] != '\0')
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
     return library != NULL ? dlsym(library, "tess_bench_peers_table") : NULL;
