@@ -45,9 +45,9 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
                                    "executor's layers", (void **)&e->layers),
               executor);
     size_t bytes = tess_executor_bytes(model, options);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->block), executor);
-    tess_executor_plan(e, e->block);
-    if (model->layout.rope)
+    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->memory), executor);
+    tess_executor_plan(e, e->memory);
+    if (model->block.rope)
         tess_rope_tables(&model->config.rope, model->config.head_size, options->max_position, e->cos_table,
                          e->sin_table);
     *out = e;
@@ -62,7 +62,7 @@ void tess_executor_destroy(tess_executor **executor)
     if (*executor == NULL)
         return;
     tess_mem *mem = (*executor)->stream->mem;
-    tess_mem_free(mem, (*executor)->block);
+    tess_mem_free(mem, (*executor)->memory);
     tess_mem_free(mem, (*executor)->layers);
     tess_mem_free(mem, *executor);
     *executor = NULL;
@@ -71,13 +71,6 @@ void tess_executor_destroy(tess_executor **executor)
 void tess_executor_set_watch(tess_executor *e, const tess_watch *watch)
 {
     e->watch = watch != NULL ? *watch : (tess_watch){NULL, NULL};
-}
-
-void tess_executor_show(const tess_executor *e, const tess_run *run, int unit, const char *what, void *data,
-                        int64_t row)
-{
-    if (e->watch.see != NULL)
-        e->watch.see(e->watch.self, unit, what, data, run->dtype, run->T, row);
 }
 
 static tess_status check_sequences(const tess_executor *e, const tess_batch *batch)
@@ -126,16 +119,4 @@ tess_status tess_executor_check_batch(const tess_executor *e, const tess_batch *
                        batch->targets[t], (long long)V);
     }
     return check_sequences(e, batch);
-}
-
-tess_run tess_executor_run(const tess_executor *e, const tess_batch *batch)
-{
-    return (tess_run){e->stream, e->stream->kernels, e->options.dtype, batch->n_tokens, NULL, NULL};
-}
-
-tess_attention_call tess_executor_attention(const tess_executor *e, const tess_batch *batch, int64_t layer)
-{
-    const tess_model_config *config = &e->model->config;
-    return (tess_attention_call){&e->model->layout, config,      batch, layer, tess_attention_rows_of(config),
-                                 e->cos_table,      e->sin_table};
 }

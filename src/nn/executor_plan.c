@@ -24,7 +24,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-bool tess_executor_recomputes(const tess_executor_options *options, int64_t layer)
+static bool recomputes(const tess_executor_options *options, int64_t layer)
 {
     return options->recompute == TESS_RECOMPUTE_FULL ||
            (options->recompute == TESS_RECOMPUTE_EVERY_N && layer % options->recompute_every == 0);
@@ -49,9 +49,9 @@ static sizes sizes_of(const tess_executor *e)
         .V = (size_t)c->vocab_size,
         .element = tess_dtype_size(e->options.dtype),
         .train = e->options.train,
-        .gated = e->model->layout.gate.weight >= 0,
+        .gated = e->model->block.gate.weight >= 0,
         .qk_norm = c->qk_norm,
-        .layer_norm = e->model->layout.layer_norm,
+        .layer_norm = e->model->block.layer_norm,
     };
 }
 
@@ -78,7 +78,7 @@ static tess_norm_stats take_stats(cursor *at, const sizes *n)
     return stats;
 }
 
-/* See tess_attention_rows: apart with q/k norms, else three parts of every row. */
+/* Apart with norms of q and k, else three parts of every row. */
 static void take_qkv(cursor *at, const sizes *n, void **q, void **k, void **v)
 {
     if (n->qk_norm) {
@@ -93,36 +93,26 @@ static void take_qkv(cursor *at, const sizes *n, void **q, void **k, void **v)
     *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
 }
 
-static void take_attention(cursor *at, const sizes *n, tess_attention_saved *attention)
+static void take_attention(cursor *at, const sizes *n, tess_layer_saved *saved)
 {
-    take_qkv(at, n, &attention->q, &attention->k, &attention->v);
-    attention->out = elements(at, n, n->Q);
+    take_qkv(at, n, &saved->q_raw, &saved->k_raw, &saved->v);
+    saved->q = saved->q_raw;
+    saved->k = saved->k_raw;
+    saved->out = elements(at, n, n->Q);
     if (!n->train)
         return;
-    attention->lse = floats(at, n, n->H);
+    saved->lse = floats(at, n, n->H);
     if (n->qk_norm) {
-        attention->q_rstd = floats(at, n, n->H);
-        attention->k_rstd = floats(at, n, n->G);
+        saved->q_rstd = floats(at, n, n->H);
+        saved->k_rstd = floats(at, n, n->G);
     }
 }
 
-static void take_mlp(cursor *at, const sizes *n, tess_mlp_saved *mlp)
+static void take_mlp(cursor *at, const sizes *n, tess_layer_saved *saved)
 {
     if (n->gated)
-        mlp->gate = elements(at, n, n->F);
-    mlp->up = elements(at, n, n->F);
-}
-
-static void take_attention_work(cursor *at, const sizes *n, tess_attention_work *work)
-{
-    if (n->qk_norm) {
-        work->q = elements(at, n, n->Q);
-        work->k = elements(at, n, n->K);
-    }
-    if (!n->train)
-        return;
-    work->dout = elements(at, n, n->Q);
-    take_qkv(at, n, &work->dq, &work->dk, &work->dv);
+        saved->gate = elements(at, n, n->F);
+    saved->up = elements(at, n, n->F);
 }
 
 /* All of a layer but its input. */
@@ -132,32 +122,49 @@ static tess_layer_saved take_layer(cursor *at, const sizes *n)
     saved.input_stats = take_stats(at, n);
     saved.mlp_stats = take_stats(at, n);
     saved.h2 = elements(at, n, n->C);
-    take_attention(at, n, &saved.attention);
-    take_mlp(at, n, &saved.mlp);
+    take_attention(at, n, &saved);
+    take_mlp(at, n, &saved);
     return saved;
 }
 
-/* Work space of one phase at a time: attention, feed-forward, head. Without backward what a layer keeps lives only
- * inside its phase too. */
+/* Work space of one phase at a time: attention, feed-forward, head. Without backward what a layer keeps (`only`) lives
+ * only inside its phase too. Normed q and k are work space of all layers. */
 static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer_saved *only)
 {
     size_t start = at->used, most;
+    void *q = NULL, *k = NULL;
     if (only != NULL)
-        take_attention(at, n, &only->attention);
-    take_attention_work(at, n, &e->attention);
+        take_attention(at, n, only);
+    if (n->qk_norm) {
+        q = elements(at, n, n->Q);
+        k = elements(at, n, n->K);
+    }
+    if (n->train) {
+        e->work.dout = elements(at, n, n->Q);
+        take_qkv(at, n, &e->work.dq, &e->work.dk, &e->work.dv);
+    }
     most = at->used;
 
     at->used = start;
     if (only != NULL)
-        take_mlp(at, n, &only->mlp);
-    e->act = elements(at, n, n->F);
+        take_mlp(at, n, only);
+    e->work.act = elements(at, n, n->F);
     most = larger(most, at->used);
 
     at->used = start;
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
     chunk = n->T < chunk ? n->T : chunk;
-    e->head.logits = take(at, chunk * row, sizeof(float));
+    e->logits = take(at, chunk * row, sizeof(float));
     at->used = larger(most, at->used);
+
+    for (int64_t l = 0; l < e->model->config.n_layers && e->layers != NULL; l++) {
+        if (only != NULL)
+            e->layers[l] = *only;
+        if (n->qk_norm) {
+            e->layers[l].q = q;
+            e->layers[l].k = k;
+        }
+    }
 }
 
 static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
@@ -167,8 +174,6 @@ static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
         tess_layer_saved only = {0};
         only.h = only.h2 = elements(at, n, n->C);
         plan_phases(e, at, n, &only);
-        for (int64_t l = 0; l < n_layers && e->layers != NULL; l++)
-            e->layers[l] = only;
         return;
     }
     bool have_shared = false;
@@ -176,13 +181,14 @@ static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
     for (int64_t l = 0; l < n_layers; l++) {
         void *h = elements(at, n, n->C);
         tess_layer_saved saved;
-        if (!tess_executor_recomputes(&e->options, l)) {
+        if (!recomputes(&e->options, l)) {
             saved = take_layer(at, n);
         } else {
             if (!have_shared)
                 shared = take_layer(at, n);
             have_shared = true;
             saved = shared;
+            saved.recompute = true;
         }
         saved.h = h;
         if (e->layers != NULL)
@@ -202,16 +208,15 @@ size_t tess_executor_plan(tess_executor *e, char *base)
 {
     sizes n = sizes_of(e);
     cursor at = {base, 0};
-    e->a = elements(&at, &n, n.C);
-    e->b = elements(&at, &n, n.C);
+    e->work.branch = elements(&at, &n, n.C);
+    e->work.y = elements(&at, &n, n.C);
     if (n.train) {
-        e->c = elements(&at, &n, n.C);
-        e->fusing = take(&at, fusing_bytes(e, &n), 1);
+        e->work.dh = elements(&at, &n, n.C);
+        e->work.fusing = take(&at, fusing_bytes(e, &n), 1);
     }
-    e->attention.fusing = e->fusing;
     e->final_stats = take_stats(&at, &n);
-    e->attention.seqs = take(&at, n.T, sizeof(tess_attention_seq));
-    if (e->model->layout.rope) {
+    e->work.seqs = take(&at, n.T, sizeof(tess_attention_seq));
+    if (e->model->block.rope) {
         size_t count = (size_t)e->options.max_position * (size_t)(e->model->config.head_size / 2);
         e->cos_table = take(&at, count, sizeof(float));
         e->sin_table = take(&at, count, sizeof(float));

@@ -123,6 +123,10 @@ size_t tess_executor_bytes(const tess_model *model, const tess_executor_options 
  * the hooks. logprob (T) gets the log-probability of each target (0 where there is none). */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, float *logprob);
 
+/* Calls `hooks` as tess_executor_train calls the executor's own, in the same order, and computes nothing: what they
+ * give for w and dw is not looked at. */
+tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
+
 /* Forward only: log-probabilities of the targets (T); entropy (T) may be NULL. The logits exist for a chunk of rows at
  * a time. */
 tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float *logprob, float *entropy);

@@ -235,6 +235,35 @@ static void hooks_come_in_order(void)
     }
 }
 
+/* With each unit as the first that trains, with tied weights and without. */
+static void a_rehearsal_calls_the_hooks_as_training_does(void)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        fixture f;
+        fixture_open(&f, tied ? "llama_biases" : "llama");
+        rig r;
+        rig_open(&r, &f.config, TESS_F32, NULL, 1);
+        for (int first = 0; first < tess_model_n_units(r.model); first++) {
+            recorder real = {.inner = r.hooks, .fail_at = -1}, rehearsed = real;
+            tess_hooks hooks = {&real, note_pre_forward, note_post_forward, note_pre_backward, note_post_backward};
+            tess_executor_options options = training(&f);
+            options.first_trainable_unit = first;
+            tess_executor *executor;
+            float logprob[MAX_T];
+            EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
+            EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
+            hooks.self = &rehearsed;
+            EXPECT_OK(tess_executor_rehearse(executor, &hooks));
+            EXPECT_TEXT(rehearsed.text, real.text);
+            rehearsed.fail_at = tess_model_n_units(r.model) - 1;
+            EXPECT_FAILS(tess_executor_rehearse(executor, &hooks), TESS_E_PEER_LOST, "head: rank 3 was lost");
+            tess_executor_destroy(&executor);
+        }
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
 /* ---- Gradients are derivatives --------------------------------------------------------------------------------------
  */
 
@@ -443,6 +472,7 @@ static const test_case cases[] = {
     {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
     {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
     {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},
+    {"a_rehearsal_calls_the_hooks_as_training_does", a_rehearsal_calls_the_hooks_as_training_does, 0, 0},
     {"gradient_is_the_derivative_of_the_loss", gradient_is_the_derivative, 0, 0},
     {"head_sums_gradients_over_chunks_of_rows", head_sums_over_chunks, 0, 0},
     {"an_empty_batch_gives_zero_gradients", empty_batch_gives_zero_gradients, 0, 0},

@@ -18,39 +18,37 @@ static tess_linear rows_of_logits(const tess_linear *head, tess_dtype dtype)
     return rows;
 }
 
-tess_status tess_head_forward(const tess_run *run, const tess_linear *head, const void *y, const int32_t *targets,
-                              const tess_head_work *work, float *logprob, float *entropy)
+tess_status tess_head_forward(const tess_layer_call *c, const void *y, float *logits, float *logprob, float *entropy)
 {
-    tess_linear forward = rows_of_logits(head, TESS_F32);
-    int64_t V = head->n_out, stride = forward.out_stride, chunk = tess_head_chunk(V);
-    for (int64_t begin = 0; begin < run->T; begin += chunk) {
-        tess_run part = *run;
-        part.T = run->T - begin < chunk ? run->T - begin : chunk;
-        TESS_TRY(tess_linear_forward(&part, &forward, tess_at(run, y, begin * head->n_in), work->logits, TESS_F32));
-        TESS_TRY(run->kernels->cross_entropy(run->stream, work->logits, stride, targets + begin, logprob + begin,
-                                             entropy != NULL ? entropy + begin : NULL, NULL, stride, part.T, V,
-                                             run->dtype));
+    tess_linear forward = rows_of_logits(&c->block->head, TESS_F32);
+    int64_t V = forward.n_out, C = forward.n_in, stride = forward.out_stride, chunk = tess_head_chunk(V);
+    for (int64_t begin = 0; begin < c->T; begin += chunk) {
+        tess_layer_call part = *c;
+        part.T = c->T - begin < chunk ? c->T - begin : chunk;
+        TESS_TRY(tess_linear_forward_f32(&part, &forward, tess_at(c, y, begin * C), logits));
+        TESS_TRY(c->kernels->cross_entropy(c->stream, logits, stride, c->batch->targets + begin, logprob + begin,
+                                           entropy != NULL ? entropy + begin : NULL, NULL, stride, part.T, V,
+                                           c->dtype));
     }
     return TESS_OK;
 }
 
-tess_status tess_head_train(const tess_run *run, const tess_linear *head, void *y, const int32_t *targets,
-                            const tess_head_work *work, bool want_dy, float *logprob)
+tess_status tess_head_train(const tess_layer_call *c, void *y, float *logits, bool want_dy, float *logprob)
 {
-    tess_linear forward = rows_of_logits(head, TESS_F32), backward = rows_of_logits(head, run->dtype);
-    int64_t V = head->n_out, chunk = tess_head_chunk(V), begin = 0;
+    tess_linear forward = rows_of_logits(&c->block->head, TESS_F32),
+                backward = rows_of_logits(&c->block->head, c->dtype);
+    int64_t V = forward.n_out, C = forward.n_in, chunk = tess_head_chunk(V), begin = 0;
     do { /* once even without tokens: the gradient buffer must be written */
-        tess_run part = *run;
-        part.T = run->T - begin < chunk ? run->T - begin : chunk;
-        void *rows = tess_at(run, y, begin * head->n_in);
-        TESS_TRY(tess_linear_forward(&part, &forward, rows, work->logits, TESS_F32));
-        TESS_TRY(run->kernels->cross_entropy(run->stream, work->logits, forward.out_stride, targets + begin,
-                                             logprob + begin, NULL, work->logits, backward.out_stride, part.T, V,
-                                             run->dtype));
-        TESS_TRY(tess_linear_backward_params(&part, &backward, rows, work->logits, begin > 0));
+        tess_layer_call part = *c;
+        part.T = c->T - begin < chunk ? c->T - begin : chunk;
+        void *rows = tess_at(c, y, begin * C);
+        TESS_TRY(tess_linear_forward_f32(&part, &forward, rows, logits));
+        TESS_TRY(c->kernels->cross_entropy(c->stream, logits, forward.out_stride, c->batch->targets + begin,
+                                           logprob + begin, NULL, logits, backward.out_stride, part.T, V, c->dtype));
+        TESS_TRY(tess_linear_backward_params(&part, &backward, rows, logits, begin > 0));
         if (want_dy)
-            TESS_TRY(tess_linear_backward_input(&part, &backward, work->logits, rows));
+            TESS_TRY(tess_linear_backward_input(&part, &backward, logits, rows));
         begin += chunk;
-    } while (begin < run->T);
+    } while (begin < c->T);
     return TESS_OK;
 }

@@ -1,134 +1,168 @@
-/* Blocks of a layer: forward and backward as calls of the kernel table. They own nothing: weights come from the unit's
- * window, activations from the executor's plan. T tokens, C channels, H query heads, G key/value heads, D head size, F
- * feed-forward channels. */
+/* The parts of a model, forward and backward, as calls of the kernel table: embedding, transformer layer, head. The
+ * mathematics of a layer is in transformer_layer.c; the other files are its vocabulary. They own nothing: weights come
+ * from the unit's window, activations from the executor's plan.
+ *
+ * T tokens of the batch (its sequences one behind the other), C channels, H query heads, G key/value heads, D head
+ * size, F feed-forward channels, V vocabulary. d before a name: the gradient of the loss by it. */
 #ifndef TESS_NN_LAYERS_H
 #define TESS_NN_LAYERS_H
 
 #include "device/stream.h"
-#include "nn/layout.h"
+#include "nn/block_params.h"
 
-/* Where a block runs: the unit's parameters, and their gradients in backward (entries NULL when frozen). */
-typedef struct tess_run {
+/* One unit of a model on one batch. */
+typedef struct tess_layer_call {
     tess_stream *stream;
     const tess_kernels *kernels;
-    tess_dtype dtype;
-    int64_t T;
-    const void *const *w;
-    float *const *dw; /* NULL in forward */
-} tess_run;
+    tess_dtype dtype;     /* of parameters and activations */
+    int64_t T;            /* rows that a call works on */
+    const void *const *w; /* the unit's parameters */
+    float *const *dw;     /* their gradients, entries NULL when frozen; NULL in forward */
+    const tess_block_params *block;
+    const tess_model_config *config;
+    const tess_batch *batch;
+    int unit;
+    const float *cos_table, *sin_table; /* (longest sequence, D/2) */
+    const tess_watch *watch;
+} tess_layer_call;
 
-static inline void *tess_at(const tess_run *run, const void *base, int64_t element)
+static inline void *tess_at(const tess_layer_call *call, const void *base, int64_t element)
 {
-    return (char *)(uintptr_t)base + element * (int64_t)tess_dtype_size(run->dtype);
+    return (char *)(uintptr_t)base + element * (int64_t)tess_dtype_size(call->dtype);
 }
 
-static inline bool tess_wants(const tess_run *run, int param)
+static inline bool tess_wants(const tess_layer_call *call, int param)
 {
-    return param >= 0 && run->dw[param] != NULL;
+    return param >= 0 && call->dw[param] != NULL;
 }
 
-/* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous --------------------------------------------
- */
-tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, const void *x, void *y,
-                                tess_dtype y_dtype);
-/* Parameter gradients; accumulate adds to what is there (weight only). */
-tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *linear, const void *x, const void *dy,
-                                        bool accumulate);
-/* dx = dy W^T. */
-tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx);
-bool tess_linear_trains(const tess_run *run, const tess_linear *linear);
+/* Shows (T, row) to whoever watches. */
+static inline void tess_layer_show(const tess_layer_call *call, const char *what, void *data, int64_t row)
+{
+    if (call->watch->see != NULL)
+        call->watch->see(call->watch->self, call->unit, what, data, call->dtype, call->T, row);
+}
 
-/* The products behind them, for callers that fuse something to them. */
-tess_gemm tess_linear_product(const tess_run *run, const tess_linear *linear, const void *x, void *y,
-                              tess_dtype y_dtype);
-tess_gemm tess_linear_input_product(const tess_run *run, const tess_linear *linear, const void *dy, void *dx);
-
-/* Several maps of one input (at most 1 + TESS_GEMM_TERMS, stored alike): its gradient is their sum, added up in float32
- * and rounded once. `work` as tess_gemm_fused_work says. */
-typedef struct tess_linear_grad {
-    const tess_linear *linear;
-    const void *dy;
-} tess_linear_grad;
-tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, void *work,
-                                        void *dx);
-
-/* ---- Norms over C channels (rows contiguous) ------------------------------------------------------------------------
+/* ---- Transformer layer ---------------------------------------------------------------------------------------------
  */
 typedef struct tess_norm_stats {
     float *mean, *rstd; /* (rows); mean for LayerNorm only */
 } tess_norm_stats;
 
-/* h = x + residual, y = norm(h), as the kernels say; stats' members may be NULL. */
-tess_status tess_norm_forward(const tess_run *run, const tess_norm *norm, bool layer_norm, double eps, int64_t rows,
-                              int64_t C, const void *x, const void *residual, void *h, void *y, tess_norm_stats stats);
-tess_status tess_norm_backward(const tess_run *run, const tess_norm *norm, bool layer_norm, int64_t rows, int64_t C,
-                               const void *h, tess_norm_stats stats, const void *dy, const void *dresidual, void *dx);
+/* What a layer keeps from its forward to its backward, a row for each token. Norm outputs, normed q and k, and the
+ * activation are computed again in backward: they cost a pass over memory each, and would be 2C + F more. */
+typedef struct tess_layer_saved {
+    void *h;                     /* (T, C) the layer's input, the only thing kept of a checkpointed layer */
+    tess_norm_stats input_stats; /* (T) */
+    void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
+    void *q, *k;                 /* as attention sees them; q_raw and k_raw but with norms, when they are work space */
+    float *q_rstd, *k_rstd;      /* (T, H), (T, G) with norms of q and k */
+    void *out;                   /* (T, H, D) of attention */
+    float *lse;                  /* (T, H) log-sum-exp */
+    void *h2;                    /* (T, C) the stream between attention and feed-forward; h itself without backward */
+    tess_norm_stats mlp_stats;   /* (T) */
+    void *gate, *up;             /* (T, F); gate only where there is one */
+    bool recompute;              /* all but h is shared with other layers, and made again in backward */
+} tess_layer_saved;
 
-/* ---- Attention ------------------------------------------------------------------------------------------------------
- */
-/* Elements between tokens of q, and of k and v: without norms on q and k all three of a token lie together. */
-typedef struct tess_attention_rows {
-    int64_t q, kv;
-    bool together;
-} tess_attention_rows;
-tess_attention_rows tess_attention_rows_of(const tess_model_config *config);
-
-/* Kept from forward to backward: T (H + 2 G + H) D elements, T H floats (and T (H + G) floats with q/k norms). */
-typedef struct tess_attention_saved {
-    void *q, *k,
-        *v; /* (T, H, D), (T, G, D), (T, G, D): as the kernel sees them; q, k before their norms when there are any */
-    void *out;              /* (T, H, D) */
-    float *lse;             /* (T, H) */
-    float *q_rstd, *k_rstd; /* (T, H), (T, G) with q/k norms */
-} tess_attention_saved;
-
-/* Work space of one attention at a time. */
-typedef struct tess_attention_work {
-    void *q, *k;              /* like saved q, k: normed and rotated, with q/k norms only */
-    void *dout;               /* (T, H, D), backward */
-    void *dq, *dk, *dv;       /* backward */
-    void *fusing;             /* work space of fused products, backward */
+/* Work space of one layer at a time. */
+typedef struct tess_layer_work {
+    void *y;                  /* (T, C) the newest norm's output */
+    void *branch;             /* (T, C) what attention or the feed-forward adds to the stream; in backward, dy */
+    void *dh;                 /* (T, C) the stream's gradient */
+    void *dout;               /* (T, H, D) */
+    void *dq, *dk, *dv;       /* like q, k, v */
+    void *act;                /* (T, F) */
+    void *fusing;             /* of fused products in backward, see tess_gemm_fused_work */
     tess_attention_seq *seqs; /* (n_seqs) */
-} tess_attention_work;
+} tess_layer_work;
 
-/* What attention needs to know of the batch and of the layer. */
-typedef struct tess_attention_call {
-    const tess_layout *layout;
-    const tess_model_config *config;
-    const tess_batch *batch;
-    int64_t layer;
-    tess_attention_rows rows; /* of saved q, k, v, and of work's dq, dk, dv */
-    const float *cos_table, *sin_table;
-} tess_attention_call;
+/* Stream to stream. What `before` (NULL: the first layer, whose h is there) has left in h2 and work->branch becomes h;
+ * the layer leaves its own in h2 and work->branch, and whoever comes next adds them. With a cache, keys and values go
+ * to the layer's rows of it, and attention reads them there. */
+tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
+                               const tess_layer_saved *saved, const tess_layer_work *work);
+/* work->dh: gradient of the layer's output, becomes that of its input where `want_dh`. */
+tess_status tess_layer_backward(const tess_layer_call *call, const tess_layer_saved *saved, const tess_layer_work *work,
+                                bool want_dh);
 
-/* y (T, C) -> projected (T, C). With a cache: keys and values go to the layer's cache rows and attention reads them
- * there. */
-tess_status tess_attention_block_forward(const tess_run *run, const tess_attention_call *call, const void *y,
-                                         const tess_attention_saved *saved, const tess_attention_work *work,
-                                         void *projected);
-/* dprojected (T, C) -> dy (T, C), NULL when nobody needs it; y again as in forward. */
-tess_status tess_attention_block_backward(const tess_run *run, const tess_attention_call *call, const void *y,
-                                          const tess_attention_saved *saved, const tess_attention_work *work,
-                                          const void *dprojected, void *dy);
-
-/* ---- Feed-forward ---------------------------------------------------------------------------------------------------
+/* ---- Attention: the insides of q, k and v --------------------------------------------------------------------------
  */
-/* gate, up (T, F), kept for backward; without a gate `gate` is unused. Backward overwrites them. */
-typedef struct tess_mlp_saved {
-    void *gate, *up;
-} tess_mlp_saved;
+/* y (T, C) -> q_raw, k_raw, v. */
+tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved);
+/* Parameter gradients; and dy (T, C), NULL when nobody needs it. */
+tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved,
+                              const tess_layer_work *work, void *dy);
+bool tess_qkv_trains(const tess_layer_call *call);
 
-/* The part that backward needs again after recomputing: y -> gate, up. */
-tess_status tess_mlp_forward_up(const tess_run *run, const tess_layout *layout, const void *y,
-                                const tess_mlp_saved *saved);
-/* y -> gate, up -> out (T, C); act (T, F) is work space. */
-tess_status tess_mlp_forward(const tess_run *run, const tess_layout *layout, const void *y, const tess_mlp_saved *saved,
-                             void *act, void *out);
-/* `fusing`: work space of fused products. dy may not be dout. */
-tess_status tess_mlp_backward(const tess_run *run, const tess_layout *layout, const void *y,
-                              const tess_mlp_saved *saved, void *act, void *fusing, const void *dout, void *dy);
+/* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, where the family has them. */
+tess_status tess_heads_forward(const tess_layer_call *call, const tess_layer_saved *saved);
+/* dq, dk of what attention sees -> of the projections: in dq, dk, but with norms in q, k, which are done with. */
+tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                const tess_layer_work *work);
 
-/* ---- Head: logits exist for a chunk of rows at a time --------------------------------------------------------------
+/* q, k, v -> out. */
+tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                   tess_attention_seq *seqs);
+/* dout -> dq, dk, dv. */
+tess_status tess_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                    const tess_layer_work *work);
+
+/* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ----------------------------------------------
+ */
+tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
+/* y in float32 whatever the compute dtype. */
+tess_status tess_linear_forward_f32(const tess_layer_call *call, const tess_linear *linear, const void *x, float *y);
+/* Parameter gradients; accumulate adds to what is there (weight only). */
+tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                        const void *dy, bool accumulate);
+/* dx = dy W^T. */
+tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                       void *dx);
+bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear);
+
+/* Several maps of one input (at most 1 + TESS_GEMM_TERMS, stored alike): its gradient is their sum, added up in float32
+ * and rounded once. `fusing` as tess_gemm_fused_work says. */
+typedef struct tess_linear_grad {
+    const tess_linear *linear;
+    const void *dy;
+} tess_linear_grad;
+tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
+                                        void *dx);
+
+/* up = x W + b, act = f(up), or f(gate) * up where there is a gate; in one product. */
+tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
+                                    void *up, void *act);
+/* dact = dy W^T, and from it dgate and dup, in the place of gate and up, and act again (NULL: not wanted); in one
+ * product. */
+tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
+                                     void *up, void *act, void *fusing);
+
+/* ---- Norms over C channels (rows contiguous) ------------------------------------------------------------------------
+ */
+/* h = x + residual, y = norm(h), as the kernels say; residual, h and stats' members may be NULL. */
+tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
+                              void *h, void *y, tess_norm_stats stats);
+/* dh = dresidual + norm'(dy). */
+tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
+                               const void *dy, const void *dresidual, void *dh);
+/* y = norm(h) as in forward, with nothing kept. */
+tess_status tess_norm_again(const tess_layer_call *call, const tess_norm *norm, const void *h, void *y);
+bool tess_norm_trains(const tess_layer_call *call, const tess_norm *norm);
+
+/* RMSNorm over the D channels of each of a token's heads. */
+tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
+                                   float *rstd, void *y);
+tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
+                                    const float *rstd, const void *dy, void *dx);
+
+/* ---- Embedding ------------------------------------------------------------------------------------------------------
+ */
+/* h (T, C) = table[ids] + positions[pos], these where the family has them. */
+tess_status tess_embedding_forward(const tess_layer_call *call, void *h);
+tess_status tess_embedding_backward(const tess_layer_call *call, const void *dh);
+
+/* ---- Head: logits exist for a chunk of rows at a time ---------------------------------------------------------------
  */
 /* Rows of a chunk: a function of the vocabulary alone, since it is part of the order of the weight's gradient sum. */
 int64_t tess_head_chunk(int64_t vocab_size);
@@ -136,16 +170,13 @@ int64_t tess_head_chunk(int64_t vocab_size);
 /* Elements between rows of logits: V, up to whole cache lines. */
 int64_t tess_head_row(int64_t vocab_size);
 
-typedef struct tess_head_work {
-    /* (chunk, V), rows tess_head_row(V) apart; their gradients, of the compute dtype, take their place. */
-    float *logits;
-} tess_head_work;
-
-tess_status tess_head_forward(const tess_run *run, const tess_linear *head, const void *y, const int32_t *targets,
-                              const tess_head_work *work, float *logprob, float *entropy);
-/* Forward and backward at once: y (T, C) becomes dy (when wanted); the weight's gradient is overwritten. */
-tess_status tess_head_train(const tess_run *run, const tess_linear *head, void *y, const int32_t *targets,
-                            const tess_head_work *work, bool want_dy, float *logprob);
+/* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. logits: (chunk, V) floats, rows
+ * tess_head_row(V) apart. */
+tess_status tess_head_forward(const tess_layer_call *call, const void *y, float *logits, float *logprob,
+                              float *entropy);
+/* Forward and backward at once: y (T, C) becomes dy (when wanted); the weight's gradient is overwritten. Gradients of
+ * logits, of the compute dtype, take their place. */
+tess_status tess_head_train(const tess_layer_call *call, void *y, float *logits, bool want_dy, float *logprob);
 
 /* ---- Rotary positions -----------------------------------------------------------------------------------------------
  */

@@ -6,101 +6,133 @@ static int64_t row_of(const tess_linear *linear)
     return linear->out_stride > 0 ? linear->out_stride : linear->n_out;
 }
 
-static const void *weight_of(const tess_run *run, const tess_linear *linear)
+static const void *weight_of(const tess_layer_call *call, const tess_linear *linear)
 {
-    return tess_at(run, run->w[linear->weight], linear->offset);
+    return tess_at(call, call->w[linear->weight], linear->offset);
 }
 
-tess_gemm tess_linear_product(const tess_run *run, const tess_linear *linear, const void *x, void *y,
-                              tess_dtype y_dtype)
+/* y = x W + b. */
+static tess_gemm product(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
+                         tess_dtype y_dtype)
 {
     return (tess_gemm){
-        .m = run->T,
+        .m = call->T,
         .n = linear->n_out,
         .k = linear->n_in,
         .a = x,
         .lda = linear->n_in,
-        .b = weight_of(run, linear),
+        .b = weight_of(call, linear),
         .ldb = linear->ld,
         .c = y,
         .ldc = row_of(linear),
-        .bias = linear->bias >= 0 ? tess_at(run, run->w[linear->bias], linear->offset) : NULL,
+        .bias = linear->bias >= 0 ? tess_at(call, call->w[linear->bias], linear->offset) : NULL,
         .trans_b = !linear->in_out,
-        .ab_dtype = run->dtype,
+        .ab_dtype = call->dtype,
         .c_dtype = y_dtype,
     };
 }
 
-tess_status tess_linear_forward(const tess_run *run, const tess_linear *linear, const void *x, void *y,
-                                tess_dtype y_dtype)
+/* dx = dy W^T. */
+static tess_gemm input_product(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
 {
-    tess_gemm g = tess_linear_product(run, linear, x, y, y_dtype);
-    return run->kernels->gemm(run->stream, &g);
+    return (tess_gemm){
+        .m = call->T,
+        .n = linear->n_in,
+        .k = linear->n_out,
+        .a = dy,
+        .lda = row_of(linear),
+        .b = weight_of(call, linear),
+        .ldb = linear->ld,
+        .c = dx,
+        .ldc = linear->n_in,
+        .trans_b = linear->in_out,
+        .ab_dtype = call->dtype,
+        .c_dtype = call->dtype,
+    };
 }
 
-tess_status tess_linear_backward_params(const tess_run *run, const tess_linear *linear, const void *x, const void *dy,
-                                        bool accumulate)
+tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y)
 {
-    if (tess_wants(run, linear->bias))
-        TESS_TRY(run->kernels->column_sum(run->stream, dy, row_of(linear), run->dw[linear->bias] + linear->offset,
-                                          run->T, linear->n_out, run->dtype));
-    if (!tess_wants(run, linear->weight))
+    tess_gemm g = product(call, linear, x, y, call->dtype);
+    return call->kernels->gemm(call->stream, &g);
+}
+
+tess_status tess_linear_forward_f32(const tess_layer_call *call, const tess_linear *linear, const void *x, float *y)
+{
+    tess_gemm g = product(call, linear, x, y, TESS_F32);
+    return call->kernels->gemm(call->stream, &g);
+}
+
+tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
+                                    void *up, void *act)
+{
+    tess_gemm_fused f = {.g = product(call, linear, x, up, call->dtype),
+                         .then = TESS_THEN_ACT,
+                         .act = call->block->activation,
+                         .gate = gate,
+                         .y = act};
+    return call->kernels->gemm_fused(call->stream, &f);
+}
+
+tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
+                                     void *up, void *act, void *fusing)
+{
+    tess_gemm_fused f = {.g = input_product(call, linear, dy, act),
+                         .then = TESS_THEN_ACT_BACKWARD,
+                         .act = call->block->activation,
+                         .gate = gate,
+                         .up = up,
+                         .y = tess_wants(call, linear->weight) ? act : NULL,
+                         .work = fusing};
+    return call->kernels->gemm_fused(call->stream, &f);
+}
+
+tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                        const void *dy, bool accumulate)
+{
+    if (tess_wants(call, linear->bias))
+        TESS_TRY(call->kernels->column_sum(call->stream, dy, row_of(linear), call->dw[linear->bias] + linear->offset,
+                                           call->T, linear->n_out, call->dtype));
+    if (!tess_wants(call, linear->weight))
         return TESS_OK;
     /* (in, out): x^T dy; (out, in): dy^T x. */
     tess_gemm g = {
         .m = linear->in_out ? linear->n_in : linear->n_out,
         .n = linear->in_out ? linear->n_out : linear->n_in,
-        .k = run->T,
+        .k = call->T,
         .a = linear->in_out ? x : dy,
         .lda = linear->in_out ? linear->n_in : row_of(linear),
         .b = linear->in_out ? dy : x,
         .ldb = linear->in_out ? row_of(linear) : linear->n_in,
-        .c = run->dw[linear->weight] + linear->offset,
+        .c = call->dw[linear->weight] + linear->offset,
         .ldc = linear->ld,
         .trans_a = true,
         .accumulate = accumulate,
-        .ab_dtype = run->dtype,
+        .ab_dtype = call->dtype,
         .c_dtype = TESS_F32,
     };
-    return run->kernels->gemm(run->stream, &g);
+    return call->kernels->gemm(call->stream, &g);
 }
 
-tess_gemm tess_linear_input_product(const tess_run *run, const tess_linear *linear, const void *dy, void *dx)
+tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
 {
-    return (tess_gemm){
-        .m = run->T,
-        .n = linear->n_in,
-        .k = linear->n_out,
-        .a = dy,
-        .lda = row_of(linear),
-        .b = weight_of(run, linear),
-        .ldb = linear->ld,
-        .c = dx,
-        .ldc = linear->n_in,
-        .trans_b = linear->in_out,
-        .ab_dtype = run->dtype,
-        .c_dtype = run->dtype,
-    };
+    tess_gemm g = input_product(call, linear, dy, dx);
+    return call->kernels->gemm(call->stream, &g);
 }
 
-tess_status tess_linear_backward_input(const tess_run *run, const tess_linear *linear, const void *dy, void *dx)
+tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
+                                        void *dx)
 {
-    tess_gemm g = tess_linear_input_product(run, linear, dy, dx);
-    return run->kernels->gemm(run->stream, &g);
-}
-
-tess_status tess_linear_backward_inputs(const tess_run *run, const tess_linear_grad *grads, int n, void *work, void *dx)
-{
-    tess_gemm_fused f = {.g = tess_linear_input_product(run, grads[0].linear, grads[0].dy, dx), .n_terms = n - 1};
-    f.work = work;
+    tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx), .n_terms = n - 1};
+    f.work = fusing;
     for (int i = 1; i < n; i++) {
-        tess_gemm g = tess_linear_input_product(run, grads[i].linear, grads[i].dy, dx);
+        tess_gemm g = input_product(call, grads[i].linear, grads[i].dy, dx);
         f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
     }
-    return run->kernels->gemm_fused(run->stream, &f);
+    return call->kernels->gemm_fused(call->stream, &f);
 }
 
-bool tess_linear_trains(const tess_run *run, const tess_linear *linear)
+bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear)
 {
-    return tess_wants(run, linear->weight) || tess_wants(run, linear->bias);
+    return tess_wants(call, linear->weight) || tess_wants(call, linear->bias);
 }

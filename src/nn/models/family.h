@@ -3,7 +3,7 @@
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
-#include "nn/layout.h"
+#include "nn/block_params.h"
 
 typedef struct tess_family_row {
     tess_family family;
@@ -13,7 +13,7 @@ typedef struct tess_family_row {
     tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
     /* Adds the family's own keys; 0, or -1 when memory ran out. */
     int (*write)(const tess_model_config *config, json_t *json);
-    /* Adds the parameters of all units and fills the layout. */
+    /* Adds the parameters of all units and fills in the block. */
     void (*build)(tess_model *model);
 } tess_family_row;
 

@@ -92,34 +92,34 @@ static tess_linear third_of(const tess_linear *whole, int index)
 void tess_gpt2_build(tess_model *model)
 {
     const tess_model_config *c = &model->config;
-    tess_layout *layout = &model->layout;
+    tess_block_params *block = &model->block;
     int64_t C = c->hidden_size;
     /* Projections into the residual stream start smaller, as in the paper and in transformers. */
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
-    layout->layer_norm = true;
-    layout->activation = TESS_ACT_GELU_TANH;
-    layout->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->vocab_size, C, "transformer.wte.weight");
-    layout->positions =
+    block->layer_norm = true;
+    block->activation = TESS_ACT_GELU_TANH;
+    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->vocab_size, C, "transformer.wte.weight");
+    block->positions =
         tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->max_position, C, "transformer.wpe.weight");
-    layout->q_norm = layout->k_norm = (tess_norm){-1, -1};
-    layout->gate.weight = -1;
+    block->q_norm = block->k_norm = (tess_norm){-1, -1};
+    block->gate.weight = -1;
     for (int64_t l = 0; l < c->n_layers; l++) {
         int unit = (int)l + 1;
         snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "transformer.h.%d", (int)l);
-        layout->input_norm = add_norm(model, unit, model->unit_names[unit], "ln_1");
-        layout->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
-        layout->q = third_of(&layout->qkv, 0);
-        layout->k = third_of(&layout->qkv, 1);
-        layout->v = third_of(&layout->qkv, 2);
-        layout->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
-        layout->mlp_norm = add_norm(model, unit, model->unit_names[unit], "ln_2");
-        layout->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
-        layout->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
+        block->input_norm = add_norm(model, unit, model->unit_names[unit], "ln_1");
+        block->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
+        block->q = third_of(&block->qkv, 0);
+        block->k = third_of(&block->qkv, 1);
+        block->v = third_of(&block->qkv, 2);
+        block->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
+        block->mlp_norm = add_norm(model, unit, model->unit_names[unit], "ln_2");
+        block->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
+        block->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
     }
     int last = model->n_units - 1;
-    layout->final_norm = add_norm(model, last, "transformer", "ln_f");
-    layout->head = (tess_linear){.weight = layout->table, .bias = -1, .n_in = C, .n_out = c->vocab_size, .ld = C};
+    block->final_norm = add_norm(model, last, "transformer", "ln_f");
+    block->head = (tess_linear){.weight = block->table, .bias = -1, .n_in = C, .n_out = c->vocab_size, .ld = C};
     if (!c->tied)
-        layout->head.weight =
+        block->head.weight =
             tess_model_add_param(model, last, TESS_INIT_NORMAL, std, c->vocab_size, C, "lm_head.weight");
 }

@@ -174,39 +174,39 @@ static tess_norm add_norm(tess_model *model, int unit, const char *name, int64_t
 void tess_llama_build(tess_model *model)
 {
     const tess_model_config *c = &model->config;
-    tess_layout *layout = &model->layout;
+    tess_block_params *block = &model->block;
     int64_t q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
-    layout->rope = true;
-    layout->activation = TESS_ACT_SILU;
-    layout->positions = -1;
-    layout->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
-                                         c->hidden_size, "model.embed_tokens.weight");
-    layout->q_norm = layout->k_norm = (tess_norm){-1, -1};
+    block->rope = true;
+    block->activation = TESS_ACT_SILU;
+    block->positions = -1;
+    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, c->hidden_size,
+                                        "model.embed_tokens.weight");
+    block->q_norm = block->k_norm = (tess_norm){-1, -1};
     for (int64_t l = 0; l < c->n_layers; l++) {
         int unit = (int)l + 1;
         snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
-        layout->input_norm = add_norm(model, unit, "input_layernorm", c->hidden_size);
-        layout->qkv.weight = -1;
-        layout->q = add_linear(model, unit, "self_attn.q_proj", c->hidden_size, q_size, c->qkv_bias);
-        layout->k = add_linear(model, unit, "self_attn.k_proj", c->hidden_size, kv_size, c->qkv_bias);
-        layout->v = add_linear(model, unit, "self_attn.v_proj", c->hidden_size, kv_size, c->qkv_bias);
+        block->input_norm = add_norm(model, unit, "input_layernorm", c->hidden_size);
+        block->qkv.weight = -1;
+        block->q = add_linear(model, unit, "self_attn.q_proj", c->hidden_size, q_size, c->qkv_bias);
+        block->k = add_linear(model, unit, "self_attn.k_proj", c->hidden_size, kv_size, c->qkv_bias);
+        block->v = add_linear(model, unit, "self_attn.v_proj", c->hidden_size, kv_size, c->qkv_bias);
         if (c->qk_norm) {
-            layout->q_norm = add_norm(model, unit, "self_attn.q_norm", c->head_size);
-            layout->k_norm = add_norm(model, unit, "self_attn.k_norm", c->head_size);
+            block->q_norm = add_norm(model, unit, "self_attn.q_norm", c->head_size);
+            block->k_norm = add_norm(model, unit, "self_attn.k_norm", c->head_size);
         }
-        layout->o = add_linear(model, unit, "self_attn.o_proj", q_size, c->hidden_size, c->o_bias);
-        layout->mlp_norm = add_norm(model, unit, "post_attention_layernorm", c->hidden_size);
-        layout->gate = add_linear(model, unit, "mlp.gate_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
-        layout->up = add_linear(model, unit, "mlp.up_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
-        layout->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, c->hidden_size, c->mlp_bias);
+        block->o = add_linear(model, unit, "self_attn.o_proj", q_size, c->hidden_size, c->o_bias);
+        block->mlp_norm = add_norm(model, unit, "post_attention_layernorm", c->hidden_size);
+        block->gate = add_linear(model, unit, "mlp.gate_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
+        block->up = add_linear(model, unit, "mlp.up_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
+        block->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, c->hidden_size, c->mlp_bias);
     }
     int last = model->n_units - 1;
-    layout->final_norm.weight =
+    block->final_norm.weight =
         tess_model_add_param(model, last, TESS_INIT_ONE, 0, c->hidden_size, 0, "model.norm.weight");
-    layout->final_norm.bias = -1;
-    layout->head = (tess_linear){
-        .weight = layout->table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
+    block->final_norm.bias = -1;
+    block->head = (tess_linear){
+        .weight = block->table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
     if (!c->tied)
-        layout->head.weight = tess_model_add_param(model, last, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
-                                                   c->hidden_size, "lm_head.weight");
+        block->head.weight = tess_model_add_param(model, last, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
+                                                  c->hidden_size, "lm_head.weight");
 }

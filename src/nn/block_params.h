@@ -1,7 +1,7 @@
 /* What the layers of a model consist of, once for all its layers: which parameter of the unit plays which part. Built
  * by the family (models/), read by the executor. */
-#ifndef TESS_NN_LAYOUT_H
-#define TESS_NN_LAYOUT_H
+#ifndef TESS_NN_BLOCK_PARAMS_H
+#define TESS_NN_BLOCK_PARAMS_H
 
 #include "device/kernels.h"
 #include "nn/model.h"
@@ -20,7 +20,7 @@ typedef struct tess_norm {
     int weight, bias; /* index in the unit; weight -1: no norm */
 } tess_norm;
 
-typedef struct tess_layout {
+typedef struct tess_block_params {
     bool layer_norm; /* LayerNorm with bias; else RMSNorm */
     bool rope;       /* else learned positions are added to the embedding */
     tess_activation activation;
@@ -31,12 +31,12 @@ typedef struct tess_layout {
     tess_linear qkv;            /* q, k and v as the one matrix they are stored in; weight -1: they are not */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
     tess_linear head;           /* of the head unit, or of the embedding unit when tied */
-} tess_layout;
+} tess_block_params;
 
 struct tess_model {
     tess_mem *mem;
     tess_model_config config;
-    tess_layout layout;
+    tess_block_params block;
     tess_param *params;
     int n_params, n_units;
     int *unit_first;        /* (n_units + 1) */

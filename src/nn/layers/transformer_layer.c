@@ -1,0 +1,109 @@
+/* A transformer layer, as all families run it, and its backward pass beside it.
+ *
+ *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
+ *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
+ *
+ * What a family lacks is left out: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose
+ * activation is a GELU and whose norms are LayerNorm), biases. Shapes stand beside the tensors, in the letters of
+ * layers.h. */
+#include "nn/layers/layers.h"
+
+/* How far to go: all the way, or, of a checkpointed layer, up to what backward reads. */
+typedef enum reach { TO_THE_OUTPUT, TO_THE_SAVED } reach;
+
+static tess_status forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
+                           const tess_layer_work *w, reach reach)
+{
+    const tess_block_params *p = c->block;
+    void *y = w->y, *branch = w->branch; /* (T, C), (T, C) */
+    bool gated = p->gate.weight >= 0;
+
+    /* h (T, C) = h2 + branch of the layer before;  y = norm(h) */
+    if (before != NULL)
+        TESS_TRY(tess_norm_forward(c, &p->input_norm, branch, before->h2, s->h, y, s->input_stats));
+    else
+        TESS_TRY(tess_norm_forward(c, &p->input_norm, s->h, NULL, NULL, y, s->input_stats));
+
+    /* q (T, H, D), k (T, G, D), v (T, G, D) = y Wq, y Wk, y Wv;  q = rope(norm(q));  k = rope(norm(k)) */
+    TESS_TRY(tess_qkv_forward(c, y, s));
+    TESS_TRY(tess_heads_forward(c, s));
+
+    /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
+    TESS_TRY(tess_attention_forward(c, s, w->seqs));
+    TESS_TRY(tess_linear_forward(c, &p->o, s->out, branch));
+    if (reach == TO_THE_OUTPUT)
+        tess_layer_show(c, "attention output", branch, c->config->hidden_size);
+
+    /* h2 (T, C) = h + branch;  y = norm(h2) */
+    TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
+
+    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
+    if (gated)
+        TESS_TRY(tess_linear_forward(c, &p->gate, y, s->gate));
+    if (reach == TO_THE_SAVED)
+        return tess_linear_forward(c, &p->up, y, s->up);
+    TESS_TRY(tess_linear_act_forward(c, &p->up, y, s->gate, s->up, w->act));
+    TESS_TRY(tess_linear_forward(c, &p->down, w->act, branch));
+    tess_layer_show(c, "feed-forward output", branch, c->config->hidden_size);
+    return TESS_OK;
+}
+
+tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
+                               const tess_layer_saved *saved, const tess_layer_work *work)
+{
+    return forward(call, before, saved, work, TO_THE_OUTPUT);
+}
+
+/* Forward's lines from the last to the first. The stream's gradient dh goes straight through both additions, and each
+ * branch adds its own part. */
+tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w,
+                                bool want_dh)
+{
+    const tess_block_params *p = c->block;
+    void *y = w->y, *dy = w->branch, *dh = w->dh; /* (T, C) each */
+    bool gated = p->gate.weight >= 0;
+    bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
+
+    /* y = norm(h2), and before it all that a checkpointed layer has not kept */
+    if (s->recompute)
+        TESS_TRY(forward(c, NULL, s, w, TO_THE_SAVED));
+    else if (tess_wants(c, p->gate.weight) || tess_wants(c, p->up.weight))
+        TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
+
+    /* dact (T, F) = dh Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh */
+    TESS_TRY(tess_linear_act_backward(c, &p->down, dh, s->gate, s->up, w->act, w->fusing));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh, false));
+
+    /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
+    const tess_linear_grad terms[] = {{&p->gate, s->gate}, {&p->up, s->up}};
+    for (int i = gated ? 0 : 1; i < 2; i++)
+        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy, false));
+    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, w->fusing, dy));
+
+    /* dh += norm'(dy) at h2 */
+    TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, dy, dh, dh));
+
+    /* dWo = out^T dh;  dout (T, H, D) = dh Wo^T */
+    if (tess_wants(c, p->q.weight) || tess_wants(c, p->k.weight) || tess_wants(c, p->v.weight))
+        TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh, false));
+    if (!want_dy && !tess_qkv_trains(c))
+        return TESS_OK;
+    TESS_TRY(tess_linear_backward_input(c, &p->o, dh, w->dout));
+
+    /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
+    if (c->config->qk_norm)
+        TESS_TRY(tess_heads_forward(c, s));
+    TESS_TRY(tess_attention_backward(c, s, w));
+    TESS_TRY(tess_heads_backward(c, s, w));
+
+    /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
+    TESS_TRY(tess_qkv_backward(c, y, s, w, want_dy ? dy : NULL));
+    if (!want_dy)
+        return TESS_OK;
+
+    /* dh += norm'(dy) at h */
+    TESS_TRY(tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, dy, dh, dh));
+    tess_layer_show(c, "input gradient", dh, c->config->hidden_size);
+    return TESS_OK;
+}
