@@ -15,7 +15,7 @@
 typedef struct kept {
     int64_t step; /* -1: nothing */
     int n_ranks;
-    tess_layout layout;
+    tess_run_layout layout;
 } kept;
 
 /* ---- What there is
@@ -37,8 +37,8 @@ static void look(tess_mem *mem, int fd, const tess_config *config, kept *k)
 
 static bool fits(const cli_kept_heir *heir, const kept *k)
 {
-    tess_layout layout;
-    tess_layout_of(heir->config, &layout);
+    tess_run_layout layout;
+    tess_run_layout_of(heir->config, &layout);
     return k->n_ranks == heir->n_ranks && memcmp(&k->layout, &layout, sizeof(layout)) == 0;
 }
 
@@ -59,10 +59,10 @@ static bool is_newer_than_disk(const tess_config *config, const kept *k)
 /* "-n 4 training.local_batch_size=2": what makes the heir's command that of those who kept it. */
 static const char *tell_difference(const cli_kept_heir *heir, const kept *k, char *text, size_t size)
 {
-    tess_layout layout;
+    tess_run_layout layout;
     char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
-    tess_layout_of(heir->config, &layout);
-    int n = tess_layout_words(&k->layout, &layout, words);
+    tess_run_layout_of(heir->config, &layout);
+    int n = tess_run_layout_words(&k->layout, &layout, words);
     size_t at = tess_text_add(text, size, 0, "-n %d", k->n_ranks);
     for (int i = 0; i < n; i++)
         at = tess_text_add(text, size, at, " %s", words[i]);
@@ -86,7 +86,7 @@ static tess_status live_once_more(const cli_kept_heir *heir, const kept *k, cons
     char changes[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
     cli_words words = *heir->command;
     tess_launch_options options = *heir->options;
-    int n = tess_layout_words(&k->layout, NULL, changes);
+    int n = tess_run_layout_words(&k->layout, NULL, changes);
     for (int i = 0; i < n; i++)
         words.word[words.n++] = changes[i];
     words.word[words.n++] = own_shards;

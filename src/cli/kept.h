@@ -1,4 +1,4 @@
-/* What ranks keep in memory is laid out for their number and settings (train/layout.h). Where others are to go on,
+/* What ranks keep in memory is laid out for their number and settings (train/run_layout.h). Where others are to go on,
  * those who kept it live once more, to save it: from a checkpoint anybody goes on. */
 #ifndef TESS_CLI_KEPT_H
 #define TESS_CLI_KEPT_H
@@ -6,6 +6,7 @@
 #include "cli/start.h"
 #include "job/keep/keep.h"
 #include "train/layout.h"
+#include "train/run_layout.h"
 
 /* A life to come. */
 typedef struct cli_kept_heir {

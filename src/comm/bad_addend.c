@@ -36,7 +36,7 @@ static bool find_ranks(const tess_work *work, const void *const *rows, size_t i,
     return bad->n_ranks > 0;
 }
 
-void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_run *run, size_t piece)
+void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_byte_run *run, size_t piece)
 {
     const tess_piece *of = &work->pieces.pieces[piece];
     tess_bad_addend bad = {

@@ -190,7 +190,7 @@ bool tess_work_look(tess_work *work, bool has_slept);
 /* ---- bad_addend.c ---- */
 /* For who has added run->count elements of piece `piece`, rows[r] from team rank r, and found no number among the
  * sums: keeps who gave the first, unless the team has one already. */
-void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_run *run, size_t piece);
+void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_byte_run *run, size_t piece);
 
 /* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each ---- */
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,

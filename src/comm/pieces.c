@@ -11,7 +11,7 @@ static void owned_rows(const tess_piece *piece, int size, int rank, size_t *begi
 }
 
 bool tess_pieces_next(const tess_piece *pieces, size_t n_pieces, int size, int rank, size_t first, size_t count,
-                      tess_run_cursor *cursor, tess_run *run)
+                      tess_byte_run_cursor *cursor, tess_byte_run *run)
 {
     while (cursor->piece < n_pieces) {
         const tess_piece *piece = &pieces[cursor->piece];
@@ -26,10 +26,10 @@ bool tess_pieces_next(const tess_piece *pieces, size_t n_pieces, int size, int r
         size_t to = packed + elements < first + count ? packed + elements : first + count;
         if (from >= to)
             continue;
-        *run = (tess_run){.full = piece->offset + begin * piece->row + (from - packed),
-                          .packed = from,
-                          .shard = piece->shard_offset + (from - packed),
-                          .count = to - from};
+        *run = (tess_byte_run){.full = piece->offset + begin * piece->row + (from - packed),
+                               .packed = from,
+                               .shard = piece->shard_offset + (from - packed),
+                               .count = to - from};
         return true;
     }
     return false;

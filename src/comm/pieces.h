@@ -5,19 +5,19 @@
 #include "tessera/comm.h"
 
 /* A run of elements that is contiguous in the full buffer and in the packed rows of its owner. */
-typedef struct tess_run {
+typedef struct tess_byte_run {
     size_t full;   /* element of the full buffer */
     size_t packed; /* element of the owner's packed rows */
     size_t shard;  /* element of the owner's shard (meaningful on the owner) */
     size_t count;
-} tess_run;
+} tess_byte_run;
 
 /* Walks the runs of rank `rank` that lie in packed elements [first, first + count). Start with cursor = {0}. */
-typedef struct tess_run_cursor {
+typedef struct tess_byte_run_cursor {
     size_t piece, packed;
-} tess_run_cursor;
+} tess_byte_run_cursor;
 bool tess_pieces_next(const tess_piece *pieces, size_t n_pieces, int size, int rank, size_t first, size_t count,
-                      tess_run_cursor *cursor, tess_run *run);
+                      tess_byte_run_cursor *cursor, tess_byte_run *run);
 
 /* Elements that the rank owns; the most that any rank owns. */
 size_t tess_pieces_owned(const tess_piece *pieces, size_t n_pieces, int size, int rank);

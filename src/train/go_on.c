@@ -34,8 +34,8 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              c->data.shuffle,
                              (int64_t)tess_hash_text(c->data.text_key),
                              (int64_t)tess_trainer_hash_data(t)};
-    tess_layout layout;
-    tess_layout_of(c, &layout);
+    tess_run_layout layout;
+    tess_run_layout_of(c, &layout);
     *identity = tess_hash_bytes(words, sizeof(words), 0);
     *identity = tess_hash_bytes(layout.value, sizeof(layout.value), *identity);
     *identity = tess_hash_bytes(&trained_share, sizeof(trained_share), *identity);

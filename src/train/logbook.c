@@ -13,7 +13,7 @@
 typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
-    tess_layout layout;
+    tess_run_layout layout;
     _Atomic int64_t done, judged, validated, saved;
     logbook_step step[2]; /* of step s: [s % 2] */
     logbook_data data[2];
@@ -59,12 +59,12 @@ bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t fo
     return *is_hot || (is_of && page->folder == folder);
 }
 
-int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder, tess_layout *layout)
+int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder, tess_run_layout *layout)
 {
     size_t bytes;
     const book_page *page = tess_keep_find(keep, "logbook", &bytes);
     bool holds = page != NULL && bytes == sizeof(*page) && folder != 0 && atomic_load(&page->identity) != 0 &&
-                 page->folder == folder && tess_layout_is_valid(&page->layout);
+                 page->folder == folder && tess_run_layout_is_valid(&page->layout);
     if (!holds)
         return -1;
     *layout = page->layout;
@@ -107,7 +107,7 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t ident
                                     .report = {.n_tokens = -1}};
     page->data[at] = *data;
     page->folder = folder;
-    tess_layout_of(e->config, &page->layout);
+    tess_run_layout_of(e->config, &page->layout);
     page->launch = tess_keep_launch(book->keep);
     atomic_store(&page->done, e->step);
     atomic_store(&page->judged, e->step);

@@ -29,8 +29,8 @@ static size_t partial_size(const tess_work *work)
 }
 
 /* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the result. */
-static bool next_run(const tess_work *work, int rank, size_t first, size_t count, tess_run_cursor *cursor,
-                     tess_run *run)
+static bool next_run(const tess_work *work, int rank, size_t first, size_t count, tess_byte_run_cursor *cursor,
+                     tess_byte_run *run)
 {
     if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
         return tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, cursor, run);
@@ -40,7 +40,8 @@ static bool next_run(const tess_work *work, int rank, size_t first, size_t count
     size_t begin = (size_t)rank * work->n;
     if (parts)
         hosts_part(work, rank, &begin);
-    *run = (tess_run){.full = begin + first, .packed = first, .shard = parts ? begin + first : first, .count = count};
+    *run =
+        (tess_byte_run){.full = begin + first, .packed = first, .shard = parts ? begin + first : first, .count = count};
     return true;
 }
 
@@ -64,7 +65,7 @@ static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int b
 }
 
 /* The run's elements as the sibling `rank` has them. */
-static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int block, const tess_run *run,
+static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int block, const tess_byte_run *run,
                            size_t first)
 {
     const comm_hosts *h = work->team->hosts;
@@ -115,8 +116,8 @@ static tess_status show(tess_work *work, uint64_t round)
     for (int rank = 0; rank < work->team->size; rank++) {
         size_t first, count = hosts_span(work, round, hosts_block_of(work, rank), &first);
         uint8_t *to = shown_by(work, round, h->index, rank);
-        tess_run_cursor cursor = {0};
-        tess_run run;
+        tess_byte_run_cursor cursor = {0};
+        tess_byte_run run;
         while (rank != work->team->rank && next_run(work, rank, first, count, &cursor, &run))
             memcpy(to + (run.packed - first) * size, work->in + run.full * size, run.count * size);
     }
@@ -127,8 +128,8 @@ static tess_status show(tess_work *work, uint64_t round)
 static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
 {
     size_t first, count = hosts_span(work, round, hosts_block_of(work, block), &first);
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (next_run(work, block, first, count, &cursor, &run)) {
         const void *leaves[JOB_MAX_RANKS];
         for (int rank = subtree->begin; rank < subtree->end; rank++)
@@ -142,8 +143,8 @@ static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtr
 static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subtree, int block, size_t first,
                                 size_t count)
 {
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     bool fits = subtree->end - subtree->begin == 1 && subtree->begin == work->team->rank &&
                 tess_reduce_partial_dtype(shown_dtype(work), op_of(work)) == shown_dtype(work);
     if (!fits || !next_run(work, block, first, count, &cursor, &run) || run.count != count)
@@ -184,8 +185,8 @@ static void take(tess_work *work, uint64_t round)
     for (int s = 0; s < h->n_subtrees; s++)
         if (h->subtrees[s].host == h->mine && count > 0)
             add_subtree(work, round, &h->subtrees[s], me, partial_got(work, round, s, count));
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (next_run(work, me, first, count, &cursor, &run)) {
         tess_partial partials[JOB_MAX_RANKS];
         for (int s = 0; s < h->n_subtrees; s++)

@@ -50,8 +50,8 @@ static void pack(const tess_work *work, size_t first, size_t count, uint8_t *to)
         memcpy(to, own_block(work) + first * element, count * element);
         return;
     }
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
                             &cursor, &run))
         tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
@@ -65,8 +65,8 @@ static void unpack(const tess_work *work, int rank, size_t first, size_t count, 
         tess_copy(place_of(work, rank) + first * element, from, count * element, work->out_bytes >= STREAM_LEAST_BYTES);
         return;
     }
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, &cursor, &run))
         memcpy(work->out + run.full * element, from + (run.packed - first) * element, run.count * element);
 }

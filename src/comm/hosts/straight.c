@@ -76,8 +76,8 @@ static tess_status receive_rows(tess_work *work, uint64_t round)
     const hosts_way *way = work->team->hosts->rounds->way;
     size_t element = tess_dtype_size(work->dtype);
     for (int k = 0; k < way->n_sources; k++) {
-        tess_run_cursor cursor = {0};
-        tess_run run;
+        tess_byte_run_cursor cursor = {0};
+        tess_byte_run run;
         while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, way->sources[k], 0, SIZE_MAX / 2,
                                 &cursor, &run))
             TESS_TRY(hosts_receive(work, round, work->out + run.full * element, run.count * element, way->sources[k]));
@@ -89,8 +89,8 @@ static tess_status show_rows(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = work->team->hosts;
     size_t element = tess_dtype_size(work->dtype);
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, 0, SIZE_MAX / 2,
                             &cursor, &run))
         for (int host = 0; host < h->n_hosts; host++)

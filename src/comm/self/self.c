@@ -14,8 +14,8 @@ static void copy(tess_work *work, size_t n)
 
 static void all_gather_pieces(tess_work *work)
 {
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run))
         tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
                             work->out + run.full * tess_dtype_size(work->dtype), work->dtype, run.count);
@@ -23,8 +23,8 @@ static void all_gather_pieces(tess_work *work)
 
 static void reduce_scatter_pieces(tess_work *work)
 {
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
         const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
         tess_reduce_tree_f32(&rows, 1, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,

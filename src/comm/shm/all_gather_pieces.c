@@ -7,8 +7,8 @@
 static void convert_own(const tess_work *work, size_t first, size_t count, uint8_t *to)
 {
     size_t in_element = tess_dtype_size(work->in_dtype), element = shm_element(work);
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
                             &cursor, &run)) {
         uint8_t *at = to != NULL ? to + (run.packed - first) * element : work->out + run.full * element;
@@ -51,8 +51,8 @@ static void take(tess_work *work)
         if (r == work->team->rank)
             continue;
         const uint8_t *from = shm_peer(work, r, 0);
-        tess_run_cursor cursor = {0};
-        tess_run run;
+        tess_byte_run_cursor cursor = {0};
+        tess_byte_run run;
         while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
                                 &cursor, &run))
             memcpy(work->out + run.full * element, from + (run.packed - work->first) * element, run.count * element);

@@ -16,8 +16,8 @@ static void show(const tess_work *work, uint8_t *to)
     for (int r = 0; r < work->team->size; r++) {
         if (r == work->team->rank)
             continue; /* our own rows are read where they are */
-        tess_run_cursor cursor = {0};
-        tess_run run;
+        tess_byte_run_cursor cursor = {0};
+        tess_byte_run run;
         while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
                                 &cursor, &run))
             memcpy(to + (size_t)r * shm_stride(work) + (run.packed - work->first) * element,
@@ -29,8 +29,8 @@ static void take(tess_work *work)
 {
     size_t element = shm_element(work);
     int W = work->team->size, me = work->team->rank;
-    tess_run_cursor cursor = {0};
-    tess_run run;
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, work->first, work->count, &cursor, &run)) {
         const void *rows[JOB_MAX_RANKS];
         for (int r = 0; r < W; r++)

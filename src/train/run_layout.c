@@ -1,4 +1,4 @@
-#include "train/layout.h"
+#include "train/run_layout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const tess_option *option_of(const char *key)
     return NULL;
 }
 
-void tess_layout_of(const tess_config *config, tess_layout *layout)
+void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
 {
     for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
         const tess_option *option = option_of(keys[i]);
@@ -41,7 +41,7 @@ static const char *choice_at(const char *choices, int64_t index, int *length)
     return choices;
 }
 
-bool tess_layout_is_valid(const tess_layout *layout)
+bool tess_run_layout_is_valid(const tess_run_layout *layout)
 {
     for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
         const tess_option *option = option_of(keys[i]);
@@ -57,8 +57,8 @@ bool tess_layout_is_valid(const tess_layout *layout)
     return true;
 }
 
-int tess_layout_words(const tess_layout *layout, const tess_layout *other,
-                      char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD])
+int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
+                          char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD])
 {
     int n = 0, length;
     for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {

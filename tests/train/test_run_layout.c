@@ -1,43 +1,43 @@
 /* What decides how kept memory is laid out: as words of a command that means the same, and never from wild memory. */
 #include "support/test.h"
 
-#include "train/layout.h"
+#include "train/run_layout.h"
 
 static tess_config config;
 
-static tess_layout layout_of(const char *text, int n_ranks)
+static tess_run_layout layout_of(const char *text, int n_ranks)
 {
-    tess_layout layout;
+    tess_run_layout layout;
     EXPECT_OK(tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config));
     EXPECT_OK(tess_config_check_step(&config, n_ranks));
-    tess_layout_of(&config, &layout);
-    EXPECT(tess_layout_is_valid(&layout));
+    tess_run_layout_of(&config, &layout);
+    EXPECT(tess_run_layout_is_valid(&layout));
     return layout;
 }
 
 static void words_make_a_command_with_the_same_layout(void)
 {
     char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
-    tess_layout hybrid = layout_of("training:\n  local_batch_size: 3\n  global_batch_size: 24\n"
-                                   "  mixed_precision_param: float32\n  mixed_precision_reduce: bfloat16\n"
-                                   "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n",
-                                   8);
+    tess_run_layout hybrid = layout_of("training:\n  local_batch_size: 3\n  global_batch_size: 24\n"
+                                       "  mixed_precision_param: float32\n  mixed_precision_reduce: bfloat16\n"
+                                       "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n",
+                                       8);
     layout_of("", 8);
-    int n = tess_layout_words(&hybrid, NULL, words);
+    int n = tess_run_layout_words(&hybrid, NULL, words);
     EXPECT_INT(n, TESS_LAYOUT_KEYS);
     for (int i = 0; i < n; i++)
         EXPECT_OK(tess_config_override(&config, words[i]));
-    tess_layout again;
-    tess_layout_of(&config, &again);
+    tess_run_layout again;
+    tess_run_layout_of(&config, &again);
     EXPECT(memcmp(&hybrid, &again, sizeof(hybrid)) == 0);
 }
 
 static void only_what_differs_is_told(void)
 {
     char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
-    tess_layout usual = layout_of("", 2), fewer = layout_of("training:\n  local_batch_size: 4\n", 2);
-    EXPECT_INT(tess_layout_words(&usual, &usual, words), 0);
-    EXPECT_INT(tess_layout_words(&fewer, &usual, words), 2);
+    tess_run_layout usual = layout_of("", 2), fewer = layout_of("training:\n  local_batch_size: 4\n", 2);
+    EXPECT_INT(tess_run_layout_words(&usual, &usual, words), 0);
+    EXPECT_INT(tess_run_layout_words(&fewer, &usual, words), 2);
     EXPECT_TEXT(words[0], "training.local_batch_size=4");
     EXPECT_TEXT(words[1], "training.global_batch_size=8");
 }
@@ -45,12 +45,12 @@ static void only_what_differs_is_told(void)
 static void wild_values_are_none(void)
 {
     static const int64_t wild[] = {-7, INT64_MIN, INT64_MAX, 1 << 30};
-    tess_layout usual = layout_of("", 2);
+    tess_run_layout usual = layout_of("", 2);
     for (int key = 0; key < TESS_LAYOUT_KEYS; key++)
         for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
-            tess_layout layout = usual;
+            tess_run_layout layout = usual;
             layout.value[key] = wild[i];
-            EXPECT(!tess_layout_is_valid(&layout));
+            EXPECT(!tess_run_layout_is_valid(&layout));
         }
 }
 
