@@ -5,7 +5,6 @@
 
 #include "cli/start.h"
 #include "job/keep/keep.h"
-#include "train/layout.h"
 #include "train/run_layout.h"
 
 /* A life to come. */

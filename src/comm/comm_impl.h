@@ -52,7 +52,7 @@ struct tess_runtime {
     bool native_reductions;                                     /* between hosts MPI adds */
     tess_status (*submit)(tess_work *work, tess_work **handle); /* in place of tess_work_post; NULL: nothing is */
     comm_observer observer;                                     /* of zeroes: nobody */
-    struct tess_plan *plan;                                     /* NULL: nothing is being planned (plan.h) */
+    struct tess_rehearsal *rehearsal;                           /* NULL: no rehearsal is under way (rehearsal.h) */
     tess_mem *mem;
     struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
     tess_job job;

@@ -83,7 +83,7 @@ tess_status tess_engine_measure(tess_engine *engine, const tess_loss_sum *own, t
 
 /* Compares over all ranks which collectives the next step would make, without making them. Collective, between steps.
  * TESS_E_MISMATCH: the message shows the first one that differs, and whose it is. */
-tess_status tess_engine_check_plan(tess_engine *engine);
+tess_status tess_engine_rehearse(tess_engine *engine);
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);

@@ -146,7 +146,7 @@ static tess_status build(tess_trainer *t)
     if (!t->goes_on)
         tess_trainer_begin_book(t);
     t->engine->book = t->book;
-    TESS_TRY(tess_engine_check_plan(t->engine));
+    TESS_TRY(tess_engine_rehearse(t->engine));
     t->first_step = t->engine->step;
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));

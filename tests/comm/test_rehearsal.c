@@ -1,5 +1,5 @@
-/* Plans of collectives: what differs is found and named, before anything moves. */
-#include "comm/plan.h"
+/* Rehearsals of collectives: what differs is found and named, before anything moves. */
+#include "comm/rehearsal.h"
 
 #include "comm/comm_impl.h"
 #include "support/test.h"
@@ -13,8 +13,8 @@ static tess_runtime *join(void)
     return rt;
 }
 
-/* A plan of LINES sums, of which one is left out or of another size on one rank. */
-static void plan_sums(tess_team *team, int odd, int left_out, int longer)
+/* A rehearsal of LINES sums, of which one is left out or of another size on one rank. */
+static void rehearse_sums(tess_team *team, int odd, int left_out, int longer)
 {
     float x[N] = {1};
     for (int i = 0; i < LINES; i++) {
@@ -27,21 +27,21 @@ static void plan_sums(tess_team *team, int odd, int left_out, int longer)
     EXPECT(x[0] == 1);
 }
 
-static void equal_plans_agree_and_move_nothing(void)
+static void equal_rehearsals_agree_and_move_nothing(void)
 {
     tess_runtime *rt = join();
     tess_team *team = tess_runtime_team(rt);
     float x = 1;
     tess_work *work = NULL;
     void *window;
-    EXPECT_OK(tess_plan_begin(rt));
-    plan_sums(team, -1, -1, -1);
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    rehearse_sums(team, -1, -1, -1);
     EXPECT_OK(tess_barrier(team, &work));
     EXPECT(tess_work_done(work));
     EXPECT_OK(tess_work_wait(&work, 0));
     EXPECT_OK(tess_window_alloc(team, TESS_POOL_MISC, 4096, "window", &window));
-    EXPECT_OK(tess_plan_count(rt, "a step's micro-batches", 4));
-    EXPECT_OK(tess_plan_end(rt));
+    EXPECT_OK(tess_rehearsal_count(rt, "a step's micro-batches", 4));
+    EXPECT_OK(tess_rehearsal_end(rt));
     tess_window_free(team, window);
     EXPECT_OK(tess_all_reduce(team, &x, &x, 1, TESS_F32, TESS_SUM, NULL));
     EXPECT(x == (float)tess_team_size(team));
@@ -51,9 +51,9 @@ static void equal_plans_agree_and_move_nothing(void)
 static void the_first_line_that_differs_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_plan_begin(rt));
-    plan_sums(tess_runtime_team(rt), 2, -1, 17);
-    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH,
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    rehearse_sums(tess_runtime_team(rt), 2, -1, 17);
+    EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
                  "the odd one out: rank 2: ranks 0 1 3 called all_reduce #17 of team 'world' for 'sum 17': 63 float32");
     EXPECT_FAILS(tess_barrier(tess_runtime_team(rt), NULL), TESS_E_MISMATCH, "what ranks plan to call differs");
     tess_runtime_destroy(&rt);
@@ -62,29 +62,29 @@ static void the_first_line_that_differs_is_shown(void)
 static void a_line_that_is_left_out_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_plan_begin(rt));
-    plan_sums(tess_runtime_team(rt), 1, 5, -1);
-    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "rank 1 called all_reduce #5 of team 'world' for 'sum 6'");
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    rehearse_sums(tess_runtime_team(rt), 1, 5, -1);
+    EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "rank 1 called all_reduce #5 of team 'world' for 'sum 6'");
     tess_runtime_destroy(&rt);
 }
 
-static void a_plan_that_ends_early_is_shown(void)
+static void a_rehearsal_that_ends_early_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_plan_begin(rt));
-    plan_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
-    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH,
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    rehearse_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
+    EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
                  "rank 0 planned nothing more; ranks 1 2 called all_reduce #39 of team 'world'");
     tess_runtime_destroy(&rt);
 }
 
-/* Plans as ranks with `n` micro-batches each make them. */
+/* Rehearsals as ranks with `n` micro-batches each make them. */
 static void expect_counts(tess_runtime *rt, int64_t n, const char *needle)
 {
-    EXPECT_OK(tess_plan_begin(rt));
-    EXPECT_OK(tess_plan_count(rt, "a step's micro-batches", n));
-    plan_sums(tess_runtime_team(rt), n == 3 ? tess_runtime_rank(rt) : -1, 7, -1);
-    EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, needle);
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_count(rt, "a step's micro-batches", n));
+    rehearse_sums(tess_runtime_team(rt), n == 3 ? tess_runtime_rank(rt) : -1, 7, -1);
+    EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, needle);
 }
 
 static void who_has_other_numbers_is_told_in_plain_words(void)
@@ -115,22 +115,22 @@ static void teams_are_compared_among_their_members(void)
     EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank % 2, rank, "pair", &team));
     for (int odd = 0; odd < 2; odd++) {
         size_t n = (size_t)(10 + rank % 2 + (odd != 0 && rank == 3 ? 1 : 0));
-        EXPECT_OK(tess_plan_begin(rt));
+        EXPECT_OK(tess_rehearsal_begin(rt));
         EXPECT_OK(tess_all_reduce(team, x, x, n, TESS_F32, TESS_SUM, NULL));
         if (odd != 0 && rank % 2 == 1)
-            EXPECT_FAILS(tess_plan_end(rt), TESS_E_MISMATCH, "team 'pair': ranks disagree, a tie: rank 1 called");
+            EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "team 'pair': ranks disagree, a tie: rank 1 called");
         else
-            EXPECT_OK(tess_plan_end(rt));
+            EXPECT_OK(tess_rehearsal_end(rt));
     }
     tess_team_destroy(&team);
     tess_runtime_destroy(&rt);
 }
 
 static const test_case cases[] = {
-    {"equal_plans_agree_and_move_nothing", equal_plans_agree_and_move_nothing, -1, 0},
+    {"equal_rehearsals_agree_and_move_nothing", equal_rehearsals_agree_and_move_nothing, -1, 0},
     {"the_first_line_that_differs_is_shown", the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE},
     {"a_line_that_is_left_out_is_shown", a_line_that_is_left_out_is_shown, 4, 0, TEST_ALONE},
-    {"a_plan_that_ends_early_is_shown", a_plan_that_ends_early_is_shown, 3, 0, TEST_ALONE},
+    {"a_rehearsal_that_ends_early_is_shown", a_rehearsal_that_ends_early_is_shown, 3, 0, TEST_ALONE},
     {"who_has_other_numbers_is_told_in_plain_words", who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE},
     {"other_numbers_may_be_nobodys_fault", other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE},
     {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},

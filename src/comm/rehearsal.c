@@ -1,4 +1,4 @@
-#include "comm/plan.h"
+#include "comm/rehearsal.h"
 
 #include <string.h>
 
@@ -8,24 +8,24 @@
 
 enum { COUNTED = 2 }; /* a flag that no operation has */
 
-struct tess_plan {
+struct tess_rehearsal {
     const char *counted; /* what a line of kind NONE says that the rank has `count` of; NULL: there is none */
     tess_fingerprint *lines;
     size_t n, capacity;
     tess_status (*submit)(tess_work *work, tess_work **handle); /* before it began */
 };
 
-/* Teams of one name have as many hashes as colors: replicas plan alike, each on its own. */
+/* Teams of one name have as many hashes as colors: replicas rehearse alike, each on its own. */
 static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
 {
-    struct tess_plan *plan = rt->plan;
-    if (plan->n == plan->capacity) {
-        size_t capacity = plan->capacity == 0 ? 256 : 2 * plan->capacity;
-        TESS_TRY(tess_mem_grow(rt->mem, TESS_POOL_MISC, capacity * sizeof(*line), "planned collectives",
-                               (void **)&plan->lines));
-        plan->capacity = capacity;
+    struct tess_rehearsal *rehearsal = rt->rehearsal;
+    if (rehearsal->n == rehearsal->capacity) {
+        size_t capacity = rehearsal->capacity == 0 ? 256 : 2 * rehearsal->capacity;
+        TESS_TRY(tess_mem_grow(rt->mem, TESS_POOL_MISC, capacity * sizeof(*line), "rehearsed collectives",
+                               (void **)&rehearsal->lines));
+        rehearsal->capacity = capacity;
     }
-    plan->lines[plan->n++] = *line;
+    rehearsal->lines[rehearsal->n++] = *line;
     return TESS_OK;
 }
 
@@ -43,33 +43,33 @@ static tess_status write_down(tess_work *work, tess_work **handle)
     return TESS_OK;
 }
 
-tess_status tess_plan_begin(tess_runtime *rt)
+tess_status tess_rehearsal_begin(tess_runtime *rt)
 {
     void *memory;
-    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_plan), "plan", &memory));
-    rt->plan = memory;
-    *rt->plan = (struct tess_plan){.submit = rt->submit};
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_rehearsal), "rehearsal", &memory));
+    rt->rehearsal = memory;
+    *rt->rehearsal = (struct tess_rehearsal){.submit = rt->submit};
     rt->submit = write_down;
     return TESS_OK;
 }
 
-tess_status tess_plan_count(tess_runtime *rt, const char *what, int64_t number)
+tess_status tess_rehearsal_count(tess_runtime *rt, const char *what, int64_t number)
 {
     tess_fingerprint line = {.team = rt->team->hash, .root = -1, .count = (uint64_t)number, .flags = COUNTED};
-    rt->plan->counted = what;
+    rt->rehearsal->counted = what;
     return add(rt, &line);
 }
 
-void tess_plan_drop(tess_runtime *rt)
+void tess_rehearsal_drop(tess_runtime *rt)
 {
-    rt->submit = rt->plan->submit;
-    tess_mem_free(rt->mem, rt->plan->lines);
-    tess_mem_free(rt->mem, rt->plan);
-    rt->plan = NULL;
+    rt->submit = rt->rehearsal->submit;
+    tess_mem_free(rt->mem, rt->rehearsal->lines);
+    tess_mem_free(rt->mem, rt->rehearsal);
+    rt->rehearsal = NULL;
 }
 
-/* ---- Where plans differ ---- */
-/* What the members of one team must plan alike. */
+/* ---- Where rehearsals differ ---- */
+/* What the members of one team must rehearse alike. */
 typedef struct view {
     tess_team *team;
     tess_fingerprint *lines;
@@ -96,13 +96,13 @@ static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerpri
 
 static void look_at(const tess_runtime *rt, tess_team *team, view *v)
 {
-    const struct tess_plan *plan = rt->plan;
+    const struct tess_rehearsal *rehearsal = rt->rehearsal;
     v->team = team;
     v->n = 0;
-    for (size_t i = 0; i < plan->n; i++) {
-        if (team != rt->team && plan->lines[i].team != team->hash)
+    for (size_t i = 0; i < rehearsal->n; i++) {
+        if (team != rt->team && rehearsal->lines[i].team != team->hash)
             continue;
-        v->lines[v->n] = team == rt->team ? seen_by_all(rt, &plan->lines[i]) : plan->lines[i];
+        v->lines[v->n] = team == rt->team ? seen_by_all(rt, &rehearsal->lines[i]) : rehearsal->lines[i];
         v->lines[v->n].sequence = v->n;
         v->n++;
     }
@@ -192,10 +192,10 @@ static tess_status tell_counts(const tess_team *team, const tess_fingerprint *al
         if (is_first_of_camp(all, i) && (odd < 0 || all[i].count != all[odd].count))
             tell_camp(team, all, i, &words);
     return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
-                     odd >= 0 ? ", the odd one out" : "", text, team->runtime->plan->counted);
+                     odd >= 0 ? ", the odd one out" : "", text, team->runtime->rehearsal->counted);
 }
 
-/* Shows line `i` of all members. A plan that is over there has an empty line. */
+/* Shows line `i` of all members. A rehearsal that is over by then shows an empty line. */
 static tess_status tell_difference(const view *v, size_t i)
 {
     tess_team *team = v->team;
@@ -206,7 +206,7 @@ static tess_status tell_difference(const view *v, size_t i)
     TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
     tess_status status =
         tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &guilty);
-    TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the plans of ranks differ, but line %zu does not", i);
+    TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
     if (are_counts(all, team->size))
         tess_fail_context(tell_counts(team, all, guilty), "before the first step");
     else
@@ -232,8 +232,8 @@ static tess_status compare(const view *v)
 static tess_status compare_all(tess_runtime *rt)
 {
     view v = {0};
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->plan->n + 1, sizeof(*v.lines), "plan to compare",
-                                  (void **)&v.lines));
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
+                                  "rehearsal to compare", (void **)&v.lines));
     look_at(rt, rt->team, &v);
     tess_status status = compare(&v);
     for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next) {
@@ -245,10 +245,10 @@ static tess_status compare_all(tess_runtime *rt)
     return status;
 }
 
-tess_status tess_plan_end(tess_runtime *rt)
+tess_status tess_rehearsal_end(tess_runtime *rt)
 {
-    rt->submit = rt->plan->submit;
+    rt->submit = rt->rehearsal->submit;
     tess_status status = compare_all(rt);
-    tess_plan_drop(rt);
+    tess_rehearsal_drop(rt);
     return status;
 }

@@ -1,0 +1,69 @@
+/* A step without its numbers: which collectives it will make, compared over all ranks before the first one.
+ *
+ * The executor walks as it does in training, and fsdp decides as it would in the step, from empty slots. The step
+ * itself begins with the slots that the rehearsal has made, and where they rotate it may prefetch a unit sooner or
+ * later than rehearsed, on all ranks alike. */
+#include "inject/inject.h"
+#include "comm/rehearsal.h"
+#include "train/engine.h"
+#include "train/loss.h"
+
+enum { MOST_MICRO_BATCHES = 2 }; /* the third is as the second */
+
+/* ---- The engine's hooks (hooks.c), of which only the collectives are left ---- */
+static tess_status pre_forward(void *self, int unit, const void *const **w)
+{
+    (void)w;
+    return tess_unit_pre_forward(((tess_engine *)self)->units[unit]);
+}
+
+static tess_status post_forward(void *self, int unit)
+{
+    return tess_unit_post_forward(((tess_engine *)self)->units[unit]);
+}
+
+static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
+{
+    (void)w;
+    (void)dw;
+    return tess_unit_pre_backward(((tess_engine *)self)->units[unit]);
+}
+
+static tess_status post_backward(void *self, int unit)
+{
+    return tess_unit_post_backward(((tess_engine *)self)->units[unit]);
+}
+
+static tess_status rehearse_step(tess_engine *e)
+{
+    const tess_config *c = e->config;
+    const tess_hooks hooks = {e, pre_forward, post_forward, pre_backward, post_backward};
+    int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
+    tess_loss_sum sum = {0};
+    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
+    TESS_TRY(tess_rehearsal_count(e->runtime, "a step's micro-batches", n_local));
+    if (n_local == 0)
+        return TESS_OK;
+    int n = n_local < MOST_MICRO_BATCHES ? (int)n_local : MOST_MICRO_BATCHES;
+    TESS_TRY(tess_fsdp_step_begin(e->fsdp, n));
+    for (int s = 0; s < n; s++) {
+        TESS_TRY(tess_fsdp_micro_begin(e->fsdp, s));
+        TESS_TRY(tess_executor_rehearse(e->executor, &hooks));
+    }
+    TESS_TRY(tess_fsdp_step_end(e->fsdp));
+    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
+    return tess_fsdp_params_changed(e->fsdp); /* gathered copies hold nothing */
+}
+
+tess_status tess_engine_rehearse(tess_engine *e)
+{
+    if (e->world == 1)
+        return TESS_OK;
+    TESS_TRY(tess_rehearsal_begin(e->runtime));
+    tess_status status = rehearse_step(e);
+    if (status == TESS_OK)
+        status = tess_rehearsal_end(e->runtime);
+    else
+        tess_rehearsal_drop(e->runtime);
+    return status;
+}
