@@ -40,6 +40,9 @@ typedef enum tess_strategy {
     TESS_STRATEGY_HYBRID /* FULL inside the shard axis, replicated over the replicate axis */
 } tess_strategy;
 
+/* "none", "zero1", "zero2", "full", "hybrid": as configurations have them. */
+TESS_API const char *tess_strategy_name(tess_strategy strategy);
+
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
     tess_dtype param_dtype;    /* of gathered parameters: TESS_F32 or TESS_BF16 */

@@ -10,7 +10,7 @@
 #include "bench/samples.h"
 #include "bench/step_models.h"
 #include "bench/step_tokens.h"
-#include "parallel/fsdp/fsdp_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 #include "train/engine.h"
 
 enum { MAX_STEPS = 1000 };

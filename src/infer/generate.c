@@ -171,6 +171,18 @@ static tess_status draw(job *j, slot *const *slots, int64_t n)
     return TESS_OK;
 }
 
+static tess_batch batch_of(const tess_generator *g, int64_t n_tokens, int64_t n_seqs)
+{
+    return (tess_batch){.n_tokens = n_tokens,
+                        .n_seqs = n_seqs,
+                        .ids = g->ids,
+                        .pos = g->pos,
+                        .targets = g->targets,
+                        .cu_seqlens = g->cu_seqlens,
+                        .cache_slot = g->cache_slots,
+                        .cache = &g->cache};
+}
+
 /* Reads the next chunk of a slot's prompt into the cache and reports its tokens' log-probabilities. */
 static tess_status read_prompt(job *j, slot *s)
 {
@@ -186,14 +198,7 @@ static tess_status read_prompt(job *j, slot *s)
     g->cu_seqlens[0] = 0;
     g->cu_seqlens[1] = (int32_t)n;
     g->cache_slots[0] = (int32_t)(s - g->slots);
-    tess_batch batch = {.n_tokens = n,
-                        .n_seqs = 1,
-                        .ids = g->ids,
-                        .pos = g->pos,
-                        .targets = g->targets,
-                        .cu_seqlens = g->cu_seqlens,
-                        .cache_slot = g->cache_slots,
-                        .cache = &g->cache};
+    tess_batch batch = batch_of(g, n, 1);
     bool last = s->length + n == prompt->n;
     TESS_TRY(tess_executor_logprobs(g->executor, &batch, g->logprobs, NULL));
     for (int64_t i = 0; i < n; i++)
@@ -231,14 +236,7 @@ static tess_status step(job *j)
     if (n == 0)
         return TESS_OK;
     g->cu_seqlens[n] = (int32_t)n;
-    tess_batch batch = {.n_tokens = n,
-                        .n_seqs = n,
-                        .ids = g->ids,
-                        .pos = g->pos,
-                        .targets = g->targets,
-                        .cu_seqlens = g->cu_seqlens,
-                        .cache_slot = g->cache_slots,
-                        .cache = &g->cache};
+    tess_batch batch = batch_of(g, n, n);
     TESS_TRY(tess_executor_logits(g->executor, &batch, g->rows, n, g->logits));
     for (int64_t i = 0; i < n; i++)
         active[i]->length++;

@@ -4,7 +4,7 @@
 #define TESS_TRAIN_ENGINE_H
 
 #include "nn/model.h"
-#include "parallel/fsdp/fsdp_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/optim.h"
 #include "train/config.h"
 #include "train/loss.h"

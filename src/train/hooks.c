@@ -1,19 +1,10 @@
 /* The points that nn names, filled with fsdp's units. They tell the clock, too, which pass is under way. */
 #include "train/numbers/numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* "layers.12" is layer 12; the embedding and the head are none. */
-static int64_t layer_of(const char *unit_name)
-{
-    const char *dot = strrchr(unit_name, '.');
-    return dot != NULL && dot[1] >= '0' && dot[1] <= '9' ? strtoll(dot + 1, NULL, 10) : -1;
-}
-
 static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
 {
-    tess_runtime_phase(e->runtime, name, e->step + 1, layer_of(tess_model_unit_name(e->model, unit)));
+    bool is_layer = unit > 0 && unit < tess_model_n_units(e->model) - 1; /* else the embedding or the head */
+    tess_runtime_phase(e->runtime, name, e->step + 1, is_layer ? unit - 1 : -1);
     tess_phase_switch(&e->clock, phase);
 }
 

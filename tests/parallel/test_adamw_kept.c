@@ -1,7 +1,7 @@
 /* AdamW over shards whose weights, moments and gradients outlive the process: a process that ends at any instruction of
  * a step, and another that ends the step, give the bits of a step that nobody disturbed. */
 #include "optim/optim_internal.h"
-#include "parallel/fsdp/fsdp_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 #include "support/single_step.h"
 #include "support/test.h"
 #include "tessera/mesh.h"

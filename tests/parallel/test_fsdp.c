@@ -3,7 +3,7 @@
 
 #include "base/os/machine.h"
 #include "fsdp_model.h"
-#include "parallel/fsdp/fsdp_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 
 static tess_runtime *runtime;
 static tess_mesh *mesh;

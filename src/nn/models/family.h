@@ -23,6 +23,9 @@ const tess_family_row *tess_family_find_type(const char *model_type);
 /* "llama, mistral, ...". Returns text. */
 const char *tess_family_list(char *text, size_t size);
 
+/* For builders, last of all: lm_head, or with tied weights the embedding's table. */
+void tess_family_add_head(tess_model *model);
+
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);
 int tess_llama_write(const tess_model_config *config, json_t *json);
 void tess_llama_build(tess_model *model);

@@ -118,8 +118,5 @@ void tess_gpt2_build(tess_model *model)
     }
     int last = model->n_units - 1;
     block->final_norm = add_norm(model, last, "transformer", "ln_f");
-    block->head = (tess_linear){.weight = block->table, .bias = -1, .n_in = C, .n_out = c->vocab_size, .ld = C};
-    if (!c->tied)
-        block->head.weight =
-            tess_model_add_param(model, last, TESS_INIT_NORMAL, std, c->vocab_size, C, "lm_head.weight");
+    tess_family_add_head(model);
 }

@@ -204,9 +204,5 @@ void tess_llama_build(tess_model *model)
     block->final_norm.weight =
         tess_model_add_param(model, last, TESS_INIT_ONE, 0, c->hidden_size, 0, "model.norm.weight");
     block->final_norm.bias = -1;
-    block->head = (tess_linear){
-        .weight = block->table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
-    if (!c->tied)
-        block->head.weight = tess_model_add_param(model, last, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size,
-                                                  c->hidden_size, "lm_head.weight");
+    tess_family_add_head(model);
 }

@@ -1,4 +1,5 @@
-/* Private to this folder: the objects of fully sharded data parallel and the steps between its files.
+/* The private header of this folder: the objects of fully sharded data parallel and the steps between its files. What
+ * the rest of the library asks for is in fsdp_engine.h.
  *
  *   fsdp.c        create, policy, units            layout.c     where rows live in shards, gathered copies and windows
  *   materialize.c memory and first weights         slot.c       memory of gathered copies, and when it may be rewritten
@@ -15,7 +16,7 @@
 #ifndef TESS_PARALLEL_FSDP_IMPL_H
 #define TESS_PARALLEL_FSDP_IMPL_H
 
-#include "parallel/fsdp/fsdp_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 
 enum { TESS_FSDP_LEVELS = 31 }; /* of the binary counter: local micro-batches < 2^30 */
 

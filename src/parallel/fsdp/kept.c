@@ -10,11 +10,6 @@ void tess_fsdp_set_keep(tess_fsdp *fsdp, tess_keep *keep)
     fsdp->kept = keep;
 }
 
-tess_keep *tess_fsdp_keep(const tess_fsdp *fsdp)
-{
-    return fsdp->kept;
-}
-
 tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                  float **out, bool *found)
 {

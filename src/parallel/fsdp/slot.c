@@ -39,17 +39,21 @@ tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+/* All ranks have come here. */
+static tess_status meet(tess_fsdp *fsdp)
 {
-    TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
-    if (is_safe(fsdp, slot))
-        return TESS_OK;
     uint64_t number = ++fsdp->n_issued;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->n_proven = number;
     return TESS_OK;
+}
+
+static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+{
+    TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
+    return is_safe(fsdp, slot) ? TESS_OK : meet(fsdp);
 }
 
 static tess_status create_slot(tess_fsdp *fsdp, int size_class, const tess_unit *unit, tess_fsdp_slot **out)
@@ -139,13 +143,8 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 /* The other ranks have written their rows when they come to the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
-    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->spans_hosts) {
-        uint64_t number = ++fsdp->n_issued;
-        tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-        TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
-        tess_phase_switch(fsdp->clock, phase);
-        fsdp->n_proven = number;
-    }
+    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->spans_hosts)
+        TESS_TRY(meet(fsdp));
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
         slot->valid = slot->updating;
         slot->updating = false;

@@ -9,7 +9,7 @@
 
 #include "base/os/os.h"
 #include "nn/model.h"
-#include "parallel/fsdp/fsdp_internal.h"
+#include "tessera/fsdp.h"
 #include "train/verify/verify_impl.h"
 
 enum { LAYOUT, ONE }; /* of a pair of runs */

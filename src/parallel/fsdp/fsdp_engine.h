@@ -1,14 +1,12 @@
-/* What other modules of the library may ask of tess_fsdp besides the public contract. */
-#ifndef TESS_PARALLEL_FSDP_INTERNAL_H
-#define TESS_PARALLEL_FSDP_INTERNAL_H
+/* Not private: what the library's own engine sets and asks of tess_fsdp besides the public contract (tessera/fsdp.h).
+ */
+#ifndef TESS_PARALLEL_FSDP_ENGINE_H
+#define TESS_PARALLEL_FSDP_ENGINE_H
 
 #include "base/os/phase_clock.h"
 #include "device/stream.h"
 #include "job/keep/keep.h"
 #include "tessera/fsdp.h"
-
-/* "none", "zero1", "zero2", "full", "hybrid": as configurations have them. */
-const char *tess_strategy_name(tess_strategy strategy);
 
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
  * has one thread. Call before materialize. The bits do not depend on it. */
@@ -18,7 +16,6 @@ void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
  * there already are taken as they are: whoever does not want them clears it first. Call before materialize; one fsdp a
  * keep. */
 void tess_fsdp_set_keep(tess_fsdp *fsdp, tess_keep *keep);
-tess_keep *tess_fsdp_keep(const tess_fsdp *fsdp);
 /* The finished gradients of the step whose n_local_micro_batches were summed when a process had come to the end of
  * step_end, and maybe no further: as if this process had. Needs a keep. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches);
