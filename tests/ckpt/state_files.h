@@ -39,9 +39,10 @@ static inline void save_part(const char *dir, int64_t step, int writers, const t
             tess_store_piece *p = &pieces[i];
             snprintf(names[i], sizeof(names[i]), "%s.%s%s", kind == 0 ? "model" : "optimizer",
                      i % 2 == 0 ? "layers.0.w" : "bias", suffixes[kind]);
-            *p = (tess_store_piece){.name = names[i], .rank = w};
-            p->shape = i % 2 == 0 ? (tess_shape){2, {STATE_ROWS, STATE_COLUMNS}} : (tess_shape){1, {STATE_BIAS}};
-            tess_shard_rows(p->shape.dim[0], writers, w, &p->row_begin, &p->n_rows);
+            *p = (tess_store_piece){.name = names[i], .dtype = "F32", .rank = w};
+            p->n_dims = i % 2 == 0 ? 2 : 1;
+            p->dim[0] = i % 2 == 0 ? STATE_ROWS : STATE_BIAS, p->dim[1] = STATE_COLUMNS;
+            tess_shard_rows(p->dim[0], writers, w, &p->row_begin, &p->n_rows);
             p->data = values[kind] + p->row_begin * columns;
         }
         snprintf(file, sizeof(file), "rank-%05d.data", w);

@@ -241,18 +241,18 @@ static void writers_of_two_hosts_remove_what_is_older(void)
 static void a_part_that_does_not_read_back_is_told(void)
 {
     static const float values[6] = {1, 2, 3, 4, 5, 6};
-    tess_store_piece rows = {"model.w", TESS_F32, TESS_F32, {2, {4, 3}}, .row_begin = 1, .n_rows = 2, .data = values};
+    tess_store_piece rows = {"model.w", "F32", false, 2, {4, 3}, .row_begin = 1, .n_rows = 2, .data = values};
     char folder[TESS_CKPT_PATH], *data;
     size_t size;
     json_t *part;
     EXPECT_OK(tess_store_begin(NULL, test_folder(), 7, folder));
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &rows, 1, &part));
-    EXPECT_OK(async_read_back(test_mem(), folder, part));
+    EXPECT_OK(tess_store_verify_part(test_mem(), folder, part));
     const char *path = path_in(folder, "rank-00001.data");
     EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
     data[5] ^= 4;
     put_file(path, data, size);
-    EXPECT_FAILS(async_read_back(test_mem(), folder, part), TESS_E_FORMAT, "rank-00001.data");
+    EXPECT_FAILS(tess_store_verify_part(test_mem(), folder, part), TESS_E_FORMAT, "rank-00001.data");
     EXPECT_CONTAINS(tess_error_message(), "its checksum is");
     tess_mem_free(test_mem(), data);
     json_decref(part);

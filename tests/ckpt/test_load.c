@@ -11,6 +11,15 @@
 
 enum { STEP = 12 };
 
+static tess_store_piece piece_of(const tess_ckpt_tensor *t, const char *name, tess_dtype stored, int rank)
+{
+    tess_store_piece piece = {name, tess_store_dtype_text(stored), stored != TESS_F32, t->shape.n_dims};
+    memcpy(piece.dim, t->shape.dim, sizeof(t->shape.dim));
+    piece.row_begin = t->row_begin, piece.n_rows = t->n_rows;
+    piece.rank = rank, piece.data = t->data;
+    return piece;
+}
+
 /* What rank `rank` of `world` writes. */
 static json_t *write_part(const char *folder, int world, int rank, const tess_store_options *options, tess_dtype stored)
 {
@@ -24,7 +33,7 @@ static json_t *write_part(const char *folder, int world, int rank, const tess_st
         const tess_ckpt_tensor *t = &s.tensors[i];
         tess_store_tensor_name(t->kind, t->name, names[i]);
         tess_dtype dtype = t->kind == TESS_CKPT_WEIGHT ? stored : TESS_F32;
-        pieces[i] = (tess_store_piece){names[i], dtype, TESS_F32, t->shape, t->row_begin, t->n_rows, rank, t->data};
+        pieces[i] = piece_of(t, names[i], dtype, rank);
     }
     snprintf(file, sizeof(file), "rank-%05d.data", rank);
     EXPECT_OK(tess_store_write_part(test_mem(), options, folder, file, pieces, N, &part));
@@ -112,8 +121,7 @@ static void save_little(const char *dir)
         for (int i = 0; i < 3; i++) {
             const tess_ckpt_tensor *t = &s.tensors[3 + i];
             tess_store_tensor_name(t->kind, t->name, names[i]);
-            pieces[i] =
-                (tess_store_piece){names[i], TESS_F32, TESS_F32, t->shape, t->row_begin, t->n_rows, rank, t->data};
+            pieces[i] = piece_of(t, names[i], TESS_F32, rank);
         }
         const char *file = rank == 0 ? "rank-00000.data" : "rank-00001.data";
         EXPECT_OK(tess_store_write_part(test_mem(), &options, folder, file, pieces, 3, &parts[rank]));

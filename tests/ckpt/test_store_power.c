@@ -59,8 +59,15 @@ static tess_status write_and_commit(const tess_io *io, int64_t step, int values)
     TESS_TRY(tess_store_begin(io, run.folder, step, folder));
     tess_status status = TESS_OK;
     for (int w = 0; w < WRITERS && status == TESS_OK; w++) {
-        tess_store_piece piece = {"model.w",          TESS_F32,       TESS_F32, {2, {ROWS, COLUMNS}},
-                                  w * ROWS / WRITERS, ROWS / WRITERS, w,        data + w * ROWS / WRITERS * COLUMNS};
+        tess_store_piece piece = {"model.w",
+                                  "F32",
+                                  false,
+                                  2,
+                                  {ROWS, COLUMNS},
+                                  w * ROWS / WRITERS,
+                                  ROWS / WRITERS,
+                                  w,
+                                  data + w * ROWS / WRITERS * COLUMNS};
         snprintf(file, sizeof(file), "rank-%05d.data", w);
         status = tess_store_write_part(test_mem(), &options, folder, file, &piece, 1, &parts[w]);
     }

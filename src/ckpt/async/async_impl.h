@@ -96,19 +96,18 @@ void async_end(async_header *header, async_state from, const async_outcome *outc
 void async_copy(void *to, const void *from, size_t size);
 
 /* ---- request.c: what a rank says of its stage, as JSON behind the data ---- */
+/* Where the primary rows of a tensor lie in it. */
 typedef struct async_piece {
-    const char *name; /* of the parameter */
-    tess_ckpt_kind kind;
-    tess_dtype dtype;
-    tess_shape shape;
-    int64_t begin, rows;
-    uint64_t offset, bytes; /* in the stage */
+    tess_ckpt_tensor tensor;
+    uint64_t offset, bytes;
 } async_piece;
 
 /* `request` (the first rank's; NULL: none) is what the writer is asked for as a whole. *text: free. */
 tess_status async_request_format(const async_piece *pieces, int n, json_t *request, char **text);
-/* Piece `i` of what was formatted; its name is borrowed. TESS_E_FORMAT: it is not inside `data_bytes`. */
-tess_status async_request_piece(const json_t *request, size_t i, uint64_t data_bytes, async_piece *piece);
+/* Piece `i` of what was formatted, of a stage at `data`; its name and dtype are borrowed. TESS_E_FORMAT: it is not
+ * inside `data_bytes`. */
+tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *data, uint64_t data_bytes,
+                                tess_store_piece *piece);
 
 /* ---- writer.c ---- */
 /* A writer's process, from its start to its end. */
@@ -131,7 +130,7 @@ bool async_owner_has_ended(const async_writer *writer);
 /* tess_async_service_start with another way of writing. */
 tess_status async_service_start(async_write_fn write, tess_async_service **service);
 
-/* write.c: through ckpt/store. */
+/* save_stages.c: through ckpt/store. */
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome);
 
 /* ---- retain.c ---- */
@@ -150,8 +149,6 @@ typedef struct async_retention {
 
 /* Removes what is no longer wanted, once enough newer ones were read and found good. */
 tess_status async_retain(const async_retention *retention);
-/* Before a commit: what this writer wrote into `folder` has the checksums that `part` says. */
-tess_status async_read_back(tess_mem *mem, const char *folder, const json_t *part);
 
 /* ---- parts.c: a checkpoint that the writers of several hosts make together, through files in its folder ---- */
 typedef struct async_meeting {

@@ -6,11 +6,14 @@
 
 static json_t *describe_piece(const async_piece *p)
 {
+    const tess_ckpt_tensor *t = &p->tensor;
+    char name[TESS_STORE_NAME];
     json_t *shape = json_array();
-    for (int d = 0; d < p->shape.n_dims; d++)
-        json_array_append_new(shape, json_integer(p->shape.dim[d]));
-    return json_pack("{s:s, s:i, s:i, s:o, s:I, s:I, s:I, s:I}", "name", p->name, "kind", (int)p->kind, "dtype",
-                     (int)p->dtype, "shape", shape, "begin", (json_int_t)p->begin, "rows", (json_int_t)p->rows,
+    for (int d = 0; d < t->shape.n_dims; d++)
+        json_array_append_new(shape, json_integer(t->shape.dim[d]));
+    tess_store_tensor_name(t->kind, t->name, name);
+    return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I}", "name", name, "dtype", tess_store_dtype_text(t->stored),
+                     "shape", shape, "begin", (json_int_t)t->primary_begin, "rows", (json_int_t)t->primary_rows,
                      "offset", (json_int_t)p->offset, "bytes", (json_int_t)p->bytes);
 }
 
@@ -25,33 +28,30 @@ tess_status async_request_format(const async_piece *pieces, int n, json_t *reque
     return *text != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe a save");
 }
 
-static tess_status read_shape(const json_t *list, tess_shape *shape)
+static tess_status read_shape(const json_t *list, tess_store_piece *piece)
 {
     TESS_CHECK(json_array_size(list) <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's shape has too many dimensions");
-    *shape = (tess_shape){.n_dims = (int)json_array_size(list)};
-    for (int d = 0; d < shape->n_dims; d++)
-        shape->dim[d] = json_integer_value(json_array_get(list, (size_t)d));
+    piece->n_dims = (int)json_array_size(list);
+    for (int d = 0; d < piece->n_dims; d++)
+        piece->dim[d] = json_integer_value(json_array_get(list, (size_t)d));
     return TESS_OK;
 }
 
-tess_status async_request_piece(const json_t *request, size_t i, uint64_t data_bytes, async_piece *piece)
+tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *data, uint64_t data_bytes,
+                                tess_store_piece *piece)
 {
-    int64_t kind = 0, dtype = 0, offset = 0, bytes = 0;
+    int64_t offset = 0, bytes = 0;
     const json_t *entry = json_array_get(json_object_get(request, "pieces"), i);
-    *piece = (async_piece){.name = ""};
+    *piece = (tess_store_piece){.name = ""};
     TESS_TRY(tess_json_get_string(entry, "name", "stage", &piece->name));
-    TESS_TRY(tess_json_get_int(entry, "kind", "stage", &kind));
-    TESS_TRY(tess_json_get_int(entry, "dtype", "stage", &dtype));
-    TESS_TRY(tess_json_get_int(entry, "begin", "stage", &piece->begin));
-    TESS_TRY(tess_json_get_int(entry, "rows", "stage", &piece->rows));
+    TESS_TRY(tess_json_get_string(entry, "dtype", "stage", &piece->dtype));
+    TESS_TRY(tess_json_get_int(entry, "begin", "stage", &piece->row_begin));
+    TESS_TRY(tess_json_get_int(entry, "rows", "stage", &piece->n_rows));
     TESS_TRY(tess_json_get_int(entry, "offset", "stage", &offset));
     TESS_TRY(tess_json_get_int(entry, "bytes", "stage", &bytes));
-    TESS_TRY(read_shape(json_object_get(entry, "shape"), &piece->shape));
+    TESS_TRY(read_shape(json_object_get(entry, "shape"), piece));
     TESS_CHECK(offset >= 0 && bytes >= 0 && (uint64_t)offset + (uint64_t)bytes <= data_bytes, TESS_E_FORMAT,
                "a stage holds %llu bytes, but '%s' lies behind them", (unsigned long long)data_bytes, piece->name);
-    piece->kind = (tess_ckpt_kind)kind;
-    piece->dtype = (tess_dtype)dtype;
-    piece->offset = (uint64_t)offset;
-    piece->bytes = (uint64_t)bytes;
+    piece->data = data + offset;
     return TESS_OK;
 }

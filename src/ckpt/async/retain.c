@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "ckpt/async/async_impl.h"
-#include "ckpt/store/read.h"
 
 /* Good steps told of beyond those that are to be kept: hosts that have lost different ones have less in common. */
 enum { FURTHER = 4 };
@@ -28,14 +27,4 @@ tess_status async_retain(const async_retention *r)
     TESS_TRY_CTX(r->is_part ? retain_part(r, &pruner) : tess_ckpt_prune(&pruner, r->dir, r->keep_latest_k, r->step),
                  "the checkpoint is whole, but older ones were to be removed");
     return TESS_OK;
-}
-
-tess_status async_read_back(tess_mem *mem, const char *folder, const json_t *part)
-{
-    tess_catalog *catalog;
-    TESS_TRY(tess_store_catalog(mem, folder, part, &catalog));
-    catalog->part = true; /* others have the rest */
-    tess_status status = tess_catalog_verify(catalog, NULL);
-    tess_catalog_destroy(&catalog);
-    return status;
 }

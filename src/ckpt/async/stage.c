@@ -24,10 +24,10 @@ static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int
     if (s->pieces == NULL || s->n_pieces != n)
         return false;
     for (int i = 0; i < n; i++) {
-        const async_piece *p = &s->pieces[i];
-        const tess_ckpt_tensor *t = &tensors[i];
-        if (p->name != t->name || p->kind != t->kind || p->dtype != t->stored || p->begin != t->primary_begin ||
-            p->rows != t->primary_rows || !tess_shape_equal(&p->shape, &t->shape))
+        const tess_ckpt_tensor *p = &s->pieces[i].tensor, *t = &tensors[i];
+        if (p->name != t->name || p->kind != t->kind || p->stored != t->stored ||
+            p->primary_begin != t->primary_begin || p->primary_rows != t->primary_rows ||
+            !tess_shape_equal(&p->shape, &t->shape))
             return false;
     }
     return true;
@@ -47,14 +47,8 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
     for (int i = 0; i < n; i++) {
         const tess_ckpt_tensor *t = &tensors[i];
         async_piece *p = &s->pieces[i];
-        *p = (async_piece){.name = t->name,
-                           .kind = t->kind,
-                           .dtype = t->stored,
-                           .shape = t->shape,
-                           .begin = t->primary_begin,
-                           .rows = t->primary_rows,
-                           .offset = at};
-        p->bytes = (uint64_t)(t->primary_rows * tess_shape_row_count(&t->shape)) * tess_dtype_size(p->dtype);
+        *p = (async_piece){.tensor = *t, .offset = at};
+        p->bytes = (uint64_t)(t->primary_rows * tess_shape_row_count(&t->shape)) * tess_dtype_size(t->stored);
         at += round_up(p->bytes, BLOCK);
         s->payload += p->bytes;
     }
@@ -115,13 +109,13 @@ typedef struct copy {
 static void copy_piece(tess_saver *s, const async_piece *piece, const float *from, uint64_t begin, uint64_t end)
 {
     uint8_t *to = s->stage + piece->offset;
-    uint64_t size = tess_dtype_size(piece->dtype), data_end = end < piece->bytes ? end : piece->bytes;
-    if (begin < data_end && piece->dtype == TESS_F32)
+    tess_dtype stored = piece->tensor.stored;
+    uint64_t size = tess_dtype_size(stored), data_end = end < piece->bytes ? end : piece->bytes;
+    if (begin < data_end && stored == TESS_F32)
         async_copy(to + begin, (const uint8_t *)from + begin, data_end - begin);
-    for (uint64_t at = begin; piece->dtype != TESS_F32 && at < data_end; at += convert_values * size) {
+    for (uint64_t at = begin; stored != TESS_F32 && at < data_end; at += convert_values * size) {
         uint64_t n = (data_end - at) / size;
-        (void)tess_st_encode(from + at / size, (int64_t)(n < convert_values ? n : convert_values), piece->dtype,
-                             to + at);
+        (void)tess_st_encode(from + at / size, (int64_t)(n < convert_values ? n : convert_values), stored, to + at);
     }
     if (end > data_end)
         memset(to + data_end, 0, end - data_end);

@@ -91,9 +91,7 @@ static tess_status copy_block(export_stream *stream, const tess_export_tensor *t
                               int64_t first, int64_t most, zip_writer *writer, int64_t *taken)
 {
     tess_box part;
-    *taken = tess_flat_box(tensor->n_dims, box->size, first, most, &part);
-    for (int d = 0; d < tensor->n_dims; d++)
-        part.begin[d] += box->begin[d];
+    *taken = tess_flat_slice(tensor->n_dims, box, first, most, &part);
     size_t bytes = (size_t)*taken * (size_t)tensor->element_bytes;
     TESS_TRY(need_block(stream, bytes));
     TESS_TRY_CTX(tess_export_read(stream->out, tensor, &part, stream->block), "'%s'", tensor->name);

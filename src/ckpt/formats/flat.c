@@ -23,3 +23,11 @@ int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t cou
     }
     return taken;
 }
+
+int64_t tess_flat_slice(int n_dims, const tess_box *whole, int64_t first, int64_t count, tess_box *slice)
+{
+    int64_t taken = tess_flat_box(n_dims, whole->size, first, count, slice);
+    for (int d = 0; d < n_dims; d++)
+        slice->begin[d] += whole->begin[d];
+    return taken;
+}

@@ -8,4 +8,8 @@
  * them consecutive; returns how many it takes. A run consists of at most 2 n_dims - 1 of them (one for a scalar). */
 int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t count, tess_box *box);
 
+/* The same within a box of a larger tensor: element `first` is counted from the box's own. What is taken ends with the
+ * box, also where `count` is more. */
+int64_t tess_flat_slice(int n_dims, const tess_box *whole, int64_t first, int64_t count, tess_box *slice);
+
 #endif

@@ -18,6 +18,9 @@ tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, te
  * and what is wrong. `manifest` is borrowed. */
 tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *manifest, tess_catalog **catalog);
 
+/* Whether what a writer wrote into `folder` has the checksums that its part says. */
+tess_status tess_store_verify_part(tess_mem *mem, const char *folder, const json_t *part);
+
 typedef struct tess_ckpt_load_options {
     tess_threads *threads;        /* read at the same time; NULL: this one alone */
     const tess_ckpt_hosts *hosts; /* the ranks of a host share the verification of pieces; NULL: each verifies what it

@@ -101,3 +101,13 @@ void tess_ckpt_note_good(const tess_ckpt_pruner *p, const char *dir, int64_t ste
     remember(p->findings, hash_files(catalog), true);
     tess_catalog_destroy(&catalog);
 }
+
+tess_status tess_store_verify_part(tess_mem *mem, const char *folder, const json_t *part)
+{
+    tess_catalog *catalog;
+    TESS_TRY(tess_store_catalog(mem, folder, part, &catalog));
+    catalog->part = true; /* others have the rest */
+    tess_status status = tess_catalog_verify(catalog, NULL);
+    tess_catalog_destroy(&catalog);
+    return status;
+}

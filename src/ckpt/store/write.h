@@ -50,14 +50,24 @@ tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, 
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
 
 /* ---- Parts: what one writer wrote ---- */
+/* A piece on its way to a file: takes its bytes from first to last. */
+typedef struct tess_store_sink tess_store_sink;
+tess_status tess_store_put(tess_store_sink *sink, const void *data, size_t size);
+
 /* Rows [row_begin, +n_rows) of a tensor, to be written. n_rows 0: the tensor is only told of. */
 typedef struct tess_store_piece {
-    const char *name;         /* in the checkpoint */
-    tess_dtype stored, given; /* given: of `data`; as stored, or F32 that is stored as BF16 */
-    tess_shape shape;         /* of the whole tensor */
+    const char *name;  /* in the checkpoint */
+    const char *dtype; /* as stored: "F32" */
+    bool rounds;       /* `data` is F32; it is stored as BF16 */
+    int n_dims;
+    int64_t dim[TESS_CATALOG_DIMS]; /* of the whole tensor; a scalar is one row */
     int64_t row_begin, n_rows;
     int rank;         /* that the rows are of */
-    const void *data; /* (n_rows, ...) */
+    const void *data; /* (n_rows, ...); NULL: `read` gives them */
+    /* Puts rows [row, +n_rows), counted from row_begin, into the sink. */
+    tess_status (*read)(void *self, const struct tess_store_piece *piece, int64_t row, int64_t n_rows,
+                        tess_store_sink *sink);
+    void *self;
 } tess_store_piece;
 
 /* Makes <dir> and an empty <dir>/step-%08d.tmp, in place of what killed saves left of that step; `folder` becomes its
@@ -90,6 +100,44 @@ tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step);
 
 /* After a failure: removes <dir>/step-%08d.tmp, as well as it can. Returns `status`, with the message that it had. */
 tess_status tess_store_abandon(const tess_io *io, const char *dir, int64_t step, tess_status status);
+
+/* ---- Saving: one writer, whichever process it is, alone or beside others ---- */
+/* rank-%05d.data of a rank. */
+typedef struct tess_store_file {
+    int rank, n;
+    const tess_store_piece *pieces; /* (n) */
+    const tess_io *io;              /* asked in place of that of the options */
+} tess_store_file;
+
+/* How the writers of one checkpoint wait for one another. */
+typedef struct tess_store_peers {
+    void *self;
+    /* The first one tells the others whether the folder is there (`made`); they wait for it. */
+    tess_status (*begin)(void *self, const char *folder, tess_status made);
+    /* Every writer hands over its part, or why it has none (`made`); the first one's `part` gets those of all. */
+    tess_status (*collect)(void *self, tess_status made, json_t *part);
+    /* One answer for all; NULL: none waits for the commit but the first. */
+    tess_status (*agree)(void *self, tess_status status);
+} tess_store_peers;
+
+typedef struct tess_store_writer {
+    tess_mem *mem;
+    const char *dir;
+    int64_t step;
+    const tess_store_options *options;
+    tess_store_facts facts;
+    const tess_store_file *files;  /* (n_files) that this one writes */
+    int n_files, n_threads;        /* which write them */
+    bool first;                    /* makes the folder and commits what all wrote */
+    bool reads_back;               /* what it wrote, before that is committed */
+    const tess_store_peers *peers; /* NULL: there are no others */
+    uint64_t bytes;                /* out: of its files */
+} tess_store_writer;
+
+/* Begins, writes the files, collects the parts and commits them. After a failure nothing of the step stays but an older
+ * checkpoint, unless no more than the last sync failed (the message says so). No folder is shown before all that agree
+ * have sealed theirs. */
+tess_status tess_store_save(tess_store_writer *writer);
 
 /* ---- Looking ---- */
 enum { TESS_STORE_ANY_STEP = -1 };

@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "base/os/os.h"
+#include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
 #include "ckpt/store/stream.h"
@@ -16,7 +17,7 @@
 
 enum { ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
 
-typedef struct part_writer {
+struct tess_store_sink {
     tess_mem *mem;
     const tess_store_options *options;
     const char *file;
@@ -27,15 +28,25 @@ typedef struct part_writer {
     uint8_t *packed;
     size_t packed_bytes;
     XXH3_state_t sum; /* of the piece under way */
-} part_writer;
+    size_t left;      /* bytes of it that are to come */
+};
 
-static size_t row_bytes(const tess_store_piece *p, tess_dtype dtype)
+static int64_t rows_of(const tess_store_piece *p)
 {
-    return (size_t)tess_shape_row_count(&p->shape) * tess_dtype_size(dtype);
+    return p->n_dims > 0 ? p->dim[0] : 1;
+}
+
+/* As it is stored. */
+static size_t row_bytes(const tess_store_piece *p)
+{
+    size_t bytes = (size_t)tess_st_dtype_bytes(p->dtype);
+    for (int d = 1; d < p->n_dims; d++)
+        bytes *= (size_t)p->dim[d];
+    return bytes;
 }
 
 /* A zstd frame may be larger than what is in it; a piece of no bytes is not written. */
-static uint64_t most_stored(const part_writer *w, uint64_t bytes)
+static uint64_t most_stored(const tess_store_sink *w, uint64_t bytes)
 {
     uint64_t stored = w->options->codec == TESS_CODEC_ZSTD ? ZSTD_compressBound(bytes) : bytes;
     return (stored + TESS_IO_BLOCK - 1) / TESS_IO_BLOCK * TESS_IO_BLOCK;
@@ -43,21 +54,21 @@ static uint64_t most_stored(const part_writer *w, uint64_t bytes)
 
 static int64_t rows_of_piece(const tess_store_piece *p)
 {
-    size_t row = row_bytes(p, p->stored);
+    size_t row = row_bytes(p);
     return row == 0 || row >= TESS_STORE_PIECE_BYTES ? 1 : (int64_t)(TESS_STORE_PIECE_BYTES / row);
 }
 
 /* ---- One piece ---- */
-static tess_status put(part_writer *w, const void *data, size_t size)
+static tess_status put(tess_store_sink *w, const void *data, size_t size)
 {
     XXH3_64bits_update(&w->sum, data, size);
     return store_stream_put(&w->stream, data, size);
 }
 
-/* `last`: no more of the piece comes. */
-static tess_status put_packed(part_writer *w, const void *data, size_t size, bool last)
+static tess_status put_packed(tess_store_sink *w, const void *data, size_t size)
 {
     ZSTD_inBuffer in = {.src = data, .size = size};
+    bool last = w->left == 0;
     for (size_t left = 1; left > 0;) {
         ZSTD_outBuffer out = {.dst = w->packed, .size = w->packed_bytes};
         left = ZSTD_compressStream2(w->packer, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
@@ -69,12 +80,13 @@ static tess_status put_packed(part_writer *w, const void *data, size_t size, boo
     return TESS_OK;
 }
 
-static tess_status put_chunk(part_writer *w, const void *data, size_t size, bool last)
+tess_status tess_store_put(tess_store_sink *w, const void *data, size_t size)
 {
-    return w->packer != NULL ? put_packed(w, data, size, last) : put(w, data, size);
+    w->left -= size;
+    return w->packer != NULL ? put_packed(w, data, size) : put(w, data, size);
 }
 
-static const void *round_chunk(part_writer *w, const float *from, size_t n)
+static const void *round_chunk(tess_store_sink *w, const float *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         w->rounded[i] = tess_float_to_bf16(from[i]);
@@ -82,23 +94,32 @@ static const void *round_chunk(part_writer *w, const float *from, size_t n)
 }
 
 /* `bytes` as they are stored, from where they lie in memory. */
-static tess_status put_rows(part_writer *w, const tess_store_piece *p, const char *from, size_t bytes)
+static tess_status put_from_memory(tess_store_sink *w, const tess_store_piece *p, const char *from, size_t bytes)
 {
-    bool rounds = p->given != p->stored;
-    size_t most = rounds ? ROUNDED_BYTES : store_stream_chunk(&w->stream, from), given = tess_dtype_size(p->given);
-    for (size_t done = 0; done < bytes;) {
-        size_t size = bytes - done < most ? bytes - done : most, n = size / tess_dtype_size(p->stored);
-        const void *chunk = rounds ? round_chunk(w, (const float *)(const void *)from, n) : from;
-        done += size;
-        TESS_TRY(put_chunk(w, chunk, size, done == bytes));
-        from += n * given;
+    size_t most = p->rounds ? ROUNDED_BYTES : store_stream_chunk(&w->stream, from);
+    for (size_t done = 0, size; done < bytes; done += size) {
+        size = bytes - done < most ? bytes - done : most;
+        if (p->rounds)
+            TESS_TRY(tess_store_put(w, round_chunk(w, (const float *)(const void *)from + done / 2, size / 2), size));
+        else
+            TESS_TRY(tess_store_put(w, from + done, size));
     }
     return TESS_OK;
 }
 
-static tess_status begin_piece(part_writer *w, size_t bytes)
+static tess_status put_rows(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
+{
+    if (p->read != NULL)
+        return p->read(p->self, p, row, n_rows, w);
+    size_t begin = (size_t)row * row_bytes(p);
+    return put_from_memory(w, p, (const char *)p->data + (p->rounds ? 2 * begin : begin),
+                           (size_t)n_rows * row_bytes(p));
+}
+
+static tess_status begin_piece(tess_store_sink *w, size_t bytes)
 {
     XXH3_64bits_reset(&w->sum);
+    w->left = bytes;
     if (w->packer == NULL)
         return TESS_OK;
     size_t failed = ZSTD_CCtx_setPledgedSrcSize(w->packer, bytes); /* so that a reader knows what to make room for */
@@ -107,9 +128,9 @@ static tess_status begin_piece(part_writer *w, size_t bytes)
 }
 
 /* Rows [row, +n_rows), counted from the first of `p`. */
-static tess_status write_piece(part_writer *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
+static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
 {
-    size_t bytes = (size_t)n_rows * row_bytes(p, p->stored);
+    size_t bytes = (size_t)n_rows * row_bytes(p);
     tess_part_piece piece = {.file = w->file,
                              .rank = p->rank,
                              .offset = store_stream_position(&w->stream),
@@ -118,18 +139,18 @@ static tess_status write_piece(part_writer *w, const tess_store_piece *p, int64_
                              .row_begin = p->row_begin + row,
                              .n_rows = n_rows};
     TESS_TRY(begin_piece(w, bytes));
-    TESS_TRY(put_rows(w, p, (const char *)p->data + (size_t)row * row_bytes(p, p->given), bytes));
+    TESS_TRY(put_rows(w, p, row, n_rows));
     piece.stored = store_stream_position(&w->stream) - piece.offset;
     piece.xxh3 = XXH3_64bits_digest(&w->sum);
     TESS_TRY(store_stream_align(&w->stream));
-    return tess_part_add_piece(w->part, p->name, p->shape.n_dims, p->shape.dim, &piece);
+    return tess_part_add_piece(w->part, p->name, p->n_dims, p->dim, &piece);
 }
 
-static tess_status write_rows(part_writer *w, const tess_store_piece *p)
+static tess_status write_rows(tess_store_sink *w, const tess_store_piece *p)
 {
     int64_t most = rows_of_piece(p);
-    TESS_TRY(tess_part_add_tensor(w->part, p->name, tess_store_dtype_text(p->stored), p->shape.n_dims, p->shape.dim));
-    for (int64_t row = 0, n; row < p->n_rows && row_bytes(p, p->stored) > 0; row += n) {
+    TESS_TRY(tess_part_add_tensor(w->part, p->name, p->dtype, p->n_dims, p->dim));
+    for (int64_t row = 0, n; row < p->n_rows && row_bytes(p) > 0; row += n) {
         n = p->n_rows - row < most ? p->n_rows - row : most;
         TESS_TRY(write_piece(w, p, row, n));
     }
@@ -139,24 +160,24 @@ static tess_status write_rows(part_writer *w, const tess_store_piece *p)
 /* ---- All of them ---- */
 static tess_status check(const tess_store_piece *p)
 {
-    bool known = p->given == p->stored || (p->given == TESS_F32 && p->stored == TESS_BF16);
-    TESS_CHECK(known && tess_store_dtype_text(p->stored) != NULL, TESS_E_UNSUPPORTED,
-               "checkpoint: '%s' of %s cannot be stored as %s", p->name, tess_dtype_name(p->given),
-               tess_dtype_name(p->stored));
-    TESS_CHECK(p->row_begin >= 0 && p->n_rows >= 0 && p->row_begin + p->n_rows <= tess_shape_rows(&p->shape),
-               TESS_E_INVALID, "checkpoint: rows [%" PRId64 ", +%" PRId64 ") of '%s', which has %" PRId64, p->row_begin,
-               p->n_rows, p->name, tess_shape_rows(&p->shape));
+    bool known = p->dtype != NULL && tess_st_dtype_bytes(p->dtype) > 0;
+    TESS_CHECK(known && (!p->rounds || strcmp(p->dtype, "BF16") == 0), TESS_E_UNSUPPORTED,
+               "checkpoint: '%s'%s cannot be stored as %s", p->name, p->rounds ? " of float32" : "",
+               p->dtype != NULL ? p->dtype : "it is");
+    TESS_CHECK(p->row_begin >= 0 && p->n_rows >= 0 && p->row_begin + p->n_rows <= rows_of(p), TESS_E_INVALID,
+               "checkpoint: rows [%" PRId64 ", +%" PRId64 ") of '%s', which has %" PRId64, p->row_begin, p->n_rows,
+               p->name, rows_of(p));
     return TESS_OK;
 }
 
 /* Bytes that the file can come to. */
-static uint64_t measure(const part_writer *w, const tess_store_piece *pieces, int n)
+static uint64_t measure(const tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < n; i++) {
         const tess_store_piece *p = &pieces[i];
         int64_t most = rows_of_piece(p), whole = p->n_rows / most, rest = p->n_rows % most;
-        uint64_t row = row_bytes(p, p->stored);
+        uint64_t row = row_bytes(p);
         if (row == 0)
             continue;
         bytes += (uint64_t)whole * most_stored(w, (uint64_t)most * row);
@@ -165,7 +186,7 @@ static uint64_t measure(const part_writer *w, const tess_store_piece *pieces, in
     return bytes;
 }
 
-static tess_status make_packer(part_writer *w)
+static tess_status make_packer(tess_store_sink *w)
 {
     if (w->options->codec == TESS_CODEC_NONE)
         return TESS_OK;
@@ -177,7 +198,7 @@ static tess_status make_packer(part_writer *w)
     return tess_mem_alloc(w->mem, TESS_POOL_MISC, w->packed_bytes, "packed block", (void **)&w->packed);
 }
 
-static tess_status prepare(part_writer *w, const char *folder, const tess_store_piece *pieces, int n)
+static tess_status prepare(tess_store_sink *w, const char *folder, const tess_store_piece *pieces, int n)
 {
     char path[TESS_CKPT_PATH];
     for (int i = 0; i < n; i++)
@@ -189,10 +210,10 @@ static tess_status prepare(part_writer *w, const char *folder, const tess_store_
     return store_stream_open(w->mem, w->options->io, path, w->options->direct, measure(w, pieces, n), &w->stream);
 }
 
-static tess_status write_all(part_writer *w, const tess_store_piece *pieces, int n)
+static tess_status write_all(tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     for (int i = 0; i < n; i++)
-        TESS_TRY(write_rows(w, &pieces[i]));
+        TESS_TRY_CTX(write_rows(w, &pieces[i]), "tensor '%s'", pieces[i].name);
     TESS_TRY(store_stream_finish(&w->stream));
     return tess_part_add_file(w->part, w->file, store_stream_position(&w->stream));
 }
@@ -201,7 +222,7 @@ tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *optio
                                   const char *file, const tess_store_piece *pieces, int n, json_t **part)
 {
     static const tess_store_options none = {0};
-    part_writer w = {.mem = mem, .options = options != NULL ? options : &none, .file = file, .stream = {.fd = -1}};
+    tess_store_sink w = {.mem = mem, .options = options != NULL ? options : &none, .file = file, .stream = {.fd = -1}};
     w.stream.mem = mem;
     tess_status status = prepare(&w, folder, pieces, n);
     if (status == TESS_OK)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ckpt/tools/slices.h"
+#include "ckpt/formats/flat.h"
 #include "ckpt/tools/values.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
@@ -120,19 +120,18 @@ static void tell_progress(diff *d, uint64_t bytes)
 static tess_status compare_slices(diff *d, tally *y)
 {
     const tess_diff_tensor *t = y->t;
-    tess_slices s;
-    tess_box whole = {.begin = {0}};
-    memcpy(whole.size, t->a->dim, sizeof(whole.size));
+    tess_box slice;
     int largest = t->a->element_bytes > t->b->element_bytes ? t->a->element_bytes : t->b->element_bytes;
-    tess_slices_begin(&s, t->a->n_dims, &whole, SLICE_BYTES / largest);
-    while (tess_slices_next(&s)) {
-        TESS_TRY(tess_export_read(d->a, t->a, &s.box, d->bytes_a));
-        TESS_TRY(tess_export_read(d->b, t->b, &s.box, d->bytes_b));
+    int64_t most = SLICE_BYTES / largest;
+    for (int64_t first = 0, taken; first < t->n; first += taken) {
+        taken = tess_flat_box(t->a->n_dims, t->a->dim, first, most, &slice);
+        TESS_TRY(tess_export_read(d->a, t->a, &slice, d->bytes_a));
+        TESS_TRY(tess_export_read(d->b, t->b, &slice, d->bytes_b));
         if (t->measured)
-            measure(y, d->bytes_a, d->bytes_b, s.first, s.n);
+            measure(y, d->bytes_a, d->bytes_b, first, taken);
         else
-            compare_bytes(y, d->bytes_a, d->bytes_b, s.first, s.n);
-        tell_progress(d, (uint64_t)s.n * (uint64_t)t->a->element_bytes);
+            compare_bytes(y, d->bytes_a, d->bytes_b, first, taken);
+        tell_progress(d, (uint64_t)taken * (uint64_t)t->a->element_bytes);
     }
     return TESS_OK;
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "ckpt/formats/flat.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
-#include "ckpt/tools/slices.h"
 
 enum { SLICE_BYTES = 16 << 20 };
 
@@ -22,27 +22,27 @@ static void describe(const tess_export *e, tess_st_tensor *tensors)
     }
 }
 
-static tess_status put_tensor(rewriting *r, tess_st_writer *writer, int index, uint8_t *slice)
+static tess_status put_tensor(rewriting *r, tess_st_writer *writer, int index, uint8_t *values)
 {
     const tess_export_tensor *t = &r->export->tensors[index];
-    tess_slices s;
-    tess_box whole = {.begin = {0}};
+    tess_box slice, whole = {.begin = {0}};
     memcpy(whole.size, t->dim, sizeof(whole.size));
-    tess_slices_begin(&s, t->n_dims, &whole, SLICE_BYTES / t->element_bytes);
-    while (tess_slices_next(&s)) {
-        size_t bytes = (size_t)s.n * (size_t)t->element_bytes, begin = (size_t)s.first * (size_t)t->element_bytes;
-        TESS_TRY(tess_export_read(r->export, t, &s.box, slice));
-        TESS_TRY(tess_st_write_bytes(writer, index, begin, bytes, slice));
+    int64_t n = tess_box_count(t->n_dims, &whole), most = SLICE_BYTES / t->element_bytes;
+    for (int64_t first = 0, taken; first < n; first += taken) {
+        taken = tess_flat_box(t->n_dims, t->dim, first, most, &slice);
+        size_t bytes = (size_t)taken * (size_t)t->element_bytes, begin = (size_t)first * (size_t)t->element_bytes;
+        TESS_TRY(tess_export_read(r->export, t, &slice, values));
+        TESS_TRY(tess_st_write_bytes(writer, index, begin, bytes, values));
         rewrite_tell(r, bytes);
     }
     return TESS_OK;
 }
 
-static tess_status put_tensors(rewriting *r, tess_st_writer *writer, uint8_t *slice)
+static tess_status put_tensors(rewriting *r, tess_st_writer *writer, uint8_t *values)
 {
     const tess_st_plan *plan = tess_st_writer_plan(writer);
     for (int i = 0; i < plan->n_entries; i++)
-        TESS_TRY(put_tensor(r, writer, plan->order[i], slice));
+        TESS_TRY(put_tensor(r, writer, plan->order[i], values));
     return TESS_OK;
 }
 

@@ -4,15 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/os/os.h"
+#include "ckpt/formats/flat.h"
 #include "ckpt/store/part.h"
-#include "ckpt/store/stream.h"
 #include "ckpt/store/write.h"
 #include "ckpt/tools/rewrite_impl.h"
-#include "ckpt/tools/slices.h"
 
 enum { SLICE_BYTES = 16 << 20, MAX_FILES = 99999 };
 
@@ -21,117 +17,53 @@ typedef struct store_writer {
     char dir[TESS_CKPT_PATH], folder[TESS_CKPT_PATH];
     int64_t step;
     int n_files;
-    json_t **parts; /* (n_files) */
-    uint8_t *slice; /* (SLICE_BYTES) */
-    store_stream stream;
+    tess_store_piece *pieces; /* (tensors of the export) rows of the file under way */
+    json_t *part;             /* of the files so far */
+    uint8_t *slice;           /* (SLICE_BYTES) */
 } store_writer;
 
-/* ---- One tensor */
-/* A scalar is one row. */
-static int64_t count_rows(const tess_export_tensor *t)
+/* Rows of the source, a slice at a time. */
+static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row, int64_t n_rows, tess_store_sink *sink)
 {
-    return t->n_dims > 0 ? t->dim[0] : 1;
-}
-
-static int64_t bytes_of_row(const tess_export_tensor *t)
-{
-    int64_t bytes = t->element_bytes;
-    for (int d = 1; d < t->n_dims; d++)
-        bytes *= t->dim[d];
-    return bytes;
-}
-
-static tess_box rows_of(const tess_export_tensor *t, int64_t begin, int64_t n)
-{
-    tess_box box = {.begin = {begin}};
-    memcpy(box.size, t->dim, sizeof(box.size));
-    box.size[0] = n;
-    return box;
-}
-
-static tess_status put_piece(store_writer *w, const tess_export_tensor *t, tess_part_piece *piece)
-{
-    tess_slices s;
-    XXH3_state_t sum;
-    XXH3_64bits_reset(&sum);
-    tess_box rows = rows_of(t, piece->row_begin, piece->n_rows);
-    piece->offset = store_stream_position(&w->stream);
-    tess_slices_begin(&s, t->n_dims, &rows, SLICE_BYTES / t->element_bytes);
-    while (tess_slices_next(&s)) {
-        size_t bytes = (size_t)s.n * (size_t)t->element_bytes;
-        TESS_TRY(tess_export_read(w->r->export, t, &s.box, w->slice));
-        XXH3_64bits_update(&sum, w->slice, bytes);
-        TESS_TRY(store_stream_put(&w->stream, w->slice, bytes));
+    store_writer *w = self;
+    const tess_export_tensor *t = &w->r->export->tensors[p - w->pieces];
+    tess_box rows = {.begin = {p->row_begin + row}}, slice;
+    memcpy(rows.size, t->dim, sizeof(rows.size));
+    rows.size[0] = n_rows;
+    int64_t n = tess_box_count(t->n_dims, &rows), most = SLICE_BYTES / t->element_bytes;
+    for (int64_t first = 0, taken; first < n; first += taken) {
+        taken = tess_flat_slice(t->n_dims, &rows, first, most, &slice);
+        size_t bytes = (size_t)taken * (size_t)t->element_bytes;
+        TESS_TRY(tess_export_read(w->r->export, t, &slice, w->slice));
+        TESS_TRY(tess_store_put(sink, w->slice, bytes));
         rewrite_tell(w->r, bytes);
-    }
-    piece->xxh3 = XXH3_64bits_digest(&sum);
-    piece->stored = piece->bytes = store_stream_position(&w->stream) - piece->offset;
-    return store_stream_align(&w->stream);
-}
-
-/* The rows of a tensor that writer `number` has. */
-static void rows_of_writer(const store_writer *w, const tess_export_tensor *t, int number, int64_t *begin, int64_t *n)
-{
-    tess_shard_rows(count_rows(t), w->n_files, number, begin, n);
-}
-
-static int64_t rows_of_piece(const tess_export_tensor *t)
-{
-    int64_t row_bytes = bytes_of_row(t);
-    return row_bytes == 0 || row_bytes >= TESS_STORE_PIECE_BYTES ? 1 : TESS_STORE_PIECE_BYTES / row_bytes;
-}
-
-static tess_status put_tensor(store_writer *w, const tess_export_tensor *t, const char *file, int number)
-{
-    int64_t begin, n, most = rows_of_piece(t);
-    json_t *part = w->parts[number];
-    TESS_TRY(tess_part_add_tensor(part, t->name, t->dtype, t->n_dims, t->dim));
-    rows_of_writer(w, t, number, &begin, &n);
-    for (int64_t row = 0; row < n && bytes_of_row(t) > 0; row += most) {
-        tess_part_piece piece = {.file = file, .rank = number, .row_begin = begin + row};
-        piece.n_rows = n - row < most ? n - row : most;
-        TESS_TRY(put_piece(w, t, &piece));
-        TESS_TRY(tess_part_add_piece(part, t->name, t->n_dims, t->dim, &piece));
     }
     return TESS_OK;
 }
 
-/* ---- One file */
-/* What the file can come to: pieces begin at multiples of a block. */
-static uint64_t measure(const store_writer *w, int number)
+/* The rows of every tensor that writer `number` has. */
+static void describe_file(store_writer *w, int number)
 {
     const tess_export *e = w->r->export;
-    uint64_t bytes = 0;
     for (int i = 0; i < e->n_tensors; i++) {
         const tess_export_tensor *t = &e->tensors[i];
-        int64_t begin, n, most = rows_of_piece(t);
-        rows_of_writer(w, t, number, &begin, &n);
-        if (bytes_of_row(t) == 0)
-            continue;
-        int64_t n_pieces = (n + most - 1) / most;
-        bytes += (uint64_t)(n * bytes_of_row(t) + n_pieces * TESS_IO_BLOCK);
+        tess_store_piece *p = &w->pieces[i];
+        *p = (tess_store_piece){
+            .name = t->name, .dtype = t->dtype, .n_dims = t->n_dims, .rank = number, .read = read_rows, .self = w};
+        memcpy(p->dim, t->dim, sizeof(p->dim));
+        tess_shard_rows(t->n_dims > 0 ? t->dim[0] : 1, w->n_files, number, &p->row_begin, &p->n_rows);
     }
-    return bytes;
-}
-
-static tess_status put_tensors(store_writer *w, const char *file, int number)
-{
-    const tess_export *e = w->r->export;
-    for (int i = 0; i < e->n_tensors; i++)
-        TESS_TRY_CTX(put_tensor(w, &e->tensors[i], file, number), "tensor '%s'", e->tensors[i].name);
-    TESS_TRY(store_stream_finish(&w->stream));
-    return tess_part_add_file(w->parts[number], file, store_stream_position(&w->stream));
 }
 
 static tess_status write_file(store_writer *w, int number)
 {
-    char file[64], path[TESS_CKPT_PATH];
+    char file[32];
+    json_t *part;
     snprintf(file, sizeof(file), "rank-%05d.data", number);
-    TESS_TRY(tess_part_create(&w->parts[number]));
-    TESS_TRY(tess_os_join(path, sizeof(path), w->folder, file));
-    TESS_TRY(store_stream_open(w->r->mem, NULL, path, false, measure(w, number), &w->stream));
-    tess_status status = put_tensors(w, file, number);
-    store_stream_close(&w->stream);
+    describe_file(w, number);
+    TESS_TRY(tess_store_write_part(w->r->mem, NULL, w->folder, file, w->pieces, w->r->export->n_tensors, &part));
+    tess_status status = tess_part_merge(w->part, part);
+    json_decref(part);
     return status;
 }
 
@@ -180,13 +112,13 @@ static tess_status commit(store_writer *w)
 {
     const json_t *all = w->r->export->meta, *meta = json_object_get(all, "meta");
     const tess_store_facts facts = {.meta = json_is_object(meta) ? meta : all, .world_size = w->n_files};
-    return tess_store_commit(NULL, w->dir, w->step, w->parts, w->n_files, &facts);
+    return tess_store_commit(NULL, w->dir, w->step, &w->part, 1, &facts);
 }
 
 static tess_status write_all(store_writer *w)
 {
     TESS_TRY(tess_store_begin(NULL, w->dir, w->step, w->folder));
-    tess_status status = TESS_OK;
+    tess_status status = tess_part_create(&w->part);
     for (int number = 0; number < w->n_files && status == TESS_OK; number++)
         status = write_file(w, number);
     if (status == TESS_OK)
@@ -196,20 +128,19 @@ static tess_status write_all(store_writer *w)
 
 tess_status rewrite_as_store(rewriting *r)
 {
-    store_writer w = {.r = r, .n_files = r->options->n_files, .stream = {.fd = -1}};
+    store_writer w = {.r = r, .n_files = r->options->n_files};
     if (w.n_files == 0)
         w.n_files = ranks_of(r->export->catalog);
     TESS_CHECK(w.n_files >= 1 && w.n_files <= MAX_FILES, TESS_E_INVALID, "%d data files: choose 1 to %d", w.n_files,
                MAX_FILES);
     TESS_TRY(place(&w));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)w.n_files, sizeof(w.parts[0]), "parts",
-                                  (void **)&w.parts));
-    tess_status status = tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "rows to write", (void **)&w.slice);
+    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "rows to write", (void **)&w.slice));
+    tess_status status = tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->export->n_tensors, sizeof(w.pieces[0]),
+                                              "rows to write", (void **)&w.pieces);
     if (status == TESS_OK)
         status = write_all(&w);
-    for (int i = 0; i < w.n_files; i++)
-        json_decref(w.parts[i]);
-    tess_mem_free(r->mem, w.parts);
+    json_decref(w.part);
+    tess_mem_free(r->mem, w.pieces);
     tess_mem_free(r->mem, w.slice);
     return status;
 }

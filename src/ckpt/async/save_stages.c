@@ -19,15 +19,10 @@ typedef struct stage {
     uint8_t *address;
     size_t mapped;
     json_t *text;
-    char (*names)[TESS_STORE_NAME];
     tess_store_piece *pieces;
     int n;
     tess_io_faults faults;
     tess_io io;
-    json_t *part; /* what was written of it */
-    uint64_t bytes;
-    tess_status status;
-    char error[ASYNC_TEXT];
 } stage;
 
 typedef struct save {
@@ -35,13 +30,14 @@ typedef struct save {
     async_outcome *outcome;
     tess_mem *mem;
     stage *stages;
+    tess_store_file *files; /* (n) that they become */
     int n;
     const json_t *request; /* in the first stage's text */
     const char *dir, *fault;
     int64_t step, codec, keep_latest_k, keep_from, job, world, host, fault_seed;
     bool direct, host_local;
+    int n_hosts;
     double host_wait_s;
-    char folder[TESS_CKPT_PATH];
 } save;
 
 /* ---- What is asked for ---- */
@@ -71,20 +67,9 @@ static tess_status read_pieces(tess_mem *mem, stage *st, uint64_t data_bytes)
     st->n = (int)json_array_size(json_object_get(st->text, "pieces"));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)st->n, sizeof(st->pieces[0]), "pieces of a save",
                                   (void **)&st->pieces));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)st->n, sizeof(st->names[0]), "names of a save",
-                                  (void **)&st->names));
     for (int i = 0; i < st->n; i++) {
-        async_piece p;
-        TESS_TRY(async_request_piece(st->text, (size_t)i, data_bytes, &p));
-        tess_store_tensor_name(p.kind, p.name, st->names[i]);
-        st->pieces[i] = (tess_store_piece){.name = st->names[i],
-                                           .stored = p.dtype,
-                                           .given = p.dtype,
-                                           .shape = p.shape,
-                                           .row_begin = p.begin,
-                                           .n_rows = p.rows,
-                                           .rank = st->rank,
-                                           .data = st->address + p.offset};
+        TESS_TRY(async_request_piece(st->text, (size_t)i, st->address, data_bytes, &st->pieces[i]));
+        st->pieces[i].rank = st->rank;
     }
     return TESS_OK;
 }
@@ -98,14 +83,14 @@ static tess_status open_stage(const save *s, int i)
     TESS_TRY(async_area_map_stage(s->writer->area, i, st->mapped, &st->address));
     TESS_TRY(
         tess_json_parse((const char *)st->address + slot->data_bytes, slot->text_bytes, "stage", false, &st->text));
-    return read_pieces(s->mem, st, slot->data_bytes);
+    TESS_TRY(read_pieces(s->mem, st, slot->data_bytes));
+    s->files[i] = (tess_store_file){st->rank, st->n, st->pieces, &st->io};
+    return TESS_OK;
 }
 
 static void close_stage(tess_mem *mem, stage *st)
 {
     tess_mem_free(mem, st->pieces);
-    tess_mem_free(mem, st->names);
-    json_decref(st->part);
     json_decref(st->text);
     if (st->address != NULL)
         tess_os_unmap_shared(st->address, st->mapped);
@@ -136,65 +121,18 @@ static tess_status open_all(save *s)
     for (int i = 0; i < s->n; i++)
         TESS_TRY(open_stage(s, i));
     s->request = json_object_get(s->stages[0].text, "request");
+    s->n_hosts = (int)json_array_size(json_object_get(s->request, "hosts"));
     TESS_TRY(read_request(s));
     return arm(s);
 }
 
-/* ---- Files ---- */
-static tess_status write_stage(const save *s, stage *st)
-{
-    char file[32];
-    tess_store_options options = {.codec = (tess_codec)s->codec, .direct = s->direct, .io = &st->io};
-    snprintf(file, sizeof(file), "rank-%05d.data", st->rank);
-    TESS_TRY(tess_store_write_part(s->mem, &options, s->folder, file, st->pieces, st->n, &st->part));
-    const char *name;
-    json_t *bytes;
-    json_object_foreach (json_object_get(st->part, "files"), name, bytes)
-        st->bytes += (uint64_t)json_integer_value(bytes);
-    return TESS_OK;
-}
-
-static void write_stages(void *context, int64_t begin, int64_t end, int worker)
-{
-    const save *s = context;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        stage *st = &s->stages[i];
-        st->status = write_stage(s, st);
-        if (st->status != TESS_OK)
-            snprintf(st->error, sizeof(st->error), "%s", tess_error_message());
-    }
-}
-
-static tess_status write_files(save *s)
-{
-    tess_threads *threads;
-    int n = s->n < tess_os_cores() ? s->n : tess_os_cores();
-    TESS_TRY(tess_threads_create(s->mem, n < MOST_THREADS ? n : MOST_THREADS, &threads));
-    tess_threads_run(threads, write_stages, s, s->n, 1);
-    tess_threads_destroy(&threads);
-    for (int i = 0; i < s->n; i++)
-        TESS_CHECK(s->stages[i].status == TESS_OK, s->stages[i].status, "%s", s->stages[i].error);
-    return TESS_OK;
-}
-
-/* ---- Together ---- */
-static async_meeting meeting_of(const save *s)
-{
-    return (async_meeting){.folder = s->folder,
-                           .job = (uint64_t)s->job,
-                           .generation = atomic_load(&s->writer->area->header->generation),
-                           .host = (int)s->host,
-                           .n_hosts = (int)json_array_size(json_object_get(s->request, "hosts")),
-                           .wait_s = s->host_wait_s};
-}
-
+/* ---- Hosts ---- */
 /* Whose ranks' files of this host are: the same names and ranks as tess_ckpt_hosts has them. */
 static tess_status name_hosts(const save *s, tess_ckpt_hosts *hosts)
 {
     const json_t *list = json_object_get(s->request, "hosts");
-    size_t n = json_array_size(list);
-    *hosts = (tess_ckpt_hosts){.mem = s->mem, .n = (int)n, .host = (int)s->host};
+    size_t n = (size_t)s->n_hosts;
+    *hosts = (tess_ckpt_hosts){.mem = s->mem, .n = s->n_hosts, .host = (int)s->host};
 #define ARRAY(field) \
     tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(hosts->field[0]), "hosts", (void **)&hosts->field)
     TESS_TRY(ARRAY(first));
@@ -218,14 +156,14 @@ static void forget_hosts(tess_ckpt_hosts *hosts)
 }
 
 /* A writer that began before this one's folder was made anew has written to files that are gone. */
-static tess_status check_files(const save *s, const json_t *part)
+static tess_status check_files(const char *folder, const json_t *part)
 {
     const char *name;
     json_t *bytes;
     json_object_foreach (json_object_get((json_t *)part, "files"), name, bytes) {
         char path[TESS_CKPT_PATH];
         uint64_t size;
-        TESS_TRY(tess_os_join(path, sizeof(path), s->folder, name));
+        TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
         TESS_TRY(tess_os_file_size(path, &size));
         TESS_CHECK(size == (uint64_t)json_integer_value(bytes), TESS_E_IO, "%s has %llu bytes; %lld were written", path,
                    (unsigned long long)size, (long long)json_integer_value(bytes));
@@ -233,62 +171,88 @@ static tess_status check_files(const save *s, const json_t *part)
     return TESS_OK;
 }
 
-/* The parts that this writer commits: its own, and in a folder of all hosts those of the others. */
-static tess_status gather_parts(const save *s, const async_meeting *m, json_t **parts, int *n)
+static tess_status take_part(const async_meeting *m, int host, json_t *part)
 {
-    for (int i = 0; i < s->n; i++)
-        parts[(*n)++] = json_incref(s->stages[i].part);
-    for (int host = 1; host < m->n_hosts && !s->host_local; host++) {
-        TESS_TRY(async_meeting_take_part(m, host, &parts[*n]));
-        TESS_TRY(check_files(s, parts[(*n)++]));
+    json_t *more;
+    TESS_TRY(async_meeting_take_part(m, host, &more));
+    tess_status status = check_files(m->folder, more);
+    if (status == TESS_OK)
+        status = tess_part_merge(part, more);
+    json_decref(more);
+    return status;
+}
+
+/* ---- What writers of several hosts are to one another in a folder of all ---- */
+static tess_status begin(void *self, const char *folder, tess_status made)
+{
+    async_meeting *m = self;
+    m->folder = folder;
+    TESS_TRY(made);
+    return m->host == 0 ? async_meeting_open(m) : async_meeting_await_open(m);
+}
+
+static tess_status collect(void *self, tess_status made, json_t *part)
+{
+    const async_meeting *m = self;
+    if (m->host > 0) {
+        tess_status left = async_meeting_leave_part(m, made == TESS_OK ? part : NULL, made);
+        return made == TESS_OK ? left : made;
     }
+    TESS_TRY(made);
+    for (int host = 1; host < m->n_hosts; host++)
+        TESS_TRY(take_part(m, host, part));
     async_meeting_close(m);
     return TESS_OK;
 }
 
-static tess_status commit(const save *s, const async_meeting *m, json_t **parts)
+/* ---- The checkpoint ---- */
+/* Writers that meet each read back what they wrote, so that the first does not have to read the work of all while the
+ * next save waits for it. Only what may make older ones go is read. */
+static bool reads_back(const save *s)
 {
-    int n = 0;
+    return s->n_hosts > 1 && !s->host_local && s->keep_latest_k > 0;
+}
+
+static tess_status write_with(save *s, const tess_ckpt_hosts *hosts)
+{
+    int n = s->n < tess_os_cores() ? s->n : tess_os_cores();
+    async_meeting meeting = {.job = (uint64_t)s->job,
+                             .generation = atomic_load(&s->writer->area->header->generation),
+                             .host = (int)s->host,
+                             .n_hosts = s->n_hosts,
+                             .wait_s = s->host_wait_s};
+    const tess_store_peers peers = {.self = &meeting, .begin = begin, .collect = collect};
+    const tess_store_options options = {.codec = (tess_codec)s->codec, .direct = s->direct, .io = &s->stages[0].io};
+    tess_store_writer writer = {.mem = s->mem,
+                                .dir = s->dir,
+                                .step = s->step,
+                                .options = &options,
+                                .facts = {json_object_get(s->request, "meta"), (int)s->world, hosts},
+                                .files = s->files,
+                                .n_files = s->n,
+                                .n_threads = n < MOST_THREADS ? n : MOST_THREADS,
+                                .first = s->host == 0 || s->host_local,
+                                .reads_back = reads_back(s),
+                                .peers = s->n_hosts > 1 && !s->host_local ? &peers : NULL};
+    tess_status status = tess_store_save(&writer);
+    s->outcome->bytes = writer.bytes;
+    return status;
+}
+
+static tess_status write_checkpoint(save *s)
+{
     tess_ckpt_hosts hosts = {.mem = s->mem};
-    tess_store_facts facts = {.meta = json_object_get(s->request, "meta"), .world_size = (int)s->world};
-    tess_status status = gather_parts(s, m, parts, &n);
-    if (status == TESS_OK && s->host_local && m->n_hosts > 1) {
-        status = name_hosts(s, &hosts);
-        facts.hosts = &hosts;
-    }
+    if (s->n_hosts == 1 || !s->host_local)
+        return write_with(s, NULL);
+    tess_status status = name_hosts(s, &hosts);
     if (status == TESS_OK)
-        status = tess_store_commit(&s->stages[0].io, s->dir, s->step, parts, n, &facts);
-    for (int i = 0; i < n; i++)
-        json_decref(parts[i]);
+        status = write_with(s, &hosts);
     forget_hosts(&hosts);
     return status;
 }
 
-/* Writers of several hosts make one checkpoint: each reads back what it wrote, so that the first does not have to read
- * the work of all while the next save waits for it. Only what may make older ones go is read. */
-static bool shares_reading(const save *s, const async_meeting *m)
-{
-    return m->n_hosts > 1 && !s->host_local && s->keep_latest_k > 0;
-}
-
-static tess_status merge_own(const save *s, json_t **whole)
-{
-    TESS_TRY(tess_part_create(whole));
-    for (int i = 0; i < s->n; i++)
-        TESS_TRY(tess_part_merge(*whole, s->stages[i].part));
-    return TESS_OK;
-}
-
-static tess_status write_and_read(save *s, const async_meeting *m, json_t **whole)
-{
-    *whole = NULL;
-    TESS_TRY(write_files(s));
-    TESS_TRY(merge_own(s, whole));
-    return shares_reading(s, m) ? async_read_back(s->mem, s->folder, *whole) : TESS_OK;
-}
-
 /* A writer whose owner has ended may not be the only one that looks after this folder. */
-static tess_status prune(const save *s, const async_meeting *m)
+static tess_status prune(const save *s)
 {
     const async_retention r = {.mem = s->mem,
                                .io = &s->stages[0].io,
@@ -298,8 +262,8 @@ static tess_status prune(const save *s, const async_meeting *m)
                                .step = s->step,
                                .keep_latest_k = (int)s->keep_latest_k,
                                .keep_from = s->keep_from,
-                               .was_read = shares_reading(s, m),
-                               .is_part = s->host_local && m->n_hosts > 1};
+                               .was_read = reads_back(s),
+                               .is_part = s->host_local && s->n_hosts > 1};
     return async_owner_has_ended(s->writer) ? TESS_OK : async_retain(&r);
 }
 
@@ -324,66 +288,42 @@ static tess_status lock_folder(const save *s, int *fd)
     return TESS_OK;
 }
 
-static tess_status make_and_commit_alone(save *s, const async_meeting *m)
-{
-    json_t **parts;
-    json_t *own = NULL;
-    bool meets = m->n_hosts > 1 && !s->host_local;
-    TESS_TRY(tess_store_begin(&s->stages[0].io, s->dir, s->step, s->folder));
-    tess_status status = meets ? async_meeting_open(m) : TESS_OK;
-    if (status == TESS_OK)
-        status = write_and_read(s, m, &own);
-    json_decref(own);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)(s->n + m->n_hosts), sizeof(parts[0]), "parts",
-                                      (void **)&parts);
-    if (status == TESS_OK) {
-        status = commit(s, m, parts);
-        tess_mem_free(s->mem, parts);
-    }
-    return status == TESS_OK ? prune(s, m) : tess_store_abandon(&s->stages[0].io, s->dir, s->step, status);
-}
-
-static tess_status make_and_commit(save *s, const async_meeting *m)
+static tess_status write_locked(save *s)
 {
     int fd;
     TESS_TRY(lock_folder(s, &fd));
-    tess_status status = make_and_commit_alone(s, m);
+    tess_status status = write_checkpoint(s);
+    if (status == TESS_OK)
+        status = prune(s);
     tess_os_close(&fd);
     return status;
 }
 
-/* A part of what the first host's writer commits. */
-static tess_status make_part(save *s, const async_meeting *m)
-{
-    json_t *whole = NULL;
-    TESS_TRY(tess_ckpt_folder(s->dir, s->step, ".tmp", s->folder));
-    TESS_TRY(async_meeting_await_open(m));
-    tess_status status = write_and_read(s, m, &whole);
-    tess_status left = async_meeting_leave_part(m, status == TESS_OK ? whole : NULL, status);
-    json_decref(whole);
-    return status == TESS_OK ? left : status;
-}
-
-static tess_status run(save *s, async_outcome *outcome)
+/* The first host's writer commits the parts of the others. */
+static tess_status run(save *s)
 {
     TESS_TRY(open_all(s));
-    async_meeting meeting = meeting_of(s);
-    outcome->step = s->step;
-    tess_status status = s->host == 0 || s->host_local ? make_and_commit(s, &meeting) : make_part(s, &meeting);
-    for (int i = 0; i < s->n; i++)
-        outcome->bytes += s->stages[i].bytes;
+    s->outcome->step = s->step;
+    tess_status status = s->host == 0 || s->host_local ? write_locked(s) : write_checkpoint(s);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "checkpoint of step %lld", (long long)s->step);
+}
+
+static tess_status allocate(save *s)
+{
+    size_t n = (size_t)s->n;
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->stages[0]), "stages", (void **)&s->stages));
+    return tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->files[0]), "stages", (void **)&s->files);
 }
 
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome)
 {
     save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)writer->area->header->n_slots};
-    TESS_TRY(
-        tess_mem_alloc_array(s.mem, TESS_POOL_MISC, (size_t)s.n, sizeof(s.stages[0]), "stages", (void **)&s.stages));
-    tess_status status = run(&s, outcome);
-    for (int i = 0; i < s.n; i++)
+    tess_status status = allocate(&s);
+    if (status == TESS_OK)
+        status = run(&s);
+    for (int i = 0; s.stages != NULL && i < s.n; i++)
         close_stage(s.mem, &s.stages[i]);
     tess_mem_free(s.mem, s.stages);
+    tess_mem_free(s.mem, s.files);
     return status;
 }

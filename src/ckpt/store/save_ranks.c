@@ -1,0 +1,211 @@
+/* All ranks save together, each as a writer of its own rows; the first of a folder commits what all wrote. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "ckpt/agree.h"
+#include "ckpt/store/part.h"
+#include "ckpt/store/store_impl.h"
+
+typedef struct save {
+    tess_mem *mem;
+    tess_team *team;              /* all ranks */
+    const tess_ckpt_hosts *hosts; /* each keeps a folder of its own; NULL: one folder for all */
+    tess_team *writers;           /* those of one folder */
+    bool first;                   /* of them: makes and shows the folder */
+    const char *dir;
+    int64_t step;
+    const json_t *meta;
+    const tess_store_options *options;
+    const tess_ckpt_tensor *tensors; /* primary rows: those to write */
+    int n;
+    tess_ckpt_tensor *own; /* of a host's part: `tensors` with the rows that it gets */
+    tess_store_piece *pieces;
+    char (*names)[TESS_STORE_NAME];
+} save;
+
+static tess_status allocate(save *s)
+{
+    size_t n = (size_t)s->n;
+    tess_mem *mem = s->mem;
+#define ARRAY(field) \
+    tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
+    TESS_TRY(ARRAY(own));
+    TESS_TRY(ARRAY(pieces));
+    TESS_TRY(ARRAY(names));
+#undef ARRAY
+    return TESS_OK;
+}
+
+static void release(save *s)
+{
+    tess_mem_free(s->mem, s->names);
+    tess_mem_free(s->mem, s->pieces);
+    tess_mem_free(s->mem, s->own);
+}
+
+static tess_status prepare(save *s)
+{
+    char folder[TESS_CKPT_PATH];
+    TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n));
+    TESS_TRY(tess_ckpt_folder(s->dir, s->step, TESS_CKPT_TEMPORARY, folder));
+    return allocate(s);
+}
+
+/* Ranks that see different models must not write one checkpoint. */
+static uint64_t fingerprint(const save *s)
+{
+    uint64_t hash = (uint64_t)s->step * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < s->n; i++) {
+        const tess_ckpt_tensor *t = &s->tensors[i];
+        int32_t facts[2] = {(int32_t)t->kind, (int32_t)t->stored};
+        hash = tess_hash_bytes(t->name, strlen(t->name) + 1, hash);
+        hash = tess_hash_bytes(facts, sizeof(facts), hash);
+        hash = tess_hash_bytes(t->shape.dim, (size_t)t->shape.n_dims * sizeof(t->shape.dim[0]), hash);
+    }
+    return hash;
+}
+
+/* The host's share of the rows takes the place of the job's. */
+static tess_status take_share(save *s)
+{
+    if (s->hosts == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_ckpt_share(s->mem, s->hosts, s->tensors, s->n, s->own));
+    s->tensors = s->own;
+    return TESS_OK;
+}
+
+static void describe_piece(save *s, int i)
+{
+    const tess_ckpt_tensor *t = &s->tensors[i];
+    tess_store_piece *p = &s->pieces[i];
+    tess_store_tensor_name(t->kind, t->name, s->names[i]);
+    *p = (tess_store_piece){.name = s->names[i],
+                            .dtype = tess_store_dtype_text(t->stored),
+                            .rounds = t->stored != TESS_F32,
+                            .n_dims = t->shape.n_dims,
+                            .row_begin = t->primary_rows > 0 ? t->primary_begin : 0,
+                            .n_rows = t->primary_rows,
+                            .rank = tess_ckpt_rank(s->team),
+                            .data = tess_ckpt_primary_data(t)};
+    memcpy(p->dim, t->shape.dim, sizeof(t->shape.dim));
+}
+
+/* ---- What ranks are to one another as writers ---- */
+static tess_status agree(void *self, tess_status status)
+{
+    return tess_team_agree(((save *)self)->team, status);
+}
+
+static tess_status agree_on_folder(void *self, const char *folder, tess_status made)
+{
+    (void)folder;
+    return agree(self, made);
+}
+
+/* Behind the first's own part, `bytes` each. */
+static tess_status merge_texts(const save *s, const char *texts, size_t bytes, json_t *part)
+{
+    for (int i = 1; i < tess_ckpt_world(s->writers); i++) {
+        const char *text = texts + (size_t)i * bytes;
+        json_t *more;
+        TESS_TRY(tess_part_parse(text, strnlen(text, bytes), "what a rank wrote", &more));
+        tess_status status = tess_part_merge(part, more);
+        json_decref(more);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+/* The longest text has `words`. */
+static tess_status gather(const save *s, const char *text, size_t words, json_t *part)
+{
+    int64_t *own = NULL; /* and on the first one all of them behind it */
+    size_t n = s->first ? (size_t)tess_ckpt_world(s->writers) + 1 : 1;
+    tess_status status = tess_team_agree(
+        s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));
+    if (status == TESS_OK) {
+        memcpy(own, text, strlen(text));
+        status = tess_gather(s->writers, own, s->first ? own + words : NULL, words, TESS_I64, 0, NULL);
+    }
+    if (status == TESS_OK && s->first)
+        status = merge_texts(s, (const char *)(own + words), words * sizeof(own[0]), part);
+    tess_mem_free(s->mem, own);
+    return tess_team_agree(s->team, status);
+}
+
+static tess_status collect(void *self, tess_status made, json_t *part)
+{
+    const save *s = self;
+    char *text = NULL;
+    if (tess_ckpt_world(s->team) == 1)
+        return made;
+    tess_status status = tess_team_agree(s->team, made == TESS_OK ? tess_part_format(part, &text) : made);
+    int64_t words = text != NULL ? (int64_t)(strlen(text) / sizeof(int64_t)) + 1 : 0;
+    if (status == TESS_OK)
+        status = tess_all_reduce(s->team, &words, &words, 1, TESS_I64, TESS_MAX, NULL);
+    if (status == TESS_OK)
+        status = gather(s, text, (size_t)words, part);
+    free(text);
+    return status;
+}
+
+/* ---- All of it ---- */
+static tess_status run(save *s)
+{
+    const tess_store_file file = {tess_ckpt_rank(s->team), s->n, s->pieces, s->options->io};
+    const tess_store_peers peers = {s, agree_on_folder, collect, agree};
+    tess_store_writer writer = {.mem = s->mem,
+                                .dir = s->dir,
+                                .step = s->step,
+                                .options = s->options,
+                                .facts = {s->meta, tess_ckpt_world(s->team), s->hosts},
+                                .files = &file,
+                                .n_files = 1,
+                                .first = s->first,
+                                .peers = &peers};
+    for (int i = 0; i < s->n; i++)
+        describe_piece(s, i);
+    return tess_store_save(&writer);
+}
+
+static tess_status save_all(save *s)
+{
+    static const tess_store_options none = {0};
+    s->options = s->options != NULL ? s->options : &none;
+    tess_status status = tess_team_agree(s->team, prepare(s));
+    if (status == TESS_OK)
+        status = tess_ckpt_agree_same(s->team, fingerprint(s), "names, kinds or shapes");
+    if (status == TESS_OK)
+        status = tess_team_agree(s->team, take_share(s));
+    if (status == TESS_OK)
+        status = run(s);
+    release(s);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, s->step);
+}
+
+tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
+                           const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options)
+{
+    save s = {.mem = mem, .team = team, .writers = team, .first = tess_ckpt_rank(team) == 0};
+    s.dir = dir, s.step = step, s.meta = meta, s.options = options;
+    s.tensors = tensors, s.n = n_tensors;
+    return save_all(&s);
+}
+
+tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
+                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
+                                 const tess_store_options *options)
+{
+    if (hosts->n == 1)
+        return tess_ckpt_save(mem, hosts->all, dir, step, meta, tensors, n_tensors, options);
+    save s = {.mem = mem, .team = hosts->all, .hosts = hosts, .writers = hosts->mine};
+    s.first = tess_ckpt_hosts_is_first(hosts);
+    s.dir = dir, s.step = step, s.meta = meta, s.options = options;
+    s.tensors = tensors, s.n = n_tensors;
+    return save_all(&s);
+}
