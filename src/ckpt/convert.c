@@ -7,9 +7,10 @@
 
 #include "base/os/os.h"
 #include "ckpt/convert_impl.h"
+#include "ckpt/new_folder.h"
 #include "ckpt/safetensors/safetensors.h"
 
-enum { PATH_SIZE = 4096, STEP = 1 << 20 }; /* values, or bytes, at a time */
+enum { STEP = 1 << 20 }; /* values at a time */
 
 typedef struct convert {
     tess_mem *mem;
@@ -109,43 +110,36 @@ static void report_tensor(convert *c, const tess_st_tensor *t, specials found, u
                             t->name, overflowed, tess_dtype_name(*c->options->dtype));
 }
 
-static tess_status copy_tensor(convert *c, int index, const tess_st_tensor *t)
+/* Of what is no number, the size is not known. */
+static size_t element_bytes(const char *dtype_text)
 {
-    specials found = {0};
-    int size = 1;
+    int bytes = 1;
     uint64_t exponent;
-    format_of(t->dtype_text, &size, &exponent);
-    for (size_t at = 0; at < t->bytes; at += STEP) {
-        size_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
-        specials here = count_specials(t->dtype_text, t->data + at, n / (size_t)size);
-        found.n_nan += here.n_nan;
-        found.n_inf += here.n_inf;
-        TESS_TRY(tess_st_write_bytes(c->writer, index, at, n, t->data + at));
-        tell_progress(c, n);
-    }
-    report_tensor(c, t, found, 0);
-    return TESS_OK;
+    format_of(dtype_text, &bytes, &exponent);
+    return (size_t)bytes;
 }
 
-static tess_status recode_tensor(convert *c, int index, const tess_st_tensor *t)
+static tess_status put_tensor(convert *c, int index, const tess_st_tensor *t)
 {
+    const char *dtype_text = c->tensors[index].dtype_text;
+    bool same = strcmp(t->dtype_text, dtype_text) == 0;
+    size_t from = element_bytes(t->dtype_text), to = element_bytes(dtype_text), count = t->bytes / from;
     specials found = {0};
-    uint64_t overflowed = 0, exponent;
-    int from = 1;
-    size_t to = tess_dtype_size(*c->options->dtype);
-    format_of(t->dtype_text, &from, &exponent);
-    int64_t count = (int64_t)(t->bytes / (size_t)from);
-    for (int64_t at = 0; at < count; at += STEP) {
-        int64_t n = count - at < STEP ? count - at : STEP;
-        specials before = count_specials(t->dtype_text, t->data + at * from, (size_t)n);
-        TESS_TRY(tess_st_read_values(t, at, n, c->values));
-        TESS_TRY(tess_st_encode(c->values, n, *c->options->dtype, c->encoded));
-        specials after = count_specials(c->tensors[index].dtype_text, c->encoded, (size_t)n);
+    uint64_t overflowed = 0;
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < STEP ? count - at : STEP;
+        const void *data = t->data + at * from;
+        specials before = count_specials(t->dtype_text, data, n);
         found.n_nan += before.n_nan;
         found.n_inf += before.n_inf;
-        overflowed += after.n_inf - before.n_inf;
-        TESS_TRY(tess_st_write_bytes(c->writer, index, (size_t)at * to, (size_t)n * to, c->encoded));
-        tell_progress(c, (uint64_t)(n * from));
+        if (!same) {
+            TESS_TRY(tess_st_read_values(t, (int64_t)at, (int64_t)n, c->values));
+            TESS_TRY(tess_st_encode(c->values, (int64_t)n, *c->options->dtype, c->encoded));
+            data = c->encoded;
+            overflowed += count_specials(dtype_text, data, n).n_inf - before.n_inf;
+        }
+        TESS_TRY(tess_st_write_bytes(c->writer, index, at * to, n * to, data));
+        tell_progress(c, n * from);
     }
     report_tensor(c, t, found, overflowed);
     return TESS_OK;
@@ -184,9 +178,7 @@ static tess_status write_tensors(convert *c)
     c->result.bytes = plan->bytes;
     for (int i = 0; i < plan->n_entries; i++) {
         int index = plan->order[i];
-        const tess_st_tensor *t = tess_st_tensor_at(c->reader, index);
-        bool same = strcmp(t->dtype_text, c->tensors[index].dtype_text) == 0;
-        TESS_TRY(same ? copy_tensor(c, index, t) : recode_tensor(c, index, t));
+        TESS_TRY(put_tensor(c, index, tess_st_tensor_at(c->reader, index)));
     }
     return TESS_OK;
 }
@@ -202,54 +194,35 @@ static tess_status convert_weights(convert *c, const char *in, const char *out)
     return tess_st_write_finish(&c->writer, write_tensors(c));
 }
 
-/* ---- Folders
- * ------------------------------------------------------------------------------------------------------------ */
-static tess_status not_empty(void *context, const char *name)
-{
-    return TESS_FAIL(TESS_E_INVALID, "%s already holds '%s': name a folder that is new or empty", (const char *)context,
-                     name);
-}
-
+/* ---- Folders ---- */
 static tess_status check_folders(const char *in, const char *out)
 {
     TESS_CHECK(tess_os_is_dir(in), TESS_E_NOT_FOUND, "%s: no such model folder", in);
     TESS_CHECK(!tess_os_same_file(in, out), TESS_E_INVALID, "%s and %s are the same folder: convert into another one",
                in, out);
     TESS_CHECK(!tess_os_is_file(out), TESS_E_INVALID, "%s is a file: name a folder that is new or empty", out);
-    return tess_os_is_dir(out) ? tess_os_list(out, not_empty, (void *)out) : TESS_OK;
+    return TESS_OK;
 }
 
-static tess_status build(convert *c, const char *in, const char *temporary, const char *out)
+static tess_status build(convert *c, const char *in, const char *out)
 {
-    char parent[PATH_SIZE];
-    TESS_TRY(convert_weights(c, in, temporary));
-    TESS_TRY(tess_convert_companions(c->mem, in, temporary, c->options));
-    TESS_TRY(tess_os_rename(temporary, out));
-    TESS_TRY(tess_os_join(parent, sizeof(parent), out, ".."));
-    return tess_os_fsync_dir(parent);
+    TESS_TRY(convert_weights(c, in, out));
+    return tess_convert_companions(c->mem, in, out, c->options);
 }
 
 tess_status tess_convert(tess_mem *mem, const char *in, const char *out, const tess_convert_options *options,
                          tess_convert_result *result)
 {
     convert c = {.mem = mem, .options = options};
-    char target[PATH_SIZE], temporary[PATH_SIZE + 8];
-    size_t n = strlen(out);
-    while (n > 1 && out[n - 1] == '/')
-        n--;
-    TESS_CHECK(n > 0 && n < sizeof(target), TESS_E_INVALID, "name of the new folder is empty or too long");
-    snprintf(target, sizeof(target), "%.*s", (int)n, out);
-    snprintf(temporary, sizeof(temporary), "%s.tmp", target);
-    TESS_TRY(check_folders(in, target));
-    TESS_TRY(tess_os_remove_tree(temporary)); /* of a conversion that was killed */
-    tess_status status = build(&c, in, temporary, target);
-    if (status != TESS_OK)
-        tess_os_remove_tree(temporary);
+    tess_new_folder folder;
+    TESS_TRY(check_folders(in, out));
+    TESS_TRY(tess_new_folder_begin(out, &folder));
+    tess_status status = tess_new_folder_end(&folder, build(&c, in, folder.temporary));
     tess_st_close(&c.reader);
     tess_mem_free(mem, c.tensors);
     tess_mem_free(mem, c.values);
     tess_mem_free(mem, c.encoded);
     if (result != NULL)
         *result = c.result;
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "convert %s to %s", in, target);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "convert %s to %s", in, folder.path);
 }

@@ -111,25 +111,19 @@ static tess_status write_config(tess_mem *mem, const char *from, const char *to,
 
 /* ---- The rest
  * ------------------------------------------------------------------------------------------------------------ */
-static bool ends_with(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && strcmp(name + n - m, suffix) == 0;
-}
-
 typedef enum companion { COPY, SILENT, LEFT_OUT } companion;
 
 static companion judge(const char *name)
 {
     static const char *const suffixes[] = {".json", ".txt", ".model", ".jinja", ".md", ".tiktoken", ".py"};
     static const char *const papers[] = {"LICENSE", "LICENCE", "NOTICE", "README", "USE_POLICY"};
-    if (name[0] == '.' || strcmp(name, "config.json") == 0 || ends_with(name, ".safetensors") ||
-        ends_with(name, ".safetensors.index.json"))
+    if (name[0] == '.' || strcmp(name, "config.json") == 0 || tess_text_ends_with(name, ".safetensors") ||
+        tess_text_ends_with(name, ".safetensors.index.json"))
         return SILENT; /* written by us, or nobody's business */
-    if (ends_with(name, ".index.json"))
+    if (tess_text_ends_with(name, ".index.json"))
         return LEFT_OUT;
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
-        if (ends_with(name, suffixes[i]))
+        if (tess_text_ends_with(name, suffixes[i]))
             return COPY;
     for (size_t i = 0; i < sizeof(papers) / sizeof(papers[0]); i++)
         if (strncmp(name, papers[i], strlen(papers[i])) == 0)

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "ckpt/agree.h"
 
 enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
@@ -37,9 +38,7 @@ typedef struct folder_walk {
 
 static bool is_read_by_ranks(const char *name)
 {
-    static const char ending[] = ".safetensors";
-    size_t n = strlen(name), m = sizeof(ending) - 1;
-    return strcmp(name, "config.json") == 0 || (n > m && strcmp(name + n - m, ending) == 0);
+    return strcmp(name, "config.json") == 0 || tess_text_ends_with(name, ".safetensors");
 }
 
 /* Sums know no order, as folders have none. */

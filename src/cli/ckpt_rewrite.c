@@ -43,18 +43,12 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
     return CLI_OK;
 }
 
-static bool ends_with(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && strcmp(name + n - m, suffix) == 0;
-}
-
 tess_target cli_target_of(const char *out, tess_target folder)
 {
     const char *slash = strrchr(out, '/'), *name = slash != NULL ? slash + 1 : out, *dot = strrchr(name, '.');
-    if (ends_with(out, ".safetensors"))
+    if (tess_text_ends_with(out, ".safetensors"))
         return TESS_TO_SAFETENSORS;
-    if (ends_with(out, ".pt") || ends_with(out, ".pth") || ends_with(out, ".bin"))
+    if (tess_text_ends_with(out, ".pt") || tess_text_ends_with(out, ".pth") || tess_text_ends_with(out, ".bin"))
         return TESS_TO_TORCH;
     bool is_folder = dot == NULL || dot == name || tess_os_is_dir(out) || strspn(dot + 1, "0123456789") > 0;
     return is_folder ? folder : TESS_TARGETS;

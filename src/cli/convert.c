@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
+#include "ckpt/store/tensor.h"
 #include "cli/ckpt_rewrite.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -75,15 +76,10 @@ static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
 }
 
 /* ---- Any other way */
-static const char *dtype_name(tess_dtype dtype)
-{
-    return dtype == TESS_F32 ? "F32" : dtype == TESS_BF16 ? "BF16" : dtype == TESS_F16 ? "F16" : NULL;
-}
-
 static int rewrite(tess_mem *mem, const char *in, const char *out, const options *o)
 {
     tess_rewrite_options rewrite = {.target = o->target,
-                                    .weights_dtype = dtype_name(o->dtype),
+                                    .weights_dtype = tess_store_dtype_text(o->dtype),
                                     .model_only = o->model_only != NULL,
                                     .bare_names = o->target == TESS_TO_HF,
                                     .n_files = (int)o->files,

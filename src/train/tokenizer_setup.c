@@ -17,12 +17,6 @@ enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
-static bool has_ending(const char *text, const char *ending)
-{
-    size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 /* Appends the documents of jsonl lines; lines that do not parse are the loader's to refuse. */
 static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size, const char *key)
 {
@@ -61,7 +55,7 @@ static tess_status collect_text(const tess_config *config, tess_buffer *text)
         if (size > BPE_TEXT_LIMIT - text->size)
             size = BPE_TEXT_LIMIT - text->size;
         tess_status status = TESS_OK;
-        if (size > 0 && has_ending(path, ".jsonl"))
+        if (size > 0 && tess_text_ends_with(path, ".jsonl"))
             status = append_jsonl(text, (const char *)file.data, size, config->data.text_key);
         else if (size > 0)
             status = tess_buffer_append(text, file.data, size);

@@ -25,7 +25,8 @@ static inline void save_part(const char *dir, int64_t step, int writers, const t
     json_t *parts[8];
     json_t *meta = json_pack("{s:I, s:i, s:{s:f, s:s}}", "step", (json_int_t)step, "seed", 7, "schedule", "lr", 3e-3,
                              "shape", "cosine");
-    const tess_store_facts facts = {.meta = meta, .world_size = writers, .hosts = hosts};
+    json_t *host = hosts != NULL ? tess_store_describe_host(hosts) : NULL;
+    const tess_store_facts facts = {.meta = meta, .world_size = writers, .host = host};
     int n_parts = hosts != NULL ? 1 : writers;
     for (int kind = 0; kind < 3; kind++)
         for (int64_t i = 0; i < STATE_ROWS * STATE_COLUMNS; i++)
@@ -51,6 +52,7 @@ static inline void save_part(const char *dir, int64_t step, int writers, const t
     EXPECT_OK(tess_store_commit(NULL, dir, step, parts, n_parts, &facts));
     for (int w = 0; w < n_parts; w++)
         json_decref(parts[w]);
+    json_decref(host);
     json_decref(meta);
 }
 

@@ -61,6 +61,12 @@ void tess_buffer_free(tess_buffer *buffer)
     *buffer = (tess_buffer){.mem = buffer->mem};
 }
 
+bool tess_text_ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
 enum { LONGEST = 63 };
 
 static int min3(int a, int b, int c)

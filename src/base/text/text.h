@@ -19,6 +19,8 @@ tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t siz
 tess_status tess_buffer_printf(tess_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tess_buffer_free(tess_buffer *buffer);
 
+bool tess_text_ends_with(const char *text, const char *ending);
+
 /* Edit distance (Damerau-Levenshtein, restricted), capped at 63 characters. */
 int tess_text_distance(const char *a, const char *b);
 

@@ -17,7 +17,7 @@
 #include "inject/inject.h"
 
 enum {
-    ASYNC_VERSION = 2,
+    ASYNC_VERSION = 3,
     ASYNC_SLOTS = 512,
     ASYNC_TEXT = 1024,
     ASYNC_GOOD = 1024, /* steps of a host's own folder that its writer tells of */
@@ -43,6 +43,15 @@ typedef struct async_slot {
     int32_t rank; /* of the job */
 } async_slot;
 
+/* What the writer is asked for; texts (folder, meta, fault, host) are in the first rank's stage. */
+typedef struct async_request {
+    tess_saver_options options; /* without `fault` */
+    int64_t step;
+    int64_t keep_from; /* the step before which no host needs its part any more, -1: not known */
+    uint64_t job;      /* differs from job to job: files of several hosts' writers carry it */
+    int32_t world, host, n_hosts;
+} async_request;
+
 typedef struct async_outcome {
     int32_t status; /* tess_status */
     int64_t step;
@@ -64,6 +73,7 @@ typedef struct async_header {
     _Alignas(64) _Atomic uint32_t state; /* async_state */
     _Atomic uint64_t generation;         /* of the newest save that was begun */
     _Atomic uint64_t heard;              /* generation whose end the ranks know */
+    async_request request;               /* of the first rank */
     uint32_t n_slots;                    /* that take part in it */
     uint32_t attempts;                   /* writers that took it */
     _Atomic uint64_t queued_ns;
@@ -102,7 +112,7 @@ typedef struct async_piece {
     uint64_t offset, bytes;
 } async_piece;
 
-/* `request` (the first rank's; NULL: none) is what the writer is asked for as a whole. *text: free. */
+/* `request` (the first rank's; NULL: none): the texts of what the writer is asked for. *text: free. */
 tess_status async_request_format(const async_piece *pieces, int n, json_t *request, char **text);
 /* Piece `i` of what was formatted, of a stage at `data`; its name and dtype are borrowed. TESS_E_FORMAT: it is not
  * inside `data_bytes`. */

@@ -32,35 +32,10 @@ typedef struct save {
     stage *stages;
     tess_store_file *files; /* (n) that they become */
     int n;
-    const json_t *request; /* in the first stage's text */
-    const char *dir, *fault;
-    int64_t step, codec, keep_latest_k, keep_from, job, world, host, fault_seed;
-    bool direct, host_local;
-    int n_hosts;
-    double host_wait_s;
+    const async_request *request;
+    const json_t *texts; /* of the request, in the first stage */
+    const char *dir;
 } save;
-
-/* ---- What is asked for ---- */
-static tess_status read_request(save *s)
-{
-    const json_t *r = s->request;
-    const char *what = "request of a save";
-    TESS_TRY(tess_json_get_string(r, "dir", what, &s->dir));
-    TESS_TRY(tess_json_get_int(r, "step", what, &s->step));
-    TESS_TRY(tess_json_get_int(r, "codec", what, &s->codec));
-    TESS_TRY(tess_json_get_bool(r, "direct", what, &s->direct));
-    TESS_TRY(tess_json_get_bool(r, "host_local", what, &s->host_local));
-    TESS_TRY(tess_json_get_int(r, "keep_latest_k", what, &s->keep_latest_k));
-    TESS_TRY(tess_json_get_int(r, "keep_from", what, &s->keep_from));
-    TESS_TRY(tess_json_get_double(r, "host_wait_s", what, &s->host_wait_s));
-    TESS_TRY(tess_json_get_int(r, "job", what, &s->job));
-    TESS_TRY(tess_json_get_int(r, "world", what, &s->world));
-    TESS_TRY(tess_json_get_int(r, "host", what, &s->host));
-    TESS_TRY(tess_json_get_string(r, "fault", what, &s->fault));
-    TESS_TRY(tess_json_get_int(r, "fault_seed", what, &s->fault_seed));
-    TESS_CHECK(s->dir != NULL, TESS_E_FORMAT, "%s: no folder", what);
-    return TESS_OK;
-}
 
 static tess_status read_pieces(tess_mem *mem, stage *st, uint64_t data_bytes)
 {
@@ -100,17 +75,20 @@ static void close_stage(tess_mem *mem, stage *st)
 static tess_status arm(save *s)
 {
     async_writer *w = s->writer;
-    if (w->faults == NULL && s->fault[0] != '\0') {
+    const char *fault = "";
+    TESS_TRY(tess_json_get_string(s->texts, "fault", "request of a save", &fault));
+    if (w->faults == NULL && fault[0] != '\0') {
         TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)s->n, sizeof(w->faults[0]), "faults",
                                       (void **)&w->faults));
         w->n_faults = s->n;
-        const tess_fault_spec spec = {.text = s->fault, .seed = (uint64_t)s->fault_seed, .world = (int)s->world};
+        const tess_fault_spec spec = {
+            .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world};
         for (int i = 0; i < s->n; i++)
             TESS_TRY(tess_faults_create(w->mem, &spec, s->stages[i].rank, 1, &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {
         stage *st = &s->stages[i];
-        st->faults = (tess_io_faults){.faults = i < w->n_faults ? w->faults[i] : NULL, .step = s->step};
+        st->faults = (tess_io_faults){.faults = i < w->n_faults ? w->faults[i] : NULL, .step = s->request->step};
         st->io = tess_io_with_faults(&st->faults);
     }
     return TESS_OK;
@@ -120,41 +98,13 @@ static tess_status open_all(save *s)
 {
     for (int i = 0; i < s->n; i++)
         TESS_TRY(open_stage(s, i));
-    s->request = json_object_get(s->stages[0].text, "request");
-    s->n_hosts = (int)json_array_size(json_object_get(s->request, "hosts"));
-    TESS_TRY(read_request(s));
+    s->texts = json_object_get(s->stages[0].text, "request");
+    TESS_TRY(tess_json_get_string(s->texts, "dir", "request of a save", &s->dir));
+    TESS_CHECK(s->dir != NULL, TESS_E_FORMAT, "request of a save: no folder");
     return arm(s);
 }
 
-/* ---- Hosts ---- */
-/* Whose ranks' files of this host are: the same names and ranks as tess_ckpt_hosts has them. */
-static tess_status name_hosts(const save *s, tess_ckpt_hosts *hosts)
-{
-    const json_t *list = json_object_get(s->request, "hosts");
-    size_t n = (size_t)s->n_hosts;
-    *hosts = (tess_ckpt_hosts){.mem = s->mem, .n = s->n_hosts, .host = (int)s->host};
-#define ARRAY(field) \
-    tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(hosts->field[0]), "hosts", (void **)&hosts->field)
-    TESS_TRY(ARRAY(first));
-    TESS_TRY(ARRAY(last));
-    TESS_TRY(ARRAY(names));
-#undef ARRAY
-    for (size_t i = 0; i < n; i++) {
-        const json_t *host = json_array_get(list, i);
-        hosts->first[i] = (int)json_integer_value(json_object_get(host, "first"));
-        hosts->last[i] = (int)json_integer_value(json_object_get(host, "last"));
-        snprintf(hosts->names[i], TESS_CKPT_HOST_NAME, "%s", json_string_value(json_object_get(host, "name")));
-    }
-    return TESS_OK;
-}
-
-static void forget_hosts(tess_ckpt_hosts *hosts)
-{
-    tess_mem_free(hosts->mem, hosts->first);
-    tess_mem_free(hosts->mem, hosts->last);
-    tess_mem_free(hosts->mem, hosts->names);
-}
-
+/* ---- What writers of several hosts are to one another in a folder of all ---- */
 /* A writer that began before this one's folder was made anew has written to files that are gone. */
 static tess_status check_files(const char *folder, const json_t *part)
 {
@@ -182,7 +132,6 @@ static tess_status take_part(const async_meeting *m, int host, json_t *part)
     return status;
 }
 
-/* ---- What writers of several hosts are to one another in a folder of all ---- */
 static tess_status begin(void *self, const char *folder, tess_status made)
 {
     async_meeting *m = self;
@@ -206,48 +155,43 @@ static tess_status collect(void *self, tess_status made, json_t *part)
 }
 
 /* ---- The checkpoint ---- */
+static bool meets(const save *s)
+{
+    return s->request->n_hosts > 1 && !s->request->options.host_local;
+}
+
 /* Writers that meet each read back what they wrote, so that the first does not have to read the work of all while the
  * next save waits for it. Only what may make older ones go is read. */
 static bool reads_back(const save *s)
 {
-    return s->n_hosts > 1 && !s->host_local && s->keep_latest_k > 0;
-}
-
-static tess_status write_with(save *s, const tess_ckpt_hosts *hosts)
-{
-    int n = s->n < tess_os_cores() ? s->n : tess_os_cores();
-    async_meeting meeting = {.job = (uint64_t)s->job,
-                             .generation = atomic_load(&s->writer->area->header->generation),
-                             .host = (int)s->host,
-                             .n_hosts = s->n_hosts,
-                             .wait_s = s->host_wait_s};
-    const tess_store_peers peers = {.self = &meeting, .begin = begin, .collect = collect};
-    const tess_store_options options = {.codec = (tess_codec)s->codec, .direct = s->direct, .io = &s->stages[0].io};
-    tess_store_writer writer = {.mem = s->mem,
-                                .dir = s->dir,
-                                .step = s->step,
-                                .options = &options,
-                                .facts = {json_object_get(s->request, "meta"), (int)s->world, hosts},
-                                .files = s->files,
-                                .n_files = s->n,
-                                .n_threads = n < MOST_THREADS ? n : MOST_THREADS,
-                                .first = s->host == 0 || s->host_local,
-                                .reads_back = reads_back(s),
-                                .peers = s->n_hosts > 1 && !s->host_local ? &peers : NULL};
-    tess_status status = tess_store_save(&writer);
-    s->outcome->bytes = writer.bytes;
-    return status;
+    return meets(s) && s->request->options.keep_latest_k > 0;
 }
 
 static tess_status write_checkpoint(save *s)
 {
-    tess_ckpt_hosts hosts = {.mem = s->mem};
-    if (s->n_hosts == 1 || !s->host_local)
-        return write_with(s, NULL);
-    tess_status status = name_hosts(s, &hosts);
-    if (status == TESS_OK)
-        status = write_with(s, &hosts);
-    forget_hosts(&hosts);
+    const async_request *r = s->request;
+    int n = s->n < tess_os_cores() ? s->n : tess_os_cores();
+    async_meeting meeting = {.job = r->job,
+                             .generation = atomic_load(&s->writer->area->header->generation),
+                             .host = r->host,
+                             .n_hosts = r->n_hosts,
+                             .wait_s = r->options.host_wait_s};
+    const tess_store_peers peers = {.self = &meeting, .begin = begin, .collect = collect};
+    const tess_store_options options = {.codec = r->options.codec, .direct = r->options.direct, .io = &s->stages[0].io};
+    tess_store_writer writer = {
+        .mem = s->mem,
+        .dir = s->dir,
+        .step = r->step,
+        .options = &options,
+        .facts = {json_object_get(s->texts, "meta"), r->world, json_object_get(s->texts, "host")},
+        .files = s->files,
+        .n_files = s->n,
+        .n_threads = n < MOST_THREADS ? n : MOST_THREADS,
+        .first = r->host == 0 || r->options.host_local,
+        .reads_back = reads_back(s),
+        .peers = meets(s) ? &peers : NULL};
+    tess_status status = tess_store_save(&writer);
+    s->outcome->bytes = writer.bytes;
     return status;
 }
 
@@ -259,11 +203,11 @@ static tess_status prune(const save *s)
                                .findings = &s->writer->findings,
                                .outcome = s->outcome,
                                .dir = s->dir,
-                               .step = s->step,
-                               .keep_latest_k = (int)s->keep_latest_k,
-                               .keep_from = s->keep_from,
+                               .step = s->request->step,
+                               .keep_latest_k = s->request->options.keep_latest_k,
+                               .keep_from = s->request->keep_from,
                                .was_read = reads_back(s),
-                               .is_part = s->host_local && s->n_hosts > 1};
+                               .is_part = s->request->options.host_local && s->request->n_hosts > 1};
     return async_owner_has_ended(s->writer) ? TESS_OK : async_retain(&r);
 }
 
@@ -272,7 +216,7 @@ static tess_status prune(const save *s)
 static tess_status lock_folder(const save *s, int *fd)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
-    double deadline_s = tess_os_now_s() + s->host_wait_s;
+    double wait_s = s->request->options.host_wait_s, deadline_s = tess_os_now_s() + wait_s;
     TESS_TRY(tess_os_make_dirs(s->dir));
     *fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0)
@@ -281,7 +225,7 @@ static tess_status lock_folder(const save *s, int *fd)
         if (tess_os_now_s() >= deadline_s) {
             tess_os_close(fd);
             return TESS_FAIL(TESS_E_IO, "%s: for %.0f s another job's writer has been making a checkpoint in it",
-                             s->dir, s->host_wait_s);
+                             s->dir, wait_s);
         }
         nanosleep(&look_again, NULL);
     }
@@ -303,9 +247,11 @@ static tess_status write_locked(save *s)
 static tess_status run(save *s)
 {
     TESS_TRY(open_all(s));
-    s->outcome->step = s->step;
-    tess_status status = s->host == 0 || s->host_local ? write_locked(s) : write_checkpoint(s);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "checkpoint of step %lld", (long long)s->step);
+    s->outcome->step = s->request->step;
+    tess_status status =
+        s->request->host == 0 || s->request->options.host_local ? write_locked(s) : write_checkpoint(s);
+    return status == TESS_OK ? TESS_OK
+                             : tess_fail_context(status, "checkpoint of step %lld", (long long)s->request->step);
 }
 
 static tess_status allocate(save *s)
@@ -317,7 +263,9 @@ static tess_status allocate(save *s)
 
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome)
 {
-    save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)writer->area->header->n_slots};
+    const async_header *header = writer->area->header;
+    save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)header->n_slots};
+    s.request = &header->request;
     tess_status status = allocate(&s);
     if (status == TESS_OK)
         status = run(&s);

@@ -170,37 +170,24 @@ tess_status tess_saver_wait(tess_saver *s)
 }
 
 /* ---- Saving ---- */
-static json_t *list_hosts(const tess_ckpt_hosts *hosts)
-{
-    json_t *list = json_array();
-    for (int host = 0; host < hosts->n; host++)
-        json_array_append_new(list, json_pack("{s:s, s:i, s:i}", "name", hosts->names[host], "first",
-                                              hosts->first[host], "last", hosts->last[host]));
-    return list;
-}
-
 void tess_saver_hurry(tess_saver *s)
 {
     s->options.keep_latest_k = 0;
 }
 
-static json_t *describe_request(const tess_saver *s, const char *dir, int64_t step, const json_t *meta,
-                                int64_t keep_from)
+static json_t *describe_request(const tess_saver *s, const char *dir, const json_t *meta)
 {
-    const tess_saver_options *o = &s->options;
-    return json_pack("{s:s, s:I, s:O?, s:i, s:b, s:b, s:i, s:I, s:f, s:I, s:i, s:i, s:o, s:s, s:I}", "dir", dir, "step",
-                     (json_int_t)step, "meta", (json_t *)meta, "codec", (int)o->codec, "direct", (int)o->direct,
-                     "host_local", (int)o->host_local, "keep_latest_k", o->keep_latest_k, "keep_from",
-                     (json_int_t)keep_from, "host_wait_s", o->host_wait_s, "job", (json_int_t)s->job, "world",
-                     tess_team_size(s->hosts->all), "host", s->hosts->host, "hosts", list_hosts(s->hosts), "fault",
-                     o->fault != NULL ? o->fault : "", "fault_seed", (json_int_t)o->fault_seed);
+    return json_pack("{s:s, s:O*, s:s, s:o*}", "dir", dir, "meta", (json_t *)meta, "fault",
+                     s->options.fault != NULL ? s->options.fault : "", "host",
+                     async_is_apart(s) ? tess_store_describe_host(s->hosts) : NULL);
 }
 
 /* From here the save of before is forgotten. */
-static void begin(const tess_saver *s, uint64_t generation)
+static void begin(const tess_saver *s, const async_request *request, uint64_t generation)
 {
     async_header *header = s->area.header;
     atomic_store(&header->state, ASYNC_STAGING);
+    header->request = *request;
     header->n_slots = (uint32_t)s->n_slots;
     header->attempts = 0;
     atomic_store(&header->heard, generation - 1);
@@ -258,16 +245,17 @@ static tess_status describe(tess_saver *s, json_t *request, char **text)
     return async_stage_map(s, 2 * strlen(*text)); /* room for longer ones to come */
 }
 
-static tess_status stage(tess_saver *s, json_t *request, const tess_ckpt_tensor *tensors, int n, uint64_t generation)
+static tess_status stage(tess_saver *s, const async_request *request, json_t *texts, const tess_ckpt_tensor *tensors,
+                         int n, uint64_t generation)
 {
     char *text = NULL;
     tess_status status = plan(s, &tensors, n);
     if (status == TESS_OK)
-        status = describe(s, request, &text);
+        status = describe(s, texts, &text);
     status = tess_team_agree(s->hosts->all, status);
     if (status == TESS_OK) {
         if (is_first(s))
-            begin(s, generation);
+            begin(s, request, generation);
         async_stage_copy(s, tensors);
         submit(s, text, generation);
     }
@@ -279,14 +267,19 @@ tess_status tess_saver_save(tess_saver *s, const char *dir, int64_t step, const 
                             const tess_ckpt_tensor *tensors, int n_tensors, tess_saver_times *times)
 {
     uint64_t generation;
-    int64_t keep_from;
+    async_request request = {.options = s->options,
+                             .step = step,
+                             .job = s->job,
+                             .world = tess_team_size(s->hosts->all),
+                             .host = s->hosts->host,
+                             .n_hosts = s->hosts->n};
     double begin_s = tess_os_now_s();
     TESS_TRY(tess_saver_wait(s));
-    TESS_TRY(async_agree_on_save(s, dir, &generation, &keep_from));
+    TESS_TRY(async_agree_on_save(s, dir, &generation, &request.keep_from));
     double waited_s = tess_os_now_s();
-    json_t *request = is_first(s) ? describe_request(s, dir, step, meta, keep_from) : NULL;
-    tess_status status = stage(s, request, tensors, n_tensors, generation);
-    json_decref(request);
+    json_t *texts = is_first(s) ? describe_request(s, dir, meta) : NULL;
+    tess_status status = stage(s, &request, texts, tensors, n_tensors, generation);
+    json_decref(texts);
     *times = (tess_saver_times){
         .waited_s = waited_s - begin_s, .staged_s = tess_os_now_s() - waited_s, .bytes = (int64_t)s->payload};
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "stage checkpoint of step %lld", (long long)step);

@@ -1,15 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/formats_impl.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
 
 /* The number behind `key` in a name; -1: none. */
 static int number_behind(const char *name, const char *key)
@@ -37,7 +32,7 @@ static tess_status add_file(tess_mem *mem, const char *name, ds_file **files, si
 static tess_status see_name(void *self, const char *name)
 {
     ds_files *files = self;
-    bool model = ends_with(name, "_model_states.pt"), optim = ends_with(name, "_optim_states.pt");
+    bool model = tess_text_ends_with(name, "_model_states.pt"), optim = tess_text_ends_with(name, "_optim_states.pt");
     if ((!model && !optim) || strlen(name) >= sizeof(files->model->name))
         return TESS_OK;
     TESS_CHECK(strncmp(name, "layer_", 6) != 0 && strstr(name, "expert_") == NULL && strstr(name, "expp_") == NULL,
@@ -122,7 +117,7 @@ void ds_files_free(ds_files *files)
 
 static tess_status see_state(void *self, const char *name)
 {
-    *(bool *)self = *(bool *)self || ends_with(name, "mp_rank_00_model_states.pt");
+    *(bool *)self = *(bool *)self || tess_text_ends_with(name, "mp_rank_00_model_states.pt");
     return TESS_OK;
 }
 

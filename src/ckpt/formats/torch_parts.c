@@ -1,15 +1,10 @@
 /* DTensor and ShardedTensor in the pickle of torch.save: which part of the whole a file holds. */
 #include <string.h>
 
+#include "base/text/text.h"
 #include "ckpt/formats/torch_impl.h"
 
 enum { MAX_MESH = 8 };
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
 
 /* The call _rebuild_from_type_v2(function, class, arguments, state), below a parameter. */
 static const tess_pickle_value *find_call(const tess_pickle_value *value)
@@ -22,7 +17,7 @@ static const tess_pickle_value *find_call(const tess_pickle_value *value)
 static bool is_class(const tess_pickle_value *value, const char *name)
 {
     const tess_pickle_value *class = tess_pickle_at(find_call(value), 1);
-    return class != NULL && class->kind == TESS_PICKLE_NAME && ends_with(class->text, name);
+    return class != NULL && class->kind == TESS_PICKLE_NAME && tess_text_ends_with(class->text, name);
 }
 
 bool torch_is_sharded(const tess_pickle_value *value)
@@ -97,11 +92,11 @@ static tess_status read_placement(const tess_pickle_value *value, int n_dims, pl
 {
     const char *name = value->kind == TESS_PICKLE_OBJECT ? value->object->name : "?";
     *placement = (struct placement){.kind = REPLICATE};
-    if (ends_with(name, ".Replicate"))
+    if (tess_text_ends_with(name, ".Replicate"))
         return TESS_OK;
-    TESS_CHECK(ends_with(name, ".Shard") || ends_with(name, "._StridedShard"), TESS_E_UNSUPPORTED,
+    TESS_CHECK(tess_text_ends_with(name, ".Shard") || tess_text_ends_with(name, "._StridedShard"), TESS_E_UNSUPPORTED,
                "it is placed as %.100s", name);
-    placement->kind = ends_with(name, ".Shard") ? SHARD : STRIDED_SHARD;
+    placement->kind = tess_text_ends_with(name, ".Shard") ? SHARD : STRIDED_SHARD;
     TESS_CHECK(torch_read_int(torch_attribute(value, "dim"), &placement->dim) && placement->dim >= 0 &&
                    placement->dim < n_dims,
                TESS_E_FORMAT, "sharded along a dimension that it does not have");

@@ -20,7 +20,7 @@ tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, c
 }
 
 /* ---- Manifest and marker ---- */
-static json_t *describe_host(const tess_ckpt_hosts *hosts)
+json_t *tess_store_describe_host(const tess_ckpt_hosts *hosts)
 {
     json_t *names = json_array();
     for (int host = 0; host < hosts->n; host++) {
@@ -32,10 +32,10 @@ static json_t *describe_host(const tess_ckpt_hosts *hosts)
 
 static json_t *describe(int64_t step, const json_t *all, const tess_store_facts *facts)
 {
-    return json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:o*}", "format", TESS_STORE_FORMAT, "step",
+    return json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:O*}", "format", TESS_STORE_FORMAT, "step",
                      (json_int_t)step, "version", TESS_VERSION, "world_size", facts->world_size, "files",
                      json_object_get(all, "files"), "tensors", json_object_get(all, "tensors"), "meta",
-                     (json_t *)facts->meta, "host", facts->hosts != NULL ? describe_host(facts->hosts) : NULL);
+                     (json_t *)facts->meta, "host", (json_t *)facts->host);
 }
 
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES])
@@ -81,7 +81,7 @@ static tess_status add_up(json_t *const *parts, int n, const tess_store_facts *f
 {
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_part_merge(all, parts[i]));
-    return facts->hosts == NULL ? tess_part_check_complete(all) : TESS_OK;
+    return facts->host == NULL ? tess_part_check_complete(all) : TESS_OK;
 }
 
 tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,

@@ -1,13 +1,9 @@
 /* Ranks of one host read the same bytes of a file, out of one page cache: that one of them verifies a piece is enough.
  * So each reads what it needs, and no checkpoint of few ranks is summed by many. */
-#include "comm/agree.h"
 #include "ckpt/store/load_impl.h"
+#include "ckpt/store/store_impl.h"
 
-typedef struct row_range {
-    int64_t begin, n;
-} row_range;
-
-static bool touches(const row_range *rows, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
+static bool touches(const tess_row_range *rows, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
 {
     if (t->n_dims == 0)
         return rows->n > 0;
@@ -16,7 +12,7 @@ static bool touches(const row_range *rows, const tess_catalog_tensor *t, const t
 }
 
 /* Of the ranks that read a piece, one after the other takes the next. `rows` (world, n_tensors). */
-static int verifier_of(const row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
+static int verifier_of(const tess_row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
                        const tess_catalog_piece *piece, int turn)
 {
     int readers = 0, chosen = -1;
@@ -28,7 +24,7 @@ static int verifier_of(const row_range *rows, int n_ranks, int n_tensors, const 
     return chosen;
 }
 
-static void leave_to_others(const tess_load *l, const row_range *rows)
+static void leave_to_others(const tess_load *l, const tess_row_range *rows)
 {
     int n_ranks = tess_team_size(l->options.hosts->mine), me = tess_team_rank(l->options.hosts->mine);
     for (int i = 0; i < l->n; i++) {
@@ -39,26 +35,13 @@ static void leave_to_others(const tess_load *l, const row_range *rows)
     }
 }
 
-static tess_status gather_rows(const tess_load *l, row_range *rows)
-{
-    tess_team *team = l->options.hosts->mine;
-    row_range *mine = rows + (size_t)tess_team_rank(team) * (size_t)l->n;
-    for (int i = 0; i < l->n; i++)
-        mine[i] = (row_range){l->tensors[i].row_begin, l->tensors[i].n_rows};
-    return tess_all_gather(team, mine, rows, 2 * (size_t)l->n, TESS_I64, NULL);
-}
-
 tess_status tess_load_share_duty(const tess_load *l)
 {
     tess_team *team = l->options.hosts->mine;
-    size_t n = (size_t)l->n, world = (size_t)tess_team_size(team);
-    row_range *rows = NULL;
-    if (world == 1 || n == 0)
+    tess_row_range *rows = NULL;
+    if (tess_team_size(team) == 1 || l->n == 0)
         return TESS_OK;
-    tess_status status = tess_team_agree(team, tess_mem_alloc_array(l->mem, TESS_POOL_MISC, world * n, sizeof(rows[0]),
-                                                                    "rows of a host's ranks", (void **)&rows));
-    if (status == TESS_OK)
-        status = gather_rows(l, rows);
+    tess_status status = tess_store_gather_rows(l->mem, team, l->tensors, l->n, &rows);
     if (status == TESS_OK)
         leave_to_others(l, rows);
     tess_mem_free(l->mem, rows);

@@ -17,6 +17,26 @@ tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, 
     return tess_os_join(path, TESS_CKPT_PATH, dir, name);
 }
 
+tess_status tess_ckpt_split_path(const char *path, char dir[TESS_CKPT_PATH], int64_t *step)
+{
+    char *end = "";
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    TESS_CHECK(n < TESS_CKPT_PATH, TESS_E_INVALID, "path too long: %.100s...", path);
+    snprintf(dir, TESS_CKPT_PATH, "%.*s", (int)n, path);
+    char *slash = strrchr(dir, '/');
+    const char *name = slash != NULL ? slash + 1 : dir;
+    *step = strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, &end, 10) : -1;
+    if (*step < 0 || *end != '\0')
+        *step = -1;
+    else if (slash == NULL)
+        snprintf(dir, TESS_CKPT_PATH, ".");
+    else
+        dir[slash > dir ? slash - dir : 1] = '\0';
+    return TESS_OK;
+}
+
 tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH])
 {
     return tess_ckpt_folder(dir, name->step, suffixes[name->kind], path);

@@ -25,6 +25,7 @@ typedef struct save {
     tess_ckpt_tensor *own; /* of a host's part: `tensors` with the rows that it gets */
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
+    json_t *host; /* whose part it is */
 } save;
 
 static tess_status allocate(save *s)
@@ -42,6 +43,7 @@ static tess_status allocate(save *s)
 
 static void release(save *s)
 {
+    json_decref(s->host);
     tess_mem_free(s->mem, s->names);
     tess_mem_free(s->mem, s->pieces);
     tess_mem_free(s->mem, s->own);
@@ -76,7 +78,8 @@ static tess_status take_share(save *s)
         return TESS_OK;
     TESS_TRY(tess_ckpt_share(s->mem, s->hosts, s->tensors, s->n, s->own));
     s->tensors = s->own;
-    return TESS_OK;
+    s->host = tess_store_describe_host(s->hosts);
+    return s->host != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the hosts of a checkpoint");
 }
 
 static void describe_piece(save *s, int i)
@@ -163,7 +166,7 @@ static tess_status run(save *s)
                                 .dir = s->dir,
                                 .step = s->step,
                                 .options = s->options,
-                                .facts = {s->meta, tess_ckpt_world(s->team), s->hosts},
+                                .facts = {s->meta, tess_ckpt_world(s->team), s->host},
                                 .files = &file,
                                 .n_files = 1,
                                 .first = s->first,

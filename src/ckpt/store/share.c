@@ -7,40 +7,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/store_impl.h"
 
-typedef struct range {
-    int64_t begin, n;
-} range;
+tess_status tess_store_gather_rows(tess_mem *mem, tess_team *team, const tess_ckpt_tensor *tensors, int n,
+                                   tess_row_range **rows)
+{
+    tess_row_range *all = NULL;
+    size_t count = (size_t)n, world = (size_t)tess_team_size(team);
+    tess_status status = tess_team_agree(
+        team, tess_mem_alloc_array(mem, TESS_POOL_MISC, world * count, sizeof(*all), "rows of ranks", (void **)&all));
+    *rows = all;
+    if (status != TESS_OK || n == 0)
+        return status;
+    tess_row_range *mine = all + (size_t)tess_team_rank(team) * count;
+    for (int i = 0; i < n; i++)
+        mine[i] = (tess_row_range){tensors[i].row_begin, tensors[i].n_rows};
+    return tess_all_gather(team, mine, all, 2 * count, TESS_I64, NULL);
+}
 
 /* Rows of `tensor` that each rank of the host holds: (size of the host's team, n_tensors). */
 typedef struct holdings {
-    const range *all;
+    const tess_row_range *all;
     int n_ranks, n_tensors, me;
 } holdings;
 
-static const range *held_by(const holdings *h, int rank, int tensor)
+static const tess_row_range *held_by(const holdings *h, int rank, int tensor)
 {
     return &h->all[(size_t)rank * (size_t)h->n_tensors + (size_t)tensor];
 }
 
-static bool same_rows(const range *a, const range *b)
+static bool same_rows(const tess_row_range *a, const tess_row_range *b)
 {
     return a->begin == b->begin && a->n == b->n;
 }
 
-static bool overlap(const range *a, const range *b)
+static bool overlap(const tess_row_range *a, const tess_row_range *b)
 {
     return a->n > 0 && b->n > 0 && a->begin < b->begin + b->n && b->begin < a->begin + a->n;
 }
 
 static tess_status divide(const holdings *h, int tensor, tess_ckpt_tensor *own)
 {
-    const range *mine = held_by(h, h->me, tensor);
+    const tess_row_range *mine = held_by(h, h->me, tensor);
     int n_sharing = 0, number = 0;
     for (int rank = 0; rank < h->n_ranks; rank++) {
-        const range *theirs = held_by(h, rank, tensor);
+        const tess_row_range *theirs = held_by(h, rank, tensor);
         bool same = same_rows(mine, theirs);
         TESS_CHECK(same || !overlap(mine, theirs), TESS_E_INVALID,
                    "checkpoint: ranks of a host hold rows [%" PRId64 ", +%" PRId64 ") and [%" PRId64 ", +%" PRId64
@@ -58,13 +70,8 @@ tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const t
                             tess_ckpt_tensor *own)
 {
     holdings h = {.n_ranks = tess_team_size(hosts->mine), .n_tensors = n, .me = tess_team_rank(hosts->mine)};
-    range *mine, *all;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, ((size_t)h.n_ranks + 1) * (size_t)n, sizeof(*all), "rows",
-                                  (void **)&all));
-    mine = all + (size_t)h.n_ranks * (size_t)n;
-    for (int i = 0; i < n; i++)
-        mine[i] = (range){tensors[i].row_begin, tensors[i].n_rows};
-    tess_status status = n > 0 ? tess_all_gather(hosts->mine, mine, all, 2 * (size_t)n, TESS_I64, NULL) : TESS_OK;
+    tess_row_range *all = NULL;
+    tess_status status = tess_store_gather_rows(mem, hosts->mine, tensors, n, &all);
     h.all = all;
     for (int i = 0; i < n && status == TESS_OK; i++) {
         own[i] = tensors[i];

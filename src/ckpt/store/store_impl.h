@@ -46,6 +46,15 @@ tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step,
 /* Whether every byte of the checkpoint in `folder` is as it was written; the pruner is told when not, and remembers. */
 bool tess_store_reads_back(const tess_ckpt_pruner *pruner, const char *folder);
 
+/* ---- share.c */
+typedef struct tess_row_range {
+    int64_t begin, n;
+} tess_row_range;
+
+/* Rows of every tensor that each rank of the team holds: (size of the team, n), to be freed. Collective. */
+tess_status tess_store_gather_rows(tess_mem *mem, tess_team *team, const tess_ckpt_tensor *tensors, int n,
+                                   tess_row_range **rows);
+
 /* ---- commit.c */
 enum { TESS_STORE_MARKER_BYTES = 256 };
 /* The marker's text; returns its length. */

@@ -45,6 +45,9 @@ typedef struct tess_store_options {
 
 /* "<dir>/step-00000012<suffix>"; TESS_E_INVALID: too long, or a negative step. */
 tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH]);
+/* "DIR/step-00000012" into "DIR" and the step; any other path is a DIR, without a slash at its end, and the step is -1.
+ * TESS_E_INVALID: too long. */
+tess_status tess_ckpt_split_path(const char *path, char dir[TESS_CKPT_PATH], int64_t *step);
 /* Where the checkpoint of a step lies now: under its name, or, where a save that was to replace it was killed, under
  * that which it then has. TESS_E_NOT_FOUND: nowhere; else it cannot be told now. `io` may be NULL. */
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
@@ -85,8 +88,11 @@ tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *optio
 typedef struct tess_store_facts {
     const json_t *meta; /* borrowed; may be NULL */
     int world_size;
-    const tess_ckpt_hosts *hosts; /* these are one host's parts, for its own folder; NULL: all there are */
+    const json_t *host; /* borrowed: these are one host's parts, for its own folder; NULL: all there are */
 } tess_store_facts;
+
+/* A new reference for the facts; NULL: no memory. */
+json_t *tess_store_describe_host(const tess_ckpt_hosts *hosts);
 
 /* Manifest and marker of all parts, then the name that makes it a checkpoint, in place of one of the same step.
  * TESS_E_INVALID: rows were left out (the message names the tensor). After a failure, call tess_store_abandon: older

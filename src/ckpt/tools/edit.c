@@ -22,25 +22,13 @@ typedef struct edit {
 /* ".../step-00000012" into the folder above it and the step. */
 static tess_status split_path(const char *path, edit *e)
 {
-    char canonical[TESS_CKPT_PATH], *end = "";
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    TESS_CHECK(n < sizeof(e->folder), TESS_E_INVALID, "path too long: %.100s...", path);
-    snprintf(e->folder, sizeof(e->folder), "%.*s", (int)n, path);
-    char *slash = strrchr(e->folder, '/');
-    const char *name = slash != NULL ? slash + 1 : e->folder;
-    if (slash == NULL)
-        snprintf(e->dir, sizeof(e->dir), ".");
-    else
-        snprintf(e->dir, sizeof(e->dir), "%.*s", slash > e->folder ? (int)(slash - e->folder) : 1, path);
-    e->step = strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, &end, 10) : -1;
-    TESS_CHECK(e->step >= 0 && *end == '\0', TESS_E_UNSUPPORTED,
+    TESS_TRY(tess_ckpt_split_path(path, e->dir, &e->step));
+    TESS_CHECK(e->step >= 0, TESS_E_UNSUPPORTED,
                "%s: only a Tessera checkpoint can be edited: name its folder step-*, or make one with `tessera convert "
                "--to tessera`",
                path);
-    TESS_TRY(tess_ckpt_folder(e->dir, e->step, "", canonical));
-    TESS_CHECK(tess_os_same_file(canonical, e->folder), TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
+    TESS_TRY(tess_ckpt_folder(e->dir, e->step, "", e->folder));
+    TESS_CHECK(tess_os_same_file(e->folder, path), TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
     return TESS_OK;
 }
 

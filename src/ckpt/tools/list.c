@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 
 enum { PATH_SIZE = 4096 };
@@ -59,12 +60,6 @@ typedef struct files {
     bool data, sealed; /* there are tensors of a format that is written in place; there is what is written last */
 } files;
 
-static bool ends_with(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && strcmp(name + n - m, suffix) == 0;
-}
-
 static tess_status look_at_file(void *context, const char *name)
 {
     files *f = context;
@@ -72,7 +67,7 @@ static tess_status look_at_file(void *context, const char *name)
     uint64_t bytes = 0;
     TESS_TRY(tess_os_join(path, sizeof(path), f->folder, name));
     f->n++;
-    f->data |= ends_with(name, ".distcp");
+    f->data |= tess_text_ends_with(name, ".distcp");
     f->sealed |= strcmp(name, ".metadata") == 0;
     if (tess_os_file_size(path, &bytes) != TESS_OK) {
         tess_error_clear(); /* a folder, gone since, or not to be looked at now */

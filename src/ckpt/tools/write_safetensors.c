@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "ckpt/formats/flat.h"
+#include "ckpt/new_folder.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
 
@@ -105,38 +106,17 @@ tess_status rewrite_as_file(rewriting *r)
 }
 
 /* ---- A model folder */
-static tess_status not_empty(void *context, const char *name)
+static tess_status build(rewriting *r, const char *folder)
 {
-    return TESS_FAIL(TESS_E_INVALID, "%s already holds '%s': name a folder that is new or empty", (const char *)context,
-                     name);
-}
-
-static tess_status build(rewriting *r, const char *temporary, const char *target)
-{
-    char parent[TESS_REWRITE_PATH];
-    TESS_TRY(tess_os_make_dirs(temporary));
-    TESS_TRY(rewrite_assets(r, temporary));
-    TESS_TRY(write_weights(r, temporary, "model", r->options->shard_bytes));
-    TESS_TRY(tess_os_rename(temporary, target));
-    TESS_TRY(tess_os_join(parent, sizeof(parent), target, ".."));
-    return tess_os_fsync_dir(parent);
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(rewrite_assets(r, folder));
+    return write_weights(r, folder, "model", r->options->shard_bytes);
 }
 
 tess_status rewrite_as_model_folder(rewriting *r)
 {
-    char target[TESS_REWRITE_PATH - 8], temporary[TESS_REWRITE_PATH];
-    size_t n = strlen(r->out);
-    while (n > 1 && r->out[n - 1] == '/')
-        n--;
-    TESS_CHECK(n > 0 && n < sizeof(target), TESS_E_INVALID, "name of the new folder is empty or too long");
-    snprintf(target, sizeof(target), "%.*s", (int)n, r->out);
-    snprintf(temporary, sizeof(temporary), "%s.tmp", target);
-    if (tess_os_is_dir(target))
-        TESS_TRY(tess_os_list(target, not_empty, target));
-    TESS_TRY(tess_os_remove_tree(temporary)); /* of one that was killed */
-    snprintf(r->result->path, sizeof(r->result->path), "%s", target);
-    tess_status status = build(r, temporary, target);
-    if (status != TESS_OK)
-        tess_os_remove_tree(temporary);
-    return status;
+    tess_new_folder folder;
+    TESS_TRY(tess_new_folder_begin(r->out, &folder));
+    snprintf(r->result->path, sizeof(r->result->path), "%s", folder.path);
+    return tess_new_folder_end(&folder, build(r, folder.temporary));
 }

@@ -71,26 +71,13 @@ static tess_status write_file(store_writer *w, int number)
 /* "DIR" or "DIR/step-00000012". */
 static tess_status place(store_writer *w)
 {
-    char path[TESS_CKPT_PATH], *end = "";
-    const char *out = w->r->out, *slash;
-    size_t n = strlen(out);
-    while (n > 1 && out[n - 1] == '/')
-        n--;
-    TESS_CHECK(n < sizeof(w->dir), TESS_E_INVALID, "path too long: %.100s...", out);
-    snprintf(w->dir, sizeof(w->dir), "%.*s", (int)n, out);
-    slash = strrchr(w->dir, '/');
-    const char *name = slash != NULL ? slash + 1 : w->dir;
-    int64_t named = strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, &end, 10) : -1;
+    char path[TESS_CKPT_PATH];
+    int64_t named;
     w->step = w->r->result->step;
-    if (named >= 0 && *end == '\0') {
-        TESS_CHECK(w->step < 0 || w->step == named, TESS_E_INVALID,
-                   "%s: the checkpoint is of step %" PRId64 ": name that, or the folder above alone", out, w->step);
-        w->step = named;
-        if (slash == NULL)
-            snprintf(w->dir, sizeof(w->dir), ".");
-        else
-            w->dir[slash > w->dir ? slash - w->dir : 1] = '\0';
-    }
+    TESS_TRY(tess_ckpt_split_path(w->r->out, w->dir, &named));
+    TESS_CHECK(named < 0 || w->step < 0 || w->step == named, TESS_E_INVALID,
+               "%s: the checkpoint is of step %" PRId64 ": name that, or the folder above alone", w->r->out, w->step);
+    w->step = named >= 0 ? named : w->step;
     TESS_CHECK(w->step >= 0, TESS_E_INVALID,
                "%s does not say of which step it is, and a Tessera checkpoint is of one: say --step N", w->r->in);
     TESS_TRY(tess_ckpt_folder(w->dir, w->step, "", path));
