@@ -15,17 +15,15 @@ enum { MOST_THREADS = 8 };
 
 /* One rank's stage, on its way to a file. */
 typedef struct stage {
-    int rank;
     uint8_t *address;
     size_t mapped;
     json_t *text;
     tess_store_piece *pieces;
-    int n;
     tess_io_faults faults;
     tess_io io;
 } stage;
 
-typedef struct save {
+typedef struct stage_save {
     async_writer *writer;
     async_outcome *outcome;
     tess_mem *mem;
@@ -35,31 +33,24 @@ typedef struct save {
     const async_request *request;
     const json_t *texts; /* of the request, in the first stage */
     const char *dir;
-} save;
+} stage_save;
 
-static tess_status read_pieces(tess_mem *mem, stage *st, uint64_t data_bytes)
-{
-    st->n = (int)json_array_size(json_object_get(st->text, "pieces"));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)st->n, sizeof(st->pieces[0]), "pieces of a save",
-                                  (void **)&st->pieces));
-    for (int i = 0; i < st->n; i++) {
-        TESS_TRY(async_request_piece(st->text, (size_t)i, st->address, data_bytes, &st->pieces[i]));
-        st->pieces[i].rank = st->rank;
-    }
-    return TESS_OK;
-}
-
-static tess_status open_stage(const save *s, int i)
+static tess_status open_stage(const stage_save *s, int i)
 {
     stage *st = &s->stages[i];
     const async_slot *slot = &s->writer->area->header->slots[i];
-    st->rank = slot->rank;
     st->mapped = slot->data_bytes + slot->text_bytes;
     TESS_TRY(async_area_map_stage(s->writer->area, i, st->mapped, &st->address));
     TESS_TRY(
         tess_json_parse((const char *)st->address + slot->data_bytes, slot->text_bytes, "stage", false, &st->text));
-    TESS_TRY(read_pieces(s->mem, st, slot->data_bytes));
-    s->files[i] = (tess_store_file){st->rank, st->n, st->pieces, &st->io};
+    size_t n = json_array_size(json_object_get(st->text, "pieces"));
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(st->pieces[0]), "pieces of a save",
+                                  (void **)&st->pieces));
+    for (size_t k = 0; k < n; k++) {
+        TESS_TRY(async_request_piece(st->text, k, st->address, slot->data_bytes, &st->pieces[k]));
+        st->pieces[k].rank = slot->rank;
+    }
+    s->files[i] = (tess_store_file){slot->rank, (int)n, st->pieces, &st->io};
     return TESS_OK;
 }
 
@@ -72,7 +63,7 @@ static void close_stage(tess_mem *mem, stage *st)
 }
 
 /* Each stage is hit by the faults of its rank. */
-static tess_status arm(save *s)
+static tess_status arm(stage_save *s)
 {
     async_writer *w = s->writer;
     const char *fault = "";
@@ -84,7 +75,7 @@ static tess_status arm(save *s)
         const tess_fault_spec spec = {
             .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world};
         for (int i = 0; i < s->n; i++)
-            TESS_TRY(tess_faults_create(w->mem, &spec, s->stages[i].rank, 1, &w->faults[i]));
+            TESS_TRY(tess_faults_create(w->mem, &spec, s->files[i].rank, 1, &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {
         stage *st = &s->stages[i];
@@ -94,7 +85,7 @@ static tess_status arm(save *s)
     return TESS_OK;
 }
 
-static tess_status open_all(save *s)
+static tess_status open_all(stage_save *s)
 {
     for (int i = 0; i < s->n; i++)
         TESS_TRY(open_stage(s, i));
@@ -155,19 +146,19 @@ static tess_status collect(void *self, tess_status made, json_t *part)
 }
 
 /* ---- The checkpoint ---- */
-static bool meets(const save *s)
+static bool meets(const stage_save *s)
 {
     return s->request->n_hosts > 1 && !s->request->options.host_local;
 }
 
 /* Writers that meet each read back what they wrote, so that the first does not have to read the work of all while the
  * next save waits for it. Only what may make older ones go is read. */
-static bool reads_back(const save *s)
+static bool reads_back(const stage_save *s)
 {
     return meets(s) && s->request->options.keep_latest_k > 0;
 }
 
-static tess_status write_checkpoint(save *s)
+static tess_status write_checkpoint(stage_save *s)
 {
     const async_request *r = s->request;
     int n = s->n < tess_os_cores() ? s->n : tess_os_cores();
@@ -196,7 +187,7 @@ static tess_status write_checkpoint(save *s)
 }
 
 /* A writer whose owner has ended may not be the only one that looks after this folder. */
-static tess_status prune(const save *s)
+static tess_status prune(const stage_save *s)
 {
     const async_retention r = {.mem = s->mem,
                                .io = &s->stages[0].io,
@@ -213,7 +204,7 @@ static tess_status prune(const save *s)
 
 /* One writer at a time makes checkpoints in a folder: that of a job whose launcher was killed ends what it has, while
  * the job goes on elsewhere and may come to the same step. File systems without locks do without. */
-static tess_status lock_folder(const save *s, int *fd)
+static tess_status lock_folder(const stage_save *s, int *fd)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
     double wait_s = s->request->options.host_wait_s, deadline_s = tess_os_now_s() + wait_s;
@@ -232,7 +223,7 @@ static tess_status lock_folder(const save *s, int *fd)
     return TESS_OK;
 }
 
-static tess_status write_locked(save *s)
+static tess_status write_locked(stage_save *s)
 {
     int fd;
     TESS_TRY(lock_folder(s, &fd));
@@ -244,7 +235,7 @@ static tess_status write_locked(save *s)
 }
 
 /* The first host's writer commits the parts of the others. */
-static tess_status run(save *s)
+static tess_status run(stage_save *s)
 {
     TESS_TRY(open_all(s));
     s->outcome->step = s->request->step;
@@ -254,7 +245,7 @@ static tess_status run(save *s)
                              : tess_fail_context(status, "checkpoint of step %lld", (long long)s->request->step);
 }
 
-static tess_status allocate(save *s)
+static tess_status allocate(stage_save *s)
 {
     size_t n = (size_t)s->n;
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->stages[0]), "stages", (void **)&s->stages));
@@ -264,7 +255,7 @@ static tess_status allocate(save *s)
 tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome)
 {
     const async_header *header = writer->area->header;
-    save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)header->n_slots};
+    stage_save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)header->n_slots};
     s.request = &header->request;
     tess_status status = allocate(&s);
     if (status == TESS_OK)

@@ -41,57 +41,47 @@ static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, si
     return tess_store_path(names->dir, &names->items[i], path) == TESS_OK && tess_store_reads_back(p, path);
 }
 
-static tess_status take_from(const tess_ckpt_pruner *p, const tess_store_names *names, size_t first)
-{
-    for (size_t i = first; i < names->n; i++)
-        TESS_TRY(take_name(p->io, names->dir, names->items[i].step));
-    return TESS_OK;
-}
+/* Index of the newest one that goes, with all that are older; names->n: none. */
+typedef size_t first_to_go(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t bound);
 
-/* Newest first: none goes before enough newer ones were read and found good. */
-static tess_status take_older(const tess_ckpt_pruner *p, const tess_store_names *names, int keep)
+/* None goes before `keep` newer ones were read and found good. */
+static size_t behind_good(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t keep)
 {
     size_t i = 0;
-    for (int kept = 0; i < names->n && kept < keep; i++)
+    for (int64_t kept = 0; names->n > (size_t)keep && i < names->n && kept < keep; i++)
         kept += is_good(p, names, i);
-    return take_from(p, names, i);
+    return names->n > (size_t)keep ? i : names->n;
 }
 
-static tess_status take_names(const tess_ckpt_pruner *p, const char *dir, int keep, int64_t newest)
+static size_t behind_step(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t step)
+{
+    (void)p;
+    return names->n > 0 && names->items[0].step == step ? 1 : names->n;
+}
+
+static tess_status prune(const tess_ckpt_pruner *p, const char *dir, int64_t newest, first_to_go *first, int64_t bound)
 {
     tess_store_names names;
+    tess_status status = TESS_OK;
     TESS_TRY(tess_store_list_whole(dir, newest, &names));
-    tess_status status = names.n > (size_t)keep ? take_older(p, &names, keep) : TESS_OK;
+    for (size_t i = first(p, &names, bound); i < names.n && status == TESS_OK; i++)
+        status = take_name(p->io, dir, names.items[i].step);
     free(names.items);
-    return status;
+    TESS_TRY(status);
+    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
 }
 
 tess_status tess_ckpt_prune(const tess_ckpt_pruner *p, const char *dir, int keep_latest_k, int64_t newest)
 {
     TESS_CHECK(keep_latest_k >= 0, TESS_E_INVALID, "keep_latest_k is %d; 0 keeps every checkpoint", keep_latest_k);
     TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
-    if (keep_latest_k == 0)
-        return TESS_OK;
-    TESS_TRY(take_names(p, dir, keep_latest_k, newest));
-    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
-}
-
-/* ---- Of what others have as well ---- */
-static tess_status take_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
-{
-    tess_store_names names;
-    TESS_TRY(tess_store_list_whole(dir, step, &names));
-    bool stands = names.n > 0 && names.items[0].step == step;
-    tess_status status = stands ? take_from(p, &names, 1) : TESS_OK;
-    free(names.items);
-    return status;
+    return keep_latest_k > 0 ? prune(p, dir, newest, behind_good, keep_latest_k) : TESS_OK;
 }
 
 tess_status tess_ckpt_prune_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
 {
     TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
-    TESS_TRY(take_below(p, dir, step));
-    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+    return prune(p, dir, step, behind_step, step);
 }
 
 tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int64_t newest, int enough, int most,

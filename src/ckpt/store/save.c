@@ -8,21 +8,21 @@
 #include "ckpt/store/store_impl.h"
 
 /* What came of one file. */
-typedef struct outcome {
+typedef struct file_outcome {
     json_t *part;
     tess_status status;
     char error[1024];
-} outcome;
+} file_outcome;
 
-typedef struct save {
+typedef struct store_save {
     tess_store_writer *w;
     char folder[TESS_CKPT_PATH];
-    outcome *files; /* (n_files) */
-    json_t *part;   /* what this writer wrote; then, on the first one, what all did */
-} save;
+    file_outcome *files; /* (n_files) */
+    json_t *part;        /* what this writer wrote; then, on the first one, what all did */
+} store_save;
 
 /* ---- Own files ---- */
-static tess_status write_file(const save *s, const tess_store_file *f, json_t **part)
+static tess_status write_file(const store_save *s, const tess_store_file *f, json_t **part)
 {
     char name[32];
     tess_store_options options = *s->w->options;
@@ -33,17 +33,17 @@ static tess_status write_file(const save *s, const tess_store_file *f, json_t **
 
 static void write_files(void *context, int64_t begin, int64_t end, int worker)
 {
-    const save *s = context;
+    const store_save *s = context;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        outcome *o = &s->files[i];
+        file_outcome *o = &s->files[i];
         o->status = write_file(s, &s->w->files[i], &o->part);
         if (o->status != TESS_OK)
             snprintf(o->error, sizeof(o->error), "%s", tess_error_message());
     }
 }
 
-static tess_status run_threads(save *s)
+static tess_status run_threads(store_save *s)
 {
     tess_threads *threads;
     if (s->w->n_threads <= 1) {
@@ -56,7 +56,7 @@ static tess_status run_threads(save *s)
     return TESS_OK;
 }
 
-static tess_status write_own(save *s)
+static tess_status write_own(store_save *s)
 {
     tess_store_writer *w = s->w;
     const char *name;
@@ -75,7 +75,7 @@ static tess_status write_own(save *s)
 }
 
 /* ---- All of it ---- */
-static tess_status begin(save *s)
+static tess_status begin(store_save *s)
 {
     const tess_store_writer *w = s->w;
     tess_status status = w->first ? tess_store_begin(w->options->io, w->dir, w->step, s->folder)
@@ -88,7 +88,7 @@ static tess_status agree(const tess_store_writer *w, tess_status status)
     return w->peers != NULL && w->peers->agree != NULL ? w->peers->agree(w->peers->self, status) : status;
 }
 
-static tess_status run(save *s)
+static tess_status run(store_save *s)
 {
     const tess_store_writer *w = s->w;
     const tess_io *io = w->options->io;
@@ -103,7 +103,7 @@ static tess_status run(save *s)
 
 tess_status tess_store_save(tess_store_writer *w)
 {
-    save s = {.w = w};
+    store_save s = {.w = w};
     w->bytes = 0;
     tess_status status = run(&s);
     if (status != TESS_OK && w->first)

@@ -10,7 +10,7 @@
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
 
-typedef struct save {
+typedef struct rank_save {
     tess_mem *mem;
     tess_team *team;              /* all ranks */
     const tess_ckpt_hosts *hosts; /* each keeps a folder of its own; NULL: one folder for all */
@@ -26,9 +26,9 @@ typedef struct save {
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
     json_t *host; /* whose part it is */
-} save;
+} rank_save;
 
-static tess_status allocate(save *s)
+static tess_status allocate(rank_save *s)
 {
     size_t n = (size_t)s->n;
     tess_mem *mem = s->mem;
@@ -41,7 +41,7 @@ static tess_status allocate(save *s)
     return TESS_OK;
 }
 
-static void release(save *s)
+static void release(rank_save *s)
 {
     json_decref(s->host);
     tess_mem_free(s->mem, s->names);
@@ -49,7 +49,7 @@ static void release(save *s)
     tess_mem_free(s->mem, s->own);
 }
 
-static tess_status prepare(save *s)
+static tess_status prepare(rank_save *s)
 {
     char folder[TESS_CKPT_PATH];
     TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n));
@@ -58,7 +58,7 @@ static tess_status prepare(save *s)
 }
 
 /* Ranks that see different models must not write one checkpoint. */
-static uint64_t fingerprint(const save *s)
+static uint64_t fingerprint(const rank_save *s)
 {
     uint64_t hash = (uint64_t)s->step * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < s->n; i++) {
@@ -72,7 +72,7 @@ static uint64_t fingerprint(const save *s)
 }
 
 /* The host's share of the rows takes the place of the job's. */
-static tess_status take_share(save *s)
+static tess_status take_share(rank_save *s)
 {
     if (s->hosts == NULL)
         return TESS_OK;
@@ -82,7 +82,7 @@ static tess_status take_share(save *s)
     return s->host != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the hosts of a checkpoint");
 }
 
-static void describe_piece(save *s, int i)
+static void describe_piece(rank_save *s, int i)
 {
     const tess_ckpt_tensor *t = &s->tensors[i];
     tess_store_piece *p = &s->pieces[i];
@@ -101,7 +101,7 @@ static void describe_piece(save *s, int i)
 /* ---- What ranks are to one another as writers ---- */
 static tess_status agree(void *self, tess_status status)
 {
-    return tess_team_agree(((save *)self)->team, status);
+    return tess_team_agree(((rank_save *)self)->team, status);
 }
 
 static tess_status agree_on_folder(void *self, const char *folder, tess_status made)
@@ -111,7 +111,7 @@ static tess_status agree_on_folder(void *self, const char *folder, tess_status m
 }
 
 /* Behind the first's own part, `bytes` each. */
-static tess_status merge_texts(const save *s, const char *texts, size_t bytes, json_t *part)
+static tess_status merge_texts(const rank_save *s, const char *texts, size_t bytes, json_t *part)
 {
     for (int i = 1; i < tess_ckpt_world(s->writers); i++) {
         const char *text = texts + (size_t)i * bytes;
@@ -125,7 +125,7 @@ static tess_status merge_texts(const save *s, const char *texts, size_t bytes, j
 }
 
 /* The longest text has `words`. */
-static tess_status gather(const save *s, const char *text, size_t words, json_t *part)
+static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
     int64_t *own = NULL; /* and on the first one all of them behind it */
     size_t n = s->first ? (size_t)tess_ckpt_world(s->writers) + 1 : 1;
@@ -143,7 +143,7 @@ static tess_status gather(const save *s, const char *text, size_t words, json_t 
 
 static tess_status collect(void *self, tess_status made, json_t *part)
 {
-    const save *s = self;
+    const rank_save *s = self;
     char *text = NULL;
     if (tess_ckpt_world(s->team) == 1)
         return made;
@@ -158,7 +158,7 @@ static tess_status collect(void *self, tess_status made, json_t *part)
 }
 
 /* ---- All of it ---- */
-static tess_status run(save *s)
+static tess_status run(rank_save *s)
 {
     const tess_store_file file = {tess_ckpt_rank(s->team), s->n, s->pieces, s->options->io};
     const tess_store_peers peers = {s, agree_on_folder, collect, agree};
@@ -176,7 +176,7 @@ static tess_status run(save *s)
     return tess_store_save(&writer);
 }
 
-static tess_status save_all(save *s)
+static tess_status save_all(rank_save *s)
 {
     static const tess_store_options none = {0};
     s->options = s->options != NULL ? s->options : &none;
@@ -194,7 +194,7 @@ static tess_status save_all(save *s)
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options)
 {
-    save s = {.mem = mem, .team = team, .writers = team, .first = tess_ckpt_rank(team) == 0};
+    rank_save s = {.mem = mem, .team = team, .writers = team, .first = tess_ckpt_rank(team) == 0};
     s.dir = dir, s.step = step, s.meta = meta, s.options = options;
     s.tensors = tensors, s.n = n_tensors;
     return save_all(&s);
@@ -206,7 +206,7 @@ tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, co
 {
     if (hosts->n == 1)
         return tess_ckpt_save(mem, hosts->all, dir, step, meta, tensors, n_tensors, options);
-    save s = {.mem = mem, .team = hosts->all, .hosts = hosts, .writers = hosts->mine};
+    rank_save s = {.mem = mem, .team = hosts->all, .hosts = hosts, .writers = hosts->mine};
     s.first = tess_ckpt_hosts_is_first(hosts);
     s.dir = dir, s.step = step, s.meta = meta, s.options = options;
     s.tensors = tensors, s.n = n_tensors;

@@ -4,6 +4,7 @@
 
 #include "base/os/os.h"
 #include "ckpt/convert_impl.h"
+#include "ckpt/store/tensor.h"
 #include "ckpt/tools/rewrite_impl.h"
 
 enum { LEVELS = 4 }; /* "job/checkpoint/step-00000012": the job's folder is two above */
@@ -39,16 +40,13 @@ static bool find(const rewriting *r, char folder[TESS_REWRITE_PATH])
 /* That of the weights, when floating-point tensors are all of one. */
 static const tess_dtype *weights_dtype(const tess_export *e)
 {
-    static const struct {
-        const char *text;
-        tess_dtype dtype;
-    } dtypes[] = {{"F32", TESS_F32}, {"BF16", TESS_BF16}, {"F16", TESS_F16}};
+    static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16, TESS_F16};
     for (size_t k = 0; k < sizeof(dtypes) / sizeof(dtypes[0]); k++) {
         bool all = e->n_tensors > 0;
         for (int i = 0; i < e->n_tensors && all; i++)
-            all = e->tensors[i].dtype[0] == 'I' || strcmp(e->tensors[i].dtype, dtypes[k].text) == 0;
+            all = e->tensors[i].dtype[0] == 'I' || strcmp(e->tensors[i].dtype, tess_store_dtype_text(dtypes[k])) == 0;
         if (all)
-            return &dtypes[k].dtype;
+            return &dtypes[k];
     }
     return NULL;
 }
