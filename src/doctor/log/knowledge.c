@@ -4,20 +4,24 @@
 #include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "doctor/data.h"
-#include "doctor/log/automaton.h"
 #include "doctor/log/literal.h"
 
 /* What a pattern may cost on one line, whatever a user writes: steps, and KiB for going back. */
 enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
 
+enum { NONE = 0xffff, PLACES_BITS = 15 };
+
+/* What is looked for in a line: a pattern of an entry, or with `code` NULL a hook, which is its word alone. */
 typedef struct pattern {
     pcre2_code *code;
-    int entry;
+    int entry; /* or number of the hook */
     char word[TESS_LITERAL_MOST];
     size_t word_size; /* 0: it is tried on every line */
-    uint32_t seen;    /* number of the line on which its word was last found */
+    uint32_t seen;    /* number of the line on which it was last tried */
+    uint16_t next;    /* whose word begins alike, or NONE */
 } pattern;
 
 struct tess_knowledge {
@@ -25,16 +29,12 @@ struct tess_knowledge {
     tess_table table;
     pattern *patterns;
     int n_patterns, capacity;
-    int *everywhere; /* patterns without a word */
-    int n_everywhere;
-    tess_automaton *automaton; /* over the words of patterns, then the hooks */
-    int *word_pattern;         /* of a word of the automaton; -1 - i: hook i */
+    uint16_t
+        first[1 << PLACES_BITS]; /* by a hash of how words begin; a place of the text is mostly looked up in vain */
+    uint16_t everywhere;         /* first of the patterns without a word */
     pcre2_match_context *limits;
     pcre2_match_data *match;
     uint32_t serial;
-    int candidates[256]; /* of the current line */
-    int n_candidates;
-    uint32_t hooks;
 };
 
 static const tess_table_field fields[] = {
@@ -67,29 +67,50 @@ static tess_status read_role(tess_log_entry *entry)
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
 }
 
-static tess_status add_pattern(tess_knowledge *k, int entry, const char *text, size_t size)
+/* Of the first TESS_LITERAL_LEAST bytes; letters of either case are the same. */
+static size_t hash_beginning(const char *text)
 {
-    const tess_table_row *row = tess_table_at(&k->table, entry);
+    uint32_t beginning;
+    _Static_assert(sizeof(beginning) == TESS_LITERAL_LEAST, "no word is shorter");
+    memcpy(&beginning, text, sizeof(beginning));
+    return (beginning | 0x20202020u) * 2654435761u >> (32 - PLACES_BITS);
+}
+
+static tess_status add(tess_knowledge *k, const pattern *p)
+{
+    TESS_CHECK(k->n_patterns < NONE, TESS_E_UNSUPPORTED, "more than %d patterns", NONE);
     if (k->n_patterns == k->capacity) {
         int capacity = k->capacity == 0 ? 256 : 2 * k->capacity;
         TESS_TRY(tess_mem_grow(k->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(pattern), "patterns",
                                (void **)&k->patterns));
         k->capacity = capacity;
     }
+    uint16_t *first = p->word_size > 0 ? &k->first[hash_beginning(p->word)] : &k->everywhere;
+    k->patterns[k->n_patterns] = *p;
+    k->patterns[k->n_patterns].next = *first;
+    *first = (uint16_t)k->n_patterns++;
+    return TESS_OK;
+}
+
+static tess_status add_pattern(tess_knowledge *k, int entry, const char *text, size_t size)
+{
+    const tess_table_row *row = tess_table_at(&k->table, entry);
     int error = 0;
     PCRE2_SIZE at = 0;
     const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
-    if (code == NULL) {
+    pattern p = {.entry = entry};
+    p.code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
+    if (p.code == NULL) {
         char why[160];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof(why));
         return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: pattern '%.*s' at character %zu: %s", row->file, row->line, row->id,
                          (int)(size < 80 ? size : 80), text, (size_t)at + 1, why);
     }
-    pattern *p = &k->patterns[k->n_patterns++];
-    *p = (pattern){.code = code, .entry = entry};
-    p->word_size = tess_pattern_literal(text, size, p->word);
-    return TESS_OK;
+    p.word_size = tess_pattern_literal(text, size, p.word);
+    tess_status status = add(k, &p);
+    if (status != TESS_OK)
+        pcre2_code_free(p.code);
+    return status;
 }
 
 /* One pattern a line of the field. */
@@ -105,37 +126,14 @@ static tess_status add_patterns(tess_knowledge *k, int entry)
     return TESS_OK;
 }
 
-static tess_status build_automaton(tess_knowledge *k)
+static tess_status add_hooks(tess_knowledge *k)
 {
-    const char **words = NULL;
-    size_t *sizes = NULL;
-    int n_hooks = 0, n = 0;
-    while (tess_knowledge_hooks[n_hooks] != NULL)
-        n_hooks++;
-    size_t most = (size_t)(k->n_patterns + n_hooks);
-    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, most, sizeof(int), "words", (void **)&k->word_pattern));
-    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, most, sizeof(int), "words", (void **)&k->everywhere));
-    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, most, sizeof(*words), "words", (void **)&words));
-    tess_status status = tess_mem_alloc_array(k->mem, TESS_POOL_MISC, most, sizeof(*sizes), "words", (void **)&sizes);
-    for (int i = 0; status == TESS_OK && i < k->n_patterns; i++) {
-        if (k->patterns[i].word_size == 0) {
-            k->everywhere[k->n_everywhere++] = i;
-            continue;
-        }
-        words[n] = k->patterns[i].word;
-        sizes[n] = k->patterns[i].word_size;
-        k->word_pattern[n++] = i;
+    for (int i = 0; tess_knowledge_hooks[i] != NULL; i++) {
+        pattern p = {.entry = i, .word_size = strlen(tess_knowledge_hooks[i])};
+        memcpy(p.word, tess_knowledge_hooks[i], p.word_size);
+        TESS_TRY(add(k, &p));
     }
-    for (int i = 0; status == TESS_OK && i < n_hooks; i++) {
-        words[n] = tess_knowledge_hooks[i];
-        sizes[n] = strlen(words[n]);
-        k->word_pattern[n++] = -1 - i;
-    }
-    if (status == TESS_OK)
-        status = tess_automaton_create(k->mem, words, sizes, n, &k->automaton);
-    tess_mem_free(k->mem, words);
-    tess_mem_free(k->mem, sizes);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status load_files(tess_table *table, const char *const *files, int n_files)
@@ -158,13 +156,15 @@ static tess_status prepare(tess_knowledge *k)
     TESS_CHECK(k->limits != NULL && k->match != NULL, TESS_E_NOMEM, "no memory to match patterns");
     pcre2_set_match_limit(k->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(k->limits, HEAP_LIMIT_KIB);
-    return build_automaton(k);
+    return add_hooks(k);
 }
 
 static tess_status create_empty(tess_mem *mem, tess_knowledge **out)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "what is known of errors", (void **)out));
     (*out)->mem = mem;
+    memset((*out)->first, 0xff, sizeof((*out)->first));
+    (*out)->everywhere = NONE;
     (*out)->table = (tess_table){.mem = mem,
                                  .fields = fields,
                                  .n_fields = sizeof(fields) / sizeof(fields[0]),
@@ -206,51 +206,42 @@ void tess_knowledge_destroy(tess_knowledge **knowledge)
         pcre2_code_free(k->patterns[i].code);
     pcre2_match_context_free(k->limits);
     pcre2_match_data_free(k->match);
-    tess_automaton_destroy(&k->automaton);
-    tess_mem_free(k->mem, k->word_pattern);
-    tess_mem_free(k->mem, k->everywhere);
     tess_mem_free(k->mem, k->patterns);
     tess_table_free(&k->table);
     tess_mem_free(k->mem, k);
     *knowledge = NULL;
 }
 
-static void take_word(void *context, int word)
+/* A pattern that runs into the limits is taken as not there. */
+static bool matches(const tess_knowledge *k, const pattern *p, const char *line, size_t size)
 {
-    tess_knowledge *k = context;
-    int i = k->word_pattern[word];
-    if (i < 0) {
-        k->hooks |= 1u << (-1 - i);
-        return;
-    }
-    if (k->patterns[i].seen == k->serial || k->n_candidates == (int)(sizeof(k->candidates) / sizeof(int)))
-        return;
-    k->patterns[i].seen = k->serial;
-    k->candidates[k->n_candidates++] = i;
+    return pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) >= 0;
 }
 
-static void try_pattern(tess_knowledge *k, int i, const char *line, size_t size, tess_found *found)
+static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
-    int entry = k->patterns[i].entry;
+    if (p->code == NULL)
+        found->hooks |= 1u << p->entry;
+    if (p->code == NULL || p->seen == k->serial)
+        return;
+    p->seen = k->serial;
     for (int e = 0; e < found->n_entries; e++)
-        if (found->entries[e] == entry)
+        if (found->entries[e] == p->entry)
             return;
-    /* A pattern that runs into the limits is taken as not there. */
-    if (found->n_entries < TESS_KNOWLEDGE_MOST_FOUND &&
-        pcre2_match(k->patterns[i].code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) >= 0)
-        found->entries[found->n_entries++] = entry;
+    if (found->n_entries < TESS_KNOWLEDGE_MOST_FOUND && matches(k, p, line, size))
+        found->entries[found->n_entries++] = p->entry;
 }
 
 void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_found *found)
 {
     found->n_entries = 0;
+    found->hooks = 0;
     k->serial++;
-    k->n_candidates = 0;
-    k->hooks = 0;
-    tess_automaton_scan(k->automaton, line, size, take_word, k);
-    for (int i = 0; i < k->n_candidates; i++)
-        try_pattern(k, k->candidates[i], line, size, found);
-    for (int i = 0; i < k->n_everywhere; i++)
-        try_pattern(k, k->everywhere[i], line, size, found);
-    found->hooks = k->hooks;
+    for (size_t at = 0; at + TESS_LITERAL_LEAST <= size; at++)
+        for (int i = k->first[hash_beginning(line + at)]; i != NONE; i = k->patterns[i].next)
+            if (k->patterns[i].word_size <= size - at &&
+                strncasecmp(line + at, k->patterns[i].word, k->patterns[i].word_size) == 0)
+                try_pattern(k, &k->patterns[i], line, size, found);
+    for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
+        try_pattern(k, &k->patterns[i], line, size, found);
 }

@@ -1,6 +1,6 @@
 /* What is known of error texts: errors.yaml, which is part of the binary, and a user's files; and finding the entries
- * of a line. A line is looked at twice: all patterns' plain words are searched at once (automaton.h), and only the
- * patterns whose word is there are matched (PCRE2, with bounded effort). */
+ * of a line. A line is looked at twice: all patterns' plain words (literal.h) are searched at once, by a hash of how
+ * they begin, and only the patterns whose word is there are matched (PCRE2, with bounded effort). */
 #ifndef TESS_DOCTOR_LOG_KNOWLEDGE_H
 #define TESS_DOCTOR_LOG_KNOWLEDGE_H
 
