@@ -71,14 +71,10 @@ bool verdict_visit_blockers(const verdict_search *search, int rank, verdict_visi
 /* ---- circle.c: all that `from` waits for, wait for each other */
 void verdict_name_circle(verdict_search *search, int from);
 
-/* ---- absence.c: the sentences about ranks that do not come */
-bool verdict_is_absence(tess_verdict_kind kind);
-void verdict_tell_absence(const verdict_search *search, tess_words *words);
-void verdict_add_absence_lines(verdict_search *search); /* evidence */
-/* "; ranks 0 1 wait for it in all_reduce #7 ..., for 2.1 s", nothing when nobody does. */
-void verdict_say_waiters(const verdict_search *search, tess_words *words);
+/* ---- sentences.c: the headline */
+void verdict_say(const verdict_search *search, tess_words *words);
 
-/* ---- tell.c: the sentences */
+/* ---- tell.c: all that is told */
 void verdict_tell(verdict_search *search);
 const char *verdict_advice(const verdict_search *search); /* advice.c */
 void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));

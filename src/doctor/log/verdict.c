@@ -8,13 +8,29 @@
 #include "doctor/log/arithmetic.h"
 #include "doctor/log/marks.h"
 #include "doctor/log/ranks.h"
+#include "verdict/words.h"
 
 /* What the ranks' timeouts have in common. */
 typedef struct wait_table {
     const tess_survey *survey;
     const log_work *usual; /* the collective that most ranks wait in */
     int n_ranks;           /* of the job */
+    int which;             /* bits of `stand`: who is to be counted or named */
 } wait_table;
+
+/* How a rank stands to the collective that most wait in. */
+enum stand {
+    IN_IT = 1 << 0,
+    DIFFERS = 1 << 1,        /* waits at the same place of the same group in something else */
+    AT_OTHER_PLACE = 1 << 2, /* waits at another place in the sequence of the same group */
+    IN_OTHER_GROUP = 1 << 3, /* waits in a collective of another group, or of one that is not known at another place */
+    HAS_QUEUED = 1 << 4,     /* has it in its queue */
+    OUTSIDE = 1 << 5,        /* its own lines say that it was not in the collective */
+    SILENT = 1 << 6,         /* its lines say nothing of it */
+    UNSEEN = 1 << 7,         /* has no lines */
+    WAITS = IN_IT | DIFFERS | AT_OTHER_PLACE | IN_OTHER_GROUP | HAS_QUEUED,
+    MISSING = OUTSIDE | SILENT | UNSEEN
+};
 
 static void tell(tess_log_verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -26,6 +42,14 @@ static void tell(tess_log_verdict *v, const char *format, ...)
     va_start(args, format);
     vsnprintf(v->evidence[v->n_evidence++], sizeof(v->evidence[0]), format, args);
     va_end(args);
+}
+
+static void tell_sentence(tess_log_verdict *v, const char *sentence, const tess_fields *fields)
+{
+    if (v->n_evidence == TESS_LOG_MOST_EVIDENCE)
+        return;
+    tess_words words = tess_words_begin(v->evidence[v->n_evidence++], sizeof(v->evidence[0]));
+    tess_words_fill(&words, sentence, fields);
 }
 
 static const log_rank *rank_at(const wait_table *t, int rank)
@@ -46,64 +70,55 @@ static bool same_work(const log_work *a, const log_work *b)
            a->numel_out == b->numel_out && same_group(a->group, b->group);
 }
 
-/* Timed out in it, or has it in its queue. */
-static bool waits(const void *table, int rank)
+static enum stand stand_of_waiting(const log_work *work, const log_work *usual)
+{
+    bool same_place = work->sequence == usual->sequence;
+    if (same_work(work, usual))
+        return IN_IT;
+    if (same_place && same_group(work->group, usual->group))
+        return DIFFERS;
+    return !same_place && work->group[0] != '\0' && strcmp(work->group, usual->group) == 0 ? AT_OTHER_PLACE
+                                                                                           : IN_OTHER_GROUP;
+}
+
+static enum stand stand_of(const wait_table *t, int rank)
+{
+    const log_rank *r = rank_at(t, rank);
+    bool has_progress = r->has_progress && same_group(r->progress.group, t->usual->group);
+    if (r->waits)
+        return stand_of_waiting(&r->work, t->usual);
+    if (has_progress && r->progress.enqueued < t->usual->sequence)
+        return OUTSIDE;
+    if (has_progress && r->progress.completed < t->usual->sequence)
+        return HAS_QUEUED;
+    return r->seen ? SILENT : UNSEEN;
+}
+
+static bool is_one(const void *table, int rank)
 {
     const wait_table *t = table;
-    const log_rank *r = rank_at(t, rank);
-    return r->waits || (r->has_progress && same_group(r->progress.group, t->usual->group) &&
-                        r->progress.enqueued >= t->usual->sequence && r->progress.completed < t->usual->sequence);
+    return (stand_of(t, rank) & t->which) != 0;
 }
 
-static bool waits_as_usual(const void *table, int rank)
+static int count(const wait_table *t, int which)
 {
-    const wait_table *t = table;
-    const log_rank *r = rank_at(t, rank);
-    return r->waits && same_work(&r->work, t->usual);
+    wait_table table = *t;
+    table.which = which;
+    return log_count_ranks(is_one, &table, t->n_ranks);
 }
 
-/* Waits at the same place of the same group in something else. */
-static bool differs(const void *table, int rank)
+static void put_ranks(const wait_table *t, int which, const char *name, tess_fields *fields)
 {
-    const wait_table *t = table;
-    const log_rank *r = rank_at(t, rank);
-    return r->waits && r->work.sequence == t->usual->sequence && same_group(r->work.group, t->usual->group) &&
-           !same_work(&r->work, t->usual);
+    char text[160];
+    wait_table table = *t;
+    table.which = which;
+    tess_fields_put(fields, name, 1, "%s", log_name_ranks(is_one, &table, t->n_ranks, text, sizeof(text)));
 }
 
-/* Waits at another place in the sequence of the same group. */
-static bool is_elsewhere(const void *table, int rank)
+static void put_work(const log_work *work, const char *name, tess_fields *fields)
 {
-    const wait_table *t = table;
-    const log_rank *r = rank_at(t, rank);
-    return r->waits && r->work.group[0] != '\0' && strcmp(r->work.group, t->usual->group) == 0 &&
-           r->work.sequence != t->usual->sequence;
-}
-
-/* Waits in a collective of another group, or of one that is not known at another place. */
-static bool is_in_other_group(const void *table, int rank)
-{
-    return rank_at(table, rank)->waits && !waits_as_usual(table, rank) && !differs(table, rank) &&
-           !is_elsewhere(table, rank);
-}
-
-static bool is_missing(const void *table, int rank)
-{
-    return !waits(table, rank);
-}
-
-static bool is_missing_unseen(const void *table, int rank)
-{
-    return is_missing(table, rank) && !rank_at(table, rank)->seen;
-}
-
-/* Of the missing: those whose own lines say that they were not in the collective. */
-static bool is_seen_outside(const void *table, int rank)
-{
-    const wait_table *t = table;
-    const log_rank *r = rank_at(t, rank);
-    return !r->waits && r->has_progress && same_group(r->progress.group, t->usual->group) &&
-           r->progress.enqueued < t->usual->sequence;
+    char text[160];
+    tess_fields_put(fields, name, 1, "%s", log_describe_work(work, text, sizeof(text)));
 }
 
 static const log_work *find_usual(const tess_survey *s)
@@ -136,11 +151,11 @@ static void set_world(const tess_survey *s, int world, tess_log_verdict *v)
         v->world++;
 }
 
-static void set_guilty(const wait_table *t, log_rank_fn is_in, tess_log_verdict *v)
+static void set_guilty(const wait_table *t, int which, tess_log_verdict *v)
 {
     v->n_guilty = 0;
     for (int r = 0; r < t->n_ranks && v->n_guilty < TESS_LOG_MOST_GUILTY; r++)
-        if (is_in(t, r))
+        if ((stand_of(t, r) & which) != 0)
             v->guilty[v->n_guilty++] = r;
 }
 
@@ -164,115 +179,94 @@ static void tell_missing(const wait_table *t, tess_log_verdict *v)
     }
 }
 
-/* Most ranks are outside: those who wait called one collective more. */
-static void judge_extra(const wait_table *t, tess_log_verdict *v)
+/* Of those who did not come the ones that are surely absent, not only silent here; 0: nobody is. */
+static int who_is_absent(const wait_table *t)
 {
-    char who[160], others[160], what[160];
-    v->kind = TESS_LOG_MISMATCH;
-    set_guilty(t, waits, v);
-    snprintf(v->headline, sizeof(v->headline), "%s called %s, which %s never did: one collective more",
-             log_name_ranks(waits, t, t->n_ranks, who, sizeof(who)), log_describe_work(t->usual, what, sizeof(what)),
-             log_name_ranks(is_seen_outside, t, t->n_ranks, others, sizeof(others)));
-}
-
-/* Of those who did not come the ones that are surely absent, not only silent here; NULL: nobody is. */
-static log_rank_fn who_is_absent(const wait_table *t)
-{
-    int n_missing = log_count_ranks(is_missing, t, t->n_ranks), n_waiting = log_count_ranks(waits, t, t->n_ranks);
-    int n_unseen = log_count_ranks(is_missing_unseen, t, t->n_ranks);
-    int n_outside = log_count_ranks(is_seen_outside, t, t->n_ranks);
+    int n_missing = count(t, MISSING), n_waiting = count(t, WAITS), n_outside = count(t, OUTSIDE);
     if (n_outside > 0)
-        return n_outside <= n_waiting ? is_seen_outside : NULL;
-    return n_missing > 0 && n_missing < n_waiting && (n_unseen == 0 || n_missing == 1) ? is_missing : NULL;
+        return n_outside <= n_waiting ? OUTSIDE : 0;
+    return n_missing > 0 && n_missing < n_waiting && (count(t, UNSEEN) == 0 || n_missing == 1) ? MISSING : 0;
 }
 
-static void judge_missing(const wait_table *t, tess_log_verdict *v)
+typedef struct outcome {
+    tess_log_kind kind;
+    int guilty; /* bits of `stand` */
+    const char *headline, *evidence;
+} outcome;
+
+#define DIFFERENT "ranks wait in different collectives[ ({tie})]: {guilty} in {own}, {in_it} in {work}"
+
+static outcome judge_missing(const wait_table *t)
 {
-    char who[160], others[160], what[160];
-    log_rank_fn absent = who_is_absent(t);
-    if (log_count_ranks(is_seen_outside, t, t->n_ranks) > log_count_ranks(waits, t, t->n_ranks)) {
-        judge_extra(t, v);
-        return;
-    }
-    log_describe_work(t->usual, what, sizeof(what));
-    log_name_ranks(waits, t, t->n_ranks, others, sizeof(others));
-    if (absent != NULL) {
-        bool in_doubt = absent == is_missing && log_count_ranks(is_missing_unseen, t, t->n_ranks) > 0;
-        v->kind = TESS_LOG_MISSING;
-        set_guilty(t, absent, v);
-        snprintf(v->headline, sizeof(v->headline), "%s never joined %s, in which %s waited %" PRId64 " s%s",
-                 log_name_ranks(absent, t, t->n_ranks, who, sizeof(who)), what, others, t->usual->timeout_ms / 1000,
-                 in_doubt ? " (unless its log was not given)" : "");
-        tell_missing(t, v);
-        return;
-    }
-    v->kind = TESS_LOG_ONE_SIDED;
-    snprintf(v->headline, sizeof(v->headline),
-             "%s waited %" PRId64 " s in %s for a rank that did not come; the logs of the others say which", others,
-             t->usual->timeout_ms / 1000, what);
-    tell(v, "no timeout of %s is in these logs", log_name_ranks(is_missing, t, t->n_ranks, who, sizeof(who)));
+    int absent = who_is_absent(t);
+    if (count(t, OUTSIDE) > count(t, WAITS))
+        return (outcome){TESS_LOG_MISMATCH, WAITS,
+                         "{guilty} called {work}, which {outside} never did: one collective more", NULL};
+    if (absent != 0)
+        return (outcome){TESS_LOG_MISSING, absent,
+                         "{guilty} never joined {work}, in which {waiting} waited {timeout} s[{doubt}]", NULL};
+    return (outcome){TESS_LOG_ONE_SIDED, 0,
+                     "{waiting} waited {timeout} s in {work} for a rank that did not come; the logs of the others say "
+                     "which",
+                     "no timeout of {missing} is in these logs"};
 }
 
-static void judge_mismatch(const wait_table *t, log_rank_fn odd, tess_log_verdict *v)
+/* Who belongs to a group is not in the logs, so in several groups nobody can be called missing. */
+static outcome judge_stands(const wait_table *t, bool world_known)
 {
-    char who[160], others[160], usual[160], own[160];
-    v->kind = TESS_LOG_MISMATCH;
-    set_guilty(t, odd, v);
-    const log_work *other = &rank_at(t, v->guilty[0])->work;
-    int n_odd = log_count_ranks(odd, t, t->n_ranks), n_usual = log_count_ranks(waits_as_usual, t, t->n_ranks);
-    snprintf(v->headline, sizeof(v->headline), "ranks wait in different collectives%s: %s in %s, %s in %s",
-             n_odd == n_usual ? " (a tie)" : "", log_name_ranks(odd, t, t->n_ranks, who, sizeof(who)),
-             log_describe_work(other, own, sizeof(own)),
-             log_name_ranks(waits_as_usual, t, t->n_ranks, others, sizeof(others)),
-             log_describe_work(t->usual, usual, sizeof(usual)));
-    tell(v, "%s",
-         other->sequence < t->usual->sequence
-             ? "one group, different places in its sequence: some skipped a collective or called one more"
-             : "same place in the sequence, other operation or counts: a branch or a shape that differs between "
-               "ranks");
+    if (count(t, DIFFERS) > 0)
+        return (outcome){TESS_LOG_MISMATCH, DIFFERS, DIFFERENT,
+                         "same place in the sequence, other operation or counts: a branch or a shape that differs "
+                         "between ranks"};
+    if (count(t, AT_OTHER_PLACE) > 0)
+        return (outcome){TESS_LOG_MISMATCH, AT_OTHER_PLACE, DIFFERENT,
+                         "one group, different places in its sequence: some skipped a collective or called one more"};
+    if (count(t, IN_OTHER_GROUP) > 0)
+        return (outcome){TESS_LOG_ONE_SIDED, 0,
+                         "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in others",
+                         "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`"};
+    if (count(t, MISSING) > 0)
+        return judge_missing(t);
+    if (world_known)
+        return (outcome){TESS_LOG_ALL_WAITED, 0,
+                         "all {n} ranks waited in {work}: nobody is missing; the network or a device stands still",
+                         NULL};
+    return (outcome){TESS_LOG_ONE_SIDED, 0,
+                     "all {n} ranks of these logs waited in {work}: a rank without a line here is missing, or nobody "
+                     "(--world N tells how many there are) and the network or a device stands still",
+                     NULL};
 }
 
-/* Everybody who is known waits in the same. */
-static void judge_all_waited(const wait_table *t, tess_log_verdict *v)
+static void put_waits(const wait_table *t, int guilty, tess_fields *fields)
 {
-    char what[160];
-    v->kind = v->world_known ? TESS_LOG_ALL_WAITED : TESS_LOG_ONE_SIDED;
-    log_describe_work(t->usual, what, sizeof(what));
-    if (v->world_known)
-        snprintf(v->headline, sizeof(v->headline),
-                 "all %d ranks waited in %s: nobody is missing; the network or a device stands still", t->n_ranks,
-                 what);
-    else
-        snprintf(v->headline, sizeof(v->headline),
-                 "all %d ranks of these logs waited in %s: a rank without a line here is missing, or nobody (--world N "
-                 "tells how many there are) and the network or a device stands still",
-                 t->n_ranks, what);
-}
-
-/* Who belongs to a group is not in the logs, so nobody can be called missing. */
-static void judge_groups(const wait_table *t, tess_log_verdict *v)
-{
-    char who[160], others[160], what[160];
-    v->kind = TESS_LOG_ONE_SIDED;
-    snprintf(v->headline, sizeof(v->headline), "ranks wait in collectives of different groups: %s in %s, %s in others",
-             log_name_ranks(waits_as_usual, t, t->n_ranks, who, sizeof(who)),
-             log_describe_work(t->usual, what, sizeof(what)),
-             log_name_ranks(is_in_other_group, t, t->n_ranks, others, sizeof(others)));
-    tell(v, "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`");
+    put_ranks(t, guilty, "guilty", fields);
+    put_ranks(t, WAITS, "waiting", fields);
+    put_work(t->usual, "work", fields);
+    tess_fields_put(fields, "timeout", 1, "%" PRId64, t->usual->timeout_ms / 1000);
 }
 
 static void judge_waits(const wait_table *t, tess_log_verdict *v)
 {
-    if (log_count_ranks(differs, t, t->n_ranks) > 0)
-        judge_mismatch(t, differs, v);
-    else if (log_count_ranks(is_elsewhere, t, t->n_ranks) > 0)
-        judge_mismatch(t, is_elsewhere, v);
-    else if (log_count_ranks(is_in_other_group, t, t->n_ranks) > 0)
-        judge_groups(t, v);
-    else if (log_count_ranks(is_missing, t, t->n_ranks) > 0)
-        judge_missing(t, v);
-    else
-        judge_all_waited(t, v);
+    tess_fields fields = {.n = 0};
+    outcome found = judge_stands(t, v->world_known);
+    v->kind = found.kind;
+    set_guilty(t, found.guilty, v);
+    put_waits(t, found.guilty, &fields);
+    put_ranks(t, IN_IT, "in_it", &fields);
+    put_ranks(t, OUTSIDE, "outside", &fields);
+    put_ranks(t, MISSING, "missing", &fields);
+    put_ranks(t, IN_OTHER_GROUP, "in_other_group", &fields);
+    put_work(&rank_at(t, v->guilty[0])->work, "own", &fields);
+    tess_fields_put(&fields, "n", t->n_ranks, "%d", t->n_ranks);
+    tess_fields_put(&fields, "tie", 1, "%s", count(t, found.guilty) == count(t, IN_IT) ? "a tie" : "");
+    tess_fields_put(&fields, "doubt", 1, "%s",
+                    found.guilty == MISSING && count(t, UNSEEN) > 0 ? " (unless its log was not given)" : "");
+    tess_words headline = tess_words_begin(v->headline, sizeof(v->headline));
+    tess_words_fill(&headline, found.headline, &fields);
+    if (found.evidence != NULL)
+        tell_sentence(v, found.evidence, &fields);
+    if (found.kind == TESS_LOG_MISSING)
+        tell_missing(t, v);
 }
 
 /* Whether the error came after a timeout of its own rank, or after the first of all. */
@@ -369,29 +363,23 @@ static void judge_rest(const tess_survey *s, tess_log_verdict *v)
     }
 }
 
-/* Timeouts beside their cause. Who is absent is whom an error without a rank befell: a kernel names processes. */
-static void tell_effect(const wait_table *t, tess_log_verdict *v)
-{
-    char others[160], who[160], what[160];
-    log_rank_fn absent = v->n_guilty == 0 ? who_is_absent(t) : NULL;
-    log_name_ranks(waits, t, t->n_ranks, others, sizeof(others));
-    log_describe_work(t->usual, what, sizeof(what));
-    if (absent != NULL) {
-        set_guilty(t, absent, v);
-        tell(v, "its effect: %s waited %" PRId64 " s in %s, to which %s never came", others,
-             t->usual->timeout_ms / 1000, what, log_name_ranks(absent, t, t->n_ranks, who, sizeof(who)));
-    } else {
-        tell(v, "its effect: %s waited %" PRId64 " s in %s", others, t->usual->timeout_ms / 1000, what);
-    }
-}
-
-/* What else follows: who waited, and whether that can be the size's fault. */
+/* What else follows: who waited, and whether that can be the size's fault. Who is absent is whom an error without a
+ * rank befell: a kernel names processes. */
 static void tell_waits(const wait_table *t, tess_log_verdict *v)
 {
     char sum[400];
     v->work = *t->usual;
-    if (v->entry >= 0)
-        tell_effect(t, v);
+    if (v->entry >= 0) {
+        tess_fields fields = {.n = 0};
+        int absent = v->n_guilty == 0 ? who_is_absent(t) : 0;
+        if (absent != 0)
+            set_guilty(t, absent, v);
+        put_waits(t, absent, &fields);
+        tell_sentence(v,
+                      absent != 0 ? "its effect: {waiting} waited {timeout} s in {work}, to which {guilty} never came"
+                                  : "its effect: {waiting} waited {timeout} s in {work}",
+                      &fields);
+    }
     log_do_arithmetic(v, sum, sizeof(sum));
     if (sum[0] != '\0')
         tell(v, "%s", sum);
