@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "doctor/log/log.h"
-#include "doctor/log/origin.h"
 
 enum { MOST_HITS = 8 };
 

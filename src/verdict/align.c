@@ -8,7 +8,8 @@ enum {
     LOOK_BACK = 4096, /* operations in which an earlier place is looked for: more than a step has */
     CONTEXT = 32,     /* operations before two places that are compared at most */
     LOOK_AHEAD = 8,   /* operations behind the place that are compared */
-    MOST_SLIPPED = 128
+    MOST_SLIPPED = 128,
+    SOON = 256 /* operations of a rank in which one that is due is looked for */
 };
 
 /* What the right ranks asked for; they agree. NULL: none of them has it. */
@@ -22,22 +23,18 @@ static const tess_record *done_at(const tess_team_view *team, const bool *right,
     return NULL;
 }
 
-static bool same_at(const tess_team_view *team, const bool *right, uint64_t a, uint64_t b)
-{
-    const tess_record *x = done_at(team, right, a), *y = done_at(team, right, b);
-    return x != NULL && y != NULL && tess_request_same(x, y);
-}
+typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* two places */
 
 /* The nearest place before `at` whose past, from `skip` operations before it on, is like that of `at` for longest;
  * `at`: there is none. */
-static uint64_t find_like(const tess_team_view *team, const bool *right, uint64_t at, uint64_t skip)
+static uint64_t find_like(same_fn *same, const void *context, uint64_t at, uint64_t skip)
 {
     uint64_t best = at;
     int best_depth = 0;
     for (uint64_t p = at; p-- > skip && at - p <= LOOK_BACK && best_depth < CONTEXT;) {
         int depth = 0;
         while (depth < CONTEXT && p >= skip + (uint64_t)depth &&
-               same_at(team, right, p - skip - (uint64_t)depth, at - skip - (uint64_t)depth))
+               same(context, p - skip - (uint64_t)depth, at - skip - (uint64_t)depth))
             depth++;
         if (depth > best_depth) {
             best_depth = depth;
@@ -47,14 +44,26 @@ static uint64_t find_like(const tess_team_view *team, const bool *right, uint64_
     return best;
 }
 
+/* ---- The course of a team -----------------------------------------------------------------------------------------
+ */
+static bool same_of_course(const void *course_, uint64_t a, uint64_t b)
+{
+    const tess_course *course = course_;
+    const tess_record *x = done_at(course->team, course->right, a), *y = done_at(course->team, course->right, b);
+    return x != NULL && y != NULL && tess_request_same(x, y);
+}
+
 tess_course tess_course_find(const tess_team_view *team, const bool *right, uint64_t at)
 {
-    return (tess_course){.team = team, .right = right, .at = at, .like = find_like(team, right, at, 0)};
+    tess_course course = {.team = team, .right = right, .at = at};
+    course.like = find_like(same_of_course, &course, at, 0);
+    return course;
 }
 
 const tess_record *tess_course_foretell(const tess_team_view *team, const bool *right, uint64_t at)
 {
-    uint64_t like = find_like(team, right, at, 1);
+    const tess_course course = {.team = team, .right = right, .at = at};
+    uint64_t like = find_like(same_of_course, &course, at, 1);
     return like < at ? done_at(team, right, like) : NULL;
 }
 
@@ -155,4 +164,41 @@ tess_slip tess_course_slip(const tess_course *course, const tess_member_view *od
         return as_skipped >= as_extra ? TESS_SLIP_SKIPPED : TESS_SLIP_EXTRA;
     }
     return alone && looks_extra(course, tess_member_at(odd, course->at)) ? TESS_SLIP_EXTRA : TESS_SLIP_OTHER;
+}
+
+/* ---- The habit of a rank ------------------------------------------------------------------------------------------
+ */
+static bool same(const tess_record *a, const tess_record *b)
+{
+    return a->team == b->team && tess_request_same(a, b);
+}
+
+static bool same_of_rank(const void *rank_, uint64_t a, uint64_t b)
+{
+    const tess_rank_history *rank = rank_;
+    return same(&rank->records[a], &rank->records[b]);
+}
+
+/* How far behind `from` the record comes; SOON: not soon. */
+static int distance(const tess_rank_history *rank, size_t from, size_t end, const tess_record *record)
+{
+    for (int k = 0; k < SOON && from + (size_t)k < end; k++)
+        if (same(&rank->records[from + (size_t)k], record))
+            return k;
+    return SOON;
+}
+
+tess_slip tess_habit_slip(const tess_history *history, int rank, const tess_record *due, const tess_record *got, int *n)
+{
+    const tess_rank_history *r = &history->ranks[rank];
+    size_t at = (size_t)(got - r->records), like = find_like(same_of_rank, r, at, 1);
+    int to_due = distance(r, like, at, due), to_got = distance(r, like, at, got);
+    bool repeats = at > 0 && same(&r->records[at - 1], got);
+    *n = 1;
+    if (like == at || to_due == SOON || to_got < to_due)
+        return TESS_SLIP_OTHER;
+    if (to_got == SOON || (repeats && to_got > 1))
+        return TESS_SLIP_EXTRA;
+    *n = to_got;
+    return TESS_SLIP_SKIPPED;
 }

@@ -1,6 +1,6 @@
 /* Ranks that wait for each other in a circle, over several teams: who of them went another way than most, or than it
  * itself did before? */
-#include "verdict/habit.h"
+#include "verdict/align.h"
 #include "verdict/request.h"
 #include "verdict/verdict_impl.h"
 

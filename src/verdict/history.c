@@ -16,18 +16,20 @@ const char *tess_situation_name(tess_situation situation)
     return situation < TESS_SITUATION_COUNT ? names[situation] : "unknown";
 }
 
+tess_situation tess_situation_find(const char *name, tess_situation otherwise)
+{
+    for (int s = 0; s < TESS_SITUATION_COUNT; s++)
+        if (strcmp(name, tess_situation_name((tess_situation)s)) == 0)
+            return (tess_situation)s;
+    return otherwise;
+}
+
 /* Room for one more: arrays are at powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {
     if (n != 0 && (n & (n - 1)) != 0)
         return TESS_OK;
-    void *memory;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n == 0 ? 1 : 2 * n, element, "history", &memory));
-    if (n > 0)
-        memcpy(memory, *array, n * element);
-    tess_mem_free(mem, *array);
-    *array = memory;
-    return TESS_OK;
+    return tess_mem_grow(mem, TESS_POOL_MISC, (n == 0 ? 1 : 2 * n) * element, "history", array);
 }
 
 tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **out)
@@ -131,6 +133,14 @@ static tess_team_history *find_team(const tess_history *history, uint64_t hash)
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)
 {
     return find_team(history, hash);
+}
+
+int tess_team_place(const tess_team_history *team, int rank)
+{
+    for (int i = 0; i < team->n_ranks; i++)
+        if (team->ranks[i] == rank)
+            return i;
+    return -1;
 }
 
 static tess_status add_team(tess_history *history, uint64_t hash, const char *name, int n_ranks)

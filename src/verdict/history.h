@@ -65,7 +65,8 @@ typedef enum tess_situation {
         TESS_SITUATION_COUNT
 } tess_situation;
 
-const char *tess_situation_name(tess_situation situation); /* "blocked_in_io" */
+const char *tess_situation_name(tess_situation situation);                      /* "blocked_in_io" */
+tess_situation tess_situation_find(const char *name, tess_situation otherwise); /* of that name */
 
 typedef struct tess_rank_history {
     bool present;     /* its ring, row or dump is there; else all we know is that it should be */
@@ -135,6 +136,7 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
  * unknown places, they are those. Call once all members are added. */
 tess_status tess_history_infer_members(tess_history *history);
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
+int tess_team_place(const tess_team_history *team, int rank);                           /* -1: it is no member */
 
 /* Puts the events of one rank, oldest first, into its records and spans. */
 tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n);

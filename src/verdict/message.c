@@ -14,14 +14,6 @@ typedef struct stream {
     uint8_t op;
 } stream;
 
-static int place_of(const tess_team_history *team, int rank)
-{
-    for (int i = 0; i < team->n_ranks; i++)
-        if (team->ranks[i] == rank)
-            return i;
-    return -1;
-}
-
 int verdict_message_peer(const verdict_search *search, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(search->history, record->team);
@@ -43,7 +35,7 @@ static stream other_side(const verdict_search *search, const stream *s)
     return (stream){.team = s->team,
                     .tag = s->tag,
                     .rank = team->ranks[s->peer],
-                    .peer = place_of(team, s->rank),
+                    .peer = tess_team_place(team, s->rank),
                     .op = s->op == TESS_TRACE_SEND ? TESS_TRACE_RECV : TESS_TRACE_SEND};
 }
 

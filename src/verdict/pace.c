@@ -1,7 +1,7 @@
 #include "verdict/pace.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "verdict/straggler.h"
@@ -12,7 +12,7 @@ static const double least_excess_s = 1e-4, least_share = 0.002; /* of a step: le
 static const double starved_share = 0.05;
 /* The rule is asked again with every step, of every phase and rank: what it may take for slow by chance has to be far
  * less likely than in one look at a dead job. In standard errors of a median of normal noise. */
-static const double standard_errors = 6, error_of_median = 1.2533 * 1.4826;
+static const double standard_errors = 6;
 
 typedef struct pace_sample {
     double phase_s[TESS_PHASE_COUNT]; /* of a step, the mean since the sample before */
@@ -107,42 +107,18 @@ static void times_of(const pace_rank *r, int phase, bool running, double *times)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(values[0]), ascending);
-    return values[n / 2];
-}
-
-static double standard_error(const double *times)
-{
-    double sorted[SAMPLES], deviations[SAMPLES];
-    memcpy(sorted, times, sizeof(sorted));
-    double middle = median_of(sorted, SAMPLES);
-    for (int i = 0; i < SAMPLES; i++)
-        deviations[i] = fabs(times[i] - middle);
-    return error_of_median * median_of(deviations, SAMPLES) / sqrt(SAMPLES);
-}
-
-static double typical_step(const pace_rank *r)
+/* The median over the samples of the seconds that lie at `offset` of each. */
+static double typical(const pace_rank *r, size_t offset)
 {
     double values[SAMPLES];
     for (int i = 0; i < SAMPLES; i++)
-        values[i] = r->newest[i].step_s;
-    return median_of(values, SAMPLES);
+        memcpy(&values[i], (const char *)&r->newest[i] + offset, sizeof(values[i]));
+    return tess_median(values, SAMPLES);
 }
 
 static double typical_starved(const pace_rank *r)
 {
-    double values[SAMPLES];
-    for (int i = 0; i < SAMPLES; i++)
-        values[i] = r->newest[i].starved_s;
-    return median_of(values, SAMPLES);
+    return typical(r, offsetof(pace_sample, starved_s));
 }
 
 static int slowest_in(const tess_pace *pace, int phase, bool running)
@@ -151,9 +127,9 @@ static int slowest_in(const tess_pace *pace, int phase, bool running)
     double most = -1, times[SAMPLES];
     for (int r = 0; r < pace->n_ranks; r++) {
         times_of(&pace->ranks[r], phase, running, times);
-        double typical = median_of(times, SAMPLES);
-        if (typical > most) {
-            most = typical;
+        double middle = tess_median(times, SAMPLES);
+        if (middle > most) {
+            most = middle;
             slowest = r;
         }
     }
@@ -165,9 +141,9 @@ static double noise_of(double seconds[][SAMPLES], int n)
 {
     double errors[MOST_COMPARED];
     for (int i = 0; i < n; i++)
-        errors[i] = standard_error(seconds[i]);
+        errors[i] = tess_median_error(seconds[i]);
     double own = errors[0];
-    return fmax(own, median_of(errors, n)); /* which sorts them */
+    return fmax(own, tess_median(errors, n)); /* which sorts them */
 }
 
 /* The rule, on `rank` and as many others as it takes: evenly spread over the job. */
@@ -207,7 +183,7 @@ static double typical_wait(const pace_rank *r)
         const double *s = r->newest[i].phase_s;
         values[i] = s[TESS_PHASE_GATHER] + s[TESS_PHASE_REDUCE] + s[TESS_PHASE_WAIT];
     }
-    return median_of(values, SAMPLES);
+    return tess_median(values, SAMPLES);
 }
 
 /* Who is slow does not wait: the others do, for as long as it takes longer. One that makes up for it elsewhere, or is
@@ -251,8 +227,8 @@ bool tess_pace_find(const tess_pace *pace, tess_pace_finding *finding)
     for (int r = 0; r < pace->n_ranks; r++) {
         if (pace->ranks[r].n < SAMPLES)
             return false;
-        double typical = typical_step(&pace->ranks[r]);
-        step_s = typical > step_s ? typical : step_s;
+        double own = typical(&pace->ranks[r], offsetof(pace_sample, step_s));
+        step_s = own > step_s ? own : step_s;
     }
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         if (is_own_work(phase) && look_at_phase(pace, phase, step_s, finding))

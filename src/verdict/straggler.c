@@ -16,8 +16,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the values. */
-static double median_of(double *values, int n)
+double tess_median(double *values, int n)
 {
     qsort(values, (size_t)n, sizeof(values[0]), ascending);
     return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
@@ -27,7 +26,7 @@ static double typical(const double *times, int n)
 {
     double copy[STEPS];
     memcpy(copy, times, (size_t)n * sizeof(copy[0]));
-    return median_of(copy, n);
+    return tess_median(copy, n);
 }
 
 /* Median over the other ranks; of very many ranks the first MOST_OTHERS stand for all. */
@@ -38,15 +37,15 @@ static double others(const double *seconds, int n_ranks, int rank, int first, in
     for (int r = 0; r < n_ranks && n_values < MOST_OTHERS; r++)
         if (r != rank)
             values[n_values++] = typical(seconds + (size_t)r * STEPS + first, n);
-    return median_of(values, n_values);
+    return tess_median(values, n_values);
 }
 
-static double standard_error(const double *times)
+double tess_median_error(const double *times)
 {
     double deviations[STEPS], middle = typical(times, STEPS);
     for (int i = 0; i < STEPS; i++)
         deviations[i] = fabs(times[i] - middle);
-    return error_of_median * mad_to_sigma * median_of(deviations, STEPS) / sqrt(STEPS);
+    return error_of_median * mad_to_sigma * tess_median(deviations, STEPS) / sqrt(STEPS);
 }
 
 static int is_straggler(const double *seconds, int n_ranks, int rank, tess_straggler *out)
@@ -54,7 +53,7 @@ static int is_straggler(const double *seconds, int n_ranks, int rank, tess_strag
     const double *own = seconds + (size_t)rank * STEPS;
     double mine = typical(own, STEPS), theirs = others(seconds, n_ranks, rank, 0, STEPS);
     *out = (tess_straggler){.rank = rank, .ratio = theirs > 0 ? mine / theirs : 1, .excess_s = mine - theirs};
-    if (out->ratio < over_in_all || out->excess_s < standard_errors * standard_error(own))
+    if (out->ratio < over_in_all || out->excess_s < standard_errors * tess_median_error(own))
         return 0;
     for (int first = 0; first < STEPS; first += WINDOW)
         if (typical(own + first, WINDOW) < over_in_window * others(seconds, n_ranks, rank, first, WINDOW))

@@ -153,14 +153,14 @@ static void chains_of_waits_lead_to_their_end(void)
     let_wait(&job, 3, 2, 15);
     watchdog_find_waits(&job, 1, &waits);
     EXPECT_INT(waits.n, 1);
-    EXPECT_INT(waits.ranks[0], 2);
-    EXPECT_INT(waits.waiter[0], 3);
-    EXPECT_INT(waits.since_ns[0], 15);
+    EXPECT_INT(waits.list[0].rank, 2);
+    EXPECT_INT(waits.list[0].waiter, 3);
+    EXPECT_INT(waits.list[0].since_ns, 15);
     EXPECT_INT(watchdog_count_waiters(&job, 2), 3);
     let_wait(&job, 2, 3, 30); /* 3 waits for 2 and 2 for 3: the one that more wait for stands for the circle */
     watchdog_find_waits(&job, 1, &waits);
     EXPECT_INT(waits.n, 1);
-    EXPECT_INT(waits.ranks[0], 2);
+    EXPECT_INT(waits.list[0].rank, 2);
     tess_job_close(&job, true);
 }
 
@@ -204,7 +204,7 @@ static void ranks_that_have_not_joined_are_waited_for(void)
     atomic_store(&job.rows[0].state, JOB_RANK_JOINED);
     watchdog_find_waits(&job, 7, &waits);
     EXPECT_INT(waits.n, 2);
-    EXPECT_INT(waits.waiter[1], -1);
+    EXPECT_INT(waits.list[1].waiter, -1);
     tess_job_close(&job, true);
 }
 

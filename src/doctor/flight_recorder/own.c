@@ -143,15 +143,6 @@ static tess_status read_spans(tess_mem *mem, dump *dump, dump_value spans, tess_
     return TESS_OK;
 }
 
-static tess_situation find_situation(dump_value own)
-{
-    const char *name = dump_text(dump_get(own, "situation"));
-    for (int s = 0; name != NULL && s < TESS_SITUATION_COUNT; s++)
-        if (strcmp(tess_situation_name((tess_situation)s), name) == 0)
-            return (tess_situation)s;
-    return TESS_RANK_UNKNOWN;
-}
-
 static tess_status read_ending(dump_value own, tess_rank_history *to)
 {
     const struct {
@@ -186,7 +177,8 @@ tess_status fr_own_read_rank(tess_mem *mem, dump *dump, fr_rank *rank)
     to->present = dump_true(dump_get(own, "present"));
     to->lost_any = dump_true(dump_get(own, "lost_any"));
     to->lost_newest = dump_true(dump_get(own, "lost_newest"));
-    to->situation = find_situation(own);
+    const char *situation = dump_text(dump_get(own, "situation"));
+    to->situation = tess_situation_find(situation != NULL ? situation : "", TESS_RANK_UNKNOWN);
     take_text(own, "host", to->host, sizeof(to->host));
     take_text(own, "why", to->why, sizeof(to->why));
     take_text(own, "error", to->error, sizeof(to->error));

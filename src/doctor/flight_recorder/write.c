@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/flight_recorder/own_impl.h"
+#include "verdict/request.h"
 
 typedef struct writer {
     const tess_history *history;
@@ -24,11 +25,6 @@ static size_t team_index(const tess_history *history, uint64_t hash)
     return t;
 }
 
-static bool is_message(const tess_record *record)
-{
-    return record->op == TESS_TRACE_SEND || record->op == TESS_TRACE_RECV;
-}
-
 /* Analysers pair operations from the first one on: a rank that still has older ones than others would look as if they
  * had left them out. */
 static void find_first(writer *w)
@@ -39,7 +35,7 @@ static void find_first(writer *w)
         for (size_t t = 0; rank->lost_any && t < history->n_teams; t++) {
             size_t i = 0;
             while (i < rank->n_records &&
-                   (rank->records[i].team != history->teams[t].hash || is_message(&rank->records[i])))
+                   (rank->records[i].team != history->teams[t].hash || tess_request_is_message(&rank->records[i])))
                 i++;
             if (i < rank->n_records && rank->records[i].sequence > w->first[t])
                 w->first[t] = rank->records[i].sequence;
@@ -50,7 +46,7 @@ static void find_first(writer *w)
 static bool is_kept(const writer *w, const tess_record *record)
 {
     size_t t = team_index(w->history, record->team);
-    return t < w->history->n_teams && (is_message(record) || record->sequence >= w->first[t]);
+    return t < w->history->n_teams && (tess_request_is_message(record) || record->sequence >= w->first[t]);
 }
 
 /* ---- One entry -----------------------------------------------------------------------------------------------------
@@ -128,23 +124,15 @@ static const char *state_name(const tess_record *record)
     return record->state == TESS_TRACE_STARTED ? "started" : "scheduled";
 }
 
-static int place_in(const tess_team_history *team, int rank)
-{
-    for (int i = 0; i < team->n_ranks; i++)
-        if (team->ranks[i] == rank)
-            return i;
-    return 0;
-}
-
 static json_t *entry_json(const writer *w, int rank, const tess_record *record, size_t id)
 {
     size_t t = team_index(w->history, record->team);
     const tess_team_history *team = &w->history->teams[t];
     int64_t offset_ns = w->history->ranks[rank].clock_offset_ns;
-    bool message = is_message(record), done = record->state == TESS_TRACE_COMPLETED;
+    bool message = tess_request_is_message(record), done = record->state == TESS_TRACE_COMPLETED;
     char group[24], name[80];
     snprintf(group, sizeof(group), "%zu", t);
-    format_name(name, sizeof(name), record, place_in(team, rank));
+    format_name(name, sizeof(name), record, tess_team_place(team, rank));
     json_t *entry = json_pack(
         "{s:o, s:I, s:I, s:[s, o], s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:I, s:b, s:o}", "frames",
         frames_json(record), "record_id", (json_int_t)id, "pg_id", (json_int_t)t, "process_group", group,
@@ -178,14 +166,6 @@ static json_t *ranks_text(const tess_team_history *team)
     return text;
 }
 
-static bool is_member(const tess_team_history *team, int rank)
-{
-    for (int i = 0; i < team->n_ranks; i++)
-        if (team->ranks[i] == rank)
-            return true;
-    return false;
-}
-
 static json_t *groups_json(const writer *w, int rank)
 {
     json_t *groups = json_object();
@@ -193,7 +173,7 @@ static json_t *groups_json(const writer *w, int rank)
         const tess_team_history *team = &w->history->teams[t];
         char group[24];
         snprintf(group, sizeof(group), "%zu", t);
-        if (is_member(team, rank))
+        if (tess_team_place(team, rank) >= 0)
             json_object_set_new(groups, group,
                                 json_pack("{s:s, s:o, s:o}", "name", group, "desc", tess_json_text(team->name), "ranks",
                                           ranks_text(team)));
@@ -210,11 +190,11 @@ static json_t *status_json(const writer *w, int rank)
         json_int_t last[3] = {-1, -1, -1}; /* enqueued, started, completed */
         char group[24];
         snprintf(group, sizeof(group), "%zu", t);
-        if (!is_member(&w->history->teams[t], rank))
+        if (tess_team_place(&w->history->teams[t], rank) < 0)
             continue;
         for (size_t i = 0; i < from->n_records; i++) {
             const tess_record *record = &from->records[i];
-            for (int s = 0; record->team == w->history->teams[t].hash && !is_message(record) && s < 3; s++)
+            for (int s = 0; record->team == w->history->teams[t].hash && !tess_request_is_message(record) && s < 3; s++)
                 if (record->state >= s && record->state != TESS_TRACE_FAILED && (json_int_t)record->sequence > last[s])
                     last[s] = (json_int_t)record->sequence;
         }

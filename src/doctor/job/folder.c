@@ -38,11 +38,6 @@ bool tess_job_folder_find(const char *folder, char *path, size_t size)
 
 /* ---- Rings ---------------------------------------------------------------------------------------------------------
  */
-static void clean_into(const char *from, char *to, size_t size)
-{
-    tess_clean(from, strlen(from), to, size);
-}
-
 static void note_cut(tess_history *history, const char *name, const tess_mapping *file, const tess_trace_ring *ring,
                      uint64_t n_slots)
 {
@@ -89,7 +84,7 @@ static tess_status add_rings(tess_history *history, tess_sites_source *sources)
         if (status == TESS_E_NOMEM)
             return status;
         if (status != TESS_OK && rank->why[0] == '\0')
-            clean_into(tess_error_message(), rank->why, sizeof(rank->why));
+            tess_clean_text(tess_error_message(), SIZE_MAX, rank->why, sizeof(rank->why));
     }
     return TESS_OK;
 }

@@ -10,11 +10,6 @@
 #include "doctor/table/clean.h"
 #include "trace/folder.h"
 
-static void clean_into(const char *from, size_t from_size, char *to, size_t size)
-{
-    tess_clean(from, strnlen(from, from_size), to, size);
-}
-
 static tess_situation situation_of(const tess_board_copy *row, bool is_local)
 {
     char state = is_local ? tess_os_process_state(row->pid) : (char)row->run_state;
@@ -44,10 +39,10 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
     to->exit_code = row.exit_code;
     to->first_error = row.blames >= 0 && row.blames <= live->world ? row.blames : 0;
     to->situation = situation_of(&row, host == live->host);
-    clean_into(row.why, sizeof(row.why), to->why, sizeof(to->why));
-    clean_into(row.error, sizeof(row.error), to->error, sizeof(to->error));
+    tess_clean_text(row.why, sizeof(row.why), to->why, sizeof(to->why));
+    tess_clean_text(row.error, sizeof(row.error), to->error, sizeof(to->error));
     if (host >= 0 && host < live->n_hosts)
-        clean_into(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
+        tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
 }
 
 /* What to add to a rank's times to get ours: nothing on our host, by the wall clocks from another. */

@@ -15,11 +15,6 @@ static size_t most_events(const tess_history *history, uint64_t capacity)
     return capacity < share ? (size_t)capacity : share;
 }
 
-static void take_text(const char *from, size_t from_size, char *to, size_t size)
-{
-    tess_clean(from, strnlen(from, from_size), to, size);
-}
-
 /* A team that contradicts what other rings say of it is left out: the ring's operations in it are then not compared. */
 static tess_status add_teams(tess_history *history, int rank, const tess_trace_ring *ring)
 {
@@ -27,7 +22,7 @@ static tess_status add_teams(tess_history *history, int rank, const tess_trace_r
     for (uint32_t i = 0; i < n && i < TESS_TRACE_TEAMS; i++) {
         const tess_trace_team *team = &ring->teams[i];
         char name[TESS_TRACE_NAME_BYTES];
-        take_text(team->name, sizeof(team->name), name, sizeof(name));
+        tess_clean_text(team->name, sizeof(team->name), name, sizeof(name));
         tess_status status = tess_history_add_member(history, team->hash, name, team->size, team->position, rank);
         if (status != TESS_OK && status != TESS_E_FORMAT)
             return status;
@@ -38,7 +33,7 @@ static tess_status add_teams(tess_history *history, int rank, const tess_trace_r
 static void clean_event(tess_trace_event *event)
 {
     char phase[TESS_TRACE_PHASE_BYTES];
-    take_text(event->phase, sizeof(event->phase), phase, sizeof(phase));
+    tess_clean_text(event->phase, sizeof(event->phase), phase, sizeof(phase));
     memcpy(event->phase, phase, sizeof(phase));
     if (event->op >= TESS_TRACE_OP_COUNT)
         event->op = TESS_TRACE_NONE;
@@ -76,7 +71,7 @@ tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring
     TESS_TRY(add_events(history, rank, ring, n_slots));
     r->present = true;
     r->pid = ring->owner.pid;
-    take_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
+    tess_clean_text(ring->owner.host, sizeof(ring->owner.host), r->host, sizeof(r->host));
     source->owner = ring->owner;
     source->owner.program[sizeof(source->owner.program) - 1] = '\0';
     source->objects = ring->objects;

@@ -8,19 +8,6 @@
 #include "job/job_memory.h"
 #include "trace/folder.h"
 
-static tess_situation situation_of(const char *name)
-{
-    for (int s = 0; s < TESS_SITUATION_COUNT; s++)
-        if (strcmp(name, tess_situation_name((tess_situation)s)) == 0)
-            return (tess_situation)s;
-    return TESS_RANK_WELL;
-}
-
-static void clean_into(const char *from, char *to, size_t size)
-{
-    tess_clean(from, strlen(from), to, size);
-}
-
 static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
 {
     to->pid = from->pid;
@@ -30,17 +17,17 @@ static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
     to->exit_code = from->exit_code;
     to->first_error = 1 + from->blames;
     to->ended_ns = from->ended_ns;
-    to->situation = situation_of(from->situation);
-    clean_into(from->host, to->host, sizeof(to->host));
-    clean_into(from->why, to->why, sizeof(to->why));
-    clean_into(from->error, to->error, sizeof(to->error));
+    to->situation = tess_situation_find(from->situation, TESS_RANK_WELL);
+    tess_clean_text(from->host, SIZE_MAX, to->host, sizeof(to->host));
+    tess_clean_text(from->why, SIZE_MAX, to->why, sizeof(to->why));
+    tess_clean_text(from->error, SIZE_MAX, to->error, sizeof(to->error));
 }
 
 tess_status tess_told_notices(tess_history *history, tess_notice *notices, int n, uint64_t n_told)
 {
     for (int i = 0; i < n; i++) {
         char clean[TESS_NOTICE_TEXT];
-        clean_into(notices[i].text, clean, sizeof(clean));
+        tess_clean_text(notices[i].text, SIZE_MAX, clean, sizeof(clean));
         memcpy(notices[i].text, clean, sizeof(clean));
     }
     return tess_history_add_notices(history, notices, n, n_told);
@@ -50,7 +37,7 @@ tess_status tess_job_file_add(tess_history *history, const tess_job_file *file)
 {
     for (int r = 0; r < history->world; r++)
         add_rank(&file->ranks[r], &history->ranks[r]);
-    clean_into(file->verdict, history->told, sizeof(history->told));
+    tess_clean_text(file->verdict, SIZE_MAX, history->told, sizeof(history->told));
     if (file->end_ns == 0 && history->told[0] == '\0')
         snprintf(history->told, sizeof(history->told), "nothing: it ended before the job did");
     history->now_ns = file->end_ns;
@@ -99,5 +86,5 @@ tess_status tess_told_by_hosts(tess_history *history, int except)
 void tess_job_file_add_previous(tess_history *history, const tess_job_file *file, const tess_job_file *previous)
 {
     if (strcmp(file->command, previous->command) == 0 && previous->end_ns <= file->begin_ns)
-        clean_into(previous->verdict, history->before, sizeof(history->before));
+        tess_clean_text(previous->verdict, SIZE_MAX, history->before, sizeof(history->before));
 }

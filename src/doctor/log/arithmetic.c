@@ -1,4 +1,4 @@
-#include "doctor/log/arithmetic.h"
+#include "doctor/log/log_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>

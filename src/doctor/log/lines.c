@@ -1,4 +1,4 @@
-#include "doctor/log/lines.h"
+#include "doctor/log/log_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

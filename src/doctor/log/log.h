@@ -7,6 +7,8 @@
 #include "doctor/log/knowledge.h"
 #include "doctor/log/watchdog.h"
 
+enum { LOG_MOST_RANKS = 1 << 16 };
+
 typedef struct log_place {
     int file;     /* in survey->files; -1: nowhere */
     int64_t line; /* from 1 */

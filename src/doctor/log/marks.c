@@ -1,12 +1,10 @@
-#include "doctor/log/marks.h"
+#include "doctor/log/log_impl.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#include "doctor/log/ranks.h"
 
 bool log_mark_is_list(const char *words)
 {

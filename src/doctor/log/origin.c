@@ -1,4 +1,4 @@
-#include "doctor/log/origin.h"
+#include "doctor/log/log_impl.h"
 
 #include <ctype.h>
 #include <stdbool.h>

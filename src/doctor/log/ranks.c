@@ -1,4 +1,4 @@
-#include "doctor/log/ranks.h"
+#include "doctor/log/log_impl.h"
 
 #include <stdio.h>
 

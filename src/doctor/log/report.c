@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/log/ranks.h"
+#include "doctor/log/log_impl.h"
 #include "doctor/table/wrap.h"
 
 const char *tess_log_kind_name(tess_log_kind kind)

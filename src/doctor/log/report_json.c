@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "doctor/log/log.h"
+#include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
 /* NULL and "" stay away. */

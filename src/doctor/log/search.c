@@ -2,7 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "doctor/log/log.h"
+#include "doctor/log/log_impl.h"
 
 /* How much a word counts where it stands: names and symptoms are what people look for. */
 static int weigh_word(const tess_log_entry *entry, const char *word)

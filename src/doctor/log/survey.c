@@ -4,10 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "doctor/log/lines.h"
-#include "doctor/log/log.h"
-#include "doctor/log/marks.h"
-#include "doctor/log/origin.h"
+#include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
 enum hook {

@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/log/arithmetic.h"
-#include "doctor/log/marks.h"
-#include "doctor/log/ranks.h"
+#include "doctor/log/log_impl.h"
 #include "verdict/words.h"
 
 /* What the ranks' timeouts have in common. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "doctor/log/origin.h"
+#include "doctor/log/log_impl.h"
 
 enum { MOST = 2048 }; /* a watchdog's line is far shorter; what is behind is another text */
 

@@ -28,3 +28,8 @@ const char *tess_clean(const char *text, size_t size, char *out, size_t out_size
     out[n] = '\0';
     return out;
 }
+
+const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size)
+{
+    return tess_clean(text, strnlen(text, most), out, out_size);
+}

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "verdict/missed.h"
+
 static bool waits_for(const tess_top_rank *rank, int other)
 {
     return rank->board.wait_age_ns > 0 && (rank->board.wait_missing[other / 64] >> (other % 64) & 1) != 0;
@@ -21,40 +23,30 @@ int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
     return n;
 }
 
-static bool waits(const tess_top_snapshot *s, int rank)
+static tess_wait wait_of(const tess_top_snapshot *s, int rank)
 {
     int first;
-    return tess_top_missing(s, rank, &first) > 0;
+    const tess_board_copy *board = &s->ranks[rank].board;
+    bool waits = tess_top_missing(s, rank, &first) > 0;
+    return (tess_wait){.since_ns = waits ? UINT64_MAX - board->wait_age_ns : 0, .missing = board->wait_missing};
 }
 
 /* A rank that waits itself only passes on what another does. */
-static bool more_guilty(const tess_top_snapshot *s, int rank, int n_waiting, const tess_top_totals *than)
-{
-    if (than->guilty < 0)
-        return true;
-    bool rank_waits = waits(s, rank), other_waits = waits(s, than->guilty);
-    return rank_waits != other_waits ? other_waits : n_waiting > than->n_waiting;
-}
-
 static void find_guilty(const tess_top_snapshot *s, tess_top_totals *t)
 {
+    tess_wait waits[JOB_MAX_RANKS];
+    tess_missed missed[JOB_MAX_RANKS];
+    for (int rank = 0; rank < s->world; rank++)
+        waits[rank] = wait_of(s, rank);
+    int n = tess_missed_find(waits, s->world, missed), n_ends = tess_missed_ends(waits, missed, n);
+    int most = tess_missed_most(missed, n_ends > 0 ? n_ends : n);
     t->guilty = t->waiter = -1;
-    for (int rank = 0; rank < s->world; rank++) {
-        int n = 0, waiter = -1;
-        for (int other = 0; other < s->world; other++) {
-            if (!waits_for(&s->ranks[other], rank))
-                continue;
-            n++;
-            if (waiter < 0 || s->ranks[other].board.wait_age_ns > s->ranks[waiter].board.wait_age_ns)
-                waiter = other;
-        }
-        if (n == 0 || !more_guilty(s, rank, n, t))
-            continue;
-        t->guilty = rank;
-        t->n_waiting = n;
-        t->waiter = waiter;
-        t->waited_s = (double)s->ranks[waiter].board.wait_age_ns * 1e-9;
-    }
+    if (most < 0)
+        return;
+    t->guilty = missed[most].rank;
+    t->n_waiting = missed[most].n_waiting;
+    t->waiter = missed[most].waiter;
+    t->waited_s = (double)s->ranks[t->waiter].board.wait_age_ns * 1e-9;
 }
 
 /* Tokens of a step and its seconds: of the steps since `before` where there were some, else of the newest. */

@@ -84,14 +84,14 @@ static uint64_t waited_ns(const watchdog_stall *stall, uint64_t now_ns)
 }
 
 /* The rank that stood before it in a chain of waits has come: its own part of the wait begins now. */
-static void see_stall(tess_watchdog *w, int rank, int waiter, uint64_t since_ns, uint64_t now_ns)
+static void see_stall(tess_watchdog *w, const tess_missed *missed, uint64_t now_ns)
 {
-    watchdog_stall *stall = &w->stalls[rank];
+    watchdog_stall *stall = &w->stalls[missed->rank];
     if (!stall->is_on) {
-        bool is_old = waiter >= 0 && now_ns > since_ns + fresh_ns;
-        *stall = (watchdog_stall){.is_on = true, .since_ns = is_old ? now_ns : since_ns};
+        bool is_old = missed->waiter >= 0 && now_ns > missed->since_ns + fresh_ns;
+        *stall = (watchdog_stall){.is_on = true, .since_ns = is_old ? now_ns : missed->since_ns};
     }
-    stall->waiter = waiter;
+    stall->waiter = missed->waiter;
     stall->is_seen = true;
 }
 
@@ -188,7 +188,7 @@ static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
 {
     int due[MOST_LOOKED_AT], n_due = 0, n_looked_at = 0;
     for (int i = 0; i < w->waits.n && n_looked_at < MOST_LOOKED_AT; i++) {
-        int rank = w->waits.ranks[i];
+        int rank = w->waits.list[i].rank;
         watchdog_stall *stall = &w->stalls[rank];
         double waited_s = (double)waited_ns(stall, now_ns) * 1e-9;
         if (waited_s < w->options.soft_s * first_look_share)
@@ -210,7 +210,7 @@ static void look_at_waits(tess_watchdog *w, uint64_t now_ns)
     int world = (int)w->job->header->world;
     watchdog_find_waits(w->job, w->joined_ns, &w->waits);
     for (int i = 0; i < w->waits.n; i++)
-        see_stall(w, w->waits.ranks[i], w->waits.waiter[i], w->waits.since_ns[i], now_ns);
+        see_stall(w, &w->waits.list[i], now_ns);
     for (int r = 0; r < world; r++) {
         watchdog_stall *stall = &w->stalls[r];
         if (stall->is_on && !stall->is_seen)

@@ -9,14 +9,12 @@
 #include "launch/watchdog/stragglers.h"
 #include "launch/watchdog/watchdog.h"
 #include "verdict/history.h"
+#include "verdict/missed.h"
 
 /* ---- waits.c: who is waited for, from the board ---- */
 typedef struct watchdog_waits {
     int n; /* ranks that are waited for and wait for nobody themselves */
-    int ranks[JOB_MAX_RANKS];
-    int waiter[JOB_MAX_RANKS];        /* of ranks[i]: who waits longest, -1: the job has not begun without it */
-    uint64_t since_ns[JOB_MAX_RANKS]; /* and since when */
-    int n_waiting[JOB_MAX_RANKS];     /* and how many do so themselves */
+    tess_missed list[JOB_MAX_RANKS];
 } watchdog_waits;
 
 /* `joined_ns`: when the first rank was seen to have joined, 0: none has. */
