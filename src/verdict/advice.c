@@ -19,48 +19,43 @@ static const char *advice_on_death(const tess_rank_history *rank)
     }
 }
 
+#define SAME_WAY                                                                                                      \
+    "compare the code at both call sites: a branch on the rank, on its data or on an error that was swallowed makes " \
+    "this rank take another way"
+#define SAME_BATCHES "give all ranks the same number of batches; if they have it, "
+
+static const struct {
+    const char *usual, *uneven; /* where batches look uneven; NULL: the same */
+} advice[TESS_VERDICT_COUNT] = {
+    [TESS_VERDICT_HEALTHY] = {""},
+    [TESS_VERDICT_FINISHED] = {""},
+    [TESS_VERDICT_STOPPED] = {"let it go on with SIGCONT (kill -CONT PID), or find out who stopped it"},
+    [TESS_VERDICT_IO] = {"look at the file system or device that it waits for (dmesg, nfsstat, iostat)"},
+    [TESS_VERDICT_BUSY] = {"look at where it is: its data, or work that only this rank does"},
+    [TESS_VERDICT_LEFT] = {"give all ranks the same number of steps: its data may have ended early (uneven batches)"},
+    [TESS_VERDICT_NOT_JOINED] = {"look at its output: it was started but has not made its runtime "
+                                 "(tess_runtime_create)"},
+    [TESS_VERDICT_MISSING] = {"look at this rank: its output, its stack (gdb -p PID), its host"},
+    [TESS_VERDICT_SKIPPED] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
+    [TESS_VERDICT_EXTRA] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
+    [TESS_VERDICT_ORDER] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
+    [TESS_VERDICT_MESSAGE] = {"make both sides agree on number, element type and tag, one receive for each send"},
+    [TESS_VERDICT_DEADLOCK] = {"use the teams in one order on all ranks",
+                               SAME_BATCHES "use the teams in one order on all"},
+    [TESS_VERDICT_NUMBERS] = {"the step and tensor that it names are where to look: learning rate, loss scale, data; "
+                              "a replica that differs alone points at hardware"},
+    [TESS_VERDICT_FAILED] = {"mend what the error says; the other ranks only failed because of it"},
+    [TESS_VERDICT_UNDECIDED] = {"look at each rank's last operation below"},
+};
+
 const char *verdict_advice(const verdict_search *search)
 {
     const tess_verdict *verdict = search->verdict;
-    switch (verdict->kind) {
-    case TESS_VERDICT_LOST:
+    const char *usual = advice[verdict->kind].usual, *uneven = advice[verdict->kind].uneven;
+    if (verdict->kind == TESS_VERDICT_LOST)
         return advice_on_death(&search->history->ranks[verdict->ranks[0]]);
-    case TESS_VERDICT_STOPPED:
-        return "let it go on with SIGCONT (kill -CONT PID), or find out who stopped it";
-    case TESS_VERDICT_IO:
-        return "look at the file system or device that it waits for (dmesg, nfsstat, iostat)";
-    case TESS_VERDICT_BUSY:
-        return "look at where it is: its data, or work that only this rank does";
-    case TESS_VERDICT_LEFT:
-        return "give all ranks the same number of steps: its data may have ended early (uneven batches)";
-    case TESS_VERDICT_NOT_JOINED:
-        return "look at its output: it was started but has not made its runtime (tess_runtime_create)";
-    case TESS_VERDICT_MISSING:
-        return "look at this rank: its output, its stack (gdb -p PID), its host";
-    case TESS_VERDICT_SKIPPED:
-    case TESS_VERDICT_EXTRA:
-    case TESS_VERDICT_ORDER:
-        if (search->uneven[0] != '\0')
-            return "give all ranks the same number of batches; if they have it, compare the code at both call sites";
-        return "compare the code at both call sites: a branch on the rank, on its data or on an error that was "
-               "swallowed makes this rank take another way";
-    case TESS_VERDICT_MESSAGE:
-        return "make both sides agree on number, element type and tag, one receive for each send";
-    case TESS_VERDICT_DEADLOCK:
-        return search->uneven[0] != '\0'
-                   ? "give all ranks the same number of batches; if they have it, use the teams in one order on all"
-                   : "use the teams in one order on all ranks";
-    case TESS_VERDICT_NUMBERS:
-        return "the step and tensor that it names are where to look: learning rate, loss scale, data; "
-               "a replica that differs alone points at hardware";
-    case TESS_VERDICT_FAILED:
-        return "mend what the error says; the other ranks only failed because of it";
-    case TESS_VERDICT_HEALTHY:
-    case TESS_VERDICT_FINISHED:
-        return "";
-    case TESS_VERDICT_UNDECIDED:
-        return "look at each rank's last operation below";
-    default:
-        return "compare the code at both call sites: the same call with the same arguments on every rank";
-    }
+    if (search->uneven[0] != '\0' && uneven != NULL)
+        return uneven;
+    return usual != NULL ? usual
+                         : "compare the code at both call sites: the same call with the same arguments on every rank";
 }

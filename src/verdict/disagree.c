@@ -256,14 +256,13 @@ static void tell_camps(verdict_search *search, const parting *where)
             told = asked(where, j) != NULL && alike(where, asked(where, j), record);
         if (told)
             continue;
-        char who[128], what[192], site[TESS_HISTORY_TEXT + 8];
+        char who[160];
         mark_camp(search, where, i, true);
         int n = verdict_take_marked(search, search->queue);
         tess_words words = tess_words_begin(who, sizeof(who));
         tess_words_ranks(&words, search->queue, n);
-        tess_request_format_whole(search->history, record, what, sizeof(what));
-        tess_request_site(record, site, sizeof(site));
-        verdict_add_line(search->verdict, "%s called %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
+        tess_words_add(&words, " called");
+        verdict_add_call(search, who, record);
         n_camps++;
     }
 }

@@ -122,12 +122,18 @@ tess_status tess_history_add_span(tess_history *history, int rank, const tess_sp
     return TESS_OK;
 }
 
+size_t tess_history_team_index(const tess_history *history, uint64_t hash)
+{
+    size_t t = 0;
+    while (t < history->n_teams && history->teams[t].hash != hash)
+        t++;
+    return t;
+}
+
 static tess_team_history *find_team(const tess_history *history, uint64_t hash)
 {
-    for (size_t t = 0; t < history->n_teams; t++)
-        if (history->teams[t].hash == hash)
-            return &history->teams[t];
-    return NULL;
+    size_t t = tess_history_team_index(history, hash);
+    return t < history->n_teams ? &history->teams[t] : NULL;
 }
 
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)

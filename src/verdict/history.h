@@ -136,6 +136,7 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
  * unknown places, they are those. Call once all members are added. */
 tess_status tess_history_infer_members(tess_history *history);
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
+size_t tess_history_team_index(const tess_history *history, uint64_t hash);             /* n_teams: not known */
 int tess_team_place(const tess_team_history *team, int rank);                           /* -1: it is no member */
 
 /* Puts the events of one rank, oldest first, into its records and spans. */

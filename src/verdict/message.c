@@ -1,6 +1,6 @@
 /* Sends and receives. The messages from one rank to another with one tag are taken in order, so the i-th send belongs
  * to the i-th receive; where the oldest are no longer known they are counted inside a step. */
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "verdict/request.h"
 #include "verdict/verdict_impl.h"
@@ -116,10 +116,9 @@ static void put_two(verdict_search *search, int guilty, int a, int b, const tess
 
 static void tell_side(verdict_search *search, int rank, const tess_record *record)
 {
-    char what[192], site[TESS_HISTORY_TEXT + 8];
-    tess_request_format(search->history, record, what, sizeof(what));
-    tess_request_site(record, site, sizeof(site));
-    verdict_add_line(search->verdict, "rank %d called %s%s%s", rank, what, site[0] != '\0' ? ", at " : "", site);
+    char who[32];
+    snprintf(who, sizeof(who), "rank %d called", rank);
+    verdict_add_call(search, who, record);
 }
 
 void verdict_judge_message(verdict_search *search, int rank, const tess_record *record)

@@ -1,8 +1,6 @@
 #include "verdict/progress.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "verdict/words.h"
 
 static bool same_place(const tess_progress_of *a, const tess_progress_of *b)
 {
@@ -36,38 +34,28 @@ static int find_most(const tess_progress_of *ranks, int n)
     return tie ? -1 : best;
 }
 
-/* Appends, as far as there is room. */
-__attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
+static void put_place(const tess_progress_of *p, tess_words *words)
 {
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
-}
-
-static void put_place(const tess_progress_of *p, char *text, size_t size)
-{
-    put(text, size, p->ended ? "through after step %lld" : "at step %lld", (long long)p->step);
+    tess_words_add(words, p->ended ? "through after step %lld" : "at step %lld", (long long)p->step);
     if (!p->ended && p->micro >= 0)
-        put(text, size, ", micro-batch %lld", (long long)p->micro);
+        tess_words_add(words, ", micro-batch %lld", (long long)p->micro);
 }
 
 /* "it has had one batch less": what brings a rank elsewhere. */
-static void put_rule(const tess_progress_of *odd, const tess_progress_of *most, char *text, size_t size)
+static void put_rule(const tess_progress_of *odd, const tess_progress_of *most, tess_words *words)
 {
     int64_t steps = odd->step - most->step, n = steps != 0 ? steps : odd->micro - most->micro;
     const char *unit = steps != 0 ? "batch" : "micro-batch", *side = n < 0 ? "less" : "more";
     if (odd->ended != most->ended)
-        put(text, size, odd->ended ? "its data ended before the others'" : "it has more data than the others");
+        tess_words_add(words, odd->ended ? "its data ended before the others'" : "it has more data than the others");
     else if (n == 1 || n == -1)
-        put(text, size, "it has had one %s %s", unit, side);
+        tess_words_add(words, "it has had one %s %s", unit, side);
     else
-        put(text, size, "it has had %lld %ses %s", (long long)(n < 0 ? -n : n), unit, side);
-    put(text, size, ": give all ranks the same number of batches");
+        tess_words_add(words, "it has had %lld %ses %s", (long long)(n < 0 ? -n : n), unit, side);
+    tess_words_add(words, ": give all ranks the same number of batches");
 }
 
-static void tell_odd(const tess_progress_of *ranks, int n, int most, const bool *odd, char *text, size_t size)
+static void tell_odd(const tess_progress_of *ranks, int n, int most, const bool *odd, tess_words *words)
 {
     int n_odd = 0, first = -1;
     for (int r = n - 1; r >= 0; r--)
@@ -75,39 +63,39 @@ static void tell_odd(const tess_progress_of *ranks, int n, int most, const bool 
             n_odd++;
             first = r;
         }
-    put(text, size, "rank %d is ", first);
-    put_place(&ranks[first], text, size);
+    tess_words_add(words, "rank %d is ", first);
+    put_place(&ranks[first], words);
     if (n_odd > 1)
-        put(text, size, " (and %d more are elsewhere)", n_odd - 1);
-    put(text, size, ", the others ");
-    put_place(&ranks[most], text, size);
-    put(text, size, ": ");
-    put_rule(&ranks[first], &ranks[most], text, size);
+        tess_words_add(words, " (and %d more are elsewhere)", n_odd - 1);
+    tess_words_add(words, ", the others ");
+    put_place(&ranks[most], words);
+    tess_words_add(words, ": ");
+    put_rule(&ranks[first], &ranks[most], words);
 }
 
-static void tell_tie(const tess_progress_of *ranks, int n, char *text, size_t size)
+static void tell_tie(const tess_progress_of *ranks, int n, tess_words *words)
 {
     for (int r = 0; r < n; r++) {
         if (ranks[r].step < 0)
             continue;
-        put(text, size, "%srank %d is ", text[0] != '\0' ? ", " : "", r);
-        put_place(&ranks[r], text, size);
+        tess_words_add(words, "%srank %d is ", words->at > 0 ? ", " : "", r);
+        put_place(&ranks[r], words);
     }
-    put(text, size, ": they had different numbers of batches, and no majority says how many are right");
+    tess_words_add(words, ": they had different numbers of batches, and no majority says how many are right");
 }
 
 bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, char *text, size_t size)
 {
     int most = find_most(ranks, n), n_odd = 0, n_known = 0;
-    text[0] = '\0';
+    tess_words words = tess_words_begin(text, size);
     for (int r = 0; r < n; r++) {
         odd[r] = most >= 0 && ranks[r].step >= 0 && !same_place(&ranks[r], &ranks[most]);
         n_odd += odd[r];
         n_known += ranks[r].step >= 0;
     }
     if (n_odd > 0)
-        tell_odd(ranks, n, most, odd, text, size);
+        tell_odd(ranks, n, most, odd, &words);
     else if (most < 0 && n_known > 1)
-        tell_tie(ranks, n, text, size);
+        tell_tie(ranks, n, &words);
     return n_odd > 0 || (most < 0 && n_known > 1);
 }

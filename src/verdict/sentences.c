@@ -19,7 +19,8 @@ enum {
     NONE = 1 << 8,       /* of the one named no operation is known */
     DEAD = 1 << 9,       /* its records are all there, and nothing in them is odd */
     STUCK = 1 << 10,     /* ranks are in an operation to which all have come */
-    ASKED = 1 << 11      /* ranks ended because they were asked to */
+    ASKED = 1 << 11,     /* ranks ended because they were asked to */
+    ABSENT = 1 << 12     /* who is named does not come */
 };
 
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
@@ -52,12 +53,7 @@ static const struct {
     {TESS_VERDICT_MISSING, WAITED_FOR,
      "{who} keep{ranks:s|} {waiting} waiting in {record}[ for {waited} s]; {ranks:it|the first of them} {left}{last}"},
     {TESS_VERDICT_MISSING, 0, "{who} {left}{last}"},
-    {TESS_VERDICT_LOST, 0, "{who} {situation}{last}{waiters}"},
-    {TESS_VERDICT_STOPPED, 0, "{who} {situation}{last}{waiters}"},
-    {TESS_VERDICT_IO, 0, "{who} {situation}{last}{waiters}"},
-    {TESS_VERDICT_BUSY, 0, "{who} {situation}{last}{waiters}"},
-    {TESS_VERDICT_LEFT, 0, "{who} {situation}{last}{waiters}"},
-    {TESS_VERDICT_NOT_JOINED, 0, "{who} {situation}{last}{waiters}"},
+    {TESS_VERDICT_COUNT, ABSENT, "{who} {situation}{last}{waiters}"},
 
     {TESS_VERDICT_MESSAGE, TIE | UNMET,
      "{ranks} and {waiting} disagree about a message, a tie: {record} has no other side"},
@@ -262,7 +258,8 @@ static unsigned facts_of(const verdict_search *search)
     return (verdict->tie ? TIE : 0) | (verdict->n_ranks == 0 ? NOBODY : 0) | (verdict->n_waiting > 0 ? WAITED_FOR : 0) |
            (verdict->n_operations == 0 ? WHOLE_STEP : 0) | (verdict->n_operations > 1 ? SEVERAL : 0) |
            (is_last(search) ? LAST : 0) | (tess_request_same(odd, record) ? ALIKE : 0) |
-           (odd->op == TESS_TRACE_NONE ? NONE | UNMET : 0) | (record->op == odd->op ? UNMET : 0);
+           (odd->op == TESS_TRACE_NONE ? NONE | UNMET : 0) | (record->op == odd->op ? UNMET : 0) |
+           (verdict_is_absence(verdict->kind) ? ABSENT : 0);
 }
 
 static unsigned put_fields(const verdict_search *search, tess_fields *fields)

@@ -18,9 +18,17 @@ void verdict_add_line(tess_verdict *verdict, const char *format, ...)
     va_end(arguments);
 }
 
-static bool is_absence(tess_verdict_kind kind)
+bool verdict_is_absence(tess_verdict_kind kind)
 {
     return kind >= TESS_VERDICT_LOST && kind <= TESS_VERDICT_MISSING;
+}
+
+void verdict_add_call(const verdict_search *search, const char *who, const tess_record *record)
+{
+    char what[192], site[SITE_BYTES];
+    tess_request_format_whole(search->history, record, what, sizeof(what));
+    tess_request_site(record, site, sizeof(site));
+    verdict_add_line(search->verdict, "%s %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
 }
 
 static bool has_several_hosts(const tess_history *history)
@@ -59,7 +67,7 @@ static void add_site_hint(verdict_search *search)
 {
     tess_verdict *verdict = search->verdict;
     const tess_team_view *team = tess_view_team(&search->view, verdict->record.team);
-    if (team == NULL || !is_absence(verdict->kind) || verdict->record.op == TESS_TRACE_NONE)
+    if (team == NULL || !verdict_is_absence(verdict->kind) || verdict->record.op == TESS_TRACE_NONE)
         return;
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_record *other = tess_member_at(&team->members[i], verdict->record.sequence);
@@ -105,7 +113,7 @@ void verdict_tell(verdict_search *search)
     tess_verdict *verdict = search->verdict;
     tess_words words = tess_words_begin(verdict->headline, sizeof(verdict->headline));
     verdict_say(search, &words);
-    if (is_absence(verdict->kind))
+    if (verdict_is_absence(verdict->kind))
         add_absence_lines(search);
     add_site_hint(search);
     snprintf(verdict->fix, sizeof(verdict->fix), "%s", verdict_advice(search));

@@ -75,8 +75,11 @@ void verdict_name_circle(verdict_search *search, int from);
 void verdict_say(const verdict_search *search, tess_words *words);
 
 /* ---- tell.c: all that is told */
+bool verdict_is_absence(tess_verdict_kind kind); /* ranks do not come */
 void verdict_tell(verdict_search *search);
 const char *verdict_advice(const verdict_search *search); /* advice.c */
+/* "rank 2 called all_reduce #7 ..., at step.c:41", of `who` and what it did. */
+void verdict_add_call(const verdict_search *search, const char *who, const tess_record *record);
 void verdict_add_line(tess_verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "rank 3", in a job over several hosts "rank 3 on host h2". */
 void verdict_name_rank(const tess_history *history, int rank, tess_words *words);

@@ -191,28 +191,18 @@ tess_status fr_own_read_rank(tess_mem *mem, dump *dump, fr_rank *rank)
 
 void fr_own_fill(tess_rank_history *to, fr_rank *from)
 {
-    const tess_rank_history *own = &from->own;
+    tess_rank_history own = from->own;
     if (!from->has_own)
         return;
-    to->present = own->present;
-    to->lost_any |= own->lost_any;
-    to->lost_newest = own->lost_newest;
-    to->ended = own->ended;
-    to->asked = own->asked;
-    to->pid = own->pid;
-    to->signal = own->signal;
-    to->exit_code = own->exit_code;
-    to->first_error = own->first_error;
-    to->ended_ns = own->ended_ns;
-    to->situation = own->situation;
-    memcpy(to->host, own->host, sizeof(to->host));
-    memcpy(to->error, own->error, sizeof(to->error));
-    if (own->why[0] != '\0')
-        memcpy(to->why, own->why, sizeof(to->why));
-    to->spans = own->spans;
-    to->n_spans = own->n_spans;
-    for (size_t i = 0; i < own->n_spans; i++)
-        to->last_ns = own->spans[i].begin_ns > to->last_ns ? own->spans[i].begin_ns : to->last_ns;
+    own.lost_any |= to->lost_any;
+    own.last_ns = to->last_ns;
+    own.records = to->records;
+    own.n_records = to->n_records;
+    if (own.why[0] == '\0')
+        memcpy(own.why, to->why, sizeof(own.why));
+    for (size_t i = 0; i < own.n_spans; i++)
+        own.last_ns = own.spans[i].begin_ns > own.last_ns ? own.spans[i].begin_ns : own.last_ns;
+    *to = own;
     from->own.spans = NULL;
     from->own.n_spans = 0;
 }

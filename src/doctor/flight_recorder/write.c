@@ -17,14 +17,6 @@ typedef struct writer {
 
 /* ---- What all ranks still have -------------------------------------------------------------------------------------
  */
-static size_t team_index(const tess_history *history, uint64_t hash)
-{
-    size_t t = 0;
-    while (t < history->n_teams && history->teams[t].hash != hash)
-        t++;
-    return t;
-}
-
 /* Analysers pair operations from the first one on: a rank that still has older ones than others would look as if they
  * had left them out. */
 static void find_first(writer *w)
@@ -45,7 +37,7 @@ static void find_first(writer *w)
 
 static bool is_kept(const writer *w, const tess_record *record)
 {
-    size_t t = team_index(w->history, record->team);
+    size_t t = tess_history_team_index(w->history, record->team);
     return t < w->history->n_teams && (tess_request_is_message(record) || record->sequence >= w->first[t]);
 }
 
@@ -126,7 +118,7 @@ static const char *state_name(const tess_record *record)
 
 static json_t *entry_json(const writer *w, int rank, const tess_record *record, size_t id)
 {
-    size_t t = team_index(w->history, record->team);
+    size_t t = tess_history_team_index(w->history, record->team);
     const tess_team_history *team = &w->history->teams[t];
     int64_t offset_ns = w->history->ranks[rank].clock_offset_ns;
     bool message = tess_request_is_message(record), done = record->state == TESS_TRACE_COMPLETED;

@@ -4,6 +4,7 @@
 
 #include "doctor/perfetto/arrivals_impl.h"
 #include "doctor/perfetto/stream_impl.h"
+#include "verdict/request.h"
 
 enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
 
@@ -68,11 +69,6 @@ static uint64_t last_moment(const drawing *d, int rank)
 
 /* ---- Collectives and messages --------------------------------------------------------------------------------------
  */
-static bool is_message(const tess_record *record)
-{
-    return record->op == TESS_TRACE_SEND || record->op == TESS_TRACE_RECV;
-}
-
 static bool can_be_drawn(const tess_record *record)
 {
     return record->enqueued_ns != 0; /* else its rank died before it had looked at the clock */
@@ -84,7 +80,7 @@ static tess_status collect_arrivals(drawing *d)
         const tess_rank_history *rank = &d->history->ranks[r];
         for (size_t i = 0; i < rank->n_records; i++) {
             const tess_record *record = &rank->records[i];
-            if (can_be_drawn(record) && !is_message(record))
+            if (can_be_drawn(record) && !tess_request_is_message(record))
                 TESS_TRY(arrivals_add(&d->arrivals, record->team, record->sequence, r,
                                       on_timeline(d, r, record->enqueued_ns)));
         }
@@ -96,16 +92,9 @@ static tess_status collect_arrivals(drawing *d)
 static arrival *last_arrival(const drawing *d, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(d->history, record->team);
-    arrival *arrival = is_message(record) ? NULL : arrivals_find(&d->arrivals, record->team, record->sequence);
+    arrival *arrival =
+        tess_request_is_message(record) ? NULL : arrivals_find(&d->arrivals, record->team, record->sequence);
     return arrival != NULL && team != NULL && arrival->n_ranks == team->n_ranks ? arrival : NULL;
-}
-
-static size_t team_index(const tess_history *history, uint64_t hash)
-{
-    size_t t = 0;
-    while (t < history->n_teams && history->teams[t].hash != hash)
-        t++;
-    return t;
 }
 
 /* A free lane of the team; where all are taken, the one that is free first, and the record begins when it is. */
@@ -135,7 +124,7 @@ static place find_place(drawing *d, int rank, const tess_record *record)
     if (d->history->source == TESS_HISTORY_PYTORCH && last != NULL && last->last_ns > p.started_ns)
         p.started_ns = last->last_ns; /* a kernel that has started waits for its peers inside itself */
     p.started_ns = p.started_ns < p.end_ns ? p.started_ns : p.end_ns;
-    take_lane(d, team_index(d->history, record->team), &p);
+    take_lane(d, tess_history_team_index(d->history, record->team), &p);
     return p;
 }
 
@@ -170,7 +159,7 @@ static void put_arguments(drawing *d, const tess_record *record)
     if (record->dtype < TESS_DTYPE_COUNT)
         stream_text(&d->out, "dtype", tess_dtype_name((tess_dtype)record->dtype));
     if (record->root >= 0)
-        stream_int(&d->out, is_message(record) ? "peer" : "root", record->root);
+        stream_int(&d->out, tess_request_is_message(record) ? "peer" : "root", record->root);
     if (record->what[0] != '\0')
         stream_text(&d->out, "for", record->what);
     if (record->site[0] != '\0')
