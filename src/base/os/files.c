@@ -173,6 +173,16 @@ tess_status tess_os_sync(int fd, const char *path)
     return failed != 0 ? tess_os_error("fsync", path) : TESS_OK;
 }
 
+tess_status tess_os_fsync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return tess_os_error("open", path);
+    tess_status status = tess_os_sync(fd, path);
+    close(fd);
+    return status;
+}
+
 tess_status tess_os_create(const char *path, size_t size)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);

@@ -105,16 +105,6 @@ tess_status tess_os_make_dir(const char *path)
     return mkdir(path, 0777) != 0 ? tess_os_error("make folder", path) : TESS_OK;
 }
 
-tess_status tess_os_fsync_dir(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return tess_os_error("open", path);
-    tess_status status = tess_os_sync(fd, path);
-    close(fd);
-    return status;
-}
-
 tess_status tess_os_rename(const char *from, const char *to)
 {
     return rename(from, to) != 0 ? tess_os_error("rename", from) : TESS_OK;

@@ -1,4 +1,4 @@
-/* The stack machine's state, its primitives (machine.c), and the opcodes (ops_*.c). */
+/* The stack machine's state, its primitives (machine.c), and what the opcodes (opcodes.c) do (ops_*.c). */
 #ifndef TESS_BASE_PICKLE_MACHINE_IMPL_H
 #define TESS_BASE_PICKLE_MACHINE_IMPL_H
 

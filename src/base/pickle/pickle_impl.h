@@ -1,4 +1,4 @@
-/* The reader's parts: arena.c gives values, machine.c and ops_*.c run opcodes, literals.c reads what stands in the
+/* The reader's parts: arena.c gives values, opcodes.c, machine.c and ops_*.c run opcodes, literals.c reads what stands in the
  * pickle as text, names.c what Python would import and call, graph.c looks whether the result may be walked. */
 #ifndef TESS_BASE_PICKLE_PICKLE_IMPL_H
 #define TESS_BASE_PICKLE_PICKLE_IMPL_H

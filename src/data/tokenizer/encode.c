@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "data/grow.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 #include "data/tokenizer/word_cache.h"
@@ -16,23 +15,6 @@ struct tess_encoder {
     tess_buffer repaired;
     tess_ids *ids; /* of the call at work */
 };
-
-tess_status tess_ids_append(tess_ids *ids, int32_t id)
-{
-    if (ids->size == ids->capacity) {
-        void *data = ids->data;
-        TESS_TRY(tess_grow(ids->mem, &data, &ids->capacity, ids->size + 1, sizeof(int32_t), "token ids"));
-        ids->data = data;
-    }
-    ids->data[ids->size++] = id;
-    return TESS_OK;
-}
-
-void tess_ids_free(tess_ids *ids)
-{
-    tess_mem_free(ids->mem, ids->data);
-    *ids = (tess_ids){.mem = ids->mem};
-}
 
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)
 {

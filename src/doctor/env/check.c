@@ -1,29 +1,10 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/options.h"
 #include "doctor/env/env_impl.h"
 #include "doctor/env/values.h"
 #include "doctor/table/clean.h"
-
-const tess_env_setting *tess_env_find(const tess_env_report *report, const char *name)
-{
-    for (int i = 0; i < report->n_settings; i++)
-        if (strcmp(report->settings[i].name, name) == 0)
-            return &report->settings[i];
-    return NULL;
-}
-
-long long env_number(const tess_env_report *report, const char *name, long long fallback)
-{
-    const tess_env_setting *setting = tess_env_find(report, name);
-    if (setting == NULL)
-        return fallback;
-    char *end;
-    long long number = strtoll(setting->value, &end, 0);
-    return end != setting->value && *end == '\0' ? number : fallback;
-}
 
 /* The nearest name that the registry has, of those that exist; NULL: none is near. What a family's names have in common
  * makes no two of them near. */

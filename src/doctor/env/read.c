@@ -93,3 +93,21 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
         qsort(report->settings, (size_t)report->n_settings, sizeof(tess_env_setting), by_name);
     return TESS_OK;
 }
+
+const tess_env_setting *tess_env_find(const tess_env_report *report, const char *name)
+{
+    for (int i = 0; i < report->n_settings; i++)
+        if (strcmp(report->settings[i].name, name) == 0)
+            return &report->settings[i];
+    return NULL;
+}
+
+long long env_number(const tess_env_report *report, const char *name, long long fallback)
+{
+    const tess_env_setting *setting = tess_env_find(report, name);
+    if (setting == NULL)
+        return fallback;
+    char *end;
+    long long number = strtoll(setting->value, &end, 0);
+    return end != setting->value && *end == '\0' ? number : fallback;
+}
