@@ -34,8 +34,6 @@ extern "C" {
 
 typedef struct tess_work tess_work;
 
-typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
-
 TESS_API int tess_team_rank(const tess_team *team); /* this rank's number inside the team */
 TESS_API int tess_team_size(const tess_team *team);
 TESS_API int tess_team_global_rank(const tess_team *team, int team_rank);

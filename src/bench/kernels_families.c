@@ -321,8 +321,16 @@ static tess_status widen(void *self)
 
 static tess_status reduce(kernel_operands *o, int n_inputs, tess_dtype dtype, bool accumulate)
 {
-    return o->kernels->reduce_tree(o->stream, (const void *const *)o->x, n_inputs, dtype, o->x[Y], elements(o),
-                                   accumulate);
+    const tess_reduction r = {.x = (const void *const *)o->x,
+                              .n_inputs = n_inputs,
+                              .dtype = dtype,
+                              .divisor = 1,
+                              .y = &o->x[Y],
+                              .n_outputs = 1,
+                              .y_dtype = TESS_F32,
+                              .n = elements(o),
+                              .accumulate = accumulate};
+    return o->kernels->reduce(o->stream, &r, NULL);
 }
 
 static tess_status reduce_2(void *self)

@@ -3,20 +3,13 @@
 #include <math.h>
 
 #include "comm/comm_impl.h"
-#include "comm/reduce.h"
-
-static float value_at(const void *row, tess_dtype dtype, size_t i)
-{
-    float value;
-    tess_load_f32((const uint8_t *)row + i * tess_dtype_size(dtype), dtype, &value, 1);
-    return value;
-}
+#include "device/bf16.h"
 
 static size_t count_bad(const void *row, tess_dtype dtype, size_t n)
 {
     size_t bad = 0;
     for (size_t i = 0; i < n; i++)
-        bad += !isfinite(value_at(row, dtype, i));
+        bad += !isfinite(tess_get_float(row, dtype, i));
     return bad;
 }
 
@@ -25,7 +18,7 @@ static bool find_ranks(const tess_work *work, const void *const *rows, size_t i,
 {
     bad->n_ranks = 0;
     for (int r = work->team->size - 1; r >= 0; r--) {
-        float value = value_at(rows[r], work->in_dtype, i);
+        float value = tess_get_float(rows[r], work->in_dtype, i);
         if (isfinite(value))
             continue;
         *first = r;

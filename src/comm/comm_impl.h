@@ -5,10 +5,11 @@
 #include "tessera/comm.h"
 
 #include "comm/bad_addend.h"
+#include "job/job_memory.h"
+#include "device/stream.h"
 #include "comm/pieces.h"
 #include "comm/shm/control.h"
 #include "comm/work.h"
-#include "job/job_memory.h"
 
 typedef struct comm_backend comm_backend;
 typedef struct comm_hosts comm_hosts; /* hosts/hosts_impl.h */
@@ -54,6 +55,7 @@ struct tess_runtime {
     comm_observer observer;                                     /* of zeroes: nobody */
     struct tess_rehearsal *rehearsal;                           /* NULL: no rehearsal is under way (rehearsal.h) */
     tess_mem *mem;
+    tess_stream *stream;    /* of collectives: one thread, the kernel table of this rank */
     struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
     tess_job job;
     tess_job_row *row;
@@ -179,6 +181,19 @@ uint64_t tess_team_call_site(tess_team *team, const void *address);
 /* ---- work.c ---- */
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
+
+/* Where the work's arithmetic runs. Its rows take neither threads nor scratch memory, so threads may share it. */
+static inline tess_stream *tess_work_stream(const tess_work *work)
+{
+    return work->team->runtime->stream;
+}
+
+/* The first failure of a part of the work fails it. */
+static inline void tess_work_note(tess_work *work, tess_status status)
+{
+    if (work->status == TESS_OK)
+        work->status = status;
+}
 
 /* Called when nothing moves (trouble.c). Breaks the team when something is wrong. */
 void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout_s);

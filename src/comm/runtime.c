@@ -105,7 +105,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     rt->kernels = options->kernels;
     rt->native_reductions = options->native_reductions;
     find_program(rt);
-    TESS_GOTO(load_tuning(rt, options->tuning), runtime);
+    TESS_GOTO(tess_stream_create(mem, 1, rt->kernels, &rt->stream), runtime);
+    TESS_GOTO(load_tuning(rt, options->tuning), stream);
     TESS_GOTO(tess_runtime_find_job(rt, options), tuning);
     rt->row = &rt->job.rows[rt->rank];
     TESS_GOTO(tess_runtime_join(rt, options->config_hash), job);
@@ -133,6 +134,8 @@ job:
     tess_mem_free(mem, rt->processes);
 tuning:
     tess_tuning_free(&rt->tuning);
+stream:
+    tess_stream_destroy(&rt->stream);
 runtime:
     tess_mem_free(mem, rt);
 pools:
@@ -163,6 +166,7 @@ void tess_runtime_destroy(tess_runtime **handle)
         rt->observer.end(rt, rt->observer.self, orderly);
     tess_mem *mem = rt->mem;
     tess_tuning_free(&rt->tuning);
+    tess_stream_destroy(&rt->stream);
     tess_mem_free(mem, rt->processes);
     tess_mem_free(mem, rt);
     tess_mem_destroy(&mem);

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tessera/types.h"
+
 static inline uint32_t tess_float_bits(float x)
 {
     uint32_t u;
@@ -56,6 +58,23 @@ static inline uint16_t tess_float_to_f16(float x)
         return (uint16_t)(sign | (tess_float_bits(tess_bits_float(magnitude) + 0.5f) - 0x3f000000u));
     magnitude -= 112u << 23;
     return (uint16_t)(sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
+}
+
+/* Element i of x (F32, BF16 or F16). */
+static inline float tess_get_float(const void *x, tess_dtype dtype, size_t i)
+{
+    if (dtype == TESS_F32)
+        return ((const float *)x)[i];
+    uint16_t half = ((const uint16_t *)x)[i];
+    return dtype == TESS_BF16 ? tess_bf16_to_float(half) : tess_f16_to_float(half);
+}
+
+static inline void tess_put_float(void *x, tess_dtype dtype, size_t i, float value)
+{
+    if (dtype == TESS_F32)
+        ((float *)x)[i] = value;
+    else
+        ((uint16_t *)x)[i] = dtype == TESS_BF16 ? tess_float_to_bf16(value) : tess_float_to_f16(value);
 }
 
 #endif

@@ -29,6 +29,23 @@ static inline tess_status tess_check_convert(tess_dtype from, tess_dtype to)
     return TESS_OK;
 }
 
+static inline bool tess_reduces_floats(const tess_reduction *r)
+{
+    return r->dtype <= TESS_F16;
+}
+
+static inline tess_status tess_check_reduction(const tess_reduction *r)
+{
+    bool sums = r->op == TESS_SUM || r->op == TESS_AVG;
+    bool fits = tess_reduces_floats(r) ? sums && r->y_dtype == TESS_F32 : r->y_dtype > TESS_F16;
+    TESS_CHECK(r->y_dtype == r->dtype || fits, TESS_E_UNSUPPORTED, "reduce %s to %s: only sums of floats widen",
+               tess_dtype_name(r->dtype), tess_dtype_name(r->y_dtype));
+    return TESS_OK;
+}
+
+/* The definition: what a table's row leaves to it (device/ref/reduce.c). */
+tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite);
+
 /* As many rows (or elements, with a row of 1) as are worth waking a thread for: some 10 us of work. */
 static inline int64_t tess_loop_grain(int64_t elements_per_row)
 {

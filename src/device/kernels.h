@@ -101,6 +101,24 @@ typedef struct tess_attention_grad {
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
 } tess_attention_grad;
 
+/* Each y (n) = op over r of x[r] (n). A sum is the binary tree over r: neighbours first, an odd one out is carried up.
+ * Floats (F32, BF16, F16) are added in float32; the sum is divided by `divisor`, then rounded to y_dtype: F32, or that
+ * of x. Integers are added as int64, which wraps, divided, cut towards zero, and stored as any integer y_dtype.
+ * TESS_MAX and TESS_MIN of floats give NaN when there is one, and y_dtype is that of x. A y may be one of the x. */
+typedef struct tess_reduction {
+    const void *const *x;
+    int n_inputs; /* 0: the sum is 0 */
+    tess_dtype dtype;
+    tess_op op;  /* TESS_AVG is TESS_SUM: `divisor` says by how much */
+    int divisor; /* of sums, 1: none */
+    void *const *y;
+    int n_outputs;
+    tess_dtype y_dtype;
+    int64_t n;
+    bool accumulate; /* one y, of F32: y = sum + y */
+    bool streams;    /* past the caches, for results that nobody reads soon */
+} tess_reduction;
+
 enum { TESS_NORM_BLOCK = 32 };
 
 typedef struct tess_kernels {
@@ -186,10 +204,11 @@ typedef struct tess_kernels {
     /* y = (to) x, n elements; any of F32, BF16, F16 each way. */
     tess_status (*convert)(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n);
 
-    /* y[i] = tree over r of x[r][i] (neighbours first, an odd one out is carried up), in float32, then + y[i] when
-     * accumulate. */
-    tess_status (*reduce_tree)(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *y,
-                               int64_t n, bool accumulate);
+    /* finite: set false when a sum of floats is NaN or infinite, else left alone; NULL: not looked at. */
+    tess_status (*reduce)(tess_stream *s, const tess_reduction *r, bool *finite);
+
+    /* memcpy. streams: past the caches, and in the memory once the call returns. */
+    tess_status (*copy)(tess_stream *s, void *to, const void *from, size_t bytes, bool streams);
 
     /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */

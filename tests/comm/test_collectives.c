@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "comm/reduce.h"
+#include "arithmetic.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 
@@ -40,7 +40,7 @@ static void fill(void *memory, tess_dtype dtype, size_t first, size_t n, int ran
             break;
         case TESS_BF16:
         case TESS_F16:
-            tess_convert_values(&x, TESS_F32, (uint16_t *)memory + i, dtype, 1);
+            convert_values(&x, TESS_F32, (uint16_t *)memory + i, dtype, 1);
             break;
         case TESS_I32:
             ((int32_t *)memory)[i] = (int32_t)(bits % 100001) - 50000;
@@ -90,7 +90,7 @@ static void serial_reduce(const uint8_t *all, size_t stride, int W, tess_dtype d
     if (dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16) {
         float x[16], y;
         for (int r = 0; r < W; r++)
-            tess_convert_values(all + (size_t)r * stride + i * size, dtype, &x[r], TESS_F32, 1);
+            convert_values(all + (size_t)r * stride + i * size, dtype, &x[r], TESS_F32, 1);
         y = x[0];
         if (op == TESS_SUM || op == TESS_AVG)
             y = serial_tree(x, W);
@@ -100,7 +100,7 @@ static void serial_reduce(const uint8_t *all, size_t stride, int W, tess_dtype d
             y = fmaxf(y, x[r]);
         for (int r = 1; r < W && op == TESS_MIN; r++)
             y = fminf(y, x[r]);
-        tess_convert_values(&y, TESS_F32, out, dtype, 1);
+        convert_values(&y, TESS_F32, out, dtype, 1);
         return;
     }
     int64_t y = 0;
@@ -340,10 +340,10 @@ enum { TREE_ELEMENTS = 1500, TREE_ROWS = 128 };
 static void check_tree_of_halves(const void *const *rows, int W, tess_dtype dtype)
 {
     static float out[TREE_ELEMENTS], leaves[TREE_ROWS];
-    tess_reduce_tree_f32(rows, W, dtype, out, TREE_ELEMENTS, false, W % 2 == 0);
+    reduce_tree(rows, W, dtype, out, TREE_ELEMENTS, false, W % 2 == 0);
     for (int i = 0; i < TREE_ELEMENTS; i += 37) {
         for (int r = 0; r < W; r++)
-            tess_convert_values((const uint16_t *)rows[r] + i, dtype, &leaves[r], TESS_F32, 1);
+            convert_values((const uint16_t *)rows[r] + i, dtype, &leaves[r], TESS_F32, 1);
         float want = serial_tree(leaves, W);
         EXPECT_SAME(&out[i], &want, 1);
     }
@@ -357,8 +357,8 @@ static void trees_of_any_width_are_the_serial_tree(void)
     const void *rows[MOST], *bf16_rows[MOST], *f16_rows[MOST];
     for (int r = 0; r < MOST; r++) {
         fill(x[r], TESS_F32, 0, N, r, 5);
-        tess_convert_values(x[r], TESS_F32, bf16[r], TESS_BF16, N);
-        tess_convert_values(x[r], TESS_F32, f16[r], TESS_F16, N);
+        convert_values(x[r], TESS_F32, bf16[r], TESS_BF16, N);
+        convert_values(x[r], TESS_F32, f16[r], TESS_F16, N);
         rows[r] = x[r];
         bf16_rows[r] = bf16[r];
         f16_rows[r] = f16[r];
@@ -366,7 +366,7 @@ static void trees_of_any_width_are_the_serial_tree(void)
     for (int W = 1; W <= MOST; W++) {
         for (int i = 0; i < N; i++)
             out[i] = 3;
-        tess_reduce_tree_f32(rows, W, TESS_F32, out, N, W % 2 == 0, W % 3 == 0);
+        reduce_tree(rows, W, TESS_F32, out, N, W % 2 == 0, W % 3 == 0);
         for (int i = 0; i < N; i += 37) {
             for (int r = 0; r < W; r++)
                 leaves[r] = x[r][i];
@@ -385,7 +385,7 @@ static void check_rounding(tess_dtype dtype, uint32_t infinity)
     for (uint32_t bits = 0; bits < infinity; bits++) {
         uint16_t pair[2] = {(uint16_t)bits, (uint16_t)(bits + 1)}, got[8];
         float exact[2], x[8];
-        tess_convert_values(pair, dtype, exact, TESS_F32, 2);
+        convert_values(pair, dtype, exact, TESS_F32, 2);
         if (bits + 1 == infinity) /* the step beyond the largest number is as long as the one before it */
             exact[1] = dtype == TESS_BF16 ? INFINITY : 65536;
         float middle = dtype == TESS_BF16 && bits + 1 == infinity ? 0x1.ffp127f : exact[0] + (exact[1] - exact[0]) / 2;
@@ -395,7 +395,7 @@ static void check_rounding(tess_dtype dtype, uint32_t infinity)
         x[3] = nextafterf(middle, INFINITY);
         for (int i = 0; i < 4; i++)
             x[4 + i] = -x[i];
-        tess_convert_values(x, TESS_F32, got, dtype, 8);
+        convert_values(x, TESS_F32, got, dtype, 8);
         uint16_t want[4] = {pair[0], pair[0], bits % 2 == 0 ? pair[0] : pair[1], pair[1]};
         for (int i = 0; i < 8; i++)
             if (got[i] != (uint16_t)(want[i % 4] | (i >= 4 ? 0x8000 : 0)))
@@ -404,8 +404,8 @@ static void check_rounding(tess_dtype dtype, uint32_t infinity)
     }
     float nan[2] = {NAN, -NAN}, back[2];
     uint16_t kept[2];
-    tess_convert_values(nan, TESS_F32, kept, dtype, 2);
-    tess_convert_values(kept, dtype, back, TESS_F32, 2);
+    convert_values(nan, TESS_F32, kept, dtype, 2);
+    convert_values(kept, dtype, back, TESS_F32, 2);
     EXPECT(isnan(back[0]) && isnan(back[1]));
 }
 

@@ -5,7 +5,7 @@
 
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/reduce.h"
+#include "arithmetic.h"
 #include "support/test.h"
 
 typedef enum memory_kind { WINDOWS, REACHED, STAGED, MIXED, N_MEMORY_KINDS } memory_kind;
@@ -87,7 +87,7 @@ static void check_sums(const setting *s, size_t n)
     const void *parts[MOST_RANKS];
     for (int r = 0; r < W; r++)
         parts[r] = s->all[r];
-    tess_reduce_tree_f32(parts, W, TESS_F32, s->want, n, false, false);
+    reduce_tree(parts, W, TESS_F32, s->want, n, false, false);
     EXPECT_OK(tess_all_reduce(s->team, s->in, s->out, n, TESS_F32, TESS_SUM, NULL));
     EXPECT_SAME(s->out, s->want, n);
     memcpy(s->out, s->in, n * sizeof(float));

@@ -1,7 +1,7 @@
 /* Coalesced gather and reduce-scatter: pieces whose rows divide, do not divide, and are fewer than the ranks. */
 #include <stdlib.h>
 
-#include "comm/reduce.h"
+#include "arithmetic.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 
@@ -79,10 +79,10 @@ static void check_gather(tess_team *team, memory_kind kind, tess_dtype in_dtype,
         tess_shard_rows((int64_t)p->n_rows, W, me, &begin, &count);
         for (size_t e = 0; e < p->n_rows * p->row; e++) {
             float x = value(0, p->offset + e);
-            tess_convert_values(&x, TESS_F32, want + (p->offset + e) * size, out_dtype, 1);
+            convert_values(&x, TESS_F32, want + (p->offset + e) * size, out_dtype, 1);
             if (e >= (size_t)begin * p->row && e < (size_t)(begin + count) * p->row)
-                tess_convert_values(&x, TESS_F32, shard + (p->shard_offset + e - (size_t)begin * p->row) * in_size,
-                                    in_dtype, 1);
+                convert_values(&x, TESS_F32, shard + (p->shard_offset + e - (size_t)begin * p->row) * in_size, in_dtype,
+                               1);
         }
     }
     EXPECT_OK(tess_all_gather_pieces(team, shard, in_dtype, full, out_dtype, l.pieces, N_PIECES, NULL));
@@ -125,8 +125,8 @@ static float stored(int rank, size_t element, tess_dtype dtype)
 {
     float x = value(rank, element);
     uint8_t kept[4];
-    tess_convert_values(&x, TESS_F32, kept, dtype, 1);
-    tess_convert_values(kept, dtype, &x, TESS_F32, 1);
+    convert_values(&x, TESS_F32, kept, dtype, 1);
+    convert_values(kept, dtype, &x, TESS_F32, 1);
     return x;
 }
 
@@ -139,7 +139,7 @@ static void check_reduce(tess_team *team, memory_kind kind, tess_dtype dtype, bo
     float *shard = malloc(l.shard * 4), *want = malloc(l.shard * 4);
     for (size_t e = 0; e < l.full; e++) {
         float x = value(me, e);
-        tess_convert_values(&x, TESS_F32, full + e * size, dtype, 1);
+        convert_values(&x, TESS_F32, full + e * size, dtype, 1);
     }
     for (size_t e = 0; e < l.shard; e++)
         shard[e] = want[e] = (float)e * 0.37f;

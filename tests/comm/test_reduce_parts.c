@@ -1,10 +1,10 @@
 /* Reductions in parts, as hosts add what their ranks have: the bits of the tree over all ranks. */
+#include "arithmetic.h"
 #include "support/test.h"
 
 #include <stdlib.h>
 
 #include "base/core/rng.h"
-#include "comm/reduce.h"
 
 enum { MOST = 13, N = 2500 };
 
@@ -17,7 +17,7 @@ static void fill(tess_dtype dtype, int n_inputs)
             uint64_t word = tess_hash_bytes(&(uint64_t[2]){(uint64_t)r, i}, 16, (uint64_t)dtype);
             float value = ((float)(word & 0xffffff) - 8388608.0f) / (float)(1 + (word >> 40 & 0xffff));
             if (dtype == TESS_F32 || dtype == TESS_BF16 || dtype == TESS_F16)
-                tess_store_f32(&value, inputs[r] + i * tess_dtype_size(dtype), dtype, 1);
+                convert_values(&value, TESS_F32, inputs[r] + i * tess_dtype_size(dtype), dtype, 1);
             else
                 memcpy(inputs[r] + i * tess_dtype_size(dtype), &word, tess_dtype_size(dtype));
         }
@@ -39,7 +39,7 @@ static void split(const int *host_of, int begin, int end, tess_dtype dtype, tess
     const void *x[MOST];
     for (int r = begin; r < end; r++)
         x[r - begin] = inputs[r];
-    tess_reduce_partial(x, end - begin, dtype, op, kept[*n], N);
+    EXPECT_OK(tess_reduce_partial(own_stream(), x, end - begin, dtype, op, kept[*n], N));
     partials[*n] = (tess_partial){begin, end, kept[*n]};
     (*n)++;
 }
@@ -56,9 +56,9 @@ static void check(const int *host_of, int n_inputs)
             void *to = whole;
             for (int r = 0; r < n_inputs; r++)
                 x[r] = inputs[r];
-            tess_reduce(x, n_inputs, (tess_dtype)dtype, ops[k], &to, 1, N, false);
+            EXPECT_OK(tess_reduce(own_stream(), x, n_inputs, (tess_dtype)dtype, ops[k], &to, 1, N, false));
             split(host_of, 0, n_inputs, (tess_dtype)dtype, ops[k], partials, &n);
-            tess_reduce_finish(partials, n, (tess_dtype)dtype, ops[k], parts, N);
+            EXPECT_OK(tess_reduce_finish(own_stream(), partials, n, (tess_dtype)dtype, ops[k], parts, N, false));
             EXPECT_SAME(parts, whole, N * tess_dtype_size((tess_dtype)dtype));
         }
     }
@@ -91,9 +91,9 @@ static void sums_in_parts_are_added_to_what_is_there(void)
     float *a = (float *)(void *)whole, *b = (float *)(void *)parts;
     for (size_t i = 0; i < N; i++)
         a[i] = b[i] = (float)i / 3;
-    tess_reduce_tree_f32(x, 6, TESS_BF16, a, N, true, false);
+    reduce_tree(x, 6, TESS_BF16, a, N, true, false);
     split(host_of, 0, 6, TESS_BF16, TESS_SUM, partials, &n);
-    tess_reduce_finish_f32(partials, n, b, N, true);
+    EXPECT_OK(tess_reduce_finish(own_stream(), partials, n, TESS_F32, TESS_SUM, b, N, true));
     EXPECT_SAME(b, a, N);
 }
 

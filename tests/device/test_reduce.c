@@ -94,7 +94,17 @@ static void reduces(void)
                 if (s == NULL)
                     continue;
                 float *y = copy_array(start, n, TESS_F32);
-                EXPECT_OK(s->kernels->reduce_tree(s, x, n_inputs, dtype, y, n, accumulate));
+                void *to = y;
+                const tess_reduction r = {.x = x,
+                                          .n_inputs = n_inputs,
+                                          .dtype = dtype,
+                                          .divisor = 1,
+                                          .y = &to,
+                                          .n_outputs = 1,
+                                          .y_dtype = TESS_F32,
+                                          .n = n,
+                                          .accumulate = accumulate};
+                EXPECT_OK(s->kernels->reduce(s, &r, NULL));
                 expect_bits("tree", v, y, want, n, TESS_F32);
                 free(y);
                 tess_stream_destroy(&s);
@@ -145,7 +155,7 @@ static void sums_squares(void)
 static const test_case cases[] = {
     {"add_rounds_once_and_works_in_place", adds, 0, 0},
     {"column_sums_run_in_blocks_of_32_tokens", sums_columns, 0, 0},
-    {"reduce_tree_adds_neighbours_first_for_any_number_of_inputs", reduces, 0, 0},
+    {"reduce_adds_neighbours_first_for_any_number_of_inputs", reduces, 0, 0},
     {"row_sums_of_squares_have_16_partial_sums", sums_squares, 0, 0},
 };
 

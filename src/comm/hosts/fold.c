@@ -125,7 +125,7 @@ static tess_status show(tess_work *work, uint64_t round)
 }
 
 /* The subtree's partial of a block's elements of the round. */
-static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
+static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
 {
     size_t first, count = hosts_span(work, round, hosts_block_of(work, block), &first);
     tess_byte_run_cursor cursor = {0};
@@ -134,8 +134,9 @@ static void add_subtree(const tess_work *work, uint64_t round, const hosts_subtr
         const void *leaves[JOB_MAX_RANKS];
         for (int rank = subtree->begin; rank < subtree->end; rank++)
             leaves[rank - subtree->begin] = leaf(work, round, rank, block, &run, first);
-        tess_reduce_partial(leaves, subtree->end - subtree->begin, shown_dtype(work), op_of(work),
-                            to + (run.packed - first) * partial_size(work), run.count);
+        tess_work_note(work, tess_reduce_partial(tess_work_stream(work), leaves, subtree->end - subtree->begin,
+                                                 shown_dtype(work), op_of(work),
+                                                 to + (run.packed - first) * partial_size(work), run.count));
     }
 }
 
@@ -193,12 +194,11 @@ static void take(tess_work *work, uint64_t round)
             partials[s] =
                 (tess_partial){h->subtrees[s].begin, h->subtrees[s].end,
                                partial_got(work, round, s, count) + (run.packed - first) * partial_size(work)};
-        if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
-            tess_reduce_finish_f32(partials, h->n_subtrees, (float *)(void *)work->out + run.shard, run.count,
-                                   work->accumulate);
-        else
-            tess_reduce_finish(partials, h->n_subtrees, work->dtype, work->op,
-                               work->out + run.shard * tess_dtype_size(work->dtype), run.count);
+        bool pieces = work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES;
+        tess_dtype dtype = pieces ? TESS_F32 : work->dtype;
+        tess_work_note(work, tess_reduce_finish(tess_work_stream(work), partials, h->n_subtrees, dtype, op_of(work),
+                                                work->out + run.shard * tess_dtype_size(dtype), run.count,
+                                                pieces && work->accumulate));
     }
 }
 

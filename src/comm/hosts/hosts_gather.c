@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "comm/hosts/hosts_impl.h"
-#include "comm/stream.h"
 
 static bool in_one_piece(const tess_work *work)
 {
@@ -43,7 +42,7 @@ static bool alone(const tess_work *work)
     return hosts_n_local(h, h->mine) == 1 && in_one_piece(work);
 }
 
-static void pack(const tess_work *work, size_t first, size_t count, uint8_t *to)
+static void pack(tess_work *work, size_t first, size_t count, uint8_t *to)
 {
     size_t element = tess_dtype_size(work->dtype);
     if (in_one_piece(work)) {
@@ -54,15 +53,17 @@ static void pack(const tess_work *work, size_t first, size_t count, uint8_t *to)
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
                             &cursor, &run))
-        tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
-                            to + (run.packed - first) * element, work->dtype, run.count);
+        tess_work_note(work, tess_convert_values(tess_work_stream(work),
+                                                 work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
+                                                 to + (run.packed - first) * element, work->dtype, run.count));
 }
 
-static void unpack(const tess_work *work, int rank, size_t first, size_t count, const uint8_t *from)
+static void unpack(tess_work *work, int rank, size_t first, size_t count, const uint8_t *from)
 {
     size_t element = tess_dtype_size(work->dtype);
     if (in_one_piece(work)) {
-        tess_copy(place_of(work, rank) + first * element, from, count * element, work->out_bytes >= STREAM_LEAST_BYTES);
+        tess_work_note(work, tess_copy(tess_work_stream(work), place_of(work, rank) + first * element, from,
+                                       count * element, work->out_bytes >= REDUCE_STREAM_BYTES));
         return;
     }
     tess_byte_run_cursor cursor = {0};

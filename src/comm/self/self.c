@@ -4,7 +4,6 @@
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
-#include "comm/stream.h"
 
 static void copy(tess_work *work, size_t n)
 {
@@ -17,8 +16,10 @@ static void all_gather_pieces(tess_work *work)
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run))
-        tess_convert_values(work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
-                            work->out + run.full * tess_dtype_size(work->dtype), work->dtype, run.count);
+        tess_work_note(work, tess_convert_values(tess_work_stream(work),
+                                                 work->in + run.shard * tess_dtype_size(work->in_dtype), work->in_dtype,
+                                                 work->out + run.full * tess_dtype_size(work->dtype), work->dtype,
+                                                 run.count));
 }
 
 static void reduce_scatter_pieces(tess_work *work)
@@ -27,8 +28,9 @@ static void reduce_scatter_pieces(tess_work *work)
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
         const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
-        tess_reduce_tree_f32(&rows, 1, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
-                             work->accumulate, run.count * sizeof(float) >= STREAM_LEAST_BYTES);
+        tess_work_note(work, tess_reduce_tree_f32(tess_work_stream(work), &rows, 1, work->in_dtype,
+                                                  (float *)(void *)work->out + run.shard, run.count, work->accumulate,
+                                                  run.count * sizeof(float) >= REDUCE_STREAM_BYTES, NULL));
     }
 }
 

@@ -1,10 +1,9 @@
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"
-#include "comm/reduce.h"
 
 /* Converts this rank's packed elements [first, first + count) to `to` (packed), or into place when `to` is NULL. */
-static void convert_own(const tess_work *work, size_t first, size_t count, uint8_t *to)
+static void convert_own(tess_work *work, size_t first, size_t count, uint8_t *to)
 {
     size_t in_element = tess_dtype_size(work->in_dtype), element = shm_element(work);
     tess_byte_run_cursor cursor = {0};
@@ -12,7 +11,8 @@ static void convert_own(const tess_work *work, size_t first, size_t count, uint8
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, work->team->rank, first, count,
                             &cursor, &run)) {
         uint8_t *at = to != NULL ? to + (run.packed - first) * element : work->out + run.full * element;
-        tess_convert_values(work->in + run.shard * in_element, work->in_dtype, at, work->dtype, run.count);
+        tess_work_note(work, tess_convert_values(tess_work_stream(work), work->in + run.shard * in_element,
+                                                 work->in_dtype, at, work->dtype, run.count));
     }
 }
 
@@ -38,7 +38,7 @@ static tess_status meet(tess_work *work)
     return TESS_OK;
 }
 
-static void show(const tess_work *work, uint8_t *to)
+static void show(tess_work *work, uint8_t *to)
 {
     convert_own(work, work->first, work->count, to);
 }

@@ -1,7 +1,5 @@
 #include "comm/shm/shm_impl.h"
 
-#include "comm/reduce.h"
-
 /* Small: everybody reduces everything. Large: each rank reduces its part, into the buffers of all where they can be
  * reached, so that every byte is read once and written once; else, round by round, into its stage (fold), from where
  * all copy the parts (take). The order of summation is the same tree, so are the bits. */
@@ -17,7 +15,7 @@ static void part_of(const tess_work *work, int rank, size_t *begin, size_t *coun
 }
 
 /* All but this rank's own part, which no peer reads. */
-static void show(const tess_work *work, uint8_t *to)
+static void show(tess_work *work, uint8_t *to)
 {
     size_t begin, count, element = shm_element(work), end;
     const uint8_t *from = work->in + work->first * element;
@@ -50,8 +48,8 @@ static void fold(tess_work *work)
     else
         for (int r = 0; r < W; r++)
             results[n_results++] = work->team->runtime->job.base + shm_post(work, r)->out_offset + begin * element;
-    tess_reduce(parts, W, work->dtype, work->op, results, n_results, count,
-                work->path == SHM_DIRECT && shm_streams(work->out_bytes));
+    tess_work_note(work, tess_reduce(tess_work_stream(work), parts, W, work->dtype, work->op, results, n_results, count,
+                                     work->path == SHM_DIRECT && shm_streams(work->out_bytes)));
 }
 
 static void take(tess_work *work)
@@ -62,7 +60,8 @@ static void take(tess_work *work)
         for (int r = 0; r < work->team->size; r++)
             all[r] = shm_peer(work, r, 0);
         void *to = work->out;
-        tess_reduce(all, work->team->size, work->dtype, work->op, &to, 1, work->n, false);
+        tess_work_note(work, tess_reduce(tess_work_stream(work), all, work->team->size, work->dtype, work->op, &to, 1,
+                                         work->n, false));
         return;
     }
     for (int r = 0; r < work->team->size; r++) {
@@ -74,8 +73,9 @@ static void take(tess_work *work)
                            count * element);
             continue;
         }
-        tess_copy(work->out + (work->first + begin) * element, shm_stage(work, r, RESULT_AREA) + begin * element,
-                  count * element, shm_streams(work->out_bytes));
+        tess_work_note(work, tess_copy(tess_work_stream(work), work->out + (work->first + begin) * element,
+                                       shm_stage(work, r, RESULT_AREA) + begin * element, count * element,
+                                       shm_streams(work->out_bytes)));
     }
 }
 

@@ -45,7 +45,7 @@ static size_t in_round(const tess_work *work, size_t total)
     return left < work->count ? left : work->count;
 }
 
-static void show(const tess_work *work, uint8_t *to)
+static void show(tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++) {

@@ -1,7 +1,6 @@
 /* Private memory of peers, which the system copies from process to process: one copy where a stage takes two, and no
  * meeting for each chunk. */
 #include "base/os/os.h"
-#include "comm/reduce.h"
 #include "comm/shm/shm_impl.h"
 
 enum {
@@ -51,6 +50,7 @@ void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out)
                 tess_reach(work, copy, r, shm_post(work, r)->in_address + byte, count * element);
         }
         void *to = out + at * element;
-        tess_reduce(parts, team->size, work->dtype, work->op, &to, 1, count, shm_streams(work->out_bytes));
+        tess_work_note(work, tess_reduce(tess_work_stream(work), parts, team->size, work->dtype, work->op, &to, 1,
+                                         count, shm_streams(work->out_bytes)));
     }
 }

@@ -1,7 +1,6 @@
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"
-#include "comm/reduce.h"
 
 static tess_status meet(tess_work *work)
 {
@@ -10,7 +9,7 @@ static tess_status meet(tess_work *work)
 }
 
 /* Block r: the rows that rank r owns, packed. */
-static void show(const tess_work *work, uint8_t *to)
+static void show(tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++) {
@@ -37,8 +36,10 @@ static void take(tess_work *work)
             rows[r] = r == me                    ? work->in + run.full * element
                       : work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
                                                  : shm_peer(work, r, me) + (run.packed - work->first) * element;
-        bool finite = tess_reduce_tree_f32(rows, W, work->in_dtype, (float *)(void *)work->out + run.shard, run.count,
-                                           work->accumulate, shm_streams(work->n * sizeof(float)));
+        bool finite = true;
+        tess_work_note(work, tess_reduce_tree_f32(tess_work_stream(work), rows, W, work->in_dtype,
+                                                  (float *)(void *)work->out + run.shard, run.count, work->accumulate,
+                                                  shm_streams(work->n * sizeof(float)), &finite));
         if (!finite)
             tess_bad_addend_look(work, rows, &run, cursor.piece - 1);
     }

@@ -76,7 +76,7 @@ static void show_equal_blocks(const tess_work *work, uint8_t *to)
             memcpy(to + b * shm_stride(work), work->in + (b * work->n + work->first) * element, work->count * element);
 }
 
-static void show(const tess_work *work, uint8_t *to)
+static void show(tess_work *work, uint8_t *to)
 {
     if (work->collective->show != NULL)
         work->collective->show(work, to);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "comm/comm_impl.h"
-#include "comm/stream.h"
+#include "comm/reduce.h"
 
 /* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
 enum {
@@ -30,7 +30,7 @@ typedef struct shm_collective {
      */
     tess_status (*meet)(tess_work *work);
     /* Copies the round's elements of all blocks to `to`; NULL: equal blocks one after the other. */
-    void (*show)(const tess_work *work, uint8_t *to);
+    void (*show)(tess_work *work, uint8_t *to);
     /* Large payloads: computes this rank's part of the round, which `take` then reads from everybody. May be NULL. */
     void (*fold)(tess_work *work);
     void (*take)(tess_work *work);
@@ -92,7 +92,7 @@ void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out);
 /* True when what this rank writes is too much to be read from a cache afterwards. */
 static inline bool shm_streams(size_t bytes)
 {
-    return bytes >= STREAM_LEAST_BYTES;
+    return bytes >= REDUCE_STREAM_BYTES;
 }
 
 /* The round's elements of a block, into place. */
@@ -106,7 +106,8 @@ static inline void shm_take_block(tess_work *work, uint8_t *to, int rank, int bl
     }
     const uint8_t *from = shm_peer(work, rank, block);
     if (to != from)
-        tess_copy(to, from, work->count * shm_element(work), shm_streams(work->out_bytes));
+        tess_work_note(work, tess_copy(tess_work_stream(work), to, from, work->count * shm_element(work),
+                                       shm_streams(work->out_bytes)));
 }
 
 #endif

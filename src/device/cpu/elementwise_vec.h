@@ -31,7 +31,8 @@ static void override_elementwise(tess_kernels *k)
     k->cross_entropy = cross_entropy;
     k->adamw = adamw;
     k->convert = convert;
-    k->reduce_tree = reduce_tree;
+    k->reduce = reduce;
+    k->copy = copy;
     k->row_sumsq = row_sumsq;
 }
 

@@ -3,6 +3,9 @@
 #ifndef TESS_DEVICE_CPU_REDUCE_VEC_H
 #define TESS_DEVICE_CPU_REDUCE_VEC_H
 
+#include <stdatomic.h>
+
+#include "device/cpu/stream_copy.h"
 #include "device/cpu/vec_typed.h"
 
 typedef struct addition {
@@ -96,22 +99,16 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return TESS_OK;
 }
 
-typedef struct reduction {
-    const void *const *x;
-    float *y;
-    int n_inputs;
-    bool accumulate;
-    tess_dtype dtype;
-} reduction;
+enum { SUM_FEW = 8 }; /* inputs */
 
 /* Adds as a binary counter does: after input r, level k holds the sum of the last 2^k inputs wherever bit k of r + 1 is
  * set. What is left at the end is added from the right: the tree that carries an odd one up. */
-TESS_INLINE vec tree_sum(const reduction *a, int n_inputs, int64_t i, int64_t n, tess_dtype dtype)
+TESS_INLINE vec tree_sum_any(const void *const *x, int n_inputs, int64_t i, int64_t n, tess_dtype dtype)
 {
     vec level[32];
     int depth = 0;
     for (int r = 0; r < n_inputs; r++) {
-        vec sum = v_get(a->x[r], i, n, dtype);
+        vec sum = v_get(x[r], i, n, dtype);
         for (int carry = r; (carry & 1) != 0; carry >>= 1)
             sum = v_add(level[--depth], sum);
         level[depth++] = sum;
@@ -122,70 +119,146 @@ TESS_INLINE vec tree_sum(const reduction *a, int n_inputs, int64_t i, int64_t n,
     return sum;
 }
 
-TESS_INLINE vec tree_sum_2(const reduction *a, int first, int64_t i, int64_t n, tess_dtype dtype)
+TESS_INLINE vec tree_sum_2(const void *const *x, int64_t i, int64_t n, tess_dtype dtype)
 {
-    return v_add(v_get(a->x[first], i, n, dtype), v_get(a->x[first + 1], i, n, dtype));
+    return v_add(v_get(x[0], i, n, dtype), v_get(x[1], i, n, dtype));
 }
 
-TESS_INLINE vec tree_sum_4(const reduction *a, int first, int64_t i, int64_t n, tess_dtype dtype)
+TESS_INLINE vec tree_sum_4(const void *const *x, int64_t i, int64_t n, tess_dtype dtype)
 {
-    return v_add(tree_sum_2(a, first, i, n, dtype), tree_sum_2(a, first + 2, i, n, dtype));
+    return v_add(tree_sum_2(x, i, n, dtype), tree_sum_2(x + 2, i, n, dtype));
 }
 
-TESS_INLINE void reduce_part(const void *context, int64_t i, int64_t n)
+TESS_INLINE vec tree_sum(const void *const *x, int n_inputs, int64_t i, int64_t n, tess_dtype dtype)
 {
-    const reduction *a = context;
-    vec sum;
-    for (int r = 0; r < a->n_inputs; r++)
-        v_ahead(a->x[r], i, a->dtype);
-    v_ahead(a->y, i, TESS_F32);
-    if (a->n_inputs == 1)
-        sum = v_get(a->x[0], i, n, a->dtype);
-    else if (a->n_inputs == 2)
-        sum = tree_sum_2(a, 0, i, n, a->dtype);
-    else if (a->n_inputs == 4)
-        sum = tree_sum_4(a, 0, i, n, a->dtype);
-    else if (a->n_inputs == 8)
-        sum = v_add(tree_sum_4(a, 0, i, n, a->dtype), tree_sum_4(a, 4, i, n, a->dtype));
-    else
-        sum = tree_sum(a, a->n_inputs, i, n, a->dtype);
-    if (a->accumulate)
-        sum = v_add(sum, v_load(a->y + i, n));
-    v_store(a->y + i, sum, n);
+    switch (n_inputs) {
+    case 1:
+        return v_get(x[0], i, n, dtype);
+    case 2:
+        return tree_sum_2(x, i, n, dtype);
+    case 4:
+        return tree_sum_4(x, i, n, dtype);
+    case 8:
+        return v_add(tree_sum_4(x, i, n, dtype), tree_sum_4(x + 4, i, n, dtype));
+    default:
+        return tree_sum_any(x, n_inputs, i, n, dtype);
+    }
 }
 
-TESS_INLINE void reduce_span(const reduction *a, int64_t begin, int64_t end, tess_dtype dtype)
+/* Elements i .. i+n to y at `to`. Returns check + 0 for each that is finite, NaN for others. */
+TESS_INLINE vec sum_part(const tess_reduction *r, int n_inputs, tess_dtype dtype, tess_dtype y_dtype, void *y,
+                         int64_t to, int64_t i, int64_t n, vec check)
 {
-    reduction r = *a;
-    r.dtype = dtype;
-    if (r.n_inputs == 1)
-        row_each(reduce_part, &(reduction){r.x, r.y, 1, r.accumulate, dtype}, begin, end);
-    else if (r.n_inputs == 2)
-        row_each(reduce_part, &(reduction){r.x, r.y, 2, r.accumulate, dtype}, begin, end);
-    else if (r.n_inputs == 4)
-        row_each(reduce_part, &(reduction){r.x, r.y, 4, r.accumulate, dtype}, begin, end);
-    else if (r.n_inputs == 8)
-        row_each(reduce_part, &(reduction){r.x, r.y, 8, r.accumulate, dtype}, begin, end);
-    else
-        row_each(reduce_part, &r, begin, end);
+    for (int k = 0; k < n_inputs; k++)
+        v_ahead(r->x[k], i, dtype);
+    v_ahead(y, to, y_dtype);
+    vec sum = tree_sum(r->x, n_inputs, i, n, dtype);
+    if (r->divisor != 1)
+        sum = v_div(sum, v_set((float)r->divisor));
+    if (r->accumulate)
+        sum = v_add(sum, v_get(y, to, n, y_dtype));
+    v_put(y, to, sum, n, y_dtype);
+    return v_fma(sum, v_set(0), check);
 }
 
-static void reduce_loop(void *context, int64_t begin, int64_t end, int worker)
+/* Elements begin .. end to y from element `to` on. True: all are finite. */
+TESS_INLINE bool sum_span(const tess_reduction *r, int n_inputs, tess_dtype dtype, tess_dtype y_dtype, void *y,
+                          int64_t to, int64_t begin, int64_t end)
 {
-    const reduction *a = context;
+    vec check = v_set(0);
+    int64_t i = begin, shift = to - begin;
+    const void *x[SUM_FEW]; /* nothing stored can change what is here: the loop keeps it in registers */
+    tess_reduction own = *r;
+    for (int k = 0; k < n_inputs && n_inputs <= SUM_FEW; k++)
+        x[k] = r->x[k];
+    if (n_inputs <= SUM_FEW)
+        own.x = x;
+    for (; i + 16 <= end; i += 16)
+        check = sum_part(&own, n_inputs, dtype, y_dtype, y, i + shift, i, 16, check);
+    if (i < end)
+        check = sum_part(&own, n_inputs, dtype, y_dtype, y, i + shift, i, end - i, check);
+    return v_sum(check) == 0;
+}
+
+TESS_INLINE bool sum_typed(const tess_reduction *r, tess_dtype dtype, tess_dtype y_dtype, void *y, int64_t to,
+                           int64_t begin, int64_t end)
+{
+    switch (r->n_inputs) {
+    case 1:
+        return sum_span(r, 1, dtype, y_dtype, y, to, begin, end);
+    case 2:
+        return sum_span(r, 2, dtype, y_dtype, y, to, begin, end);
+    case 4:
+        return sum_span(r, 4, dtype, y_dtype, y, to, begin, end);
+    case 8:
+        return sum_span(r, 8, dtype, y_dtype, y, to, begin, end);
+    default:
+        return sum_span(r, r->n_inputs, dtype, y_dtype, y, to, begin, end);
+    }
+}
+
+static bool sum_into(const tess_reduction *r, void *y, int64_t to, int64_t begin, int64_t end)
+{
+    bool widens = r->y_dtype == TESS_F32;
+    if (r->dtype == TESS_F32)
+        return sum_typed(r, TESS_F32, TESS_F32, y, to, begin, end);
+    if (r->dtype == TESS_BF16)
+        return widens ? sum_typed(r, TESS_BF16, TESS_F32, y, to, begin, end)
+                      : sum_typed(r, TESS_BF16, TESS_BF16, y, to, begin, end);
+    return widens ? sum_typed(r, TESS_F16, TESS_F32, y, to, begin, end)
+                  : sum_typed(r, TESS_F16, TESS_F16, y, to, begin, end);
+}
+
+enum { SUM_BLOCK = 1024 }; /* elements that wait in L1 for their copies to several outputs, or past the caches */
+
+typedef struct float_sums {
+    const tess_reduction *r;
+    _Atomic bool bad;
+} float_sums;
+
+static void sum_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    float_sums *sums = context;
+    const tess_reduction *r = sums->r;
+    bool finite = true, direct = r->n_outputs == 1 && (!r->streams || r->accumulate);
+    size_t size = tess_dtype_size(r->y_dtype);
+    _Alignas(64) float block[SUM_BLOCK];
     (void)worker;
-    if (a->dtype == TESS_F32)
-        reduce_span(a, begin, end, TESS_F32);
-    else
-        reduce_span(a, begin, end, TESS_BF16);
+    if (direct)
+        finite = sum_into(r, r->y[0], begin, begin, end);
+    for (int64_t i = begin; i < end && !direct; i += SUM_BLOCK) {
+        int64_t count = end - i < SUM_BLOCK ? end - i : SUM_BLOCK;
+        finite &= sum_into(r, block, 0, i, i + count);
+        for (int k = 0; k < r->n_outputs; k++)
+            (r->streams ? stream_copy : plain_copy)((char *)r->y[k] + (size_t)i * size, block, (size_t)count * size);
+    }
+    if (!direct && r->streams)
+        stream_end();
+    if (!finite)
+        atomic_store(&sums->bad, true);
 }
 
-static tess_status reduce_tree(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *y,
-                               int64_t n, bool accumulate)
+static tess_status reduce(tess_stream *s, const tess_reduction *r, bool *finite)
 {
-    TESS_TRY(tess_check_dtype("reduce_tree", dtype));
-    reduction a = {x, y, n_inputs, accumulate, dtype};
-    tess_threads_run(s->threads, reduce_loop, &a, n, tess_loop_grain(0));
+    if (!tess_reduces_floats(r) || r->op == TESS_MAX || r->op == TESS_MIN)
+        return tess_ref_reduce(s, r, finite);
+    TESS_TRY(tess_check_reduction(r));
+    float_sums sums = {.r = r};
+    tess_threads_run(s->threads, sum_loop, &sums, r->n, tess_loop_grain(0));
+    if (finite != NULL && atomic_load(&sums.bad))
+        *finite = false;
+    return TESS_OK;
+}
+
+static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
+{
+    (void)s;
+    if (streams) {
+        stream_copy(to, from, bytes);
+        stream_end();
+    } else {
+        memcpy(to, from, bytes);
+    }
     return TESS_OK;
 }
 

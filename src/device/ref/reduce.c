@@ -1,4 +1,6 @@
 /* Sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. */
+#include <math.h>
+
 #include "device/ref/ref_impl.h"
 
 static tess_status add(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
@@ -30,25 +32,93 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
 
 /* Inputs begin .. begin+n of the tree: the left half is the largest power of two below n, which is what adding
  * neighbours and carrying up an odd one comes to. */
-static float tree(const void *const *x, int begin, int n, int64_t i, tess_dtype dtype)
+static float tree(const tess_reduction *r, int begin, int n, size_t i)
 {
     if (n == 1)
-        return ref_get(x[begin], i, dtype);
+        return tess_get_float(r->x[begin], r->dtype, i);
     int left = 1;
     while (left * 2 < n)
         left *= 2;
-    return tree(x, begin, left, i, dtype) + tree(x, begin + left, n - left, i, dtype);
+    return tree(r, begin, left, i) + tree(r, begin + left, n - left, i);
 }
 
-static tess_status reduce_tree(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *y,
-                               int64_t n, bool accumulate)
+static float sum_float(const tess_reduction *r, size_t i)
+{
+    float sum = r->n_inputs > 0 ? tree(r, 0, r->n_inputs, i) : 0.0f;
+    if (r->divisor != 1)
+        sum /= (float)r->divisor;
+    return r->accumulate ? sum + ((const float *)r->y[0])[i] : sum;
+}
+
+static float extreme_float(const tess_reduction *r, size_t i)
+{
+    float best = tess_get_float(r->x[0], r->dtype, i);
+    for (int k = 1; k < r->n_inputs; k++) {
+        float next = tess_get_float(r->x[k], r->dtype, i);
+        bool stays = r->op == TESS_MAX ? best > next : best < next;
+        best = stays || isnan(best) ? best : next;
+    }
+    return best;
+}
+
+static int64_t get_integer(const void *x, tess_dtype dtype, size_t i)
+{
+    return dtype == TESS_I64   ? ((const int64_t *)x)[i]
+           : dtype == TESS_I32 ? ((const int32_t *)x)[i]
+                               : ((const uint8_t *)x)[i];
+}
+
+static void put_integer(void *y, tess_dtype dtype, size_t i, int64_t value)
+{
+    if (dtype == TESS_I64)
+        ((int64_t *)y)[i] = value;
+    else if (dtype == TESS_I32)
+        ((int32_t *)y)[i] = (int32_t)(uint32_t)(uint64_t)value;
+    else
+        ((uint8_t *)y)[i] = (uint8_t)(uint64_t)value;
+}
+
+static int64_t fold_integer(const tess_reduction *r, size_t i)
+{
+    int64_t total = r->n_inputs > 0 ? get_integer(r->x[0], r->dtype, i) : 0;
+    for (int k = 1; k < r->n_inputs; k++) {
+        int64_t next = get_integer(r->x[k], r->dtype, i);
+        if (r->op == TESS_MAX)
+            total = total > next ? total : next;
+        else if (r->op == TESS_MIN)
+            total = total < next ? total : next;
+        else
+            total = (int64_t)((uint64_t)total + (uint64_t)next);
+    }
+    return r->divisor != 1 ? total / r->divisor : total;
+}
+
+tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("reduce_tree", dtype));
-    for (int64_t i = 0; i < n; i++) {
-        float sum = n_inputs > 0 ? tree(x, 0, n_inputs, i, dtype) : 0.0f;
-        y[i] = accumulate ? sum + y[i] : sum;
+    bool is_float = tess_reduces_floats(r), is_sum = r->op == TESS_SUM || r->op == TESS_AVG, all_finite = true;
+    TESS_TRY(tess_check_reduction(r));
+    for (size_t i = 0; i < (size_t)r->n; i++) {
+        float value = !is_float ? 0 : is_sum ? sum_float(r, i) : extreme_float(r, i);
+        int64_t integer = is_float ? 0 : fold_integer(r, i);
+        all_finite = all_finite && isfinite(value);
+        for (int k = 0; k < r->n_outputs; k++) {
+            if (is_float)
+                tess_put_float(r->y[k], r->y_dtype, i, value);
+            else
+                put_integer(r->y[k], r->y_dtype, i, integer);
+        }
     }
+    if (finite != NULL && is_sum && !all_finite)
+        *finite = false;
+    return TESS_OK;
+}
+
+static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
+{
+    (void)s;
+    (void)streams; /* an ordinary store is in the memory for all who look */
+    memcpy(to, from, bytes);
     return TESS_OK;
 }
 
@@ -67,10 +137,11 @@ static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_
     return TESS_OK;
 }
 
-void tess_ref_reduce(tess_kernels *k)
+void tess_ref_sums(tess_kernels *k)
 {
     k->add = add;
     k->column_sum = column_sum;
-    k->reduce_tree = reduce_tree;
+    k->reduce = tess_ref_reduce;
+    k->copy = copy;
     k->row_sumsq = row_sumsq;
 }

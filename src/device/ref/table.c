@@ -13,5 +13,5 @@ void tess_kernels_ref(tess_kernels *k)
     tess_ref_cross_entropy(k);
     tess_ref_adamw(k);
     tess_ref_convert(k);
-    tess_ref_reduce(k);
+    tess_ref_sums(k);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "comm/reduce.h"
+#include "device/bf16.h"
 #include "doctor/probe/ranks_impl.h"
 
 enum { N_BARRIERS = 100, MOST_ELEMENTS = 65537 };
@@ -23,7 +23,6 @@ static int expected(int n_ranks, size_t i, tess_op op)
 
 static void put(void *values, tess_dtype dtype, size_t i, int value)
 {
-    float f = (float)value;
     switch (dtype) {
     case TESS_I32:
         ((int32_t *)values)[i] = value;
@@ -35,7 +34,7 @@ static void put(void *values, tess_dtype dtype, size_t i, int value)
         ((uint8_t *)values)[i] = (uint8_t)value;
         return;
     default:
-        tess_store_f32(&f, (char *)values + i * tess_dtype_size(dtype), dtype, 1);
+        tess_put_float(values, dtype, i, (float)value);
     }
 }
 

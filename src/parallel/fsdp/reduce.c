@@ -101,6 +101,22 @@ static tess_status carry(tess_unit *unit)
     return TESS_OK;
 }
 
+static tess_status widen(tess_stream *stream, const void *gradient, tess_dtype dtype, float *sum, int64_t n,
+                         bool accumulate)
+{
+    void *y = sum;
+    const tess_reduction r = {.x = &gradient,
+                              .n_inputs = 1,
+                              .dtype = dtype,
+                              .divisor = 1,
+                              .y = &y,
+                              .n_outputs = 1,
+                              .y_dtype = TESS_F32,
+                              .n = n,
+                              .accumulate = accumulate};
+    return stream->kernels->reduce(stream, &r, NULL);
+}
+
 /* Without peers the gradients only have to be added, or widened; on all threads of the stream. */
 static tess_status sum_alone(tess_unit *unit)
 {
@@ -111,8 +127,8 @@ static tess_status sum_alone(tess_unit *unit)
         const tess_fsdp_param *p = &unit->params[i];
         const void *gradient = (const char *)unit->window->data + p->window_offset * tess_dtype_size(dtype);
         if (p->trainable)
-            TESS_TRY(stream->kernels->reduce_tree(stream, &gradient, 1, dtype, unit->incoming + p->accumulator_offset,
-                                                  p->rows * p->row, unit->reduce_fused));
+            TESS_TRY(widen(stream, gradient, dtype, unit->incoming + p->accumulator_offset, p->rows * p->row,
+                           unit->reduce_fused));
     }
     tess_fsdp_window_release(unit);
     return carry(unit);
