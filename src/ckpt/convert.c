@@ -36,8 +36,7 @@ void tess_convert_report(const tess_convert_options *options, const char *format
     options->report(options->context, line);
 }
 
-/* ---- Values that are no numbers
- * --------------------------------------------------------------------------------------- */
+/* ---- Values that are no numbers ---- */
 typedef struct specials {
     uint64_t n_nan, n_inf;
 } specials;
@@ -88,8 +87,7 @@ static specials count_specials(const char *dtype_text, const uint8_t *data, size
     return s;
 }
 
-/* ---- Tensors
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors ---- */
 static void tell_progress(convert *c, uint64_t bytes)
 {
     c->done += bytes;

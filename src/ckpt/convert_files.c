@@ -12,8 +12,7 @@ enum { PATH_SIZE = 4096, MAX_DEPTH = 64 };
 
 static const size_t config_limit = 64 << 20;
 
-/* ---- config.json
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- config.json ---- */
 /* "dtype" (transformers 5) and "torch_dtype" (4), here and in the sub-configurations of composite models. */
 static int set_dtype(json_t *config, const char *name, int depth)
 {
@@ -109,8 +108,7 @@ static tess_status write_config(tess_mem *mem, const char *from, const char *to,
     return status;
 }
 
-/* ---- The rest
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The rest ---- */
 typedef enum companion { COPY, SILENT, LEFT_OUT } companion;
 
 static companion judge(const char *name)

@@ -1,5 +1,6 @@
 /* The one allocator. Each block has a 64-byte header in front of it; blocks from HUGE_BYTES up come from mmap, so that
  * they start on a huge page, cost nothing until touched and go back to the system when freed. */
+#include "base/mem/make_room.h"
 #include "tessera/memory.h"
 
 #include <pthread.h>
@@ -143,6 +144,17 @@ tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const cha
         tess_mem_free(mem, *ptr);
     }
     *ptr = bigger;
+    return TESS_OK;
+}
+
+tess_status tess_mem_make_room(tess_mem *mem, tess_pool pool, size_t n, size_t item_bytes, const char *what,
+                               size_t *room, void *array)
+{
+    size_t wanted = *room == 0 ? 16 : 2 * *room;
+    if (n < *room)
+        return TESS_OK;
+    TESS_TRY(tess_mem_grow(mem, pool, wanted * item_bytes, what, array));
+    *room = wanted;
     return TESS_OK;
 }
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/dcp_write_impl.h"
 
 enum { MAX_FILES = 99999 };
@@ -8,12 +9,8 @@ enum { MAX_FILES = 99999 };
 /* ---- Tensors ---- */
 static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, int file)
 {
-    if (plan->n_chunks == plan->chunk_room) {
-        size_t room = plan->chunk_room == 0 ? 256 : 2 * plan->chunk_room;
-        TESS_TRY(tess_mem_grow(plan->out->mem, TESS_POOL_MISC, room * sizeof(dcp_chunk), "parts of tensors",
-                               (void **)&plan->chunks));
-        plan->chunk_room = room;
-    }
+    TESS_TRY(tess_mem_make_room(plan->out->mem, TESS_POOL_MISC, plan->n_chunks, sizeof(dcp_chunk), "parts of tensors",
+                                &plan->chunk_room, &plan->chunks));
     plan->chunks[plan->n_chunks++] = (dcp_chunk){.tensor = tensor, .box = *box, .place.file = file};
     plan->n_files = file + 1 > plan->n_files ? file + 1 : plan->n_files;
     return TESS_OK;
@@ -67,12 +64,8 @@ json_t *dcp_plan_path(const tess_export *out, const char *name)
 /* ---- Objects ---- */
 static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, json_t *value)
 {
-    if (plan->n_objects == plan->object_room) {
-        size_t room = plan->object_room == 0 ? 64 : 2 * plan->object_room;
-        TESS_TRY(tess_mem_grow(plan->out->mem, TESS_POOL_MISC, room * sizeof(dcp_object), "objects",
-                               (void **)&plan->objects));
-        plan->object_room = room;
-    }
+    TESS_TRY(tess_mem_make_room(plan->out->mem, TESS_POOL_MISC, plan->n_objects, sizeof(dcp_object), "objects",
+                                &plan->object_room, &plan->objects));
     dcp_object *object = &plan->objects[plan->n_objects];
     *object = (dcp_object){.path = json_incref(path), .value = value};
     plan->n_objects++;

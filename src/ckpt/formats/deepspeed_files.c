@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "base/text/text.h"
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/formats.h"
@@ -18,10 +19,7 @@ static int number_behind(const char *name, const char *key)
 
 static tess_status add_file(tess_mem *mem, const char *name, ds_file **files, size_t *n, size_t *room)
 {
-    if (*n == *room) {
-        *room = *room == 0 ? 16 : 2 * *room;
-        TESS_TRY(tess_mem_grow(mem, TESS_POOL_MISC, *room * sizeof(ds_file), "files of DeepSpeed", (void **)files));
-    }
+    TESS_TRY(tess_mem_make_room(mem, TESS_POOL_MISC, *n, sizeof(ds_file), "files of DeepSpeed", room, files));
     int rank = number_behind(name, "zero_pp_rank_");
     ds_file *file = &(*files)[(*n)++];
     *file = (ds_file){.rank = rank > 0 ? rank : 0};

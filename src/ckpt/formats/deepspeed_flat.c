@@ -1,17 +1,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/flat.h"
 
 /* ---- Parameters ---- */
 static tess_status add_param(ds_params *params, const char *name, const tess_pickle_value *shape, int64_t offset)
 {
-    if (params->n == params->room) {
-        params->room = params->room == 0 ? 256 : 2 * params->room;
-        TESS_TRY(tess_mem_grow(params->mem, TESS_POOL_MISC, params->room * sizeof(ds_param), "parameters of DeepSpeed",
-                               (void **)&params->params));
-    }
+    TESS_TRY(tess_mem_make_room(params->mem, TESS_POOL_MISC, params->n, sizeof(ds_param), "parameters of DeepSpeed",
+                                &params->room, &params->params));
     ds_param *param = &params->params[params->n];
     *param = (ds_param){.name = name, .group = params->n_groups, .offset = offset, .count = 1};
     TESS_TRY_CTX(torch_read_ints(shape, param->dim, TESS_CATALOG_DIMS, &param->n_dims), "'%s'", name);

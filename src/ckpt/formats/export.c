@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/export_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
@@ -58,11 +59,8 @@ typedef struct builder {
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
 {
     tess_export *out = b->out;
-    if ((size_t)out->n_tensors == b->room) {
-        size_t room = b->room == 0 ? 256 : 2 * b->room;
-        TESS_TRY(tess_mem_grow(out->mem, TESS_POOL_MISC, room * sizeof(**tensor), "export", (void **)&out->tensors));
-        b->room = room;
-    }
+    TESS_TRY(tess_mem_make_room(out->mem, TESS_POOL_MISC, (size_t)out->n_tensors, sizeof(**tensor), "export", &b->room,
+                                &out->tensors));
     tess_export_tensor *added = &out->tensors[out->n_tensors];
     *added = (tess_export_tensor){0};
     TESS_TRY(tess_mem_alloc(out->mem, TESS_POOL_MISC, strlen(name) + 1, "export", (void **)&added->name));

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/torch_impl.h"
 
 enum { MAX_RANKS = 1 << 20 };
@@ -57,12 +58,8 @@ static tess_status add_name(void *self, const char *name)
     torch_rank_file file;
     if (!read_name(name, &file))
         return TESS_OK;
-    if (list->n == list->room) {
-        size_t room = list->room == 0 ? 16 : 2 * list->room;
-        TESS_TRY(
-            tess_mem_grow(list->mem, TESS_POOL_MISC, room * sizeof(file), "files of ranks", (void **)&list->files));
-        list->room = room;
-    }
+    TESS_TRY(tess_mem_make_room(list->mem, TESS_POOL_MISC, list->n, sizeof(file), "files of ranks", &list->room,
+                                &list->files));
     list->files[list->n++] = file;
     return TESS_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/zip_impl.h"
 
 enum {
@@ -37,12 +38,8 @@ void zip_writer_begin(output *out, zip_writer *writer)
 static tess_status add_entry(zip_writer *writer, const char *name, uint64_t bytes)
 {
     TESS_CHECK(strlen(name) < sizeof(writer->entries->name), TESS_E_INTERNAL, "a long name: '%s'", name);
-    if (writer->n == writer->room) {
-        size_t room = writer->room == 0 ? 8 : 2 * writer->room;
-        TESS_TRY(tess_mem_grow(writer->out->mem, TESS_POOL_MISC, room * sizeof(zip_written), "zip directory",
-                               (void **)&writer->entries));
-        writer->room = room;
-    }
+    TESS_TRY(tess_mem_make_room(writer->out->mem, TESS_POOL_MISC, writer->n, sizeof(zip_written), "zip directory",
+                                &writer->room, &writer->entries));
     zip_written *entry = &writer->entries[writer->n++];
     *entry = (zip_written){.header = writer->out->at - writer->begin, .bytes = bytes};
     snprintf(entry->name, sizeof(entry->name), "%s", name);

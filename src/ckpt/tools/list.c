@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
@@ -132,12 +133,8 @@ static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_
 static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step, bool unfinished)
 {
     char path[PATH_SIZE];
-    if ((size_t)list->n == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
-        TESS_TRY(tess_mem_grow(list->mem, TESS_POOL_MISC, capacity * sizeof(list->items[0]), "list of checkpoints",
-                               (void **)&list->items));
-        list->capacity = capacity;
-    }
+    TESS_TRY(tess_mem_make_room(list->mem, TESS_POOL_MISC, (size_t)list->n, sizeof(list->items[0]),
+                                "list of checkpoints", &list->capacity, &list->items));
     tess_ckpt_item *item = &list->items[list->n++];
     *item = (tess_ckpt_item){.step = step};
     snprintf(item->name, sizeof(item->name), "%s", name);
