@@ -117,7 +117,7 @@ int main(void)
     TRY(tess_fsdp_add_unit(fsdp, "up", layers[0], 2, &up));
     TRY(tess_fsdp_add_unit(fsdp, "down", layers[1], 2, &down));
     TRY(tess_fsdp_materialize(fsdp, init_rows, NULL));
-    TRY(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.01f}, &adamw));
+    TRY(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.01f}, &adamw));
 
     for (int step = 1; step <= STEPS; step++) {
         TRY(tess_fsdp_step_begin(fsdp, n_local));
@@ -132,7 +132,7 @@ int main(void)
                 return 1;
         }
         TRY(tess_fsdp_step_end(fsdp));
-        TRY(tess_adamw_step(adamw, step, 1e-3f, 1.0f / (MICRO_BATCHES * BATCH * WIDTH)));
+        TRY(tess_fsdp_adamw_step(fsdp, adamw, step, 1e-3f, 1.0f / (MICRO_BATCHES * BATCH * WIDTH)));
         TRY(tess_all_gather(tess_runtime_team(runtime), local, losses, (size_t)n_local, TESS_F32, NULL));
         float loss = 0;
         for (int i = 0; i < MICRO_BATCHES;

@@ -23,6 +23,7 @@
 #define TESSERA_FSDP_H
 
 #include "tessera/mesh.h"
+#include "tessera/optim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -127,6 +128,17 @@ TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
  * else a few. After begin without end, gathered copies are stale. Collective. */
 TESS_API tess_status tess_fsdp_update_begin(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
+
+/* The shards as an optimizer takes them, (tess_fsdp_shards) of them, frozen ones without `param`. After materialize.
+ * They belong to `fsdp` and are those of now: ask again once the step or update_begin has changed them. TESS_E_NOMEM.
+ */
+TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
+
+/* AdamW over all shards, numbered as they are. tess_adamw_destroy it before `fsdp`. */
+TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
+/* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: between step_begin
+ * and step_end, or there are no gradients. */
+TESS_API tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
 /* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row, added exactly, so no shard
  * boundary can change a bit. Not finite when any gradient is not. */

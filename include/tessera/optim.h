@@ -1,9 +1,10 @@
-/* AdamW over flat float32 shards, and learning-rate schedules. Element-wise: no order of summation, no communication.
+/* AdamW over spans of float32 elements, and learning-rate schedules. Element-wise: no order of summation, no
+ * communication.
  */
 #ifndef TESSERA_OPTIM_H
 #define TESSERA_OPTIM_H
 
-#include "tessera/fsdp.h"
+#include "tessera/memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,19 +16,33 @@ typedef struct tess_adamw_options {
 
 typedef struct tess_adamw tess_adamw;
 
-/* Moments for every trainable shard of `fsdp` (after its materialize), zeroed, in the optimizer pool. `fsdp` is
- * borrowed and must outlive *adamw. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM. */
-TESS_API tess_status tess_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
+/* The elements of a tensor that this rank updates. */
+typedef struct tess_span {
+    const char *name;  /* for messages */
+    int64_t n;         /* elements */
+    bool decay;        /* weight decay applies */
+    float *param;      /* (n); NULL: frozen, there are no moments and nothing is updated */
+    const float *grad; /* (n), asked for by updates alone; NULL: there is none yet */
+    void *copy;        /* (copy_n) of copy_dtype, gets elements copy_begin .. copy_begin + copy_n too; NULL: none */
+    tess_dtype copy_dtype;
+    int64_t copy_begin, copy_n;
+} tess_span;
+
+/* Moments for `spans`, zeroed, in the optimizer pool of `mem` (borrowed until destroy). The spans themselves are not
+ * kept. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM. Shards of a tess_fsdp:
+ * tess_fsdp_adamw_create. */
+TESS_API tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans,
+                                       const tess_adamw_options *options, tess_adamw **adamw);
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);
 
 /* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor), decoupled weight decay
- * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `step` counts from 1 (bias correction). Then tells
- * fsdp that the parameters changed. Collective because of that last part. TESS_E_INVALID: between tess_fsdp_step_begin
- * and step_end, or there are no gradients. */
-TESS_API tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale);
+ * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `spans` are as many, in the same order and with the
+ * same `n` as those of create; all else may differ. `step` counts from 1 (bias correction). TESS_E_INVALID: a span has
+ * no gradient. Shards of a tess_fsdp: tess_fsdp_adamw_step. */
+TESS_API tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t step, float lr,
+                                     float grad_scale);
 
-/* Moments of shard `index` (as tess_fsdp_shard numbers them; rows as its `master`), for checkpoints; NULL when frozen.
- * They belong to `adamw`. */
+/* Moments of span `index`, for checkpoints; NULL when frozen. They belong to `adamw`. */
 TESS_API void tess_adamw_moments(tess_adamw *adamw, int index, float **m, float **v);
 
 typedef enum tess_schedule_kind {

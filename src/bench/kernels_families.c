@@ -292,8 +292,22 @@ static int64_t elements(const kernel_operands *o)
 
 static tess_status update(kernel_operands *o, void *copy, tess_dtype dtype)
 {
-    return o->kernels->adamw(o->stream, o->x[0], o->x[1], o->x[Y], o->x[2], elements(o), 1e-3f, 0.9f, 0.95f, 1e-8f,
-                             0.1f, 0.1f, 0.05f, 1, copy, dtype, NULL);
+    const tess_adamw_update u = {.n = elements(o),
+                                 .p = o->x[0],
+                                 .m = o->x[1],
+                                 .v = o->x[Y],
+                                 .g = o->x[2],
+                                 .lr = 1e-3f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.95f,
+                                 .eps = 1e-8f,
+                                 .weight_decay = 0.1f,
+                                 .grad_scale = 1,
+                                 .bias1 = 0.1f,
+                                 .bias2 = 0.05f,
+                                 .copy = copy,
+                                 .copy_dtype = dtype};
+    return o->kernels->adamw(o->stream, &u);
 }
 
 static tess_status adamw(void *self)

@@ -7,22 +7,23 @@
 
 #include <math.h>
 
+#include "device/kernels.h"
+
 typedef struct adamw_step {
     float grad_scale, decay, one_minus_beta1, beta2, one_minus_beta2, step_size, sqrt_bias2, eps;
 } adamw_step;
 
-static inline adamw_step adamw_step_of(float lr, float beta1, float beta2, float eps, float weight_decay, float bias1,
-                                       float bias2, float grad_scale)
+static inline adamw_step adamw_step_of(const tess_adamw_update *u)
 {
     return (adamw_step){
-        .grad_scale = grad_scale,
-        .decay = (float)(1.0 - (double)lr * (double)weight_decay),
-        .one_minus_beta1 = (float)(1.0 - (double)beta1),
-        .beta2 = beta2,
-        .one_minus_beta2 = (float)(1.0 - (double)beta2),
-        .step_size = (float)((double)lr / (double)bias1),
-        .sqrt_bias2 = (float)sqrt((double)bias2),
-        .eps = eps,
+        .grad_scale = u->grad_scale,
+        .decay = (float)(1.0 - (double)u->lr * (double)u->weight_decay),
+        .one_minus_beta1 = (float)(1.0 - (double)u->beta1),
+        .beta2 = u->beta2,
+        .one_minus_beta2 = (float)(1.0 - (double)u->beta2),
+        .step_size = (float)((double)u->lr / (double)u->bias1),
+        .sqrt_bias2 = (float)sqrt((double)u->bias2),
+        .eps = u->eps,
     };
 }
 

@@ -119,6 +119,20 @@ typedef struct tess_reduction {
     bool streams;    /* past the caches, for results that nobody reads soon */
 } tess_reduction;
 
+/* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
+ * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps). device/adamw.h has the order of operations. */
+typedef struct tess_adamw_update {
+    int64_t n;
+    float *p, *m, *v; /* (n), updated in place */
+    const float *g;   /* (n) */
+    float lr, beta1, beta2, eps, weight_decay, grad_scale;
+    float bias1, bias2; /* 1 - beta1^step, 1 - beta2^step */
+    void *copy;         /* (n) of copy_dtype ("x"), gets the new p too; NULL: none */
+    tess_dtype copy_dtype;
+    tess_undo *undo; /* every block is recorded there before it changes, and the caller's thread alone works, so that
+                        threads with records of their own may call at the same time; NULL: none */
+} tess_adamw_update;
+
 enum { TESS_NORM_BLOCK = 32 };
 
 typedef struct tess_kernels {
@@ -192,14 +206,8 @@ typedef struct tess_kernels {
                                  float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
                                  tess_dtype dtype);
 
-    /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
-     * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps), bias_i = 1 - beta_i^step computed by the caller. copy (n) of
-     * copy_dtype ("x") gets the new p too; NULL: none. The same bits on every table: device/adamw.h has the order of
-     * operations. undo: every block is recorded there before it changes, and the caller's thread alone works, so that
-     * threads with records of their own may call at the same time; NULL: none. */
-    tess_status (*adamw)(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
-                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
-                         void *copy, tess_dtype copy_dtype, tess_undo *undo);
+    /* The same bits on every table. */
+    tess_status (*adamw)(tess_stream *s, const tess_adamw_update *u);
 
     /* y = (to) x, n elements; any of F32, BF16, F16 each way. */
     tess_status (*convert)(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n);

@@ -1,4 +1,4 @@
-/* AdamW over the shards of a tess_fsdp: element-wise, so any cut of the parameters gives the same bits. */
+/* AdamW over spans: element-wise, so any cut of the parameters gives the same bits. */
 #include "optim/optim_internal.h"
 
 #include <math.h>
@@ -8,22 +8,18 @@
 #include "optim/journal.h"
 
 struct tess_adamw {
-    tess_fsdp *fsdp;
     tess_mem *mem;
-    tess_keep *keep;        /* NULL: none */
-    optim_journal *journal; /* NULL: without one */
+    tess_keep *keep;              /* NULL: none */
+    optim_journal *journal;       /* NULL: without one */
+    tess_adamw_observer observer; /* NULL: none */
+    void *observer_self;
     tess_stream *stream, *own_stream;
     tess_adamw_options options;
-    float *m, *v;    /* moments of all trainable shards, one after the other */
+    float *m, *v;    /* moments of all spans that are not frozen, one after the other */
     size_t bytes;    /* of each */
-    size_t *offsets; /* (n_shards) of a shard in them; SIZE_MAX: frozen */
-    int n_shards;
+    size_t *offsets; /* (n_spans) of a span in them; SIZE_MAX: frozen */
+    int n_spans;
 };
-
-static size_t count_elements(const tess_shard *shard)
-{
-    return (size_t)(shard->n_rows * tess_shape_row_count(&shard->shape));
-}
 
 static tess_status check_options(const tess_adamw_options *o)
 {
@@ -38,17 +34,15 @@ static tess_status check_options(const tess_adamw_options *o)
     return TESS_OK;
 }
 
-static tess_status alloc_moments(tess_adamw *adamw)
+static tess_status alloc_moments(tess_adamw *adamw, const tess_span *spans)
 {
-    adamw->n_shards = tess_fsdp_shards(adamw->fsdp);
-    TESS_TRY(tess_mem_alloc_array(adamw->mem, TESS_POOL_MISC, (size_t)adamw->n_shards, sizeof(size_t), "adamw shards",
+    TESS_TRY(tess_mem_alloc_array(adamw->mem, TESS_POOL_MISC, (size_t)adamw->n_spans, sizeof(size_t), "adamw spans",
                                   (void **)&adamw->offsets));
     size_t n = 0;
-    for (int i = 0; i < adamw->n_shards; i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(adamw->fsdp, i, &shard));
-        adamw->offsets[i] = shard.trainable ? n : SIZE_MAX;
-        n += shard.trainable ? count_elements(&shard) : 0;
+    for (int i = 0; i < adamw->n_spans; i++) {
+        bool frozen = spans[i].param == NULL;
+        adamw->offsets[i] = frozen ? SIZE_MAX : n;
+        n += frozen ? 0 : (size_t)spans[i].n;
     }
     bool found;
     TESS_CHECK(!__builtin_mul_overflow(n, sizeof(float), &adamw->bytes), TESS_E_NOMEM, "too many elements");
@@ -59,21 +53,21 @@ static tess_status alloc_moments(tess_adamw *adamw)
                            (void **)&adamw->v, &found);
 }
 
-tess_status tess_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **out)
+tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans, const tess_adamw_options *options,
+                              tess_adamw **out)
 {
-    return tess_adamw_create_kept(fsdp, options, NULL, out);
+    return tess_adamw_create_kept(mem, spans, n_spans, options, NULL, out);
 }
 
-tess_status tess_adamw_create_kept(tess_fsdp *fsdp, const tess_adamw_options *options, tess_keep *keep,
-                                   tess_adamw **out)
+tess_status tess_adamw_create_kept(tess_mem *mem, const tess_span *spans, int n_spans,
+                                   const tess_adamw_options *options, tess_keep *keep, tess_adamw **out)
 {
     *out = NULL;
     TESS_TRY(check_options(options));
-    tess_mem *mem = tess_runtime_mem(tess_fsdp_runtime(fsdp));
     tess_adamw *adamw = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*adamw), "adamw", (void **)&adamw));
-    *adamw = (tess_adamw){.fsdp = fsdp, .mem = mem, .keep = keep, .options = *options};
-    tess_status status = alloc_moments(adamw);
+    *adamw = (tess_adamw){.mem = mem, .keep = keep, .options = *options, .n_spans = n_spans};
+    tess_status status = alloc_moments(adamw, spans);
     if (status != TESS_OK) {
         tess_adamw_destroy(&adamw);
         return tess_fail_context(status, "adamw");
@@ -101,6 +95,12 @@ void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream)
     adamw->stream = stream;
 }
 
+void tess_adamw_set_observer(tess_adamw *adamw, tess_adamw_observer observer, void *self)
+{
+    adamw->observer = observer;
+    adamw->observer_self = self;
+}
+
 static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
 {
     if (adamw->stream == NULL) {
@@ -111,21 +111,19 @@ static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
     return TESS_OK;
 }
 
-/* What all shards of a step share. */
+/* What all spans of a step share. */
 typedef struct update {
     tess_adamw *adamw;
     tess_stream *stream;
     float lr, bias1, bias2, grad_scale;
-    tess_dtype param_dtype;
     int n_lanes;    /* of the journal */
-    int64_t number; /* of the shard, for drills */
+    int64_t number; /* of the span, for the observer */
 } update;
 
-/* A shard with its moments; copy_begin .. copy_end: the elements whose gathered copy this rank writes, too. */
+/* A span with its moments. */
 typedef struct piece {
-    const tess_shard *shard;
+    const tess_span *span;
     float *m, *v;
-    int64_t n, copy_begin, copy_end;
     int64_t first; /* number of its first element, for the journal */
 } piece;
 
@@ -133,20 +131,34 @@ typedef struct piece {
 static tess_status run_kernel(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const tess_adamw_options *o = &u->adamw->options;
-    bool copied = p->shard->copy != NULL && begin >= p->copy_begin && begin < p->copy_end;
-    size_t into_copy = (size_t)(begin - p->copy_begin) * tess_dtype_size(u->param_dtype);
+    const tess_span *span = p->span;
+    tess_adamw_update call = {.n = end - begin,
+                              .p = span->param + begin,
+                              .m = p->m + begin,
+                              .v = p->v + begin,
+                              .g = span->grad + begin,
+                              .lr = u->lr,
+                              .beta1 = o->beta1,
+                              .beta2 = o->beta2,
+                              .eps = o->eps,
+                              .weight_decay = span->decay ? o->weight_decay : 0,
+                              .grad_scale = u->grad_scale,
+                              .bias1 = u->bias1,
+                              .bias2 = u->bias2,
+                              .copy_dtype = span->copy_dtype,
+                              .undo = undo};
+    int64_t into_copy = begin - span->copy_begin;
+    if (span->copy != NULL && into_copy >= 0 && into_copy < span->copy_n)
+        call.copy = (char *)span->copy + (size_t)into_copy * tess_dtype_size(span->copy_dtype);
     if (undo != NULL)
         undo->first = p->first + begin;
-    return u->stream->kernels->adamw(u->stream, p->shard->master + begin, p->m + begin, p->v + begin,
-                                     p->shard->grad + begin, end - begin, u->lr, o->beta1, o->beta2, o->eps,
-                                     p->shard->decay ? o->weight_decay : 0, u->bias1, u->bias2, u->grad_scale,
-                                     copied ? (char *)p->shard->copy + into_copy : NULL, u->param_dtype, undo);
+    return u->stream->kernels->adamw(u->stream, &call);
 }
 
 /* What is copied lies in the middle of what a rank holds. */
 static tess_status update_elements(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
-    const int64_t cuts[] = {p->copy_begin, p->copy_end, end};
+    const int64_t cuts[] = {p->span->copy_begin, p->span->copy_begin + p->span->copy_n, end};
     for (int i = 0; i < 3; i++) {
         int64_t to = cuts[i] < end ? cuts[i] : end;
         if (to <= begin)
@@ -157,7 +169,7 @@ static tess_status update_elements(const update *u, const piece *p, int64_t begi
     return TESS_OK;
 }
 
-/* A shard's parts, one a lane. */
+/* A span's parts, one a lane. */
 typedef struct parts {
     const update *u;
     const piece *p;
@@ -169,13 +181,13 @@ static void update_part(void *context, int64_t begin, int64_t end, int worker)
 {
     parts *s = context;
     const piece *p = s->p;
+    const tess_span *span = p->span;
     (void)worker;
     for (int64_t lane = begin; lane < end; lane++) {
         optim_journal *journal = s->u->adamw->journal;
-        int64_t from = lane * s->per_lane, to = from + s->per_lane < p->n ? from + s->per_lane : p->n;
-        optim_part part = {.array = {p->shard->master + from, p->m + from, p->v + from},
-                           .begin = p->first + from,
-                           .end = p->first + to};
+        int64_t from = lane * s->per_lane, to = from + s->per_lane < span->n ? from + s->per_lane : span->n;
+        optim_part part = {
+            .array = {span->param + from, p->m + from, p->v + from}, .begin = p->first + from, .end = p->first + to};
         int64_t at = optim_journal_resume(journal, (int)lane, &part) - p->first;
         tess_status status = update_elements(s->u, p, at, to, optim_journal_undo(journal, (int)lane));
         if (status != TESS_OK)
@@ -183,90 +195,64 @@ static void update_part(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Lanes do not wait for each other within a shard. The cut is that of the update's lanes, whoever goes on with it.
- * Faults that drills inject come before and after a shard. */
+static void show(const update *u, const char *moment)
+{
+    if (u->adamw->observer != NULL)
+        u->adamw->observer(u->adamw->observer_self, moment, u->number);
+}
+
+/* Lanes do not wait for each other within a span. The cut is that of the update's lanes, whoever goes on with it. */
 static tess_status update_with_journal(update *u, const piece *p)
 {
-    tess_runtime *rt = tess_fsdp_runtime(u->adamw->fsdp);
-    int64_t grain = tess_loop_grain(0), grains = (p->n + grain - 1) / grain;
+    int64_t n = p->span->n, grain = tess_loop_grain(0), grains = (n + grain - 1) / grain;
     parts s = {.u = u, .p = p, .per_lane = (grains + u->n_lanes - 1) / u->n_lanes * grain};
-    if (p->n == 0)
+    if (n == 0)
         return TESS_OK;
-    tess_inject_moment(rt, "shard", u->number);
-    tess_threads_run(u->stream->threads, update_part, &s, (p->n + s.per_lane - 1) / s.per_lane, 1);
-    tess_inject_moment(rt, "shard-done", u->number++);
+    show(u, "shard");
+    tess_threads_run(u->stream->threads, update_part, &s, (n + s.per_lane - 1) / s.per_lane, 1);
+    show(u, "shard-done");
+    u->number++;
     return atomic_load(&s.status);
 }
 
-static tess_status update_shard(update *u, const piece *p)
-{
-    return u->adamw->journal != NULL ? update_with_journal(u, p) : update_elements(u, p, 0, p->n, NULL);
-}
-
-static tess_status update_all(update *u)
+static tess_status update_all(update *u, const tess_span *spans)
 {
     tess_adamw *adamw = u->adamw;
-    for (int i = 0; i < adamw->n_shards; i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(adamw->fsdp, i, &shard));
-        if (!shard.trainable)
+    for (int i = 0; i < adamw->n_spans; i++) {
+        const tess_span *span = &spans[i];
+        size_t at = adamw->offsets[i];
+        if (at == SIZE_MAX)
             continue;
-        TESS_CHECK(shard.grad != NULL, TESS_E_INVALID, "adamw: '%s' has no gradient; call tess_fsdp_step_end first",
-                   shard.name);
-        int64_t row = tess_shape_row_count(&shard.shape);
-        piece p = {.shard = &shard,
-                   .m = adamw->m + adamw->offsets[i],
-                   .v = adamw->v + adamw->offsets[i],
-                   .n = shard.n_rows * row,
-                   .first = (int64_t)adamw->offsets[i]};
-        if (shard.copy != NULL) {
-            p.copy_begin = (shard.copy_begin - shard.row_begin) * row;
-            p.copy_end = p.copy_begin + shard.copy_rows * row;
-        }
-        TESS_TRY_CTX(update_shard(u, &p), "adamw: '%s'", shard.name);
+        TESS_CHECK(span->grad != NULL, TESS_E_INVALID,
+                   "adamw: '%s' has no gradient; end the step's sums first (tess_fsdp_step_end)", span->name);
+        piece p = {.span = span, .m = adamw->m + at, .v = adamw->v + at, .first = (int64_t)at};
+        TESS_TRY_CTX(adamw->journal != NULL ? update_with_journal(u, &p) : update_elements(u, &p, 0, span->n, NULL),
+                     "adamw: '%s'", span->name);
     }
     if (adamw->journal != NULL)
         optim_journal_end(adamw->journal);
     return TESS_OK;
 }
 
-static tess_status begin_update(tess_adamw *adamw, int64_t step, float lr, float grad_scale, update *u)
+tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t step, float lr, float grad_scale)
 {
     TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
     const tess_adamw_options *o = &adamw->options;
     /* From the float betas that the kernel uses, so that the first step is lr * sign(g) exactly as far as floats go. */
-    *u = (update){.adamw = adamw,
-                  .lr = lr,
-                  .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
-                  .bias2 = (float)(1 - pow((double)o->beta2, (double)step)),
-                  .grad_scale = grad_scale,
-                  .param_dtype = tess_fsdp_param_dtype(adamw->fsdp)};
-    TESS_TRY(find_stream(adamw, &u->stream));
+    update u = {.adamw = adamw,
+                .lr = lr,
+                .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
+                .bias2 = (float)(1 - pow((double)o->beta2, (double)step)),
+                .grad_scale = grad_scale};
+    TESS_TRY(find_stream(adamw, &u.stream));
     if (adamw->journal != NULL)
-        u->n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u->stream->threads));
-    return TESS_OK;
-}
-
-tess_status tess_adamw_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale)
-{
-    update u;
-    TESS_TRY(begin_update(adamw, step, lr, grad_scale, &u));
-    TESS_TRY(tess_fsdp_update_begin(adamw->fsdp));
-    TESS_TRY(update_all(&u));
-    return tess_fsdp_update_end(adamw->fsdp);
-}
-
-tess_status tess_adamw_end_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale)
-{
-    update u;
-    TESS_CHECK(adamw->journal != NULL, TESS_E_INVALID, "adamw: only an update with a journal can be ended later");
-    TESS_TRY(begin_update(adamw, step, lr, grad_scale, &u));
-    return update_all(&u);
+        u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u.stream->threads));
+    return update_all(&u, spans);
 }
 
 void tess_adamw_moments(tess_adamw *adamw, int index, float **m, float **v)
 {
-    bool there = index >= 0 && index < adamw->n_shards && adamw->offsets[index] != SIZE_MAX;
+    bool there = index >= 0 && index < adamw->n_spans && adamw->offsets[index] != SIZE_MAX;
     *m = there ? adamw->m + adamw->offsets[index] : NULL;
     *v = there ? adamw->v + adamw->offsets[index] : NULL;
 }

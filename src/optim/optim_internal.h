@@ -10,12 +10,14 @@
 void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
 
 /* tess_adamw_create with the moments in `keep` (borrowed until destroy; NULL: private memory) as they are found there.
- * Updates then keep a journal (journal.h): one that broke off at any instruction can be ended. */
-tess_status tess_adamw_create_kept(tess_fsdp *fsdp, const tess_adamw_options *options, tess_keep *keep,
-                                   tess_adamw **adamw);
+ * Updates then keep a journal (journal.h): a process with the same keep, spans and arguments ends the tess_adamw_step
+ * that another began, or was about to begin, at whatever instruction that broke off. */
+tess_status tess_adamw_create_kept(tess_mem *mem, const tess_span *spans, int n_spans,
+                                   const tess_adamw_options *options, tess_keep *keep, tess_adamw **adamw);
 
-/* The rest of tess_adamw_step with the same arguments, which a process began, or was about to begin, that had the same
- * keep; this one has its weights, moments and gradients. Gathered copies are not in use. Not collective. */
-tess_status tess_adamw_end_step(tess_adamw *adamw, int64_t step, float lr, float grad_scale);
+/* Hears of an update with a journal: before ("shard") and after ("shard-done") each span that has elements, which are
+ * numbered from 0. */
+typedef void (*tess_adamw_observer)(void *self, const char *moment, int64_t number);
+void tess_adamw_set_observer(tess_adamw *adamw, tess_adamw_observer observer, void *self);
 
 #endif

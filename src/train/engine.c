@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "comm/agree.h"
-
 #include "comm/rejoin.h"
+#include "inject/inject.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
@@ -61,6 +61,26 @@ static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
     return status;
 }
 
+/* Drills may break off an update. */
+static void inject_moment(void *self, const char *moment, int64_t number)
+{
+    tess_inject_moment(self, moment, number);
+}
+
+static tess_status build_optimizer(tess_engine *e)
+{
+    const tess_config *c = e->config;
+    tess_adamw_options options = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
+                                  (float)c->optimizer.weight_decay};
+    const tess_span *spans;
+    TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
+    TESS_TRY(tess_adamw_create_kept(e->mem, spans, tess_fsdp_shards(e->fsdp), &options, tess_keep_of(e->runtime),
+                                    &e->adamw));
+    tess_adamw_set_stream(e->adamw, e->stream);
+    tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
+    return TESS_OK;
+}
+
 static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 {
     const tess_config *c = e->config;
@@ -71,8 +91,6 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
                                .reduce_dtype = tess_precision_dtype(c->training.mixed_precision_reduce),
                                .reshard_after_forward = (int)c->parallelism.fsdp_reshard_after_forward,
                                .prefetch = (int)c->parallelism.fsdp_prefetch};
-    tess_adamw_options adamw = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
-                                (float)c->optimizer.weight_decay};
     TESS_TRY(tess_mesh_create(e->runtime, axes, 2, &e->mesh));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
@@ -80,9 +98,7 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     tess_fsdp_set_keep(e->fsdp, tess_keep_of(e->runtime));
     TESS_TRY(add_units(e));
     TESS_TRY_CTX(fill_weights(e, reporter), "weights");
-    TESS_TRY(tess_adamw_create_kept(e->fsdp, &adamw, tess_keep_of(e->runtime), &e->adamw));
-    tess_adamw_set_stream(e->adamw, e->stream);
-    return TESS_OK;
+    return build_optimizer(e);
 }
 
 static tess_status build_executor(tess_engine *e)

@@ -6,6 +6,7 @@
 #include "comm/rejoin.h"
 #include "inject/inject.h"
 #include "optim/optim_internal.h"
+#include "job/keep/keep.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
@@ -194,12 +195,14 @@ static tess_status end_update(tess_logbook *book, tess_engine *e, int64_t step)
     book_page *page = book->page;
     const logbook_step *entry = &page->step[step % 2];
     const tess_config *c = e->config;
+    const tess_span *spans;
     if (atomic_load(&page->done) == step)
         return TESS_OK;
     if (!entry->report.skipped) {
         int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, (int)n_local));
-        TESS_TRY(tess_adamw_end_step(e->adamw, step - entry->optimizer_begin, entry->lr, entry->scale));
+        TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
+        TESS_TRY(tess_adamw_step(e->adamw, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }
     atomic_store(&page->done, step);
     return TESS_OK;

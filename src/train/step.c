@@ -79,9 +79,9 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (!report->skipped)
         report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
     tess_logbook_judged(e->book, e, report, (float)report->lr, (float)scale);
-    return report->skipped
-               ? TESS_OK
-               : tess_adamw_step(e->adamw, e->step + 1 - e->optimizer_begin, (float)report->lr, (float)scale);
+    return report->skipped ? TESS_OK
+                           : tess_fsdp_adamw_step(e->fsdp, e->adamw, e->step + 1 - e->optimizer_begin,
+                                                  (float)report->lr, (float)scale);
 }
 
 static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)

@@ -11,6 +11,7 @@
 #include "device/peak.h"
 #include "inject/inject.h"
 #include "optim/optim_internal.h"
+#include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/comm.h"
 
 void tess_trainer_note(const tess_trainer *t, const char *format, ...)

@@ -24,21 +24,42 @@ static void free_state(state *a)
     free(a->copy);
 }
 
+static tess_adamw_update update_of(const state *a, const float *g, int64_t begin, int64_t end)
+{
+    return (tess_adamw_update){.n = end - begin,
+                               .p = a->p + begin,
+                               .m = a->m + begin,
+                               .v = a->v + begin,
+                               .g = g + begin,
+                               .lr = lr,
+                               .beta1 = beta1,
+                               .beta2 = beta2,
+                               .eps = eps,
+                               .weight_decay = decay,
+                               .grad_scale = grad_scale,
+                               .bias1 = 1 - beta1,
+                               .bias2 = 1 - beta2,
+                               .copy = (char *)a->copy + (size_t)begin * tess_dtype_size(a->copy_dtype),
+                               .copy_dtype = a->copy_dtype};
+}
+
 /* Elements [begin, end), as in step 1. */
 static void update(tess_stream *s, state *a, const float *g, int64_t begin, int64_t end, tess_undo *undo)
 {
-    char *copy = (char *)a->copy + (size_t)begin * tess_dtype_size(a->copy_dtype);
-    EXPECT_OK(s->kernels->adamw(s, a->p + begin, a->m + begin, a->v + begin, g + begin, end - begin, lr, beta1, beta2,
-                                eps, decay, 1 - beta1, 1 - beta2, grad_scale, copy, a->copy_dtype, undo));
+    tess_adamw_update u = update_of(a, g, begin, end);
+    u.undo = undo;
+    EXPECT_OK(s->kernels->adamw(s, &u));
 }
 
 static void steps(tess_stream *s, state *a, int64_t n, int count)
 {
     for (int step = 1; step <= count; step++) {
         float *g = random_array((uint64_t)step + 10, n, 0, 0.5, TESS_F32);
-        float bias1 = (float)(1 - pow(beta1, step)), bias2 = (float)(1 - pow(beta2, step));
-        EXPECT_OK(s->kernels->adamw(s, a->p, a->m, a->v, g, n, lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale,
-                                    step > 1 ? a->copy : NULL, a->copy_dtype, NULL));
+        tess_adamw_update u = update_of(a, g, 0, n);
+        u.bias1 = (float)(1 - pow(beta1, step)), u.bias2 = (float)(1 - pow(beta2, step));
+        if (step == 1)
+            u.copy = NULL;
+        EXPECT_OK(s->kernels->adamw(s, &u));
         free(g);
     }
 }

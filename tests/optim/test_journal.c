@@ -36,8 +36,21 @@ static void run_kernel(fixture *f, int64_t begin, int64_t end, tess_undo *undo)
         return;
     if (undo != NULL)
         undo->first = begin;
-    EXPECT_OK(f->stream->kernels->adamw(f->stream, p, m, v, f->gradient + begin, end - begin, 0.01f, 0.9f, 0.95f, 1e-8f,
-                                        0.1f, 0.4f, 0.2f, 0.5f, NULL, TESS_F32, undo));
+    tess_adamw_update u = {.n = end - begin,
+                           .p = p,
+                           .m = m,
+                           .v = v,
+                           .g = f->gradient + begin,
+                           .lr = 0.01f,
+                           .beta1 = 0.9f,
+                           .beta2 = 0.95f,
+                           .eps = 1e-8f,
+                           .weight_decay = 0.1f,
+                           .grad_scale = 0.5f,
+                           .bias1 = 0.4f,
+                           .bias2 = 0.2f,
+                           .undo = undo};
+    EXPECT_OK(f->stream->kernels->adamw(f->stream, &u));
 }
 
 /* A lane's part, in two calls of the kernel, as where the middle of a tensor is copied. */

@@ -11,7 +11,7 @@
 #include "base/core/rng.h"
 #include "device/stream.h"
 #include "support/test.h"
-#include "tessera/optim.h"
+#include "tessera/fsdp.h"
 
 enum { MODEL_PARAMS = 12, MODEL_UNITS = 6, MODEL_LARGEST = 37 * 5 };
 
@@ -172,13 +172,23 @@ static const float model_lr = 3e-3f, model_scale = 1.0f / 24;
 static inline void reference_update(model_reference *ref, int step, tess_stream *stream)
 {
     const tess_adamw_options *o = &model_adamw;
-    for (int p = 0; p < MODEL_PARAMS; p++)
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        tess_adamw_update u = {.n = model_count(p),
+                               .p = ref->weight[p],
+                               .m = ref->m[p],
+                               .v = ref->v[p],
+                               .g = ref->grad[p],
+                               .lr = model_lr,
+                               .beta1 = o->beta1,
+                               .beta2 = o->beta2,
+                               .eps = o->eps,
+                               .weight_decay = model_params[p].desc.decay ? o->weight_decay : 0,
+                               .grad_scale = model_scale,
+                               .bias1 = (float)(1 - pow((double)o->beta1, step)),
+                               .bias2 = (float)(1 - pow((double)o->beta2, step))};
         if (model_params[p].desc.trainable)
-            EXPECT_OK(stream->kernels->adamw(
-                stream, ref->weight[p], ref->m[p], ref->v[p], ref->grad[p], model_count(p), model_lr, o->beta1,
-                o->beta2, o->eps, model_params[p].desc.decay ? o->weight_decay : 0,
-                (float)(1 - pow((double)o->beta1, step)), (float)(1 - pow((double)o->beta2, step)), model_scale, NULL,
-                TESS_F32, NULL));
+            EXPECT_OK(stream->kernels->adamw(stream, &u));
+    }
 }
 
 /* ---- The same through fsdp ---- */

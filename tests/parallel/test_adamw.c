@@ -4,7 +4,7 @@
 
 #include "optim/adamw_torch.h"
 #include "support/test.h"
-#include "tessera/optim.h"
+#include "tessera/fsdp.h"
 
 static tess_runtime *runtime;
 static tess_mesh *mesh;
@@ -61,10 +61,10 @@ static void torch(void)
     tess_param_desc param = {"w", {1, {TORCH_ELEMENTS}}, true, true};
     tess_adamw *adamw = NULL;
     open_model(&param, 1, torch_start);
-    EXPECT_OK(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.1f}, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.1f}, &adamw));
     for (int s = 0; s < TORCH_STEPS; s++) {
         backward(torch_gradients[s], TORCH_ELEMENTS, 8); /* undone by grad_scale */
-        EXPECT_OK(tess_adamw_step(adamw, s + 1, 3e-3f, 1.0f / 8));
+        EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, s + 1, 3e-3f, 1.0f / 8));
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
         for (int64_t i = 0; i < shard.n_rows; i++) {
@@ -90,12 +90,12 @@ static void formula(void)
     tess_param_desc param = {"w", {1, {N}}, true, true};
     tess_adamw *adamw = NULL;
     open_model(&param, 1, start_values);
-    EXPECT_OK(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.01f}, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.01f}, &adamw));
     for (int step = 1; step <= STEPS; step++) {
         for (int i = 0; i < N; i++)
             g[i] = cos(i * 0.3 + step) * pow(10, (i + step) % 6 - 4);
         backward(g, N, 1);
-        EXPECT_OK(tess_adamw_step(adamw, step, 1e-2f, 0.5f));
+        EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, step, 1e-2f, 0.5f));
         for (int i = 0; i < N; i++) {
             double grad = (double)(float)g[i] * 0.5;
             p[i] -= 1e-2 * 0.01 * p[i];
@@ -124,9 +124,9 @@ static void frozen(void)
     tess_param_desc params[] = {{"plain", {1, {8}}, true, false}, {"frozen", {1, {8}}, false, true}};
     tess_adamw *adamw = NULL;
     open_model(params, 2, values);
-    EXPECT_OK(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.5f}, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.5f}, &adamw));
     backward(gradients, 8, 1);
-    EXPECT_OK(tess_adamw_step(adamw, 1, 0.25f, 1));
+    EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, 1, 0.25f, 1));
     for (int p = 0; p < 2; p++) {
         tess_shard shard;
         float *m, *v;
@@ -150,16 +150,17 @@ static void misuse(void)
     tess_param_desc param = {"w", {1, {4}}, true, true};
     tess_adamw *adamw = NULL;
     open_model(&param, 1, values);
-    EXPECT_FAILS(tess_adamw_create(fsdp, &(tess_adamw_options){1.0f, 0.9f, 1e-8f, 0}, &adamw), TESS_E_INVALID,
+    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){1.0f, 0.9f, 1e-8f, 0}, &adamw), TESS_E_INVALID,
                  "beta1 is 1");
-    EXPECT_FAILS(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, NAN, 1e-8f, 0}, &adamw), TESS_E_INVALID, "beta2");
-    EXPECT_FAILS(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, -1, 0}, &adamw), TESS_E_INVALID,
+    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, NAN, 1e-8f, 0}, &adamw), TESS_E_INVALID,
+                 "beta2");
+    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, -1, 0}, &adamw), TESS_E_INVALID,
                  "eps is -1");
-    EXPECT_FAILS(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, -1}, &adamw), TESS_E_INVALID,
+    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, -1}, &adamw), TESS_E_INVALID,
                  "weight_decay is -1");
-    EXPECT_OK(tess_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, 0}, &adamw));
-    EXPECT_FAILS(tess_adamw_step(adamw, 0, 1, 1), TESS_E_INVALID, "the first is 1");
-    EXPECT_FAILS(tess_adamw_step(adamw, 1, 1, 1), TESS_E_INVALID, "'w' has no gradient");
+    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, 0}, &adamw));
+    EXPECT_FAILS(tess_fsdp_adamw_step(fsdp, adamw, 0, 1, 1), TESS_E_INVALID, "the first is 1");
+    EXPECT_FAILS(tess_fsdp_adamw_step(fsdp, adamw, 1, 1, 1), TESS_E_INVALID, "'w' has no gradient");
     tess_adamw_destroy(&adamw);
     close_model();
 }

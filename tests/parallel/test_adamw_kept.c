@@ -46,6 +46,13 @@ static void backward(void)
     EXPECT_OK(tess_fsdp_step_end(fsdp));
 }
 
+static const tess_span *spans(void)
+{
+    const tess_span *all;
+    EXPECT_OK(tess_fsdp_spans(fsdp, &all));
+    return all;
+}
+
 /* With gradients, before the update. */
 static void open_model(tess_keep *kept)
 {
@@ -56,7 +63,8 @@ static void open_model(tess_keep *kept)
     tess_fsdp_set_keep(fsdp, kept);
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "unit", params, PARAMS, &unit));
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill, NULL));
-    EXPECT_OK(tess_adamw_create_kept(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.1f}, kept, &adamw));
+    EXPECT_OK(tess_adamw_create_kept(test_mem(), spans(), PARAMS, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.1f}, kept,
+                                     &adamw));
     backward();
 }
 
@@ -90,14 +98,14 @@ static void collect(float *to)
 static void step(void *context)
 {
     (void)context;
-    EXPECT_OK(tess_adamw_step(adamw, STEP, 1e-2f, 0.5f));
+    EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, STEP, 1e-2f, 0.5f));
 }
 
 static void end_step(void *context)
 {
     (void)context;
     n_looks++;
-    EXPECT_OK(tess_adamw_end_step(adamw, STEP, 1e-2f, 0.5f));
+    EXPECT_OK(tess_adamw_step(adamw, spans(), STEP, 1e-2f, 0.5f));
     collect(got);
     EXPECT_SAME(got, want, 3 * ALL);
 }

@@ -97,7 +97,7 @@ static void memory_of_all_ranks(void)
     reference_init(&ref);
     model_create(&m, mesh, full_f32);
     tess_adamw *adamw = NULL;
-    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
     model_step(&m, &ref, 1, N_MICRO);
 
     int64_t all = 0, trainable = 0;
@@ -184,9 +184,9 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     tess_shard shard;
     model_create(&m, mesh, policy);
     reference_init(&ref);
-    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
     model_step(&m, &ref, 1, m.world);
-    EXPECT_OK(tess_adamw_step(adamw, 1, model_lr, model_scale));
+    EXPECT_OK(tess_fsdp_adamw_step(m.fsdp, adamw, 1, model_lr, model_scale));
     EXPECT_OK(tess_fsdp_shard(m.fsdp, 0, &shard));
     EXPECT(shard.copy == NULL); /* between steps they are the readers' */
     uint64_t bytes = bytes_of_a_forward(&m);

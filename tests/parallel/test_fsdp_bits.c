@@ -17,7 +17,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     m.fsdp->uses_wire |= over_hosts;
     reference_init(&ref);
     tess_adamw *adamw = NULL;
-    EXPECT_OK(tess_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
     tess_stream *stream = NULL;
     EXPECT_OK(tess_stream_create(tess_runtime_mem(tess_fsdp_runtime(m.fsdp)), 1, NULL, &stream));
     for (int step = 1; step <= STEPS; step++) {
@@ -31,7 +31,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
         if (memcmp(&norm, &ref.norm, sizeof(norm)) != 0)
             test_fail(__FILE__, __LINE__, "grad_norm is %a, expected %a (world %d)", norm, ref.norm, m.world);
         reference_update(&ref, step, stream);
-        EXPECT_OK(tess_adamw_step(adamw, step, model_lr, model_scale));
+        EXPECT_OK(tess_fsdp_adamw_step(m.fsdp, adamw, step, model_lr, model_scale));
         model_check_shards(&m, &ref);
         model_forward(&m, &ref, (uint64_t)step); /* an evaluation between steps */
     }

@@ -1,20 +1,17 @@
 /* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element, and 2 or 4 more for a copy of p. Memory sets the
- * pace: the record of what a block held, 3 stores into the first cache, is hidden behind it. Compiled once per
- * instruction set, by its table. */
+ * pace: the record of what a block held, 3 stores into the first cache, is hidden behind it. A copy of 512 to 1024
+ * elements an array before a call without a record is not: it made an update 1.05 to 1.2 times as long. Compiled once
+ * per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
 #define TESS_DEVICE_CPU_ADAMW_VEC_H
 
 #include "device/adamw.h"
 #include "device/cpu/vec_typed.h"
 
-typedef struct adamw_arrays {
-    float *p, *m, *v;
-    const float *g;
-    void *copy; /* or NULL */
-    tess_dtype copy_dtype;
-    tess_undo *undo; /* or NULL */
+typedef struct adamw_call {
+    tess_adamw_update u;
     adamw_step step;
-} adamw_arrays;
+} adamw_call;
 
 TESS_INLINE void adamw_record(tess_undo *undo, int64_t i, int64_t n, vec p, vec m, vec v)
 {
@@ -25,23 +22,24 @@ TESS_INLINE void adamw_record(tess_undo *undo, int64_t i, int64_t n, vec p, vec 
     tess_undo_mark(undo, i, n);
 }
 
-TESS_INLINE vec adamw_part(const adamw_arrays *a, int64_t i, int64_t n)
+TESS_INLINE vec adamw_part(const adamw_call *a, int64_t i, int64_t n)
 {
+    const tess_adamw_update *u = &a->u;
     const adamw_step *c = &a->step;
-    const float *const streams[] = {a->g, a->m, a->v, a->p};
+    const float *const streams[] = {u->g, u->m, u->v, u->p};
     for (int k = 0; k < 4; k++)
         v_ahead(streams[k], i, TESS_F32);
-    vec g = v_mul(v_load(a->g + i, n), v_set(c->grad_scale));
-    vec m = v_load(a->m + i, n), v = v_load(a->v + i, n), p = v_load(a->p + i, n);
-    if (a->undo != NULL)
-        adamw_record(a->undo, i, n, p, m, v);
+    vec g = v_mul(v_load(u->g + i, n), v_set(c->grad_scale));
+    vec m = v_load(u->m + i, n), v = v_load(u->v + i, n), p = v_load(u->p + i, n);
+    if (u->undo != NULL)
+        adamw_record(u->undo, i, n, p, m, v);
     m = v_add(m, v_mul(v_set(c->one_minus_beta1), v_sub(g, m)));
     v = v_add(v_mul(v, v_set(c->beta2)), v_mul(v_mul(v_set(c->one_minus_beta2), g), g));
     vec denominator = v_add(v_div(v_sqrt(v), v_set(c->sqrt_bias2)), v_set(c->eps));
     p = v_sub(v_mul(p, v_set(c->decay)), v_div(v_mul(v_set(c->step_size), m), denominator));
-    v_store(a->m + i, m, n);
-    v_store(a->v + i, v, n);
-    v_store(a->p + i, p, n);
+    v_store(u->m + i, m, n);
+    v_store(u->v + i, v, n);
+    v_store(u->p + i, p, n);
     return p;
 }
 
@@ -52,39 +50,36 @@ TESS_INLINE void adamw_alone(const void *context, int64_t i, int64_t n)
 
 TESS_INLINE void adamw_with_f32(const void *context, int64_t i, int64_t n)
 {
-    const adamw_arrays *a = context;
-    v_put(a->copy, i, adamw_part(a, i, n), n, TESS_F32);
+    const adamw_call *a = context;
+    v_put(a->u.copy, i, adamw_part(a, i, n), n, TESS_F32);
 }
 
 TESS_INLINE void adamw_with_bf16(const void *context, int64_t i, int64_t n)
 {
-    const adamw_arrays *a = context;
-    v_put(a->copy, i, adamw_part(a, i, n), n, TESS_BF16);
+    const adamw_call *a = context;
+    v_put(a->u.copy, i, adamw_part(a, i, n), n, TESS_BF16);
 }
 
 static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const adamw_arrays copy = *(const adamw_arrays *)context; /* on the stack: the stores cannot alias its constants */
+    const adamw_call call = *(const adamw_call *)context; /* on the stack: the stores cannot alias its constants */
     (void)worker;
-    if (copy.copy == NULL)
-        row_each(adamw_alone, &copy, begin, end);
-    else if (copy.copy_dtype == TESS_F32)
-        row_each(adamw_with_f32, &copy, begin, end);
+    if (call.u.copy == NULL)
+        row_each(adamw_alone, &call, begin, end);
+    else if (call.u.copy_dtype == TESS_F32)
+        row_each(adamw_with_f32, &call, begin, end);
     else
-        row_each(adamw_with_bf16, &copy, begin, end);
+        row_each(adamw_with_bf16, &call, begin, end);
 }
 
-static tess_status adamw(tess_stream *s, float *p, float *m, float *v, const float *g, int64_t n, float lr, float beta1,
-                         float beta2, float eps, float weight_decay, float bias1, float bias2, float grad_scale,
-                         void *copy, tess_dtype copy_dtype, tess_undo *undo)
+static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
 {
-    TESS_TRY(tess_check_dtype("adamw", copy_dtype));
-    adamw_arrays a = {.p = p, .m = m, .v = v, .g = g, .copy = copy, .copy_dtype = copy_dtype, .undo = undo};
-    a.step = adamw_step_of(lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale);
-    if (undo != NULL)
-        adamw_loop(&a, 0, n, 0);
+    TESS_TRY(tess_check_dtype("adamw", u->copy_dtype));
+    adamw_call call = {*u, adamw_step_of(u)};
+    if (u->undo != NULL)
+        adamw_loop(&call, 0, u->n, 0);
     else
-        tess_threads_run(s->threads, adamw_loop, &a, n, tess_loop_grain(0));
+        tess_threads_run(s->threads, adamw_loop, &call, u->n, tess_loop_grain(0));
     return TESS_OK;
 }
 

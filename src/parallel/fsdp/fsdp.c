@@ -113,6 +113,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem *mem = fsdp->mem;
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
+    tess_mem_free(mem, fsdp->spans);
     tess_mem_free(mem, fsdp->order);
     tess_mem_free(mem, fsdp->last_order);
     tess_stream_destroy(&fsdp->own_stream);

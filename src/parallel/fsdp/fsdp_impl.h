@@ -131,7 +131,8 @@ struct tess_fsdp {
     struct {
         tess_unit *unit;
         int index;
-    } * params; /* (n_params), all units in order */
+    } * params;       /* (n_params), all units in order */
+    tess_span *spans; /* (n_params), as tess_fsdp_spans gave them last; NULL: never yet */
 
     tess_fsdp_state state;
     int n_micro, micro; /* of the step; micro -1: before the first */

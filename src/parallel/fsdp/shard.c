@@ -33,3 +33,46 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
     }
     return TESS_OK;
 }
+
+tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
+{
+    if (fsdp->spans == NULL)
+        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(tess_span), "spans",
+                                      (void **)&fsdp->spans));
+    for (int i = 0; i < fsdp->n_params; i++) {
+        tess_shard shard;
+        TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
+        int64_t row = tess_shape_row_count(&shard.shape);
+        tess_span span = {.name = shard.name,
+                          .n = shard.n_rows * row,
+                          .decay = shard.decay,
+                          .param = shard.trainable ? shard.master : NULL,
+                          .grad = shard.grad};
+        if (shard.copy != NULL) {
+            span.copy = shard.copy;
+            span.copy_begin = (shard.copy_begin - shard.row_begin) * row;
+            span.copy_n = shard.copy_rows * row;
+            span.copy_dtype = fsdp->policy.param_dtype;
+        }
+        fsdp->spans[i] = span;
+    }
+    *spans = fsdp->spans;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw)
+{
+    const tess_span *spans;
+    *adamw = NULL;
+    TESS_TRY(tess_fsdp_spans(fsdp, &spans));
+    return tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw);
+}
+
+tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale)
+{
+    const tess_span *spans;
+    TESS_TRY(tess_fsdp_update_begin(fsdp));
+    TESS_TRY(tess_fsdp_spans(fsdp, &spans));
+    TESS_TRY(tess_adamw_step(adamw, spans, step, lr, grad_scale));
+    return tess_fsdp_update_end(fsdp);
+}
