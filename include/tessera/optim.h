@@ -28,9 +28,9 @@ typedef struct tess_span {
     int64_t copy_begin, copy_n;
 } tess_span;
 
-/* Moments for `spans`, zeroed, in the optimizer pool of `mem` (borrowed until destroy). The spans themselves are not
- * kept. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM. Shards of a tess_fsdp:
- * tess_fsdp_adamw_create. */
+/* Moments for `spans`, in the optimizer pool of `mem` (borrowed until destroy): zeroed, or as an earlier process of the
+ * job left them. The spans themselves are not kept. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM.
+ * Shards of a tess_fsdp: tess_fsdp_adamw_create. */
 TESS_API tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans,
                                        const tess_adamw_options *options, tess_adamw **adamw);
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);

@@ -71,7 +71,9 @@ static tess_status open_keep(tess_runtime *rt)
     if (!rt->launched || rt->over_mpi || getenv("TESSERA_KEEP_FD") == NULL)
         return TESS_OK;
     TESS_TRY(tess_environment_number("TESSERA_KEEP_FD", 0, INT_MAX, &fd));
-    return tess_keep_open(rt->mem, fd, &rt->keep);
+    TESS_TRY(tess_keep_open(rt->mem, fd, &rt->keep));
+    tess_keep_attach(rt->keep, rt->mem);
+    return TESS_OK;
 }
 
 static void set_limits(tess_runtime *rt, const tess_runtime_options *options)

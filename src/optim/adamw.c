@@ -3,13 +3,13 @@
 
 #include <math.h>
 
+#include "base/mem/named.h"
 #include "device/elementwise.h"
 #include "inject/inject.h"
 #include "optim/journal.h"
 
 struct tess_adamw {
     tess_mem *mem;
-    tess_keep *keep;              /* NULL: none */
     optim_journal *journal;       /* NULL: without one */
     tess_adamw_observer observer; /* NULL: none */
     void *observer_self;
@@ -46,27 +46,21 @@ static tess_status alloc_moments(tess_adamw *adamw, const tess_span *spans)
     }
     bool found;
     TESS_CHECK(!__builtin_mul_overflow(n, sizeof(float), &adamw->bytes), TESS_E_NOMEM, "too many elements");
-    TESS_TRY(optim_journal_open(adamw->keep, adamw->mem, &adamw->journal));
-    TESS_TRY(tess_keep_alloc(adamw->keep, adamw->mem, TESS_POOL_OPTIMIZER, "adamw first moments", adamw->bytes,
-                             (void **)&adamw->m, &found));
-    return tess_keep_alloc(adamw->keep, adamw->mem, TESS_POOL_OPTIMIZER, "adamw second moments", adamw->bytes,
-                           (void **)&adamw->v, &found);
+    TESS_TRY(optim_journal_open(adamw->mem, &adamw->journal));
+    TESS_TRY(tess_mem_alloc_named(adamw->mem, TESS_POOL_OPTIMIZER, "adamw first moments", adamw->bytes,
+                                  (void **)&adamw->m, &found));
+    return tess_mem_alloc_named(adamw->mem, TESS_POOL_OPTIMIZER, "adamw second moments", adamw->bytes,
+                                (void **)&adamw->v, &found);
 }
 
 tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans, const tess_adamw_options *options,
                               tess_adamw **out)
 {
-    return tess_adamw_create_kept(mem, spans, n_spans, options, NULL, out);
-}
-
-tess_status tess_adamw_create_kept(tess_mem *mem, const tess_span *spans, int n_spans,
-                                   const tess_adamw_options *options, tess_keep *keep, tess_adamw **out)
-{
     *out = NULL;
     TESS_TRY(check_options(options));
     tess_adamw *adamw = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*adamw), "adamw", (void **)&adamw));
-    *adamw = (tess_adamw){.mem = mem, .keep = keep, .options = *options, .n_spans = n_spans};
+    *adamw = (tess_adamw){.mem = mem, .options = *options, .n_spans = n_spans};
     tess_status status = alloc_moments(adamw, spans);
     if (status != TESS_OK) {
         tess_adamw_destroy(&adamw);
@@ -82,9 +76,9 @@ void tess_adamw_destroy(tess_adamw **handle)
     if (adamw == NULL)
         return;
     tess_stream_destroy(&adamw->own_stream);
-    optim_journal_close(adamw->keep, adamw->mem, &adamw->journal);
-    tess_keep_free(adamw->keep, adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->v);
-    tess_keep_free(adamw->keep, adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->m);
+    optim_journal_close(adamw->mem, &adamw->journal);
+    tess_mem_free_named(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->v);
+    tess_mem_free_named(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->m);
     tess_mem_free(adamw->mem, adamw->offsets);
     tess_mem_free(adamw->mem, adamw);
     *handle = NULL;

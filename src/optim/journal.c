@@ -2,25 +2,26 @@
 
 #include <string.h>
 
+#include "base/mem/named.h"
+
 struct optim_journal {
     _Atomic int64_t step; /* that is being updated, or was last; stored after all that begins it */
     int n_lanes;
     tess_undo lanes[JOURNAL_LANES];
 };
 
-tess_status optim_journal_open(tess_keep *keep, tess_mem *mem, optim_journal **journal)
+tess_status optim_journal_open(tess_mem *mem, optim_journal **journal)
 {
     bool found;
     *journal = NULL;
-    return keep == NULL
-               ? TESS_OK
-               : tess_keep_alloc(keep, mem, TESS_POOL_MISC, "journal", sizeof(optim_journal), (void **)journal, &found);
+    return tess_mem_has_store(mem)
+               ? tess_mem_alloc_named(mem, TESS_POOL_MISC, "journal", sizeof(optim_journal), (void **)journal, &found)
+               : TESS_OK;
 }
 
-void optim_journal_close(tess_keep *keep, tess_mem *mem, optim_journal **journal)
+void optim_journal_close(tess_mem *mem, optim_journal **journal)
 {
-    if (*journal != NULL)
-        tess_keep_free(keep, mem, TESS_POOL_MISC, sizeof(optim_journal), *journal);
+    tess_mem_free_named(mem, TESS_POOL_MISC, sizeof(optim_journal), *journal);
     *journal = NULL;
 }
 

@@ -3,12 +3,15 @@
  *
  * The elements of all tensors are numbered through. Each tensor is cut into parts, one a lane; a lane is a thread's
  * work and has a record of the block that is under way (device/undo.h). A tensor begins when all lanes are done with
- * the one before. */
+ * the one before.
+ *
+ * AdamW keeps one where named memory outlives the process (base/mem/named.h): a process that finds the same memory ends
+ * the tess_adamw_step that another began, or was about to begin, by the same call. */
 #ifndef TESS_OPTIM_JOURNAL_H
 #define TESS_OPTIM_JOURNAL_H
 
 #include "device/undo.h"
-#include "job/keep/keep.h"
+#include "tessera/memory.h"
 
 enum { JOURNAL_LANES = 128 };
 
@@ -20,9 +23,9 @@ typedef struct optim_part {
     int64_t begin, end;
 } optim_part;
 
-/* *journal NULL when there is no keep: nothing is to be journaled. */
-tess_status optim_journal_open(tess_keep *keep, tess_mem *mem, optim_journal **journal);
-void optim_journal_close(tess_keep *keep, tess_mem *mem, optim_journal **journal);
+/* *journal NULL when named memory does not outlive the process: nothing is to be journaled. */
+tess_status optim_journal_open(tess_mem *mem, optim_journal **journal);
+void optim_journal_close(tess_mem *mem, optim_journal **journal);
 
 /* Begins the update of `step` (> 0) with as many lanes as threads, or goes on with it. Returns its lanes. */
 int optim_journal_begin(optim_journal *journal, int64_t step, int n_threads);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/named.h"
 #include "comm/agree.h"
 #include "comm/rejoin.h"
 #include "inject/inject.h"
@@ -72,10 +73,7 @@ static tess_status build_optimizer(tess_engine *e)
     const tess_config *c = e->config;
     tess_adamw_options options = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
                                   (float)c->optimizer.weight_decay};
-    const tess_span *spans;
-    TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
-    TESS_TRY(tess_adamw_create_kept(e->mem, spans, tess_fsdp_shards(e->fsdp), &options, tess_keep_of(e->runtime),
-                                    &e->adamw));
+    TESS_TRY(tess_fsdp_adamw_create(e->fsdp, &options, &e->adamw));
     tess_adamw_set_stream(e->adamw, e->stream);
     tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
     return TESS_OK;
@@ -95,7 +93,6 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
-    tess_fsdp_set_keep(e->fsdp, tess_keep_of(e->runtime));
     TESS_TRY(add_units(e));
     TESS_TRY_CTX(fill_weights(e, reporter), "weights");
     return build_optimizer(e);
@@ -117,28 +114,23 @@ static tess_status build_executor(tess_engine *e)
     return tess_numbers_create(e, &e->numbers);
 }
 
-static tess_status measure_peak_of(tess_engine *e)
+static tess_status measure_peak_of(const tess_engine *e, double *peak)
 {
     double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
-    return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), &e->peak_flops);
+    return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), peak);
 }
 
 /* Once a job: whoever takes a rank's place has no time for it. */
 static tess_status measure_peak(tess_engine *e)
 {
-    tess_keep *keep = tess_keep_of(e->runtime);
     void *memory;
-    bool found = false;
-    if (keep == NULL)
-        return measure_peak_of(e);
-    TESS_TRY(tess_keep_region(keep, "peak", sizeof(double), &memory, &found));
-    double *kept = memory;
-    if (!found)
-        TESS_TRY(measure_peak_of(e));
-    else
-        e->peak_flops = *kept;
-    *kept = e->peak_flops;
-    return TESS_OK;
+    bool found;
+    TESS_TRY(tess_mem_alloc_named(e->mem, TESS_POOL_MISC, "peak", sizeof(double), &memory, &found));
+    double *peak = memory;
+    tess_status status = found ? TESS_OK : measure_peak_of(e, peak);
+    e->peak_flops = *peak;
+    tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);
+    return status;
 }
 
 /* Machines of other kinds have other tables, and each table its own bits. */

@@ -14,6 +14,7 @@
 #ifndef TESS_TRAIN_LOGBOOK_H
 #define TESS_TRAIN_LOGBOOK_H
 
+#include "job/keep/keep.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/run_layout.h"
@@ -50,7 +51,7 @@ void tess_logbook_close(tess_mem *mem, tess_logbook **book);
  * job, as tess_os_folder_id knows it. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
 /* The newest step that a rank's block holds of a job in `folder`, and how it is laid out; -1: none. */
-int64_t tess_logbook_peek(const struct tess_keep *keep, uint64_t folder, tess_run_layout *layout);
+int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder, tess_run_layout *layout);
 /* Whether it is valid for a job in `folder`, of whatever identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "job/keep/keep.h"
+#include "base/mem/named.h"
 #include "support/test.h"
 
 static tess_keep_set make_set(int n, const char *folder, uint64_t identity)
@@ -158,6 +159,41 @@ static void damaged_blocks_are_begun_anew(void)
     }
 }
 
+static float *named(tess_mem *mem, size_t n, bool expect_found)
+{
+    void *memory;
+    bool found;
+    EXPECT_OK(tess_mem_alloc_named(mem, TESS_POOL_PARAMS, "a", n * sizeof(float), &memory, &found));
+    EXPECT_INT(found, expect_found);
+    EXPECT_INT(tess_mem_stats(mem, TESS_POOL_PARAMS).bytes, n * sizeof(float));
+    return memory;
+}
+
+static void what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else(void)
+{
+    enum { N = 1000, BYTES = N * sizeof(float) };
+    tess_keep_set set = make_set(1, NULL, 7);
+    tess_keep *keep = open_block(&set, 0);
+    tess_mem *mem = test_mem();
+    for (int round = 0; round < 2; round++) {
+        EXPECT(!tess_mem_has_store(mem));
+        float *a = named(mem, N, false);
+        EXPECT(a[N - 1] == 0);
+        a[N - 1] = 1;
+        tess_mem_free_named(mem, TESS_POOL_PARAMS, BYTES, a);
+        tess_keep_attach(keep, mem);
+        EXPECT(tess_mem_has_store(mem));
+        a = named(mem, N, round == 1);
+        EXPECT(a[N - 1] == (round == 1 ? 2 : 0));
+        a[N - 1] = 2;
+        tess_mem_free_named(mem, TESS_POOL_PARAMS, BYTES, a);
+        tess_keep_attach(NULL, mem);
+    }
+    EXPECT_INT(tess_mem_stats(mem, TESS_POOL_PARAMS).bytes, 0);
+    tess_keep_close(&keep);
+    tess_keep_set_destroy(&set, true);
+}
+
 static const test_case cases[] = {
     {"a_region_is_found_again_with_its_content_by_another_mapping",
      a_region_is_found_again_with_its_content_by_another_mapping},
@@ -167,6 +203,8 @@ static const test_case cases[] = {
      named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone},
     {"the_next_launch_of_the_same_launcher_has_what_is_whole", the_next_launch_of_the_same_launcher_has_what_is_whole},
     {"damaged_blocks_are_begun_anew", damaged_blocks_are_begun_anew},
+    {"what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else",
+     what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else},
 };
 
 TEST_MAIN(cases)

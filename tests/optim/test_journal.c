@@ -1,6 +1,7 @@
 /* An update in place that breaks off at any instruction: whoever goes on ends with the bits of one that did not. */
 #include "optim/journal.h"
 
+#include "job/keep/keep.h"
 #include "device/stream.h"
 #include "support/single_step.h"
 #include "support/test.h"
@@ -89,18 +90,20 @@ static bool open_fixture(fixture *f, const char *level)
         return false;
     EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &f->set));
     EXPECT_OK(tess_keep_open(test_mem(), f->set.fds[0], &f->keep));
+    tess_keep_attach(f->keep, test_mem());
     EXPECT_OK(tess_keep_region(f->keep, "state", sizeof(f->want), (void **)&f->state, &found));
     fill(f);
     run_kernel(f, 0, N, NULL);
     memcpy(f->want, f->state, sizeof(f->want));
     fill(f);
-    EXPECT_OK(optim_journal_open(f->keep, test_mem(), &f->journal));
+    EXPECT_OK(optim_journal_open(test_mem(), &f->journal));
     return true;
 }
 
 static void close_fixture(fixture *f)
 {
-    optim_journal_close(f->keep, test_mem(), &f->journal);
+    optim_journal_close(test_mem(), &f->journal);
+    tess_keep_attach(NULL, test_mem());
     tess_keep_close(&f->keep);
     tess_keep_set_destroy(&f->set, true);
     tess_stream_destroy(&f->stream);
@@ -166,9 +169,9 @@ static void the_next_step_begins_anew_with_its_own_lanes(void)
 static void without_memory_that_is_kept_there_is_no_journal(void)
 {
     optim_journal *journal;
-    EXPECT_OK(optim_journal_open(NULL, test_mem(), &journal));
+    EXPECT_OK(optim_journal_open(test_mem(), &journal));
     EXPECT(journal == NULL);
-    optim_journal_close(NULL, test_mem(), &journal);
+    optim_journal_close(test_mem(), &journal);
 }
 
 static const test_case cases[] = {

@@ -2,6 +2,7 @@
  * a step, and another that ends the step, give the bits of a step that nobody disturbed. */
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
+#include "job/keep/keep.h"
 #include "support/single_step.h"
 #include "support/test.h"
 #include "tessera/mesh.h"
@@ -58,13 +59,12 @@ static void open_model(tess_keep *kept)
 {
     static const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
     EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    tess_keep_attach(kept, tess_runtime_mem(runtime));
     EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
-    tess_fsdp_set_keep(fsdp, kept);
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "unit", params, PARAMS, &unit));
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill, NULL));
-    EXPECT_OK(tess_adamw_create_kept(test_mem(), spans(), PARAMS, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.1f}, kept,
-                                     &adamw));
+    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.1f}, &adamw));
     backward();
 }
 

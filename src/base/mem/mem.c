@@ -2,6 +2,7 @@
  * they start on a huge page, cost nothing until touched and go back to the system when freed. */
 #include "base/mem/make_room.h"
 #include "tessera/memory.h"
+#include "base/mem/named.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block al
 struct tess_mem {
     pthread_mutex_t lock;
     tess_pool_stats pools[TESS_POOL_COUNT];
+    tess_mem_region_fn region; /* of the store of names; NULL: there is none */
+    void *store;
 };
 
 const char *tess_pool_name(tess_pool pool)
@@ -174,6 +177,35 @@ void tess_mem_free(tess_mem *mem, void *block)
 void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
 {
     count(mem, pool, bytes, 0);
+}
+
+tess_status tess_mem_alloc_named(tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out, bool *found)
+{
+    *found = false;
+    if (mem->region == NULL)
+        return tess_mem_alloc(mem, pool, bytes, name, out);
+    TESS_TRY(mem->region(mem->store, name, bytes, out, found));
+    tess_mem_count(mem, pool, (int64_t)bytes);
+    return TESS_OK;
+}
+
+void tess_mem_free_named(tess_mem *mem, tess_pool pool, size_t bytes, void *memory)
+{
+    if (mem->region == NULL)
+        tess_mem_free(mem, memory);
+    else if (memory != NULL)
+        tess_mem_count(mem, pool, -(int64_t)bytes);
+}
+
+void tess_mem_set_store(tess_mem *mem, tess_mem_region_fn region, void *store)
+{
+    mem->region = region;
+    mem->store = store;
+}
+
+bool tess_mem_has_store(const tess_mem *mem)
+{
+    return mem->region != NULL;
 }
 
 tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/named.h"
 #include "base/os/os.h"
 
 static uint64_t round_up(uint64_t n)
@@ -169,21 +170,12 @@ void tess_keep_clear(tess_keep *keep)
     h->end = begin;
 }
 
-tess_status tess_keep_alloc(tess_keep *keep, tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
-                            bool *found)
+static tess_status region_of(void *keep, const char *name, size_t bytes, void **address, bool *found)
 {
-    *found = false;
-    if (keep == NULL)
-        return tess_mem_alloc(mem, pool, bytes, name, out);
-    TESS_TRY(tess_keep_region(keep, name, bytes, out, found));
-    tess_mem_count(mem, pool, (int64_t)bytes);
-    return TESS_OK;
+    return tess_keep_region(keep, name, bytes, address, found);
 }
 
-void tess_keep_free(tess_keep *keep, tess_mem *mem, tess_pool pool, size_t bytes, void *memory)
+void tess_keep_attach(tess_keep *keep, tess_mem *mem)
 {
-    if (keep == NULL)
-        tess_mem_free(mem, memory);
-    else if (memory != NULL)
-        tess_mem_count(mem, pool, -(int64_t)bytes);
+    tess_mem_set_store(mem, keep != NULL ? region_of : NULL, keep);
 }

@@ -52,11 +52,8 @@ void *tess_keep_find(const tess_keep *keep, const char *name, size_t *bytes);
 /* Forgets all regions (another layout), and gives the memory back. */
 void tess_keep_clear(tess_keep *keep);
 
-/* ---- Arrays that are kept where the job keeps anything, and private memory where it does not ---- */
-/* Counted in `pool` of `mem` either way. `name` as of a region; *found false: zeroed. Give back with tess_keep_free,
- * which leaves a region and its content where they are. keep may be NULL. */
-tess_status tess_keep_alloc(tess_keep *keep, tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
-                            bool *found);
-void tess_keep_free(tess_keep *keep, tess_mem *mem, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
+/* What `mem` allocates by name (base/mem/named.h) lies in `keep` from now on, which is borrowed; NULL: in private
+ * memory again. */
+void tess_keep_attach(tess_keep *keep, tess_mem *mem);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/named.h"
+
 static tess_status check_policy(const tess_fsdp_policy *policy)
 {
     TESS_CHECK(policy->strategy >= TESS_STRATEGY_NONE && policy->strategy <= TESS_STRATEGY_HYBRID, TESS_E_INVALID,
@@ -114,6 +116,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
     tess_mem_free(mem, fsdp->spans);
+    tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->kept_totals);
     tess_mem_free(mem, fsdp->order);
     tess_mem_free(mem, fsdp->last_order);
     tess_stream_destroy(&fsdp->own_stream);

@@ -12,12 +12,9 @@
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* Master weights and the sums of gradients lie in `keep` (borrowed until destroy; NULL: private memory). Those that are
- * there already are taken as they are: whoever does not want them clears it first. Call before materialize; one fsdp a
- * keep. */
-void tess_fsdp_set_keep(tess_fsdp *fsdp, tess_keep *keep);
 /* The finished gradients of the step whose n_local_micro_batches were summed when a process had come to the end of
- * step_end, and maybe no further: as if this process had. Needs a keep. Not collective. */
+ * step_end, and maybe no further: as if this process had. Weights and sums lie in named memory
+ * (base/mem/named.h), which must outlive a process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches);
 
 /* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call

@@ -111,8 +111,7 @@ struct tess_fsdp {
     tess_team *shard_team, *replicate_team, *data_team;
     tess_runtime *runtime;
     tess_mem *mem;
-    tess_keep *kept;      /* memory that outlives this rank, NULL: none */
-    int32_t *kept_totals; /* (n_units) in it: the accumulator that holds a unit's sum */
+    int32_t *kept_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica;
@@ -190,7 +189,7 @@ void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 
-/* kept.c: float32 arrays of a unit, in the keep where there is one. `what` and `number` (-1: none) make the name. */
+/* kept.c: float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
 tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                  float **out, bool *found);
 void tess_fsdp_kept_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);

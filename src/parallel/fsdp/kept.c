@@ -5,15 +5,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-void tess_fsdp_set_keep(tess_fsdp *fsdp, tess_keep *keep)
-{
-    fsdp->kept = keep;
-}
+#include "base/mem/named.h"
 
 tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                  float **out, bool *found)
 {
-    char name[TESS_KEEP_NAME];
+    char name[112];
     size_t bytes;
     TESS_CHECK(!__builtin_mul_overflow(elements, sizeof(float), &bytes), TESS_E_NOMEM, "unit '%s': too many elements",
                unit->name);
@@ -21,12 +18,12 @@ tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *wh
         snprintf(name, sizeof(name), "%s %d of %s", what, number, unit->name);
     else
         snprintf(name, sizeof(name), "%s of %s", what, unit->name);
-    return tess_keep_alloc(unit->fsdp->kept, unit->fsdp->mem, pool, name, bytes, (void **)out, found);
+    return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
 }
 
 void tess_fsdp_kept_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
 {
-    tess_keep_free(unit->fsdp->kept, unit->fsdp->mem, pool, elements * sizeof(float), memory);
+    tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
 }
 
 static tess_status open_totals(tess_fsdp *fsdp, bool *found)
@@ -34,14 +31,14 @@ static tess_status open_totals(tess_fsdp *fsdp, bool *found)
     *found = true;
     if (fsdp->kept_totals != NULL)
         return TESS_OK;
-    return tess_keep_region(fsdp->kept, "totals", (size_t)fsdp->n_units * sizeof(int32_t), (void **)&fsdp->kept_totals,
-                            found);
+    return tess_mem_alloc_named(fsdp->mem, TESS_POOL_MISC, "totals", (size_t)fsdp->n_units * sizeof(int32_t),
+                                (void **)&fsdp->kept_totals, found);
 }
 
 tess_status tess_fsdp_kept_note_totals(tess_fsdp *fsdp)
 {
     bool found;
-    if (fsdp->kept == NULL)
+    if (!tess_mem_has_store(fsdp->mem))
         return TESS_OK;
     TESS_TRY(open_totals(fsdp, &found));
     for (int u = 0; u < fsdp->n_units; u++)
@@ -55,7 +52,7 @@ tess_status tess_fsdp_kept_note_totals(tess_fsdp *fsdp)
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches)
 {
     bool found = false;
-    TESS_CHECK(fsdp->kept != NULL && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
+    TESS_CHECK(tess_mem_has_store(fsdp->mem) && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
                "fsdp: gradients are found between steps, and where they are kept");
     TESS_TRY(tess_fsdp_accumulators_alloc(fsdp, n_local_micro_batches));
     TESS_TRY(open_totals(fsdp, &found));
