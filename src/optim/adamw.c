@@ -109,9 +109,9 @@ static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
 typedef struct update {
     tess_adamw *adamw;
     tess_stream *stream;
-    float lr, bias1, bias2, grad_scale;
-    int n_lanes;    /* of the journal */
-    int64_t number; /* of the span, for the observer */
+    tess_adamw_update call; /* without the elements */
+    int n_lanes;            /* of the journal */
+    int64_t number;         /* of the span, for the observer */
 } update;
 
 /* A span with its moments. */
@@ -124,23 +124,16 @@ typedef struct piece {
 /* undo NULL: no journal. */
 static tess_status run_kernel(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
-    const tess_adamw_options *o = &u->adamw->options;
     const tess_span *span = p->span;
-    tess_adamw_update call = {.n = end - begin,
-                              .p = span->param + begin,
-                              .m = p->m + begin,
-                              .v = p->v + begin,
-                              .g = span->grad + begin,
-                              .lr = u->lr,
-                              .beta1 = o->beta1,
-                              .beta2 = o->beta2,
-                              .eps = o->eps,
-                              .weight_decay = span->decay ? o->weight_decay : 0,
-                              .grad_scale = u->grad_scale,
-                              .bias1 = u->bias1,
-                              .bias2 = u->bias2,
-                              .copy_dtype = span->copy_dtype,
-                              .undo = undo};
+    tess_adamw_update call = u->call;
+    call.n = end - begin;
+    call.p = span->param + begin;
+    call.m = p->m + begin;
+    call.v = p->v + begin;
+    call.g = span->grad + begin;
+    call.weight_decay = span->decay ? u->adamw->options.weight_decay : 0;
+    call.copy_dtype = span->copy_dtype;
+    call.undo = undo;
     int64_t into_copy = begin - span->copy_begin;
     if (span->copy != NULL && into_copy >= 0 && into_copy < span->copy_n)
         call.copy = (char *)span->copy + (size_t)into_copy * tess_dtype_size(span->copy_dtype);
@@ -234,10 +227,13 @@ tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t s
     const tess_adamw_options *o = &adamw->options;
     /* From the float betas that the kernel uses, so that the first step is lr * sign(g) exactly as far as floats go. */
     update u = {.adamw = adamw,
-                .lr = lr,
-                .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
-                .bias2 = (float)(1 - pow((double)o->beta2, (double)step)),
-                .grad_scale = grad_scale};
+                .call = {.lr = lr,
+                         .beta1 = o->beta1,
+                         .beta2 = o->beta2,
+                         .eps = o->eps,
+                         .grad_scale = grad_scale,
+                         .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
+                         .bias2 = (float)(1 - pow((double)o->beta2, (double)step))}};
     TESS_TRY(find_stream(adamw, &u.stream));
     if (adamw->journal != NULL)
         u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u.stream->threads));
