@@ -8,6 +8,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "ckpt/safetensors/safetensors.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
 
@@ -183,7 +184,7 @@ static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_te
         TESS_TRY(tess_st_describe(&entry, &tensors[i]));
     }
     tess_st_writer *writer;
-    TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, &writer));
+    TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, NULL, &writer));
     tess_status status = TESS_OK, written = TESS_OK;
     for (int i = 0; i < n && status == TESS_OK; i++)
         status = write_tensor(t, writer, i, encoded, &written);

@@ -14,26 +14,20 @@ typedef struct warm_start {
     tess_catalog_request *requests; /* (n) */
 } warm_start;
 
-/* What a tensor may be called: as Tessera has it, by its own name, and as files of a base model have it. */
 static const tess_catalog_tensor *find_tensor(const tess_catalog *c, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
+    if (tensor->kind == TESS_CKPT_WEIGHT)
+        return tess_weights_find(c, tensor->name);
     tess_store_tensor_name(tensor->kind, tensor->name, name);
-    const tess_catalog_tensor *found = tess_catalog_find(c, name);
-    if (found != NULL || tensor->kind != TESS_CKPT_WEIGHT)
-        return found;
-    found = tess_catalog_find(c, tensor->name);
-    return found != NULL ? found : tess_catalog_find(c, tess_weights_base_name(tensor->name));
+    return tess_catalog_find(c, name);
 }
 
 static tess_status check_shape(const warm_start *w, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
 {
     char text[200], asked[96];
     tess_box whole = tess_catalog_whole(found);
-    bool same = found->n_dims == wanted->shape.n_dims;
-    for (int d = 0; d < found->n_dims && same; d++)
-        same = found->dim[d] == wanted->shape.dim[d];
-    TESS_CHECK(same, TESS_E_INVALID,
+    TESS_CHECK(tess_weights_has_shape(found, &wanted->shape), TESS_E_INVALID,
                "%s: tensor '%s' has elements %s, but this model's shape is %s: give the checkpoint's model, or start "
                "the tensor anew with checkpoint.exclude_from_loading",
                w->catalog->path, found->name, tess_box_format(found->n_dims, &whole, text, sizeof(text)),
@@ -93,42 +87,16 @@ static tess_status prepare(warm_start *w)
     return match(w);
 }
 
-static bool is_used(const warm_start *w, const tess_catalog_tensor *tensor)
-{
-    for (int i = 0; i < w->n; i++)
-        if (w->requests[i].tensor == tensor)
-            return true;
-    return false;
-}
-
-/* A whole run has more than its weights. */
-static bool is_of_run(const char *name)
-{
-    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "train_state.", 12) == 0;
-}
-
-/* Of model folders and checkpoints of models alone. */
-static void tell_unused(const warm_start *w)
-{
-    int n = 0;
-    const char *first = NULL;
-    for (int i = 0; i < w->catalog->n_tensors; i++) {
-        const tess_catalog_tensor *t = &w->catalog->tensors[i];
-        if (is_of_run(t->name) || tess_weights_is_extra(t->name) || is_used(w, t))
-            continue;
-        first = n++ == 0 ? t->name : first;
-    }
-    if (n > 0)
-        tess_trainer_warn(w->t, "%s: %d tensors are not taken, the first is '%s'", w->catalog->path, n, first);
-}
-
 static tess_status finish(warm_start *w)
 {
     tess_trainer *t = w->t;
+    const char *first;
     if (!t->config.checkpoint.initial_load_model_only)
         TESS_TRY(tess_trainer_restore_state(t, json_object_get(w->catalog->meta, "meta")));
     TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
-    tell_unused(w);
+    int n_unused = tess_weights_count_unused(w->catalog, w->requests, w->n, t->model_config.tied, &first);
+    if (n_unused > 0)
+        tess_trainer_warn(t, "%s: %d tensors are not taken, the first is '%s'", w->catalog->path, n_unused, first);
     tess_trainer_note(t, "%s of %s (%s)",
                       t->config.checkpoint.initial_load_model_only ? "starts from the weights" : "goes on from the run",
                       w->catalog->path, w->catalog->format);

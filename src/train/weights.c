@@ -4,16 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
+#include "ckpt/store/tensor.h"
+
 struct tess_weights {
     tess_mem *mem;
     const tess_model *model;
-    const char *folder;
     tess_reporter reporter;
-    tess_st_reader *reader;
-    const tess_st_tensor **tensors; /* (n_params) */
+    tess_catalog *catalog;
+    tess_catalog_request *requests; /* (n_params) each tensor whole */
     int32_t *broken;                /* (n_params) 1: holds values that are no numbers */
     const void **whole;             /* (n_params), NULL until asked for */
-    void **owned;                   /* (n_params), converted copies */
+    void **owned;                   /* (n_params), copies */
 };
 
 int tess_model_find(const tess_model *model, const char *name)
@@ -24,35 +26,40 @@ int tess_model_find(const tess_model *model, const char *name)
     return -1;
 }
 
-const char *tess_weights_base_name(const char *name)
+/* "layers.0..." of "model.layers.0...", "h.0..." of "transformer.h.0...". */
+static const char *base_name(const char *name)
 {
     bool has_prefix = strncmp(name, "transformer.", 12) == 0 || strncmp(name, "model.", 6) == 0;
     return has_prefix ? strchr(name, '.') + 1 : name;
 }
 
-static const tess_st_tensor *find_tensor(const tess_st_reader *reader, const char *name)
+const tess_catalog_tensor *tess_weights_find(const tess_catalog *c, const char *name)
 {
-    const tess_st_tensor *tensor = tess_st_find(reader, name);
-    return tensor != NULL ? tensor : tess_st_find(reader, tess_weights_base_name(name));
+    const char *stated = json_string_value(json_object_get(c->meta, "model_prefix"));
+    const char *const prefixes[] = {"model.", "", stated != NULL ? stated : ""};
+    char prefixed[TESS_STORE_NAME];
+    const tess_catalog_tensor *found = NULL;
+    for (int i = 0; i < 3 && found == NULL; i++)
+        if (snprintf(prefixed, sizeof(prefixed), "%s%s", prefixes[i], name) < (int)sizeof(prefixed))
+            found = tess_catalog_find(c, prefixed);
+    return found != NULL ? found : tess_catalog_find(c, base_name(name));
 }
 
-static bool same_shape(const tess_st_tensor *tensor, const tess_shape *shape)
+bool tess_weights_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape)
 {
-    if (tensor->n_dims != shape->n_dims)
-        return false;
-    for (int d = 0; d < shape->n_dims; d++)
-        if (tensor->dim[d] != shape->dim[d])
-            return false;
-    return true;
+    bool same = tensor->n_dims == shape->n_dims;
+    for (int d = 0; d < shape->n_dims && same; d++)
+        same = tensor->dim[d] == shape->dim[d];
+    return same;
 }
 
-static void format_dims(const tess_st_tensor *tensor, char *text, size_t size)
+static const char *format_dims(const tess_catalog_tensor *tensor, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < tensor->n_dims && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", d > 0 ? ", " : "", (long long)tensor->dim[d]);
-    if (used < size)
-        snprintf(text + used, size - used, "]");
+    size_t at = tess_text_add(text, size, 0, "[");
+    for (int d = 0; d < tensor->n_dims; d++)
+        at = tess_text_add(text, size, at, "%s%lld", d > 0 ? ", " : "", (long long)tensor->dim[d]);
+    tess_text_add(text, size, at, "]");
+    return text;
 }
 
 static tess_status match(tess_weights *w)
@@ -61,30 +68,27 @@ static tess_status match(tess_weights *w)
     const char *missing = NULL;
     for (int i = 0; i < n; i++) {
         const tess_param *param = tess_model_param(w->model, i);
-        const tess_st_tensor *tensor = find_tensor(w->reader, param->name);
-        w->tensors[i] = tensor;
+        const tess_catalog_tensor *tensor = tess_weights_find(w->catalog, param->name);
+        char expected[128], found[200];
         if (tensor == NULL) {
-            missing = missing == NULL ? param->name : missing;
-            n_missing++;
+            missing = n_missing++ == 0 ? param->name : missing;
             continue;
         }
-        if (!same_shape(tensor, &param->shape)) {
-            char expected[128], found[128];
-            format_dims(tensor, found, sizeof(found));
-            return TESS_FAIL(
-                TESS_E_FORMAT,
-                "%s: tensor '%s' has shape %s, but config.json asks for %s: the file and config.json are not of "
-                "the same model",
-                tensor->file, tensor->name, found, tess_shape_format(&param->shape, expected, sizeof(expected)));
-        }
+        TESS_CHECK(tess_weights_has_shape(tensor, &param->shape), TESS_E_FORMAT,
+                   "%s: tensor '%s' has shape %s, but config.json asks for %s: the file and config.json are not of "
+                   "the same model",
+                   tess_catalog_file_of(w->catalog, tensor), tensor->name, format_dims(tensor, found, sizeof(found)),
+                   tess_shape_format(&param->shape, expected, sizeof(expected)));
+        w->requests[i] = (tess_catalog_request){.tensor = tensor, .box = tess_catalog_whole(tensor)};
     }
     TESS_CHECK(n_missing == 0, TESS_E_NOT_FOUND,
-               "%s: %d of the %d tensors that config.json asks for are missing, the first is '%s'", w->folder,
+               "%s: %d of the %d tensors that config.json asks for are missing, the first is '%s'", w->catalog->path,
                n_missing, n, missing);
     return TESS_OK;
 }
 
-bool tess_weights_is_extra(const char *name)
+/* Buffers that old files carry and no model needs, and what a whole run has beside its weights. */
+static bool is_no_weight(const char *name)
 {
     static const char *const endings[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -92,46 +96,51 @@ bool tess_weights_is_extra(const char *name)
         if (n > m && strcmp(name + n - m, endings[i]) == 0)
             return true;
     }
-    return false;
+    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "train_state.", 12) == 0;
 }
 
-static void report_unused(tess_weights *w)
+int tess_weights_count_unused(const tess_catalog *c, const tess_catalog_request *requests, int n, bool tied,
+                              const char **first)
 {
     int n_unused = 0;
-    const char *first = NULL;
-    bool tied = tess_model_get_config(w->model)->tied;
-    for (int i = 0; i < tess_st_count(w->reader); i++) {
-        const tess_st_tensor *tensor = tess_st_tensor_at(w->reader, i);
-        bool used = tess_weights_is_extra(tensor->name) || (tied && strcmp(tensor->name, "lm_head.weight") == 0);
-        for (int p = 0; p < tess_model_n_params(w->model) && !used; p++)
-            used = w->tensors[p] == tensor;
-        if (!used) {
-            first = first == NULL ? tensor->name : first;
-            n_unused++;
-        }
+    for (int i = 0; i < c->n_tensors; i++) {
+        const tess_catalog_tensor *t = &c->tensors[i];
+        bool used = is_no_weight(t->name) || (tied && t == tess_weights_find(c, "lm_head.weight"));
+        for (int k = 0; k < n && !used; k++)
+            used = requests[k].tensor == t;
+        if (!used)
+            *first = n_unused++ == 0 ? t->name : *first;
     }
-    if (n_unused > 0 && w->reporter.line != NULL) {
-        char text[512];
-        snprintf(text, sizeof(text), "warning: %s: %d tensors are not used by this model, the first is '%s'", w->folder,
-                 n_unused, first);
-        w->reporter.line(w->reporter.self, text);
-    }
+    return n_unused;
 }
 
-tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_model *model, const tess_reporter *reporter,
+static void report_unused(const tess_weights *w)
+{
+    const char *first;
+    char text[512];
+    int n = tess_weights_count_unused(w->catalog, w->requests, tess_model_n_params(w->model),
+                                      tess_model_get_config(w->model)->tied, &first);
+    if (n == 0 || w->reporter.line == NULL)
+        return;
+    snprintf(text, sizeof(text), "warning: %s: %d tensors are not used by this model, the first is '%s'",
+             w->catalog->path, n, first);
+    w->reporter.line(w->reporter.self, text);
+}
+
+tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **out)
 {
     tess_weights *w;
     size_t n = (size_t)tess_model_n_params(model);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*w), "weights", (void **)&w));
-    *w = (tess_weights){.mem = mem, .model = model, .folder = folder};
+    *w = (tess_weights){.mem = mem, .model = model};
     if (reporter != NULL)
         w->reporter = *reporter;
     tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->tensors), "weights", (void **)&w->tensors),
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->requests), "weights", (void **)&w->requests),
               opened);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
-    TESS_GOTO(tess_st_open_model(mem, folder, &w->reader), opened);
+    TESS_GOTO(tess_catalog_open(mem, path, &w->catalog), opened);
     TESS_GOTO(match(w), opened);
     report_unused(w);
     *out = w;
@@ -151,8 +160,8 @@ void tess_weights_close(tess_weights **handle)
     tess_mem_free(w->mem, w->owned);
     tess_mem_free(w->mem, w->whole);
     tess_mem_free(w->mem, w->broken);
-    tess_mem_free(w->mem, w->tensors);
-    tess_st_close(&w->reader);
+    tess_mem_free(w->mem, w->requests);
+    tess_catalog_destroy(&w->catalog);
     tess_mem_free(w->mem, w);
     *handle = NULL;
 }
@@ -185,8 +194,8 @@ void tess_weights_report_broken(const tess_weights *w)
         char text[512];
         if (!w->broken[i])
             continue;
-        snprintf(text, sizeof(text), "warning: %s: tensor '%s' holds NaN or infinite values", w->tensors[i]->file,
-                 w->tensors[i]->name);
+        snprintf(text, sizeof(text), "warning: %s: tensor '%s' holds NaN or infinite values",
+                 tess_catalog_file_of(w->catalog, w->requests[i].tensor), w->requests[i].tensor->name);
         w->reporter.line(w->reporter.self, text);
     }
 }
@@ -196,7 +205,9 @@ tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin
     tess_weights *w = context;
     int index = tess_model_find(w->model, name);
     TESS_CHECK(index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
-    TESS_TRY(tess_st_read_rows(w->tensors[index], row_begin, n_rows, dst));
+    const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    const tess_box rows = tess_catalog_rows(tensor, row_begin, n_rows);
+    TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, &rows, dst));
     w->broken[index] |= any_broken_f32(dst, n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape));
     return TESS_OK;
 }
@@ -204,42 +215,50 @@ tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin
 tess_dtype tess_weights_dtype(const tess_weights *w)
 {
     for (int i = 0; i < tess_model_n_params(w->model); i++)
-        if (strcmp(w->tensors[i]->dtype_text, "BF16") != 0)
+        if (strcmp(w->requests[i].tensor->dtype, "BF16") != 0)
             return TESS_F32;
     return TESS_BF16;
 }
 
-/* The file's own bytes when they are what the kernels read. */
-static const void *mapped_as(const tess_st_tensor *tensor, tess_dtype dtype)
+static tess_status read_whole(tess_weights *w, tess_stream *stream, int index, bool floats, void *dst)
 {
-    const char *text = dtype == TESS_BF16 ? "BF16" : "F32";
-    bool same = strcmp(tensor->dtype_text, text) == 0 && (uintptr_t)tensor->data % tess_dtype_size(dtype) == 0;
-    return same ? tensor->data : NULL;
+    tess_catalog_request *request = &w->requests[index];
+    request->floats = floats;
+    request->dst = dst;
+    return tess_catalog_read_all(w->catalog, stream->threads, request, 1);
 }
 
-static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
+/* Into memory of ours, as float32 and from there as `dtype`. */
+static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index, int64_t n)
 {
-    const tess_shape *shape = &tess_model_param(w->model, index)->shape;
-    int64_t n = tess_shape_count(shape);
     float *wide;
-    w->whole[index] = mapped_as(w->tensors[index], dtype);
-    if (w->whole[index] != NULL) {
-        w->broken[index] =
-            dtype == TESS_BF16 ? any_broken_bf16(w->whole[index], n) : any_broken_f32(w->whole[index], n);
-        return TESS_OK;
-    }
-    TESS_TRY(
-        tess_mem_alloc_array(w->mem, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights", &w->owned[index]));
-    w->whole[index] = w->owned[index];
-    if (dtype == TESS_F32)
-        return tess_weights_fill(w, tess_model_param(w->model, index)->name, 0, tess_shape_rows(shape),
-                                 w->owned[index]);
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "weights", (void **)&wide));
-    tess_status status = tess_weights_fill(w, tess_model_param(w->model, index)->name, 0, tess_shape_rows(shape), wide);
+    tess_status status = read_whole(w, stream, index, true, wide);
+    w->broken[index] = status == TESS_OK && any_broken_f32(wide, n);
     if (status == TESS_OK)
         status = stream->kernels->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
     tess_mem_free(w->mem, wide);
     return status;
+}
+
+/* Where it lies in the file, when that is what the kernels read. */
+static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
+{
+    const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    int64_t n = tess_shape_count(&tess_model_param(w->model, index)->shape);
+    bool same = strcmp(tensor->dtype, dtype == TESS_BF16 ? "BF16" : "F32") == 0;
+    if (same)
+        TESS_TRY(tess_catalog_map(w->catalog, tensor, &w->whole[index]));
+    if (w->whole[index] == NULL) {
+        TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights",
+                                      &w->owned[index]));
+        w->whole[index] = w->owned[index];
+        if (!same && dtype != TESS_F32)
+            return read_converted(w, stream, dtype, index, n);
+        TESS_TRY(read_whole(w, stream, index, !same, w->owned[index]));
+    }
+    w->broken[index] = dtype == TESS_BF16 ? any_broken_bf16(w->whole[index], n) : any_broken_f32(w->whole[index], n);
+    return TESS_OK;
 }
 
 tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, const void *const **out)
@@ -248,7 +267,7 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->whole));
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->owned));
     for (size_t i = 0; i < n; i++)
-        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->folder);
+        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->catalog->path);
     tess_weights_report_broken(w);
     *out = w->whole;
     return TESS_OK;

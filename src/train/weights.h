@@ -1,8 +1,8 @@
-/* A model folder's weights, matched against the model's parameters by name and shape. */
+/* The weights of a checkpoint of any format (ckpt/catalog), matched against a model's parameters by name and shape. */
 #ifndef TESS_TRAIN_WEIGHTS_H
 #define TESS_TRAIN_WEIGHTS_H
 
-#include "ckpt/safetensors/safetensors.h"
+#include "ckpt/catalog/catalog.h"
 #include "nn/model.h"
 
 /* A line for the user ("tensor 'x' holds 3 NaN values"). */
@@ -13,10 +13,9 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens `folder`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_FORMAT name the first that
- * is not (and how many). Tensors that the model has no use for are reported, known buffers aside. `model` is borrowed.
- */
-tess_status tess_weights_open(tess_mem *mem, const char *folder, const tess_model *model, const tess_reporter *reporter,
+/* Opens what lies at `path`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_FORMAT name the
+ * first that is not (and how many). Tensors that the model has no use for are reported. `model` is borrowed. */
+tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);
 void tess_weights_close(tess_weights **weights);
 
@@ -44,12 +43,15 @@ typedef struct tess_random_weights {
 } tess_random_weights;
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* What files of the base model (no head) call a parameter: without the prefix of "transformer.h.0...",
- * "model.layers.0...". */
-const char *tess_weights_base_name(const char *name);
-
-/* Buffers that old files carry and no model needs. */
-bool tess_weights_is_extra(const char *name);
+/* ---- Names, also for those who read a catalog themselves */
+/* The tensor of a parameter: "model.X" as Tessera names it, X itself, X behind the prefix that the catalog states, or X
+ * as files of a base model without a head have it ("h.0..." of "transformer.h.0..."). NULL: none. */
+const tess_catalog_tensor *tess_weights_find(const tess_catalog *catalog, const char *name);
+bool tess_weights_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape);
+/* How many weights of the catalog are in none of the requests; *first is one of them. State of a run, known buffers and
+ * the head of a model that is tied are not counted. */
+int tess_weights_count_unused(const tess_catalog *catalog, const tess_catalog_request *requests, int n, bool tied,
+                              const char **first);
 
 /* Index of a parameter by name, -1: none. */
 int tess_model_find(const tess_model *model, const char *name);

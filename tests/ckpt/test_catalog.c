@@ -474,7 +474,7 @@ static void safetensors_open_as_catalogs(void)
     for (size_t shard = 0; shard < 100; shard += 20) { /* one file; more than one */
         for (int i = 0; i < 2; i++)
             EXPECT_OK(tess_st_describe(&entries[i], &described[i]));
-        EXPECT_OK(tess_st_write_begin(test_mem(), NULL, folder, "model", described, 2, shard, &writer));
+        EXPECT_OK(tess_st_write_begin(test_mem(), NULL, folder, "model", described, 2, shard, NULL, &writer));
         EXPECT_OK(tess_st_write_rows(writer, 0, 0, 3, b));
         EXPECT_OK(tess_st_write_rows(writer, 1, 0, 4, packed));
         EXPECT_OK(tess_st_write_finish(&writer, TESS_OK));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text/json.h"
+#include "ckpt/formats/formats.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
 
@@ -64,7 +65,7 @@ static const char *make_source(void)
     tess_st_writer *writer;
     for (int i = 0; i < N_BIG; i++)
         big[i] = (float)(i % 997) * 0.01f - 3;
-    EXPECT_OK(tess_st_write_begin(test_mem(), NULL, in, "model", tensors, 7, 1000, &writer));
+    EXPECT_OK(tess_st_write_begin(test_mem(), NULL, in, "model", tensors, 7, 1000, NULL, &writer));
     write_all(writer, data);
     put_file(path_in(in, "config.json"), CONFIG, strlen(CONFIG));
     put_file(path_in(in, "tokenizer.json"), "{}", 2);
@@ -83,24 +84,28 @@ static void without_a_dtype_every_bit_stays(void)
     const char *in = make_source(), *out = path_in(test_folder(), "out");
     tess_convert_options options = {.report = note_line, .progress = note_progress};
     tess_convert_result result;
-    tess_st_reader *a, *b;
+    tess_catalog *a, *b;
     EXPECT_OK(tess_convert(test_mem(), in, out, &options, &result));
     EXPECT_CONTAINS(names_in(out), companions);
     EXPECT_CONTAINS(names_in(out), " model.safetensors tokenizer.json");
     EXPECT_TEXT(names_in(test_folder()), "in out");
     expect_same_file(path_in(in, "config.json"), path_in(out, "config.json"));
-    EXPECT_OK(tess_st_open_model(test_mem(), in, &a));
-    EXPECT_OK(tess_st_open_model(test_mem(), out, &b));
-    EXPECT_INT(tess_st_count(b), 7);
+    EXPECT_OK(tess_catalog_open_safetensors(test_mem(), in, &a));
+    EXPECT_OK(tess_catalog_open_safetensors(test_mem(), out, &b));
+    EXPECT_INT(b->n_tensors, 7);
     for (int i = 0; i < 7; i++) {
-        const tess_st_tensor *x = tess_st_tensor_at(a, i), *y = tess_st_find(b, x->name);
-        EXPECT_TEXT(y->dtype_text, x->dtype_text);
+        static uint8_t of_a[4 * N_BIG], of_b[4 * N_BIG];
+        const tess_catalog_tensor *x = &a->tensors[i], *y = tess_catalog_find(b, x->name);
+        tess_box whole = tess_catalog_whole(x);
+        EXPECT_TEXT(y->dtype, x->dtype);
         EXPECT_INT(y->n_dims, x->n_dims);
-        EXPECT_INT(y->bytes, x->bytes);
-        EXPECT_SAME(y->data, x->data, x->bytes);
+        EXPECT_INT(tess_catalog_tensor_bytes(y), tess_catalog_tensor_bytes(x));
+        EXPECT_OK(tess_catalog_read(a, x, &whole, of_a));
+        EXPECT_OK(tess_catalog_read(b, y, &whole, of_b));
+        EXPECT_SAME(of_b, of_a, tess_catalog_tensor_bytes(x));
     }
-    tess_st_close(&a);
-    tess_st_close(&b);
+    tess_catalog_destroy(&a);
+    tess_catalog_destroy(&b);
     EXPECT_INT(result.n_tensors, 7);
     EXPECT_INT(result.n_files, 1);
     EXPECT_INT(result.n_nan, 2);
@@ -121,6 +126,13 @@ static void without_a_dtype_every_bit_stays(void)
     expect_same_file(path_in(out, "model.safetensors"), path_in(fourth, "model.safetensors"));
 }
 
+static tess_status read_rows(const tess_catalog *c, const char *name, int64_t n, float *out)
+{
+    const tess_catalog_tensor *t = tess_catalog_find(c, name);
+    tess_box rows = tess_catalog_rows(t, 0, n);
+    return tess_catalog_read_floats(c, t, &rows, out);
+}
+
 static void floats_change_their_dtype_and_integers_do_not(void)
 {
     const char *in = make_source(), *out = path_in(test_folder(), "out/");
@@ -129,25 +141,25 @@ static void floats_change_their_dtype_and_integers_do_not(void)
     tess_dtype dtype = TESS_BF16;
     tess_convert_options options = {.dtype = &dtype, .report = note_line, .progress = note_progress};
     tess_convert_result result;
-    tess_st_reader *reader;
+    tess_catalog *c;
     static float got[N_BIG], want[N_BIG];
     static uint16_t coded[N_BIG];
     EXPECT_OK(tess_convert(test_mem(), in, out, &options, &result));
-    EXPECT_OK(tess_st_open_model(test_mem(), out, &reader));
+    EXPECT_OK(tess_catalog_open_safetensors(test_mem(), out, &c));
     for (int i = 0; i < 7; i++)
-        EXPECT_TEXT(tess_st_find(reader, names[i])->dtype_text, bf16[i]);
-    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "big"), 0, N_BIG, got));
+        EXPECT_TEXT(tess_catalog_find(c, names[i])->dtype, bf16[i]);
+    EXPECT_OK(read_rows(c, "big", N_BIG, got));
     EXPECT_OK(tess_st_encode(big, N_BIG, TESS_BF16, coded));
     for (int i = 0; i < N_BIG; i++) {
         uint32_t u = (uint32_t)coded[i] << 16;
         memcpy(&want[i], &u, 4);
     }
     EXPECT_SAME(got, want, N_BIG);
-    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "b.f64"), 0, 3, got));
+    EXPECT_OK(read_rows(c, "b.f64", 3, got));
     EXPECT(got[0] == 0.10009765625f && isinf(got[1]) && got[2] == -3);
-    EXPECT_OK(tess_st_read_rows(tess_st_find(reader, "a.f32"), 0, 2, got));
+    EXPECT_OK(read_rows(c, "a.f32", 2, got));
     EXPECT(isnan(got[2]) && isinf(got[3]) && got[1] == -2.5f);
-    tess_st_close(&reader);
+    tess_catalog_destroy(&c);
     EXPECT_INT(result.n_overflowed, 1);
     EXPECT_CONTAINS(lines, "'b.f64': 1 values are too large for bfloat16");
     EXPECT_CONTAINS(lines, "'e.f8' stays F8_E4M3");

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ckpt/catalog/openers.h"
+#include "ckpt/formats/formats.h"
 #include "ckpt/formats/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,31 +6,28 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void read_tensor(const tess_st_reader *reader, const tess_st_tensor *tensor)
+static void read_tensor(const tess_st_tensor *tensor, const uint8_t *data)
 {
     float values[256];
-    if (tess_st_find(reader, tensor->name) != tensor)
-        abort();
     volatile uint8_t sum = 0;
     for (size_t i = 0; i < tensor->bytes; i++)
-        sum = (uint8_t)(sum + tensor->data[i]);
-    int64_t rows = tensor->n_dims > 0 ? tensor->dim[0] : 1;
-    if (tensor->bytes <= sizeof(values) / 2)
-        (void)tess_st_read_rows(tensor, 0, rows, values);
-    (void)tess_st_read_rows(tensor, rows, 1, values);
+        sum = (uint8_t)(sum + data[tensor->offset + i]);
+    if (tess_st_dtype_is_float(tensor->dtype_text) && tensor->bytes <= sizeof(values) / 2)
+        tess_st_decode(tensor->dtype_text, data + tensor->offset,
+                       (int64_t)tensor->bytes / tess_st_dtype_bytes(tensor->dtype_text), values);
 }
 
 static void open_bytes(const uint8_t *data, size_t size)
 {
     tess_mem *mem;
-    tess_st_reader *reader;
+    tess_st_header header;
     if (tess_mem_create(&mem) != TESS_OK)
         return;
-    if (tess_st_open_memory(mem, "fuzz", data, size, &reader) == TESS_OK) {
-        for (int i = 0; i < tess_st_count(reader); i++)
-            read_tensor(reader, tess_st_tensor_at(reader, i));
-        (void)tess_st_metadata(reader, "format");
-        tess_st_close(&reader);
+    if (tess_st_header_parse(mem, "fuzz", data, size, &header) == TESS_OK) {
+        for (int i = 0; i < header.n_tensors; i++)
+            read_tensor(&header.tensors[i], data);
+        (void)tess_st_metadata(&header, "format");
+        tess_st_header_free(&header);
     } else if (tess_error_message()[0] == '\0') {
         abort();
     }

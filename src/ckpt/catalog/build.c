@@ -75,6 +75,9 @@ void tess_catalog_destroy(tess_catalog **catalog)
     for (int i = 0; i < c->n_files; i++)
         tess_mem_free(c->mem, (void *)c->files[i].path);
     if (c->impl != NULL) {
+        for (int i = 0; c->impl->mappings != NULL && i < c->n_files; i++)
+            tess_os_unmap(&c->impl->mappings[i]);
+        tess_mem_free(c->mem, c->impl->mappings);
         tdestroy(c->impl->names, keep_node);
         tess_mem_free(c->mem, c->impl->owner);
         tess_mem_free(c->mem, c->impl->verified);

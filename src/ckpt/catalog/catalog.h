@@ -99,6 +99,8 @@ tess_status tess_catalog_finish(tess_catalog *catalog);
 
 /* ---- Use, once finished; threads may read at the same time */
 const tess_catalog_tensor *tess_catalog_find(const tess_catalog *catalog, const char *name); /* NULL: none */
+/* (n_tensors) all tensors as their first elements lie in the files; those without elements come last. *list: free. */
+tess_status tess_catalog_tensors_in_files(const tess_catalog *catalog, const tess_catalog_tensor ***list);
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor);
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor);
 tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n); /* of dimension 0 */
@@ -121,6 +123,13 @@ tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_te
 /* The same as float32, from F32, F16, BF16, F64 (others: TESS_E_UNSUPPORTED). */
 tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_catalog_tensor *tensor,
                                      const tess_box *box, float *dst);
+
+/* The whole tensor where it lies in its file, in its own dtype, without a copy; it stays until the catalog is
+ * destroyed. Its checksum has been verified. *data NULL: it does not lie there so (in one piece, row by row, not
+ * packed, aligned to its elements): read it. By one thread at a time. */
+tess_status tess_catalog_map(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const void **data);
+/* The file that holds the tensor's first elements, for messages. */
+const char *tess_catalog_file_of(const tess_catalog *catalog, const tess_catalog_tensor *tensor);
 
 /* Many boxes at once, piece by piece as they lie in the files, by all `threads` (NULL: this one alone). One failure of
  * several is told, that of the first piece; what it leaves in the targets is undefined. */

@@ -2,14 +2,16 @@
 #ifndef TESS_CKPT_CATALOG_IMPL_H
 #define TESS_CKPT_CATALOG_IMPL_H
 
+#include "base/os/os.h"
 #include "ckpt/catalog/catalog.h"
 
 typedef struct tess_catalog_impl {
     size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity, range_capacity;
-    void *names;       /* of tensors while they are added: a tree (search.h) of catalog_name */
-    int *owner;        /* (n_pieces) the tensor of each; freed once finished */
-    uint8_t *verified; /* (n_pieces) 1: its checksum was right; read and set without order */
-    uint64_t *padding; /* (n_pieces) bytes behind it in its file that belong to no piece */
+    void *names;            /* of tensors while they are added: a tree (search.h) of catalog_name */
+    int *owner;             /* (n_pieces) the tensor of each; freed once finished */
+    uint8_t *verified;      /* (n_pieces) 1: its checksum was right; read and set without order */
+    uint64_t *padding;      /* (n_pieces) bytes behind it in its file that belong to no piece */
+    tess_mapping *mappings; /* (n_files) of those that tess_catalog_map was asked for */
 } tess_catalog_impl;
 
 /* ---- look.c: a tensor's pieces; NULL when it has none */

@@ -162,6 +162,8 @@ tess_status tess_catalog_finish(tess_catalog *c)
     size_t n = (size_t)c->n_pieces;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, 1, "catalog", (void **)&c->impl->verified));
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(uint64_t), "catalog", (void **)&c->impl->padding));
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_files, sizeof(tess_mapping), "catalog",
+                                  (void **)&c->impl->mappings));
     TESS_TRY(sort_tensors(c));
     TESS_TRY(sort_pieces(c));
     tess_mem_free(c->mem, c->impl->owner);

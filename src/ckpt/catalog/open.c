@@ -5,7 +5,6 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "ckpt/catalog/openers.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"

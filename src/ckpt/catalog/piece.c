@@ -116,14 +116,26 @@ static tess_status check_sum(const fetch *f)
     return TESS_OK;
 }
 
-static tess_status fetch_all(fetch *f, int index)
+/* Everything, and whether it is what was saved. */
+static tess_status fetch_all(fetch *f)
 {
     TESS_TRY(tess_sum_create(f->catalog->mem, f->piece->sum_kind, &f->sum));
     TESS_TRY(fetch_range(f, 0, f->piece->stored));
     TESS_TRY(check_sum(f));
-    TESS_TRY(check_padding(f));
-    __atomic_store_n(&f->catalog->impl->verified[index], 1, __ATOMIC_RELAXED);
-    return TESS_OK;
+    return check_padding(f);
+}
+
+static tess_status run(fetch *f, const tess_catalog_file *file, bool all)
+{
+    f->path = file->path;
+    tess_status status = open_file(file, &f->fd);
+    if (status == TESS_OK) {
+        status = all ? fetch_all(f) : fetch_range(f, f->sink->begin, f->sink->end);
+        tess_os_close(&f->fd);
+    }
+    tess_sum_destroy(f->catalog->mem, &f->sum);
+    tess_mem_free(f->catalog->mem, f->scratch);
+    return status;
 }
 
 /* File, tensor, place and writer in front of what is wrong. */
@@ -136,19 +148,14 @@ static tess_status name_piece(const fetch *f, const tess_catalog_tensor *t, tess
                              f->piece->offset + f->piece->stored, t->name, writer);
 }
 
-static tess_status run(const tess_catalog *c, const tess_catalog_tensor *tensor, int index, const tess_piece_sink *sink,
-                       bool all)
+static tess_status run_piece(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
+                             const tess_piece_sink *sink, bool all)
 {
     const tess_catalog_piece *piece = &c->pieces[index];
-    const tess_catalog_file *file = &c->files[piece->file];
-    fetch f = {.catalog = c, .piece = piece, .sink = sink, .path = file->path, .padding = c->impl->padding[index]};
-    tess_status status = open_file(file, &f.fd);
-    if (status == TESS_OK) {
-        status = all ? fetch_all(&f, index) : fetch_range(&f, sink->begin, sink->end);
-        tess_os_close(&f.fd);
-    }
-    tess_sum_destroy(c->mem, &f.sum);
-    tess_mem_free(c->mem, f.scratch);
+    fetch f = {.catalog = c, .piece = piece, .sink = sink, .padding = c->impl->padding[index]};
+    tess_status status = run(&f, &c->files[piece->file], all);
+    if (status == TESS_OK && all)
+        tess_catalog_trust(c, index);
     return status == TESS_OK ? TESS_OK : name_piece(&f, tensor, status);
 }
 
@@ -161,13 +168,13 @@ tess_status tess_piece_fetch(const tess_catalog *c, const tess_catalog_tensor *t
                              const tess_piece_sink *sink)
 {
     bool summed = c->pieces[index].sum_kind != TESS_SUM_KIND_NONE;
-    return run(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
+    return run_piece(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
 }
 
 tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index)
 {
     const tess_piece_sink nothing = {.begin = 0};
-    return run(c, tensor, index, &nothing, true);
+    return run_piece(c, tensor, index, &nothing, true);
 }
 
 tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *range)
@@ -180,18 +187,8 @@ tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *r
                                       .sum = range->sum,
                                       .sum_kind = range->sum_kind,
                                       .rank = range->rank};
-    fetch f = {.catalog = c, .piece = &bytes, .sink = &nothing, .path = file->path};
-    tess_status status = open_file(file, &f.fd);
-    if (status == TESS_OK) {
-        status = tess_sum_create(c->mem, range->sum_kind, &f.sum);
-        if (status == TESS_OK)
-            status = fetch_range(&f, 0, range->bytes);
-        if (status == TESS_OK)
-            status = check_sum(&f);
-        tess_os_close(&f.fd);
-    }
-    tess_sum_destroy(c->mem, &f.sum);
-    tess_mem_free(c->mem, f.scratch);
+    fetch f = {.catalog = c, .piece = &bytes, .sink = &nothing};
+    tess_status status = run(&f, file, true);
     if (status != TESS_OK)
         tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 "), of several tensors", file->path, range->offset,
                           range->offset + range->bytes);

@@ -27,6 +27,9 @@ tess_status tess_dcp_open(tess_mem *mem, const char *path, tess_catalog **catalo
  * file. */
 tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **catalog);
 
+/* A .safetensors file, or a Hugging Face folder of one or of shards (ckpt/safetensors). */
+tess_status tess_catalog_open_safetensors(tess_mem *mem, const char *path, tess_catalog **catalog);
+
 /* Whether a path looks like one of these: the openers then say what is wrong with it. */
 bool tess_torch_is_at(const char *path);
 bool tess_dcp_is_at(const char *path);

@@ -1,50 +1,33 @@
-/* safetensors files as a catalog: every tensor is one piece, without a checksum. */
+/* A safetensors file, or a Hugging Face folder, as a catalog: every tensor is one piece, without a checksum. A folder
+ * holds one file, or an index and its shards. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "ckpt/catalog/openers.h"
+#include "ckpt/formats/formats.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
-/* A reader's data is mapped: where it lies in its file follows from where the mapping begins. */
-static const tess_st_reader *shard_of(const tess_st_reader *r, const tess_st_tensor *t)
-{
-    for (int i = 0; i < r->n_shards; i++)
-        if (r->shards[i]->path == t->file)
-            return r->shards[i];
-    return r;
-}
+enum { PATH_SIZE = 4096 };
 
-static tess_status add_tensor(tess_catalog *c, const tess_st_reader *r, const int *files, const tess_st_tensor *t)
+static tess_status add_tensor(tess_catalog *c, const tess_st_tensor *t, int file)
 {
     int tensor;
-    const tess_st_reader *shard = shard_of(r, t);
-    tess_catalog_piece piece = {.rank = -1, .stored = t->bytes, .bytes = t->bytes};
-    piece.offset = (uint64_t)(t->data - shard->mapping.data);
-    for (int i = 0; i < r->n_shards; i++)
-        if (r->shards[i] == shard)
-            piece.file = files[i];
-    for (int d = 0; d < t->n_dims; d++)
-        piece.box.size[d] = t->dim[d];
+    tess_catalog_piece piece = {.file = file, .rank = -1, .offset = t->offset, .stored = t->bytes, .bytes = t->bytes};
+    memcpy(piece.box.size, t->dim, sizeof(t->dim));
+    TESS_CHECK(tess_st_dtype_bytes(t->dtype_text) > 0, TESS_E_UNSUPPORTED,
+               "%s: tensor '%s' is %s, whose elements do not fill whole bytes: such tensors are not read",
+               c->files[file].path, t->name, t->dtype_text);
     TESS_TRY(tess_catalog_add_tensor(c, t->name, t->dtype_text, t->n_dims, t->dim, &tensor));
     return tess_catalog_add_piece(c, tensor, &piece);
 }
 
-static tess_status add_files(tess_catalog *c, const tess_st_reader *r, int *files)
-{
-    int file;
-    if (r->n_shards == 0)
-        return tess_catalog_add_file(c, r->path, r->mapping.size, &file);
-    for (int i = 0; i < r->n_shards; i++)
-        TESS_TRY(tess_catalog_add_file(c, r->shards[i]->path, r->shards[i]->mapping.size, &files[i]));
-    return TESS_OK;
-}
-
 /* What `tessera convert` kept of the source. */
-static tess_status add_description(tess_catalog *c, const tess_st_reader *r)
+static tess_status add_description(tess_catalog *c, const tess_st_header *header)
 {
     json_t *meta;
-    const char *text = tess_st_metadata(r, TESS_ST_DESCRIPTION);
+    const char *text = tess_st_metadata(header, TESS_ST_DESCRIPTION);
     if (text == NULL)
         return TESS_OK;
     TESS_TRY_CTX(tess_json_parse(text, strlen(text), "'" TESS_ST_DESCRIPTION "' of its __metadata__", true, &meta),
@@ -57,29 +40,142 @@ static tess_status add_description(tess_catalog *c, const tess_st_reader *r)
     return TESS_OK;
 }
 
-static tess_status fill(tess_catalog *c, const tess_st_reader *r)
+/* Of a shard, what the index says is read from it: what it does not list is not there. */
+static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, int file, const json_t *weight_map,
+                               const char *shard)
 {
-    int *files;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)r->n_shards, sizeof(files[0]), "shards of a model",
-                                  (void **)&files));
-    tess_status status = add_files(c, r, files);
-    for (int i = 0; i < r->n_tensors && status == TESS_OK; i++)
-        status = add_tensor(c, r, files, &r->tensors[i]);
-    tess_mem_free(c->mem, files);
+    for (int i = 0; i < header->n_tensors; i++) {
+        const tess_st_tensor *t = &header->tensors[i];
+        const char *listed = json_string_value(json_object_get(weight_map, t->name));
+        if (weight_map == NULL || (listed != NULL && strcmp(listed, shard) == 0))
+            TESS_TRY(add_tensor(c, t, file));
+    }
+    return file == 0 ? add_description(c, header) : TESS_OK;
+}
+
+static tess_status add_file(tess_catalog *c, const char *path, const json_t *weight_map, const char *shard)
+{
+    int file;
+    tess_mapping mapping;
+    tess_st_header header;
+    TESS_TRY(tess_os_map(path, &mapping));
+    tess_status status = tess_st_header_parse(c->mem, path, mapping.data, mapping.size, &header);
     if (status == TESS_OK)
-        status = add_description(c, r);
-    return status == TESS_OK ? tess_catalog_finish(c) : status;
+        status = tess_catalog_add_file(c, path, mapping.size, &file);
+    if (status == TESS_OK)
+        status = add_tensors(c, &header, file, weight_map, shard);
+    tess_st_header_free(&header);
+    tess_os_unmap(&mapping);
+    return status;
+}
+
+/* Shards lie beside their index: a name that leads elsewhere is an attack or a mistake. */
+static tess_status check_shard_name(const char *index, const char *tensor, const char *file)
+{
+    bool plain = file[0] != '\0' && strchr(file, '/') == NULL && strchr(file, '\\') == NULL && strcmp(file, ".") != 0 &&
+                 strcmp(file, "..") != 0 && strlen(file) < 256;
+    TESS_CHECK(plain, TESS_E_FORMAT,
+               "%s: tensor '%s': shard '%.256s' is refused: it must be the plain name of a file in the same folder",
+               index, tensor, file);
+    return TESS_OK;
+}
+
+/* The distinct files of the weight map, as keys. */
+static tess_status list_shards(const char *index, json_t *weight_map, json_t *shards)
+{
+    const char *tensor;
+    json_t *file;
+    json_object_foreach (weight_map, tensor, file) {
+        TESS_CHECK(json_is_string(file), TESS_E_FORMAT, "%s: weight_map: '%s': the name of a file expected", index,
+                   tensor);
+        TESS_TRY(check_shard_name(index, tensor, json_string_value(file)));
+        TESS_CHECK(json_object_set_new(shards, json_string_value(file), json_null()) == 0, TESS_E_NOMEM,
+                   "%s: no memory for the names of its files", index);
+    }
+    return TESS_OK;
+}
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In the order of their names. */
+static tess_status add_shards(tess_catalog *c, const char *index, const json_t *weight_map, json_t *shards)
+{
+    const char **names, *name;
+    json_t *unused;
+    size_t n = 0;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, json_object_size(shards), sizeof(names[0]), "shard names",
+                                  (void **)&names));
+    json_object_foreach (shards, name, unused)
+        names[n++] = name;
+    if (n > 1)
+        qsort(names, n, sizeof(names[0]), compare_text);
+    tess_status status = TESS_OK;
+    for (size_t i = 0; i < n && status == TESS_OK; i++) {
+        char path[PATH_SIZE];
+        status = tess_os_join(path, sizeof(path), c->path, names[i]);
+        if (status == TESS_OK)
+            status = add_file(c, path, weight_map, names[i]);
+        if (status != TESS_OK)
+            tess_fail_context(status, "%s", index);
+    }
+    tess_mem_free(c->mem, names);
+    return status;
+}
+
+static tess_status check_all_there(const tess_catalog *c, const char *index, json_t *weight_map)
+{
+    const char *tensor;
+    json_t *file;
+    json_object_foreach (weight_map, tensor, file)
+        TESS_CHECK(tess_catalog_find(c, tensor) != NULL, TESS_E_FORMAT,
+                   "%s: tensor '%s' should be in %s but is not: the shards are not of this model, fetch them again",
+                   index, tensor, json_string_value(file));
+    return TESS_OK;
+}
+
+static tess_status fill_from_index(tess_catalog *c, const char *path)
+{
+    json_t *index = NULL, *shards = json_object();
+    tess_status status = tess_json_load(path, TESS_ST_MAX_HEADER, &index);
+    json_t *weight_map = json_object_get(index, "weight_map");
+    if (status == TESS_OK && !json_is_object(weight_map))
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: no object 'weight_map': not the index of a sharded model", path);
+    if (status == TESS_OK)
+        status = list_shards(path, weight_map, shards);
+    if (status == TESS_OK)
+        status = add_shards(c, path, weight_map, shards);
+    if (status == TESS_OK)
+        status = tess_catalog_finish(c);
+    if (status == TESS_OK)
+        status = check_all_there(c, path, weight_map);
+    json_decref(shards);
+    json_decref(index);
+    return status;
+}
+
+static tess_status fill(tess_catalog *c)
+{
+    char path[PATH_SIZE], index[PATH_SIZE];
+    bool folder = tess_os_is_dir(c->path);
+    TESS_TRY(tess_os_join(path, sizeof(path), c->path, "model.safetensors"));
+    TESS_TRY(tess_os_join(index, sizeof(index), c->path, "model.safetensors.index.json"));
+    if (!folder || tess_os_is_file(path)) {
+        TESS_TRY(add_file(c, folder ? path : c->path, NULL, NULL));
+        return tess_catalog_finish(c);
+    }
+    TESS_CHECK(tess_os_is_file(index), TESS_E_NOT_FOUND,
+               "%s: neither model.safetensors nor model.safetensors.index.json is there", c->path);
+    return fill_from_index(c, index);
 }
 
 tess_status tess_catalog_open_safetensors(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
-    tess_st_reader *reader;
-    TESS_TRY(tess_os_is_dir(path) ? tess_st_open_model(mem, path, &reader) : tess_st_open_file(mem, path, &reader));
-    tess_status status = tess_catalog_create(mem, "safetensors", path, catalog);
-    if (status == TESS_OK)
-        status = fill(*catalog, reader);
+    TESS_TRY(tess_catalog_create(mem, "safetensors", path, catalog));
+    tess_status status = fill(*catalog);
     if (status != TESS_OK)
         tess_catalog_destroy(catalog);
-    tess_st_close(&reader);
     return status;
 }

@@ -13,28 +13,26 @@ static const struct {
     {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
 };
 
-int tess_st_dtype_number(const char *text, size_t size)
+enum { N_DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
+
+int tess_st_dtype_number(const char *text)
 {
-    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
-        if (strlen(dtypes[i].text) == size && memcmp(dtypes[i].text, text, size) == 0)
-            return (int)i;
+    for (int i = 0; i < N_DTYPES; i++)
+        if (strcmp(dtypes[i].text, text) == 0)
+            return i;
     return -1;
 }
 
-const char *tess_st_dtype_text(int number)
+int tess_st_dtype_bits(const char *text)
 {
-    return dtypes[number].text;
-}
-
-int tess_st_dtype_bits(int number)
-{
-    return dtypes[number].bits;
+    int number = tess_st_dtype_number(text);
+    return number < 0 ? 0 : dtypes[number].bits;
 }
 
 int tess_st_dtype_bytes(const char *dtype)
 {
-    int number = tess_st_dtype_number(dtype, strlen(dtype));
-    return number < 0 || dtypes[number].bits % 8 != 0 ? 0 : dtypes[number].bits / 8;
+    int bits = tess_st_dtype_bits(dtype);
+    return bits % 8 != 0 ? 0 : bits / 8;
 }
 
 bool tess_st_dtype_is_float(const char *dtype)
@@ -43,13 +41,11 @@ bool tess_st_dtype_is_float(const char *dtype)
            strcmp(dtype, "F64") == 0;
 }
 
-int tess_st_dtype_from(tess_dtype dtype)
+const char *tess_st_dtype_of(tess_dtype dtype)
 {
     static const char *const texts[TESS_DTYPE_COUNT] = {
         [TESS_F32] = "F32", [TESS_BF16] = "BF16", [TESS_F16] = "F16",
         [TESS_I32] = "I32", [TESS_I64] = "I64",   [TESS_U8] = "U8",
     };
-    if ((int)dtype < 0 || dtype >= TESS_DTYPE_COUNT)
-        return -1;
-    return tess_st_dtype_number(texts[dtype], strlen(texts[dtype]));
+    return (int)dtype < 0 || dtype >= TESS_DTYPE_COUNT ? NULL : texts[dtype];
 }

@@ -1,377 +1,12 @@
-/* The JSON of a safetensors header, and nothing else of JSON: an object of tensor entries and string pairs, in one
- * pass, with memory bounded by the header's own size. Whether the numbers make sense is reader.c's business. */
+/* The header of a safetensors file: its JSON, then the reference reader's rules in its order. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/safetensors/safetensors_impl.h"
-
-enum { MAX_DEPTH = 32 }; /* of values that we skip */
-
-typedef struct parser {
-    tess_st_header *out;
-    const char *path;
-    const uint8_t *begin, *at, *end;
-} parser;
-
-#define BAD_JSON(p, ...)                                                                                              \
-    (TESS_FAIL(TESS_E_FORMAT, __VA_ARGS__), tess_fail_context(TESS_E_FORMAT,                                          \
-                                                              "%s: the header is not the JSON of a safetensors file " \
-                                                              "(InvalidHeaderDeserialization), at byte %zu of it",    \
-                                                              (p)->path, (size_t)((p)->at - (p)->begin)))
-
-static void skip_space(parser *p)
-{
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\r' || *p->at == '\t'))
-        p->at++;
-}
-
-/* The next byte that is not white space, or 0 at the end. */
-static uint8_t peek(parser *p)
-{
-    skip_space(p);
-    return p->at < p->end ? *p->at : 0;
-}
-
-static tess_status expect(parser *p, char c)
-{
-    if (peek(p) != (uint8_t)c)
-        return BAD_JSON(p, "'%c' expected", c);
-    p->at++;
-    return TESS_OK;
-}
-
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static tess_status parse_hex4(parser *p, uint32_t *value)
-{
-    *value = 0;
-    for (int i = 0; i < 4; i++, p->at++) {
-        int digit = p->at < p->end ? hex_digit(*p->at) : -1;
-        if (digit < 0)
-            return BAD_JSON(p, "four hexadecimal digits expected after \\u");
-        *value = *value << 4 | (uint32_t)digit;
-    }
-    return TESS_OK;
-}
-
-/* Behind "\u". Appends the code point as UTF-8; six bytes of input never give more than three of output, twelve never
- * more than four, so the text cannot outgrow the header. */
-static tess_status parse_unicode_escape(parser *p)
-{
-    uint32_t code, low;
-    TESS_TRY(parse_hex4(p, &code));
-    if (code >= 0xd800 && code < 0xdc00) {
-        if (p->end - p->at < 2 || p->at[0] != '\\' || p->at[1] != 'u')
-            return BAD_JSON(p, "a lone surrogate");
-        p->at += 2;
-        TESS_TRY(parse_hex4(p, &low));
-        if (low < 0xdc00 || low > 0xdfff)
-            return BAD_JSON(p, "a lone surrogate");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    } else if (code >= 0xdc00 && code < 0xe000) {
-        return BAD_JSON(p, "a lone surrogate");
-    }
-    if (code == 0)
-        return BAD_JSON(p, "a NUL character inside a string");
-    uint8_t bytes[4];
-    int n = tess_utf8_encode(code, bytes);
-    memcpy(p->out->text + p->out->text_size, bytes, (size_t)n);
-    p->out->text_size += (size_t)n;
-    return TESS_OK;
-}
-
-/* Appends the decoded string and a NUL to the text; *start is where it begins there. */
-static tess_status parse_string(parser *p, size_t *start)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    tess_st_header *out = p->out;
-    TESS_TRY(expect(p, '"'));
-    *start = out->text_size;
-    for (;;) {
-        if (p->at == p->end)
-            return BAD_JSON(p, "the string has no end");
-        uint8_t c = *p->at;
-        if (c == '"')
-            break;
-        if (c < 0x20)
-            return BAD_JSON(p, "a control character inside a string");
-        p->at++;
-        if (c != '\\') {
-            out->text[out->text_size++] = (char)c;
-            continue;
-        }
-        uint8_t escape = p->at < p->end ? *p->at : 0;
-        const char *known = escape == 0 ? NULL : strchr(from, escape);
-        if (escape == 'u') {
-            p->at++;
-            TESS_TRY(parse_unicode_escape(p));
-        } else if (known != NULL) {
-            p->at++;
-            out->text[out->text_size++] = to[known - from];
-        } else {
-            return BAD_JSON(p, "an unknown escape in a string");
-        }
-    }
-    p->at++;
-    out->text[out->text_size++] = '\0';
-    return TESS_OK;
-}
-
-/* Digits only: no sign, fraction, exponent or leading zero. */
-static tess_status parse_u64(parser *p, uint64_t *value)
-{
-    uint8_t c = peek(p);
-    if (c < '0' || c > '9')
-        return BAD_JSON(p, "a whole number of at least 0 expected");
-    const uint8_t *first = p->at;
-    *value = 0;
-    for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
-        if (__builtin_mul_overflow(*value, 10, value) ||
-            __builtin_add_overflow(*value, (uint64_t)(*p->at - '0'), value))
-            return BAD_JSON(p, "a number over 18446744073709551615");
-    if (*first == '0' && p->at - first > 1)
-        return BAD_JSON(p, "a number with leading zeros");
-    if (p->at < p->end && (*p->at == '.' || *p->at == 'e' || *p->at == 'E'))
-        return BAD_JSON(p, "a whole number expected");
-    return TESS_OK;
-}
-
-/* -?(0|[1-9]d*)(.d+)?([eE][+-]?d+)? of a value that nobody asks for. */
-static tess_status skip_number(parser *p)
-{
-    p->at += p->at < p->end && *p->at == '-';
-    const uint8_t *first = p->at;
-#define DIGITS()                                             \
-    while (p->at < p->end && *p->at >= '0' && *p->at <= '9') \
-    p->at++
-    DIGITS();
-    bool good = p->at > first && !(*first == '0' && p->at - first > 1);
-    if (good && p->at < p->end && *p->at == '.') {
-        first = ++p->at;
-        DIGITS();
-        good = p->at > first;
-    }
-    if (good && p->at < p->end && (*p->at | 0x20) == 'e') {
-        p->at++;
-        p->at += p->at < p->end && (*p->at == '+' || *p->at == '-');
-        first = p->at;
-        DIGITS();
-        good = p->at > first;
-    }
-#undef DIGITS
-    return good ? TESS_OK : BAD_JSON(p, "a value expected");
-}
-
-static tess_status skip_word(parser *p, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0)
-        return BAD_JSON(p, "a value expected");
-    p->at += n;
-    return TESS_OK;
-}
-
-static tess_status skip_value(parser *p, int depth);
-
-static tess_status skip_container(parser *p, char close, int depth)
-{
-    size_t text;
-    p->at++;
-    if (peek(p) == (uint8_t)close) {
-        p->at++;
-        return TESS_OK;
-    }
-    for (;;) {
-        if (close == '}') {
-            size_t mark = p->out->text_size;
-            TESS_TRY(parse_string(p, &text));
-            p->out->text_size = mark;
-            TESS_TRY(expect(p, ':'));
-        }
-        TESS_TRY(skip_value(p, depth + 1));
-        if (peek(p) != ',')
-            return expect(p, close);
-        p->at++;
-    }
-}
-
-/* Fields of a tensor entry that we do not know are legal (the reference ignores them); they must still be JSON. */
-static tess_status skip_value(parser *p, int depth)
-{
-    size_t mark = p->out->text_size, text;
-    if (depth > MAX_DEPTH)
-        return BAD_JSON(p, "values nested deeper than %d", MAX_DEPTH);
-    switch (peek(p)) {
-    case '{':
-        return skip_container(p, '}', depth);
-    case '[':
-        return skip_container(p, ']', depth);
-    case '"':
-        TESS_TRY(parse_string(p, &text));
-        p->out->text_size = mark;
-        return TESS_OK;
-    case 't':
-        return skip_word(p, "true");
-    case 'f':
-        return skip_word(p, "false");
-    case 'n':
-        return skip_word(p, "null");
-    default:
-        return skip_number(p);
-    }
-}
-
-/* Makes room for one more element. */
-static tess_status reserve(tess_mem *mem, size_t n, size_t *capacity, size_t size, void **array)
-{
-    if (n < *capacity)
-        return TESS_OK;
-    size_t wanted = *capacity == 0 ? 64 : *capacity * 2;
-    TESS_TRY(tess_mem_grow(mem, TESS_POOL_MISC, wanted * size, "safetensors header", array));
-    *capacity = wanted;
-    return TESS_OK;
-}
-
-static tess_status parse_metadata(parser *p)
-{
-    tess_st_header *out = p->out;
-    if (peek(p) == 'n')
-        return skip_word(p, "null");
-    TESS_TRY(expect(p, '{'));
-    if (peek(p) == '}') {
-        p->at++;
-        return TESS_OK;
-    }
-    for (;;) {
-        TESS_TRY(reserve(out->mem, out->n_pairs, &out->pairs_capacity, sizeof(out->pairs[0]), (void **)&out->pairs));
-        tess_st_pair *pair = &out->pairs[out->n_pairs];
-        TESS_TRY(parse_string(p, &pair->key));
-        TESS_TRY(expect(p, ':'));
-        if (peek(p) != '"')
-            return BAD_JSON(p, "__metadata__ key '%s': a string expected", out->text + pair->key);
-        TESS_TRY(parse_string(p, &pair->value));
-        out->n_pairs++;
-        if (peek(p) != ',')
-            return expect(p, '}');
-        p->at++;
-    }
-}
-
-static tess_status parse_shape(parser *p, tess_st_raw *raw)
-{
-    TESS_TRY(expect(p, '['));
-    if (peek(p) == ']') {
-        p->at++;
-        return TESS_OK;
-    }
-    for (;;) {
-        uint64_t extent;
-        TESS_TRY(parse_u64(p, &extent));
-        if (raw->n_dims == TESS_ST_MAX_DIMS)
-            return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: tensor '%s' has more than %d dimensions", p->path,
-                             p->out->text + raw->name, TESS_ST_MAX_DIMS);
-        raw->dim[raw->n_dims++] = extent;
-        if (peek(p) != ',')
-            return expect(p, ']');
-        p->at++;
-    }
-}
-
-static tess_status parse_dtype(parser *p, tess_st_raw *raw)
-{
-    tess_st_header *out = p->out;
-    size_t text;
-    TESS_TRY(parse_string(p, &text));
-    raw->dtype = tess_st_dtype_number(out->text + text, out->text_size - text - 1);
-    out->text_size = text; /* only names and metadata stay */
-    if (raw->dtype < 0)
-        return BAD_JSON(p, "tensor '%s': unknown dtype '%.32s'", out->text + raw->name, out->text + text);
-    return TESS_OK;
-}
-
-static tess_status parse_field(parser *p, tess_st_raw *raw, unsigned *seen)
-{
-    static const char *const fields[] = {"dtype", "shape", "data_offsets"};
-    tess_st_header *out = p->out;
-    size_t text;
-    TESS_TRY(parse_string(p, &text));
-    out->text_size = text;
-    unsigned field = 0;
-    while (field < 3 && strcmp(out->text + text, fields[field]) != 0)
-        field++;
-    TESS_TRY(expect(p, ':'));
-    if (field == 3)
-        return skip_value(p, 0);
-    if (*seen & 1u << field)
-        return BAD_JSON(p, "tensor '%s': '%s' given twice", out->text + raw->name, fields[field]);
-    *seen |= 1u << field;
-    if (field == 0)
-        return parse_dtype(p, raw);
-    if (field == 1)
-        return parse_shape(p, raw);
-    TESS_TRY(expect(p, '['));
-    TESS_TRY(parse_u64(p, &raw->begin));
-    TESS_TRY(expect(p, ','));
-    TESS_TRY(parse_u64(p, &raw->end));
-    return expect(p, ']');
-}
-
-static tess_status parse_tensor(parser *p, size_t name)
-{
-    tess_st_header *out = p->out;
-    TESS_TRY(reserve(out->mem, out->n_raws, &out->raws_capacity, sizeof(out->raws[0]), (void **)&out->raws));
-    tess_st_raw *raw = &out->raws[out->n_raws];
-    *raw = (tess_st_raw){.name = name};
-    unsigned seen = 0;
-    TESS_TRY(expect(p, '{'));
-    for (;;) {
-        TESS_TRY(parse_field(p, raw, &seen));
-        if (peek(p) != ',')
-            break;
-        p->at++;
-    }
-    TESS_TRY(expect(p, '}'));
-    if (seen != 7)
-        return BAD_JSON(p, "tensor '%s': '%s' is missing", out->text + name,
-                        !(seen & 1)   ? "dtype"
-                        : !(seen & 2) ? "shape"
-                                      : "data_offsets");
-    out->n_raws++;
-    return TESS_OK;
-}
-
-static tess_status parse_top(parser *p)
-{
-    bool metadata_seen = false;
-    TESS_TRY(expect(p, '{'));
-    if (peek(p) == '}') {
-        p->at++;
-        return TESS_OK;
-    }
-    for (;;) {
-        size_t name;
-        TESS_TRY(parse_string(p, &name));
-        TESS_TRY(expect(p, ':'));
-        if (strcmp(p->out->text + name, "__metadata__") == 0) {
-            if (metadata_seen)
-                return BAD_JSON(p, "'__metadata__' given twice");
-            metadata_seen = true;
-            TESS_TRY(parse_metadata(p));
-        } else {
-            TESS_TRY(parse_tensor(p, name));
-        }
-        if (peek(p) != ',')
-            return expect(p, '}');
-        p->at++;
-    }
-}
 
 static tess_status check_utf8(const char *path, const uint8_t *json, size_t size)
 {
@@ -387,25 +22,184 @@ static tess_status check_utf8(const char *path, const uint8_t *json, size_t size
     return TESS_OK;
 }
 
-tess_status tess_st_header_parse(tess_mem *mem, const char *path, const uint8_t *json, size_t size,
+/* The first `most` whole numbers of an array. Returns how many it has, -1: it is something else. */
+static int64_t read_sizes(const json_t *array, int64_t *sizes, size_t most)
+{
+    size_t i;
+    json_t *size;
+    if (!json_is_array(array))
+        return -1;
+    json_array_foreach (array, i, size) {
+        if (!json_is_integer(size) || json_integer_value(size) < 0)
+            return -1;
+        if (i < most)
+            sizes[i] = json_integer_value(size);
+    }
+    return (int64_t)json_array_size(array);
+}
+
+/* Members that we do not know are legal: the reference ignores them, too. */
+static tess_status read_entry(const char *name, const json_t *entry, tess_st_tensor *t)
+{
+    int64_t offsets[2];
+    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape"),
+                 *place = json_object_get(entry, "data_offsets");
+    TESS_CHECK(json_is_object(entry), TESS_E_FORMAT, "tensor '%s': an object expected", name);
+    TESS_CHECK(dtype != NULL && shape != NULL && place != NULL, TESS_E_FORMAT, "tensor '%s': '%s' is missing", name,
+               dtype == NULL   ? "dtype"
+               : shape == NULL ? "shape"
+                               : "data_offsets");
+    TESS_CHECK(json_is_string(dtype), TESS_E_FORMAT, "tensor '%s': 'dtype' is no string", name);
+    const char *text = json_string_value(dtype);
+    TESS_CHECK(tess_st_dtype_number(text) >= 0, TESS_E_FORMAT, "tensor '%s': unknown dtype '%.32s'", name, text);
+    *t = (tess_st_tensor){.name = name};
+    snprintf(t->dtype_text, sizeof(t->dtype_text), "%s", text);
+    int64_t n_dims = read_sizes(shape, t->dim, TESS_ST_MAX_DIMS);
+    TESS_CHECK(n_dims >= 0, TESS_E_FORMAT, "tensor '%s': 'shape' is no array of whole numbers of at least 0", name);
+    TESS_CHECK(read_sizes(place, offsets, 2) == 2, TESS_E_FORMAT,
+               "tensor '%s': 'data_offsets' are not two whole numbers of at least 0", name);
+    t->n_dims = n_dims < INT32_MAX ? (int)n_dims : INT32_MAX;
+    t->offset = (uint64_t)offsets[0];
+    t->bytes = (uint64_t)(offsets[1] - offsets[0]);
+    return TESS_OK;
+}
+
+static tess_status check_metadata(const json_t *metadata)
+{
+    const char *key;
+    json_t *value;
+    TESS_CHECK(json_is_object(metadata) || json_is_null(metadata), TESS_E_FORMAT, "__metadata__ is no object");
+    json_object_foreach ((json_t *)metadata, key, value)
+        TESS_CHECK(json_is_string(value), TESS_E_FORMAT, "__metadata__ key '%s': a string expected", key);
+    return TESS_OK;
+}
+
+static tess_status read_entries(const uint8_t *json, size_t size, tess_st_header *h)
+{
+    const char *name;
+    json_t *entry;
+    TESS_TRY(tess_json_parse((const char *)json, size, "header", true, &h->json));
+    TESS_CHECK(json_is_object(h->json), TESS_E_FORMAT, "an object expected");
+    TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, json_object_size(h->json), sizeof(h->tensors[0]),
+                                  "safetensors tensors", (void **)&h->tensors));
+    json_object_foreach (h->json, name, entry) {
+        bool metadata = strcmp(name, "__metadata__") == 0;
+        TESS_TRY(metadata ? check_metadata(entry) : read_entry(name, entry, &h->tensors[h->n_tensors]));
+        h->n_tensors += !metadata;
+    }
+    return TESS_OK;
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+    const tess_st_tensor *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Bytes that shape and dtype ask for. */
+static tess_status tensor_bytes(const char *path, const tess_st_tensor *t, uint64_t *bytes)
+{
+    int64_t bits = tess_st_dtype_bits(t->dtype_text);
+    bool overflow = false;
+    TESS_CHECK(t->n_dims <= TESS_ST_MAX_DIMS, TESS_E_UNSUPPORTED, "%s: tensor '%s' has more than %d dimensions", path,
+               t->name, TESS_ST_MAX_DIMS);
+    for (int d = 0; d < t->n_dims; d++)
+        overflow |= __builtin_mul_overflow(bits, t->dim[d], &bits);
+    TESS_CHECK(!overflow, TESS_E_FORMAT,
+               "%s: tensor '%s': its shape and dtype %s are larger than any memory: the header is damaged or hostile "
+               "(ValidationOverflow)",
+               path, t->name, t->dtype_text);
+    TESS_CHECK(bits % 8 == 0, TESS_E_FORMAT,
+               "%s: tensor '%s': %" PRId64 " bits of %s do not fill whole bytes (MisalignedSlice)", path, t->name, bits,
+               t->dtype_text);
+    *bytes = (uint64_t)bits / 8;
+    return TESS_OK;
+}
+
+/* Sorted by offset, every tensor must begin where the one before ended: no holes, no overlap, nothing hidden. */
+static tess_status check_tensors(const char *path, const tess_st_header *h, uint64_t *end)
+{
+    *end = 0;
+    for (int i = 0; i < h->n_tensors; i++) {
+        const tess_st_tensor *t = &h->tensors[i];
+        uint64_t bytes = 0;
+        bool backwards = (int64_t)t->bytes < 0;
+        TESS_CHECK(t->offset == *end && !backwards, TESS_E_FORMAT,
+                   "%s: tensor '%s': data_offsets [%" PRIu64 ", %" PRIu64
+                   "] %s (InvalidOffset): the file was written by a broken tool",
+                   path, t->name, t->offset, t->offset + t->bytes,
+                   backwards          ? "end before they begin"
+                   : t->offset > *end ? "leave a hole before them"
+                                      : "overlap the tensor before");
+        *end = t->offset + t->bytes;
+        TESS_TRY(tensor_bytes(path, t, &bytes));
+        TESS_CHECK(t->bytes == bytes, TESS_E_FORMAT,
+                   "%s: tensor '%s': shape and dtype %s need %" PRIu64 " bytes but data_offsets span %" PRIu64
+                   " (TensorInvalidInfo): the file was written by a broken tool",
+                   path, t->name, t->dtype_text, bytes, t->bytes);
+    }
+    return TESS_OK;
+}
+
+static tess_status parse(const char *path, const uint8_t *data, size_t size, tess_st_header *h)
+{
+    TESS_CHECK(
+        size >= 8, TESS_E_FORMAT,
+        "%s: %zu bytes are fewer than any safetensors file has: it is truncated, or something else (HeaderTooSmall)",
+        path, size);
+    uint64_t n = 0, end;
+    for (int i = 7; i >= 0; i--)
+        n = n << 8 | data[i];
+    TESS_CHECK(n <= TESS_ST_MAX_HEADER, TESS_E_FORMAT,
+               "%s: the header claims %" PRIu64 " bytes, more than the %d allowed: not a safetensors file? "
+               "(HeaderTooLarge)",
+               path, n, TESS_ST_MAX_HEADER);
+    TESS_CHECK(n <= size - 8, TESS_E_FORMAT,
+               "%s: the header claims %" PRIu64 " bytes but only %zu follow: the file is truncated, fetch it again "
+               "(InvalidHeaderLength)",
+               path, n, size - 8);
+    TESS_TRY(check_utf8(path, data + 8, n));
+    TESS_TRY_CTX(read_entries(data + 8, n, h),
+                 "%s: the header is not the JSON of a safetensors file (InvalidHeaderDeserialization)", path);
+    if (h->n_tensors > 1)
+        qsort(h->tensors, (size_t)h->n_tensors, sizeof(h->tensors[0]), compare_offsets);
+    TESS_TRY(check_tensors(path, h, &end));
+    uint64_t present = size - 8 - n;
+    TESS_CHECK(end <= present, TESS_E_FORMAT,
+               "%s: the tensors take %" PRIu64 " bytes but only %" PRIu64
+               " are there: the file is truncated, fetch it again (MetadataIncompleteBuffer)",
+               path, end, present);
+    TESS_CHECK(end == present, TESS_E_FORMAT,
+               "%s: %" PRIu64 " bytes follow the last tensor: the file was tampered with or written by a broken tool "
+               "(MetadataIncompleteBuffer)",
+               path, present - end);
+    for (int i = 0; i < h->n_tensors; i++)
+        h->tensors[i].offset += 8 + n;
+    return TESS_OK;
+}
+
+tess_status tess_st_header_parse(tess_mem *mem, const char *path, const uint8_t *data, size_t size,
                                  tess_st_header *header)
 {
     *header = (tess_st_header){.mem = mem};
-    TESS_TRY(check_utf8(path, json, size));
-    /* A decoded string with its NUL is shorter than the same string in quotes. */
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, size, "names of a safetensors header", (void **)&header->text));
-    parser p = {.out = header, .path = path, .begin = json, .at = json, .end = json + size};
-    TESS_TRY(parse_top(&p));
-    skip_space(&p);
-    if (p.at != p.end)
-        return BAD_JSON(&p, "something follows the object");
-    return TESS_OK;
+    tess_status status = parse(path, data, size, header);
+    if (status != TESS_OK)
+        tess_st_header_free(header);
+    return status;
 }
 
 void tess_st_header_free(tess_st_header *header)
 {
-    tess_mem_free(header->mem, header->text);
-    tess_mem_free(header->mem, header->raws);
-    tess_mem_free(header->mem, header->pairs);
+    json_decref(header->json);
+    tess_mem_free(header->mem, header->tensors);
     *header = (tess_st_header){0};
+}
+
+const char *tess_st_metadata(const tess_st_header *header, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(header->json, "__metadata__"), key));
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/safetensors/layout_impl.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
 static const uint64_t default_shard_bytes = 5000000000; /* "5GB" as huggingface_hub reads it */
@@ -21,28 +20,34 @@ static tess_status check_name(const char *name)
     return TESS_OK;
 }
 
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static tess_status check_names(tess_mem *mem, const tess_st_tensor *tensors, int n)
 {
-    tess_st_key *keys;
+    const char **names, *twice = NULL;
     for (int i = 0; i < n; i++)
         TESS_TRY(check_name(tensors[i].name));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(keys[0]), "tensor names", (void **)&keys));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(names[0]), "tensor names", (void **)&names));
     for (int i = 0; i < n; i++)
-        tess_st_key_set(&keys[i], tensors[i].name, i);
-    tess_st_keys_sort(keys, (size_t)n);
-    const char *twice = tess_st_keys_duplicate(keys, (size_t)n);
-    tess_mem_free(mem, keys);
+        names[i] = tensors[i].name;
+    if (n > 1)
+        qsort(names, (size_t)n, sizeof(names[0]), compare_text);
+    for (int i = 1; i < n && twice == NULL; i++)
+        twice = strcmp(names[i - 1], names[i]) == 0 ? names[i] : NULL;
+    tess_mem_free(mem, names);
     TESS_CHECK(twice == NULL, TESS_E_INVALID, "two tensors to write are named '%s'", twice);
     return TESS_OK;
 }
 
 static tess_status measure(const tess_st_tensor *t, tess_st_place *place)
 {
-    int number = tess_st_dtype_number(t->dtype_text, strlen(t->dtype_text));
-    TESS_CHECK(number >= 0, TESS_E_INVALID, "tensor '%s': '%s' is no dtype of safetensors", t->name, t->dtype_text);
+    size_t bits = (size_t)tess_st_dtype_bits(t->dtype_text);
+    TESS_CHECK(bits > 0, TESS_E_INVALID, "tensor '%s': '%s' is no dtype of safetensors", t->name, t->dtype_text);
     TESS_CHECK(t->n_dims >= 0 && t->n_dims <= TESS_ST_MAX_DIMS, TESS_E_INVALID, "tensor '%s': %d dimensions", t->name,
                t->n_dims);
-    size_t bits = (size_t)tess_st_dtype_bits(number);
     bool overflow = false;
     for (int d = 0; d < t->n_dims; d++) {
         TESS_CHECK(t->dim[d] >= 0, TESS_E_INVALID, "tensor '%s': negative size %lld", t->name, (long long)t->dim[d]);
@@ -96,7 +101,7 @@ static tess_status sort_entries(tess_mem *mem, const tess_st_tensor *tensors, te
     for (int i = 0; i < plan->n_entries; i++)
         items[i] = (sort_item){.name = tensors[i].name,
                                .file = plan->places[i].file,
-                               .dtype = tess_st_dtype_number(tensors[i].dtype_text, strlen(tensors[i].dtype_text)),
+                               .dtype = tess_st_dtype_number(tensors[i].dtype_text),
                                .entry = i};
     if (n > 1)
         qsort(items, n, sizeof(items[0]), compare_items);
@@ -275,11 +280,11 @@ void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan)
 
 tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor)
 {
-    int number = tess_st_dtype_from(entry->dtype);
-    TESS_CHECK(number >= 0 && entry->shape.n_dims >= 0 && entry->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
+    const char *dtype = tess_st_dtype_of(entry->dtype);
+    TESS_CHECK(dtype != NULL && entry->shape.n_dims >= 0 && entry->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
                "tensor '%s': no such dtype or shape", entry->name);
     *tensor = (tess_st_tensor){.name = entry->name, .n_dims = entry->shape.n_dims};
-    snprintf(tensor->dtype_text, sizeof(tensor->dtype_text), "%s", tess_st_dtype_text(number));
+    snprintf(tensor->dtype_text, sizeof(tensor->dtype_text), "%s", dtype);
     for (int d = 0; d < entry->shape.n_dims; d++)
         tensor->dim[d] = entry->shape.dim[d];
     return TESS_OK;

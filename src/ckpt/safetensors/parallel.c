@@ -6,7 +6,6 @@
 #include "base/core/rng.h"
 #include "ckpt/agree.h"
 #include "base/os/os.h"
-#include "ckpt/safetensors/layout_impl.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
 enum { PATH_SIZE = 4096 };
@@ -18,8 +17,7 @@ struct tess_st_writer {
     tess_st_plan *plan;
     tess_st_tensor *tensors; /* with their own copies of the names */
     char *names;
-    bool first, sparse; /* this rank makes and shows the files; they have holes, as others of their layout elsewhere */
-    uint64_t bytes;     /* to be written by all ranks */
+    bool first; /* this rank makes and shows the files */
     bool made_folder;
     int file, fd;    /* the file being written, -1: none */
     int64_t written; /* bytes by this rank */
@@ -74,7 +72,6 @@ static tess_status copy_tensors(tess_st_writer *w, const tess_st_tensor *tensors
         size_t length = strlen(tensors[i].name) + 1;
         w->tensors[i] = tensors[i];
         w->tensors[i].name = memcpy(w->names + at, tensors[i].name, length);
-        w->tensors[i].data = NULL;
         at += length;
     }
     return TESS_OK;
@@ -91,6 +88,7 @@ static tess_status create(tess_mem *mem, tess_team *team, const char *folder, co
     w->mem = mem;
     w->team = team;
     w->file = w->fd = -1;
+    w->first = tess_ckpt_rank(team) == 0;
     TESS_GOTO(copy_text(mem, folder, &w->folder), failed);
     TESS_GOTO(copy_text(mem, stem, &w->stem), failed);
     TESS_GOTO(copy_tensors(w, tensors, n_tensors), failed);
@@ -102,20 +100,15 @@ failed:
     return status;
 }
 
-/* A file of `size` bytes under its temporary name, beginning with `text`. One with holes gets its size from its last
- * byte instead of reserving all of them. */
+/* A file of `size` bytes under its temporary name, beginning with `text`. */
 static tess_status create_file(const tess_st_writer *w, const char *name, const tess_buffer *text, size_t size)
 {
     char path[PATH_SIZE];
     int fd;
     TESS_TRY(path_of(w, name, ".tmp", path));
-    TESS_TRY(tess_os_create(path, w->sparse ? 0 : size));
+    TESS_TRY(tess_os_create(path, size));
     TESS_TRY(tess_os_open(path, &fd));
-    tess_status status = TESS_OK;
-    if (w->sparse)
-        status = tess_os_write_at(fd, size - 1, "", 1, path);
-    if (status == TESS_OK)
-        status = tess_os_write_at(fd, 0, text->data, text->size, path);
+    tess_status status = tess_os_write_at(fd, 0, text->data, text->size, path);
     tess_os_close(&fd);
     return status;
 }
@@ -190,44 +183,12 @@ static tess_status begin(tess_team *team, tess_st_writer *w, tess_status status,
     return status;
 }
 
-static tess_status begin_shared(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
+tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
                                 const char *description, tess_st_writer **writer)
 {
     tess_st_writer *w;
     tess_status status = create(mem, team, folder, stem, tensors, n_tensors, shard_bytes, description, &w);
-    if (w != NULL) {
-        w->first = tess_ckpt_rank(team) == 0;
-        w->bytes = w->plan->bytes;
-    }
-    return begin(team, w, status, writer);
-}
-
-tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
-                                const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                tess_st_writer **writer)
-{
-    return begin_shared(mem, team, folder, stem, tensors, n_tensors, shard_bytes, NULL, writer);
-}
-
-tess_status tess_st_write_begin_described(tess_mem *mem, const char *folder, const char *stem,
-                                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                          const char *description, tess_st_writer **writer)
-{
-    return begin_shared(mem, NULL, folder, stem, tensors, n_tensors, shard_bytes, description, writer);
-}
-
-tess_status tess_st_write_begin_part(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
-                                     const tess_st_tensor *tensors, int n_tensors, const tess_st_part *part,
-                                     tess_st_writer **writer)
-{
-    tess_st_writer *w;
-    tess_status status = create(mem, team, folder, stem, tensors, n_tensors, SIZE_MAX, NULL, &w);
-    if (w != NULL) {
-        w->first = part->first;
-        w->sparse = true;
-        w->bytes = part->bytes;
-    }
     return begin(team, w, status, writer);
 }
 
@@ -286,9 +247,9 @@ static tess_status check_all_written(tess_st_writer *w)
     int64_t total = w->written;
     if (tess_ckpt_world(w->team) > 1)
         TESS_TRY(tess_all_reduce(w->team, &w->written, &total, 1, TESS_I64, TESS_SUM, NULL));
-    TESS_CHECK((uint64_t)total == w->bytes, TESS_E_INVALID,
+    TESS_CHECK((uint64_t)total == w->plan->bytes, TESS_E_INVALID,
                "%s: %lld of %llu bytes were written: some rows were left out, or came from two ranks", w->folder,
-               (long long)total, (unsigned long long)w->bytes);
+               (long long)total, (unsigned long long)w->plan->bytes);
     return TESS_OK;
 }
 

@@ -1,52 +1,44 @@
-/* safetensors files: reading by name and rows (mmap, nothing copied that is not asked for), streaming writes.
- * Format and limits: huggingface/safetensors README and tensor.rs. Readers treat the file as hostile. */
+/* The safetensors format: the header of a file, its dtypes, and writing. Tensors are read by ckpt/catalog.
+ * Format and limits: huggingface/safetensors README and tensor.rs. Files are hostile. */
 #ifndef TESS_CKPT_SAFETENSORS_H
 #define TESS_CKPT_SAFETENSORS_H
 
+#include <jansson.h>
+
 #include "tessera/comm.h"
 
-/* One tensor of a file or a sharded model. Tensors of dtypes we do not compute with are listed (dtype_text) but cannot
- * be read as floats. */
 typedef struct tess_st_tensor {
     const char *name;
     char dtype_text[16]; /* "BF16", "F8_E4M3", ... */
     int n_dims;
     int64_t dim[8];
-    const uint8_t *data; /* little-endian, row-major, mapped */
-    size_t bytes;
-    const char *file; /* path */
+    uint64_t offset, bytes; /* where its values lie in a file that was read: little-endian, row-major */
 } tess_st_tensor;
 
-typedef struct tess_st_reader tess_st_reader;
+/* What a file says of itself. */
+typedef struct tess_st_header {
+    tess_mem *mem;
+    json_t *json;            /* owns all texts */
+    tess_st_tensor *tensors; /* by offset */
+    int n_tensors;
+} tess_st_header;
 
-/* Parses a header that is already in memory (the fuzz target's entry): checks every rule of the reference reader and
- * names the tensor and the rule that broke. `path` is for messages. On success the reader borrows `data`. */
-tess_status tess_st_open_memory(tess_mem *mem, const char *path, const uint8_t *data, size_t size,
-                                tess_st_reader **reader);
-/* A single file. */
-tess_status tess_st_open_file(tess_mem *mem, const char *path, tess_st_reader **reader);
-/* A model folder: model.safetensors, or model.safetensors.index.json with its shards (each must hold what the index
- * says). */
-tess_status tess_st_open_model(tess_mem *mem, const char *folder, tess_st_reader **reader);
-void tess_st_close(tess_st_reader **reader);
+/* Of the file whose bytes are `data`, of which the header alone is looked at: every rule of the reference reader is
+ * checked; TESS_E_FORMAT names the tensor and the rule that broke. `path` is for messages. */
+tess_status tess_st_header_parse(tess_mem *mem, const char *path, const uint8_t *data, size_t size,
+                                 tess_st_header *header);
+void tess_st_header_free(tess_st_header *header);
 
-int tess_st_count(const tess_st_reader *reader);
-const tess_st_tensor *tess_st_tensor_at(const tess_st_reader *reader, int index); /* in file order */
-const tess_st_tensor *tess_st_find(const tess_st_reader *reader, const char *name);
 /* The key of __metadata__ under which a converted checkpoint says what no tensor says: an object as JSON text. */
 #define TESS_ST_DESCRIPTION "tessera"
 
-/* Value of a key of __metadata__ of the first file, or NULL. */
-const char *tess_st_metadata(const tess_st_reader *reader, const char *key);
-
-/* Rows [row_begin, +n_rows) of dim 0 as float32 (F32, BF16, F16, F64 sources). TESS_E_UNSUPPORTED otherwise. */
-tess_status tess_st_read_rows(const tess_st_tensor *tensor, int64_t row_begin, int64_t n_rows, float *dst);
-
-/* The same by elements: [first, +n) of the flattened tensor. */
-tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst);
+/* Value of a key of __metadata__, or NULL. */
+const char *tess_st_metadata(const tess_st_header *header, const char *key);
 
 /* Bytes of an element of a dtype by its text ("BF16"); 0: there is no such dtype, or it does not fill whole bytes. */
 int tess_st_dtype_bytes(const char *dtype);
+/* NULL: no such dtype. */
+const char *tess_st_dtype_of(tess_dtype dtype);
 /* Whether a dtype is one that is read as floats: F32, BF16, F16, F64. */
 bool tess_st_dtype_is_float(const char *dtype);
 /* n values of such a dtype, at any address, to float32. */
@@ -70,14 +62,7 @@ typedef struct tess_st_entry {
     tess_shape shape;
 } tess_st_entry;
 
-/* Called for each tensor's rows in turn, in file order: fill dst (in the entry's dtype). */
-typedef tess_status (*tess_st_source_fn)(void *context, int entry, int64_t row_begin, int64_t n_rows, void *dst);
-
-/* Streams a model folder from one process; shard_bytes 0: 5 GB; never more than a few MB (or one row) in memory. */
-tess_status tess_st_write_model(tess_mem *mem, const char *folder, const tess_st_entry *entries, int n_entries,
-                                size_t shard_bytes, tess_st_source_fn source, void *context);
-
-/* The tess_st_tensor (no data) that describes an entry. */
+/* The tess_st_tensor that describes an entry. */
 tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor);
 
 /* Where every byte of a folder goes: a pure function of the tensors, so all ranks compute the same without a word. */
@@ -103,39 +88,23 @@ typedef struct tess_st_plan {
     char *description;     /* in the first file's header, NULL: none */
 } tess_st_plan;
 
-/* `tensors` describe name, dtype_text, n_dims and dim; data is not looked at. `description` (may be NULL): UTF-8, what
+/* `tensors` describe name, dtype_text, n_dims and dim. `description` (may be NULL): UTF-8, what
  * tess_st_metadata gives for TESS_ST_DESCRIPTION. TESS_E_INVALID: a name twice, empty, not UTF-8 or "__metadata__", an
  * unknown dtype, a header over the format's limit. */
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
                                 size_t shard_bytes, const char *description, tess_st_plan **plan);
 void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
 
-/* Many ranks, one folder: the bytes are those of tess_st_write_model, and no rank holds more than the rows it writes.
- * Every row of every tensor must be written by exactly one rank. `team` NULL: alone. */
+/* Many ranks, one folder: the bytes are those that one process would write, and no rank holds more than the rows it
+ * writes. Every row of every tensor must be written by exactly one rank. `team` NULL: alone. */
 typedef struct tess_st_writer tess_st_writer;
 
 /* Collective: same arguments everywhere (the descriptions are copied). The first rank creates the files at full size.
- */
+ * `description` as of a plan. */
 tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                tess_st_writer **writer);
+                                const char *description, tess_st_writer **writer);
 
-/* By one process, with a description (UTF-8; NULL: none). */
-tess_status tess_st_write_begin_described(tess_mem *mem, const char *folder, const char *stem,
-                                          const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
-                                          const char *description, tess_st_writer **writer);
-
-/* The same into folders that are not shared: each holds the rows that its ranks write and holes elsewhere, in one file
- * of the full layout. */
-typedef struct tess_st_part {
-    bool first;     /* this rank makes and shows the file of its folder */
-    uint64_t bytes; /* that all ranks write together, over all folders */
-} tess_st_part;
-
-/* As tess_st_write_begin, with one answer for the ranks of all folders. */
-tess_status tess_st_write_begin_part(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
-                                     const tess_st_tensor *tensors, int n_tensors, const tess_st_part *part,
-                                     tess_st_writer **writer);
 const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer);
 /* Not collective. Rows in the tensor's dtype; cheapest in the order of the plan's files. */
 tess_status tess_st_write_rows(tess_st_writer *writer, int tensor, int64_t row_begin, int64_t n_rows, const void *rows);

@@ -69,8 +69,8 @@ static tess_status begin(rewriting *r, const char *folder, const char *stem, siz
     describe(e, tensors);
     tess_status status = format_description(e, &description);
     if (status == TESS_OK)
-        status = tess_st_write_begin_described(r->mem, folder, stem, tensors, e->n_tensors, shard_bytes, description,
-                                               writer);
+        status =
+            tess_st_write_begin(r->mem, NULL, folder, stem, tensors, e->n_tensors, shard_bytes, description, writer);
     free(description);
     tess_mem_free(r->mem, tensors);
     return status;

@@ -71,33 +71,6 @@ void tess_st_decode(const char *dtype, const void *src, int64_t n, float *dst)
         read_f64(src, n, dst);
 }
 
-tess_status tess_st_read_values(const tess_st_tensor *tensor, int64_t first, int64_t n, float *dst)
-{
-    const char *text = tensor->dtype_text;
-    TESS_CHECK(tess_st_dtype_is_float(text), TESS_E_UNSUPPORTED,
-               "%s: tensor '%s' is %s, which is not read as numbers (F32, BF16, F16 and F64 are)", tensor->file,
-               tensor->name, text);
-    size_t size = (size_t)tess_st_dtype_bytes(text);
-    int64_t count = (int64_t)(tensor->bytes / size);
-    TESS_CHECK(first >= 0 && n >= 0 && first <= count && n <= count - first, TESS_E_INVALID,
-               "%s: tensor '%s' has %lld values; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)count,
-               (long long)first, (long long)n);
-    tess_st_decode(text, tensor->data + (size_t)first * size, n, dst);
-    return TESS_OK;
-}
-
-tess_status tess_st_read_rows(const tess_st_tensor *tensor, int64_t row_begin, int64_t n_rows, float *dst)
-{
-    int64_t rows = tensor->n_dims > 0 ? tensor->dim[0] : 1, row = 1;
-    TESS_CHECK(row_begin >= 0 && n_rows >= 0 && row_begin <= rows && n_rows <= rows - row_begin, TESS_E_INVALID,
-               "%s: tensor '%s' has %lld rows; [%lld, +%lld) asked for", tensor->file, tensor->name, (long long)rows,
-               (long long)row_begin, (long long)n_rows);
-    /* With no rows at all the other extents may be anything, their product included. */
-    for (int d = 1; d < tensor->n_dims && rows > 0; d++)
-        row *= tensor->dim[d];
-    return tess_st_read_values(tensor, row_begin * row, n_rows * row, dst);
-}
-
 /* Round to nearest even; NaN stays NaN (quiet). */
 static uint16_t to_bf16(float x)
 {
