@@ -36,9 +36,17 @@ typedef struct folder_walk {
     facts *sum;
 } folder_walk;
 
+/* A model's description, and weights by the names that they have in all formats. */
 static bool is_read_by_ranks(const char *name)
 {
-    return strcmp(name, "config.json") == 0 || tess_text_ends_with(name, ".safetensors");
+    static const char *const names[] = {"config.json", ".metadata", "manifest.json"};
+    static const char *const endings[] = {".safetensors", ".bin", ".pt", ".pth", ".distcp"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        is |= strcmp(name, names[i]) == 0;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+        is |= tess_text_ends_with(name, endings[i]);
+    return is;
 }
 
 /* Sums know no order, as folders have none. */

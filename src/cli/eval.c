@@ -74,5 +74,8 @@ parsed:
     return status == TESS_OK ? CLI_OK : cli_fail(status);
 }
 
-const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]", "loss, perplexity and bits per byte of a text",
+const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]",
+                              "loss, perplexity and bits per byte of a text\n\n"
+                              "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera convert` "
+                              "reads.\n",
                               run};

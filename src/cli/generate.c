@@ -195,4 +195,7 @@ parsed:
 }
 
 const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --prompts FILE [options]",
-                                  "continue text with a trained model", run};
+                                  "continue text with a trained model\n\n"
+                                  "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera "
+                                  "convert` reads.\n",
+                                  run};

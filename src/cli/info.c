@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "device/kernels.h"
 #include "nn/model.h"
-#include "train/config.h"
+#include "train/model_folder.h"
 
 static tess_status print_machine(void)
 {
@@ -88,20 +88,17 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
                "'%s': only a run's configuration has options to set", overrides[0]);
     TESS_TRY(print_machine());
     if (folder) {
-        TESS_TRY(tess_os_join(path, sizeof(path), target, "config.json"));
+        TESS_TRY(tess_model_folder_file(target, "config.json", path, sizeof(path)));
         return print_model(mem, path);
     }
     if (json)
         return print_model(mem, target);
     TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
     TESS_TRY(print_options(&config));
-    if (config.model.config[0] != '\0')
-        return print_model(mem, config.model.config);
-    if (config.model.path[0] != '\0') {
-        TESS_TRY(tess_os_join(path, sizeof(path), config.model.path, "config.json"));
-        return print_model(mem, path);
-    }
-    return TESS_OK;
+    if (config.model.config[0] == '\0' && config.model.path[0] == '\0')
+        return TESS_OK;
+    TESS_TRY(tess_config_model_file(&config, path, sizeof(path)));
+    return print_model(mem, path);
 }
 
 static int run(int argc, char **argv)

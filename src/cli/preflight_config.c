@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "ckpt/store/store.h"
 #include "nn/model.h"
+#include "train/model_folder.h"
 
 enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
 
@@ -19,7 +20,7 @@ const tess_probe_check cli_preflight_config_checks[N_CHECKS] = {
     [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
                 "what the message says; `tessera info CONFIG.yaml` lists every value"},
     [MODEL] = {"model", "the model's sizes, and its weights where it starts from some", "fail when bad",
-               "model.config names a config.json, model.path a folder with it and safetensors"},
+               "model.config names a config.json, model.path a folder with it and weights of any format"},
     [DATA] = {"data-files", "files of data, validation and tokenizer", "fail when one cannot be read or is empty",
               "correct the path (it is relative to where the job starts), or copy the file to this host"},
     [CHECKPOINT] = {"checkpoint", "what the job would go on from",
@@ -35,10 +36,7 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
     char path[1024];
     tess_model_config sizes;
     tess_model *model;
-    if (config->model.config[0] != '\0')
-        snprintf(path, sizeof(path), "%s", config->model.config);
-    else
-        TESS_TRY(tess_os_join(path, sizeof(path), config->model.path, "config.json"));
+    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &model));
     *n_params = (double)tess_model_count(model);

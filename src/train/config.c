@@ -146,7 +146,8 @@ tess_status tess_config_check(tess_config *config, int world)
 {
     TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
     TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
-               "model: set model.config (a config.json, random weights) or model.path (a Hugging Face folder)");
+               "model: set model.config (a config.json, random weights) or model.path (a folder with config.json and "
+               "weights)");
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
     TESS_TRY(tess_config_check_step(config, world));

@@ -22,7 +22,8 @@ static const tess_option job[] = {
 
 static const tess_option model[] = {
     TEXT("model.config", model.config, "", "config.json of a model to start from random weights"),
-    TEXT("model.path", model.path, "", "Hugging Face folder (config.json, safetensors) to start from its weights"),
+    TEXT("model.path", model.path, "",
+         "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format"),
     CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
            "dtype of the model written at the end"),
 };
@@ -117,8 +118,10 @@ static const tess_option checkpoint[] = {
            "a checkpoint to go on from is damaged: stop and name the one before, or go on from that one"),
     LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
          "what starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
-    TEXT("checkpoint.initial_load_path", checkpoint.initial_load_path, "",
-         "checkpoint or model folder of any format to start from while this run has no checkpoint of its own"),
+    TEXT(
+        "checkpoint.initial_load_path", checkpoint.initial_load_path, "",
+        "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
+        "of its own"),
     BOOL("checkpoint.initial_load_model_only", checkpoint.initial_load_model_only, "true",
          "take the weights alone from initial_load_path; false: go on as that run would (Tessera's checkpoints)"),
 };

@@ -2,6 +2,22 @@
 
 #include "base/os/os.h"
 
+tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size)
+{
+    TESS_TRY(tess_os_join(path, size, folder, name));
+    TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND,
+               "%s: no such file: a model's folder holds its %s beside weights of any format; copy it there (a run "
+               "leaves it in 'model', in its own folder)",
+               path, name);
+    return TESS_OK;
+}
+
+tess_status tess_config_model_file(const tess_config *config, char *path, size_t size)
+{
+    return config->model.path[0] != '\0' ? tess_model_folder_file(config->model.path, "config.json", path, size)
+                                         : tess_os_join(path, size, "", config->model.config);
+}
+
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
                                    const tess_reporter *reporter, tess_model_folder *m)
 {
@@ -9,12 +25,12 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
     const void *const *w;
     *m = (tess_model_folder){.mem = mem};
     tess_status status;
-    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such folder; expected a Hugging Face model folder",
-               folder);
-    TESS_GOTO(tess_os_join(path, sizeof(path), folder, "config.json"), opened);
+    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND,
+               "%s: no such folder; expected a model's, with config.json, tokenizer.json and weights", folder);
+    TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
-    TESS_GOTO(tess_os_join(path, sizeof(path), folder, "tokenizer.json"), opened);
+    TESS_GOTO(tess_model_folder_file(folder, "tokenizer.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);
     TESS_GOTO(tess_stream_create(mem, n_threads > 0 ? n_threads : tess_os_cores(), NULL, &m->stream), opened);
     TESS_GOTO(tess_weights_open(mem, folder, m->model, reporter, &m->weights), opened);

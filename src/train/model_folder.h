@@ -1,10 +1,17 @@
-/* A Hugging Face folder opened for inference in one process: configuration, tokenizer, weights, kernels. */
+/* A model's folder: config.json, tokenizer.json, and weights of any format that ckpt/catalog reads. Opened for
+ * inference in one process: configuration, tokenizer, weights, kernels. */
 #ifndef TESS_TRAIN_MODEL_FOLDER_H
 #define TESS_TRAIN_MODEL_FOLDER_H
 
 #include "data/tokenizer/tokenizer.h"
 #include "infer/generate.h"
+#include "train/config.h"
 #include "train/weights.h"
+
+/* Path of a file of a model's folder. TESS_E_NOT_FOUND says what to put there. */
+tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size);
+/* Path of the config.json that a run's model is made after: model.config, or that of model.path. */
+tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
 
 typedef struct tess_model_folder {
     tess_mem *mem;

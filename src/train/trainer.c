@@ -13,6 +13,7 @@
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/comm.h"
+#include "train/model_folder.h"
 
 void tess_trainer_note(const tess_trainer *t, const char *format, ...)
 {
@@ -53,10 +54,7 @@ tess_status tess_trainer_load_model(tess_trainer *t)
 {
     char path[1024];
     const tess_config *config = &t->config;
-    if (config->model.path[0] != '\0')
-        TESS_TRY(tess_os_join(path, sizeof(path), config->model.path, "config.json"));
-    else
-        snprintf(path, sizeof(path), "%s", config->model.config);
+    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, &t->model_config));
     int64_t longest = tess_model_config_max_length(&t->model_config);
     TESS_CHECK(

@@ -36,6 +36,39 @@ differ "which random weights are not" a first
 expect "once there is a checkpoint of its own it is not asked for" 0 "resumed from step 6 of a/checkpoint" \
     train job.dump_folder=a checkpoint.initial_load_path=elsewhere training.steps=7
 
+# model.path takes every format, too: the folder has config.json and tokenizer beside the weights.
+"$tessera" convert first/checkpoint first.pt --to torch >log 2>&1 || fail "to torch.save: $(tail -n 1 log)"
+"$tessera" convert first/checkpoint bare.pt --to torch --model-only >log 2>&1 || fail "to a model: $(tail -n 1 log)"
+expect "from a file of torch.save" 0 "starts from the weights of first.pt (torch.save)" train job.dump_folder=h \
+    checkpoint.initial_load_path=first.pt tokenizer.path=first/tokenizer.json
+equal "and that of torch.save" b h
+mkdir of_dcp of_bin
+cp first_dcp/.metadata first_dcp/* of_dcp
+cp bare.pt of_bin/pytorch_model.bin
+cp -r first/checkpoint/step-00000006 of_step
+"$tessera" eval first/model --data text.txt --json >want 2>log
+for folder in of_dcp of_bin of_step; do
+    expect "$folder: no config.json" 2 "copy it there" "$tessera" eval $folder --data text.txt
+    expect "$folder: nor to train" 2 "$folder/config.json: no such file" train job.dump_folder=none model.config= \
+        model.path=$folder
+    cp first/model/config.json $folder
+    expect "$folder: no tokenizer" 2 "$folder/tokenizer.json: no such file" "$tessera" generate $folder --prompt a
+    cp first/model/tokenizer.json $folder
+    expect "$folder: training starts from it" 0 "model: from_$folder/model" train job.dump_folder=from_$folder \
+        model.config= model.path=$folder
+    grep -q "not used by this model" output && fail "$folder: $(grep 'not used' output)"
+    equal "$folder: with the bits of safetensors" b from_$folder
+    for dtype in float32 bfloat16; do
+        "$tessera" eval first/model --data text.txt --json --dtype $dtype >want 2>log
+        "$tessera" eval $folder --data text.txt --json --dtype $dtype >got 2>>log
+        cmp -s want got && pass "$folder: $dtype: and so it evaluates" || fail "$folder: $dtype: $(tail -n 1 log)"
+    done
+    expect "$folder: and generates" 0 "the" "$tessera" generate $folder --prompt the --max-new-tokens 3
+done
+size=$(stat -c %s of_bin/pytorch_model.bin)
+printf '\377\377' | dd of=of_bin/pytorch_model.bin conv=notrunc status=none bs=1 seek=$((size / 2))
+expect "a damaged file is named" 2 "of_bin/pytorch_model.bin" "$tessera" eval of_bin --data text.txt
+
 # All of another run: it goes on as that one does.
 train job.dump_folder=first training.steps=9 >log 2>&1 || fail "$(tail -n 3 log)"
 expect "all of another run" 0 "goes on from the run of first/checkpoint/step-00000006/ (tessera)" \

@@ -10,6 +10,8 @@
 #include "base/os/os.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
+#include "parallel/fsdp/fsdp_engine.h"
+#include "train/model_folder.h"
 #include "train/verify/verify_impl.h"
 
 enum { LAYOUT, ONE }; /* of a pair of runs */
@@ -33,10 +35,7 @@ static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *
     char path[TESS_TEXT_SIZE + 16];
     tess_model_config model_config;
     tess_model *model;
-    if (config->model.path[0] != '\0')
-        TESS_TRY(tess_os_join(path, sizeof(path), config->model.path, "config.json"));
-    else
-        snprintf(path, sizeof(path), "%s", config->model.config);
+    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, &model_config));
     TESS_TRY(tess_model_create(mem, &model_config, &model));
     *n = tess_model_n_params(model);
