@@ -9,6 +9,7 @@
 #include "job/job_memory.h"
 #include "trace/call_site.h"
 #include "trace/label.h"
+#include "verdict/majority.h"
 #include "verdict/words.h"
 
 _Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
@@ -110,8 +111,9 @@ static const tess_fingerprint *asked(const meeting *m, int i)
     return (const void *)(m->posts + (size_t)i * m->stride);
 }
 
-static bool alike(const meeting *m, int i, int j)
+static bool alike(const void *meeting_, int i, int j)
 {
+    const meeting *m = meeting_;
     const tess_fingerprint *a = asked(m, i), *b = asked(m, j);
     return tess_fingerprint_equal(a, b) && (!m->by_place || a->call_site == b->call_site);
 }
@@ -142,22 +144,6 @@ static bool is_first_of_camp(const meeting *m, int i)
     return true;
 }
 
-/* The first of the largest camp, which is taken to be right; *tie: another is as large. */
-static int find_majority(const meeting *m, bool *tie)
-{
-    int best = 0, most = 0, ranks[JOB_MAX_RANKS];
-    for (int i = 0; i < m->n; i++) {
-        int n = is_first_of_camp(m, i) ? take_ranks(m, i, true, ranks) : 0;
-        if (n >= most && n > 0)
-            *tie = n == most;
-        if (n > most) {
-            best = i;
-            most = n;
-        }
-    }
-    return best;
-}
-
 static void tell_camps(const meeting *m, char *text, size_t size)
 {
     char what[256];
@@ -180,15 +166,14 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
     const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
     int odd[JOB_MAX_RANKS];
     char camps[768], who[128];
-    bool tie = false;
     *guilty = -1;
     if (all_agree(&m))
         return TESS_OK;
-    int right = find_majority(&m, &tie);
+    tess_majority right = tess_majority_find(alike, &m, n);
     tell_camps(&m, camps, sizeof(camps));
-    if (tie)
+    if (right.tie)
         return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, camps);
-    int n_odd = take_ranks(&m, right, false, odd);
+    int n_odd = take_ranks(&m, right.first, false, odd);
     tess_words words = tess_words_begin(who, sizeof(who));
     tess_words_ranks(&words, odd, n_odd);
     if (n_odd == 1)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "verdict/align.h"
+#include "verdict/majority.h"
 #include "verdict/request.h"
 #include "verdict/verdict_impl.h"
 
@@ -96,25 +97,10 @@ static int count_like(const parting *where, const tess_record *record)
     return n;
 }
 
-/* The place of the first member of the largest camp; *tie: another is as large. */
-static int find_majority(const parting *where, bool *tie)
+static bool places_alike(const void *where, int a, int b)
 {
-    int best = -1, most = 0;
-    *tie = false;
-    for (int i = 0; i < where->team->team->n_ranks; i++) {
-        const tess_record *record = asked(where, i);
-        if (record == NULL || (best >= 0 && alike(where, asked(where, best), record)))
-            continue;
-        int n = count_like(where, record);
-        if (n == most && best >= 0)
-            *tie = true;
-        if (n > most) {
-            best = i;
-            most = n;
-            *tie = false;
-        }
-    }
-    return best;
+    const tess_record *x = asked(where, a), *y = asked(where, b);
+    return x != NULL && y != NULL && alike(where, x, y);
 }
 
 /* Marks who asked as `place` did (`like`), or otherwise. Fills search->right with the former. */
@@ -306,7 +292,9 @@ static int first_rival(const parting *where, int place)
 static void judge(verdict_search *search, const parting *where)
 {
     tess_verdict *verdict = search->verdict;
-    int right = find_majority(where, &verdict->tie);
+    tess_majority majority = tess_majority_find(places_alike, where, where->team->team->n_ranks);
+    int right = majority.first;
+    verdict->tie = majority.tie;
     if (verdict->tie)
         right = first_rival(where, right);
     tell_camps(search, where);

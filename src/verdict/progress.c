@@ -1,5 +1,6 @@
 #include "verdict/progress.h"
 
+#include "verdict/majority.h"
 #include "verdict/words.h"
 
 static bool same_place(const tess_progress_of *a, const tess_progress_of *b)
@@ -8,30 +9,10 @@ static bool same_place(const tess_progress_of *a, const tess_progress_of *b)
     return a->step == b->step && a->ended == b->ended && same_micro;
 }
 
-static int count_at(const tess_progress_of *ranks, int n, const tess_progress_of *place)
+static bool ranks_alike(const void *ranks_, int a, int b)
 {
-    int count = 0;
-    for (int r = 0; r < n; r++)
-        count += ranks[r].step >= 0 && same_place(&ranks[r], place);
-    return count;
-}
-
-/* A rank at the place where more are than at any other; -1: two places have as many. */
-static int find_most(const tess_progress_of *ranks, int n)
-{
-    int best = -1, most = 0;
-    bool tie = false;
-    for (int r = 0; r < n; r++) {
-        int count = ranks[r].step >= 0 ? count_at(ranks, n, &ranks[r]) : 0;
-        if (count > most) {
-            most = count;
-            best = r;
-            tie = false;
-        } else if (count == most && count > 0 && !same_place(&ranks[r], &ranks[best])) {
-            tie = true;
-        }
-    }
-    return tie ? -1 : best;
+    const tess_progress_of *ranks = ranks_;
+    return ranks[a].step >= 0 && ranks[b].step >= 0 && same_place(&ranks[a], &ranks[b]);
 }
 
 static void put_place(const tess_progress_of *p, tess_words *words)
@@ -86,7 +67,8 @@ static void tell_tie(const tess_progress_of *ranks, int n, tess_words *words)
 
 bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, char *text, size_t size)
 {
-    int most = find_most(ranks, n), n_odd = 0, n_known = 0;
+    tess_majority place = tess_majority_find(ranks_alike, ranks, n);
+    int most = place.tie ? -1 : place.first, n_odd = 0, n_known = 0;
     tess_words words = tess_words_begin(text, size);
     for (int r = 0; r < n; r++) {
         odd[r] = most >= 0 && ranks[r].step >= 0 && !same_place(&ranks[r], &ranks[most]);

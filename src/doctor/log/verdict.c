@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
+#include "verdict/majority.h"
 #include "verdict/words.h"
 
 /* What the ranks' timeouts have in common. */
@@ -119,24 +120,10 @@ static void put_work(const log_work *work, const char *name, tess_fields *fields
     tess_fields_put(fields, name, 1, "%s", log_describe_work(work, text, sizeof(text)));
 }
 
-static const log_work *find_usual(const tess_survey *s)
+static bool works_alike(const void *survey, int a, int b)
 {
-    enum { MOST_TRIED = 256 }; /* a job with more different collectives at once has another trouble */
-    const log_work *usual = NULL;
-    int most = 0, n_tried = 0;
-    for (int r = 0; r < s->n_ranks && n_tried < MOST_TRIED; r++) {
-        int n = 0;
-        if (!s->ranks[r].waits || (usual != NULL && same_work(&s->ranks[r].work, usual)))
-            continue;
-        for (int other = 0; other < s->n_ranks; other++)
-            n += s->ranks[other].waits && same_work(&s->ranks[r].work, &s->ranks[other].work);
-        n_tried++;
-        if (n > most) {
-            most = n;
-            usual = &s->ranks[r].work;
-        }
-    }
-    return usual;
+    const log_rank *x = &((const tess_survey *)survey)->ranks[a], *y = &((const tess_survey *)survey)->ranks[b];
+    return x->waits && y->waits && same_work(&x->work, &y->work);
 }
 
 static void set_world(const tess_survey *s, int world, tess_log_verdict *v)
@@ -388,7 +375,10 @@ void tess_log_judge(const tess_survey *s, int world, tess_log_verdict *v)
     log_behind behind;
     *v = (tess_log_verdict){.entry = -1};
     set_world(s, world, v);
-    wait_table t = {.survey = s, .usual = find_usual(s), .n_ranks = v->world_known ? v->world : s->n_ranks};
+    wait_table t = {.survey = s, .n_ranks = v->world_known ? v->world : s->n_ranks};
+    int usual = tess_majority_find(works_alike, s, s->n_ranks).first;
+    if (usual >= 0)
+        t.usual = &s->ranks[usual].work;
     int cause = find_cause(s);
     bool is_behind = log_find_behind(s, t.n_ranks, &behind);
     if (cause >= 0)
