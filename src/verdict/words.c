@@ -53,7 +53,7 @@ void tess_words_ranks(tess_words *words, const int *ranks, int n)
  */
 tess_words tess_fields_add(tess_fields *fields, const char *name, int n)
 {
-    int at = fields->n++;
+    int at = fields->n < TESS_FIELDS ? fields->n++ : TESS_FIELDS - 1;
     fields->list[at].name = name;
     fields->list[at].n = n;
     return tess_words_begin(fields->list[at].text, sizeof(fields->list[at].text));
@@ -68,44 +68,51 @@ void tess_fields_put(tess_fields *fields, const char *name, int n, const char *f
     va_end(arguments);
 }
 
-/* Adds the field in braces that begins at `sentence`; false: it is empty. */
-static bool fill_field(tess_words *words, const char *sentence, const tess_fields *fields)
+/* The place of the field of that name; -1: there is none. */
+static int find_field(const tess_fields *fields, const char *name, size_t size)
 {
-    size_t n_name = strcspn(++sentence, ":}"), n_one = 0;
-    const char *one = sentence + n_name + 1;
-    int i = 0;
-    while (i < fields->n && (strncmp(fields->list[i].name, sentence, n_name) != 0 || fields->list[i].name[n_name] != 0))
-        i++;
-    if (i == fields->n)
+    for (int i = 0; i < fields->n; i++)
+        if (strlen(fields->list[i].name) == size && strncmp(fields->list[i].name, name, size) == 0)
+            return i;
+    return -1;
+}
+
+/* Adds what stands for "{name}" or "{name:one|more}", of which `name` is the beginning; false: the field is empty. */
+static bool fill_field(tess_words *words, const char *name, const tess_fields *fields)
+{
+    size_t size = strcspn(name, ":}");
+    int i = find_field(fields, name, size);
+    if (i < 0)
         return false;
-    if (sentence[n_name] == '}') {
+    if (name[size] == '}') {
         tess_words_add(words, "%s", fields->list[i].text);
         return fields->list[i].text[0] != '\0';
     }
-    n_one = strcspn(one, "|");
-    const char *word = fields->list[i].n == 1 ? one : one + n_one + 1;
+    const char *word = name + size + 1;
+    if (fields->list[i].n != 1)
+        word += strcspn(word, "|") + 1;
     tess_words_add(words, "%.*s", (int)strcspn(word, "|}"), word);
     return true;
 }
 
-/* Up to `end`; returns where that is. *whole: no field was empty. */
+/* Up to `end`, and returns where that is; *whole: no field was empty. */
 static const char *fill_to(tess_words *words, const char *at, char end, const tess_fields *fields, bool *whole)
 {
     *whole = true;
     while (*at != end) {
-        size_t begin = words->at, n = strcspn(at, "{[]");
-        bool part = true;
+        size_t n = strcspn(at, "{[]");
         tess_words_add(words, "%.*s", (int)n, at);
         at += n;
         if (*at == '{') {
-            *whole &= fill_field(words, at, fields);
+            *whole = fill_field(words, at + 1, fields) && *whole;
             at = strchr(at, '}') + 1;
         } else if (*at == '[') {
-            begin = words->at;
-            at = fill_to(words, at + 1, ']', fields, &part) + 1;
+            size_t begin = words->at;
+            bool part_is_whole;
+            at = fill_to(words, at + 1, ']', fields, &part_is_whole) + 1;
+            words->at = part_is_whole ? words->at : begin;
+            words->text[words->at] = '\0';
         }
-        if (!part)
-            words->text[words->at = begin] = '\0';
     }
     return at;
 }

@@ -32,7 +32,8 @@ typedef struct tess_fields {
     int n;
 } tess_fields;
 
-/* One more field, empty: its text goes to what is returned. */
+/* One more field, empty: its text goes to what is returned. At most TESS_FIELDS; what is beyond takes the last place.
+ */
 tess_words tess_fields_add(tess_fields *fields, const char *name, int n);
 void tess_fields_put(tess_fields *fields, const char *name, int n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -391,6 +391,21 @@ static void different_collectives_are_a_mismatch(void)
     end();
 }
 
+/* Behind most, or ahead of them. */
+static void who_is_ahead_of_most_is_at_another_place_too(void)
+{
+    char text[8192] = "";
+    begin();
+    for (int r = 0; r < 4; r++)
+        add_timeout(text, sizeof(text), r, r == 1 ? 41 : 40, "ALLREDUCE", 1000);
+    give("all.log", text);
+    judge(4);
+    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(verdict.guilty[0], 1);
+    EXPECT_CONTAINS(verdict.evidence[0], "different places");
+    end();
+}
+
 static void places_in_one_group_and_groups_are_told_apart(void)
 {
     char text[8192] = "";
@@ -657,6 +672,7 @@ static const test_case cases[] = {
     {"a_monitor_of_a_script_is_not_to_blame", a_monitor_of_a_script_is_not_to_blame},
     {"sizes_are_told_in_fitting_units", sizes_are_told_in_fitting_units},
     {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
+    {"who_is_ahead_of_most_is_at_another_place_too", who_is_ahead_of_most_is_at_another_place_too},
     {"places_in_one_group_and_groups_are_told_apart", places_in_one_group_and_groups_are_told_apart},
     {"a_collective_too_many_is_told_from_a_missing_rank", a_collective_too_many_is_told_from_a_missing_rank},
     {"nobody_missing_is_said_and_one_log_is_not_enough", nobody_missing_is_said_and_one_log_is_not_enough},
