@@ -45,11 +45,11 @@ static tess_status forward_units(tess_executor *e, const tess_batch *batch)
     return TESS_OK;
 }
 
-/* `call` has the unit's window already when it is open. */
+/* A tied embedding's window is open since the head, and `call` has it. */
 static tess_status backward_unit(tess_executor *e, tess_layer_call *call)
 {
     int unit = call->unit;
-    if (call->w == NULL)
+    if (unit > 0 || !call->config->tied)
         TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call->w, &call->dw));
     if (call->batch != NULL && unit == 0)
         TESS_TRY(tess_embedding_backward(call, e->work.dh));
