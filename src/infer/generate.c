@@ -31,16 +31,13 @@ static tess_status make_cache(tess_generator *g)
     tess_mem *mem = g->stream->mem;
     size_t row = (size_t)(config->n_kv_heads * config->head_size) * tess_dtype_size(g->options.dtype), layer_bytes,
            bytes;
-    size_t rows = (size_t)g->options.max_length * (size_t)g->options.n_slots;
-    TESS_CHECK(!__builtin_mul_overflow(rows, row, &layer_bytes) &&
-                   !__builtin_mul_overflow(layer_bytes, 2 * (size_t)config->n_layers, &bytes),
+    size_t rows = (size_t)g->options.max_length * (size_t)g->options.n_slots, L = (size_t)config->n_layers;
+    TESS_CHECK(!__builtin_mul_overflow(rows, row, &layer_bytes) && !__builtin_mul_overflow(layer_bytes, 2 * L, &bytes),
                TESS_E_NOMEM, "a cache of %lld prompts of %lld tokens is too large", (long long)g->options.n_slots,
                (long long)g->options.max_length);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_KV_CACHE, bytes, "keys and values", &g->cache_memory));
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)config->n_layers, sizeof(void *), "cache", (void **)&g->k));
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)config->n_layers, sizeof(void *), "cache", (void **)&g->v));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "cache", (void **)&g->k));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "cache", (void **)&g->v));
     for (int64_t l = 0; l < config->n_layers; l++) {
         g->k[l] = (char *)g->cache_memory + (size_t)(2 * l) * layer_bytes;
         g->v[l] = (char *)g->cache_memory + (size_t)(2 * l + 1) * layer_bytes;

@@ -83,13 +83,14 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
-static tess_status note_hosts(tess_mesh *mesh)
+/* Once the mesh's team is there. Collective over it. */
+static tess_status note_hosts_and_make_teams(tess_mesh *mesh)
 {
     TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->size, sizeof(int),
                                   "mesh", (void **)&mesh->hosts));
     for (int rank = 0; rank < mesh->size; rank++)
         mesh->hosts[rank] = tess_team_host(mesh->all, rank);
-    return TESS_OK;
+    return make_teams(mesh);
 }
 
 tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **out)
@@ -108,9 +109,7 @@ tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n
         snprintf(mesh->names[a], sizeof(mesh->names[a]), "%s", axes[a].name);
     mesh->all = tess_runtime_team(runtime);
     tess_mesh_to_coordinates(mesh, tess_team_rank(mesh->all), mesh->mine);
-    tess_status status = note_hosts(mesh);
-    if (status == TESS_OK)
-        status = make_teams(mesh);
+    tess_status status = note_hosts_and_make_teams(mesh);
     if (status != TESS_OK) {
         tess_mesh_destroy(&mesh);
         return status;
@@ -180,9 +179,7 @@ tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_nam
         tess_team_split(mesh->all, to_rank(mesh, corner), to_rank(slice, slice->mine), name, &slice->all);
     slice->owns_all = status == TESS_OK;
     if (status == TESS_OK)
-        status = note_hosts(slice);
-    if (status == TESS_OK)
-        status = make_teams(slice);
+        status = note_hosts_and_make_teams(slice);
     if (status != TESS_OK) {
         tess_mesh_destroy(&slice);
         return tess_fail_context(status, "slice '%s' of the mesh", name);

@@ -169,26 +169,23 @@ static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer
 
 static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
 {
-    int64_t n_layers = e->model->config.n_layers;
     if (!n->train) {
         tess_layer_saved only = {0};
         only.h = only.h2 = elements(at, n, n->C);
         plan_phases(e, at, n, &only);
         return;
     }
-    bool have_shared = false;
     tess_layer_saved shared = {0};
-    for (int64_t l = 0; l < n_layers; l++) {
+    for (int64_t l = 0; l < e->model->config.n_layers; l++) {
         void *h = elements(at, n, n->C);
         tess_layer_saved saved;
         if (!recomputes(&e->options, l)) {
             saved = take_layer(at, n);
         } else {
-            if (!have_shared)
+            if (!shared.recompute)
                 shared = take_layer(at, n);
-            have_shared = true;
+            shared.recompute = true;
             saved = shared;
-            saved.recompute = true;
         }
         saved.h = h;
         if (e->layers != NULL)

@@ -24,8 +24,7 @@ static const char *title_of(const tess_executor *e, int unit)
     return unit == 0 ? "embedding" : tess_model_unit_name(e->model, unit);
 }
 
-/* ---- Embedding and layers ------------------------------------------------------------------------------------------
- */
+/* ---- Embedding and layers ---- */
 static tess_status forward_unit(tess_executor *e, const tess_batch *batch, int unit)
 {
     tess_layer_call call = call_of(e, batch, unit);
@@ -58,8 +57,7 @@ static tess_status backward_unit(tess_executor *e, tess_layer_call *call)
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
-/* ---- Head -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Head ---- */
 /* The stream to work.branch, normed to work.y. */
 static tess_status final_norm(tess_executor *e, const tess_layer_call *call)
 {
@@ -150,8 +148,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, cons
     return e->hooks.post_forward(e->hooks.self, call.unit);
 }
 
-/* ---- Whole walks ----------------------------------------------------------------------------------------------------
- */
+/* ---- Whole walks ---- */
 /* batch NULL: hooks alone. */
 static tess_status train(tess_executor *e, const tess_batch *batch, float *logprob)
 {

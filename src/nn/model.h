@@ -44,7 +44,7 @@ double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
 /* Initial values of rows [row_begin, +n_rows): a pure function of (seed, name, element). */
 void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* ---- Where ranks may meet ---------------------------------------------------------------------------------------- */
+/* ---- Where ranks may meet ---- */
 /* Training a micro-batch calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:
  * pre_backward, post_backward. The head's backward follows its forward at once: keeping unit L+1 saves a gather.
  * Tied weights: unit 0's pre_backward comes right after that of unit L+1 (the head writes the gradient, the embedding
@@ -61,8 +61,7 @@ typedef struct tess_hooks {
     tess_status (*post_backward)(void *self, int unit);
 } tess_hooks;
 
-/* ---- Who watches the numbers --------------------------------------------------------------------------------------
- */
+/* ---- Who watches the numbers ---- */
 /* see: told of what a unit has just computed, in the order of execution: `what` is "output" (embeddings),
  * "attention output", "feed-forward output", "final norm", "log-probabilities", "input gradient"; (n_rows, row) of
  * `dtype`, valid during the call. It may change the data (drills do). */
@@ -71,7 +70,7 @@ typedef struct tess_watch {
     void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row);
 } tess_watch;
 
-/* ---- A batch ---------------------------------------------------------------------------------------------------- */
+/* ---- A batch ---- */
 /* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
  * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
 typedef struct tess_kv_cache {
@@ -92,8 +91,7 @@ typedef struct tess_batch {
     const tess_kv_cache *cache; /* NULL in training */
 } tess_batch;
 
-/* ---- Running
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 typedef enum tess_recompute { TESS_RECOMPUTE_NONE, TESS_RECOMPUTE_FULL, TESS_RECOMPUTE_EVERY_N } tess_recompute;
 
 typedef struct tess_executor_options {

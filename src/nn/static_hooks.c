@@ -20,10 +20,8 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
 static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
 {
     const whole *all = self;
-    int first, n;
-    tess_model_unit_params(all->model, unit, &first, &n);
-    *w = all->w + first;
-    *dw = all->dw + first;
+    TESS_TRY(pre_forward(self, unit, w));
+    *dw = all->dw + (*w - all->w);
     return TESS_OK;
 }
 

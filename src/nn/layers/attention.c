@@ -15,8 +15,7 @@ static strides strides_of(const tess_model_config *config)
     return config->qk_norm ? (strides){Q, K} : (strides){Q + 2 * K, Q + 2 * K};
 }
 
-/* ---- y -> q, k, v --------------------------------------------------------------------------------------------------
- */
+/* ---- y -> q, k, v ---- */
 /* As many maps as there are stored matrices: a fused one gives all three where they lie together. */
 typedef struct projections {
     int n;
@@ -67,8 +66,7 @@ bool tess_qkv_trains(const tess_layer_call *c)
            tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm);
 }
 
-/* ---- Norms and rotation of heads ------------------------------------------------------------------------------------
- */
+/* ---- Norms and rotation of heads ---- */
 static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inverse)
 {
     const tess_model_config *m = c->config;
@@ -102,8 +100,7 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_layer_saved
     return tess_head_norm_backward(c, &c->block->k_norm, m->n_kv_heads, s->k_raw, s->k_rstd, w->dk, s->k);
 }
 
-/* ---- Attention ------------------------------------------------------------------------------------------------------
- */
+/* ---- Attention ---- */
 static tess_attention describe(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_model_config *m = c->config;

@@ -43,8 +43,7 @@ static inline void tess_layer_show(const tess_layer_call *call, const char *what
         call->watch->see(call->watch->self, call->unit, what, data, call->dtype, call->T, row);
 }
 
-/* ---- Transformer layer ---------------------------------------------------------------------------------------------
- */
+/* ---- Transformer layer ---- */
 typedef struct tess_norm_stats {
     float *mean, *rstd; /* (rows); mean for LayerNorm only */
 } tess_norm_stats;
@@ -86,8 +85,7 @@ tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_sav
 tess_status tess_layer_backward(const tess_layer_call *call, const tess_layer_saved *saved, const tess_layer_work *work,
                                 bool want_dh);
 
-/* ---- Attention: the insides of q, k and v --------------------------------------------------------------------------
- */
+/* ---- Attention: the insides of q, k and v ---- */
 /* y (T, C) -> q_raw, k_raw, v. */
 tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved);
 /* Parameter gradients; and dy (T, C), NULL when nobody needs it. */
@@ -108,8 +106,7 @@ tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer
 tess_status tess_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                     const tess_layer_work *work);
 
-/* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ----------------------------------------------
- */
+/* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 /* y in float32 whatever the compute dtype. */
 tess_status tess_linear_forward_f32(const tess_layer_call *call, const tess_linear *linear, const void *x, float *y);
@@ -138,8 +135,7 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing);
 
-/* ---- Norms over C channels (rows contiguous) ------------------------------------------------------------------------
- */
+/* ---- Norms over C channels (rows contiguous) ---- */
 /* h = x + residual, y = norm(h), as the kernels say; residual, h and stats' members may be NULL. */
 tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
                               void *h, void *y, tess_norm_stats stats);
@@ -156,14 +152,12 @@ tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm 
 tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
                                     const float *rstd, const void *dy, void *dx);
 
-/* ---- Embedding ------------------------------------------------------------------------------------------------------
- */
+/* ---- Embedding ---- */
 /* h (T, C) = table[ids] + positions[pos], these where the family has them. */
 tess_status tess_embedding_forward(const tess_layer_call *call, void *h);
 tess_status tess_embedding_backward(const tess_layer_call *call, const void *dh);
 
-/* ---- Head: logits exist for a chunk of rows at a time ---------------------------------------------------------------
- */
+/* ---- Head: logits exist for a chunk of rows at a time ---- */
 /* Rows of a chunk: a function of the vocabulary alone, since it is part of the order of the weight's gradient sum. */
 int64_t tess_head_chunk(int64_t vocab_size);
 
@@ -178,8 +172,7 @@ tess_status tess_head_forward(const tess_layer_call *call, const void *y, float 
  * logits, of the compute dtype, take their place. */
 tess_status tess_head_train(const tess_layer_call *call, void *y, float *logits, bool want_dy, float *logprob);
 
-/* ---- Rotary positions -----------------------------------------------------------------------------------------------
- */
+/* ---- Rotary positions ---- */
 /* cos, sin (length, D/2) as transformers computes them for this config. Dynamic scaling depends on the longest
  * sequence: it is `length` for every row, so that rows stay independent of their batch. */
 void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t length, float *cos_table,

@@ -37,6 +37,15 @@ const char *tess_family_list(char *text, size_t size)
     return text;
 }
 
+tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n)
+{
+    tess_norm norm = {.bias = -1};
+    norm.weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
+    if (model->block.layer_norm)
+        norm.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
+    return norm;
+}
+
 void tess_family_add_head(tess_model *model)
 {
     const tess_model_config *c = &model->config;

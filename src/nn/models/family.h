@@ -23,7 +23,9 @@ const tess_family_row *tess_family_find_type(const char *model_type);
 /* "llama, mistral, ...". Returns text. */
 const char *tess_family_list(char *text, size_t size);
 
-/* For builders, last of all: lm_head, or with tied weights the embedding's table. */
+/* For builders. A norm over n channels, with a bias where block.layer_norm is set. */
+tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
+/* Last of all: lm_head, or with tied weights the embedding's table. */
 void tess_family_add_head(tess_model *model);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);

@@ -72,14 +72,6 @@ static tess_linear add_conv1d(tess_model *model, int unit, const char *name, int
     return linear;
 }
 
-static tess_norm add_norm(tess_model *model, int unit, const char *prefix, const char *name)
-{
-    int64_t n = model->config.hidden_size;
-    int weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
-    int bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
-    return (tess_norm){weight, bias};
-}
-
 /* The index-th third of c_attn's columns. */
 static tess_linear third_of(const tess_linear *whole, int index)
 {
@@ -106,17 +98,16 @@ void tess_gpt2_build(tess_model *model)
     for (int64_t l = 0; l < c->n_layers; l++) {
         int unit = (int)l + 1;
         snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "transformer.h.%d", (int)l);
-        block->input_norm = add_norm(model, unit, model->unit_names[unit], "ln_1");
+        block->input_norm = tess_family_add_norm(model, unit, model->unit_names[unit], "ln_1", C);
         block->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
         block->q = third_of(&block->qkv, 0);
         block->k = third_of(&block->qkv, 1);
         block->v = third_of(&block->qkv, 2);
         block->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
-        block->mlp_norm = add_norm(model, unit, model->unit_names[unit], "ln_2");
+        block->mlp_norm = tess_family_add_norm(model, unit, model->unit_names[unit], "ln_2", C);
         block->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
         block->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
     }
-    int last = model->n_units - 1;
-    block->final_norm = add_norm(model, last, "transformer", "ln_f");
+    block->final_norm = tess_family_add_norm(model, model->n_units - 1, "transformer", "ln_f", C);
     tess_family_add_head(model);
 }

@@ -164,45 +164,36 @@ static tess_linear add_linear(tess_model *model, int unit, const char *name, int
     return linear;
 }
 
-static tess_norm add_norm(tess_model *model, int unit, const char *name, int64_t n)
-{
-    int weight =
-        tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", model->unit_names[unit], name);
-    return (tess_norm){weight, -1};
-}
-
 void tess_llama_build(tess_model *model)
 {
     const tess_model_config *c = &model->config;
     tess_block_params *block = &model->block;
-    int64_t q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
+    int64_t C = c->hidden_size, q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
     block->rope = true;
     block->activation = TESS_ACT_SILU;
     block->positions = -1;
-    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, c->hidden_size,
+    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, C,
                                         "model.embed_tokens.weight");
     block->q_norm = block->k_norm = (tess_norm){-1, -1};
     for (int64_t l = 0; l < c->n_layers; l++) {
         int unit = (int)l + 1;
-        snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
-        block->input_norm = add_norm(model, unit, "input_layernorm", c->hidden_size);
+        char *layer = model->unit_names[unit];
+        snprintf(layer, sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
+        block->input_norm = tess_family_add_norm(model, unit, layer, "input_layernorm", C);
         block->qkv.weight = -1;
-        block->q = add_linear(model, unit, "self_attn.q_proj", c->hidden_size, q_size, c->qkv_bias);
-        block->k = add_linear(model, unit, "self_attn.k_proj", c->hidden_size, kv_size, c->qkv_bias);
-        block->v = add_linear(model, unit, "self_attn.v_proj", c->hidden_size, kv_size, c->qkv_bias);
+        block->q = add_linear(model, unit, "self_attn.q_proj", C, q_size, c->qkv_bias);
+        block->k = add_linear(model, unit, "self_attn.k_proj", C, kv_size, c->qkv_bias);
+        block->v = add_linear(model, unit, "self_attn.v_proj", C, kv_size, c->qkv_bias);
         if (c->qk_norm) {
-            block->q_norm = add_norm(model, unit, "self_attn.q_norm", c->head_size);
-            block->k_norm = add_norm(model, unit, "self_attn.k_norm", c->head_size);
+            block->q_norm = tess_family_add_norm(model, unit, layer, "self_attn.q_norm", c->head_size);
+            block->k_norm = tess_family_add_norm(model, unit, layer, "self_attn.k_norm", c->head_size);
         }
-        block->o = add_linear(model, unit, "self_attn.o_proj", q_size, c->hidden_size, c->o_bias);
-        block->mlp_norm = add_norm(model, unit, "post_attention_layernorm", c->hidden_size);
-        block->gate = add_linear(model, unit, "mlp.gate_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
-        block->up = add_linear(model, unit, "mlp.up_proj", c->hidden_size, c->intermediate_size, c->mlp_bias);
-        block->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, c->hidden_size, c->mlp_bias);
+        block->o = add_linear(model, unit, "self_attn.o_proj", q_size, C, c->o_bias);
+        block->mlp_norm = tess_family_add_norm(model, unit, layer, "post_attention_layernorm", C);
+        block->gate = add_linear(model, unit, "mlp.gate_proj", C, c->intermediate_size, c->mlp_bias);
+        block->up = add_linear(model, unit, "mlp.up_proj", C, c->intermediate_size, c->mlp_bias);
+        block->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, C, c->mlp_bias);
     }
-    int last = model->n_units - 1;
-    block->final_norm.weight =
-        tess_model_add_param(model, last, TESS_INIT_ONE, 0, c->hidden_size, 0, "model.norm.weight");
-    block->final_norm.bias = -1;
+    block->final_norm = tess_family_add_norm(model, model->n_units - 1, "model", "norm", C);
     tess_family_add_head(model);
 }

@@ -157,7 +157,6 @@ struct tess_fsdp {
 
 /* layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
-int tess_fsdp_size_class(size_t bytes);
 
 /* fsdp.c: the stream to compute on, made when first needed. */
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);

@@ -15,7 +15,7 @@ static size_t align_up(size_t n)
 }
 
 /* Sizes within a factor of two share memory: few slots, and none more than twice too large. */
-int tess_fsdp_size_class(size_t bytes)
+static int size_class_of(size_t bytes)
 {
     int size_class = 0;
     while (bytes >>= 1)
@@ -71,7 +71,7 @@ tess_status tess_fsdp_layout(tess_unit *unit)
             .offset = p->gradient_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
         k++;
     }
-    unit->full_class = tess_fsdp_size_class(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
-    unit->window_class = tess_fsdp_size_class(unit->window_elements * sizeof(float));
+    unit->full_class = size_class_of(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
+    unit->window_class = size_class_of(unit->window_elements * sizeof(float));
     return TESS_OK;
 }

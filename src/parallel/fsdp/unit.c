@@ -1,20 +1,14 @@
 /* The four hooks of a unit, and what is open between them. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static tess_status check_open(const tess_unit *unit, const char *call)
+static tess_status begin_hook(tess_unit *unit, const char *call)
 {
-    const tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp *fsdp = unit->fsdp;
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "unit '%s': %s before tess_fsdp_materialize",
                unit->name, call);
     TESS_CHECK(fsdp->state != TESS_FSDP_STEP || fsdp->micro >= 0, TESS_E_INVALID,
                "unit '%s': %s before tess_fsdp_micro_begin of this step", unit->name, call);
-    return TESS_OK;
-}
-
-static tess_status begin_hook(tess_unit *unit, const char *call)
-{
-    TESS_TRY(check_open(unit, call));
-    tess_fsdp_progress(unit->fsdp);
+    tess_fsdp_progress(fsdp);
     return TESS_OK;
 }
 
