@@ -7,7 +7,7 @@
 #include "base/core/options.h"
 #include "bench/comm_job.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/hosts.h"
+#include "comm/seat.h"
 
 enum { N_ROUND_SIZES = 5, N_CHOICES = HOSTS_WAYS * N_ROUND_SIZES };
 
@@ -35,9 +35,9 @@ static tess_status measure(const tuner *t, const comm_question *q, int choice, c
 {
     tess_tuning *forced;
     TESS_TRY(tess_tuning_of(tess_runtime_mem(t->runtime), choice_of(choice), &forced));
-    tess_tuning *before = tess_hosts_set_tuning(t->runtime, forced);
+    tess_tuning *before = tess_runtime_set_tuning(t->runtime, forced);
     tess_status status = comm_job_measure(q, tess_runtime_team(t->runtime), true, times);
-    forced = tess_hosts_set_tuning(t->runtime, before);
+    forced = tess_runtime_set_tuning(t->runtime, before);
     tess_tuning_free(&forced);
     return status;
 }

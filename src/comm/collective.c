@@ -356,3 +356,20 @@ tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_d
     work->fp.flags = accumulate ? 1 : 0;
     return tess_work_submit(work, handle);
 }
+
+tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
+                               const void *mine, void *all, size_t bytes)
+{
+    tess_work *work;
+    TESS_TRY(tess_work_begin(team, kind, call_site, &work));
+    work->fp.count = count;
+    work->fp.tag = tag;
+    work->in = mine;
+    work->out = all;
+    work->n = bytes;
+    work->in_bytes = bytes;
+    work->out_bytes = bytes * (size_t)team->size;
+    work->dtype = TESS_U8;
+    work->in_dtype = TESS_U8;
+    return tess_work_submit(work, NULL);
+}

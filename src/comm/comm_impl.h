@@ -12,7 +12,7 @@
 #include "comm/work.h"
 
 typedef struct comm_backend comm_backend;
-typedef struct comm_hosts comm_hosts; /* hosts/hosts_impl.h */
+typedef struct comm_link comm_link;
 
 #ifdef TESS_NO_GUARD
 enum { COMM_IS_GUARDED = 0 };
@@ -22,8 +22,9 @@ enum { COMM_IS_GUARDED = 1 };
 
 enum {
     COMM_ERROR_BYTES = 1024,
-    COMM_PLACES = 256, /* call sites whose order a team remembers */
-    COMM_SITES = 128   /* addresses of calls from shared objects that it knows by number */
+    COMM_PLACES = 256,                /* call sites whose order a team remembers */
+    COMM_LONGEST_SLEEP_NS = 50000000, /* of a rank that waits: then it looks at the board again */
+    COMM_SITES = 128                  /* addresses of calls from shared objects that it knows by number */
 };
 
 /* What lies in the job's memory and where it came from. */
@@ -44,7 +45,6 @@ struct tess_runtime {
     int n_yields;   /* looks after those, each of which offers it to other ranks; then it sleeps */
     bool owns_fd;   /* of the job's memory */
     bool launched;  /* somebody outside, a launcher or a guard, watches this rank */
-    bool over_mpi;  /* MPI started the job */
     int *processes; /* MPI's number of each rank, when the job is on several hosts */
     int guard;      /* descriptor of the guard, when MPI started it and it has one */
     double timeout_s;
@@ -57,6 +57,7 @@ struct tess_runtime {
     tess_mem *mem;
     tess_stream *stream;    /* of collectives: one thread, the kernel table of this rank */
     struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
+    const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;
     tess_trace_ring *ring;
@@ -94,7 +95,7 @@ struct tess_team {
     uint64_t label; /* of the next operations */
     uint64_t control_offset;
     tess_control *control;
-    comm_hosts *hosts; /* NULL: all members are on this host */
+    void *state; /* the backend's, NULL: it has none */
     int n_local, local_index,
         local_first; /* members on this host, this rank's place among them, team rank of the first */
     double timeout_s;
@@ -128,24 +129,54 @@ struct tess_team {
     uint64_t n_stages;                 /* stages shown so far, ever: equal on all ranks */
 };
 
-/* A backend: how the ranks of one team meet. */
+/* A backend: how the ranks of one team meet, and what an operation does from one look at it to the next. A function
+ * that may be NULL has nothing to do then. */
 struct comm_backend {
     const char *name;
+    size_t work_bytes; /* of tess_work_state */
+    /* Bytes of a host's part of a team beside its control area, and what a team has beside it, in zeroed memory.
+     * Collective over the team. After a failure, too, detach follows. May be NULL, as the next. */
+    uint64_t (*shared_bytes)(int n_local);
+    tess_status (*attach)(tess_team *team, uint8_t *shared);
+    void (*detach)(tess_team *team);
+    /* Whether the calling thread may work on the team. NULL: any may. */
+    bool (*is_mine)(void);
     /* Shows what was asked; must not wait. */
     void (*start)(tess_work *work);
     /* Goes on as far as possible without waiting. True: complete, or failed (work->status; the error is recorded). */
     bool (*advance)(tess_work *work);
     /* Team ranks that an incomplete work waits for; returns how many. */
     int (*missing)(const tess_work *work, int *ranks);
+    /* The team is broken: buffers go back to their owners. May be NULL. */
+    void (*give_up)(tess_team *team);
+    /* How messages go to or come from team rank `peer`. */
+    const comm_link *(*link)(const tess_team *team, int peer);
+};
+
+/* How a message goes from rank to rank. */
+struct comm_link {
+    /* Goes on with a send or receive as far as possible without waiting; true: complete or failed. */
+    bool (*advance)(tess_work *work);
+    /* Lets go of one that is not complete: its team is broken. May be NULL. */
+    void (*cancel)(tess_work *work);
 };
 
 extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
+/* The backend of a team of which `n_local` members are on this host (backends.c). */
+const comm_backend *tess_backend_choose(int size, int n_local);
+
+/* What the ranks of a job have between their hosts. */
+typedef struct comm_transport {
+    uint64_t longest_sleep_ns;            /* of a rank that waits: messages of other hosts ring no bell */
+    void (*poll)(void);                   /* while it waits. NULL: nothing is to be moved on */
+    void (*leave)(tess_runtime *runtime); /* waits until all ranks may go. NULL: each may at once */
+} comm_transport;
 
 /* ---- join.c ---- */
 /* Fills in rank, world and the job's memory, from whoever started this process. */
 tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_options *options);
 
-/* recorder.c */
+/* ---- recorder.c ---- */
 void tess_recorder_begin(tess_runtime *runtime);
 void tess_recorder_end(tess_runtime *runtime);
 /* Notes a shared object that call sites lie in. */
@@ -154,33 +185,60 @@ void tess_recorder_add_object(tess_runtime *runtime, const struct tess_object *o
 
 /* Takes this rank's seat, waits for all others and compares what must be common. */
 tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
-/* Of what must be equal for ranks to choose alike how data moves between hosts. */
-uint64_t tess_runtime_ways_hash(const tess_runtime *runtime);
 /* Leaves it in good order. */
 void tess_runtime_part(tess_runtime *runtime);
 
+/* ---- runtime.c ---- */
+/* Guards the runtime's lists of teams and regions. */
+void tess_runtime_lock(tess_runtime *runtime);
+void tess_runtime_unlock(tess_runtime *runtime);
+/* True when `memory` lies in an allocation of tess_shared_alloc. */
+bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t bytes);
+/* Of what must be equal for ranks to choose alike how data moves between hosts. */
+uint64_t tess_runtime_ways_hash(const tess_runtime *runtime);
+
 /* ---- team.c ---- */
+void tess_team_lock(tess_team *team);
+bool tess_team_try_lock(tess_team *team);
+void tess_team_unlock(tess_team *team);
+
+/* ---- team_create.c ---- */
 /* Makes the handle for a control area that all members on this host know. Takes `ranks` over (from the MISC pool).
  * Collective over the team when it spans hosts. */
 tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **team);
 /* What the job's team meets in: the host's first rank gets it before it joins, so that all find it once all have. */
 tess_status tess_team_reserve_world(tess_runtime *runtime);
-/* Guards the runtime's lists of teams and regions. */
-void tess_runtime_lock(tess_runtime *runtime);
-void tess_runtime_unlock(tess_runtime *runtime);
-void tess_team_lock(tess_team *team);
-bool tess_team_try_lock(tess_team *team);
-void tess_team_unlock(tess_team *team);
-/* Records the calling thread's error as the team's; returns the status. */
-tess_status tess_team_break(tess_team *team, tess_status status, int blames);
 
 /* team_sites.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
 uint64_t tess_team_call_site(tess_team *team, const void *address);
 
-/* ---- work.c ---- */
+/* ---- work_progress.c ---- */
+/* Puts an event into the ring and the board. */
+void tess_work_record(tess_work *work, tess_trace_state state);
 /* Progress of everything in flight, on the locked team. */
 void tess_team_progress(tess_team *team);
+/* Records the calling thread's error as the team's; returns the status. */
+tess_status tess_team_break(tess_team *team, tess_status status, int blames);
+/* Fails a message, which is one of the two: what was sent is not what was wanted. Returns true. */
+bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted);
+
+/* Nobody uses the handle any more: the team may give it to another work. */
+static inline void tess_work_release(tess_work *work)
+{
+    work->next = work->team->spare;
+    work->team->spare = work;
+}
+
+/* Bytes of one rank's data, as the fingerprint has it. */
+static inline uint64_t tess_work_bytes(const tess_work *work)
+{
+    return work->fp.count * tess_dtype_size((tess_dtype)work->fp.dtype);
+}
+
+/* ---- work_wait.c ---- */
+/* The team is locked. Afterwards the work is done, well or not. timeout_s 0: the team's deadline. */
+void tess_work_wait_for(tess_work *work, double timeout_s);
 
 /* Where the work's arithmetic runs. Its rows take neither threads nor scratch memory, so threads may share it. */
 static inline tess_stream *tess_work_stream(const tess_work *work)
@@ -207,7 +265,8 @@ bool tess_work_look(tess_work *work, bool has_slept);
  * sums: keeps who gave the first, unless the team has one already. */
 void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_byte_run *run, size_t piece);
 
-/* ---- exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes each ---- */
+/* ---- collective.c: exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes
+ * each ---- */
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
                                const void *mine, void *all, size_t bytes);
 
@@ -232,24 +291,5 @@ static inline uint64_t tess_offset_of(const tess_runtime *runtime, const void *m
         return CONTROL_PRIVATE;
     return at - base;
 }
-/* True when `memory` lies in an allocation of tess_shared_alloc. */
-bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t bytes);
-
-/* ---- messages ---- */
-/* Goes on with a send or receive as far as possible without waiting; true: complete or failed. */
-bool tess_message_advance(tess_work *work);
-/* Fails the work, which is one of the two: what was sent is not what was wanted. Returns true. */
-bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted);
-/* Frees the channels of a team that nobody uses any more. */
-void tess_message_free_channels(tess_team *team);
-
-/* ---- Private memory of peers (shm/reach.c) ---- */
-/* True when team rank `rank` may read private memory of the others, and `bytes` are enough for it to pay. */
-bool tess_can_reach(const tess_team *team, int rank, size_t bytes);
-/* Copies it; when that fails the work stands still until the peer's end is known, or the deadline passes. */
-void tess_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes);
-
-/* Puts an event into the ring and the board. */
-void tess_work_record(tess_work *work, tess_trace_state state);
 
 #endif

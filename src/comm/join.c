@@ -11,8 +11,11 @@
 #include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
 #include "job/environment.h"
+#include "job/keep/keep.h"
 #include "job/lives.h"
 #include "job/warden_call.h"
+
+static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
 
 /* The descriptor of the launcher's memory. */
 static tess_status read_descriptor(int *fd)
@@ -21,6 +24,22 @@ static tess_status read_descriptor(int *fd)
                "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: a "
                "launcher sets all three");
     return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
+}
+
+static tess_status open_keep(tess_runtime *rt)
+{
+    int fd;
+    tess_status status = TESS_OK;
+    if (getenv("TESSERA_KEEP_FD") == NULL)
+        return TESS_OK;
+    status = tess_environment_number("TESSERA_KEEP_FD", 0, INT_MAX, &fd);
+    if (status == TESS_OK)
+        status = tess_keep_open(rt->mem, fd, &rt->keep);
+    if (status == TESS_OK)
+        tess_keep_attach(rt->keep, rt->mem);
+    else
+        tess_job_close(&rt->job, false);
+    return status;
 }
 
 /* The only rank that an MPI has started; it may have a guard all the same. */
@@ -48,13 +67,14 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
                "comm.backend=mpi, but no MPI has started this process: use mpirun or srun, or comm.backend=auto");
     rt->rank = environment.rank;
     rt->world = environment.world;
+    rt->transport = &one_host;
     rt->owns_fd = environment.starter != TESS_STARTER_TESSERA;
     switch (environment.starter) {
     case TESS_STARTER_TESSERA:
         TESS_TRY(read_descriptor(&fd));
         TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
         rt->launched = true;
-        return TESS_OK;
+        return open_keep(rt);
     case TESS_STARTER_TORCHRUN:
         return rt->world == 1 ? tess_job_create(1, &rt->job) : tess_hosts_meet(rt, &environment);
     case TESS_STARTER_NONE:
@@ -63,7 +83,7 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
         if (rt->world == 1)
             return make_own_job(rt);
         TESS_TRY(tess_hosts_join(rt, &environment, options));
-        rt->launched = rt->over_mpi = true;
+        rt->launched = true;
         return TESS_OK;
     }
 }
@@ -219,12 +239,6 @@ static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip
                n_odd > 1 ? "s" : "", text, best_members, (unsigned long long)best,
                n_odd == best_members ? "; a tie" : "");
     return TESS_OK;
-}
-
-uint64_t tess_runtime_ways_hash(const tess_runtime *rt)
-{
-    const uint64_t words[] = {tess_tuning_hash(rt->tuning), rt->native_reductions};
-    return tess_hash_bytes(words, sizeof(words), 0);
 }
 
 static tess_status compare_ranks(const tess_runtime *rt)

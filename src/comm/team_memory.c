@@ -141,14 +141,3 @@ void tess_shared_free(tess_team *team, void *shared)
 {
     free_region(team, shared, true, __builtin_return_address(0));
 }
-
-bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)
-{
-    const uint8_t *at = memory;
-    bool found = false;
-    tess_runtime_lock(rt);
-    for (const comm_region *r = rt->regions; r != NULL && !found; r = r->next)
-        found = r->shared && at >= r->local && at + bytes <= r->local + r->bytes;
-    tess_runtime_unlock(rt);
-    return found;
-}

@@ -98,7 +98,7 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
 static int find_broken(tess_team *team)
 {
     int found = -1;
-    for (int r = 0; team->hosts != NULL && r < team->size && found < 0; r++) {
+    for (int r = 0; !tess_team_is_local(team) && r < team->size && found < 0; r++) {
         const tess_job_row *row = &team->runtime->job.rows[team->ranks[r]];
         if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
             found = team->ranks[r];

@@ -38,18 +38,14 @@ struct tess_work {
     comm_counts counts;
     comm_pieces pieces;
 
-    /* Progress (the backend's). */
-    const struct shm_collective *collective;
-    uint64_t phase;      /* phases that this rank arrived in */
-    int step;            /* what is done when the phase is over */
-    int path;            /* how peers read the data */
-    size_t first, count; /* elements of the round at hand */
-    size_t per_round;    /* elements of a full round */
-    int area;            /* stage of the round */
-    void *message;       /* sends and receives: the channel's slot */
-    uint64_t moved;      /* bytes */
-    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or it is waited for in vain */
+    const struct comm_link *link; /* of a send or receive */
 };
+
+/* What its backend or its link keeps of it lies behind it (comm_backend.work_bytes), in zeroes at first. */
+static inline void *tess_work_state(const tess_work *work)
+{
+    return (void *)(uintptr_t)(work + 1);
+}
 
 /* ---- work.c ---- */
 /* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is

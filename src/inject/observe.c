@@ -1,7 +1,38 @@
 /* How a runtime comes to have faults. */
 #include <stdio.h>
+#include <string.h>
 
 #include "inject/inject_impl.h"
+
+tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life, tess_faults **out)
+{
+    tess_fault all[TESS_FAULTS_MAX];
+    int n = 0, mine = 0;
+    *out = NULL;
+    TESS_TRY(tess_faults_parse(spec, all, TESS_FAULTS_MAX, &n));
+    for (int i = 0; i < n; i++)
+        if ((all[i].rank < 0 || all[i].rank == rank) && (all[i].life == 0 || all[i].life == life))
+            all[mine++] = all[i];
+    if (mine == 0)
+        return TESS_OK;
+    void *memory;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_faults), "faults to inject", &memory));
+    tess_faults *faults = memory;
+    *faults = (tess_faults){.n = mine, .step = -1, .swallowed_step = -1, .detail = -1};
+    memcpy(faults->fault, all, (size_t)mine * sizeof(all[0]));
+    *out = faults;
+    return TESS_OK;
+}
+
+void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
+{
+    if (*faults == NULL)
+        return;
+    tess_mem_free(mem, (*faults)->held_in);
+    tess_mem_free(mem, (*faults)->held_out);
+    tess_mem_free(mem, *faults);
+    *faults = NULL;
+}
 
 /* What a save meets (save:CALL) is left out, as others may do that. */
 static void warn_of_unused(const tess_faults *faults, int rank)

@@ -137,6 +137,14 @@ tess_trace_ring *tess_job_ring(const tess_job *job, int rank)
     return (tess_trace_ring *)(job->base + job->header->rings + (uint64_t)rank * job->header->ring_bytes);
 }
 
+int tess_job_first_rank(const tess_job *job)
+{
+    for (int r = 0; r < (int)job->header->world; r++)
+        if (job->rows[r].host == (int32_t)job->header->host)
+            return r;
+    return -1;
+}
+
 void tess_job_wake(const tess_job *job, int rank)
 {
     tess_job_row *row = &job->rows[rank];

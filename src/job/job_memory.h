@@ -183,6 +183,9 @@ void tess_job_close(tess_job *job, bool close_fd);
 /* The ring of the rank's events that lies here; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
+/* The first rank of this host: its guard judges, and is the agent. */
+int tess_job_first_rank(const tess_job *job);
+
 /* ---- Doorbells: sleep until somebody changed something that concerns this rank ---- */
 /* Wakes the sleepers of `rank`, after the change was made. */
 void tess_job_wake(const tess_job *job, int rank);

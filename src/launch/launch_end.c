@@ -95,3 +95,29 @@ void launch_tell_kill(launcher *l)
     l->options.notice(l->options.self, l->result->report);
     l->result->told = true;
 }
+
+tess_status launch_open_watchdog(launcher *l)
+{
+    tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
+                                     .timeout_s = l->options.timeout_s,
+                                     .waits_on = l->options.waits_on,
+                                     .pids = l->pids,
+                                     .notice = l->options.notice,
+                                     .self = l->options.self};
+    TESS_TRY(tess_mem_create(&l->mem));
+    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
+    if (status != TESS_OK)
+        tess_mem_destroy(&l->mem);
+    else
+        watchdog_job_record_begin(&l->record, l->mem, false);
+    return status;
+}
+
+void launch_close_watchdog(launcher *l)
+{
+    tess_watchdog_settle(l->watchdog);
+    launch_report_failure(l);
+    watchdog_job_record_end(&l->record, &l->job, l->result);
+    tess_watchdog_destroy(&l->watchdog);
+    tess_mem_destroy(&l->mem);
+}

@@ -1,6 +1,5 @@
 #include "launch/launcher.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,57 +16,6 @@
 #include "launch/launcher_impl.h"
 
 static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is dealt with */
-
-/* ---- In the child ---- */
-static void set_number(const char *name, int number)
-{
-    char text[16];
-    snprintf(text, sizeof(text), "%d", number);
-    setenv(name, text, 1);
-}
-
-static void run_rank(const launcher *l, int rank, pid_t parent)
-{
-    const launch_payload *what = &l->what;
-    tess_child_begin(&l->signals, parent);
-    set_number("TESSERA_RANK", rank);
-    set_number("TESSERA_WORLD", l->n_ranks);
-    set_number("TESSERA_SHM_FD", l->job.fd);
-    if (l->options.trace_folder != NULL)
-        setenv("TESSERA_TRACE", l->options.trace_folder, 1);
-    if (l->options.keep != NULL) {
-        set_number("TESSERA_KEEP_FD", l->options.keep->fds[rank]);
-        tess_os_inherit(l->options.keep->fds[rank]);
-    }
-    if (what->fn != NULL) {
-        tess_job job = l->job;
-        tess_job_close(&job, false);
-        exit(what->fn(what->context));
-    }
-    tess_os_inherit(l->job.fd);
-    tess_child_exec(l->options.program, what->argv, what->report_fd);
-}
-
-/* ---- Signals, ends and deadlines ---- */
-void launch_signal_all(const launcher *l, int signal, bool only_absent)
-{
-    for (int r = 0; r < l->n_ranks; r++)
-        if (l->pids[r] != 0 && (!only_absent || atomic_load(&l->job.rows[r].state) == JOB_RANK_ABSENT))
-            kill(l->pids[r], signal);
-}
-
-void launch_kill_all(launcher *l)
-{
-    l->killed = true;
-    launch_signal_all(l, SIGKILL, false);
-}
-
-void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)
-{
-    tess_notices_add(&l->job.header->notices, kind, rank, step, line);
-    if (l->options.notice != NULL)
-        l->options.notice(l->options.self, line);
-}
 
 static void tell_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void tell_stop(const launcher *l, const char *format, ...)
@@ -210,52 +158,6 @@ static void watch(launcher *l, double timeout_s)
         check_deadlines(l, begin_s, timeout_s);
     }
     launch_give_up(l);
-}
-
-/* ---- Start ---- */
-tess_status launch_start_ranks(launcher *l)
-{
-    pid_t parent = getpid();
-    for (int i = 0; l->options.omitted != NULL && i < JOB_OMITTED; i++)
-        atomic_store(&l->job.header->omitted[i], l->options.omitted[i]);
-    fflush(NULL); /* or forked children would write our buffers again */
-    for (int r = 0; r < l->n_ranks; r++) {
-        if (l->pids[r] != 0)
-            continue;
-        pid_t pid = fork();
-        if (pid == 0)
-            run_rank(l, r, parent);
-        TESS_CHECK(pid > 0, TESS_E_NOMEM, "start rank %d of %d: fork: %s", r, l->n_ranks, strerror(errno));
-        l->pids[r] = pid;
-        l->n_running++;
-    }
-    return TESS_OK;
-}
-
-tess_status launch_open_watchdog(launcher *l)
-{
-    tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
-                                     .timeout_s = l->options.timeout_s,
-                                     .waits_on = l->options.waits_on,
-                                     .pids = l->pids,
-                                     .notice = l->options.notice,
-                                     .self = l->options.self};
-    TESS_TRY(tess_mem_create(&l->mem));
-    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
-    if (status != TESS_OK)
-        tess_mem_destroy(&l->mem);
-    else
-        watchdog_job_record_begin(&l->record, l->mem, false);
-    return status;
-}
-
-void launch_close_watchdog(launcher *l)
-{
-    tess_watchdog_settle(l->watchdog);
-    launch_report_failure(l);
-    watchdog_job_record_end(&l->record, &l->job, l->result);
-    tess_watchdog_destroy(&l->watchdog);
-    tess_mem_destroy(&l->mem);
 }
 
 /* The ranks, from their start to their end. */

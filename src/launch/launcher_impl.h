@@ -1,6 +1,7 @@
 /* The launcher's parts.
  *
- *   launcher.c         starting ranks, the round, signals
+ *   launcher.c         the round, requests to stop, deadlines
+ *   launch_ranks.c     starting ranks, signals to them
  *   launch_end.c       what became of a rank, who was to blame
  *   launch_recover.c   deciding what follows a failure, and beginning anew */
 #ifndef TESS_LAUNCH_LAUNCHER_IMPL_H
@@ -66,13 +67,11 @@ typedef struct launcher {
     tess_launch_result *result;
 } launcher;
 
-/* ---- launcher.c ---- */
+/* ---- launch_ranks.c ---- */
 /* Tells `line` to whoever listens, and keeps it; `rank` and `step` that it is about, -1: none. */
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line);
 /* Starts the ranks that have no process. */
 tess_status launch_start_ranks(launcher *l);
-tess_status launch_open_watchdog(launcher *l);
-void launch_close_watchdog(launcher *l);
 void launch_signal_all(const launcher *l, int signal, bool only_absent);
 void launch_kill_all(launcher *l);
 
@@ -86,6 +85,10 @@ void launch_report_failure(launcher *l);
 void launch_tell_kill(launcher *l);
 /* The system has had time to say that it was the one who killed: for want of memory. */
 bool launch_is_settled(const launcher *l);
+
+/* What watches the job from its beginning to its end, of which it writes down what there is to say. */
+tess_status launch_open_watchdog(launcher *l);
+void launch_close_watchdog(launcher *l);
 
 /* ---- launch_recover.c ---- */
 /* A look at whether something is to be decided, or goes on. */

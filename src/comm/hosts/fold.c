@@ -60,7 +60,7 @@ static bool reads_buffer(const tess_work *work, int rank)
 
 static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int block)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     return hosts_area(h, index, round) + (size_t)block * h->rounds->per_round * shown_size(work);
 }
 
@@ -68,7 +68,7 @@ static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int b
 static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int block, const tess_byte_run *run,
                            size_t first)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     size_t size = shown_size(work);
     if (rank == work->team->rank)
         return work->in + run->full * size;
@@ -80,7 +80,7 @@ static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int 
 /* Partials that this rank sends to the k-th rank that it handles. */
 static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     return shown_by(work, round, h->index, work->team->size) +
            (size_t)k * (size_t)h->most_subtrees * h->rounds->per_round * partial_size(work);
 }
@@ -88,7 +88,7 @@ static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 /* Partials for this rank's own block: those of the subtrees before `subtree` are before it. */
 static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, size_t count)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     return partials_sent(work, round, h->rounds->way->most_sources) + (size_t)subtree * count * partial_size(work);
 }
 
@@ -97,7 +97,7 @@ static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, 
 /* Each partial is a message of its own: the subtrees of a host need not follow each other. */
 static tess_status receive(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     int me = work->team->rank;
     size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
     for (int s = 0; s < h->n_subtrees; s++)
@@ -109,7 +109,7 @@ static tess_status receive(tess_work *work, uint64_t round)
 
 static tess_status show(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     size_t size = shown_size(work);
     if (offset_in_job(work, work->team->rank) != CONTROL_PRIVATE || hosts_n_local(h, h->mine) == 1)
         return TESS_OK;
@@ -155,7 +155,7 @@ static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subt
 
 static tess_status fold(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     const hosts_way *way = h->rounds->way;
     for (int k = 0; k < way->n_sources; k++) {
         int to = way->sources[k];
@@ -180,7 +180,7 @@ static tess_status fold(tess_work *work, uint64_t round)
 
 static void take(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     int me = work->team->rank;
     size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
     for (int s = 0; s < h->n_subtrees; s++)
@@ -204,7 +204,7 @@ static void take(tess_work *work, uint64_t round)
 
 void hosts_plan_fold(tess_work *work)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     size_t begin;
     bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;

@@ -30,7 +30,7 @@ static const uint8_t *own_block(const tess_work *work)
 
 static uint8_t *slot_of(const tess_work *work, uint64_t round, int rank)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     const hosts_seat *seat = &h->rounds->way->seats[rank];
     return hosts_area(h, seat->keeper, round) +
            (size_t)seat->slot * h->rounds->per_round * tess_dtype_size(work->dtype);
@@ -38,7 +38,7 @@ static uint8_t *slot_of(const tess_work *work, uint64_t round, int rank)
 
 static bool alone(const tess_work *work)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     return hosts_n_local(h, h->mine) == 1 && in_one_piece(work);
 }
 
@@ -74,7 +74,7 @@ static void unpack(tess_work *work, int rank, size_t first, size_t count, const 
 
 static tess_status receive(tess_work *work, uint64_t round)
 {
-    const hosts_way *way = work->team->hosts->rounds->way;
+    const hosts_way *way = hosts_of(work->team)->rounds->way;
     size_t element = tess_dtype_size(work->dtype);
     for (int k = 0; k < way->n_sources; k++) {
         int rank = way->sources[k];
@@ -87,7 +87,7 @@ static tess_status receive(tess_work *work, uint64_t round)
 
 static tess_status show(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     int me = work->team->rank;
     size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first),
                   element = tess_dtype_size(work->dtype);
@@ -121,7 +121,7 @@ static void take(tess_work *work, uint64_t round)
 
 static hosts_pass pass_over(const tess_work *work, size_t block)
 {
-    size_t slots = 1 + (size_t)work->team->hosts->rounds->way->most_sources;
+    size_t slots = 1 + (size_t)hosts_of(work->team)->rounds->way->most_sources;
     return (hosts_pass){.block = block,
                         .element = slots * tess_dtype_size(work->dtype),
                         .receive = receive,
@@ -143,7 +143,7 @@ static uint64_t out_offset(const tess_work *work, int rank)
 /* On every host all ranks have named one buffer that they share: rows of ranks elsewhere go straight into it. */
 static bool all_share(const tess_work *work)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     bool all = work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES;
     for (int r = 0; r < work->team->size && all; r++) {
         int first = h->ranks[h->first[h->members[r].host]];
@@ -154,7 +154,7 @@ static bool all_share(const tess_work *work)
 
 void hosts_plan_gather(tess_work *work)
 {
-    hosts_rounds *r = work->team->hosts->rounds;
+    hosts_rounds *r = hosts_of(work->team)->rounds;
     if (all_share(work)) {
         hosts_plan_straight(work);
         return;

@@ -11,7 +11,7 @@
  * wholly on a host (reduce.h), so the bits are those of one host.
  *
  *   hosts_team.c   members, subtrees, memory       hosts_posts.c   posts to and from other hosts
- *   rounds.c       the pipeline                    hosts_gather.c  all_gather, broadcast and their like
+ *   rounds.c       the pipeline (with batch.c)     hosts_gather.c  all_gather, broadcast and their like
  *   fold.c         reductions                      straight.c      all_to_all and its like, rank to rank
  *   native.c       reductions left to MPI          hosts_message.c send and recv
  *   choice.c       who carries what, by size       session.c       this process's MPI
@@ -19,12 +19,13 @@
 #ifndef TESS_COMM_HOSTS_HOSTS_IMPL_H
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
-#include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
+#include "comm/p2p/channel.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
+#include "comm/shm/meeting.h"
 
 enum {
     HOSTS_AREAS = 4,                       /* rounds on their way */
@@ -94,7 +95,8 @@ typedef struct hosts_batch {
 
 typedef struct hosts_rounds hosts_rounds;
 
-struct comm_hosts {
+/* What a team has for it. */
+typedef struct comm_hosts {
     wire_group *group;
     int n_hosts, mine;     /* of the team; number of this rank's */
     int index;             /* of this rank among the members of its host */
@@ -116,9 +118,38 @@ struct comm_hosts {
     size_t used;       /* bytes of this rank's areas that were ever used, and are counted */
     uint64_t n_rounds; /* of the operations before: equal on all ranks */
     hosts_rounds *rounds;
-};
+} comm_hosts;
+
+static inline comm_hosts *hosts_of(const tess_team *team)
+{
+    return team->state;
+}
+
+/* A message on its way. */
+typedef struct hosts_message {
+    tess_fingerprint sent, wanted;
+    wire_request *head, *answer, *data;
+    bool has_begun;
+    bool agreed; /* sender: the data is on its way; receiver: it has asked for it */
+} hosts_message;
+
+/* Of an operation or a message. */
+typedef union hosts_work {
+    struct {
+        shm_work meeting; /* first: shm_of gives it */
+        bool moves;       /* all have met, and its data is on its way */
+    };
+    channel_work local;
+    hosts_message message;
+} hosts_work;
 
 /* ---- hosts_team.c */
+/* Bytes of a host's shared part for a team, beside its control area, when `n_local` members are on that host. */
+uint64_t hosts_bytes(int n_local);
+tess_status hosts_attach(tess_team *team, uint8_t *shared);
+void hosts_detach(tess_team *team);
+void hosts_give_up(tess_team *team);
+
 static inline int hosts_n_local(const comm_hosts *h, int host)
 {
     return h->first[host + 1] - h->first[host];
@@ -151,6 +182,15 @@ static inline int hosts_tag(const tess_work *work, int kind)
     return (int)(work->fp.sequence % HOSTS_TAGS) * HOSTS_TAG_KINDS + kind;
 }
 
+/* ---- hosts_posts.c */
+/* Sends this rank's post and what lies beside it to the other hosts. */
+tess_status hosts_send_post(tess_work *work);
+/* Puts posts that have come into place, of all operations in flight. */
+tess_status hosts_receive_posts(tess_team *team);
+/* Whose fault it is that the post of `rank` is not here: its own, or that of the rank of this host that should have put
+ * it into place, when the board says that it was made. */
+int hosts_late(const tess_work *work, int rank);
+
 /* ---- rounds.c
  * ------------------------------------------------------------------------------------------------------------- */
 /* One pass over the data of an operation. Elements are counted inside blocks: a gather's pass goes over the block that
@@ -178,21 +218,35 @@ struct hosts_rounds {
     wire_request *native; /* instead of passes */
 };
 
+/* All have posted: begins to move the data. */
+tess_status hosts_begin(tess_work *work);
+/* Goes on without waiting. True: over, or failed (work->status). */
+bool hosts_advance(tess_work *work);
+/* Team ranks that it waits for. */
+int hosts_missing(const tess_work *work, int *ranks);
+
 /* The elements of a block that are in the round. */
 static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t block, size_t *first)
 {
-    const hosts_rounds *r = work->team->hosts->rounds;
+    const hosts_rounds *r = hosts_of(work->team)->rounds;
     *first = (size_t)(round - r->base) * r->per_round;
     size_t left = block > *first ? block - *first : 0;
     return left < r->per_round ? left : r->per_round;
 }
 
+/* ---- batch.c */
 /* Elements that a rank shows in all (gathers), or that are to be its own in the end (reductions). */
 size_t hosts_block_of(const tess_work *work, int rank);
 
 /* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
 tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);
 tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
+
+/* *done: all of its messages are. */
+tess_status hosts_test_batch(hosts_batch *batch, bool *done);
+
+/* hosts_message.c */
+extern const comm_link hosts_link;
 
 /* ---- What an operation does with its data: fills the passes of team->hosts->rounds. */
 void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */

@@ -16,7 +16,7 @@
 #include "job/place.h"
 #include "job/warden_call.h"
 
-enum { LEAVE_LOOK_NS = 5000000 };
+enum { LEAVE_LOOK_NS = 5000000, WIRE_SLEEP_NS = 50000 };
 
 /* What a process says once it knows its place. */
 typedef struct seat {
@@ -200,28 +200,8 @@ static tess_status run(joining *j, const tess_environment *e, const tess_runtime
     return note_processes(j);
 }
 
-tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
-{
-    joining j = {.rt = rt};
-    TESS_CHECK(tess_guard_find(&rt->guard), TESS_E_UNSUPPORTED,
-               "%s started this program by itself: start it as `mpirun ... tessera run -- PROGRAM`, so that somebody "
-               "outside sees how each rank ends",
-               tess_starter_name(e->starter));
-    TESS_TRY(tess_wire_open(e, &j.process));
-    tess_wire_in_job(true);
-    tess_status status = run(&j, e, options);
-    tess_mem_free(rt->mem, j.cards);
-    tess_mem_free(rt->mem, j.seats);
-    if (status != TESS_OK && rt->job.base != NULL)
-        tess_job_close(&rt->job, true);
-    if (status != TESS_OK) {
-        tess_mem_free(rt->mem, rt->processes);
-        rt->processes = NULL;
-    }
-    return status;
-}
-
-void tess_hosts_leave(tess_runtime *rt)
+/* Waits until all ranks have left, as MPI_Finalize would; when one is lost MPI is given up. */
+static void leave(tess_runtime *rt)
 {
     bool all_left = false, lost = false;
     while (!all_left && !lost) {
@@ -238,4 +218,29 @@ void tess_hosts_leave(tess_runtime *rt)
         tess_job_sleep_end(&rt->job, rt->rank);
     }
     tess_wire_in_job(lost);
+}
+
+static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS, .leave = leave};
+static const comm_transport several_hosts = {.longest_sleep_ns = WIRE_SLEEP_NS, .poll = tess_wire_poll, .leave = leave};
+
+tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
+{
+    joining j = {.rt = rt};
+    TESS_CHECK(tess_guard_find(&rt->guard), TESS_E_UNSUPPORTED,
+               "%s started this program by itself: start it as `mpirun ... tessera run -- PROGRAM`, so that somebody "
+               "outside sees how each rank ends",
+               tess_starter_name(e->starter));
+    TESS_TRY(tess_wire_open(e, &j.process));
+    tess_wire_in_job(true);
+    tess_status status = run(&j, e, options);
+    tess_mem_free(rt->mem, j.cards);
+    tess_mem_free(rt->mem, j.seats);
+    rt->transport = j.place.n_hosts > 1 ? &several_hosts : &one_host;
+    if (status != TESS_OK && rt->job.base != NULL)
+        tess_job_close(&rt->job, true);
+    if (status != TESS_OK) {
+        tess_mem_free(rt->mem, rt->processes);
+        rt->processes = NULL;
+    }
+    return status;
 }

@@ -7,120 +7,106 @@ enum { AT_ONCE_BYTES = 2048 };
 /* Tags of a message, above those of collectives: to the receiver, and back. */
 enum { THERE, BACK, WAYS };
 
-typedef struct letter {
-    tess_fingerprint sent, wanted;
-    wire_request *head, *answer, *data;
-    bool agreed; /* sender: the data is on its way; receiver: it has asked for it */
-} letter;
+static hosts_message *message_of(const tess_work *work)
+{
+    return tess_work_state(work);
+}
 
 /* An older message of the same kind, peer and tag that has not come to its data goes first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next) {
-        const letter *l = other->message;
         if (other->fp.kind == work->fp.kind && other->root == work->root && other->fp.tag == work->fp.tag &&
-            (l == NULL || !l->agreed))
+            !message_of(other)->agreed)
             return true;
     }
     return false;
 }
 
-static tess_status begin(tess_work *work, letter **out)
+static bool fit(const hosts_message *m)
 {
-    void *memory;
-    TESS_TRY(tess_mem_alloc(work->team->runtime->mem, TESS_POOL_MISC, sizeof(letter), "message", &memory));
-    *out = work->message = memory;
-    return TESS_OK;
+    return m->sent.count == m->wanted.count && m->sent.dtype == m->wanted.dtype;
 }
 
-static bool fit(const letter *l)
-{
-    return l->sent.count == l->wanted.count && l->sent.dtype == l->wanted.dtype;
-}
-
-static tess_status fail_mismatch(tess_work *work, const letter *l)
+static tess_status fail_mismatch(tess_work *work, const hosts_message *m)
 {
     bool sends = work->fp.kind == TESS_TRACE_SEND;
-    tess_message_fail_mismatch(work, sends ? &work->fp : &l->sent, sends ? &l->wanted : &work->fp);
+    tess_message_fail_mismatch(work, sends ? &work->fp : &m->sent, sends ? &m->wanted : &work->fp);
     return work->status;
 }
 
 static tess_status advance_send(tess_work *work, int tag, bool *done)
 {
-    wire_group *group = work->team->hosts->group;
-    letter *l = work->message;
-    if (l == NULL) {
+    wire_group *group = hosts_of(work->team)->group;
+    hosts_message *m = message_of(work);
+    if (!m->has_begun) {
         if (must_queue(work))
             return TESS_OK;
-        TESS_TRY(begin(work, &l));
-        l->sent = work->fp;
-        TESS_TRY(tess_wire_send(group, &l->sent, sizeof(l->sent), work->root, tag + THERE, &l->head));
+        m->has_begun = true;
+        m->sent = work->fp;
+        TESS_TRY(tess_wire_send(group, &m->sent, sizeof(m->sent), work->root, tag + THERE, &m->head));
         if (work->in_bytes > AT_ONCE_BYTES)
-            TESS_TRY(tess_wire_recv(group, &l->wanted, sizeof(l->wanted), work->root, tag + BACK, &l->answer));
+            TESS_TRY(tess_wire_recv(group, &m->wanted, sizeof(m->wanted), work->root, tag + BACK, &m->answer));
         else
-            l->wanted = l->sent;
+            m->wanted = m->sent;
     }
-    if (!l->agreed) {
-        TESS_TRY(tess_wire_test(&l->answer, &l->agreed));
-        if (!l->agreed)
+    if (!m->agreed) {
+        TESS_TRY(tess_wire_test(&m->answer, &m->agreed));
+        if (!m->agreed)
             return TESS_OK;
-        if (!fit(l))
-            return fail_mismatch(work, l);
+        if (!fit(m))
+            return fail_mismatch(work, m);
         if (work->in_bytes > 0)
-            TESS_TRY(tess_wire_send(group, work->in, work->in_bytes, work->root, tag + THERE, &l->data));
+            TESS_TRY(tess_wire_send(group, work->in, work->in_bytes, work->root, tag + THERE, &m->data));
     }
-    TESS_TRY(tess_wire_test(&l->head, done));
-    return *done ? tess_wire_test(&l->data, done) : TESS_OK;
+    TESS_TRY(tess_wire_test(&m->head, done));
+    return *done ? tess_wire_test(&m->data, done) : TESS_OK;
 }
 
-static tess_status answer(tess_work *work, letter *l, int tag)
+static tess_status answer(tess_work *work, hosts_message *m, int tag)
 {
-    uint64_t bytes = l->sent.dtype < TESS_DTYPE_COUNT ? l->sent.count * tess_dtype_size((tess_dtype)l->sent.dtype) : 0;
+    uint64_t bytes = m->sent.dtype < TESS_DTYPE_COUNT ? m->sent.count * tess_dtype_size((tess_dtype)m->sent.dtype) : 0;
     if (bytes > AT_ONCE_BYTES)
-        TESS_TRY(tess_wire_send(work->team->hosts->group, &l->wanted, sizeof(l->wanted), work->root, tag + BACK,
-                                &l->answer));
+        TESS_TRY(tess_wire_send(hosts_of(work->team)->group, &m->wanted, sizeof(m->wanted), work->root, tag + BACK,
+                                &m->answer));
     return TESS_OK;
 }
 
 static tess_status advance_recv(tess_work *work, int tag, bool *done)
 {
-    wire_group *group = work->team->hosts->group;
-    letter *l = work->message;
-    if (l == NULL) {
+    wire_group *group = hosts_of(work->team)->group;
+    hosts_message *m = message_of(work);
+    if (!m->has_begun) {
         if (must_queue(work))
             return TESS_OK;
-        TESS_TRY(begin(work, &l));
-        l->wanted = work->fp;
-        TESS_TRY(tess_wire_recv(group, &l->sent, sizeof(l->sent), work->root, tag + THERE, &l->head));
+        m->has_begun = true;
+        m->wanted = work->fp;
+        TESS_TRY(tess_wire_recv(group, &m->sent, sizeof(m->sent), work->root, tag + THERE, &m->head));
     }
-    if (!l->agreed) {
-        TESS_TRY(tess_wire_test(&l->head, &l->agreed));
-        if (!l->agreed)
+    if (!m->agreed) {
+        TESS_TRY(tess_wire_test(&m->head, &m->agreed));
+        if (!m->agreed)
             return TESS_OK;
-        TESS_TRY(answer(work, l, tag));
-        if (!fit(l))
-            return fail_mismatch(work, l);
+        TESS_TRY(answer(work, m, tag));
+        if (!fit(m))
+            return fail_mismatch(work, m);
         tess_work_record(work, TESS_TRACE_STARTED);
         if (work->out_bytes > 0)
-            TESS_TRY(tess_wire_recv(group, work->out, work->out_bytes, work->root, tag + THERE, &l->data));
+            TESS_TRY(tess_wire_recv(group, work->out, work->out_bytes, work->root, tag + THERE, &m->data));
     }
-    TESS_TRY(tess_wire_test(&l->answer, done));
-    return *done ? tess_wire_test(&l->data, done) : TESS_OK;
+    TESS_TRY(tess_wire_test(&m->answer, done));
+    return *done ? tess_wire_test(&m->data, done) : TESS_OK;
 }
 
-void tess_hosts_message_free(tess_work *work)
+static void cancel(tess_work *work)
 {
-    letter *l = work->message;
-    if (l == NULL)
-        return;
-    tess_wire_cancel(&l->head);
-    tess_wire_cancel(&l->answer);
-    tess_wire_cancel(&l->data);
-    tess_mem_free(work->team->runtime->mem, l);
-    work->message = NULL;
+    hosts_message *m = message_of(work);
+    tess_wire_cancel(&m->head);
+    tess_wire_cancel(&m->answer);
+    tess_wire_cancel(&m->data);
 }
 
-bool tess_hosts_message_advance(tess_work *work)
+static bool advance(tess_work *work)
 {
     int most = (tess_wire_most_tag() - HOSTS_TAGS * HOSTS_TAG_KINDS) / WAYS - 1;
     bool done = false;
@@ -133,6 +119,8 @@ bool tess_hosts_message_advance(tess_work *work)
     work->status = work->fp.kind == TESS_TRACE_SEND ? advance_send(work, tag, &done) : advance_recv(work, tag, &done);
     if (!done && work->status == TESS_OK)
         return false;
-    tess_hosts_message_free(work);
+    cancel(work);
     return true;
 }
+
+const comm_link hosts_link = {.advance = advance, .cancel = cancel};

@@ -31,17 +31,18 @@ static tess_status finish_sending(comm_hosts *h, size_t slot)
     return TESS_OK;
 }
 
-tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes_beside)
+tess_status hosts_send_post(tess_work *work)
 {
     tess_team *team = work->team;
-    comm_hosts *h = team->hosts;
+    comm_hosts *h = hosts_of(team);
     const hosts_way *way = &h->ways[HOSTS_STRIPED];
     size_t slot = slot_of(work->fp.sequence);
     int tag = hosts_tag(work, HOSTS_TAG_POST);
+    const tess_post *post = shm_post(work, team->rank);
     TESS_TRY(finish_sending(h, slot));
     hosts_letter *letter = &h->sent[slot];
     memcpy(&letter->post, post, sizeof(*post));
-    memcpy(letter->beside, tess_control_inline(team->control, team->size, work->fp.sequence, team->rank), bytes_beside);
+    memcpy(letter->beside, tess_control_inline(team->control, team->size, work->fp.sequence, team->rank), post->beside);
     for (int k = 0; k < way->n_sources; k++) {
         size_t at = slot * (size_t)way->n_sources + (size_t)k;
         TESS_TRY(
@@ -50,7 +51,7 @@ tess_status tess_hosts_post(tess_work *work, const tess_post *post, size_t bytes
     for (int host = 0; host < h->n_hosts; host++) {
         if (host == h->mine)
             continue;
-        TESS_TRY(tess_wire_send(h->group, letter, offsetof(hosts_letter, beside) + bytes_beside,
+        TESS_TRY(tess_wire_send(h->group, letter, offsetof(hosts_letter, beside) + post->beside,
                                 hosts_handler(h, way, host, team->rank), tag,
                                 &h->sending[slot * (size_t)h->n_hosts + (size_t)host]));
     }
@@ -64,13 +65,13 @@ static tess_status put_into_place(tess_team *team, uint64_t sequence, int rank, 
                team->ranks[rank], (unsigned long long)letter->post.beside);
     memcpy(post, &letter->post, offsetof(tess_post, arrivals));
     memcpy(tess_control_inline(team->control, team->size, sequence, rank), letter->beside, letter->post.beside);
-    tess_exchange_arrive_for(team, sequence, rank);
+    shm_arrive_for(team, sequence, rank, 1);
     return TESS_OK;
 }
 
-tess_status tess_hosts_receive_posts(tess_team *team)
+tess_status hosts_receive_posts(tess_team *team)
 {
-    comm_hosts *h = team->hosts;
+    comm_hosts *h = hosts_of(team);
     const hosts_way *way = &h->ways[HOSTS_STRIPED];
     for (const tess_work *work = team->head; work != NULL; work = work->next) {
         for (int k = 0; k < way->n_sources; k++) {
@@ -86,10 +87,10 @@ tess_status tess_hosts_receive_posts(tess_team *team)
     return TESS_OK;
 }
 
-int tess_hosts_late(const tess_work *work, int rank)
+int hosts_late(const tess_work *work, int rank)
 {
     const tess_team *team = work->team;
-    int keeper = hosts_local_rank(team->hosts, team->hosts->ways[HOSTS_STRIPED].seats[rank].keeper);
+    int keeper = hosts_local_rank(hosts_of(team), hosts_of(team)->ways[HOSTS_STRIPED].seats[rank].keeper);
     const tess_post *own = tess_control_post(team->control, team->size, work->fp.sequence, team->rank);
     const tess_post *his = tess_control_post(team->control, team->size, work->fp.sequence, keeper);
     if (atomic_load(&his->arrivals) < atomic_load(&own->arrivals))

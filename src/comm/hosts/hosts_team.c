@@ -1,7 +1,7 @@
 #include "base/os/os.h"
 #include "comm/hosts/hosts_impl.h"
 
-uint64_t tess_hosts_bytes(int n_local)
+uint64_t hosts_bytes(int n_local)
 {
     return JOB_PAGE * (1 + (uint64_t)n_local * sizeof(hosts_counter) / JOB_PAGE) +
            (uint64_t)n_local * HOSTS_AREAS * HOSTS_AREA_BYTES;
@@ -103,11 +103,11 @@ static tess_status make_group(tess_team *team, comm_hosts *h)
     return tess_wire_make_group(processes, team->size, (int)(team->hash & 0x7fff), &h->group);
 }
 
-tess_status tess_hosts_attach(tess_team *team, uint8_t *shared)
+tess_status hosts_attach(tess_team *team, uint8_t *shared)
 {
     comm_hosts *h;
     TESS_TRY(array(team, 1, sizeof(*h), "team over hosts", &h));
-    team->hosts = h;
+    team->state = h;
     TESS_TRY(allocate(team, h));
     seat_members(team, h);
     h->ways[HOSTS_STRIPED].carriers = team->size;
@@ -123,7 +123,7 @@ tess_status tess_hosts_attach(tess_team *team, uint8_t *shared)
     }
     TESS_TRY(allocate_letters(team, h));
     h->counters = (hosts_counter *)(void *)shared;
-    h->areas = shared + tess_hosts_bytes(hosts_n_local(h, h->mine)) -
+    h->areas = shared + hosts_bytes(hosts_n_local(h, h->mine)) -
                (uint64_t)hosts_n_local(h, h->mine) * HOSTS_AREAS * HOSTS_AREA_BYTES;
     return make_group(team, h);
 }
@@ -153,16 +153,16 @@ static void cancel_messages(comm_hosts *h)
     }
 }
 
-void tess_hosts_give_up(tess_team *team)
+void hosts_give_up(tess_team *team)
 {
-    cancel_messages(team->hosts);
+    cancel_messages(hosts_of(team));
     tess_wire_give_up();
 }
 
 /* A post may still be on its way to a host that is late: nobody there may miss it. */
 static void finish_posts(const tess_team *team)
 {
-    const comm_hosts *h = team->hosts;
+    const comm_hosts *h = hosts_of(team);
     const tess_job *job = &team->runtime->job;
     double begin_s = tess_os_now_s();
     for (size_t i = 0; h->sending != NULL && i < HOSTS_LETTERS * (size_t)h->n_hosts; i++)
@@ -172,15 +172,15 @@ static void finish_posts(const tess_team *team)
                 return;
 }
 
-void tess_hosts_detach(tess_team *team)
+void hosts_detach(tess_team *team)
 {
-    comm_hosts *h = team->hosts;
+    comm_hosts *h = hosts_of(team);
     tess_mem *mem = team->runtime->mem;
     if (h == NULL)
         return;
     if (team->broken == TESS_OK)
         finish_posts(team);
-    team->hosts = NULL;
+    team->state = NULL;
     cancel_messages(h);
     for (int area = 0; h->rounds != NULL && area < HOSTS_AREAS; area++) {
         tess_mem_free(mem, h->rounds->sends[area].messages);
@@ -196,11 +196,4 @@ void tess_hosts_detach(tess_team *team)
                            h->sent,    h->received, h->sending, h->awaited,  h};
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
         tess_mem_free(mem, owned[i]);
-}
-
-tess_tuning *tess_hosts_set_tuning(tess_runtime *runtime, tess_tuning *tuning)
-{
-    tess_tuning *before = runtime->tuning;
-    runtime->tuning = tuning;
-    return before;
 }

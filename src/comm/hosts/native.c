@@ -38,7 +38,7 @@ bool hosts_is_native(const tess_work *work)
 
 tess_status hosts_begin_native(tess_work *work)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     wire_request **request = &h->rounds->native;
     wire_type type = WIRE_F32;
     wire_op op = WIRE_SUM;

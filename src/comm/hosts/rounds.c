@@ -5,66 +5,12 @@
 
 enum { LONGEST_LOOK_NS = 1000000000 };
 
-/* ---- Messages
- * ------------------------------------------------------------------------------------------------------------ */
-static tess_status add_message(tess_work *work, hosts_batch *batch, int peer, wire_request *request)
-{
-    if (batch->n == batch->room) {
-        int room = batch->room == 0 ? 16 : 2 * batch->room;
-        tess_status status =
-            tess_mem_grow(work->team->runtime->mem, TESS_POOL_MISC, (size_t)room * sizeof(batch->messages[0]),
-                          "messages of a round", (void **)&batch->messages);
-        if (status != TESS_OK) {
-            tess_wire_cancel(&request);
-            return status;
-        }
-        batch->room = room;
-    }
-    batch->messages[batch->n].request = request;
-    batch->messages[batch->n++].peer = peer;
-    return TESS_OK;
-}
-
-tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to)
-{
-    comm_hosts *h = work->team->hosts;
-    wire_request *request = NULL;
-    if (bytes == 0)
-        return TESS_OK;
-    TESS_TRY(tess_wire_send(h->group, data, bytes, to, hosts_tag(work, HOSTS_TAG_DATA), &request));
-    return add_message(work, &h->rounds->sends[round % HOSTS_AREAS], to, request);
-}
-
-tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from)
-{
-    comm_hosts *h = work->team->hosts;
-    wire_request *request = NULL;
-    if (bytes == 0)
-        return TESS_OK;
-    TESS_TRY(tess_wire_recv(h->group, data, bytes, from, hosts_tag(work, HOSTS_TAG_DATA), &request));
-    return add_message(work, &h->rounds->receives[round % HOSTS_AREAS], from, request);
-}
-
-/* *done: all of them are. */
-static tess_status test_batch(hosts_batch *batch, bool *done)
-{
-    while (batch->n_done < batch->n) {
-        TESS_TRY(tess_wire_test(&batch->messages[batch->n_done].request, done));
-        if (!*done)
-            return TESS_OK;
-        batch->n_done++;
-    }
-    batch->n = batch->n_done = 0;
-    *done = true;
-    return TESS_OK;
-}
-
 /* ---- Counters
  * ------------------------------------------------------------------------------------------------------------ */
 static void tell(const tess_work *work, hosts_stage stage, uint64_t rounds)
 {
     const tess_team *team = work->team;
-    const comm_hosts *h = team->hosts;
+    const comm_hosts *h = hosts_of(team);
     atomic_store(&h->counters[h->index].rounds[stage], rounds);
     for (int i = 0; i < hosts_n_local(h, h->mine); i++)
         if (i != h->index)
@@ -80,30 +26,12 @@ static bool all_have(const comm_hosts *h, hosts_stage stage, uint64_t rounds)
     return all;
 }
 
-/* ---- Blocks
- * --------------------------------------------------------------------------------------------------------------- */
-size_t hosts_block_of(const tess_work *work, int rank)
-{
-    size_t begin;
-    switch (work->fp.kind) {
-    case TESS_TRACE_BROADCAST:
-        return rank == work->root ? work->n : 0;
-    case TESS_TRACE_ALL_REDUCE:
-        return hosts_part(work, rank, &begin);
-    case TESS_TRACE_ALL_GATHER_PIECES:
-    case TESS_TRACE_REDUCE_SCATTER_PIECES:
-        return tess_pieces_owned(work->pieces.pieces, work->pieces.n, work->team->size, rank);
-    default:
-        return work->n;
-    }
-}
-
 /* ---- The pipeline
  * -------------------------------------------------------------------------------------------------------- */
 /* An area's pages exist once they are touched. */
 static void count_areas(const tess_work *work, size_t bytes)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     if (bytes <= h->used)
         return;
     tess_mem_count(work->team->runtime->mem, TESS_POOL_COMM, (int64_t)(bytes - h->used));
@@ -112,7 +40,7 @@ static void count_areas(const tess_work *work, size_t bytes)
 
 static void begin_pass(const tess_work *work)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     const hosts_pass *pass = &r->pass[r->at];
     r->base = h->n_rounds;
@@ -155,9 +83,9 @@ static bool areas_suffice(const hosts_rounds *r)
     return suffice;
 }
 
-tess_status tess_hosts_begin(tess_work *work)
+tess_status hosts_begin(tess_work *work)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     size_t bytes = work->in_bytes > work->out_bytes ? work->in_bytes : work->out_bytes;
     tess_hosts_choice choice = tess_hosts_choose(work->team->runtime->tuning, work->fp.kind, bytes);
@@ -186,13 +114,13 @@ static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
 {
     uint64_t round = r->base + r->shown;
     *may = r->shown < r->n && (round < HOSTS_AREAS || all_have(h, HOSTS_TAKEN, round - HOSTS_AREAS + 1));
-    return *may ? test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
+    return *may ? hosts_test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
 }
 
 /* Does the next thing that can be done; *moved: there was one. */
 static tess_status move(tess_work *work, bool *moved)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     const hosts_pass *pass = &r->pass[r->at];
     bool may, done = false;
@@ -214,7 +142,7 @@ static tess_status move(tess_work *work, bool *moved)
         return TESS_OK;
     }
     if (r->landed < r->folded) {
-        TESS_TRY(test_batch(&r->receives[(r->base + r->landed) % HOSTS_AREAS], &done));
+        TESS_TRY(hosts_test_batch(&r->receives[(r->base + r->landed) % HOSTS_AREAS], &done));
         if (done) {
             r->landed++;
             tell(work, HOSTS_LANDED, r->base + r->landed);
@@ -235,13 +163,13 @@ static tess_status pass_over(const comm_hosts *h, hosts_rounds *r, bool *over)
 {
     *over = r->taken == r->n && (!r->siblings_read || all_have(h, HOSTS_TAKEN, r->base + r->n));
     for (int area = 0; area < HOSTS_AREAS && *over; area++)
-        TESS_TRY(test_batch(&r->sends[area], over));
+        TESS_TRY(hosts_test_batch(&r->sends[area], over));
     return TESS_OK;
 }
 
 static tess_status advance(tess_work *work, bool *over)
 {
-    comm_hosts *h = work->team->hosts;
+    comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     if (r->n_passes == 0)
         return tess_wire_test(&r->native, over);
@@ -269,9 +197,9 @@ static int find_awaited(const hosts_rounds *r)
     return -1;
 }
 
-bool tess_hosts_advance(tess_work *work)
+bool hosts_advance(tess_work *work)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     bool over = false;
     work->status = advance(work, &over);
     atomic_store_explicit(&h->counters[h->index].waits_for, find_awaited(h->rounds) + 1, memory_order_relaxed);
@@ -292,15 +220,15 @@ static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
 static bool is_waiting(const tess_work *work, int index)
 {
     const tess_team *team = work->team;
-    const tess_job_row *row = &team->runtime->job.rows[team->ranks[hosts_local_rank(team->hosts, index)]];
+    const tess_job_row *row = &team->runtime->job.rows[team->ranks[hosts_local_rank(hosts_of(team), index)]];
     uint64_t seen = atomic_load(&row->heartbeat_ns), now = tess_os_now_ns();
     return now <= seen || now - seen < LONGEST_LOOK_NS;
 }
 
 /* Whose messages have not come, to us or to a sibling that is behind and waits; else that sibling itself. */
-int tess_hosts_missing(const tess_work *work, int *ranks)
+int hosts_missing(const tess_work *work, int *ranks)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     const hosts_rounds *r = h->rounds;
     bool named[JOB_MAX_RANKS] = {false};
     int n = 0;

@@ -73,7 +73,7 @@ static void take(tess_work *work, uint64_t round)
  * ----------------------------------------------------- */
 static tess_status receive_rows(tess_work *work, uint64_t round)
 {
-    const hosts_way *way = work->team->hosts->rounds->way;
+    const hosts_way *way = hosts_of(work->team)->rounds->way;
     size_t element = tess_dtype_size(work->dtype);
     for (int k = 0; k < way->n_sources; k++) {
         tess_byte_run_cursor cursor = {0};
@@ -87,7 +87,7 @@ static tess_status receive_rows(tess_work *work, uint64_t round)
 
 static tess_status show_rows(tess_work *work, uint64_t round)
 {
-    const comm_hosts *h = work->team->hosts;
+    const comm_hosts *h = hosts_of(work->team);
     size_t element = tess_dtype_size(work->dtype);
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
@@ -108,7 +108,7 @@ static void take_nothing(tess_work *work, uint64_t round)
 
 void hosts_plan_straight(tess_work *work)
 {
-    hosts_rounds *r = work->team->hosts->rounds;
+    hosts_rounds *r = hosts_of(work->team)->rounds;
     bool rows = work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES;
     r->n_passes = 1;
     r->pass[0] = (hosts_pass){.block = work->n,

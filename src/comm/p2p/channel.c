@@ -1,10 +1,11 @@
 /* Messages from rank to rank: a channel per direction with a few slots, each with its own buffer, so that a receiver
  * may take tags in any order. Small messages are copied into the slot and the sender goes on; larger ones are read from
  * the sender's memory, or flow through the slot's buffer when it is private and the system lets nobody read it. */
+#include "comm/p2p/channel.h"
+
 #include <string.h>
 
-#include "comm/comm_impl.h"
-#include "comm/hosts/hosts.h"
+#include "comm/shm/reach.h"
 
 enum {
     CHANNEL_SLOTS = 32, /* messages of one direction that nobody has taken yet; further ones wait at the sender */
@@ -62,11 +63,16 @@ void tess_message_free_channels(tess_team *team)
     }
 }
 
+static channel_work *state_of(const tess_work *work)
+{
+    return tess_work_state(work);
+}
+
 static uint8_t *buffer_of(const tess_work *work, bool sending)
 {
     const tess_team *team = work->team;
     channel *c = sending ? find_channel(team, team->rank, work->root) : find_channel(team, work->root, team->rank);
-    return c->buffers[(message_slot *)work->message - c->slots];
+    return c->buffers[state_of(work)->slot - c->slots];
 }
 
 static void wake(const tess_work *work)
@@ -74,28 +80,11 @@ static void wake(const tess_work *work)
     tess_job_wake(&work->team->runtime->job, work->team->ranks[work->root]);
 }
 
-static bool fail(tess_work *work, tess_status status)
-{
-    work->status = status;
-    return true;
-}
-
-bool tess_message_fail_mismatch(tess_work *work, const tess_fingerprint *sent, const tess_fingerprint *wanted)
-{
-    const tess_team *team = work->team;
-    int sender = sent == &work->fp ? team->rank : work->root, receiver = sent == &work->fp ? work->root : team->rank;
-    char a[256], b[256];
-    return fail(work,
-                TESS_FAIL(TESS_E_MISMATCH, "team '%s': two ranks disagree: rank %d called %s; rank %d called %s",
-                          team->name, team->ranks[sender], tess_fingerprint_format(sent, team->name, a, sizeof(a)),
-                          team->ranks[receiver], tess_fingerprint_format(wanted, team->name, b, sizeof(b))));
-}
-
 /* An older send to the same rank, or receive of the same tag, that has no slot yet goes first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next)
-        if (other->message == NULL && other->fp.kind == work->fp.kind && other->root == work->root &&
+        if (other->fp.kind == work->fp.kind && other->root == work->root && state_of(other)->slot == NULL &&
             (work->fp.kind == TESS_TRACE_SEND || other->fp.tag == work->fp.tag))
             return true;
     return false;
@@ -118,7 +107,7 @@ static tess_status post(tess_work *work)
             memcpy(slot->content, work->in, slot->bytes);
         atomic_store(&slot->written, 0);
         atomic_store(&slot->read, 0);
-        work->message = slot;
+        state_of(work)->slot = slot;
         atomic_store(&slot->state, SLOT_POSTED);
         wake(work);
         return TESS_OK;
@@ -146,16 +135,18 @@ static void pump_out(tess_work *work, message_slot *slot)
 
 static bool advance_send(tess_work *work)
 {
-    if (work->message == NULL) {
+    if (state_of(work)->slot == NULL) {
         if (must_queue(work))
             return false;
         tess_status status = post(work);
-        if (status != TESS_OK)
-            return fail(work, status);
-        if (work->message == NULL)
+        if (status != TESS_OK) {
+            work->status = status;
+            return true;
+        }
+        if (state_of(work)->slot == NULL)
             return false;
     }
-    message_slot *slot = work->message;
+    message_slot *slot = state_of(work)->slot;
     if (work->in_bytes <= CHANNEL_INLINE)
         return true; /* the receiver frees the slot; the buffer is ours again */
     switch (atomic_load(&slot->state)) {
@@ -199,24 +190,24 @@ static message_slot *find_message(const tess_work *work)
 
 static bool pump_in(tess_work *work, message_slot *slot)
 {
-    uint64_t before = work->moved;
+    uint64_t before = state_of(work)->moved;
     for (;;) {
-        uint64_t at = work->moved % CHANNEL_BUFFER, n = atomic_load(&slot->written) - work->moved;
+        uint64_t at = state_of(work)->moved % CHANNEL_BUFFER, n = atomic_load(&slot->written) - state_of(work)->moved;
         n = n < CHANNEL_BUFFER - at ? n : CHANNEL_BUFFER - at;
         if (n == 0)
             break;
-        memcpy(work->out + work->moved, buffer_of(work, false) + at, n);
-        work->moved += n;
-        atomic_store(&slot->read, work->moved);
+        memcpy(work->out + state_of(work)->moved, buffer_of(work, false) + at, n);
+        state_of(work)->moved += n;
+        atomic_store(&slot->read, state_of(work)->moved);
     }
-    if (work->moved != before)
+    if (state_of(work)->moved != before)
         wake(work);
-    return work->moved == slot->bytes;
+    return state_of(work)->moved == slot->bytes;
 }
 
 static bool advance_recv(tess_work *work)
 {
-    message_slot *slot = work->message;
+    message_slot *slot = state_of(work)->slot;
     if (slot == NULL) {
         slot = must_queue(work) ? NULL : find_message(work);
         if (slot == NULL)
@@ -228,7 +219,7 @@ static bool advance_recv(tess_work *work)
             wake(work);
             return tess_message_fail_mismatch(work, &sent, &work->fp);
         }
-        work->message = slot;
+        state_of(work)->slot = slot;
         tess_work_record(work, TESS_TRACE_STARTED);
         if (slot->bytes <= CHANNEL_INLINE) {
             if (slot->bytes > 0)
@@ -239,24 +230,31 @@ static bool advance_recv(tess_work *work)
         }
         atomic_store(&slot->state, SLOT_MATCHED);
     }
-    if (work->unreadable != 0)
+    if (state_of(work)->is_unreadable)
         return false;
     if (slot->offset != CONTROL_PRIVATE)
         memcpy(work->out, work->team->runtime->job.base + slot->offset, slot->bytes);
     else if (tess_can_reach(work->team, work->team->rank, slot->bytes))
-        tess_reach(work, work->out, work->root, slot->address, slot->bytes);
+        state_of(work)->is_unreadable = !tess_reach(work->team, work->out, work->root, slot->address, slot->bytes);
     else if (!pump_in(work, slot))
         return false;
-    if (work->unreadable != 0)
+    if (state_of(work)->is_unreadable)
         return false;
     atomic_store(&slot->state, SLOT_TAKEN);
     wake(work);
     return true;
 }
 
-bool tess_message_advance(tess_work *work)
+static bool advance(tess_work *work)
 {
-    if (tess_team_host(work->team, work->root) != tess_team_host(work->team, work->team->rank))
-        return tess_hosts_message_advance(work);
     return work->fp.kind == TESS_TRACE_SEND ? advance_send(work) : advance_recv(work);
+}
+
+const comm_link tess_link_channel = {.advance = advance};
+
+const comm_link *tess_channel_link(const tess_team *team, int peer)
+{
+    (void)team;
+    (void)peer;
+    return &tess_link_channel;
 }

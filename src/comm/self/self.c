@@ -1,7 +1,7 @@
 /* A team of one: every collective is a copy. Checked, numbered and recorded like any other. */
 #include <string.h>
 
-#include "comm/comm_impl.h"
+#include "comm/p2p/channel.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 
@@ -79,4 +79,9 @@ static int missing(const tess_work *work, int *ranks)
     return 1; /* only a message can be waited for, and it comes from ourselves */
 }
 
-const comm_backend tess_backend_self = {.name = "self", .start = start, .advance = advance, .missing = missing};
+const comm_backend tess_backend_self = {.name = "self",
+                                        .work_bytes = sizeof(channel_work),
+                                        .start = start,
+                                        .advance = advance,
+                                        .missing = missing,
+                                        .link = tess_channel_link};

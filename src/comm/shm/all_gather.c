@@ -5,7 +5,7 @@ static void take(tess_work *work)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++)
-        shm_take_block(work, work->out + ((size_t)r * work->n + work->first) * element, r, 0);
+        shm_take_block(work, work->out + ((size_t)r * work->n + shm_of(work)->first) * element, r, 0);
 }
 
 const shm_collective shm_all_gather = {.may_be_inline = true, .take = take};

@@ -1,6 +1,7 @@
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"
+#include "comm/reduce.h"
 
 /* Converts this rank's packed elements [first, first + count) to `to` (packed), or into place when `to` is NULL. */
 static void convert_own(tess_work *work, size_t first, size_t count, uint8_t *to)
@@ -29,33 +30,34 @@ static void post(tess_work *work, tess_post *post)
 static tess_status meet(tess_work *work)
 {
     uint64_t place = shm_post(work, 0)->out_offset;
-    bool one_place = place != CONTROL_PRIVATE && work->team->hosts == NULL;
+    bool one_place = place != CONTROL_PRIVATE && tess_team_is_local(work->team);
     for (int r = 1; r < work->team->size; r++)
         one_place = one_place && shm_post(work, r)->out_offset == place;
     if (one_place)
-        work->path = SHM_NOTHING;
+        shm_of(work)->path = SHM_NOTHING;
     work->n = tess_pieces_most(work->pieces.pieces, work->pieces.n, work->team->size);
     return TESS_OK;
 }
 
 static void show(tess_work *work, uint8_t *to)
 {
-    convert_own(work, work->first, work->count, to);
+    convert_own(work, shm_of(work)->first, shm_of(work)->count, to);
 }
 
 static void take(tess_work *work)
 {
     size_t element = shm_element(work);
-    convert_own(work, work->first, work->count, NULL);
+    convert_own(work, shm_of(work)->first, shm_of(work)->count, NULL);
     for (int r = 0; r < work->team->size; r++) {
         if (r == work->team->rank)
             continue;
         const uint8_t *from = shm_peer(work, r, 0);
         tess_byte_run_cursor cursor = {0};
         tess_byte_run run;
-        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
-                                &cursor, &run))
-            memcpy(work->out + run.full * element, from + (run.packed - work->first) * element, run.count * element);
+        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, shm_of(work)->first,
+                                shm_of(work)->count, &cursor, &run))
+            memcpy(work->out + run.full * element, from + (run.packed - shm_of(work)->first) * element,
+                   run.count * element);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "comm/shm/shm_impl.h"
 
+#include "comm/reduce.h"
+
 /* Small: everybody reduces everything. Large: each rank reduces its part, into the buffers of all where they can be
  * reached, so that every byte is read once and written once; else, round by round, into its stage (fold), from where
  * all copy the parts (take). The order of summation is the same tree, so are the bits. */
@@ -8,25 +10,25 @@ enum { RESULT_AREA = 2 };
 
 static void part_of(const tess_work *work, int rank, size_t *begin, size_t *count)
 {
-    size_t part = (work->count + (size_t)work->team->size - 1) / (size_t)work->team->size;
+    size_t part = (shm_of(work)->count + (size_t)work->team->size - 1) / (size_t)work->team->size;
     part = (part + 63) / 64 * 64;
-    *begin = (size_t)rank * part < work->count ? (size_t)rank * part : work->count;
-    *count = work->count - *begin < part ? work->count - *begin : part;
+    *begin = (size_t)rank * part < shm_of(work)->count ? (size_t)rank * part : shm_of(work)->count;
+    *count = shm_of(work)->count - *begin < part ? shm_of(work)->count - *begin : part;
 }
 
 /* All but this rank's own part, which no peer reads. */
 static void show(tess_work *work, uint8_t *to)
 {
     size_t begin, count, element = shm_element(work), end;
-    const uint8_t *from = work->in + work->first * element;
-    if (work->path == SHM_INLINE) {
-        memcpy(to, from, work->count * element);
+    const uint8_t *from = work->in + shm_of(work)->first * element;
+    if (shm_of(work)->path == SHM_INLINE) {
+        memcpy(to, from, shm_of(work)->count * element);
         return;
     }
     part_of(work, work->team->rank, &begin, &count);
     end = begin + count;
     memcpy(to, from, begin * element);
-    memcpy(to + end * element, from + end * element, (work->count - end) * element);
+    memcpy(to + end * element, from + end * element, (shm_of(work)->count - end) * element);
 }
 
 /* In place is fine: of a rank's buffer, part r is read and written by rank r alone. */
@@ -37,25 +39,25 @@ static void fold(tess_work *work)
     int W = work->team->size, n_results = 0;
     size_t begin, count, element = shm_element(work);
     part_of(work, work->team->rank, &begin, &count);
-    if (work->path == SHM_REACHED) {
+    if (shm_of(work)->path == SHM_REACHED) {
         shm_reach_reduce(work, begin, count, work->out + begin * element);
         return;
     }
     for (int r = 0; r < W; r++)
         parts[r] = shm_peer(work, r, 0) + begin * element;
-    if (work->path == SHM_STAGED)
+    if (shm_of(work)->path == SHM_STAGED)
         results[n_results++] = shm_stage(work, work->team->rank, RESULT_AREA) + begin * element;
     else
         for (int r = 0; r < W; r++)
             results[n_results++] = work->team->runtime->job.base + shm_post(work, r)->out_offset + begin * element;
     tess_work_note(work, tess_reduce(tess_work_stream(work), parts, W, work->dtype, work->op, results, n_results, count,
-                                     work->path == SHM_DIRECT && shm_streams(work->out_bytes)));
+                                     shm_of(work)->path == SHM_DIRECT && shm_streams(work->out_bytes)));
 }
 
 static void take(tess_work *work)
 {
     size_t element = shm_element(work);
-    if (work->path == SHM_INLINE) {
+    if (shm_of(work)->path == SHM_INLINE) {
         const void *all[JOB_MAX_RANKS];
         for (int r = 0; r < work->team->size; r++)
             all[r] = shm_peer(work, r, 0);
@@ -67,13 +69,13 @@ static void take(tess_work *work)
     for (int r = 0; r < work->team->size; r++) {
         size_t begin, count;
         part_of(work, r, &begin, &count);
-        if (work->path == SHM_REACHED) {
+        if (shm_of(work)->path == SHM_REACHED) {
             if (r != work->team->rank)
-                tess_reach(work, work->out + begin * element, r, shm_post(work, r)->out_address + begin * element,
-                           count * element);
+                shm_reach(work, work->out + begin * element, r, shm_post(work, r)->out_address + begin * element,
+                          count * element);
             continue;
         }
-        tess_work_note(work, tess_copy(tess_work_stream(work), work->out + (work->first + begin) * element,
+        tess_work_note(work, tess_copy(tess_work_stream(work), work->out + (shm_of(work)->first + begin) * element,
                                        shm_stage(work, r, RESULT_AREA) + begin * element, count * element,
                                        shm_streams(work->out_bytes)));
     }

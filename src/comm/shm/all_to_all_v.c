@@ -41,8 +41,8 @@ static tess_status meet(tess_work *work)
 /* The part of a block of `total` elements that lies in the round. */
 static size_t in_round(const tess_work *work, size_t total)
 {
-    size_t left = total > work->first ? total - work->first : 0;
-    return left < work->count ? left : work->count;
+    size_t left = total > shm_of(work)->first ? total - shm_of(work)->first : 0;
+    return left < shm_of(work)->count ? left : shm_of(work)->count;
 }
 
 static void show(tess_work *work, uint8_t *to)
@@ -51,8 +51,8 @@ static void show(tess_work *work, uint8_t *to)
     for (int r = 0; r < work->team->size; r++) {
         size_t count = in_round(work, work->counts.in_counts[r]);
         if (count > 0 && r != work->team->rank)
-            memcpy(to + (size_t)r * shm_stride(work), work->in + (work->counts.in_offsets[r] + work->first) * element,
-                   count * element);
+            memcpy(to + (size_t)r * shm_stride(work),
+                   work->in + (work->counts.in_offsets[r] + shm_of(work)->first) * element, count * element);
     }
 }
 
@@ -62,14 +62,15 @@ static void take(tess_work *work)
     int me = work->team->rank;
     for (int r = 0; r < work->team->size; r++) {
         size_t count = in_round(work, work->counts.out_counts[r]);
-        const uint8_t *from = r == me ? work->in + (work->counts.in_offsets[me] + work->first) * element
-                              : work->path == SHM_DIRECT ? shm_in(work, r) + parts_of(work, r)[me].offset * element
-                                                         : shm_peer(work, r, me);
-        if (work->path == SHM_REACHED && r != me)
-            tess_reach(work, work->out + work->counts.out_offsets[r] * element, r,
-                       shm_post(work, r)->in_address + parts_of(work, r)[me].offset * element, count * element);
+        const uint8_t *from = r == me ? work->in + (work->counts.in_offsets[me] + shm_of(work)->first) * element
+                              : shm_of(work)->path == SHM_DIRECT
+                                  ? shm_in(work, r) + parts_of(work, r)[me].offset * element
+                                  : shm_peer(work, r, me);
+        if (shm_of(work)->path == SHM_REACHED && r != me)
+            shm_reach(work, work->out + work->counts.out_offsets[r] * element, r,
+                      shm_post(work, r)->in_address + parts_of(work, r)[me].offset * element, count * element);
         else if (count > 0)
-            memcpy(work->out + (work->counts.out_offsets[r] + work->first) * element, from, count * element);
+            memcpy(work->out + (work->counts.out_offsets[r] + shm_of(work)->first) * element, from, count * element);
     }
 }
 

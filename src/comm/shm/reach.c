@@ -1,6 +1,8 @@
 /* Private memory of peers, which the system copies from process to process: one copy where a stage takes two, and no
  * meeting for each chunk. */
 #include "base/os/os.h"
+#include "comm/reduce.h"
+#include "comm/shm/reach.h"
 #include "comm/shm/shm_impl.h"
 
 enum {
@@ -19,19 +21,24 @@ bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
 bool shm_can_reach(const tess_work *work)
 {
     /* What is read at once: where sums are folded, a rank's part. */
-    size_t bytes = work->n * shm_element(work) / (work->collective->fold != NULL ? (size_t)work->team->size : 1);
-    bool all = !work->collective->never_direct && !work->collective->never_reached;
+    size_t bytes =
+        work->n * shm_element(work) / (shm_of(work)->collective->fold != NULL ? (size_t)work->team->size : 1);
+    bool all = !shm_of(work)->collective->never_direct && !shm_of(work)->collective->never_reached;
     for (int r = 0; r < work->team->size && all; r++)
         all = tess_can_reach(work->team, r, bytes);
     return all;
 }
 
-void tess_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes)
+bool tess_reach(const tess_team *team, void *to, int rank, uint64_t address, size_t bytes)
 {
-    const tess_team *team = work->team;
     int pid = atomic_load(&team->runtime->job.rows[team->ranks[rank]].pid);
-    if (bytes > 0 && !tess_os_read_process(pid, to, address, bytes))
-        work->unreadable = rank + 1;
+    return bytes == 0 || tess_os_read_process(pid, to, address, bytes);
+}
+
+void shm_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes)
+{
+    if (!tess_reach(work->team, to, rank, address, bytes))
+        shm_of(work)->unreadable = rank + 1;
 }
 
 void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out)
@@ -47,7 +54,7 @@ void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out)
             uint8_t *copy = bounce + (size_t)r * chunk * element;
             parts[r] = r == team->rank ? work->in + byte : copy;
             if (r != team->rank)
-                tess_reach(work, copy, r, shm_post(work, r)->in_address + byte, count * element);
+                shm_reach(work, copy, r, shm_post(work, r)->in_address + byte, count * element);
         }
         void *to = out + at * element;
         tess_work_note(work, tess_reduce(tess_work_stream(work), parts, team->size, work->dtype, work->op, &to, 1,

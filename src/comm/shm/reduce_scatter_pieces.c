@@ -1,6 +1,7 @@
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"
+#include "comm/reduce.h"
 
 static tess_status meet(tess_work *work)
 {
@@ -17,9 +18,9 @@ static void show(tess_work *work, uint8_t *to)
             continue; /* our own rows are read where they are */
         tess_byte_run_cursor cursor = {0};
         tess_byte_run run;
-        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, work->first, work->count,
-                                &cursor, &run))
-            memcpy(to + (size_t)r * shm_stride(work) + (run.packed - work->first) * element,
+        while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, shm_of(work)->first,
+                                shm_of(work)->count, &cursor, &run))
+            memcpy(to + (size_t)r * shm_stride(work) + (run.packed - shm_of(work)->first) * element,
                    work->in + run.full * element, run.count * element);
     }
 }
@@ -30,12 +31,14 @@ static void take(tess_work *work)
     int W = work->team->size, me = work->team->rank;
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
-    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, work->first, work->count, &cursor, &run)) {
+    while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, shm_of(work)->first, shm_of(work)->count,
+                            &cursor, &run)) {
         const void *rows[JOB_MAX_RANKS];
         for (int r = 0; r < W; r++)
-            rows[r] = r == me                    ? work->in + run.full * element
-                      : work->path == SHM_DIRECT ? shm_in(work, r) + run.full * element
-                                                 : shm_peer(work, r, me) + (run.packed - work->first) * element;
+            rows[r] = r == me ? work->in + run.full * element
+                      : shm_of(work)->path == SHM_DIRECT
+                          ? shm_in(work, r) + run.full * element
+                          : shm_peer(work, r, me) + (run.packed - shm_of(work)->first) * element;
         bool finite = true;
         tess_work_note(work, tess_reduce_tree_f32(tess_work_stream(work), rows, W, work->in_dtype,
                                                   (float *)(void *)work->out + run.shard, run.count, work->accumulate,

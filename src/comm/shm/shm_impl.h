@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "comm/comm_impl.h"
+#include "comm/shm/meeting.h"
 #include "comm/reduce.h"
 
 /* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
@@ -39,11 +39,6 @@ typedef struct shm_collective {
 extern const shm_collective shm_all_gather, shm_reduce_scatter, shm_all_reduce, shm_broadcast, shm_all_to_all,
     shm_all_to_all_v, shm_gather, shm_scatter, shm_barrier, shm_all_gather_pieces, shm_reduce_scatter_pieces;
 
-static inline tess_post *shm_post(const tess_work *work, int rank)
-{
-    return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank);
-}
-
 static inline uint8_t *shm_inline(const tess_work *work, int rank)
 {
     return tess_control_inline(work->team->control, work->team->size, work->fp.sequence, rank);
@@ -55,10 +50,23 @@ static inline size_t shm_element(const tess_work *work)
     return tess_dtype_size(work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ? work->in_dtype : work->dtype);
 }
 
+static inline bool shm_shows(const tess_work *work, int rank)
+{
+    return !shm_of(work)->collective->root_shows || rank == work->root;
+}
+
+static inline size_t shm_blocks(const tess_work *work)
+{
+    return shm_of(work)->collective->block_per_rank ? (size_t)work->team->size : 1;
+}
+
+/* Copies the round's elements of all blocks to `to` (meeting.c). */
+void shm_show(tess_work *work, uint8_t *to);
+
 /* Bytes from one block to the next where they were copied to. */
 static inline size_t shm_stride(const tess_work *work)
 {
-    return (work->path == SHM_INLINE ? work->n : work->per_round) * shm_element(work);
+    return (shm_of(work)->path == SHM_INLINE ? work->n : shm_of(work)->per_round) * shm_element(work);
 }
 
 /* The whole buffer of a peer (SHM_DIRECT). */
@@ -76,14 +84,17 @@ static inline uint8_t *shm_stage(const tess_work *work, int rank, int area)
 static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block)
 {
     if (rank == work->team->rank)
-        return work->in + ((size_t)block * work->n + work->first) * shm_element(work);
-    if (work->path == SHM_DIRECT)
-        return shm_in(work, rank) + ((size_t)block * work->n + work->first) * shm_element(work);
-    const uint8_t *base = work->path == SHM_INLINE ? shm_inline(work, rank) : shm_stage(work, rank, work->area);
+        return work->in + ((size_t)block * work->n + shm_of(work)->first) * shm_element(work);
+    if (shm_of(work)->path == SHM_DIRECT)
+        return shm_in(work, rank) + ((size_t)block * work->n + shm_of(work)->first) * shm_element(work);
+    const uint8_t *base =
+        shm_of(work)->path == SHM_INLINE ? shm_inline(work, rank) : shm_stage(work, rank, shm_of(work)->area);
     return base + (size_t)block * shm_stride(work);
 }
 
 /* ---- reach.c ---- */
+/* tess_reach; when that fails the work stands still until the peer's end is known, or the deadline passes. */
+void shm_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes);
 /* True when all ranks may read each other's private memory, and the operation is large enough. */
 bool shm_can_reach(const tess_work *work);
 /* out = the reduction of elements [first, first + n) of every rank's in. */
@@ -98,15 +109,15 @@ static inline bool shm_streams(size_t bytes)
 /* The round's elements of a block, into place. */
 static inline void shm_take_block(tess_work *work, uint8_t *to, int rank, int block)
 {
-    if (work->path == SHM_REACHED && rank != work->team->rank) {
+    if (shm_of(work)->path == SHM_REACHED && rank != work->team->rank) {
         size_t element = shm_element(work);
         uint64_t from = shm_post(work, rank)->in_address + (size_t)block * work->n * element;
-        tess_reach(work, to, rank, from, work->n * element);
+        shm_reach(work, to, rank, from, work->n * element);
         return;
     }
     const uint8_t *from = shm_peer(work, rank, block);
     if (to != from)
-        tess_work_note(work, tess_copy(tess_work_stream(work), to, from, work->count * shm_element(work),
+        tess_work_note(work, tess_copy(tess_work_stream(work), to, from, shm_of(work)->count * shm_element(work),
                                        shm_streams(work->out_bytes)));
 }
 

@@ -7,7 +7,8 @@
  *     warden_requests.c  its answers to what the rank asks for
  *     warden_watch.c     its watchdog
  *     agent_root_cause.c where a failure began, and which guard says so
- *     agent_exchange.c   the agent: boards out, boards in
+ *     agent.c            the agent: its begin, its end and its part in the loop
+ *     agent_exchange.c   boards out, boards in
  *     agent_meet.c       how agents find each other
  *     agent_link.c       one connection, in frames */
 #ifndef TESS_LAUNCH_AGENT_AGENT_IMPL_H
@@ -112,7 +113,21 @@ bool agent_verdict_is_known(const agent *a);
 void agent_meet_watch(agent *a, struct pollfd *fds, int *n);
 void agent_meet_step(agent *a, const struct pollfd *fds);
 /* agent_exchange.c */
+static inline bool agent_is_connected(const agent_peer *peer)
+{
+    return peer->state == PEER_UP || peer->state == PEER_ANSWERED;
+}
+
 void agent_peer_up(agent *a, int host);
+/* Rows in a circle, so that a slow link that never finishes a round starves none; a rank that was lost first, before
+ * what the others say because of it. */
+void agent_owe_round(const agent *a, agent_peer *peer);
+/* Takes in what a peer has sent. */
+void agent_receive(agent *a, int host);
+/* A round that a slow link has not taken yet is not begun again: what goes out is always the newest. */
+void agent_send_due(agent *a, int host);
+/* To all, and what is new at once. */
+void agent_send_all(agent *a);
 
 /* ---- The verdict ---- */
 /* A host whose agent is connected and has spoken lately; this one. */
@@ -197,7 +212,5 @@ void guard_watch_end(guard_watch *watch, const tess_launch_result *result, bool 
 
 /* Takes one request and answers it; closes the channel when the rank misuses it. */
 void guard_answer_request(guard_client *client);
-/* The first rank of this host: its guard judges, and is the agent. */
-int guard_first_rank(const tess_job *job);
 
 #endif

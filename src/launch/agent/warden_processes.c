@@ -42,7 +42,7 @@ static void look_at(guard_processes *p, const tess_job *job, int rank, double no
 
 void guard_processes_look(guard_processes *p, const tess_job *job, bool is_judge, double now_s)
 {
-    int first = guard_first_rank(job), last = is_judge ? (int)job->header->world - 1 : first;
+    int first = tess_job_first_rank(job), last = is_judge ? (int)job->header->world - 1 : first;
     if (now_s < p->next_s)
         return;
     p->next_s = now_s + look_s;

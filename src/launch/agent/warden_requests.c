@@ -7,14 +7,6 @@
 #include "base/os/sockets.h"
 #include "launch/agent/agent_impl.h"
 
-int guard_first_rank(const tess_job *job)
-{
-    for (int r = 0; r < (int)job->header->world; r++)
-        if (job->rows[r].host == (int32_t)job->header->host)
-            return r;
-    return -1;
-}
-
 static bool is_over(const tess_job *job)
 {
     bool over = atomic_load(&job->header->first_lost) < 0;
@@ -49,7 +41,7 @@ static tess_status adopt(guard_client *client, const guard_request *request, int
         return status;
     }
     client->rank = request->rank;
-    if (client->rank == guard_first_rank(&client->job)) {
+    if (client->rank == tess_job_first_rank(&client->job)) {
         atomic_store(&client->job.header->agent_pid, (int32_t)getpid());
         client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon: it has all guards of the host */
     }
@@ -58,7 +50,7 @@ static tess_status adopt(guard_client *client, const guard_request *request, int
 
 static tess_status listen_for_others(guard_client *client, tess_agent_address *mine)
 {
-    TESS_CHECK(client->rank >= 0 && client->agent == NULL && client->rank == guard_first_rank(&client->job) &&
+    TESS_CHECK(client->rank >= 0 && client->agent == NULL && client->rank == tess_job_first_rank(&client->job) &&
                    client->job.header->n_hosts <= JOB_MAX_HOSTS,
                TESS_E_INVALID, "the guard of a host's first rank becomes its agent, once it has adopted the rank");
     return agent_listen(client->mem, &client->job, &client->agent, mine);

@@ -1,0 +1,71 @@
+/* Events into files of a folder, for all ranks or for none. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "comm/comm_impl.h"
+#include "trace/folder.h"
+
+/* The folder as everybody finds it, wherever they are; of one that is too long nobody hears. */
+static void tell_folder(const tess_runtime *rt, const char *folder)
+{
+    char *whole = realpath(folder, NULL);
+    const char *path = whole != NULL ? whole : folder;
+    if (strlen(path) < sizeof(rt->job.header->trace_folder))
+        snprintf(rt->job.header->trace_folder, sizeof(rt->job.header->trace_folder), "%s", path);
+    free(whole);
+}
+
+/* All ranks go on or none does: the others learn of the first that could not. */
+static tess_status agree(tess_runtime *rt, tess_status status, const char *folder)
+{
+    int32_t failed = status != TESS_OK ? rt->world - rt->rank : 0;
+    TESS_TRY(tess_all_reduce(rt->team, &failed, &failed, 1, TESS_I32, TESS_MAX, NULL));
+    TESS_TRY(status);
+    if (failed == 0)
+        return TESS_OK;
+    TESS_FAIL(TESS_E_IO, "trace folder %s: rank %d could not write there", folder, rt->world - failed);
+    tess_runtime_report_of(rt, rt->world - failed, tess_error_message());
+    return TESS_E_IO;
+}
+
+static tess_status make_ring(const tess_runtime *rt, const char *folder, tess_trace_ring **ring)
+{
+    char path[PATH_MAX];
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_trace_ring_path(folder, rt->rank, path, sizeof(path)));
+    return tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, ring);
+}
+
+/* Gives back the memory of the events in the job's own ring, which has been copied. Its header stays: it says who the
+ * rank is. */
+static void release_events(const tess_runtime *rt)
+{
+    const tess_job *job = &rt->job;
+    uint64_t offset = (uint64_t)((const uint8_t *)tess_job_ring(job, rt->rank) - job->base);
+    tess_os_punch(job->fd, offset + TESS_TRACE_HEADER_BYTES, job->header->ring_bytes - TESS_TRACE_HEADER_BYTES);
+}
+
+tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
+{
+    tess_trace_ring *ring = NULL;
+    TESS_CHECK(folder != NULL && folder[0] != '\0', TESS_E_INVALID, "tess_runtime_keep_trace: there is no folder");
+    if (rt->ring_is_file)
+        return TESS_OK;
+    /* What an earlier job left in the folder is put away before anybody writes there. */
+    TESS_TRY(agree(rt, rt->rank == 0 ? tess_trace_folder_begin(folder) : TESS_OK, folder));
+    tess_status status = agree(rt, make_ring(rt, folder, &ring), folder);
+    if (status != TESS_OK) {
+        tess_trace_close(&ring);
+        return status;
+    }
+    tess_trace_copy(ring, rt->ring);
+    rt->ring = ring;
+    rt->ring_is_file = true;
+    if (rt->rank == tess_job_first_rank(&rt->job))
+        tell_folder(rt, folder);
+    release_events(rt);
+    return TESS_OK;
+}

@@ -1,0 +1,59 @@
+/* How ranks meet in a team's control area, on behalf of those of other hosts too. Each posts its fingerprint and where
+ * its data is; when all have, the fingerprints are compared. What is short lies beside the posts, and is taken at once;
+ * the rest moves as the backend has it.
+ *
+ * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
+#ifndef TESS_COMM_SHM_MEETING_H
+#define TESS_COMM_SHM_MEETING_H
+
+#include "comm/comm_impl.h"
+
+/* How far an operation is. */
+typedef struct shm_work {
+    const struct shm_collective *collective;
+    uint64_t phase;      /* phases that this rank arrived in */
+    int step;            /* what is done when the phase is over */
+    int path;            /* how peers read the data */
+    size_t first, count; /* elements of the round at hand */
+    size_t per_round;    /* elements of a full round */
+    int area;            /* stage of the round */
+    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or it is waited for in vain */
+} shm_work;
+
+static inline shm_work *shm_of(const tess_work *work)
+{
+    return tess_work_state(work);
+}
+
+static inline tess_post *shm_post(const tess_work *work, int rank)
+{
+    return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank);
+}
+
+/* Arrivals in the operation's slot before it. */
+static inline uint64_t shm_base(const tess_work *work)
+{
+    return work->team->slot_base[work->fp.sequence % CONTROL_SLOTS];
+}
+
+static inline bool shm_phase_over(const tess_work *work)
+{
+    const tess_slot *slot = &work->team->control->slots[work->fp.sequence % CONTROL_SLOTS];
+    return atomic_load(&slot->arrivals) >= shm_base(work) + shm_of(work)->phase * (uint64_t)work->team->size;
+}
+
+/* Fills this rank's post, and what lies beside it; shm_arrive shows it to the others. */
+void shm_post_request(tess_work *work);
+/* This rank comes to the next phase; whoever is last wakes the others. */
+void shm_arrive(tess_work *work);
+/* The same for `rank`, whose post is in place. */
+void shm_arrive_for(tess_team *team, uint64_t sequence, int rank, uint64_t phase);
+/* All have posted. True when the operation is over, well or not; else its data is to be moved. */
+bool shm_meet(tess_work *work);
+/* All have come to its last phase. Returns true. */
+bool shm_complete(tess_work *work);
+/* Team ranks that have not come to the phase where the oldest operation stands. late (NULL: itself): whose fault it is
+ * that `rank` has not. */
+int shm_missing(const tess_work *work, int (*late)(const tess_work *oldest, int rank), int *ranks);
+
+#endif

@@ -1,0 +1,214 @@
+/* Making teams, splitting them, and giving them back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "comm/p2p/channel.h"
+
+static void find_siblings(tess_team *team)
+{
+    int host = tess_team_host(team, team->rank);
+    team->local_first = -1;
+    for (int r = 0; r < team->size; r++) {
+        if (tess_team_host(team, r) != host)
+            continue;
+        if (team->local_first < 0)
+            team->local_first = r;
+        if (r == team->rank)
+            team->local_index = team->n_local;
+        team->n_local++;
+    }
+}
+
+/* Bytes of what a host shares for a team. */
+static uint64_t shared_bytes(int size, int n_local)
+{
+    const comm_backend *backend = tess_backend_choose(size, n_local);
+    return tess_control_bytes(size) + (backend->shared_bytes != NULL ? backend->shared_bytes(n_local) : 0);
+}
+
+tess_status tess_team_reserve_world(tess_runtime *rt)
+{
+    int n_local = 0;
+    if (rt->rank != tess_job_first_rank(&rt->job))
+        return TESS_OK;
+    for (int r = 0; r < rt->world; r++)
+        n_local += rt->job.rows[r].host == rt->row->host;
+    uint64_t bytes = shared_bytes(rt->world, n_local), offset;
+    TESS_TRY(tess_job_alloc(&rt->job, rt->rank, bytes, JOB_PAGE, &offset));
+    ((tess_control *)(void *)(rt->job.base + offset))->bytes = bytes;
+    rt->job.header->world_team = offset;
+    return TESS_OK;
+}
+
+static void remove_team(tess_team *team)
+{
+    tess_runtime *rt = team->runtime;
+    tess_runtime_lock(rt);
+    tess_team **at = &rt->teams;
+    while (*at != NULL && *at != team)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = team->next;
+    tess_runtime_unlock(rt);
+}
+
+tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int size, int rank, uint64_t hash,
+                             uint64_t control_offset, tess_team **out)
+{
+    void *memory;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(tess_team), "team", &memory));
+    tess_team *team = memory;
+    team->runtime = rt;
+    snprintf(team->name, sizeof(team->name), "%s", name);
+    team->rank = rank;
+    team->size = size;
+    team->ranks = ranks;
+    team->hash = hash;
+    team->control_offset = control_offset;
+    team->control = (tess_control *)(rt->job.base + control_offset);
+    team->timeout_s = rt->timeout_s;
+    atomic_flag_clear(&team->lock);
+    find_siblings(team);
+    team->backend = tess_backend_choose(size, team->n_local);
+    if (team->backend->attach != NULL) {
+        uint64_t offset = control_offset + tess_control_bytes(size);
+        tess_status status = team->backend->attach(team, rt->job.base + offset);
+        if (status != TESS_OK) {
+            team->backend->detach(team);
+            tess_mem_free(rt->mem, team);
+            return tess_fail_context(status, "team '%s'", name);
+        }
+    }
+    tess_trace_add_team(rt->ring, hash, name, size, rank);
+    tess_runtime_lock(rt);
+    team->next = rt->teams;
+    rt->teams = team;
+    tess_runtime_unlock(rt);
+    *out = team;
+    return TESS_OK;
+}
+
+/* ---- Splitting ---- */
+typedef struct split_row {
+    int32_t color, key;
+} split_row;
+
+/* The team that this rank becomes a member of. */
+typedef struct split {
+    const char *name;
+    const void *call_site;
+    int members[JOB_MAX_RANKS]; /* parent's numbers, in the new order */
+    int size;                   /* 0: this rank is in none */
+    int first, n_local;         /* the first member on this host, -1: none; how many they are */
+} split;
+
+/* Ordered by key and parent rank. */
+static void pick_members(const tess_team *parent, const split_row *rows, int color, split *s)
+{
+    for (int r = 0; r < parent->size; r++) {
+        if (color < 0 || rows[r].color != color)
+            continue;
+        int at = s->size++;
+        while (at > 0 && rows[s->members[at - 1]].key > rows[r].key) {
+            s->members[at] = s->members[at - 1];
+            at--;
+        }
+        s->members[at] = r;
+    }
+}
+
+static void find_local(const tess_team *parent, split *s)
+{
+    s->first = -1;
+    for (int i = 0; i < s->size; i++) {
+        if (tess_team_host(parent, s->members[i]) != tess_team_host(parent, parent->rank))
+            continue;
+        if (s->n_local++ == 0)
+            s->first = s->members[i];
+    }
+}
+
+static tess_status find_members(tess_team *parent, int color, int key, split *s)
+{
+    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
+    TESS_TRY(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(s->name), s->call_site, &mine, rows,
+                                sizeof(mine)));
+    pick_members(parent, rows, color, s);
+    find_local(parent, s);
+    return TESS_OK;
+}
+
+/* On each host the first member there makes the control area. */
+static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset)
+{
+    const comm_wanted wanted = {.kind = TESS_TRACE_TEAM_SPLIT,
+                                .count = 1,
+                                .tag = tess_hash_text(s->name),
+                                .call_site = s->call_site,
+                                .maker = s->first,
+                                .bytes = shared_bytes(s->size, s->n_local),
+                                .align = JOB_PAGE};
+    TESS_TRY(tess_memory_agree(parent, &wanted, offset));
+    if (s->first == parent->rank)
+        ((tess_control *)(parent->runtime->job.base + *offset))->bytes = wanted.bytes;
+    return TESS_OK;
+}
+
+static tess_status attach(tess_team *parent, const split *s, uint64_t hash, uint64_t offset, tess_team **out)
+{
+    tess_runtime *rt = parent->runtime;
+    void *memory;
+    int rank = 0;
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)s->size, sizeof(int), "ranks of a team", &memory));
+    int *ranks = memory;
+    for (int i = 0; i < s->size; i++) {
+        ranks[i] = parent->ranks[s->members[i]];
+        if (s->members[i] == parent->rank)
+            rank = i;
+    }
+    tess_status status = tess_team_attach(rt, s->name, ranks, s->size, rank, hash, offset, out);
+    if (status != TESS_OK)
+        tess_mem_free(rt->mem, ranks);
+    return status;
+}
+
+tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **out)
+{
+    TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
+    *out = NULL;
+    split s = {.name = name, .call_site = __builtin_return_address(0)};
+    uint64_t offset;
+    TESS_TRY_CTX(find_members(parent, color, key, &s), "split team '%s' into '%s'", parent->name, name);
+    TESS_TRY_CTX(make_area(parent, &s, &offset), "split team '%s' into '%s'", parent->name, name);
+    const uint64_t words[3] = {parent->hash, parent->n_splits++, (uint64_t)color};
+    uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));
+    return s.size > 0 ? attach(parent, &s, hash, offset, out) : TESS_OK;
+}
+
+void tess_team_destroy(tess_team **handle)
+{
+    if (handle == NULL || *handle == NULL)
+        return;
+    tess_team *team = *handle;
+    tess_runtime *rt = team->runtime;
+    *handle = NULL;
+    remove_team(team);
+    if (team->backend->detach != NULL)
+        team->backend->detach(team);
+
+    /* Whoever is last gives the area back. A broken team's area stays: a peer may still look at it. */
+    bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
+    if (last && team->broken == TESS_OK) {
+        tess_message_free_channels(team);
+        if (team->control_offset != rt->job.header->world_team)
+            tess_job_free(&rt->job, rt->rank, team->control_offset, team->control->bytes);
+    }
+    while (team->spare != NULL) {
+        tess_work *work = team->spare;
+        team->spare = work->next;
+        tess_mem_free(rt->mem, work);
+    }
+    tess_mem_free(rt->mem, team->ranks);
+    tess_mem_free(rt->mem, team);
+}

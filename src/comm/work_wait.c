@@ -1,0 +1,94 @@
+/* Waiting for a work (trouble.c has what can go wrong meanwhile). */
+#include "base/os/os.h"
+#include "comm/comm_impl.h"
+#include "job/deadline.h"
+
+static const double shown_s = 0.02; /* a longer wait is for others to see */
+
+/* A peer may wait for our part in an operation of another team: no order between teams is asked of the caller. */
+static void help_other_teams(tess_runtime *rt, tess_team *mine)
+{
+    if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+        return;
+    for (tess_team *team = rt->teams; team != NULL; team = team->next) {
+        bool can = team->backend->is_mine == NULL || team->backend->is_mine();
+        if (team == mine || !can || !tess_team_try_lock(team))
+            continue;
+        tess_team_progress(team);
+        tess_team_unlock(team);
+    }
+    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+}
+
+/* Shows on the board what this rank waits for and who has not come, for whoever watches from outside. */
+static void show_wait(const tess_work *work, uint64_t since_ns)
+{
+    tess_team *team = work->team;
+    uint64_t missing[JOB_RANK_WORDS] = {0};
+    int ranks[JOB_MAX_RANKS], n = team->size > 1 ? team->backend->missing(work, ranks) : 0;
+    for (int i = 0; i < n; i++)
+        missing[team->ranks[ranks[i]] / 64] |= UINT64_C(1) << team->ranks[ranks[i]] % 64;
+    tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
+}
+
+/* A deadline that was set for a team holds as it is; the job's grows with what is done. */
+static double deadline_of(const tess_work *work)
+{
+    const tess_team *team = work->team;
+    const tess_runtime *rt = team->runtime;
+    if (team->timeout_s != rt->timeout_s)
+        return team->timeout_s;
+    char phase[TESS_TRACE_PHASE_BYTES];
+    tess_board_phase_of(rt->row, phase);
+    return watchdog_deadline(rt->timeout_s, phase, work->fp.count, tess_work_bytes(work), team->bytes_per_s);
+}
+
+/* On the board, and where it outlives everybody. */
+static void show_life(const tess_runtime *rt)
+{
+    uint64_t now_ns = tess_os_now_ns();
+    atomic_store_explicit(&rt->row->heartbeat_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&rt->ring->alive_ns, now_ns, memory_order_relaxed);
+}
+
+void tess_work_wait_for(tess_work *work, double timeout_s)
+{
+    tess_team *team = work->team;
+    tess_runtime *rt = team->runtime;
+    if (timeout_s <= 0)
+        timeout_s = deadline_of(work);
+    double waited_s = 0, last_s = 0;
+    uint64_t since_ns = 0;
+    bool has_slept = false;
+    while (!work->done) {
+        if (tess_work_look(work, has_slept))
+            break;
+        /* A job that was stopped with ctrl-Z, or a machine that slept, has not waited: a gap counts as a second. */
+        double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
+        waited_s += gap_s < 1 ? gap_s : 1;
+        last_s = now_s;
+        show_life(rt);
+        team->n_sleeps += !has_slept;
+        has_slept = true;
+        uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
+        help_other_teams(rt, team);
+        if (rt->transport->poll != NULL)
+            rt->transport->poll();
+        tess_team_progress(team);
+        if (!work->done)
+            tess_work_look_for_trouble(work, waited_s, timeout_s);
+        if (since_ns == 0)
+            since_ns = tess_os_now_ns();
+        if (!work->done && waited_s >= shown_s)
+            show_wait(work, since_ns);
+        if (!work->done) {
+            double left_ns = (timeout_s - waited_s) * 1e9;
+            uint64_t most_ns = rt->transport->longest_sleep_ns;
+            uint64_t sleep_ns = left_ns < (double)most_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : most_ns;
+            tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);
+        }
+        tess_job_sleep_end(&rt->job, rt->rank);
+    }
+    if (waited_s >= shown_s)
+        tess_board_wait_over(rt->row, &work->fp);
+}

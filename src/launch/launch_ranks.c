@@ -1,0 +1,79 @@
+/* The processes of the ranks: starting them, and what the launcher says to them and to whoever listens. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "job/keep/keep.h"
+#include "launch/launcher_impl.h"
+
+static void set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    setenv(name, text, 1);
+}
+
+static void run_rank(const launcher *l, int rank, pid_t parent)
+{
+    const launch_payload *what = &l->what;
+    tess_child_begin(&l->signals, parent);
+    set_number("TESSERA_RANK", rank);
+    set_number("TESSERA_WORLD", l->n_ranks);
+    set_number("TESSERA_SHM_FD", l->job.fd);
+    if (l->options.trace_folder != NULL)
+        setenv("TESSERA_TRACE", l->options.trace_folder, 1);
+    if (l->options.keep != NULL) {
+        set_number("TESSERA_KEEP_FD", l->options.keep->fds[rank]);
+        tess_os_inherit(l->options.keep->fds[rank]);
+    }
+    if (what->fn != NULL) {
+        tess_job job = l->job;
+        tess_job_close(&job, false);
+        exit(what->fn(what->context));
+    }
+    tess_os_inherit(l->job.fd);
+    tess_child_exec(l->options.program, what->argv, what->report_fd);
+}
+
+tess_status launch_start_ranks(launcher *l)
+{
+    pid_t parent = getpid();
+    for (int i = 0; l->options.omitted != NULL && i < JOB_OMITTED; i++)
+        atomic_store(&l->job.header->omitted[i], l->options.omitted[i]);
+    fflush(NULL); /* or forked children would write our buffers again */
+    for (int r = 0; r < l->n_ranks; r++) {
+        if (l->pids[r] != 0)
+            continue;
+        pid_t pid = fork();
+        if (pid == 0)
+            run_rank(l, r, parent);
+        TESS_CHECK(pid > 0, TESS_E_NOMEM, "start rank %d of %d: fork: %s", r, l->n_ranks, strerror(errno));
+        l->pids[r] = pid;
+        l->n_running++;
+    }
+    return TESS_OK;
+}
+
+void launch_signal_all(const launcher *l, int signal, bool only_absent)
+{
+    for (int r = 0; r < l->n_ranks; r++)
+        if (l->pids[r] != 0 && (!only_absent || atomic_load(&l->job.rows[r].state) == JOB_RANK_ABSENT))
+            kill(l->pids[r], signal);
+}
+
+void launch_kill_all(launcher *l)
+{
+    l->killed = true;
+    launch_signal_all(l, SIGKILL, false);
+}
+
+void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)
+{
+    tess_notices_add(&l->job.header->notices, kind, rank, step, line);
+    if (l->options.notice != NULL)
+        l->options.notice(l->options.self, line);
+}
