@@ -56,7 +56,7 @@ struct tess_runtime {
     struct tess_rehearsal *rehearsal;                           /* NULL: no rehearsal is under way (rehearsal.h) */
     tess_mem *mem;
     tess_stream *stream;    /* of collectives: one thread, the kernel table of this rank */
-    struct tess_keep *keep; /* this rank's kept memory, NULL: none (keep/keep.h) */
+    struct tess_keep *keep; /* this rank's kept memory, NULL: none (job/keep/keep.h) */
     const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;

@@ -25,8 +25,8 @@ void tess_work_record(tess_work *work, tess_trace_state state)
 static void note_speed(const tess_work *work)
 {
     double *known = &work->team->bytes_per_s;
-    if (tess_team_is_local(work->team) || !work->blocks || work->started_ns == 0 || work->status != TESS_OK ||
-        tess_work_bytes(work) < large_bytes)
+    if (work->started_ns == 0 || !work->blocks || work->status != TESS_OK || tess_work_bytes(work) < large_bytes ||
+        tess_team_is_local(work->team))
         return;
     double seconds = (double)(tess_os_now_ns() - work->started_ns) * 1e-9;
     *known = watchdog_learn_speed(*known, (double)tess_work_bytes(work) / seconds);

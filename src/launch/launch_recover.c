@@ -1,6 +1,6 @@
 /* Beginning anew after a rank was lost. The others fall out of their collectives, give back what lies in the job's
  * memory and wait (rejoin.c); that memory is then emptied, processes take the place of those that ended, and all join
- * as they did at first. What a rank keeps (keep/keep.h) is not touched: what goes on from there is for the ranks to
+ * as they did at first. What a rank keeps (job/keep/keep.h) is not touched: what goes on from there is for the ranks to
  * agree on. */
 #include <signal.h>
 #include <stdio.h>
