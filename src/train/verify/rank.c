@@ -193,10 +193,11 @@ int verify_rank_main(void *context)
                                     .fault = run->with_faults && c->fault.spec[0] != '\0' ? c->fault.spec : "",
                                     .fault_seed = (uint64_t)c->fault.seed,
                                     .phases = tess_train_phases};
-    if (tess_runtime_create(&options, &rt) != TESS_OK)
-        return 1;
-    tess_status status = run_rank(run, rt);
-    if (tess_runtime_rank(rt) == 0) {
+    tess_status status = tess_runtime_create(&options, &rt);
+    bool joined = status == TESS_OK;
+    if (joined)
+        status = run_rank(run, rt);
+    if (!joined || tess_runtime_rank(rt) == 0) { /* ranks that cannot join fail alike */
         run->header->status = status;
         snprintf(run->header->message, sizeof(run->header->message), "%s", tess_error_message());
     }
