@@ -3,8 +3,8 @@
 #ifndef TESS_BENCH_BENCH_H
 #define TESS_BENCH_BENCH_H
 
-#include "bench/options.h"
-#include "bench/report.h"
+#include "bench/bench_options.h"
+#include "bench/bench_report.h"
 #include "tessera/runtime.h"
 
 typedef struct tess_bench {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "bench/memory.h"
+#include "bench/bench_memory.h"
 #include "launch/launcher.h"
 #include "bench/measuring_ranks.h"
 

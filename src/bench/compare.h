@@ -2,7 +2,7 @@
 #ifndef TESS_BENCH_COMPARE_H
 #define TESS_BENCH_COMPARE_H
 
-#include "bench/report.h"
+#include "bench/bench_report.h"
 
 /* Reads a report that `tess_bench_report_write` wrote and checks that it is one, of `bench`. *old: json_decref it.
  * TESS_E_NOT_FOUND, TESS_E_FORMAT (the message names the file and the key), TESS_E_INVALID: of another bench. */

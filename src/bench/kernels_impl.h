@@ -4,7 +4,7 @@
 #define TESS_BENCH_KERNELS_IMPL_H
 
 #include "bench/bench.h"
-#include "bench/memory.h"
+#include "bench/bench_memory.h"
 #include "bench/peers.h"
 #include "bench/race.h"
 #include "device/stream.h"

@@ -1,9 +1,9 @@
-/* The loops behind bench/memory.h over n floats, n a multiple of 128, arrays aligned to 64 bytes. Two files hold them:
- * one for any machine, one for AVX2, which has streaming stores. */
+/* The loops behind bench/bench_memory.h over n floats, n a multiple of 128, arrays aligned to 64 bytes. Two files hold
+ * them: one for any machine, one for AVX2, which has streaming stores. */
 #ifndef TESS_BENCH_MEMORY_LOOPS_H
 #define TESS_BENCH_MEMORY_LOOPS_H
 
-#include "bench/memory.h"
+#include "bench/bench_memory.h"
 
 /* One of TESS_BENCH_READ leaves its sum in c[0], so that it must not be skipped; one without `b` ignores it. */
 typedef void tess_bench_loop(const float *a, const float *b, float *c, int64_t n);

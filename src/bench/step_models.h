@@ -2,7 +2,7 @@
 #ifndef TESS_BENCH_STEP_MODELS_H
 #define TESS_BENCH_STEP_MODELS_H
 
-#include "nn/config.h"
+#include "nn/model_config.h"
 
 /* `name`: one of ours, the path of a config.json, or a Hugging Face folder. *folder: it is a folder, whose weights are
  * meant as well. TESS_E_NOT_FOUND: none of them (the message lists ours). */

@@ -73,7 +73,7 @@ static specials count_specials(const char *dtype, const uint8_t *data, size_t n)
 }
 
 /* ---- Tensors ---- */
-static void tell_progress(convert *c, uint64_t bytes)
+static void report_progress(convert *c, uint64_t bytes)
 {
     c->done += bytes;
     if (c->options->progress != NULL)
@@ -124,7 +124,7 @@ static tess_status convert_tensor(convert *c, int index)
             TESS_TRY(recode(c, t, to, n, here, &overflowed));
         TESS_TRY(tess_st_write_bytes(c->writer, index, (size_t)at * bytes, (size_t)n * bytes,
                                      same ? (void *)c->read : c->encoded));
-        tell_progress(c, (uint64_t)(n * t->element_bytes));
+        report_progress(c, (uint64_t)(n * t->element_bytes));
     }
     report_tensor(c, t, found, overflowed);
     return TESS_OK;

@@ -2,7 +2,7 @@
 #ifndef TESS_CKPT_SAME_FILES_H
 #define TESS_CKPT_SAME_FILES_H
 
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 
 /* Compares size and the first and last 64 KB of each path between hosts; of a folder those of its safetensors files and
  * of its config.json, with their names. Collective over hosts->all with the same `paths`, one answer for all; nothing

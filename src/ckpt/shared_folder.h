@@ -2,7 +2,7 @@
 #ifndef TESS_CKPT_SHARED_FOLDER_H
 #define TESS_CKPT_SHARED_FOLDER_H
 
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 
 /* Makes `folder` where it is missing, and leaves nothing in it. Collective over hosts->all, with one answer for all;
  * nothing is asked on one host. `what` names the folder ("job.dump_folder").

@@ -5,8 +5,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/diff.h"
-#include "cli/ckpt.h"
-#include "cli/progress.h"
+#include "cli/cli_ckpt.h"
+#include "cli/cli_progress.h"
 
 enum { DIFFERS = CLI_FAILED, NAME_WIDTH = 66 };
 
@@ -18,9 +18,9 @@ typedef struct comparison {
     json_t *tensors; /* with --json */
 } comparison;
 
-static void tell_progress(void *self, uint64_t done, uint64_t all)
+static void report_progress(void *self, uint64_t done, uint64_t all)
 {
-    cli_progress_tell(&((comparison *)self)->progress, "compare", done, all);
+    cli_progress_report(&((comparison *)self)->progress, "compare", done, all);
 }
 
 static const char *describe_side(const tess_export_tensor *t, char *text, size_t size)
@@ -115,7 +115,7 @@ static void look_at(void *self, const tess_diff_tensor *t)
 static tess_status compare(comparison *c, const char *path_a, const char *path_b, tess_diff_summary *summary)
 {
     tess_diff_options options = {
-        .model_only = c->model_only != NULL, .self = c, .tensor = look_at, .progress = tell_progress};
+        .model_only = c->model_only != NULL, .self = c, .tensor = look_at, .progress = report_progress};
     tess_catalog *a = NULL, *b = NULL;
     TESS_TRY(cli_number("--tolerance", c->tolerance, 0, 1e30, &options.tolerance));
     tess_status status = tess_catalog_open(c->mem, path_a, &a);

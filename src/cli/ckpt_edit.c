@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "ckpt/tools/edit.h"
-#include "cli/ckpt.h"
+#include "cli/cli_ckpt.h"
 
 /* One line for every member, below `prefix`, that is another after than before. */
 static void print_changes(const char *prefix, const json_t *before, const json_t *after)

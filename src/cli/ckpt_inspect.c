@@ -6,8 +6,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
-#include "ckpt/formats/export.h"
-#include "cli/ckpt.h"
+#include "ckpt/formats/export_catalog.h"
+#include "cli/cli_ckpt.h"
 
 enum { MAX_NAME_WIDTH = 100 };
 

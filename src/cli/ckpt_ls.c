@@ -5,7 +5,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/list.h"
-#include "cli/ckpt.h"
+#include "cli/cli_ckpt.h"
 
 /* "42 s", "3 min", "5 h", "12 d" */
 static const char *format_age(double seconds, char *text, size_t size)

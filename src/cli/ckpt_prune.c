@@ -2,34 +2,34 @@
 
 #include "base/text/text.h"
 #include "ckpt/tools/prune.h"
-#include "cli/ckpt.h"
-#include "cli/progress.h"
+#include "cli/cli_ckpt.h"
+#include "cli/cli_progress.h"
 
-static void tell_progress(void *self, uint64_t done, uint64_t all)
+static void report_progress(void *self, uint64_t done, uint64_t all)
 {
-    cli_progress_tell(self, "verify what stays", done, all);
+    cli_progress_report(self, "verify what stays", done, all);
 }
 
-static const char *verdict_text(const tess_ckpt_item *item, tess_prune_verdict verdict, bool dry)
+static const char *decision_text(const tess_ckpt_item *item, tess_prune_decision decision, bool dry)
 {
-    if (verdict == TESS_PRUNE_KEPT)
+    if (decision == TESS_PRUNE_KEPT)
         return "kept, verified";
-    if (verdict == TESS_PRUNE_GOES)
+    if (decision == TESS_PRUNE_GOES)
         return dry ? "would go" : "removed";
     return item->state == TESS_CKPT_VALID ? "kept" : "left alone";
 }
 
-static tess_status carry_out(const tess_ckpt_list *list, const tess_prune_verdict *verdicts, bool dry)
+static tess_status carry_out(const tess_ckpt_list *list, const tess_prune_decision *decisions, bool dry)
 {
     uint64_t freed = 0;
     char text[32];
     for (int i = 0; i < list->n; i++) {
         const tess_ckpt_item *item = &list->items[i];
-        bool goes = verdicts[i] == TESS_PRUNE_GOES;
+        bool goes = decisions[i] == TESS_PRUNE_GOES;
         if (goes && !dry)
             TESS_TRY(tess_ckpt_remove(list, item));
         printf("%-22s %-10s  %s\n", item->name, tess_ckpt_state_text(item->state),
-               verdict_text(item, verdicts[i], dry));
+               decision_text(item, decisions[i], dry));
         if (item->problem[0] != '\0' && !goes)
             printf("  %s\n", item->problem);
         freed += goes ? item->bytes : 0;
@@ -41,15 +41,15 @@ static tess_status carry_out(const tess_ckpt_list *list, const tess_prune_verdic
 static tess_status prune(tess_ckpt_list *list, int64_t keep, bool dry)
 {
     cli_progress progress = {0};
-    tess_prune_verdict *verdicts;
-    const tess_catalog_visitor visitor = {.self = &progress, .progress = tell_progress};
-    TESS_TRY(tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)list->n, sizeof(*verdicts), "verdicts",
-                                  (void **)&verdicts));
-    tess_status status = tess_ckpt_prune_plan(list, (int)keep, &visitor, verdicts);
+    tess_prune_decision *decisions;
+    const tess_catalog_visitor visitor = {.self = &progress, .progress = report_progress};
+    TESS_TRY(tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)list->n, sizeof(*decisions), "verdicts",
+                                  (void **)&decisions));
+    tess_status status = tess_ckpt_prune_plan(list, (int)keep, &visitor, decisions);
     cli_status_clear();
     if (status == TESS_OK)
-        status = carry_out(list, verdicts, dry);
-    tess_mem_free(list->mem, verdicts);
+        status = carry_out(list, decisions, dry);
+    tess_mem_free(list->mem, decisions);
     return status;
 }
 

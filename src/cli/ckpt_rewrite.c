@@ -6,8 +6,8 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "cli/ckpt.h"
-#include "cli/progress.h"
+#include "cli/cli_ckpt.h"
+#include "cli/cli_progress.h"
 
 static void print_line(void *self, const char *line)
 {
@@ -16,9 +16,9 @@ static void print_line(void *self, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-static void tell_progress(void *self, const char *doing, uint64_t done, uint64_t all)
+static void report_progress(void *self, const char *doing, uint64_t done, uint64_t all)
 {
-    cli_progress_tell(self, doing, done, all);
+    cli_progress_report(self, doing, done, all);
 }
 
 int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_options *options)
@@ -29,7 +29,7 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
     double begin_s = tess_os_now_s();
     options->self = &progress;
     options->report = print_line;
-    options->progress = tell_progress;
+    options->progress = report_progress;
     tess_status status = tess_ckpt_rewrite(mem, in, out, options, &result);
     cli_status_clear();
     if (status != TESS_OK)

@@ -5,8 +5,8 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/tools/list.h"
-#include "cli/ckpt.h"
-#include "cli/progress.h"
+#include "cli/cli_ckpt.h"
+#include "cli/cli_progress.h"
 
 enum { DAMAGED = CLI_FAILED };
 
@@ -17,12 +17,12 @@ typedef struct verification {
     const char *newest; /* alone; NULL: all */
 } verification;
 
-static void tell_progress(void *self, uint64_t done, uint64_t all)
+static void report_progress(void *self, uint64_t done, uint64_t all)
 {
-    cli_progress_tell(&((verification *)self)->progress, "verify", done, all);
+    cli_progress_report(&((verification *)self)->progress, "verify", done, all);
 }
 
-static void tell_bad(void *self, const char *message)
+static void report_bad(void *self, const char *message)
 {
     ((verification *)self)->n_bad++;
     cli_status_clear();
@@ -60,12 +60,12 @@ static bool is_damage(tess_status status, const char *path)
 static tess_status verify_one(verification *v, const char *path)
 {
     tess_catalog *catalog;
-    const tess_catalog_visitor visitor = {.self = v, .progress = tell_progress, .bad = tell_bad};
+    const tess_catalog_visitor visitor = {.self = v, .progress = report_progress, .bad = report_bad};
     double begin_s = tess_os_now_s();
     v->progress = (cli_progress){0};
     tess_status status = tess_catalog_open(v->mem, path, &catalog);
     if (is_damage(status, path)) {
-        tell_bad(v, tess_error_message());
+        report_bad(v, tess_error_message());
         return TESS_OK;
     }
     TESS_TRY(status);
@@ -82,7 +82,7 @@ static tess_status verify_item(verification *v, const tess_ckpt_list *list, cons
 {
     char path[4096];
     if (item->state == TESS_CKPT_DAMAGED && item->format[0] == '\0') {
-        tell_bad(v, item->problem);
+        report_bad(v, item->problem);
         return TESS_OK;
     }
     TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));

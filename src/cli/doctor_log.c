@@ -39,7 +39,7 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const optio
                            tess_buffer *out, int *code)
 {
     tess_survey survey;
-    tess_log_verdict verdict;
+    tess_log_diagnosis diagnosis;
     int64_t world = 0;
     TESS_TRY(cli_int("--world", o->world, 1, LOG_MOST_RANKS, &world));
     tess_status status = tess_survey_begin(mem, knowledge, &survey);
@@ -49,9 +49,10 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const optio
         fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", (int)world,
                 survey.n_ranks - 1, survey.n_ranks);
     if (status == TESS_OK) {
-        tess_log_judge(&survey, (int)world, &verdict);
-        *code = verdict.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;
-        status = o->json != NULL ? tess_log_print_json(&survey, &verdict, out) : tess_log_print(&survey, &verdict, out);
+        tess_log_judge(&survey, (int)world, &diagnosis);
+        *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;
+        status =
+            o->json != NULL ? tess_log_print_json(&survey, &diagnosis, out) : tess_log_print(&survey, &diagnosis, out);
     }
     tess_survey_free(&survey);
     return status;

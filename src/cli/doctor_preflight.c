@@ -11,6 +11,7 @@
 #include "cli/start.h"
 #include "job/environment.h"
 #include "job/place.h"
+#include "tessera/comm.h"
 
 enum { NOT_READY = 4, MOST_NAMES = 96 };
 #define RANKS_MOST_S 300 /* for all that the ranks do: some 3 s, and on machines with other work far more */
@@ -100,7 +101,7 @@ static tess_status write_json(const preflight *p, const tess_probe_report *repor
     return status;
 }
 
-static int tell(const preflight *p, tess_probe_report *report)
+static int show_report(const preflight *p, tess_probe_report *report)
 {
     struct winsize window;
     bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
@@ -174,7 +175,7 @@ static int run_alone(preflight *p)
     snprintf(name[0], sizeof(name[0]), "%s", card.host);
     tess_probe_report report = {
         .n_ranks = p->plan.n_ranks, .n_hosts = 1, .host_names = name, .hosts = &here, .job = of_ranks};
-    int code = tell(p, &report);
+    int code = show_report(p, &report);
     if (status == TESS_OK)
         tess_os_unmap_shared(shared, sizeof(tess_probe_findings));
     return code;
@@ -196,8 +197,8 @@ static int count_local(const tess_runtime *runtime, bool *first)
     return n;
 }
 
-static tess_status gather_and_tell(const preflight *p, tess_runtime *runtime, const tess_probe_findings *here,
-                                   const tess_probe_findings *of_ranks, int *code)
+static tess_status gather_and_report(const preflight *p, tess_runtime *runtime, const tess_probe_findings *here,
+                                     const tess_probe_findings *of_ranks, int *code)
 {
     int n_hosts = tess_runtime_hosts(runtime);
     tess_mem *mem = tess_runtime_mem(runtime);
@@ -214,7 +215,7 @@ static tess_status gather_and_tell(const preflight *p, tess_runtime *runtime, co
     for (int h = 0; status == TESS_OK && h < n_hosts; h++)
         snprintf(report.host_names[h], 64, "%s", tess_runtime_host_name(runtime, h));
     if (status == TESS_OK && tess_runtime_rank(runtime) == 0)
-        *code = tell(p, &report);
+        *code = show_report(p, &report);
     tess_mem_free(mem, names);
     tess_mem_free(mem, hosts);
     return status;
@@ -232,7 +233,7 @@ static tess_status look_as_rank(preflight *p, tess_runtime *runtime, int *code)
         look_here(p, world, &here);
     if (wants_group(p, TESS_PROBE_RANKS))
         TESS_TRY(tess_probe_ranks(runtime, &p->plan, &of_ranks));
-    return gather_and_tell(p, runtime, &here, &of_ranks, code);
+    return gather_and_report(p, runtime, &here, &of_ranks, code);
 }
 
 static int run_rank(preflight *p)

@@ -2,7 +2,7 @@
 #ifndef TESS_CLI_FOLDER_LOCK_H
 #define TESS_CLI_FOLDER_LOCK_H
 
-#include "train/config.h"
+#include "train/train_config.h"
 
 typedef struct cli_folder {
     int fd;    /* that holds it, -1: it is not held */

@@ -4,7 +4,7 @@
 
 #include "cli/start.h"
 #include "launch/mpirun/launch_watch.h"
-#include "train/config.h"
+#include "train/train_config.h"
 
 typedef struct cli_hosts {
     tess_launch_hosts hosts;
@@ -26,15 +26,15 @@ bool cli_launch_trains(int argc, char **argv, tess_config *config);
 /* Runs it on the hosts, and again as its recovery section has it; returns the exit code. */
 int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char **argv);
 
-/* ---- launch_guard.c ---- */
+/* ---- launch_warden.c ---- */
 #define CLI_LAUNCH_REPORTS "TESSERA_LAUNCH_REPORTS" /* carried to the guards by mpirun */
 #define CLI_LAUNCH_LEAVE "L" /* to the input of MPI's first process: leave after the next save; its guard tells all */
 
 /* True in a guard whose job was started by a launcher that looks after it. */
-bool cli_guard_is_heard(void);
+bool cli_warden_is_heard(void);
 /* In a rank's guard: what it says of a failure goes to who started MPI, when that looks after the job. */
-void cli_guard_reports(tess_launch_options *options);
+void cli_warden_reports(tess_launch_options *options);
 /* The same of a job that ended because it was asked to stop. */
-void cli_guard_reports_end(tess_launch_result *result);
+void cli_warden_reports_end(tess_launch_result *result);
 
 #endif

@@ -12,7 +12,7 @@
 #include "launch/mpirun/launch_probe.h"
 #include "recover/failure_line.h"
 #include "train/train.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 typedef struct launch_job {
     cli_hosts *hosts;
@@ -86,7 +86,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     static tess_launch_hosts now;
     tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = say, .self = j};
     j->heard = false;
-    tess_lives_tell(options->n_before, options->omitted);
+    tess_lives_report(options->n_before, options->omitted);
     setenv(CLI_LAUNCH_REPORTS, "1", 1);
     choose_hosts(j, slots, &now);
     TESS_TRY(cli_hosts_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
@@ -134,7 +134,7 @@ static void decide(launch_job *j, const tess_launch_options *options, tess_launc
     result->failed_rank = f->rank;
     options->decide(options->self, &failure, &decision);
     result->action = decision.action;
-    result->told = decision.told;
+    result->reported = decision.reported;
 }
 
 static tess_status start(void *self, const tess_slots *slots, char *const *words, const tess_launch_options *options,

@@ -87,8 +87,8 @@ static void add_failure(const look *l, int check, const char *message)
     tess_error_clear();
 }
 
-#define ADD(l, check, verdict, ...) \
-    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, verdict, __VA_ARGS__)
+#define ADD(l, check, diagnosis, ...) \
+    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
 static void look_at_config(const look *l)
 {

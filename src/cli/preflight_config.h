@@ -3,7 +3,7 @@
 #define TESS_CLI_PREFLIGHT_CONFIG_H
 
 #include "doctor/probe/probe.h"
-#include "train/config.h"
+#include "train/train_config.h"
 
 extern const tess_probe_check cli_preflight_config_checks[];
 extern const int cli_preflight_n_config_checks;

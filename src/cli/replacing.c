@@ -17,27 +17,28 @@ tess_status cli_replacing_folder(const char *dump_folder, char *path, size_t siz
     return TESS_OK;
 }
 
-static tess_status open_keep(const tess_config *config, int n_ranks, cli_replacing *r)
+static tess_status open_persist(const tess_config *config, int n_ranks, cli_replacing *r)
 {
     if (config->checkpoint.memory_copies) {
         TESS_TRY(tess_os_make_dirs(config->job.dump_folder));
         TESS_TRY(cli_replacing_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
     }
-    return tess_keep_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks, &r->keep);
+    return tess_persist_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks,
+                                   &r->persist);
 }
 
 static tess_status open_new(const tess_config *config, int n_ranks, cli_replacing *r)
 {
     *r = (cli_replacing){0};
     TESS_TRY(tess_mem_create(&r->mem));
-    tess_status status = open_keep(config, n_ranks, r);
+    tess_status status = open_persist(config, n_ranks, r);
     if (status != TESS_OK)
         tess_mem_destroy(&r->mem);
     return status;
 }
 
 /* Memory that nobody will give back, of a run that was broken off. */
-static void tell_unused_copies(const char *dump_folder)
+static void report_unused_copies(const char *dump_folder)
 {
     char path[128];
     if (!tess_os_is_dir(dump_folder) || cli_replacing_folder(dump_folder, path, sizeof(path)) != TESS_OK ||
@@ -51,16 +52,16 @@ static void tell_unused_copies(const char *dump_folder)
 
 tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_launch_options *options, cli_replacing *r)
 {
-    options->keep = NULL;
+    options->persist = NULL;
     if (!config->checkpoint.memory_copies && options->n_before == 0)
-        tell_unused_copies(config->job.dump_folder);
+        report_unused_copies(config->job.dump_folder);
     if (!(config->recovery.enable && config->recovery.hot) && !config->checkpoint.memory_copies)
         return TESS_OK;
     tess_status status =
-        r->mem != NULL ? tess_keep_set_next(&r->keep, (uint64_t)n_ranks) : open_new(config, n_ranks, r);
+        r->mem != NULL ? tess_persist_set_next(&r->persist, (uint64_t)n_ranks) : open_new(config, n_ranks, r);
     if (status != TESS_OK)
         return tess_fail_context(status, "memory that outlives ranks (recovery.hot, checkpoint.memory_copies)");
-    options->keep = &r->keep;
+    options->persist = &r->persist;
     return TESS_OK;
 }
 
@@ -73,6 +74,6 @@ void cli_replacing_end(cli_replacing *r, bool over)
                 "tessera: the state of the last step stays in memory (%s): the same command goes on from it, "
                 "checkpoint.memory_copies=false from the newest checkpoint\n",
                 r->folder);
-    tess_keep_set_destroy(&r->keep, over);
+    tess_persist_set_destroy(&r->persist, over);
     tess_mem_destroy(&r->mem);
 }

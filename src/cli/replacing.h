@@ -3,12 +3,12 @@
 #define TESS_CLI_REPLACING_H
 
 #include "cli/start.h"
-#include "job/keep/keep.h"
-#include "train/config.h"
+#include "job/persist/persist.h"
+#include "train/train_config.h"
 
 typedef struct cli_replacing { /* all zero: nothing is kept */
     tess_mem *mem;
-    tess_keep_set keep;
+    tess_persist_set persist;
     char folder[1024]; /* of the copies that outlive the launcher, "": none */
 } cli_replacing;
 

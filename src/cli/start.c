@@ -17,12 +17,12 @@ tess_status cli_count_ranks(const char *text, cli_ranks *ranks)
     TESS_TRY(cli_int("-n", text, 1, JOB_MAX_RANKS, &n));
     TESS_TRY(tess_environment_read(&environment));
     bool started = environment.starter != TESS_STARTER_NONE && environment.starter != TESS_STARTER_TESSERA &&
-                   (environment.world > 1 || cli_guard_is_heard());
+                   (environment.world > 1 || cli_warden_is_heard());
     TESS_CHECK(
         !started || text == NULL, TESS_E_INVALID,
         "-n %s starts ranks on this machine, but %s has started %d already (%s): leave -n away, or start tessera "
         "without it",
-        text, tess_starter_name(environment.starter), environment.world, environment.told_by);
+        text, tess_starter_name(environment.starter), environment.world, environment.reported_by);
     bool torchrun = started && environment.starter == TESS_STARTER_TORCHRUN;
     *ranks = (cli_ranks){.n = started ? environment.world : (int)n,
                          .guarded = started && !torchrun,
@@ -39,24 +39,24 @@ void cli_notice(void *self, const char *line)
 tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_launch_options *options,
                       tess_launch_result *result)
 {
-    return ranks->guarded ? tess_guard_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
+    return ranks->guarded ? tess_warden_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
 }
 
-int cli_tell_end(const cli_ranks *ranks, const tess_launch_result *result)
+int cli_report_end(const cli_ranks *ranks, const tess_launch_result *result)
 {
-    bool told = result->told || (result->exit_code == CLI_BAD_INPUT && result->rank0_code == CLI_BAD_INPUT) ||
-                result->exit_code == CLI_INTERRUPTED ||
-                (ranks->guarded && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
-    if (result->report[0] != '\0' && !told)
+    bool reported = result->reported || (result->exit_code == CLI_BAD_INPUT && result->rank0_code == CLI_BAD_INPUT) ||
+                    result->exit_code == CLI_INTERRUPTED ||
+                    (ranks->guarded && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
+    if (result->report[0] != '\0' && !reported)
         fprintf(stderr, "tessera: %s\n", result->report);
     return result->exit_code;
 }
 
-tess_status cli_words_of_self(int argc, char *const *argv, cli_words *words)
+tess_status cli_arguments_of_self(int argc, char *const *argv, cli_arguments *words)
 {
     ssize_t n = readlink("/proc/self/exe", words->program, sizeof(words->program) - 1);
     TESS_CHECK(n > 0, TESS_E_IO, "cannot start ranks: /proc/self/exe");
-    TESS_CHECK(argc + 2 + CLI_WORDS_SPARE <= CLI_WORDS, TESS_E_INVALID, "cannot start ranks: too many words");
+    TESS_CHECK(argc + 2 + CLI_ARGUMENTS_SPARE <= CLI_ARGUMENTS, TESS_E_INVALID, "cannot start ranks: too many words");
     words->program[n] = '\0';
     words->word[0] = words->program;
     for (int i = 0; i < argc; i++)
@@ -68,17 +68,17 @@ tess_status cli_words_of_self(int argc, char *const *argv, cli_words *words)
 
 int cli_start_self(const cli_ranks *ranks, int argc, char **argv, const tess_launch_options *options)
 {
-    cli_words words;
+    cli_arguments words;
     tess_launch_result result;
-    tess_status status = cli_words_of_self(argc, argv, &words);
-    tess_launch_options told = *options;
+    tess_status status = cli_arguments_of_self(argc, argv, &words);
+    tess_launch_options reported = *options;
     if (ranks->guarded)
-        cli_guard_reports(&told);
+        cli_warden_reports(&reported);
     if (status == TESS_OK)
-        status = cli_start(ranks, words.word, &told, &result);
+        status = cli_start(ranks, words.word, &reported, &result);
     if (status == TESS_OK && ranks->guarded)
-        cli_guard_reports_end(&result);
-    return status == TESS_OK ? cli_tell_end(ranks, &result) : cli_fail(status);
+        cli_warden_reports_end(&result);
+    return status == TESS_OK ? cli_report_end(ranks, &result) : cli_fail(status);
 }
 
 int cli_fail_once(tess_status status)

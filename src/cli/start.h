@@ -19,16 +19,16 @@ tess_status cli_start(const cli_ranks *ranks, char *const *argv, const tess_laun
                       tess_launch_result *result);
 
 /* The words that start this program again, behind its own path. */
-enum { CLI_WORDS = 256, CLI_WORDS_SPARE = 16 };
-typedef struct cli_words {
+enum { CLI_ARGUMENTS = 256, CLI_ARGUMENTS_SPARE = 16 };
+typedef struct cli_arguments {
     char program[4096];
-    int n; /* at least CLI_WORDS_SPARE more, and a NULL, fit behind them */
-    char *word[CLI_WORDS];
-} cli_words;
-tess_status cli_words_of_self(int argc, char *const *argv, cli_words *words);
+    int n; /* at least CLI_ARGUMENTS_SPARE more, and a NULL, fit behind them */
+    char *word[CLI_ARGUMENTS];
+} cli_arguments;
+tess_status cli_arguments_of_self(int argc, char *const *argv, cli_arguments *words);
 
 /* Prints why the ranks have ended when that was not well and nobody has told it; returns the exit code. */
-int cli_tell_end(const cli_ranks *ranks, const tess_launch_result *result);
+int cli_report_end(const cli_ranks *ranks, const tess_launch_result *result);
 
 /* Starts this program with the words `argv` as the rank or ranks (not for `joins`), waits until all have ended, prints
  * why when that was not well, and returns the exit code. */

@@ -6,14 +6,14 @@
 
 #include "base/os/os.h"
 #include "cli/cli.h"
-#include "cli/health.h"
-#include "cli/kept.h"
+#include "cli/cli_health.h"
+#include "cli/persist_heir.h"
 #include "cli/replacing.h"
 #include "cli/stop_signals.h"
 #include "job/job_memory.h"
 #include "nn/model.h"
 #include "recover/policy.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 typedef struct supervision {
     const tess_config *config;
@@ -32,7 +32,7 @@ typedef struct supervision {
     cli_replacing replacing;
     cli_alerts alerts;
     tess_notices notices; /* of all lives */
-    char told[2304];      /* of the newest failure */
+    char reported[2304];  /* of the newest failure */
 } supervision;
 
 /* ---- What the policy asks
@@ -92,13 +92,13 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     if (s->next.class != TESS_FAILURE_REFUSED)
         alert(s, failure);
     decision->action = actions[s->next.action];
-    decision->told = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
-    if (!decision->told)
+    decision->reported = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
+    if (!decision->reported)
         return;
     bool by_rank = s->next.class == TESS_FAILURE_NUMBERS || s->next.class == TESS_FAILURE_DISK_FULL; /* the first */
-    snprintf(s->told, sizeof(s->told), "%s; %s", failure->report, s->next.what);
-    decision->line = s->told;
-    fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->told);
+    snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->report, s->next.what);
+    decision->line = s->reported;
+    fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->reported);
 }
 
 /* A host is used again only when it answers. */
@@ -182,7 +182,7 @@ typedef struct changes {
     char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
 } changes;
 
-static void add_changes(const supervision *s, changes *c, cli_words *words)
+static void add_changes(const supervision *s, changes *c, cli_arguments *words)
 {
     static char resumes[] = "checkpoint.resume=true";
     int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
@@ -199,7 +199,7 @@ static void add_changes(const supervision *s, changes *c, cli_words *words)
 }
 
 /* What the life before has kept is given up where the next cannot go on with it. */
-static void hand_on(supervision *s, const cli_words *words)
+static void hand_on(supervision *s, const cli_arguments *words)
 {
     static tess_config next;
     if (s->replacing.mem == NULL)
@@ -209,15 +209,15 @@ static void hand_on(supervision *s, const cli_words *words)
     next.checkpoint.resume = next.checkpoint.resume || s->stepped;
     bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
     tess_error_clear();
-    const cli_kept_heir heir = {&next, s->ranks.n, words, &s->options};
-    if (!is_possible || !cli_kept_hand_on(&heir, &s->replacing.keep))
+    const cli_persist_heir heir = {&next, s->ranks.n, words, &s->options};
+    if (!is_possible || !cli_persist_hand_on(&heir, &s->replacing.persist))
         cli_replacing_end(&s->replacing, true);
 }
 
-static tess_status live(supervision *s, const cli_words *command, tess_launch_result *result)
+static tess_status live(supervision *s, const cli_arguments *command, tess_launch_result *result)
 {
     changes changed;
-    cli_words words = *command;
+    cli_arguments words = *command;
     add_changes(s, &changed, &words);
     s->growing = false;
     s->options.n_before = s->n_lives;
@@ -238,8 +238,8 @@ static tess_status live(supervision *s, const cli_words *command, tess_launch_re
 }
 
 /* What happens between two lives; the next one keeps it with its own. */
-static void tell(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void tell(supervision *s, tess_notice_kind kind, const char *format, ...)
+static void note(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
 {
     char line[256];
     va_list arguments;
@@ -259,13 +259,13 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
         return false;
     if (s->growing && result->exit_code == CLI_INTERRUPTED && result->failed_rank < 0) {
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
-        tell(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
+        note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
              slots->n_ranks, before);
     } else if (result->action == TESS_LAUNCH_RESTART) {
         int number = cli_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;
         if (s->stopped)
-            tell(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
+            note(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
                  sigabbrev_np(number));
     } else {
         return false;
@@ -279,11 +279,11 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
                      const tess_launch_options *options)
 {
     static char report[16384];
-    cli_words command;
+    cli_arguments command;
     tess_launch_result result;
     begin(config, slots, options, s);
     cli_stop_signals_hear();
-    tess_status status = cli_words_of_self(argc, argv, &command);
+    tess_status status = cli_arguments_of_self(argc, argv, &command);
     do
         status = status == TESS_OK ? live(s, &command, &result) : status;
     while (status == TESS_OK && goes_on(s, &result));
@@ -293,7 +293,7 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
         return cli_fail(status);
     if (s->stopped)
         return CLI_INTERRUPTED;
-    int code = cli_tell_end(&s->ranks, &result);
+    int code = cli_report_end(&s->ranks, &result);
     if (code != CLI_OK && code != CLI_INTERRUPTED &&
         tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
         fprintf(stderr, "tessera: %s\n", report);

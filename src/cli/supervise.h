@@ -7,7 +7,7 @@
 #include "cli/start.h"
 #include "recover/slots.h"
 #include "recover/failure.h"
-#include "train/config.h"
+#include "train/train_config.h"
 
 /* As cli_start_self, and again for as long as the recovery and elastic sections of `config` have it so. `config` would
  * pass tess_config_check for ranks->n ranks, and its global batch is set. */

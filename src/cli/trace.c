@@ -5,10 +5,10 @@
 #include "cli/cli.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/job/job.h"
-#include "doctor/job/report.h"
+#include "doctor/job/job_report.h"
 #include "doctor/perfetto/perfetto.h"
 
-enum { TRACE_GUILTY = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
+enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
 /* How long a rank may wait before somebody is blamed for it: long against what scheduling does, short against people.
  */
@@ -65,24 +65,24 @@ static tess_status export(const tess_history *history, const trace_options *opti
 
 static tess_status print_last(const tess_report *report, const trace_options *options, tess_buffer *out)
 {
-    int64_t rank = report->verdict.n_ranks > 0 ? report->verdict.ranks[0] : 0, n = DEFAULT_LAST;
+    int64_t rank = report->diagnosis.n_ranks > 0 ? report->diagnosis.ranks[0] : 0, n = DEFAULT_LAST;
     TESS_TRY(cli_int("--rank", options->rank, 0, report->history->world - 1, &rank));
     TESS_TRY(cli_int("--last", options->last, 1, 1 << 24, &n));
     return tess_report_last(report, (int)rank, (size_t)n, out);
 }
 
-static tess_status tell(const tess_report *report, const trace_options *options, tess_buffer *out)
+static tess_status format_report(const tess_report *report, const trace_options *options, tess_buffer *out)
 {
     if (options->last != NULL || options->rank != NULL)
         return print_last(report, options, out);
     return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
 }
 
-static int code_of(const tess_verdict *verdict)
+static int code_of(const tess_diagnosis *diagnosis)
 {
-    if (verdict->kind == TESS_VERDICT_HEALTHY || verdict->kind == TESS_VERDICT_FINISHED)
+    if (diagnosis->kind == TESS_DIAGNOSIS_HEALTHY || diagnosis->kind == TESS_DIAGNOSIS_FINISHED)
         return CLI_OK;
-    return verdict->tie || verdict->kind == TESS_VERDICT_UNDECIDED ? TRACE_TIE : TRACE_GUILTY;
+    return diagnosis->tie || diagnosis->kind == TESS_DIAGNOSIS_UNDECIDED ? TRACE_TIE : TRACE_CULPRIT;
 }
 
 /* Nobody writes a dump of a job that is well: there every wait counts. */
@@ -91,10 +91,10 @@ static tess_status look(tess_mem *mem, const tess_history *history, const trace_
     tess_report report;
     tess_buffer out = {.mem = mem};
     TESS_TRY(tess_report_make(history, history->source == TESS_HISTORY_PYTORCH ? 0 : patience_s, &report));
-    tess_status status = tell(&report, options, &out);
+    tess_status status = format_report(&report, options, &out);
     if (status == TESS_OK)
         fputs(out.data, stdout);
-    *code = code_of(&report.verdict);
+    *code = code_of(&report.diagnosis);
     tess_buffer_free(&out);
     tess_report_free(&report);
     return status;

@@ -55,8 +55,8 @@ struct tess_runtime {
     comm_observer observer;                                     /* of zeroes: nobody */
     struct tess_rehearsal *rehearsal;                           /* NULL: no rehearsal is under way (rehearsal.h) */
     tess_mem *mem;
-    tess_stream *stream;    /* of collectives: one thread, the kernel table of this rank */
-    struct tess_keep *keep; /* this rank's kept memory, NULL: none (job/keep/keep.h) */
+    tess_stream *stream;          /* of collectives: one thread, the kernel table of this rank */
+    struct tess_persist *persist; /* this rank's kept memory, NULL: none (job/persist/persist.h) */
     const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;

@@ -11,7 +11,7 @@
 #include "comm/hosts/choice.h"
 #include "comm/hosts/hosts.h"
 #include "job/environment.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "job/lives.h"
 #include "job/warden_call.h"
 
@@ -26,17 +26,17 @@ static tess_status read_descriptor(int *fd)
     return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
 }
 
-static tess_status open_keep(tess_runtime *rt)
+static tess_status open_persist(tess_runtime *rt)
 {
     int fd;
     tess_status status = TESS_OK;
-    if (getenv("TESSERA_KEEP_FD") == NULL)
+    if (getenv("TESSERA_PERSIST_FD") == NULL)
         return TESS_OK;
-    status = tess_environment_number("TESSERA_KEEP_FD", 0, INT_MAX, &fd);
+    status = tess_environment_number("TESSERA_PERSIST_FD", 0, INT_MAX, &fd);
     if (status == TESS_OK)
-        status = tess_keep_open(rt->mem, fd, &rt->keep);
+        status = tess_persist_open(rt->mem, fd, &rt->persist);
     if (status == TESS_OK)
-        tess_keep_attach(rt->keep, rt->mem);
+        tess_persist_attach(rt->persist, rt->mem);
     else
         tess_job_close(&rt->job, false);
     return status;
@@ -47,9 +47,9 @@ static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
     tess_status status = tess_lives_hear(&rt->job);
-    rt->launched = tess_guard_find(&rt->guard);
+    rt->launched = tess_warden_find(&rt->guard);
     if (status == TESS_OK && rt->launched)
-        status = tess_guard_adopt(rt->guard, &rt->job, 0);
+        status = tess_warden_adopt(rt->guard, &rt->job, 0);
     if (status != TESS_OK)
         tess_job_close(&rt->job, true);
     return status;
@@ -74,7 +74,7 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
         TESS_TRY(read_descriptor(&fd));
         TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
         rt->launched = true;
-        return open_keep(rt);
+        return open_persist(rt);
     case TESS_STARTER_TORCHRUN:
         return rt->world == 1 ? tess_job_create(1, &rt->job) : tess_hosts_meet(rt, &environment);
     case TESS_STARTER_NONE:

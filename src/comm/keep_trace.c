@@ -6,10 +6,10 @@
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 
 /* The folder as everybody finds it, wherever they are; of one that is too long nobody hears. */
-static void tell_folder(const tess_runtime *rt, const char *folder)
+static void report_folder(const tess_runtime *rt, const char *folder)
 {
     char *whole = realpath(folder, NULL);
     const char *path = whole != NULL ? whole : folder;
@@ -65,7 +65,7 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
     rt->ring = ring;
     rt->ring_is_file = true;
     if (rt->rank == tess_job_first_rank(&rt->job))
-        tell_folder(rt, folder);
+        report_folder(rt, folder);
     release_events(rt);
     return TESS_OK;
 }

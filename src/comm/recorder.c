@@ -9,7 +9,7 @@
 #include "base/os/objects.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 
 static void fill_owner(tess_trace_owner *owner)
 {

@@ -4,7 +4,7 @@
 
 #include "base/core/rng.h"
 #include "comm/comm_impl.h"
-#include "verdict/words.h"
+#include "diagnosis/sentence.h"
 
 enum { COUNTED = 2 }; /* a flag that no operation has */
 
@@ -159,15 +159,15 @@ static bool are_counts(const tess_fingerprint *all, int n)
 }
 
 /* "ranks 0 1 3 have 4": those that have as many as member `like`. */
-static void tell_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_words *words)
+static void report_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_sentence *words)
 {
     int ranks[JOB_MAX_RANKS], n = 0;
     for (int i = 0; i < team->size; i++)
         if (all[i].count == all[like].count)
             ranks[n++] = team->ranks[i];
-    tess_words_add(words, "%s", words->at > 0 ? ", " : "");
-    tess_words_ranks(words, ranks, n);
-    tess_words_add(words, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
+    tess_sentence_add(words, "%s", words->at > 0 ? ", " : "");
+    tess_sentence_ranks(words, ranks, n);
+    tess_sentence_add(words, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
 }
 
 static bool is_first_of_camp(const tess_fingerprint *all, int i)
@@ -179,40 +179,40 @@ static bool is_first_of_camp(const tess_fingerprint *all, int i)
 }
 
 /* In place of the error that is there. Whoever is to blame comes first; guilty -1: nobody is. */
-static tess_status tell_counts(const tess_team *team, const tess_fingerprint *all, int guilty)
+static tess_status report_counts(const tess_team *team, const tess_fingerprint *all, int culprit)
 {
     char text[512];
     int odd = -1;
-    tess_words words = tess_words_begin(text, sizeof(text));
+    tess_sentence words = tess_sentence_begin(text, sizeof(text));
     for (int i = 0; i < team->size; i++)
-        odd = team->ranks[i] == guilty ? i : odd;
+        odd = team->ranks[i] == culprit ? i : odd;
     if (odd >= 0)
-        tell_camp(team, all, odd, &words);
+        report_camp(team, all, odd, &words);
     for (int i = 0; i < team->size; i++)
         if (is_first_of_camp(all, i) && (odd < 0 || all[i].count != all[odd].count))
-            tell_camp(team, all, i, &words);
+            report_camp(team, all, i, &words);
     return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
                      odd >= 0 ? ", the odd one out" : "", text, team->runtime->rehearsal->counted);
 }
 
 /* Shows line `i` of all members. A rehearsal that is over by then shows an empty line. */
-static tess_status tell_difference(const view *v, size_t i)
+static tess_status report_difference(const view *v, size_t i)
 {
     tess_team *team = v->team;
     tess_fingerprint mine = {.sequence = i, .root = -1}, all[JOB_MAX_RANKS];
-    int guilty;
+    int culprit;
     if (i < v->n)
         mine = v->lines[i];
     TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
     tess_status status =
-        tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &guilty);
+        tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &culprit);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
     if (are_counts(all, team->size))
-        tess_fail_context(tell_counts(team, all, guilty), "before the first step");
+        tess_fail_context(report_counts(team, all, culprit), "before the first step");
     else
         tess_fail_context(status, "before the first step: what ranks plan to call differs");
     tess_team_lock(team);
-    tess_team_break(team, status, guilty);
+    tess_team_break(team, status, culprit);
     tess_team_unlock(team);
     return status;
 }
@@ -225,7 +225,7 @@ static tess_status compare(const view *v)
     if (equal)
         return TESS_OK;
     TESS_TRY(find_difference(v, &line));
-    return tell_difference(v, line);
+    return report_difference(v, line);
 }
 
 /* Every rank's list of teams is in one order. */

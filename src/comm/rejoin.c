@@ -71,7 +71,7 @@ void tess_launch_resumed(tess_runtime *runtime, int64_t step)
     atomic_store(&runtime->job.header->resumed_step, step);
 }
 
-tess_keep *tess_keep_of(const tess_runtime *runtime)
+tess_persist *tess_persist_of(const tess_runtime *runtime)
 {
-    return runtime->keep;
+    return runtime->persist;
 }

@@ -2,7 +2,7 @@
 #ifndef TESS_COMM_REJOIN_H
 #define TESS_COMM_REJOIN_H
 
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "tessera/runtime.h"
 
 /* Whether a rank of this job has been lost: what failed here since failed because of that. */
@@ -19,6 +19,6 @@ bool tess_launch_omits(const tess_runtime *runtime, int64_t step);
 void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 
 /* This rank's block of kept memory, mapped as long as the runtime lives; NULL: there is none. */
-tess_keep *tess_keep_of(const tess_runtime *runtime);
+tess_persist *tess_persist_of(const tess_runtime *runtime);
 
 #endif

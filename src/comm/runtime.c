@@ -91,6 +91,7 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
 
 void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
 {
+    _Static_assert((int)TESS_PROGRESS_PHASES == (int)TESS_PHASE_COUNT, "the board shows the phases of the clock");
     tess_job_row *row = rt->row;
     uint64_t loss;
     memcpy(&loss, &progress->loss, sizeof(loss));

@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 
 static void find_program(tess_runtime *rt)
 {
@@ -115,7 +115,7 @@ joined:
     tess_runtime_part(rt);
     tess_recorder_end(rt);
 job:
-    tess_keep_close(&rt->keep);
+    tess_persist_close(&rt->persist);
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem_free(mem, rt->processes);
 tuning:
@@ -146,7 +146,7 @@ void tess_runtime_destroy(tess_runtime **handle)
     if (rt->transport->leave != NULL)
         rt->transport->leave(rt);
     tess_recorder_end(rt);
-    tess_keep_close(&rt->keep);
+    tess_persist_close(&rt->persist);
     tess_job_close(&rt->job, rt->owns_fd);
     if (rt->observer.self != NULL)
         rt->observer.end(rt, rt->observer.self, orderly);

@@ -6,8 +6,8 @@
 #include "base/os/os.h"
 #include "job/rank_end.h"
 
-static const double own_word_s = 1;  /* to find out oneself what broke the team on another rank */
-static const double last_word_s = 5; /* for what a rank of another host sent before it left */
+static const double own_report_s = 1;  /* to find out oneself what broke the team on another rank */
+static const double last_report_s = 5; /* for what a rank of another host sent before it left */
 
 static const char *format_work(const tess_work *work, char *text, size_t size)
 {
@@ -41,7 +41,7 @@ static bool find_ended(const tess_work *work, int *ended)
             continue;
         /* Word that it left in good order may be faster than its last messages. */
         left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
-        if (!left || has_lasted(&team->left_seen_s, true, last_word_s)) {
+        if (!left || has_lasted(&team->left_seen_s, true, last_report_s)) {
             *ended = rank;
             return true;
         }
@@ -62,7 +62,7 @@ static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
 
 /* Of members that did not come, the one to blame: of several, one may be late only as it waits for another. -1: none.
  */
-static int choose_guilty(const tess_team *team, const int *members, int n)
+static int choose_culprit(const tess_team *team, const int *members, int n)
 {
     const tess_job *job = &team->runtime->job;
     for (int i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
     }
     TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", format_work(work, what, sizeof(what)),
               n, team->size, timeout_s, text);
-    return tess_team_break(team, TESS_E_TIMEOUT, choose_guilty(team, ranks, n));
+    return tess_team_break(team, TESS_E_TIMEOUT, choose_culprit(team, ranks, n));
 }
 
 /* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none, or the reason may
@@ -103,7 +103,7 @@ static int find_broken(tess_team *team)
         if (r != team->rank && atomic_load(&row->broken_team) == team->hash)
             found = team->ranks[r];
     }
-    return has_lasted(&team->broken_seen_s, found >= 0, own_word_s) ? found : -1;
+    return has_lasted(&team->broken_seen_s, found >= 0, own_report_s) ? found : -1;
 }
 
 static void fail_broken(tess_team *team, const tess_work *work, int rank)

@@ -43,7 +43,7 @@ static inline tess_status tess_check_reduction(const tess_reduction *r)
     return TESS_OK;
 }
 
-/* The definition: what a table's row leaves to it (device/ref/reduce.c). */
+/* The definition: what a table's row leaves to it (device/ref/ref_reduce.c). */
 tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite);
 
 /* As many rows (or elements, with a row of 1) as are worth waking a thread for: some 10 us of work. */

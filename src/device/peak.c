@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "device/cpu/peak.h"
+#include "device/cpu/cpu_peak.h"
 
 typedef struct measurement {
     double (*loop)(int64_t rounds);

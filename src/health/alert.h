@@ -31,7 +31,7 @@ tess_status tess_alert_send(const tess_alert_channel *channel, const tess_alert 
 void tess_alert_send_aside(const tess_alert_channel *channel, const tess_alert *alert);
 
 /* What a round changed, told: "degraded: 2.1 GiB are free where checkpoints go (limit 3 GiB)"; returns text. */
-const char *tess_health_tell(const tess_health *health, const tess_health_change *change, char *text, size_t size);
+const char *tess_health_report(const tess_health *health, const tess_health_change *change, char *text, size_t size);
 /* The same as members of a line: "was", "failures", "checks": {"disk": {"failing", "value", "limit", "text", "rank"}}
  * with the checks that fail or are well again. A new reference; NULL: no memory. */
 json_t *tess_health_to_json(const tess_health *health, const tess_health_change *change);

@@ -32,10 +32,10 @@ static void gather(const tess_health_options *options, tess_health_view *view)
     tess_health_read_disk(options->checkpoint_folder, &readings[TESS_HEALTH_DISK], &readings[TESS_HEALTH_INODES]);
 }
 
-static void tell(const tess_health_options *options, const tess_health *health, const tess_health_change *change)
+static void report(const tess_health_options *options, const tess_health *health, const tess_health_change *change)
 {
     char text[TEXT_BYTES], line[TEXT_BYTES + 16];
-    tess_health_tell(health, change, text, sizeof(text));
+    tess_health_report(health, change, text, sizeof(text));
     if (options->notice != NULL) {
         snprintf(line, sizeof(line), "health: %s", text);
         options->notice(options->self, line);
@@ -57,7 +57,7 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
     gather(options, &view);
     tess_health_judge(health, &options->limits, view.readings, &change);
     if (change.any)
-        tell(options, health, &change);
+        report(options, health, &change);
 }
 
 /* ---- The process

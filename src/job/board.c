@@ -165,7 +165,7 @@ static void load_progress(const tess_job_row *row, tess_board_copy *copy)
     copy->n_tokens = atomic_load_explicit(&row->n_tokens, memory_order_relaxed);
     copy->loss = atomic_load_explicit(&row->loss, memory_order_relaxed);
     copy->step_ns = atomic_load_explicit(&row->step_ns, memory_order_relaxed);
-    load_words(copy->phase_ns, row->phase_ns, TESS_PROGRESS_PHASES);
+    load_words(copy->phase_ns, row->phase_ns, TESS_PHASE_COUNT);
     load_words(copy->pool_bytes, row->pool_bytes, TESS_POOL_COUNT);
 }
 
@@ -175,7 +175,7 @@ static void store_progress(tess_job_row *row, const tess_board_copy *copy)
     atomic_store_explicit(&row->n_tokens, copy->n_tokens, memory_order_relaxed);
     atomic_store_explicit(&row->loss, copy->loss, memory_order_relaxed);
     atomic_store_explicit(&row->step_ns, copy->step_ns, memory_order_relaxed);
-    store_words(row->phase_ns, copy->phase_ns, TESS_PROGRESS_PHASES);
+    store_words(row->phase_ns, copy->phase_ns, TESS_PHASE_COUNT);
     store_words(row->pool_bytes, copy->pool_bytes, TESS_POOL_COUNT);
 }
 

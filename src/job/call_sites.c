@@ -87,11 +87,11 @@ static const char *find_function(file *open, const place *at, char *text, size_t
             tess_error_clear();
     }
     if (is_as_it_was(&open->symbols, at))
-        tess_symbols_tell(&open->symbols, at->object == 0 ? "" : at->path, at->offset, text, size);
+        tess_symbols_report(&open->symbols, at->object == 0 ? "" : at->path, at->offset, text, size);
     return text;
 }
 
-static size_t tell(file *open, const place *at, char *text, size_t size, size_t end)
+static size_t report(file *open, const place *at, char *text, size_t size, size_t end)
 {
     char function[160];
     unsigned long long offset = at->offset;
@@ -112,7 +112,7 @@ void tess_call_sites_name(const tess_job *job, int rank, char *text, size_t size
         const char *end = find_place(job, rank, at + strlen(mark), &found);
         n = tess_text_add(named, sizeof(named), n, "%.*s", (int)(at - from), from);
         if (end != NULL)
-            n = tell(&open, &found, named, sizeof(named), n);
+            n = report(&open, &found, named, sizeof(named), n);
         else
             n = tess_text_add(named, sizeof(named), n, "%s", mark);
         from = end != NULL ? end : at + strlen(mark);

@@ -138,7 +138,7 @@ static tess_status read_launcher(const launcher *from, tess_environment *e)
     e->starter = from->starter;
     TESS_TRY(read_place(from, &e->rank, &e->world));
     TESS_TRY(read_local_place(from, e));
-    snprintf(e->told_by, sizeof(e->told_by), "%s=%d", from->world, e->world);
+    snprintf(e->reported_by, sizeof(e->reported_by), "%s=%d", from->world, e->world);
     return from == torchrun ? read_master(e) : compare_with_torchrun(from, e);
 }
 
@@ -155,5 +155,5 @@ tess_status tess_environment_read(tess_environment *environment)
 bool tess_launch_is_rank(void)
 {
     int fd;
-    return (getenv("TESSERA_RANK") != NULL && getenv("TESSERA_SHM_FD") != NULL) || tess_guard_find(&fd);
+    return (getenv("TESSERA_RANK") != NULL && getenv("TESSERA_SHM_FD") != NULL) || tess_warden_find(&fd);
 }

@@ -19,7 +19,7 @@ typedef struct tess_environment {
     tess_starter starter;
     int rank, world;             /* as the starter numbers them; 0 of 1 when started alone */
     int local_rank, local_world; /* on this host; -1: not told */
-    char told_by[64];            /* "OMPI_COMM_WORLD_SIZE=8": for messages */
+    char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8": for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;
     bool has_torchrun; /* RANK and WORLD_SIZE are set too (beside another starter): what they say */

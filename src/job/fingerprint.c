@@ -9,8 +9,8 @@
 #include "job/job_memory.h"
 #include "trace/call_site.h"
 #include "trace/label.h"
-#include "verdict/majority.h"
-#include "verdict/words.h"
+#include "diagnosis/majority.h"
+#include "diagnosis/sentence.h"
 
 _Static_assert(sizeof(tess_fingerprint) == 64, "a fingerprint is one cache line");
 _Static_assert(offsetof(tess_fingerprint, label) == offsetof(tess_fingerprint, root) + 16,
@@ -52,7 +52,7 @@ static bool has_data(int kind)
            kind < TESS_TRACE_WINDOW_ALLOC;
 }
 
-static void tell_site(uint64_t site, char *text, size_t size)
+static void report_site(uint64_t site, char *text, size_t size)
 {
     char name[128], where[160];
     tess_object_name(tess_call_site_object(site), name, sizeof(name));
@@ -91,7 +91,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
         at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
                            (fp->flags & 1) != 0 ? ", accumulate" : "");
     if (fp->call_site != 0)
-        tell_site(fp->call_site, text + at, size - at);
+        report_site(fp->call_site, text + at, size - at);
     return text;
 }
 
@@ -144,40 +144,40 @@ static bool is_first_of_camp(const meeting *m, int i)
     return true;
 }
 
-static void tell_camps(const meeting *m, char *text, size_t size)
+static void report_camps(const meeting *m, char *text, size_t size)
 {
     char what[256];
     int ranks[JOB_MAX_RANKS];
-    tess_words words = tess_words_begin(text, size);
+    tess_sentence words = tess_sentence_begin(text, size);
     for (int i = 0; i < m->n; i++) {
         if (!is_first_of_camp(m, i))
             continue;
-        tess_words_add(&words, "%s", words.at > 0 ? "; " : "");
-        tess_words_ranks(&words, ranks, take_ranks(m, i, true, ranks));
-        tess_words_add(&words, asked(m, i)->kind == TESS_TRACE_NONE ? " planned %s" : " called %s",
-                       tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
+        tess_sentence_add(&words, "%s", words.at > 0 ? "; " : "");
+        tess_sentence_ranks(&words, ranks, take_ranks(m, i, true, ranks));
+        tess_sentence_add(&words, asked(m, i)->kind == TESS_TRACE_NONE ? " planned %s" : " called %s",
+                          tess_fingerprint_format(asked(m, i), m->team, what, sizeof(what)));
     }
 }
 
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     bool by_place, int *guilty)
+                                     bool by_place, int *culprit)
 {
     const meeting m = {posts, stride, n, ranks, team, by_place};
     const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
     int odd[JOB_MAX_RANKS];
     char camps[768], who[128];
-    *guilty = -1;
+    *culprit = -1;
     if (all_agree(&m))
         return TESS_OK;
     tess_majority right = tess_majority_find(alike, &m, n);
-    tell_camps(&m, camps, sizeof(camps));
+    report_camps(&m, camps, sizeof(camps));
     if (right.tie)
         return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, camps);
     int n_odd = take_ranks(&m, right.first, false, odd);
-    tess_words words = tess_words_begin(who, sizeof(who));
-    tess_words_ranks(&words, odd, n_odd);
+    tess_sentence words = tess_sentence_begin(who, sizeof(who));
+    tess_sentence_ranks(&words, odd, n_odd);
     if (n_odd == 1)
-        *guilty = odd[0];
+        *culprit = odd[0];
     return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, the odd one%s out: %s: %s", team, in_what,
                      n_odd > 1 ? "s" : "", who, camps);
 }

@@ -2,7 +2,7 @@
 #ifndef TESS_JOB_FINGERPRINT_H
 #define TESS_JOB_FINGERPRINT_H
 
-#include "tessera/comm.h"
+#include "tessera/types.h"
 #include "trace/ring.h"
 
 /* 64 bytes, travels through shared memory. Two are equal when all but the call site are. */
@@ -41,6 +41,6 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
  * is a tie. `by_place`: two that were called at different places differ, too. `ranks` gives the job's number of each;
  * *guilty (job's number) is -1 without a single odd one out. */
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     bool by_place, int *guilty);
+                                     bool by_place, int *culprit);
 
 #endif

@@ -8,13 +8,15 @@
  *
  * Addresses differ from process to process, so everything in here refers to other things by their offset from the
  * beginning. The layout is read from outside (launcher, doctor): a change raises JOB_VERSION. */
-#ifndef TESS_JOB_MEMORY_H
-#define TESS_JOB_MEMORY_H
+#ifndef TESS_JOB_JOB_MEMORY_H
+#define TESS_JOB_JOB_MEMORY_H
 
 #include <stdatomic.h>
 
 #include "job/fingerprint.h"
-#include "tessera/runtime.h"
+#include "base/os/phase_clock.h"
+#include "tessera/memory.h"
+#include "tessera/types.h"
 #include "trace/notice.h"
 
 enum {
@@ -84,7 +86,7 @@ typedef struct tess_job_row {
 
     _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
     _Atomic uint64_t loss, step_ns;                  /* of the newest step; the loss as the bits of a double */
-    _Atomic uint64_t phase_ns[TESS_PROGRESS_PHASES]; /* of all steps */
+    _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* of all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
 
     /* Why it does not come, as the watchdog of its host sees it from outside. */
@@ -126,12 +128,12 @@ typedef enum tess_stop_request {
 } tess_stop_request;
 
 /* The root cause of a job that failed, as the host's guards know it. */
-typedef enum tess_verdict_state {
-    JOB_VERDICT_NONE,
-    JOB_VERDICT_WRITING,
-    JOB_VERDICT_HERE,     /* a guard of this host tells it */
-    JOB_VERDICT_ELSEWHERE /* one of another host does */
-} tess_verdict_state;
+typedef enum tess_diagnosis_state {
+    JOB_DIAGNOSIS_NONE,
+    JOB_DIAGNOSIS_WRITING,
+    JOB_DIAGNOSIS_HERE,     /* a guard of this host tells it */
+    JOB_DIAGNOSIS_ELSEWHERE /* one of another host does */
+} tess_diagnosis_state;
 
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
@@ -143,10 +145,10 @@ typedef struct tess_job_header {
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state; /* tess_agent_state */
     char agent_error[JOB_ERROR_BYTES];
-    _Atomic int32_t agent_pid;                  /* the guard that judges for the host, and is its agent */
-    _Atomic uint32_t verdict_state;             /* tess_verdict_state */
-    _Atomic int32_t verdict_rank, verdict_code; /* valid once HERE or ELSEWHERE */
-    char trace_folder[JOB_FOLDER_BYTES];        /* of the rings of this host's ranks; "": they lie here */
+    _Atomic int32_t agent_pid;                      /* the guard that judges for the host, and is its agent */
+    _Atomic uint32_t diagnosis_state;               /* tess_diagnosis_state */
+    _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid once HERE or ELSEWHERE */
+    char trace_folder[JOB_FOLDER_BYTES];            /* of the rings of this host's ranks; "": they lie here */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
     _Atomic uint32_t stop;                   /* tess_stop_request */
@@ -224,7 +226,7 @@ typedef struct tess_board_copy {
     uint64_t broken_team;
     int64_t step, detail;
     uint64_t n_steps, n_tokens, loss, step_ns;
-    uint64_t phase_ns[TESS_PROGRESS_PHASES], pool_bytes[TESS_POOL_COUNT];
+    uint64_t phase_ns[TESS_PHASE_COUNT], pool_bytes[TESS_POOL_COUNT];
     char phase[JOB_TEXT_BYTES], op_team[JOB_TEXT_BYTES], wait_team[JOB_TEXT_BYTES];
     char why[JOB_WHY_BYTES];
     tess_fingerprint op, wait_op;

@@ -11,7 +11,7 @@ static const char omitted_steps[] = "TESSERA_OMITTED";     /* "4,8" */
 
 enum { STEP_TEXT = 24 };
 
-void tess_lives_tell(int n_before, const int64_t *omitted)
+void tess_lives_report(int n_before, const int64_t *omitted)
 {
     char text[JOB_OMITTED * STEP_TEXT] = "";
     size_t n = 0;

@@ -6,7 +6,7 @@
 
 /* Sets TESSERA_LIVES_BEFORE and TESSERA_OMITTED for what this process starts. omitted (JOB_OMITTED): steps behind which
  * training alone goes on, 0: none. */
-void tess_lives_tell(int n_before, const int64_t *omitted);
+void tess_lives_report(int n_before, const int64_t *omitted);
 
 /* Writes what they say into the header of a job that begins; without them it is the job's first life. TESS_E_INVALID
  * names the one that cannot be understood. */

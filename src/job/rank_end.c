@@ -5,8 +5,8 @@
 
 #include "base/text/text.h"
 #include "job/call_sites.h"
-#include "verdict/history.h"
-#include "verdict/progress.h"
+#include "diagnosis/history.h"
+#include "diagnosis/progress.h"
 
 int tess_ending_code(int wait_status)
 {
@@ -131,7 +131,7 @@ static bool is_through(const tess_job_row *row)
     return (state == JOB_RANK_LEFT || state == JOB_RANK_GONE) && atomic_load(&row->broken_team) == 0;
 }
 
-bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
+bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
 {
     tess_progress_of ranks[JOB_MAX_RANKS];
     bool odd[JOB_MAX_RANKS];
@@ -144,7 +144,7 @@ bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_END
     return tess_progress_mismatch(ranks, world, odd, text, TESS_ENDING_PROGRESS) && odd[rank];
 }
 
-const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
+const char *tess_ending_report_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
     tess_board_copy waiter, blamed;
     char what[256], phase[96], host[96] = "", progress[TESS_ENDING_PROGRESS];
@@ -160,14 +160,14 @@ const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, cha
         at = tess_text_add(text, size, at, "kept others waiting");
     }
     at = tess_text_add(text, size, at, ": it is %s%s%s", phase, phase[0] != '\0' ? ", " : "", blamed.why);
-    if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_tell_progress(job, stuck, progress))
+    if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_report_progress(job, stuck, progress))
         at = tess_text_add(text, size, at, "; %s", progress);
     tess_text_add(text, size, at, rank == stuck ? "; it gave up first" : "; rank %d gave up", rank);
     return name_sites(job, stuck, text, size);
 }
 
 /* "was OOM-killed ..." says more than the signal that did it. */
-static const char *tell_oom(const tess_job *job, int rank, char *text, size_t size)
+static const char *report_oom(const tess_job *job, int rank, char *text, size_t size)
 {
     tess_board_copy copy;
     char last[400], host[96] = "";
@@ -178,7 +178,7 @@ static const char *tell_oom(const tess_job *job, int rank, char *text, size_t si
 }
 
 /* What ranks found together is not the fault of the one whose process happened to end first. */
-static const char *tell_shared(const tess_job *job, int rank, char *text, size_t size)
+static const char *report_shared(const tess_job *job, int rank, char *text, size_t size)
 {
     const tess_job_row *row = &job->rows[rank];
     char host[96] = "";
@@ -187,16 +187,16 @@ static const char *tell_shared(const tess_job *job, int rank, char *text, size_t
     return text;
 }
 
-const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size)
+const char *tess_ending_report(const tess_job *job, int rank, char *text, size_t size)
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
     bool own = atomic_load(&row->blames) == rank + 1; /* the error: it failed alone */
     bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
-        tell_oom(job, rank, text, size);
+        report_oom(job, rank, text, size);
     else if (shared)
-        tell_shared(job, rank, text, size);
+        report_shared(job, rank, text, size);
     else
         snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
                  row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);

@@ -35,15 +35,15 @@ bool tess_ending_leaves_finding(const tess_job *job, int rank);
 int tess_ending_stuck(const tess_job *job, int rank);
 /* "rank 3 never came to all_reduce #7 of ...: it is in phase 'data' of step 5, stopped ...; rank 1 gave up": of that
  * rank, where `rank` gave up. Returns text. */
-const char *tess_ending_tell_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size);
+const char *tess_ending_report_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size);
 
 enum { TESS_ENDING_PROGRESS = 400 };
 
 /* "rank 2 is at step 11, the others at step 12: it has had one batch less ...", of a rank that is not where most are;
  * else false. */
-bool tess_ending_tell_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS]);
+bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS]);
 
 /* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error"; returns text. */
-const char *tess_ending_tell(const tess_job *job, int rank, char *text, size_t size);
+const char *tess_ending_report(const tess_job *job, int rank, char *text, size_t size);
 
 #endif

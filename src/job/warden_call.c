@@ -10,7 +10,7 @@
 
 static const double answer_s = 60; /* it answers at once, unless it does not get to run */
 
-bool tess_guard_find(int *fd)
+bool tess_warden_find(int *fd)
 {
     const char *text = getenv("TESSERA_GUARD_FD");
     char *end;
@@ -26,13 +26,13 @@ bool tess_guard_find(int *fd)
     return true;
 }
 
-static tess_status send_request(int fd, const guard_request *request, int passed)
+static tess_status send_request(int fd, const warden_request *request, int passed)
 {
     TESS_TRY_CTX(tess_os_send_message(fd, request, sizeof(*request), passed), "ask the guard of this rank");
     return TESS_OK;
 }
 
-static tess_status read_answer(int fd, guard_answer *answer)
+static tess_status read_answer(int fd, warden_answer *answer)
 {
     int passed;
     TESS_TRY_CTX(tess_os_receive_message(fd, answer, sizeof(*answer), answer_s, &passed), "the guard of this rank");
@@ -42,29 +42,29 @@ static tess_status read_answer(int fd, guard_answer *answer)
     return TESS_FAIL((tess_status)answer->status, "%.*s", JOB_ERROR_BYTES - 1, answer->error);
 }
 
-tess_status tess_guard_adopt(int fd, const tess_job *job, int rank)
+tess_status tess_warden_adopt(int fd, const tess_job *job, int rank)
 {
-    guard_request request = {.kind = REQUEST_ADOPT, .rank = rank, .world = (int32_t)job->header->world};
-    guard_answer answer;
+    warden_request request = {.kind = REQUEST_ADOPT, .rank = rank, .world = (int32_t)job->header->world};
+    warden_answer answer;
     TESS_TRY(send_request(fd, &request, job->fd));
     return read_answer(fd, &answer);
 }
 
-tess_status tess_guard_listen(int fd, tess_agent_address *mine)
+tess_status tess_warden_listen(int fd, tess_agent_address *mine)
 {
-    guard_request request = {.kind = REQUEST_LISTEN};
-    guard_answer answer;
+    warden_request request = {.kind = REQUEST_LISTEN};
+    warden_answer answer;
     TESS_TRY(send_request(fd, &request, -1));
     TESS_TRY(read_answer(fd, &answer));
     *mine = answer.address;
     return TESS_OK;
 }
 
-tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
-                            const uint8_t secret[AGENT_SECRET_BYTES])
+tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_hosts,
+                             const uint8_t secret[AGENT_SECRET_BYTES])
 {
-    guard_request request = {.kind = REQUEST_MEET, .n_hosts = n_hosts};
-    guard_answer answer;
+    warden_request request = {.kind = REQUEST_MEET, .n_hosts = n_hosts};
+    warden_answer answer;
     memcpy(request.secret, secret, sizeof(request.secret));
     TESS_TRY(send_request(fd, &request, -1));
     request.kind = REQUEST_HOST;

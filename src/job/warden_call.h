@@ -16,37 +16,37 @@ typedef struct tess_agent_address {
 
 /* ---- What a rank calls, in this order ---- */
 /* True inside a rank that a guard has started; then *fd is where to reach it. */
-bool tess_guard_find(int *fd);
+bool tess_warden_find(int *fd);
 /* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. Before that the
  * header says n_hosts and host, and the rows say the host of every rank; that of the host's first rank fills in
  * launcher_pid. Once all ranks have left a job in good order a guard may adopt its rank for the next. */
-tess_status tess_guard_adopt(int fd, const tess_job *job, int rank);
+tess_status tess_warden_adopt(int fd, const tess_job *job, int rank);
 /* The host's first rank, in a job of several hosts: asks the guard to be the agent and to listen.
  * TESSERA_IFNAME names the network interface (prefix match, "eth,ib"; default: all but loopback), TESSERA_AGENT_PORTS
  * the ports ("40000-40100"; default: any). TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no port to be had. */
-tess_status tess_guard_listen(int fd, tess_agent_address *mine);
+tess_status tess_warden_listen(int fd, tess_agent_address *mine);
 /* Then tells it who the others are (hosts in the job's numbering) and the job's secret, which agents show each other.
  * Returns at once. The agent calls those with a larger number; header->agent_state says then that all are up,
  * or, after TESS_AGENT_REACH_S without a connection or TESS_AGENT_CALLED_S without a call, that they are not and
  * agent_error why; all sleepers of the host are woken then. */
-tess_status tess_guard_meet(int fd, const tess_agent_address *hosts, int n_hosts,
-                            const uint8_t secret[AGENT_SECRET_BYTES]);
+tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_hosts,
+                             const uint8_t secret[AGENT_SECRET_BYTES]);
 
 /* ---- What goes through the socket ---- */
 typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;
 
 /* The rank's message; each gets an answer, but for REQUEST_HOST before the last host. */
-typedef struct guard_request {
+typedef struct warden_request {
     int32_t kind, rank, world; /* REQUEST_ADOPT */
     int32_t host, n_hosts;     /* REQUEST_MEET says how many hosts follow, REQUEST_HOST which one it is */
     uint8_t secret[AGENT_SECRET_BYTES];
     tess_agent_address address;
-} guard_request;
+} warden_request;
 
-typedef struct guard_answer {
+typedef struct warden_answer {
     int32_t status;
     tess_agent_address address; /* REQUEST_LISTEN */
     char error[JOB_ERROR_BYTES];
-} guard_answer;
+} warden_answer;
 
 #endif

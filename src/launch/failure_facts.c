@@ -1,6 +1,6 @@
 #include "launch/failure_facts.h"
 
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 /* Ranks that have met anew show no step until they have done one, but say from which they go on. */
 static int64_t steps_of(const tess_job *job)

@@ -10,7 +10,7 @@ static const double settle_s = 0.06;
 
 /* A suspect that has left the job but still runs may yet say with its exit code what was wrong; one that awaits what is
  * decided has no more to say. */
-void launch_judge(launcher *l)
+void launch_find_cause(launcher *l)
 {
     if (l->suspect < 0)
         return;
@@ -36,11 +36,11 @@ void launch_report_failure(launcher *l)
     if (l->cause < 0 || text[0] != '\0')
         return;
     if (l->stuck < 0) {
-        tess_ending_tell(&l->job, l->cause, text, size);
+        tess_ending_report(&l->job, l->cause, text, size);
         return;
     }
     l->result->failed_rank = l->stuck;
-    tess_ending_tell_stuck(&l->job, l->cause, l->stuck, text, size);
+    tess_ending_report_stuck(&l->job, l->cause, l->stuck, text, size);
 }
 
 /* A rank that was asked to stop may die of it before the job has begun for it, and the others lose it: none has failed.
@@ -62,7 +62,7 @@ void launch_note_end(launcher *l, int rank, int state)
         l->result->rank0_code = code;
     /* Ranks of ours end with 130 whichever signal asked them to. One that takes another's place and dies of the signal
      * before it knows what to do about it is lost again: the others wait for it. */
-    bool returns = l->recovery.untold && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
+    bool returns = l->recovery.unreported && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
     bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
@@ -78,7 +78,7 @@ void launch_note_end(launcher *l, int rank, int state)
         l->failing.failed_code = code;
         l->suspect = rank;
     }
-    launch_judge(l);
+    launch_find_cause(l);
 }
 
 bool launch_is_settled(const launcher *l)
@@ -86,14 +86,14 @@ bool launch_is_settled(const launcher *l)
     return tess_os_now_s() - l->failing.failed_s >= settle_s;
 }
 
-void launch_tell_kill(launcher *l)
+void launch_report_kill(launcher *l)
 {
-    if (l->cause < 0 || l->n_running == 0 || l->result->told || l->options.notice == NULL || l->recovery.gathering ||
-        atomic_load(&l->job.rows[l->cause].signal) == 0 || !launch_is_settled(l))
+    if (l->cause < 0 || l->n_running == 0 || l->result->reported || l->options.notice == NULL ||
+        l->recovery.gathering || atomic_load(&l->job.rows[l->cause].signal) == 0 || !launch_is_settled(l))
         return;
     launch_report_failure(l);
     l->options.notice(l->options.self, l->result->report);
-    l->result->told = true;
+    l->result->reported = true;
 }
 
 tess_status launch_open_watchdog(launcher *l)

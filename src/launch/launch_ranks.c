@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "launch/launcher_impl.h"
 
 static void set_number(const char *name, int number)
@@ -26,9 +26,9 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
     set_number("TESSERA_SHM_FD", l->job.fd);
     if (l->options.trace_folder != NULL)
         setenv("TESSERA_TRACE", l->options.trace_folder, 1);
-    if (l->options.keep != NULL) {
-        set_number("TESSERA_KEEP_FD", l->options.keep->fds[rank]);
-        tess_os_inherit(l->options.keep->fds[rank]);
+    if (l->options.persist != NULL) {
+        set_number("TESSERA_PERSIST_FD", l->options.persist->fds[rank]);
+        tess_os_inherit(l->options.persist->fds[rank]);
     }
     if (what->fn != NULL) {
         tess_job job = l->job;

@@ -1,7 +1,7 @@
 /* Beginning anew after a rank was lost. The others fall out of their collectives, give back what lies in the job's
  * memory and wait (rejoin.c); that memory is then emptied, processes take the place of those that ended, and all join
- * as they did at first. What a rank keeps (job/keep/keep.h) is not touched: what goes on from there is for the ranks to
- * agree on. */
+ * as they did at first. What a rank keeps (job/persist/persist.h) is not touched: what goes on from there is for the
+ * ranks to agree on. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static tess_launch_action ask(launcher *l)
     failure.stopping = failure.stopping || l->stop_signal != 0;
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     l->options.decide(l->options.self, &failure, &decision);
-    l->result->told = l->result->told || decision.told;
+    l->result->reported = l->result->reported || decision.reported;
     if (decision.line != NULL)
         tess_notices_add(&l->job.header->notices,
                          decision.action == TESS_LAUNCH_RESTART ? TESS_NOTICE_RESTARTED : TESS_NOTICE_ENDED,
@@ -39,33 +39,33 @@ void launch_give_up(launcher *l)
 }
 
 /* What was told of an earlier failure while its ranks had not met yet. */
-static void tell(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
+static void note(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
 {
     char line[2304];
-    if (!l->recovery.untold)
+    if (!l->recovery.unreported)
         return;
-    l->recovery.untold = false;
+    l->recovery.unreported = false;
     snprintf(line, sizeof(line), "%s; %s", l->recovery.report, rest);
     launch_notice(l, kind, l->recovery.rank, step, line);
 }
 
-static void tell_resumed(launcher *l)
+static void report_resumed(launcher *l)
 {
     char rest[200], who[64] = "";
     int64_t step = atomic_load(&l->job.header->resumed_step);
-    if (!l->recovery.untold || step < 0)
+    if (!l->recovery.unreported || step < 0)
         return;
     if (l->recovery.n_replaced > 1)
         snprintf(who, sizeof(who), "%d ranks ", l->recovery.n_replaced);
     snprintf(rest, sizeof(rest), "%sreplaced in %.1f s, going on from step %lld", who,
              tess_os_now_s() - l->recovery.since_s, (long long)step);
-    tell(l, TESS_NOTICE_REPLACED, step, rest);
+    note(l, TESS_NOTICE_REPLACED, step, rest);
 }
 
 static void decide(launcher *l)
 {
     l->failing.decided = true;
-    tell(l, TESS_NOTICE_LOST, -1, "a rank was lost again before all had met");
+    note(l, TESS_NOTICE_LOST, -1, "a rank was lost again before all had met");
     l->result->action = ask(l);
     if (l->result->action != TESS_LAUNCH_HOT) {
         launch_give_up(l);
@@ -99,7 +99,7 @@ static void forget_failure(launcher *l)
     l->result->exit_code = 0;
     l->result->action = TESS_LAUNCH_END;
     l->result->report[0] = '\0';
-    l->result->told = false;
+    l->result->reported = false;
 }
 
 static tess_status begin_anew(launcher *l)
@@ -107,7 +107,7 @@ static tess_status begin_anew(launcher *l)
     launch_close_watchdog(l);
     l->recovery.gathering = false;
     l->recovery.n_replaced = l->n_ranks - l->n_running;
-    l->recovery.untold = true;
+    l->recovery.unreported = true;
     l->begin_s = tess_os_now_s();
     l->result->n_recovered++;
     forget_failure(l);
@@ -125,8 +125,8 @@ static bool is_forsaken(const launcher *l)
 
 void launch_recover(launcher *l)
 {
-    tell_resumed(l);
-    launch_judge(l);
+    report_resumed(l);
+    launch_find_cause(l);
     if (l->killed || l->timed_out || is_forsaken(l)) {
         launch_give_up(l);
         l->recovery.gathering = false;

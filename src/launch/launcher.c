@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "job/rank_end.h"
 #include "launch/launcher_impl.h"
 
 static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is dealt with */
 
-static void tell_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void tell_stop(const launcher *l, const char *format, ...)
+static void report_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_stop(const launcher *l, const char *format, ...)
 {
     char line[320];
     va_list arguments;
@@ -31,7 +31,8 @@ static void tell_stop(const launcher *l, const char *format, ...)
 /* Ranks that are ours, and save what they find kept: a signal would end those that have not met yet without that. */
 static bool find_what_is_kept(const launcher *l)
 {
-    return l->recovery.untold || l->options.stops_at_once || (l->options.keep != NULL && l->options.n_before > 0);
+    return l->recovery.unreported || l->options.stops_at_once ||
+           (l->options.persist != NULL && l->options.n_before > 0);
 }
 
 static void ask_to_stop(launcher *l, int signal)
@@ -47,10 +48,11 @@ static void ask_to_stop(launcher *l, int signal)
     if (!find_what_is_kept(l))
         launch_signal_all(l, l->stop_signal, true);
     if (l->options.stop_grace_s > 0)
-        tell_stop(l,
-                  "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
-                  "at once",
-                  sigabbrev_np(signal), l->options.stop_grace_s);
+        report_stop(
+            l,
+            "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
+            "at once",
+            sigabbrev_np(signal), l->options.stop_grace_s);
 }
 
 static void take_signal(launcher *l, int signal)
@@ -116,10 +118,10 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     if (l->stop_signal != 0 && !l->killed && l->options.stop_grace_s > 0 &&
         now_s - l->stop_s >= l->options.stop_grace_s) {
         l->overdue = true;
-        tell_stop(l,
-                  "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
-                  "stands",
-                  l->options.stop_grace_s);
+        report_stop(l,
+                    "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint "
+                    "stands",
+                    l->options.stop_grace_s);
         launch_kill_all(l);
     }
     if (timeout_s > 0 && !l->killed && now_s - begin_s >= timeout_s) {
@@ -154,7 +156,7 @@ static void watch(launcher *l, double timeout_s)
         if (l->options.tick != NULL)
             l->options.tick(l->options.self, &l->job, l->pids);
         launch_recover(l);
-        launch_tell_kill(l);
+        launch_report_kill(l);
         check_deadlines(l, begin_s, timeout_s);
     }
     launch_give_up(l);
@@ -207,8 +209,9 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
                   .begin_s = tess_os_now_s(),
                   .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
-    TESS_CHECK(options->keep == NULL || options->keep->n == n_ranks, TESS_E_INVALID,
-               "tess_launch: kept memory of %d ranks for %d", options->keep != NULL ? options->keep->n : 0, n_ranks);
+    TESS_CHECK(options->persist == NULL || options->persist->n == n_ranks, TESS_E_INVALID,
+               "tess_launch: kept memory of %d ranks for %d", options->persist != NULL ? options->persist->n : 0,
+               n_ranks);
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();
     atomic_store(&l.job.header->recovers, options->decide != NULL);

@@ -2,19 +2,19 @@
  * cause when one is lost. It runs outside every rank and takes part in no collective.
  *
  * Asked to, it replaces what was lost (launch_recover.c): the others keep their processes and what they keep in memory
- * (job/keep/keep.h), and all meet again as a job that has just begun. */
+ * (job/persist/persist.h), and all meet again as a job that has just begun. */
 #ifndef TESS_LAUNCH_LAUNCHER_H
 #define TESS_LAUNCH_LAUNCHER_H
 
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "tessera/runtime.h"
+#include "tessera/memory.h"
 #include "trace/ring.h"
 
-struct tess_job;      /* job/job_memory.h */
-struct tess_keep_set; /* job/keep/keep.h */
-struct tess_notices;  /* trace/notice.h */
+struct tess_job;         /* job/job_memory.h */
+struct tess_persist_set; /* job/persist/persist.h */
+struct tess_notices;     /* trace/notice.h */
 
 /* What is done once ranks were lost. */
 typedef enum tess_launch_action {
@@ -44,7 +44,7 @@ typedef struct tess_launch_failure {
 
 typedef struct tess_launch_decision {
     tess_launch_action action;
-    bool told;        /* whoever decided has told of the failure, too */
+    bool reported;    /* whoever decided has told of the failure, too */
     const char *line; /* with these words, which are kept among the job's notices; NULL: it has not */
 } tess_launch_decision;
 
@@ -52,7 +52,7 @@ typedef struct tess_launch_result {
     int exit_code;             /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
     int rank0_code;            /* of rank 0, likewise */
     int failed_rank;           /* root cause, -1: none */
-    bool told;                 /* `notice` has heard the report */
+    bool reported;             /* `notice` has heard the report */
     tess_launch_action action; /* that was decided on last; END when nothing was to be decided */
     int n_recovered;           /* times that the job began anew */
     bool asked_to_stop;        /* by a signal, to the launcher or to a rank, or at once */
@@ -78,7 +78,7 @@ typedef struct tess_launch_options {
     void (*notice)(void *self, const char *line); /* hears a line while the job runs; NULL: nobody does */
     struct tess_notices *notices; /* of earlier lives of the job, and afterwards of this one too; NULL: none are kept */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: nothing is */
-    const struct tess_keep_set *keep; /* a block a rank, inherited by it; borrowed; NULL: none */
+    const struct tess_persist_set *persist; /* a block a rank, inherited by it; borrowed; NULL: none */
     /* Says what is to be done about a failure, once its root cause is known. What it takes is time that the job stands
      * still. NULL: always END. */
     void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);

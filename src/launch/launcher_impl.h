@@ -32,10 +32,10 @@ typedef struct launch_failing {
 
 /* Beginning anew. */
 typedef struct launch_recovery {
-    bool gathering; /* waits for the others to be ready */
-    bool untold;    /* ranks have been replaced, but have not met yet */
-    double since_s; /* the failure */
-    int rank;       /* that failed */
+    bool gathering;  /* waits for the others to be ready */
+    bool unreported; /* ranks have been replaced, but have not met yet */
+    double since_s;  /* the failure */
+    int rank;        /* that failed */
     int n_replaced;
     char report[2048]; /* of that failure */
 } launch_recovery;
@@ -78,11 +78,11 @@ void launch_kill_all(launcher *l);
 /* ---- launch_end.c ---- */
 void launch_note_end(launcher *l, int rank, int state);
 /* Follows a failure to its root cause, once that one has ended or awaits what is decided. */
-void launch_judge(launcher *l);
+void launch_find_cause(launcher *l);
 /* The root cause in words, once all that can be known of it is. */
 void launch_report_failure(launcher *l);
 /* A rank that was killed has no more to say, and whoever is on call should not wait for the others to end. */
-void launch_tell_kill(launcher *l);
+void launch_report_kill(launcher *l);
 /* The system has had time to say that it was the one who killed: for want of memory. */
 bool launch_is_settled(const launcher *l);
 

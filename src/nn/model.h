@@ -7,7 +7,7 @@
 #define TESS_NN_MODEL_H
 
 #include "device/stream.h"
-#include "nn/config.h"
+#include "nn/model_config.h"
 
 enum { TESS_PARAM_NAME_SIZE = 96 };
 

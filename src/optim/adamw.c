@@ -5,7 +5,6 @@
 
 #include "base/mem/named.h"
 #include "device/elementwise.h"
-#include "inject/inject.h"
 #include "optim/journal.h"
 
 struct tess_adamw {

@@ -1,9 +1,9 @@
 /* What other modules of the library may ask of an optimizer besides the public contract. */
-#ifndef TESS_OPTIM_INTERNAL_H
-#define TESS_OPTIM_INTERNAL_H
+#ifndef TESS_OPTIM_OPTIM_INTERNAL_H
+#define TESS_OPTIM_OPTIM_INTERNAL_H
 
 #include "device/stream.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "tessera/optim.h"
 
 /* Updates run on `stream` (borrowed until destroy) instead of a stream of the optimizer's own, which has one thread. */

@@ -56,7 +56,7 @@ int tess_ladder_overrides(const tess_ladder *ladder, char overrides[TESS_LADDER_
     return n;
 }
 
-const char *tess_ladder_tell(const tess_ladder *ladder, char *text, size_t size)
+const char *tess_ladder_report(const tess_ladder *ladder, char *text, size_t size)
 {
     if (!ladder->same_bits)
         snprintf(text, size,

@@ -36,6 +36,6 @@ bool tess_ladder_climb(tess_ladder *ladder);
 int tess_ladder_overrides(const tess_ladder *ladder, char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT]);
 
 /* What the newest rung has changed, in words. Returns text. */
-const char *tess_ladder_tell(const tess_ladder *ladder, char *text, size_t size);
+const char *tess_ladder_report(const tess_ladder *ladder, char *text, size_t size);
 
 #endif

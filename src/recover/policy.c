@@ -87,7 +87,7 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
     }
     recorded->forgiven = true; /* it was not this configuration that failed */
     say(recovery, "all ranks start again from %s; %s", choose_state(recover, true, recovery),
-        tess_ladder_tell(&recover->ladder, rung, sizeof(rung)));
+        tess_ladder_report(&recover->ladder, rung, sizeof(rung)));
 }
 
 static void drop_place(tess_recover *recover, const tess_failure *failure, int group, tess_recovery *recovery)
@@ -189,6 +189,6 @@ const char *tess_recover_report(const tess_recover *recover, double now_s, char 
     if (recover->record.n < 2)
         return text;
     size_t at = tess_text_add(text, size, 0, "%d failures in all:", recover->record.n);
-    tess_record_tell(&recover->record, now_s, text + at, size - at);
+    tess_record_report(&recover->record, now_s, text + at, size - at);
     return text;
 }

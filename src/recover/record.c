@@ -42,7 +42,7 @@ bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class
     return false;
 }
 
-const char *tess_record_tell(const tess_record_of_failures *record, double now_s, char *text, size_t size)
+const char *tess_record_report(const tess_record_of_failures *record, double now_s, char *text, size_t size)
 {
     size_t at = 0;
     text[0] = '\0';

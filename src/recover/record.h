@@ -35,6 +35,6 @@ int tess_record_count(const tess_record_of_failures *record, double now_s, doubl
 bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step);
 
 /* A line a failure, oldest first, each "\n  12.5 s ago: TEXT; DONE". Returns text. */
-const char *tess_record_tell(const tess_record_of_failures *record, double now_s, char *text, size_t size);
+const char *tess_record_report(const tess_record_of_failures *record, double now_s, char *text, size_t size);
 
 #endif

@@ -61,8 +61,8 @@ static json_t *json_of_job(const tess_job_file *file)
     return json_pack("{s:i, s:i, s:I, s:I, s:i, s:o, s:o, s:I, s:o, s:o}", "version", TESS_JOB_FILE_VERSION, "world",
                      file->world, "begin_ns", (json_int_t)file->begin_ns, "end_ns", (json_int_t)file->end_ns,
                      "exit_code", file->exit_code, "command", tess_json_text(file->command), "verdict",
-                     tess_json_text(file->verdict), "n_told", (json_int_t)file->n_told, "notices", notices, "ranks",
-                     ranks);
+                     tess_json_text(file->diagnosis), "n_told", (json_int_t)file->n_reported, "notices", notices,
+                     "ranks", ranks);
 }
 
 tess_status tess_job_file_write(const tess_job_file *file, const char *path)
@@ -150,7 +150,7 @@ static tess_status read_notices(const json_t *json, const char *what, tess_job_f
 {
     size_t i;
     json_t *entry, *notices = json_object_get(json, "notices");
-    TESS_TRY(get_time(json, "n_told", what, &file->n_told));
+    TESS_TRY(get_time(json, "n_told", what, &file->n_reported));
     TESS_CHECK(notices == NULL || json_is_array(notices), TESS_E_FORMAT, "%s: 'notices' is no list", what);
     TESS_CHECK(json_array_size(notices) <= TESS_NOTICES, TESS_E_FORMAT, "%s: %zu notices, at most %d are kept", what,
                json_array_size(notices), TESS_NOTICES);
@@ -167,7 +167,7 @@ static tess_status read_job(const json_t *json, const char *what, tess_job_file 
     TESS_TRY(get_time(json, "end_ns", what, &file->end_ns));
     TESS_TRY(get_int(json, "exit_code", what, &file->exit_code));
     TESS_TRY(get_text(json, "command", what, file->command, sizeof(file->command)));
-    TESS_TRY(get_text(json, "verdict", what, file->verdict, sizeof(file->verdict)));
+    TESS_TRY(get_text(json, "verdict", what, file->diagnosis, sizeof(file->diagnosis)));
     TESS_TRY(read_notices(json, what, file));
     TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is no list", what);
     json_array_foreach (ranks, i, entry)

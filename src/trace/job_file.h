@@ -25,11 +25,11 @@ typedef struct tess_job_file {
     uint64_t begin_ns, end_ns; /* end: 0 while the job runs */
     int exit_code;
     char command[512];
-    char verdict[2048];
+    char diagnosis[2048];
     tess_job_file_rank *ranks; /* (world) */
     tess_notice *notices;      /* (TESS_NOTICES) the newest, oldest first; earlier lives may have had more ranks */
     int n_notices;
-    uint64_t n_told; /* notices ever */
+    uint64_t n_reported; /* notices ever */
 } tess_job_file;
 
 /* All zero, nobody blames anybody, nothing was told. TESS_E_INVALID: world is not 1 .. TESS_JOB_FILE_MAX_RANKS. */

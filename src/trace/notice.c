@@ -64,7 +64,7 @@ static bool get(const tess_notices *notices, uint64_t number, tess_notice *notic
 
 uint64_t tess_notices_add(tess_notices *notices, tess_notice_kind kind, int rank, int64_t step, const char *text)
 {
-    uint64_t number = atomic_fetch_add_explicit(&notices->n_told, 1, memory_order_relaxed);
+    uint64_t number = atomic_fetch_add_explicit(&notices->n_reported, 1, memory_order_relaxed);
     tess_notice notice = {.wall_ns = tess_os_wall_ns(), .step = step, .rank = rank, .kind = (uint32_t)kind};
     set_text(&notice, text);
     put(notices, number, &notice);
@@ -82,7 +82,7 @@ void tess_notices_replace(tess_notices *notices, uint64_t number, const char *te
 
 size_t tess_notices_read(const tess_notices *notices, tess_notice out[TESS_NOTICES])
 {
-    uint64_t end = atomic_load_explicit(&notices->n_told, memory_order_acquire);
+    uint64_t end = atomic_load_explicit(&notices->n_reported, memory_order_acquire);
     size_t n = 0;
     for (uint64_t i = end > TESS_NOTICES ? end - TESS_NOTICES : 0; i < end; i++) {
         if (!get(notices, i, &out[n]))

@@ -44,8 +44,8 @@ typedef struct tess_notice_slot {
 
 /* All zero: none. */
 typedef struct tess_notices {
-    _Atomic uint64_t n_told;    /* ever; number i lies at i % TESS_NOTICES */
-    _Atomic uint64_t n_changes; /* tells that there is something new to copy */
+    _Atomic uint64_t n_reported; /* ever; number i lies at i % TESS_NOTICES */
+    _Atomic uint64_t n_changes;  /* tells that there is something new to copy */
     tess_notice_slot slots[TESS_NOTICES];
 } tess_notices;
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "tessera/types.h"
-#include "trace/objects.h"
+#include "trace/trace_objects.h"
 
 /* Numbers are stable: they are on disk. */
 #define TESS_TRACE_OP_LIST(X)                                        \

@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 
 /* Short waits for the save before are nobody's business. */
-static const double tell_wait_s = 0.05;
+static const double report_wait_s = 0.05;
 
 /* ---- A failure ---- */
 /* The others do not know of it, or the job is about to end: it is no save that failed. */
@@ -70,10 +70,10 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
 }
 
 /* ---- Saving ---- */
-static void tell_stall(const tess_trainer *t, double waited_s, double staged_s)
+static void report_stall(const tess_trainer *t, double waited_s, double staged_s)
 {
     char waited[64] = "";
-    if (waited_s >= tell_wait_s)
+    if (waited_s >= report_wait_s)
         snprintf(waited, sizeof(waited), ", after %.2f s of waiting for the one before", waited_s);
     tess_trainer_note(t, "checkpoint: step-%08lld staged in %.3f s%s", (long long)t->engine->step, staged_s, waited);
 }
@@ -105,7 +105,7 @@ tess_status tess_trainer_stage(tess_trainer *t, const char *folder, const json_t
     }
     TESS_TRY(status);
     *done = true;
-    tell_stall(t, waited_s, times.staged_s);
+    report_stall(t, waited_s, times.staged_s);
     return TESS_OK;
 }
 

@@ -280,7 +280,7 @@ static tess_status set_newer_aside(const search *s, int64_t step)
     return tess_team_agree(s->t->team, status);
 }
 
-static void tell_resumed(const search *s, int64_t step)
+static void report_resumed(const search *s, int64_t step)
 {
     char by[48] = "";
     if (s->n_ranks > 0)
@@ -301,7 +301,7 @@ static tess_status go_on(search *s, bool *resumed)
     TESS_TRY(load_or_fall_back(s, &step));
     TESS_TRY(set_newer_aside(s, step));
     TESS_TRY(tess_fsdp_params_changed(s->t->engine->fsdp));
-    tell_resumed(s, step);
+    report_resumed(s, step);
     return TESS_OK;
 }
 
@@ -318,7 +318,7 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
     return TESS_OK;
 }
 
-static void tell_anew(const search *s)
+static void report_anew(const search *s)
 {
     const tess_trainer *t = s->t;
     if (!t->config.checkpoint.enable)
@@ -337,7 +337,7 @@ static tess_status start_anew(search *s)
     if (t->config.checkpoint.initial_load_path[0] != '\0')
         TESS_TRY_CTX(tess_trainer_warm_start(s->t), "checkpoint.initial_load_path");
     else
-        tell_anew(s);
+        report_anew(s);
     return t->config.checkpoint.enable ? set_newer_aside(s, -1) : TESS_OK;
 }
 

@@ -12,7 +12,7 @@
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
-#include "train/peak.h"
+#include "train/train_peak.h"
 
 tess_dtype tess_precision_dtype(int precision)
 {

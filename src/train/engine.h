@@ -6,7 +6,7 @@
 #include "nn/model.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/optim.h"
-#include "train/config.h"
+#include "train/train_config.h"
 #include "train/loss.h"
 #include "train/step_times.h"
 #include "train/weights.h"

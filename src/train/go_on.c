@@ -8,7 +8,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "nn/config.h"
+#include "nn/model_config.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
@@ -47,25 +47,25 @@ typedef struct outlook {
     bool is_hot;  /* this launch has written it, on every rank */
     bool is_here; /* it is of a job in this folder, on every rank: this one, or one with other settings */
     logbook_marks least;
-    int64_t judged; /* the newest of any rank */
+    int64_t committed; /* the newest of any rank */
 } outlook;
 
 static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
 {
     bool is_hot, is_of = tess_logbook_is_of(t->book, t->kept_identity, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
-    int64_t judged = mine.judged, least[] = {is_of ? mine.done : -1,
-                                             mine.judged,
-                                             mine.validated,
-                                             mine.saved,
-                                             is_hot,
-                                             tess_logbook_is_in(t->book, folder)};
+    int64_t committed = mine.committed, least[] = {is_of ? mine.done : -1,
+                                                   mine.committed,
+                                                   mine.validated,
+                                                   mine.saved,
+                                                   is_hot,
+                                                   tess_logbook_is_in(t->book, folder)};
     TESS_TRY(tess_all_reduce(t->team, least, least, 6, TESS_I64, TESS_MIN, NULL));
-    TESS_TRY(tess_all_reduce(t->team, &judged, &judged, 1, TESS_I64, TESS_MAX, NULL));
+    TESS_TRY(tess_all_reduce(t->team, &committed, &committed, 1, TESS_I64, TESS_MAX, NULL));
     *all = (outlook){.is_hot = least[4] != 0,
                      .is_here = least[5] != 0,
-                     .least = {.done = least[0], .judged = least[1], .validated = least[2], .saved = least[3]},
-                     .judged = judged};
+                     .least = {.done = least[0], .committed = least[1], .validated = least[2], .saved = least[3]},
+                     .committed = committed};
     return TESS_OK;
 }
 
@@ -98,15 +98,15 @@ static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
         return TESS_OK;
     TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
     TESS_CHECK(
-        all->judged <= saved, TESS_E_INVALID,
+        all->committed <= saved, TESS_E_INVALID,
         "step %lld of this run is kept in memory (checkpoint.memory_copies) by a launch with another model, tokenizer, "
         "text, debug.seed, training.seq_len or version of tessera: start it as it was started then, to go on from "
         "there; checkpoint.memory_copies=false goes on from the newest checkpoint",
-        (long long)all->judged);
+        (long long)all->committed);
     return TESS_OK;
 }
 
-tess_status tess_trainer_look_at_kept(tess_trainer *t)
+tess_status tess_trainer_look_at_persistent(tess_trainer *t)
 {
     outlook all;
     TESS_TRY(tess_logbook_open(t->runtime, &t->book));
@@ -114,9 +114,9 @@ tess_status tess_trainer_look_at_kept(tess_trainer *t)
         return TESS_OK;
     TESS_TRY(identify(t, &t->kept_identity));
     TESS_TRY(look(t, tess_os_folder_id(t->config.job.dump_folder), &all));
-    t->goes_on = all.least.done >= 0 && all.judged - all.least.done <= 1;
+    t->goes_on = all.least.done >= 0 && all.committed - all.least.done <= 1;
     if (t->goes_on && !all.is_hot)
-        TESS_TRY(is_newer_than_disk(t, all.judged, &t->goes_on));
+        TESS_TRY(is_newer_than_disk(t, all.committed, &t->goes_on));
     else if (!t->goes_on)
         TESS_TRY(refuse_other_settings(t, &all));
     t->kept_marks = all.least;
@@ -142,5 +142,5 @@ void tess_trainer_begin_book(tess_trainer *t)
     tess_loader_cursor(t->loader, &data.cursor);
     tess_logbook_begin(t->book, t->engine, t->kept_identity, tess_os_folder_id(t->config.job.dump_folder), &data);
     t->kept_marks = (logbook_marks){
-        .done = t->engine->step, .judged = t->engine->step, .validated = t->engine->step, .saved = t->engine->step};
+        .done = t->engine->step, .committed = t->engine->step, .validated = t->engine->step, .saved = t->engine->step};
 }

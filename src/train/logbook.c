@@ -6,7 +6,7 @@
 #include "comm/rejoin.h"
 #include "inject/inject.h"
 #include "optim/optim_internal.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
@@ -15,31 +15,31 @@ typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
     tess_run_layout layout;
-    _Atomic int64_t done, judged, validated, saved;
+    _Atomic int64_t done, committed, validated, saved;
     logbook_step step[2]; /* of step s: [s % 2] */
     logbook_data data[2];
 } book_page;
 
 struct tess_logbook {
-    tess_keep *keep;
+    tess_persist *persist;
     book_page *page;
 };
 
 static tess_status open_page(tess_logbook *book)
 {
     bool found;
-    return tess_keep_region(book->keep, "logbook", sizeof(book_page), (void **)&book->page, &found);
+    return tess_persist_region(book->persist, "logbook", sizeof(book_page), (void **)&book->page, &found);
 }
 
 tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **out)
 {
-    tess_keep *keep = tess_keep_of(runtime);
+    tess_persist *persist = tess_persist_of(runtime);
     tess_mem *mem = tess_runtime_mem(runtime);
     *out = NULL;
-    if (keep == NULL)
+    if (persist == NULL)
         return TESS_OK;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "logbook", (void **)out));
-    (*out)->keep = keep;
+    (*out)->persist = persist;
     tess_status status = open_page(*out);
     if (status != TESS_OK)
         tess_logbook_close(mem, out);
@@ -56,20 +56,20 @@ bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t fo
 {
     const book_page *page = book->page;
     bool is_of = atomic_load(&page->identity) == identity;
-    *is_hot = is_of && page->launch == tess_keep_launch(book->keep);
+    *is_hot = is_of && page->launch == tess_persist_launch(book->persist);
     return *is_hot || (is_of && page->folder == folder);
 }
 
-int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder, tess_run_layout *layout)
+int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run_layout *layout)
 {
     size_t bytes;
-    const book_page *page = tess_keep_find(keep, "logbook", &bytes);
+    const book_page *page = tess_persist_find(persist, "logbook", &bytes);
     bool holds = page != NULL && bytes == sizeof(*page) && folder != 0 && atomic_load(&page->identity) != 0 &&
                  page->folder == folder && tess_run_layout_is_valid(&page->layout);
     if (!holds)
         return -1;
     *layout = page->layout;
-    return atomic_load(&page->judged);
+    return atomic_load(&page->committed);
 }
 
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder)
@@ -81,14 +81,14 @@ logbook_marks tess_logbook_marks(const tess_logbook *book)
 {
     const book_page *page = book->page;
     return (logbook_marks){.done = atomic_load(&page->done),
-                           .judged = atomic_load(&page->judged),
+                           .committed = atomic_load(&page->committed),
                            .validated = atomic_load(&page->validated),
                            .saved = atomic_load(&page->saved)};
 }
 
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
 {
-    tess_keep_clear(tess_keep_of(runtime));
+    tess_persist_clear(tess_persist_of(runtime));
     return open_page(book);
 }
 
@@ -109,9 +109,9 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t ident
     page->data[at] = *data;
     page->folder = folder;
     tess_run_layout_of(e->config, &page->layout);
-    page->launch = tess_keep_launch(book->keep);
+    page->launch = tess_persist_launch(book->persist);
     atomic_store(&page->done, e->step);
-    atomic_store(&page->judged, e->step);
+    atomic_store(&page->committed, e->step);
     atomic_store(&page->validated, e->step);
     atomic_store(&page->saved, e->step);
     atomic_store(&page->identity, identity);
@@ -123,8 +123,8 @@ void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *dat
         book->page->data[step % 2] = *data;
 }
 
-void tess_logbook_judged(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
-                         float scale)
+void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
+                            float scale)
 {
     if (book == NULL)
         return;
@@ -140,7 +140,7 @@ void tess_logbook_judged(tess_logbook *book, const tess_engine *e, const tess_en
                                           .losses = *tess_numbers_losses(e->numbers),
                                           .norms = *tess_numbers_norms(e->numbers),
                                           .report = *report};
-    atomic_store(&page->judged, step);
+    atomic_store(&page->committed, step);
     tess_inject_moment(e->runtime, "judged", -1);
 }
 
@@ -164,9 +164,9 @@ void tess_logbook_saved(tess_logbook *book, int64_t step)
 
 /* ---- Going on ---- */
 /* The newest step that any rank has judged; *rank: the first that has. */
-static tess_status find_judged(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
+static tess_status find_committed(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
 {
-    int64_t mine = atomic_load(&book->page->judged), newest = mine;
+    int64_t mine = atomic_load(&book->page->committed), newest = mine;
     TESS_TRY(tess_all_reduce(e->team, &newest, &newest, 1, TESS_I64, TESS_MAX, NULL));
     int64_t first = mine == newest ? -e->rank : -e->world;
     TESS_TRY(tess_all_reduce(e->team, &first, &first, 1, TESS_I64, TESS_MAX, NULL));
@@ -176,17 +176,17 @@ static tess_status find_judged(const tess_logbook *book, const tess_engine *e, i
 }
 
 /* What that rank wrote of the step is what every rank would have written. */
-static tess_status share_judgement(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
+static tess_status share_commitment(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
 {
     book_page *page = book->page;
     logbook_step shared = page->step[step % 2];
     TESS_TRY(tess_broadcast(e->team, &shared, sizeof(shared), TESS_U8, rank, NULL));
     TESS_CHECK(shared.step == step, TESS_E_INTERNAL, "the logbook of rank %d tells of step %lld, not of %lld", rank,
                (long long)shared.step, (long long)step);
-    if (atomic_load(&page->judged) == step)
+    if (atomic_load(&page->committed) == step)
         return TESS_OK;
     page->step[step % 2] = shared;
-    atomic_store(&page->judged, step);
+    atomic_store(&page->committed, step);
     return TESS_OK;
 }
 
@@ -213,8 +213,8 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data 
     book_page *page = book->page;
     int64_t step;
     int rank;
-    TESS_TRY(find_judged(book, e, &step, &rank));
-    TESS_TRY_CTX(share_judgement(book, e, step, rank), "step %lld", (long long)step);
+    TESS_TRY(find_committed(book, e, &step, &rank));
+    TESS_TRY_CTX(share_commitment(book, e, step, rank), "step %lld", (long long)step);
     TESS_TRY_CTX(end_update(book, e, step), "the rest of step %lld", (long long)step);
     *last = page->step[step % 2];
     *data = page->data[step % 2];
@@ -226,6 +226,6 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data 
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)
         last->step = -1;
-    page->launch = tess_keep_launch(book->keep);
+    page->launch = tess_persist_launch(book->persist);
     return TESS_OK;
 }

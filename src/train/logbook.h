@@ -14,7 +14,7 @@
 #ifndef TESS_TRAIN_LOGBOOK_H
 #define TESS_TRAIN_LOGBOOK_H
 
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/run_layout.h"
@@ -37,7 +37,7 @@ typedef struct logbook_data {
 
 /* Steps up to which something was done; of one rank, or of all: the least. */
 typedef struct logbook_marks {
-    int64_t done, judged, validated, saved;
+    int64_t done, committed, validated, saved;
 } logbook_marks;
 
 typedef struct tess_logbook tess_logbook;
@@ -51,7 +51,7 @@ void tess_logbook_close(tess_mem *mem, tess_logbook **book);
  * job, as tess_os_folder_id knows it. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
 /* The newest step that a rank's block holds of a job in `folder`, and how it is laid out; -1: none. */
-int64_t tess_logbook_peek(const tess_keep *keep, uint64_t folder, tess_run_layout *layout);
+int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run_layout *layout);
 /* Whether it is valid for a job in `folder`, of whatever identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);
@@ -66,8 +66,8 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t 
 /* ---- In a step; a NULL book hears nothing ---- */
 void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *data);
 /* Before the update: `report`, and the engine's windows with this step in them. */
-void tess_logbook_judged(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,
-                         float scale);
+void tess_logbook_committed(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,
+                            float scale);
 void tess_logbook_done(tess_logbook *book, int64_t step);
 void tess_logbook_validated(tess_logbook *book, int64_t step);
 void tess_logbook_saved(tess_logbook *book, int64_t step);

@@ -5,7 +5,7 @@
 
 #include "data/tokenizer/tokenizer.h"
 #include "infer/generate.h"
-#include "train/config.h"
+#include "train/train_config.h"
 #include "train/weights.h"
 
 /* Path of a file of a model's folder. TESS_E_NOT_FOUND says what to put there. */

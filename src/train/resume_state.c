@@ -75,7 +75,7 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
-static void tell_of_other_batch(const tess_trainer *t, const json_t *meta)
+static void report_of_other_batch(const tess_trainer *t, const json_t *meta)
 {
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;
@@ -89,7 +89,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(restore_counters(t->engine, without, meta));
-    tell_of_other_batch(t, meta);
+    report_of_other_batch(t, meta);
     TESS_TRY(place_data(t, meta));
     t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
     restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));

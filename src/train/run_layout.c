@@ -58,7 +58,7 @@ bool tess_run_layout_is_valid(const tess_run_layout *layout)
 }
 
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD])
+                          char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE])
 {
     int n = 0, length;
     for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
@@ -67,9 +67,9 @@ int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *
             continue;
         if (option->type == TESS_OPTION_CHOICE) {
             const char *choice = choice_at(option->choices, layout->value[i], &length);
-            snprintf(words[n++], TESS_LAYOUT_WORD, "%s=%.*s", keys[i], length, choice);
+            snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%.*s", keys[i], length, choice);
         } else {
-            snprintf(words[n++], TESS_LAYOUT_WORD, "%s=%lld", keys[i], (long long)layout->value[i]);
+            snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%lld", keys[i], (long long)layout->value[i]);
         }
     }
     return n;

@@ -3,9 +3,9 @@
 #ifndef TESS_TRAIN_RUN_LAYOUT_H
 #define TESS_TRAIN_RUN_LAYOUT_H
 
-#include "train/config.h"
+#include "train/train_config.h"
 
-enum { TESS_LAYOUT_KEYS = 6, TESS_LAYOUT_WORD = 96 };
+enum { TESS_LAYOUT_KEYS = 6, TESS_RUN_LAYOUT_OVERRIDE = 96 };
 
 typedef struct tess_run_layout {
     int64_t value[TESS_LAYOUT_KEYS];
@@ -19,6 +19,6 @@ bool tess_run_layout_is_valid(const tess_run_layout *layout);
 
 /* "section.key=value" of those that differ from `other`, or of all (NULL). Both valid. Returns their number. */
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD]);
+                          char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE]);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/text/text.h"
 #include "job/patience.h"
-#include "train/config.h"
+#include "train/train_config.h"
 
 typedef struct tess_timer {
     const char *name, *from, *does;

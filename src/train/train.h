@@ -5,7 +5,7 @@
 #define TESS_TRAIN_TRAIN_H
 
 #include "tessera/runtime.h"
-#include "train/config.h"
+#include "train/train_config.h"
 #include "train/step_times.h"
 
 /* After every step; values are of the whole job. */

@@ -126,7 +126,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_trainer_load_model(t));
     TESS_TRY(tess_trainer_list_data(t));
-    TESS_TRY(tess_trainer_look_at_kept(t));
+    TESS_TRY(tess_trainer_look_at_persistent(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_describe_data(t));
     TESS_TRY(tess_trainer_open_data(t));
@@ -341,7 +341,7 @@ static tess_status hear_stop(tess_trainer *t)
 
 /* The process that did the step may have ended before it told of it, or while it did what is due after it. A save that
  * was under way may never have come to its end: who leaves now saves once more. */
-static tess_status end_kept_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
+static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_step_report report;
     if (!t->goes_on || t->engine->step == 0)
@@ -359,7 +359,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
     TESS_TRY(hear_stop(t));
-    TESS_TRY(end_kept_step(t, &meter, result));
+    TESS_TRY(end_persistent_step(t, &meter, result));
     while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_yet, &meter, result));

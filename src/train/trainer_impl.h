@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "ckpt/async/async.h"
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/store.h"
 #include "data/loader/loader.h"
 #include "train/engine.h"
@@ -133,7 +133,7 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
 
 /* Decides whether this run goes on with what is kept in memory, and forgets that when it does not. Before the engine is
  * made. Collective, as the next. */
-tess_status tess_trainer_look_at_kept(tess_trainer *t);
+tess_status tess_trainer_look_at_persistent(tess_trainer *t);
 /* Takes the engine and the data to the newest step of it. */
 tess_status tess_trainer_go_on(tess_trainer *t);
 /* From here on, what is kept is of use: weights, moments and data stand where the run begins. */

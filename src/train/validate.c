@@ -202,7 +202,7 @@ static int64_t estimate_tokens(const evaluation *e)
     return rows > e->n_rows ? (int64_t)((double)e->sum.n_tokens * (double)rows / (double)e->n_rows) : e->sum.n_tokens;
 }
 
-static void tell_why(const evaluation *e, tess_validation_report *report)
+static void report_why(const evaluation *e, tess_validation_report *report)
 {
     if (e->outlook == FAILED)
         snprintf(report->why, sizeof(report->why), "%s", e->failure);
@@ -229,7 +229,7 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
                       : e.outlook == ENDED ? TESS_VALIDATION_WHOLE
                                            : TESS_VALIDATION_PARTIAL;
     if (report->outcome != TESS_VALIDATION_WHOLE)
-        tell_why(&e, report);
+        report_why(&e, report);
     if (report->outcome == TESS_VALIDATION_MISSING)
         return TESS_OK;
     double nll = tess_exact_value(&e.sum.nll);

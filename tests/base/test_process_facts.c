@@ -123,7 +123,7 @@ static tess_process_facts look_until(int pid, tess_call_kind kind, char state)
             return facts;
     } while (wait_on(begin_s));
     char text[512];
-    test_fail(__FILE__, __LINE__, "still %s", tess_os_facts_tell(&facts, text, sizeof(text)));
+    test_fail(__FILE__, __LINE__, "still %s", tess_os_facts_report(&facts, text, sizeof(text)));
 }
 
 /* ---- Facts ---- */
@@ -145,7 +145,7 @@ static void a_read_names_its_pipe(void)
     tess_process_facts facts = look_until(pid, TESS_CALL_FILE, 'S');
     EXPECT_TEXT(facts.thread.call_name, "read");
     EXPECT_CONTAINS(facts.file, "pipe:[");
-    EXPECT_CONTAINS(tess_os_facts_tell(&facts, text, sizeof(text)), "in read of pipe:[");
+    EXPECT_CONTAINS(tess_os_facts_report(&facts, text, sizeof(text)), "in read of pipe:[");
     end(pid);
 }
 
@@ -342,12 +342,12 @@ static void offsets_in_a_program_have_names(void)
     extern const char __executable_start;
     uint64_t offset = (uint64_t)((const char *)(uintptr_t)&spin_in_user_code - &__executable_start);
     EXPECT_OK(tess_symbols_open(program, &symbols));
-    EXPECT_CONTAINS(tess_symbols_tell(&symbols, "", offset + 1, text, sizeof(text)),
+    EXPECT_CONTAINS(tess_symbols_report(&symbols, "", offset + 1, text, sizeof(text)),
                     "spin_in_user_code (test_process_facts.c:");
-    EXPECT_TEXT(tess_symbols_tell(&symbols, "", UINT64_C(1) << 40, text, sizeof(text)), "");
-    EXPECT_TEXT(tess_symbols_tell(&symbols, "", 0, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_report(&symbols, "", UINT64_C(1) << 40, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_report(&symbols, "", 0, text, sizeof(text)), "");
     tess_symbols_close(&symbols);
-    EXPECT_TEXT(tess_symbols_tell(&symbols, "", offset + 1, text, sizeof(text)), "");
+    EXPECT_TEXT(tess_symbols_report(&symbols, "", offset + 1, text, sizeof(text)), "");
 }
 
 static void what_is_no_program_has_no_symbols(void)

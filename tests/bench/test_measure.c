@@ -2,7 +2,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "bench/memory.h"
+#include "bench/bench_memory.h"
 #include "bench/peers.h"
 #include "bench/race.h"
 #include "device/bf16.h"

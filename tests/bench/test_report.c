@@ -3,7 +3,7 @@
 
 #include "base/os/os.h"
 #include "bench/compare.h"
-#include "bench/report.h"
+#include "bench/bench_report.h"
 #include "support/test.h"
 
 static const tess_bench_column columns[] = {

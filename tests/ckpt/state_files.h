@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 #include "files.h"
 
 enum { STATE_ROWS = 13, STATE_COLUMNS = 5, STATE_BIAS = 7 };

@@ -1,7 +1,7 @@
 /* Checkpoints written for other programs, read again. That PyTorch reads them: tools/check_dcp.py. */
 #include "base/os/os.h"
 #include "ckpt/checkpoint_values.h"
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/formats.h"
 #include "support/test.h"
 

@@ -1,5 +1,5 @@
 /* What several hosts are asked when a job starts. Hosts are played by ranks with folders of their own. */
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
 #include "files.h"

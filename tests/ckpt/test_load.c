@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "ckpt/store/read.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 #include "files.h"
 #include "ranks.h"
 #include "state.h"

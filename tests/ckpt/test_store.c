@@ -253,8 +253,8 @@ static void of_several_that_do_not_count_the_newest_is_told_and_how_many_more(vo
 {
     const char *dir = test_folder();
     char text[2048] = "";
-    tess_ckpt_notes told = {.text = text, .size = sizeof(text)};
-    const tess_ckpt_pruner pruner = {.mem = test_mem(), .self = &told, .note = tess_ckpt_keep_note};
+    tess_ckpt_notes reported = {.text = text, .size = sizeof(text)};
+    const tess_ckpt_pruner pruner = {.mem = test_mem(), .self = &reported, .note = tess_ckpt_keep_note};
     for (int step = 1; step <= 5; step++)
         save_alone(dir, step);
     flip_byte(path_in(dir, "step-00000004/rank-00000.data"));
@@ -263,7 +263,7 @@ static void of_several_that_do_not_count_the_newest_is_told_and_how_many_more(vo
     EXPECT_CONTAINS(text, "step-00000004/rank-00000.data: bytes [0, ");
     EXPECT_CONTAINS(text, "an older one stays; and 1 more does not count");
     flip_byte(path_in(dir, "step-00000002/rank-00000.data"));
-    told.n = 0;
+    reported.n = 0;
     EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
     EXPECT_CONTAINS(text, "an older one stays; and 2 more do not count");
     EXPECT_TEXT(names_in(dir), "step-00000002 step-00000003 step-00000004 step-00000005");

@@ -101,7 +101,7 @@ static tess_status save(tess_team *team, int world, int rank, const plan *p, boo
                      : TESS_OK;
 }
 
-static void save_and_tell(tess_team *team, int world, int rank)
+static void save_and_report(tess_team *team, int world, int rank)
 {
     const plan *p = &b->now;
     bool is_victim = p->victim == ALL || p->victim == rank;
@@ -120,7 +120,7 @@ static int run_rank(void *context)
     (void)context;
     if (tess_runtime_create(NULL, &runtime) != TESS_OK)
         return 1; /* another was killed early */
-    save_and_tell(tess_runtime_team(runtime), tess_runtime_world(runtime), tess_runtime_rank(runtime));
+    save_and_report(tess_runtime_team(runtime), tess_runtime_world(runtime), tess_runtime_rank(runtime));
     tess_runtime_destroy(&runtime);
     return 0;
 }
@@ -131,7 +131,7 @@ static void run_alone(void)
     pid_t pid = fork();
     EXPECT(pid >= 0);
     if (pid == 0) {
-        save_and_tell(NULL, 1, 0);
+        save_and_report(NULL, 1, 0);
         _exit(0);
     }
     EXPECT(waitpid(pid, &status, 0) == pid);
@@ -160,7 +160,7 @@ static bool holds(const saved *c)
            memcmp(got.even, want.even, sizeof(got.even)) == 0;
 }
 
-static void tell_plan(const plan *p)
+static void report_plan(const plan *p)
 {
     fprintf(stderr, "    step %lld, %s, %d ranks, victim %d, %s #%d: %d, after %.6f s; %d saved, %d failed: %s\n",
             (long long)p->step, p->replaces ? "in place of another" : "new", p->ranks, p->victim,
@@ -182,7 +182,7 @@ static bool is_committed(const plan *p)
     bool may_be = killed || all_well || p->point >= TESS_SAVE_SYNC_PARENT;
     bool clean = killed || committed || !tess_os_is_dir(temporary); /* nothing of it stays */
     if ((all_well && !committed) || (committed && !may_be) || (!committed && step != newest.step) || !clean) {
-        tell_plan(p);
+        report_plan(p);
         EXPECT(!"what is there is what was told");
     }
     return committed;
@@ -197,7 +197,7 @@ static void look_after(const plan *p)
     if (committed)
         newest = next;
     if (!holds(&newest) || !holds(&before)) {
-        tell_plan(p);
+        report_plan(p);
         EXPECT(!"the newest checkpoint and the one before have the bits that were saved");
     }
 }

@@ -6,7 +6,7 @@
 #include <zstd.h>
 
 #include "base/os/os.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 #include "device/bf16.h"
 #include "files.h"
 

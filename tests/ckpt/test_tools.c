@@ -83,14 +83,14 @@ static tess_ckpt_hosts two_hosts(void)
 static void a_hosts_part_of_a_checkpoint_is_valid(void)
 {
     tess_ckpt_list list;
-    tess_prune_verdict verdict;
+    tess_prune_decision decision;
     char *assignments[] = {"seed=9"};
     const tess_ckpt_hosts hosts = two_hosts();
     save_part(test_folder(), 5, 2, &hosts);
     EXPECT_OK(tess_ckpt_list_read(test_mem(), test_folder(), &list));
     EXPECT_TEXT(list.items[0].problem, "");
     EXPECT_INT(list.items[0].state, TESS_CKPT_VALID);
-    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, &verdict), TESS_E_UNSUPPORTED, "which steps all hosts have");
+    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, &decision), TESS_E_UNSUPPORTED, "which steps all hosts have");
     tess_ckpt_list_free(&list);
     EXPECT_FAILS(tess_ckpt_edit(NULL, path_in(test_folder(), "step-00000005"), assignments, 1, false, NULL, NULL),
                  TESS_E_UNSUPPORTED, "one host's part");
@@ -100,11 +100,11 @@ static void a_hosts_part_of_a_checkpoint_is_valid(void)
 static void prune_and_expect(int keep, const char *names)
 {
     tess_ckpt_list list;
-    tess_prune_verdict verdicts[16];
+    tess_prune_decision decisions[16];
     EXPECT_OK(tess_ckpt_list_read(test_mem(), test_folder(), &list));
-    EXPECT_OK(tess_ckpt_prune_plan(&list, keep, NULL, verdicts));
+    EXPECT_OK(tess_ckpt_prune_plan(&list, keep, NULL, decisions));
     for (int i = 0; i < list.n; i++)
-        if (verdicts[i] == TESS_PRUNE_GOES)
+        if (decisions[i] == TESS_PRUNE_GOES)
             EXPECT_OK(tess_ckpt_remove(&list, &list.items[i]));
     tess_ckpt_list_free(&list);
     EXPECT_TEXT(names_in(test_folder()), names);
@@ -128,7 +128,7 @@ static void pruning_keeps_the_newest_that_are_good(void)
 static void the_last_good_one_never_goes(void)
 {
     tess_ckpt_list list;
-    tess_prune_verdict verdicts[4];
+    tess_prune_decision decisions[4];
     const char *dir = test_folder();
     for (int64_t step = 1; step <= 3; step++)
         save_state(dir, step, 1);
@@ -137,8 +137,8 @@ static void the_last_good_one_never_goes(void)
     prune_and_expect(1, "step-00000001 step-00000002 step-00000003");
     flip_byte(path_in(dir, "step-00000001/rank-00000.data"), 1);
     EXPECT_OK(tess_ckpt_list_read(test_mem(), dir, &list));
-    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, verdicts), TESS_E_INVALID, "none of its 3 checkpoints is good");
-    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 0, NULL, verdicts), TESS_E_INVALID, "at least one");
+    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 1, NULL, decisions), TESS_E_INVALID, "none of its 3 checkpoints is good");
+    EXPECT_FAILS(tess_ckpt_prune_plan(&list, 0, NULL, decisions), TESS_E_INVALID, "at least one");
     tess_ckpt_list_free(&list);
 }
 

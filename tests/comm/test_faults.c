@@ -62,26 +62,26 @@ static void both_sides_of_a_large_team_are_told(void)
 {
     enum { N = JOB_MAX_RANKS };
     static tess_fingerprint posts[N];
-    int ranks[N], guilty;
+    int ranks[N], culprit;
     for (int r = 0; r < N; r++) {
         ranks[r] = r;
         posts[r] = (tess_fingerprint){.kind = TESS_TRACE_BARRIER, .sequence = 7, .root = -1};
     }
-    EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &guilty));
+    EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &culprit));
     posts[300].sequence = 8;
-    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &guilty), TESS_E_MISMATCH,
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &culprit), TESS_E_MISMATCH,
                  "the odd one out: rank 300: ranks 0-299 301-511 called barrier #7 of team 'world'; rank 300 called "
                  "barrier #8");
-    EXPECT_INT(guilty, 300);
+    EXPECT_INT(culprit, 300);
     for (int r = 100; r < 200; r += 2)
         posts[r].sequence = 8;
-    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &guilty), TESS_E_MISMATCH,
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &culprit), TESS_E_MISMATCH,
                  "the odd ones out: ranks 100 102 104 106 108 110 112 114 and 43 more: ");
     EXPECT_CONTAINS(tess_error_message(), "called barrier #8");
-    EXPECT_INT(guilty, -1);
+    EXPECT_INT(culprit, -1);
     for (int r = 0; r < N; r++)
         posts[r].sequence = r % 2 == 0 ? 8 : 7;
-    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &guilty), TESS_E_MISMATCH,
+    EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), N, ranks, "world", false, &culprit), TESS_E_MISMATCH,
                  "a tie: ");
 }
 
@@ -119,7 +119,7 @@ static void every_part_of_a_fingerprint_counts(void)
 {
     tess_fingerprint posts[3], *odd = &posts[1];
     const int ranks[3] = {4, 5, 6};
-    int guilty;
+    int culprit;
     for (int field = 0; field < 8; field++) {
         for (int i = 0; i < 3; i++)
             posts[i] = (tess_fingerprint){.team = 1,
@@ -128,7 +128,7 @@ static void every_part_of_a_fingerprint_counts(void)
                                           .kind = TESS_TRACE_REDUCE_SCATTER_PIECES,
                                           .root = -1,
                                           .call_site = (uint64_t)i + 1};
-        EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", false, &guilty));
+        EXPECT_OK(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", false, &culprit));
         uint8_t *bytes[] = {(uint8_t *)&odd->team,
                             (uint8_t *)&odd->sequence,
                             (uint8_t *)&odd->count,
@@ -138,9 +138,9 @@ static void every_part_of_a_fingerprint_counts(void)
                             &odd->op,
                             &odd->flags};
         *bytes[field] ^= 1;
-        EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", false, &guilty), TESS_E_MISMATCH,
+        EXPECT_FAILS(tess_fingerprint_compare(posts, sizeof(posts[0]), 3, ranks, "t", false, &culprit), TESS_E_MISMATCH,
                      "rank 5");
-        EXPECT_INT(guilty, 5);
+        EXPECT_INT(culprit, 5);
     }
 }
 

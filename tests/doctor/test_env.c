@@ -5,7 +5,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "doctor/env/env.h"
-#include "doctor/env/values.h"
+#include "doctor/env/env_values.h"
 
 /* The environment `text` (lines), on a host of `n_cores`, judged by the built-in registry. */
 static tess_env_registry registry;

@@ -1,7 +1,7 @@
 #include "base/os/os.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "support/test.h"
-#include "verdict/verdict.h"
+#include "diagnosis/diagnosis.h"
 
 /* fixtures/nccl and fixtures/gloo: tools/make_flight_recorder_fixtures.py. */
 static tess_history *read_folder(const char *folder)
@@ -137,7 +137,7 @@ static void what_is_odd_about_a_dump_is_noted(void)
 /* Three ranks in operation #9, the last of which asks for something else. */
 static void expect_odd(const char *usual, const char *odd, const char *class, const char *words)
 {
-    tess_verdict verdict;
+    tess_diagnosis diagnosis;
     for (int r = 0; r < 3; r++) {
         char name[16], text[1024];
         snprintf(name, sizeof(name), "rank_%d", r);
@@ -149,10 +149,10 @@ static void expect_odd(const char *usual, const char *odd, const char *class, co
         put(name, text);
     }
     tess_history *history = read_folder(test_folder());
-    EXPECT_OK(tess_verdict_find(history, 0, &verdict));
-    EXPECT_TEXT(tess_verdict_name(verdict.kind), class);
-    EXPECT_CONTAINS(verdict.headline, words);
-    tess_verdict_free(history, &verdict);
+    EXPECT_OK(tess_diagnosis_find(history, 0, &diagnosis));
+    EXPECT_TEXT(tess_diagnosis_name(diagnosis.kind), class);
+    EXPECT_CONTAINS(diagnosis.headline, words);
+    tess_diagnosis_free(history, &diagnosis);
     tess_history_destroy(&history);
 }
 
@@ -351,22 +351,22 @@ static tess_history *make_busy_history(void)
     return history;
 }
 
-static void the_verdict_survives_the_way_through_dumps(void)
+static void the_diagnosis_survives_the_way_through_dumps(void)
 {
     tess_history *history = make_busy_history();
     EXPECT_OK(tess_flight_recorder_write(history, test_folder(), false));
     tess_history *again = read_folder(test_folder());
-    tess_verdict before, after;
-    EXPECT_OK(tess_verdict_find(history, 0.75, &before));
-    EXPECT_OK(tess_verdict_find(again, 0.75, &after));
-    EXPECT_TEXT(tess_verdict_name(before.kind), "rank_busy");
-    EXPECT_TEXT(tess_verdict_name(after.kind), "rank_busy");
+    tess_diagnosis before, after;
+    EXPECT_OK(tess_diagnosis_find(history, 0.75, &before));
+    EXPECT_OK(tess_diagnosis_find(again, 0.75, &after));
+    EXPECT_TEXT(tess_diagnosis_name(before.kind), "rank_busy");
+    EXPECT_TEXT(tess_diagnosis_name(after.kind), "rank_busy");
     EXPECT_INT(after.ranks[0], 1);
     EXPECT_TEXT(after.headline, before.headline);
     EXPECT_TEXT(after.lines[0], before.lines[0]);
     EXPECT_INT(again->ranks[0].n_spans, 1);
-    tess_verdict_free(history, &before);
-    tess_verdict_free(again, &after);
+    tess_diagnosis_free(history, &before);
+    tess_diagnosis_free(again, &after);
     tess_history_destroy(&again);
     tess_history_destroy(&history);
 }
@@ -387,7 +387,7 @@ static void a_group_s_status_is_written(void)
 }
 
 static const test_case cases[] = {
-    {"the_verdict_survives_the_way_through_dumps", the_verdict_survives_the_way_through_dumps},
+    {"the_verdict_survives_the_way_through_dumps", the_diagnosis_survives_the_way_through_dumps},
     {"a_group_s_status_is_written", a_group_s_status_is_written},
     {"what_was_written_reads_back", what_was_written_reads_back},
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},

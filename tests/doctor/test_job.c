@@ -6,9 +6,9 @@
 
 #include "base/os/os.h"
 #include "doctor/job/job.h"
-#include "doctor/job/report.h"
+#include "doctor/job/job_report.h"
 #include "support/test.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/job_file.h"
 
 enum { WORLD = 4, EVENTS = 64 };
@@ -65,7 +65,7 @@ static void write_job(const char *folder, tess_job_file *file)
     tess_job_file_free(test_mem(), file);
 }
 
-static void expect_verdict(const char *folder, tess_verdict_kind kind, int guilty, const char *needle)
+static void expect_diagnosis(const char *folder, tess_diagnosis_kind kind, int culprit, const char *needle)
 {
     tess_history *history;
     tess_report report;
@@ -74,8 +74,8 @@ static void expect_verdict(const char *folder, tess_verdict_kind kind, int guilt
     EXPECT_INT(history->world, WORLD);
     EXPECT_OK(tess_report_make(history, 0.75, &report));
     EXPECT_OK(tess_report_print(&report, &out));
-    if (report.verdict.kind != kind || (guilty >= 0 && report.verdict.ranks[0] != guilty))
-        test_fail(__FILE__, __LINE__, "expected %s of rank %d:\n%s", tess_verdict_name(kind), guilty, out.data);
+    if (report.diagnosis.kind != kind || (culprit >= 0 && report.diagnosis.ranks[0] != culprit))
+        test_fail(__FILE__, __LINE__, "expected %s of rank %d:\n%s", tess_diagnosis_name(kind), culprit, out.data);
     EXPECT_CONTAINS(out.data, needle);
     tess_buffer_free(&out);
     tess_report_free(&report);
@@ -86,7 +86,7 @@ static void the_odd_request_is_found_in_files(void)
 {
     for (int r = 0; r < WORLD; r++)
         write_ring(test_folder(), r, 20, r == 2 ? 101 : 100);
-    expect_verdict(test_folder(), TESS_VERDICT_MISMATCH_COUNT, 2, "rank 2 on host host1 called all_reduce #19");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_MISMATCH_COUNT, 2, "rank 2 on host host1 called all_reduce #19");
 }
 
 /* The folder of the job, not of its traces, is as good. Rings that have gone round begin anywhere. */
@@ -100,13 +100,13 @@ static void a_killed_rank_is_told_from_job_json(void)
         write_ring(folder, r, r == 3 ? 150 : 151, 100);
     EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
     file.ranks[3] = (tess_job_file_rank){.ended = true, .signal = SIGKILL, .blames = -1};
-    snprintf(file.verdict, sizeof(file.verdict), "rank 3 was killed");
+    snprintf(file.diagnosis, sizeof(file.diagnosis), "rank 3 was killed");
     write_job(folder, &file);
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 3, "was killed by signal 9 (SIGKILL)");
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 3, "the launcher said: rank 3 was killed");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 3, "was killed by signal 9 (SIGKILL)");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 3, "the launcher said: rank 3 was killed");
 }
 
-static void write_life(const char *name, uint64_t begin_ns, const char *command, const char *verdict)
+static void write_life(const char *name, uint64_t begin_ns, const char *command, const char *diagnosis)
 {
     char folder[512];
     tess_job_file file;
@@ -120,7 +120,7 @@ static void write_life(const char *name, uint64_t begin_ns, const char *command,
     for (int r = 0; r < WORLD; r++)
         file.ranks[r].ended = true;
     snprintf(file.command, sizeof(file.command), "%s", command);
-    snprintf(file.verdict, sizeof(file.verdict), "%s", verdict);
+    snprintf(file.diagnosis, sizeof(file.diagnosis), "%s", diagnosis);
     write_job(folder, &file);
 }
 
@@ -130,8 +130,8 @@ static void an_earlier_life_of_the_job_is_told(void)
     tess_history *history;
     write_life("trace.previous", 100, "tessera train a.yaml", "rank 1 was killed by signal 9 (SIGKILL)");
     write_life("trace", 200, "tessera train a.yaml", "");
-    expect_verdict(test_folder(), TESS_VERDICT_FINISHED, -1,
-                   "an earlier life of this job: rank 1 was killed by signal 9 (SIGKILL); tessera trace ");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_FINISHED, -1,
+                     "an earlier life of this job: rank 1 was killed by signal 9 (SIGKILL); tessera trace ");
     write_life("trace", 200, "tessera train b.yaml", "");
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     EXPECT_TEXT(history->before, ""); /* another job in the same folder */
@@ -148,7 +148,7 @@ static void what_the_watchdog_saw_is_told(void)
     snprintf(file.ranks[1].why, sizeof(file.ranks[1].why), "read of /data/x.bin\x1b[31m");
     file.end_ns = UINT64_C(1700000009000000000);
     write_job(test_folder(), &file);
-    expect_verdict(test_folder(), TESS_VERDICT_IO, 1, "read of /data/x.bin?[31m");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_IO, 1, "read of /data/x.bin?[31m");
 }
 
 /* Its launcher was killed, and wrote nothing. The others had looked around while they waited for rank 2. */
@@ -161,7 +161,7 @@ static void waits_last_until_the_last_sign_of_life(void)
             atomic_store(&ring->alive_ns, (uint64_t)r * 1000 * ms + 20 * ms + 4200 * ms);
         tess_trace_close(&ring);
     }
-    expect_verdict(test_folder(), TESS_VERDICT_MISSING, 2, " for 4.2 s");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_MISSING, 2, " for 4.2 s");
 }
 
 static void add_phase(tess_trace_ring *ring, const char *phase, int step, uint64_t now_ns)
@@ -223,7 +223,7 @@ static void a_damaged_ring_is_told_and_the_others_are_read(void)
     EXPECT_OK(tess_job_file_create(test_mem(), WORLD, &file));
     file.end_ns = UINT64_C(1700000009000000000);
     write_job(test_folder(), &file);
-    expect_verdict(test_folder(), TESS_VERDICT_MISSING, 2, "its header alone has 4096");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_MISSING, 2, "its header alone has 4096");
 }
 
 static void cut(const char *name, off_t by)
@@ -250,11 +250,11 @@ static void of_a_job_file_that_was_cut_the_whole_ranks_are_used(void)
 {
     write_crash();
     cut(TESS_TRACE_JOB_FILE, 1);
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "(SIGSEGV)");
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "damaged: ");
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "job.json: not valid JSON");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "(SIGSEGV)");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "damaged: ");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "job.json: not valid JSON");
     cut(TESS_TRACE_JOB_FILE, 300); /* the last rank is gone, what is told of rank 1 is not */
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "the ranks before that place are used");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "the ranks before that place are used");
 }
 
 static void of_a_job_file_without_a_whole_rank_nothing_is_used(void)
@@ -273,10 +273,12 @@ static void of_a_ring_that_was_cut_the_whole_events_are_used(void)
 {
     write_crash();
     cut("rank-00001.ring", 1);
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "all_reduce #149");
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "rank-00001.ring is cut off at 12287 of 12288 bytes: 1 of its");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "all_reduce #149");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1,
+                     "rank-00001.ring is cut off at 12287 of 12288 bytes: 1 of its");
     cut("rank-00002.ring", 0); /* its newest 23 events lie in places 0 to 22, of 32 less half a header */
-    expect_verdict(test_folder(), TESS_VERDICT_LOST, 1, "rank-00002.ring is cut off at 6144 of 12288 bytes: 48 of its");
+    expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1,
+                     "rank-00002.ring is cut off at 6144 of 12288 bytes: 48 of its");
 }
 
 /* That it had come no further than its ring says is then no evidence against it. */
@@ -290,9 +292,9 @@ static void a_rank_whose_newest_events_are_lost_is_not_blamed(void)
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     EXPECT(history->ranks[1].lost_newest);
     EXPECT_OK(tess_report_make(history, 0, &report));
-    EXPECT_INT(report.verdict.kind, TESS_VERDICT_MISSING);
-    EXPECT_INT(report.verdict.n_ranks, 1);
-    EXPECT_INT(report.verdict.ranks[0], 3);
+    EXPECT_INT(report.diagnosis.kind, TESS_DIAGNOSIS_MISSING);
+    EXPECT_INT(report.diagnosis.n_ranks, 1);
+    EXPECT_INT(report.diagnosis.ranks[0], 3);
     tess_report_free(&report);
     tess_history_destroy(&history);
 }

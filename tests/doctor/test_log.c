@@ -10,7 +10,7 @@
 
 static tess_knowledge *knowledge;
 static tess_survey survey;
-static tess_log_verdict verdict;
+static tess_log_diagnosis diagnosis;
 
 static const char *write_file(const char *name, const char *text, size_t size)
 {
@@ -34,7 +34,7 @@ static void give(const char *name, const char *text)
 
 static void judge(int world)
 {
-    tess_log_judge(&survey, world, &verdict);
+    tess_log_judge(&survey, world, &diagnosis);
 }
 
 static void end(void)
@@ -288,15 +288,15 @@ static void the_missing_rank_is_named_and_size_acquitted(void)
     begin();
     give_eight(3);
     judge(8);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-    EXPECT_INT(verdict.n_guilty, 1);
-    EXPECT_INT(verdict.guilty[0], 3);
-    EXPECT_CONTAINS(verdict.headline, "rank 3 never joined ALLREDUCE #56731");
-    EXPECT_CONTAINS(verdict.headline, "ranks 0-2,4-7 waited 600 s");
-    EXPECT(verdict.mb_per_s > 5.4 && verdict.mb_per_s < 5.5);
-    EXPECT(verdict.traffic_bytes > 3.26e9 && verdict.traffic_bytes < 3.28e9);
-    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "Size cannot be the cause");
-    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "467,019,003 elements");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 3);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 3 never joined ALLREDUCE #56731");
+    EXPECT_CONTAINS(diagnosis.headline, "ranks 0-2,4-7 waited 600 s");
+    EXPECT(diagnosis.mb_per_s > 5.4 && diagnosis.mb_per_s < 5.5);
+    EXPECT(diagnosis.traffic_bytes > 3.26e9 && diagnosis.traffic_bytes < 3.28e9);
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1], "Size cannot be the cause");
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1], "467,019,003 elements");
     EXPECT_INT(match_of("pytorch-watchdog-timeout")->n_lines, 7);
     EXPECT_INT(match_of("pytorch-watchdog-timeout")->first.line, 2);
     end();
@@ -311,9 +311,9 @@ static void a_rank_that_tells_that_it_was_outside_is_named(void)
          "signal due to a collective timeout from  rank 6 and we will try our best to dump the debug info. "
          "Last enqueued NCCL work: 56730, last completed NCCL work: 56730.\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-    EXPECT_INT(verdict.guilty[0], 7);
-    EXPECT_CONTAINS(verdict.evidence[0], "last enqueued 56730, last completed 56730, so it was outside");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_INT(diagnosis.culprit[0], 7);
+    EXPECT_CONTAINS(diagnosis.evidence[0], "last enqueued 56730, last completed 56730, so it was outside");
     end();
 }
 
@@ -325,10 +325,10 @@ static void an_error_before_the_timeouts_is_the_cause(void)
          "2024-07-17 13:10:02,123 step 812\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate\n");
     give("after.log", "[rank2]:[E717 13:20:59.0 x.cpp:1] CUDA error: unspecified launch failure\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
-    EXPECT_INT(verdict.guilty[0], 5);
-    EXPECT_TEXT(tess_knowledge_at(knowledge, verdict.entry)->row.id, "cuda-out-of-memory");
-    EXPECT_CONTAINS(verdict.evidence[1], "its effect: ranks 0-4,6-7 waited 600 s");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ERROR);
+    EXPECT_INT(diagnosis.culprit[0], 5);
+    EXPECT_TEXT(tess_knowledge_at(knowledge, diagnosis.entry)->row.id, "cuda-out-of-memory");
+    EXPECT_CONTAINS(diagnosis.evidence[1], "its effect: ranks 0-4,6-7 waited 600 s");
     end();
 }
 
@@ -339,10 +339,10 @@ static void an_error_without_a_rank_befell_who_never_came(void)
     give_eight(5);
     give("dmesg", "[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB\n");
     judge(8);
-    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
-    EXPECT_INT(verdict.n_guilty, 1);
-    EXPECT_INT(verdict.guilty[0], 5);
-    EXPECT_CONTAINS(verdict.evidence[1], "467019003 elements, to which rank 5 never came");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ERROR);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 5);
+    EXPECT_CONTAINS(diagnosis.evidence[1], "467019003 elements, to which rank 5 never came");
     end();
 }
 
@@ -352,12 +352,12 @@ static void a_monitor_of_a_script_is_not_to_blame(void)
     begin();
     give("rank0.log", "[Rank 0] ERROR: Missing ranks in sync check: [0, 1, 3]\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
-    EXPECT_INT(verdict.n_guilty, 0);
+    EXPECT_INT(diagnosis.kind, TESS_LOG_KNOWN);
+    EXPECT_INT(diagnosis.n_culprits, 0);
     give("more.log", "[Rank 0] Warning: Progress mismatch: [1000, 1000, 999, 1000]\n");
     judge(0);
-    EXPECT_INT(verdict.n_guilty, 1);
-    EXPECT_INT(verdict.guilty[0], 2);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 2);
     end();
 }
 
@@ -371,9 +371,10 @@ static void sizes_are_told_in_fitting_units(void)
         give(name, text);
     }
     judge(4);
-    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "1,000 elements of 4 bytes are 4.00 kB, 6.00 kB through");
-    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "that is 10 B/s");
-    EXPECT_CONTAINS(verdict.evidence[verdict.n_evidence - 1], "needs less than 1 ms for it");
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1],
+                    "1,000 elements of 4 bytes are 4.00 kB, 6.00 kB through");
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1], "that is 10 B/s");
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1], "needs less than 1 ms for it");
     end();
 }
 
@@ -385,9 +386,9 @@ static void different_collectives_are_a_mismatch(void)
         add_timeout(text, sizeof(text), r, 40, r == 2 ? "BROADCAST" : "ALLREDUCE", r == 2 ? 1 : 1000);
     give("all.log", text);
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
-    EXPECT_INT(verdict.guilty[0], 2);
-    EXPECT_CONTAINS(verdict.headline, "rank 2 in BROADCAST #40 of 1 elements, ranks 0-1,3 in ALLREDUCE #40");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(diagnosis.culprit[0], 2);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 2 in BROADCAST #40 of 1 elements, ranks 0-1,3 in ALLREDUCE #40");
     end();
 }
 
@@ -400,9 +401,9 @@ static void who_is_ahead_of_most_is_at_another_place_too(void)
         add_timeout(text, sizeof(text), r, r == 1 ? 41 : 40, "ALLREDUCE", 1000);
     give("all.log", text);
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
-    EXPECT_INT(verdict.guilty[0], 1);
-    EXPECT_CONTAINS(verdict.evidence[0], "different places");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(diagnosis.culprit[0], 1);
+    EXPECT_CONTAINS(diagnosis.evidence[0], "different places");
     end();
 }
 
@@ -414,17 +415,17 @@ static void places_in_one_group_and_groups_are_told_apart(void)
         add_timeout(text, sizeof(text), r, r == 1 ? 39 : 40, "ALLREDUCE", 1000);
     give("all.log", text);
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
-    EXPECT_INT(verdict.guilty[0], 1);
-    EXPECT_CONTAINS(verdict.evidence[0], "different places");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(diagnosis.culprit[0], 1);
+    EXPECT_CONTAINS(diagnosis.evidence[0], "different places");
     end();
     begin();
     for (char *at = text; (at = strstr(at, "GUID 1 Rank 1")) != NULL; at++)
         at[5] = '7';
     give("all.log", text);
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
-    EXPECT_CONTAINS(verdict.headline,
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ONE_SIDED);
+    EXPECT_CONTAINS(diagnosis.headline,
                     "different groups: ranks 0,2-3 in ALLREDUCE #40 of 1000 elements, rank 1 in others");
     end();
 }
@@ -441,9 +442,9 @@ static void a_collective_too_many_is_told_from_a_missing_rank(void)
                  r);
     give("all.log", text);
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISMATCH);
-    EXPECT_INT(verdict.guilty[0], 0);
-    EXPECT_CONTAINS(verdict.headline, "rank 0 called ALLREDUCE #11 of 1 elements, which ranks 1-3 never did");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
+    EXPECT_INT(diagnosis.culprit[0], 0);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 0 called ALLREDUCE #11 of 1 elements, which ranks 1-3 never did");
     end();
 }
 
@@ -452,17 +453,17 @@ static void nobody_missing_is_said_and_one_log_is_not_enough(void)
     begin();
     give_eight(-1);
     judge(8);
-    EXPECT_INT(verdict.kind, TESS_LOG_ALL_WAITED);
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ALL_WAITED);
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ONE_SIDED);
     end();
     begin();
     give("one.log", watchdog);
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_ONE_SIDED);
-    EXPECT_INT(verdict.n_guilty, 0);
-    EXPECT(verdict.mb_per_s > 5.4 && verdict.mb_per_s < 5.5);
-    EXPECT_CONTAINS(verdict.evidence[1], "Size cannot be the cause");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ONE_SIDED);
+    EXPECT_INT(diagnosis.n_culprits, 0);
+    EXPECT(diagnosis.mb_per_s > 5.4 && diagnosis.mb_per_s < 5.5);
+    EXPECT_CONTAINS(diagnosis.evidence[1], "Size cannot be the cause");
     end();
 }
 
@@ -471,8 +472,8 @@ static void unknown_text_says_so(void)
     begin();
     give("x.log", "epoch 1 loss 2.34\nall is well\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_NOTHING);
-    EXPECT_CONTAINS(verdict.headline, "nothing of this log is in the knowledge base");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_NOTHING);
+    EXPECT_CONTAINS(diagnosis.headline, "nothing of this log is in the knowledge base");
     EXPECT_INT(survey.n_lines, 2);
     end();
 }
@@ -509,8 +510,8 @@ static void torchrun_names_the_first_failure(void)
          "Root Cause (first observed failure):\n[0]:\n  time      : 2024-05-14_10:33:48\n  host      : node-a\n"
          "  rank      : 5 (local_rank: 5)\n  exitcode  : -6 (pid: 123)\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
-    EXPECT_CONTAINS(verdict.headline, "rank 5 failed first, with exit code -6");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_KNOWN);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 5 failed first, with exit code -6");
     end();
 }
 
@@ -552,18 +553,18 @@ static void give_marks(const char *words, const int numbers[4])
     }
 }
 
-static void expect_behind(const char *words, const int numbers[4], int world, int guilty, const char *headline)
+static void expect_behind(const char *words, const int numbers[4], int world, int culprit, const char *headline)
 {
     begin();
     give_marks(words, numbers);
     judge(world);
-    if (guilty < 0) {
-        EXPECT_INT(verdict.kind, TESS_LOG_KNOWN);
+    if (culprit < 0) {
+        EXPECT_INT(diagnosis.kind, TESS_LOG_KNOWN);
     } else {
-        EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-        EXPECT_INT(verdict.guilty[0], guilty);
-        EXPECT_TEXT(verdict.headline, headline);
-        EXPECT_TEXT(tess_knowledge_at(knowledge, verdict.entry)->row.id, "script-barrier-steps");
+        EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+        EXPECT_INT(diagnosis.culprit[0], culprit);
+        EXPECT_TEXT(diagnosis.headline, headline);
+        EXPECT_TEXT(tess_knowledge_at(knowledge, diagnosis.entry)->row.id, "script-barrier-steps");
     }
     end();
 }
@@ -591,10 +592,10 @@ static void a_list_of_steps_names_the_rank_at_the_smallest(void)
     give("a.log", "Warning: Progress mismatch: [98, 99, 99, 98]\nWarning: Progress mismatch: [100, 100, 99, 100]\n"
                   "Warning: Progress mismatch: [tensor([1]), tensor([2])]\nWarning: Progress mismatch: [100, 1");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-    EXPECT_INT(verdict.n_guilty, 1);
-    EXPECT_INT(verdict.guilty[0], 2);
-    EXPECT_TEXT(verdict.headline,
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 2);
+    EXPECT_TEXT(diagnosis.headline,
                 "rank 2 never reached 100 (\"Progress mismatch\"), where ranks 0-1,3 came (its last: 99)");
     end();
 }
@@ -609,16 +610,16 @@ static void what_ranks_reached_adds_to_timeouts_and_errors(void)
     give("one.log", text);
     give_marks("Entering barrier at step", (int[]){7, 6, 7, 7});
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-    EXPECT_INT(verdict.guilty[0], 1);
-    EXPECT_CONTAINS(verdict.evidence[1], "its effect: rank 0 waited 600 s in ALLREDUCE #11");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_INT(diagnosis.culprit[0], 1);
+    EXPECT_CONTAINS(diagnosis.evidence[1], "its effect: rank 0 waited 600 s in ALLREDUCE #11");
     end();
     begin();
     give_marks("Entering barrier at step", (int[]){7, 6, 7, 7});
     give("rank1.log", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate\n");
     judge(4);
-    EXPECT_INT(verdict.kind, TESS_LOG_ERROR);
-    EXPECT_CONTAINS(verdict.evidence[1], "rank 1 never reached");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ERROR);
+    EXPECT_CONTAINS(diagnosis.evidence[1], "rank 1 never reached");
     end();
 }
 
@@ -634,8 +635,8 @@ static void lines_without_a_number_are_counted(void)
     EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
     give("all.log", "[0] All aboard\n[1] all aboard\n[2] all aboard\n[1] all aboard\n[2] all aboard!\n");
     judge(0);
-    EXPECT_INT(verdict.kind, TESS_LOG_MISSING);
-    EXPECT_TEXT(verdict.headline, "rank 0 never reached \"all aboard\" number 2, where ranks 1-2 came (its last: 1)");
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_TEXT(diagnosis.headline, "rank 0 never reached \"all aboard\" number 2, where ranks 1-2 came (its last: 1)");
     end();
 }
 
@@ -647,10 +648,10 @@ static void reports_are_text_and_json(void)
     begin();
     give_eight(3);
     judge(8);
-    EXPECT_OK(tess_log_print(&survey, &verdict, &out));
+    EXPECT_OK(tess_log_print(&survey, &diagnosis, &out));
     EXPECT(strncmp(out.data, "root cause: rank 3 never joined", 31) == 0);
     out.size = 0;
-    EXPECT_OK(tess_log_print_json(&survey, &verdict, &out));
+    EXPECT_OK(tess_log_print_json(&survey, &diagnosis, &out));
     EXPECT_OK(tess_json_parse(out.data, out.size, "report", true, &json));
     EXPECT_OK(tess_json_get_int(json, "version", "report", &version));
     EXPECT_INT(version, 1);

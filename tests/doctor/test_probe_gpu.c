@@ -26,11 +26,11 @@ static const tess_probe_finding *find(const tess_probe_findings *findings, const
     test_fail(__FILE__, __LINE__, "there is no finding '%s'", name);
 }
 
-static void expect(const tess_probe_findings *findings, const char *name, tess_probe_verdict verdict, const char *text)
+static void expect(const tess_probe_findings *findings, const char *name, tess_probe_outcome outcome, const char *text)
 {
     const tess_probe_finding *finding = find(findings, name);
     EXPECT_CONTAINS(finding->text, text);
-    EXPECT_INT(finding->verdict, verdict);
+    EXPECT_INT(finding->outcome, outcome);
 }
 
 static void healthy_gpus_have_no_complaint(void)
@@ -46,7 +46,7 @@ static void healthy_gpus_have_no_complaint(void)
     probe_gpu_judge(&gpus, NULL, &findings);
     EXPECT_INT(findings.n, 9);
     for (int i = 0; i < findings.n; i++)
-        if (findings.at[i].verdict != TESS_PROBE_OK)
+        if (findings.at[i].outcome != TESS_PROBE_OK)
             test_fail(__FILE__, __LINE__, "%s: %s", findings.at[i].name, findings.at[i].text);
     expect(&findings, "gpu", TESS_PROBE_OK, "2 x NVIDIA H100 80GB HBM3");
     expect(&findings, "gpu-temperature", TESS_PROBE_OK, "36 C");

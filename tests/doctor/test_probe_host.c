@@ -96,15 +96,15 @@ static const tess_probe_finding *find(const tess_probe_findings *findings, const
 }
 
 /* The named finding has the verdict and the text; no other check complains. */
-static void expect_found(const probe_host *host, const char *name, tess_probe_verdict verdict, const char *text)
+static void expect_found(const probe_host *host, const char *name, tess_probe_outcome outcome, const char *text)
 {
     tess_probe_findings findings = {0};
     probe_host_look(host, &findings);
     const tess_probe_finding *finding = find(&findings, name);
     EXPECT_CONTAINS(finding->text, text);
-    EXPECT_INT(finding->verdict, verdict);
+    EXPECT_INT(finding->outcome, outcome);
     for (int i = 0; i < findings.n; i++)
-        if (&findings.at[i] != finding && findings.at[i].verdict != TESS_PROBE_OK)
+        if (&findings.at[i] != finding && findings.at[i].outcome != TESS_PROBE_OK)
             test_fail(__FILE__, __LINE__, "with a fault of %s, %s says: %s", name, findings.at[i].name,
                       findings.at[i].text);
 }
@@ -116,14 +116,14 @@ static void healthy_host_has_no_complaint(void)
     probe_host_look(&host, &findings);
     EXPECT(findings.n >= 29);
     for (int i = 0; i < findings.n; i++)
-        if (findings.at[i].verdict != TESS_PROBE_OK)
+        if (findings.at[i].outcome != TESS_PROBE_OK)
             test_fail(__FILE__, __LINE__, "%s: %s", findings.at[i].name, findings.at[i].text);
 }
 
 typedef struct fault {
     file in;
     const char *check;
-    tess_probe_verdict verdict;
+    tess_probe_outcome outcome;
     const char *text;
 } fault;
 
@@ -166,7 +166,7 @@ static void faults_in_proc_and_sys_are_found(void)
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         probe_host host = make_host(root);
         put(root, &faults[i].in);
-        expect_found(&host, faults[i].check, faults[i].verdict, faults[i].text);
+        expect_found(&host, faults[i].check, faults[i].outcome, faults[i].text);
         char path[1024];
         snprintf(path, sizeof(path), "%s%s", root, faults[i].in.path);
         tess_os_remove(path);
@@ -212,11 +212,11 @@ static void old_control_groups_are_read_too(void)
 }
 
 /* One value at a time is changed in a healthy host. */
-#define FAULT(check, verdict, text, ...)           \
+#define FAULT(check, outcome, text, ...)           \
     do {                                           \
         probe_host host = make_host(root);         \
         __VA_ARGS__;                               \
-        expect_found(&host, check, verdict, text); \
+        expect_found(&host, check, outcome, text); \
     } while (0)
 
 static void faults_of_limits_are_found(void)

@@ -18,10 +18,10 @@ static void make_ranks(void)
     }
 }
 
-static void expect(const tess_probe_finding *finding, tess_probe_verdict verdict, const char *text)
+static void expect(const tess_probe_finding *finding, tess_probe_outcome outcome, const char *text)
 {
     EXPECT_CONTAINS(finding->text, text);
-    EXPECT_INT(finding->verdict, verdict);
+    EXPECT_INT(finding->outcome, outcome);
 }
 
 static void slow_core_is_named_with_its_rank(void)

@@ -9,7 +9,7 @@
 #include "support/engine.h"
 #include "support/test.h"
 #include "trace/call_site.h"
-#include "verdict/verdict.h"
+#include "diagnosis/diagnosis.h"
 
 enum { N = 1000 };
 
@@ -48,16 +48,16 @@ static void expect_sites(const tess_history *history)
     EXPECT_INT(n_b, 3 * 2 + 1);
 }
 
-static void expect_verdict(const tess_history *history)
+static void expect_diagnosis(const tess_history *history)
 {
-    tess_verdict verdict;
-    EXPECT_OK(tess_verdict_find(history, 60, &verdict));
-    EXPECT_TEXT(tess_verdict_name(verdict.kind), "order");
-    EXPECT(!verdict.tie && verdict.n_ranks == 1 && verdict.ranks[0] == 1);
-    EXPECT_CONTAINS(verdict.headline, "rank 1 swapped two operations that are alike: it called all_reduce #6 of team "
-                                      "'world': 1000 float32, sum, at engine_sum_b (engine.c:");
-    EXPECT_CONTAINS(verdict.headline, ", where ranks 0 2 called one at engine_sum_a (engine.c:");
-    tess_verdict_free(history, &verdict);
+    tess_diagnosis diagnosis;
+    EXPECT_OK(tess_diagnosis_find(history, 60, &diagnosis));
+    EXPECT_TEXT(tess_diagnosis_name(diagnosis.kind), "order");
+    EXPECT(!diagnosis.tie && diagnosis.n_ranks == 1 && diagnosis.ranks[0] == 1);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 1 swapped two operations that are alike: it called all_reduce #6 of team "
+                                        "'world': 1000 float32, sum, at engine_sum_b (engine.c:");
+    EXPECT_CONTAINS(diagnosis.headline, ", where ranks 0 2 called one at engine_sum_a (engine.c:");
+    tess_diagnosis_free(history, &diagnosis);
 }
 
 static void places_in_a_shared_object_have_names_and_lines(void)
@@ -75,7 +75,7 @@ static void places_in_a_shared_object_have_names_and_lines(void)
                                    "engine_sum_b (engine.c:");
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     expect_sites(history);
-    expect_verdict(history);
+    expect_diagnosis(history);
     tess_history_destroy(&history);
 }
 
@@ -93,8 +93,8 @@ static void builds_of_one_path_are_told_apart(void)
         tess_sites_source source = {0};
         uint32_t id = here ? object.id : object.id ^ 1;
         tess_trace_objects_add(&source.objects, id, object.path);
-        tess_sites_tell(&sites, &source, tess_call_site_in_object(id, (uintptr_t)address + 1 - object.begin), text,
-                        sizeof(text));
+        tess_sites_report(&sites, &source, tess_call_site_in_object(id, (uintptr_t)address + 1 - object.begin), text,
+                          sizeof(text));
         EXPECT_CONTAINS(text, here ? "engine_sum_a (engine.c:" : "libtess_test_engine.so+0x");
     }
     tess_sites_close(&sites);

@@ -1,9 +1,9 @@
 /* What was told of a job while it ran, as its folder has it afterwards. */
 #include "base/os/os.h"
 #include "doctor/job/job.h"
-#include "doctor/job/report.h"
+#include "doctor/job/job_report.h"
 #include "support/test.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/job_file.h"
 
 enum { WORLD = 4 };
@@ -50,7 +50,7 @@ static void the_newest_are_listed(void)
     tess_buffer out;
     char text[64];
     begin(&file);
-    file.n_told = 150;
+    file.n_reported = 150;
     note(&file, 2, 0, "an older one");
     for (int i = 0; i < 9; i++) {
         snprintf(text, sizeof(text), "number %d", i);
@@ -87,13 +87,13 @@ static void what_every_host_told_is_put_in_order(void)
     static const struct {
         int host, after_s;
         const char *text;
-    } told[] = {{0, 2, "the second"}, {1, 3, "the third"}, {12, 1, "the first"}};
+    } reported[] = {{0, 2, "the second"}, {1, 3, "the third"}, {12, 1, "the first"}};
     char path[512];
     for (int i = 0; i < 3; i++) {
         tess_job_file file;
         begin(&file);
-        note(&file, 5, told[i].after_s, told[i].text);
-        write_host(&file, told[i].host);
+        note(&file, 5, reported[i].after_s, reported[i].text);
+        write_host(&file, reported[i].host);
     }
     EXPECT_OK(tess_trace_job_path(test_folder(), 2, path, sizeof(path)));
     EXPECT_OK(tess_os_write_atomic(path, "{", 1));

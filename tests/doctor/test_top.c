@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/text/text.h"
-#include "doctor/top/health.h"
+#include "doctor/top/top_health.h"
 #include "doctor/top/page.h"
-#include "doctor/top/words.h"
+#include "doctor/top/top_text.h"
 #include "support/test.h"
 
 enum { WORLD = 4 };
@@ -63,12 +63,12 @@ static void the_newest_alert_of_the_job_tells_its_health(void)
     EXPECT_TEXT(tess_top_health_of("\n\n", 2, 1, text, sizeof(text)), "");
 }
 
-static void the_rank_that_waits_for_nobody_is_guilty(void)
+static void the_rank_that_waits_for_nobody_is_the_culprit(void)
 {
     tess_top_rank ranks[WORLD];
     tess_top_snapshot *s = stuck_job(ranks);
     tess_top_totals t = tess_top_sum(s, NULL);
-    EXPECT_INT(t.guilty, 2);
+    EXPECT_INT(t.culprit, 2);
     EXPECT_INT(t.n_waiting, 3);
     EXPECT_INT(t.waiter, 3);
     EXPECT(fabs(t.waited_s - 2.3) < 1e-9);
@@ -97,7 +97,7 @@ static void two_looks_give_the_rate_between_them(void)
     tess_top_totals t = tess_top_sum(s, &before);
     EXPECT(t.step_s == 0.5);
     EXPECT(t.tokens_per_s == 3000);
-    double share[TESS_PROGRESS_PHASES];
+    double share[TESS_PHASE_COUNT];
     EXPECT(tess_top_shares(&ranks[1], &earlier[1], share));
     EXPECT(share[TESS_PHASE_DATA] == 0.75 && share[TESS_PHASE_WAIT] == 0.25 && share[TESS_PHASE_FORWARD] == 0);
 }
@@ -105,10 +105,10 @@ static void two_looks_give_the_rate_between_them(void)
 static void cells_of_a_bar_add_up(void)
 {
     for (int width = 0; width <= 40; width++) {
-        const double share[TESS_PROGRESS_PHASES] = {0.001, 0.05, 0.1, 0.2, 0.4, 0.149, 0.1, 0};
-        int cells[TESS_PROGRESS_PHASES], sum = 0;
+        const double share[TESS_PHASE_COUNT] = {0.001, 0.05, 0.1, 0.2, 0.4, 0.149, 0.1, 0};
+        int cells[TESS_PHASE_COUNT], sum = 0;
         tess_top_cells(share, width, cells);
-        for (int i = 0; i < TESS_PROGRESS_PHASES; i++) {
+        for (int i = 0; i < TESS_PHASE_COUNT; i++) {
             EXPECT(cells[i] >= (int)(share[i] * width) && cells[i] <= (int)(share[i] * width) + 1);
             sum += cells[i];
         }
@@ -164,20 +164,20 @@ static void what_was_told_last_stands_on_the_page(void)
     tess_top_rank ranks[WORLD];
     tess_buffer page = {.mem = test_mem()};
     tess_top_snapshot *s = stuck_job(ranks);
-    s->told = (tess_notice){.rank = 3, .step = 12, .kind = TESS_NOTICE_WAIT, .text = "rank 3 kept 2 ranks waiting"};
-    s->told_age_s = 245;
+    s->reported = (tess_notice){.rank = 3, .step = 12, .kind = TESS_NOTICE_WAIT, .text = "rank 3 kept 2 ranks waiting"};
+    s->reported_age_s = 245;
     EXPECT_INT(draw(s, 0, 0, &page), WORLD);
     EXPECT_CONTAINS(page.data, "\n4m05s ago, step 12: rank 3 kept 2 ranks waiting\nrank ");
     EXPECT_INT(draw(s, 80, 9, &page), 4); /* below what is told and the titles */
     draw(s, 80, 6, &page);
     EXPECT(strstr(page.data, "4m05s") == NULL);
-    s->told.rank = 2; /* that it does still stands above */
+    s->reported.rank = 2; /* that it does still stands above */
     draw(s, 0, 0, &page);
     EXPECT(strstr(page.data, "4m05s") == NULL);
     tess_buffer_free(&page);
 }
 
-static void the_end_is_told(void)
+static void the_end_is_reported(void)
 {
     tess_top_rank ranks[WORLD];
     char text[2048];
@@ -252,12 +252,12 @@ static void figures_keep_to_their_columns(void)
 
 static const test_case cases[] = {
     {"the_newest_alert_of_the_job_tells_its_health", the_newest_alert_of_the_job_tells_its_health},
-    {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_guilty},
+    {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_the_culprit},
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
     {"the_page_says_who_and_why", the_page_says_who_and_why},
     {"what_was_told_last_stands_on_the_page", what_was_told_last_stands_on_the_page},
-    {"the_end_is_told", the_end_is_told},
+    {"the_end_is_told", the_end_is_reported},
     {"a_page_fits_any_terminal", a_page_fits_any_terminal},
     {"any_bytes_are_drawn", any_bytes_are_drawn},
     {"figures_keep_to_their_columns", figures_keep_to_their_columns},

@@ -1,6 +1,6 @@
 /* Drills: faults are injected into jobs, and what the launcher says of them is held against what is true. */
-#ifndef TESS_DRILLS_DRILL_H
-#define TESS_DRILLS_DRILL_H
+#ifndef TESS_TESTS_DRILLS_DRILL_H
+#define TESS_TESTS_DRILLS_DRILL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #include "drills/drill.h"
 #include "drills/spawn.h"
 #include "tessera/comm.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/ring.h"
 
 enum { RANKS = 4, NOTE_BYTES = 4096, RING_EVENTS = 16384, MOST_DELAY_US = 20000 };

@@ -10,14 +10,14 @@
 #include "base/os/os.h"
 #include "drills/drill.h"
 #include "drills/spawn.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/ring.h"
 
 enum { STEPS = 12, RING_EVENTS = 16384 };
 
 /* A job that says nothing for so long has hung without a name; on a slow machine that takes far longer. */
 static const double patience_s = 20, untimed_patience_s = 300;
-static const double after_verdict_s = 0.3; /* for noise that follows */
+static const double after_diagnosis_s = 0.3; /* for noise that follows */
 
 typedef struct job_run {
     const drill *drill;
@@ -25,7 +25,7 @@ typedef struct job_run {
     drill_place place;
     char folder[64], fault[512];
     drill_child child;
-    double verdict_s, end_s;
+    double diagnosis_s, end_s;
     drill_outcome *outcome;
 } job_run;
 
@@ -134,7 +134,7 @@ static void take_line(job_run *r, const char *line)
         o->n_noise++;
         return;
     }
-    r->verdict_s = tess_os_now_s();
+    r->diagnosis_s = tess_os_now_s();
     o->said = true;
     /* Two that wait for each other are a tie, too. */
     o->right_rank = matches(r->drill->who, r->place.rank, line) ||
@@ -146,7 +146,7 @@ static double time_left(const job_run *r, double begin_s)
 {
     double end_s = begin_s + (r->place.untimed ? untimed_patience_s : patience_s);
     if (r->drill->goes_on && is_settled(r))
-        end_s = r->verdict_s + after_verdict_s;
+        end_s = r->diagnosis_s + after_diagnosis_s;
     return end_s - tess_os_now_s();
 }
 
@@ -222,7 +222,7 @@ static double last_arrival(const job_run *r)
     for (int rank = 0; rank < r->place.world; rank++) {
         if (tess_trace_ring_path(folder, rank, path, sizeof(path)) != TESS_OK)
             continue;
-        double at_s = newest_event(path, r->verdict_s);
+        double at_s = newest_event(path, r->diagnosis_s);
         if (at_s > newest_s)
             newest_s = at_s;
     }
@@ -244,7 +244,7 @@ bool drill_run(const drill *drill, const char *tessera, const drill_place *place
     if (!drill->goes_on)
         ask_trace(&r);
     if (outcome->said)
-        outcome->after_s = r.verdict_s - last_arrival(&r);
+        outcome->after_s = r.diagnosis_s - last_arrival(&r);
     tess_os_remove_tree(r.folder);
     return true;
 }

@@ -1,6 +1,6 @@
 /* Starting jobs and ending them. */
-#ifndef TESS_DRILLS_SPAWN_H
-#define TESS_DRILLS_SPAWN_H
+#ifndef TESS_TESTS_DRILLS_SPAWN_H
+#define TESS_TESTS_DRILLS_SPAWN_H
 
 #include <stdbool.h>
 #include <stdint.h>

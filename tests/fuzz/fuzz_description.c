@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "ckpt/formats/formats.h"
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

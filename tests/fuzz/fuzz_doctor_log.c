@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "doctor/env/env.h"
-#include "doctor/env/values.h"
+#include "doctor/env/env_values.h"
 #include "doctor/log/literal.h"
 #include "doctor/log/log.h"
 
@@ -26,7 +26,7 @@ static void read_log(tess_mem *mem, const uint8_t *data, size_t size)
 {
     static tess_mem *forever;
     static tess_knowledge *knowledge;
-    static tess_log_verdict verdict;
+    static tess_log_diagnosis diagnosis;
     tess_survey survey;
     tess_buffer out = {.mem = mem};
     char path[64];
@@ -39,8 +39,9 @@ static void read_log(tess_mem *mem, const uint8_t *data, size_t size)
     tess_status status = tess_survey_read(&survey, path);
     if (status != TESS_OK && status != TESS_E_INVALID) /* what is compressed is refused */
         abort();
-    tess_log_judge(&survey, (int)(size % 3) * 4, &verdict);
-    if (tess_log_print(&survey, &verdict, &out) != TESS_OK || tess_log_print_json(&survey, &verdict, &out) != TESS_OK)
+    tess_log_judge(&survey, (int)(size % 3) * 4, &diagnosis);
+    if (tess_log_print(&survey, &diagnosis, &out) != TESS_OK ||
+        tess_log_print_json(&survey, &diagnosis, &out) != TESS_OK)
         abort();
     tess_buffer_free(&out);
     tess_survey_free(&survey);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/job/report.h"
-#include "doctor/job/ring.h"
-#include "doctor/job/told.h"
+#include "doctor/job/job_report.h"
+#include "doctor/job/job_ring.h"
+#include "doctor/job/job_notices.h"
 #include "trace/job_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,9 +43,9 @@ static void judge(tess_mem *mem, const tess_history *history)
     tess_report report;
     tess_buffer out = {.mem = mem};
     expect(tess_report_make(history, 0.75, &report) == TESS_OK);
-    expect_ranks(report.verdict.ranks, report.verdict.n_ranks, history->world);
-    expect_ranks(report.verdict.waiting, report.verdict.n_waiting, history->world);
-    expect(report.verdict.headline[0] != '\0');
+    expect_ranks(report.diagnosis.ranks, report.diagnosis.n_ranks, history->world);
+    expect_ranks(report.diagnosis.waiting, report.diagnosis.n_waiting, history->world);
+    expect(report.diagnosis.headline[0] != '\0');
     expect(tess_report_print(&report, &out) == TESS_OK);
     expect(tess_report_json(&report, &out) == TESS_OK);
     expect(tess_report_last(&report, 0, 20, &out) == TESS_OK);

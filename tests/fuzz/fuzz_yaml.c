@@ -1,5 +1,5 @@
 /* A run's configuration file. */
-#include "train/config.h"
+#include "train/train_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

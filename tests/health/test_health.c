@@ -29,7 +29,7 @@ static void rounds_and_not_checks_are_counted(void)
         [TESS_HEALTH_MEMORY] = value(9), [TESS_HEALTH_DISK] = value(1e9)};
     static const tess_health_state states[] = {TESS_HEALTH_DEGRADED, TESS_HEALTH_DEGRADED, TESS_HEALTH_UNHEALTHY,
                                                TESS_HEALTH_UNHEALTHY};
-    static const bool told[] = {true, false, true, false};
+    static const bool reported[] = {true, false, true, false};
     EXPECT_INT(health.state, TESS_HEALTH_UNKNOWN);
     tess_health_judge(&health, &limits, good, &change);
     EXPECT_INT(health.state, TESS_HEALTH_HEALTHY);
@@ -38,7 +38,7 @@ static void rounds_and_not_checks_are_counted(void)
         tess_health_judge(&health, &limits, bad, &change);
         EXPECT_INT(health.state, states[round]);
         EXPECT_INT(health.failures, round + 1);
-        EXPECT_INT(change.any, told[round]);
+        EXPECT_INT(change.any, reported[round]);
     }
     tess_health_judge(&health, &limits, good, &change);
     EXPECT_INT(health.state, TESS_HEALTH_HEALTHY);
@@ -53,7 +53,7 @@ static void a_value_at_its_limit_makes_no_noise(void)
     tess_health_change change;
     static const struct {
         double memory, disk;
-        bool memory_fails, disk_fails, told;
+        bool memory_fails, disk_fails, reported;
     } rounds[] = {
         {89.9, 1000, false, false, false}, {90, 999, true, true, true},       {89, 1040, true, true, false},
         {91, 990, true, true, true},       {85.6, 1049, true, true, false},   {85.4, 1049, false, true, true},
@@ -65,7 +65,7 @@ static void a_value_at_its_limit_makes_no_noise(void)
         tess_health_judge(&health, &limits, readings, &change);
         EXPECT_INT(health.failing[TESS_HEALTH_MEMORY], rounds[i].memory_fails);
         EXPECT_INT(health.failing[TESS_HEALTH_DISK], rounds[i].disk_fails);
-        EXPECT_INT(change.any, rounds[i].told);
+        EXPECT_INT(change.any, rounds[i].reported);
     }
 }
 

@@ -184,7 +184,7 @@ static tess_status run_steps(tess_runtime *rt, int n_steps)
     return TESS_OK;
 }
 
-static void expect_mismatch(const char *fault, int guilty, const char *needle)
+static void expect_mismatch(const char *fault, int culprit, const char *needle)
 {
     tess_runtime *rt = join_with(fault);
     tess_status status = run_steps(rt, 5);
@@ -192,7 +192,7 @@ static void expect_mismatch(const char *fault, int guilty, const char *needle)
         test_fail(__FILE__, __LINE__, "%s: %s, not a mismatch: %s", fault, tess_status_name(status),
                   tess_error_message());
     char odd[64];
-    snprintf(odd, sizeof(odd), "the odd one out: rank %d:", guilty);
+    snprintf(odd, sizeof(odd), "the odd one out: rank %d:", culprit);
     EXPECT_CONTAINS(tess_error_message(), odd);
     EXPECT_CONTAINS(tess_error_message(), needle);
     tess_runtime_destroy(&rt);

@@ -8,7 +8,7 @@ enum { MOST_VARIABLES = 10 };
 typedef struct expected {
     tess_starter starter;
     int rank, world, local_rank, local_world;
-    const char *told_by;
+    const char *reported_by;
 } expected;
 
 typedef struct example {
@@ -103,7 +103,7 @@ static void every_starter_is_recognised_and_contradictions_are_named(void)
         }
         EXPECT_OK(tess_environment_read(&environment));
         EXPECT_TEXT(tess_starter_name(environment.starter), tess_starter_name(e->place.starter));
-        EXPECT_TEXT(environment.told_by, e->place.told_by);
+        EXPECT_TEXT(environment.reported_by, e->place.reported_by);
         EXPECT_INT(environment.rank, e->place.rank);
         EXPECT_INT(environment.world, e->place.world);
         EXPECT_INT(environment.local_rank, e->place.local_rank);

@@ -8,7 +8,7 @@ static void what_is_told_is_heard(void)
 {
     tess_job job;
     int64_t omitted[JOB_OMITTED] = {0, 40, 9000000000000000000, 0, 8};
-    tess_lives_tell(3, omitted);
+    tess_lives_report(3, omitted);
     EXPECT_OK(tess_job_create(1, &job));
     EXPECT_OK(tess_lives_hear(&job));
     EXPECT_INT(atomic_load(&job.header->epoch), 3);
@@ -17,7 +17,7 @@ static void what_is_told_is_heard(void)
     EXPECT_INT(atomic_load(&job.header->omitted[2]), 8);
     EXPECT_INT(atomic_load(&job.header->omitted[3]), 0);
     tess_job_close(&job, true);
-    tess_lives_tell(0, (int64_t[JOB_OMITTED]){0});
+    tess_lives_report(0, (int64_t[JOB_OMITTED]){0});
     EXPECT(getenv("TESSERA_OMITTED") == NULL);
 }
 

@@ -1,7 +1,7 @@
 /* What agents send each other: every frame comes out as it went in, and nothing else gets in. */
 #include "launch/agent/agent_frames.h"
 #include "support/test.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 static agent_frame make_row(void)
 {
@@ -73,19 +73,19 @@ static void small_frames_come_out_as_they_went_in(void)
     size_t used;
     memset(in.hello.secret, 0xa5, AGENT_SECRET_BYTES);
     size_t n = agent_frame_encode(&in, bytes);
-    in = (agent_frame){.kind = FRAME_HOST, .host = {.stop = 1, .verdict_seen = 0}};
+    in = (agent_frame){.kind = FRAME_HOST, .host = {.stop = 1, .diagnosis_seen = 0}};
     size_t n_host = agent_frame_encode(&in, bytes + n);
-    in = (agent_frame){.kind = FRAME_VERDICT, .verdict = {.rank = 3, .code = 137}};
-    size_t n_verdict = agent_frame_encode(&in, bytes + n + n_host);
-    EXPECT_OK(agent_frame_decode(bytes, n + n_host + n_verdict, &out, &used)); /* one after the other */
+    in = (agent_frame){.kind = FRAME_DIAGNOSIS, .diagnosis = {.rank = 3, .code = 137}};
+    size_t n_diagnosis = agent_frame_encode(&in, bytes + n + n_host);
+    EXPECT_OK(agent_frame_decode(bytes, n + n_host + n_diagnosis, &out, &used)); /* one after the other */
     EXPECT_INT(used, n);
     EXPECT(out.hello.version == 1 && out.hello.host == 2 && out.hello.n_hosts == 3 && out.hello.world == 4);
     EXPECT_INT(out.hello.secret[15], 0xa5);
-    EXPECT_OK(agent_frame_decode(bytes + n, n_host + n_verdict, &out, &used));
+    EXPECT_OK(agent_frame_decode(bytes + n, n_host + n_diagnosis, &out, &used));
     EXPECT_INT(used, n_host);
-    EXPECT(out.host.stop == 1 && out.host.verdict_seen == 0);
-    EXPECT_OK(agent_frame_decode(bytes + n + n_host, n_verdict, &out, &used));
-    EXPECT(out.verdict.rank == 3 && out.verdict.code == 137);
+    EXPECT(out.host.stop == 1 && out.host.diagnosis_seen == 0);
+    EXPECT_OK(agent_frame_decode(bytes + n + n_host, n_diagnosis, &out, &used));
+    EXPECT(out.diagnosis.rank == 3 && out.diagnosis.code == 137);
 }
 
 static void a_cut_frame_is_waited_for(void)

@@ -46,7 +46,7 @@ typedef struct meeting {
     _Atomic int stage, has_left; /* what ranks may do; the victim's leave */
     int shown;                   /* MISS: this rank has `sign` on the board */
     char sign[32];
-    pid_t guard_pid[MOST_RANKS];
+    pid_t warden_pid[MOST_RANKS];
     tess_launch_result results[MOST_RANKS];
     tess_status status[MOST_RANKS];
     _Atomic int has_returned[MOST_RANKS];
@@ -85,29 +85,29 @@ static int open_memory(meeting *m, int host, tess_job *job)
     return fd >= 0 && tess_job_open(fd, m->n_hosts * m->ranks, job) == TESS_OK ? 0 : 81;
 }
 
-static int meet_others(meeting *m, int host, int guard)
+static int meet_others(meeting *m, int host, int warden)
 {
     tess_agent_address addresses[MOST_RANKS];
-    if (tess_guard_listen(guard, &m->hosts[host].address) != TESS_OK)
+    if (tess_warden_listen(warden, &m->hosts[host].address) != TESS_OK)
         return 82;
     atomic_store(&m->hosts[host].listens, 1);
     for (int h = 0; h < m->n_hosts; h++) {
         await(&m->hosts[h].listens);
         addresses[h] = m->hosts[h].address;
     }
-    return tess_guard_meet(guard, addresses, m->n_hosts, secret) == TESS_OK ? 0 : 83;
+    return tess_warden_meet(warden, addresses, m->n_hosts, secret) == TESS_OK ? 0 : 83;
 }
 
 static int join(meeting *m, int rank, tess_job *job)
 {
-    int host = rank / m->ranks, guard = -1;
+    int host = rank / m->ranks, warden = -1;
     bool first = rank % m->ranks == 0;
     int code = first ? make_memory(m, host, job) : open_memory(m, host, job);
     if (code != 0)
         return code;
-    if (!tess_guard_find(&guard) || tess_guard_adopt(guard, job, rank) != TESS_OK)
+    if (!tess_warden_find(&warden) || tess_warden_adopt(warden, job, rank) != TESS_OK)
         return 84;
-    if (first && m->n_hosts > 1 && (code = meet_others(m, host, guard)) != 0)
+    if (first && m->n_hosts > 1 && (code = meet_others(m, host, warden)) != 0)
         return code;
     for (int i = 0; m->n_hosts > 1 && atomic_load(&job->header->agent_state) != JOB_AGENT_UP; i++) {
         if (i > 60000)
@@ -160,8 +160,8 @@ static int miss(const tess_job *job, const meeting *m, int rank)
 /* A guard lets go of a job only when all have left it. */
 static int play_again(meeting *m, tess_job *job, int rank)
 {
-    int guard = -1, world = m->n_hosts * m->ranks;
-    if (rank == m->victim && (!tess_guard_find(&guard) || tess_guard_adopt(guard, job, rank) != TESS_E_INVALID))
+    int warden = -1, world = m->n_hosts * m->ranks;
+    if (rank == m->victim && (!tess_warden_find(&warden) || tess_warden_adopt(warden, job, rank) != TESS_E_INVALID))
         return 88;
     atomic_store(&job->rows[rank].state, JOB_RANK_LEFT);
     for (int r = 0; r < world; r++)
@@ -255,7 +255,7 @@ static int rank_main(int rank)
 
 /* ---- The guards ---- */
 /* One of the guards tells them all to leave after their next save. */
-static void tell_to_leave(void *self, const tess_job *job, const pid_t *pids)
+static void report_to_leave(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)self, (void)pids;
     uint32_t no = JOB_STOP_NO;
@@ -284,13 +284,13 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
             snprintf(number, sizeof(number), "%d", r);
             char *argv[] = {program, "--rank", number, NULL};
             tess_launch_options options = {.grace_s = grace_s,
-                                           .tick = what == GROW && r == victim ? tell_to_leave : NULL};
-            m->status[r] = tess_guard_run(argv, &options, &m->results[r]);
+                                           .tick = what == GROW && r == victim ? report_to_leave : NULL};
+            m->status[r] = tess_warden_run(argv, &options, &m->results[r]);
             atomic_store(&m->has_returned[r], 1);
             _exit(0);
         }
         EXPECT(pid > 0);
-        m->guard_pid[r] = pid;
+        m->warden_pid[r] = pid;
     }
     return m;
 }
@@ -299,7 +299,7 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
 static double wait_for_guards(const meeting *m, double since_s)
 {
     for (int r = 0; r < m->n_hosts * m->ranks; r++)
-        waitpid(m->guard_pid[r], NULL, 0);
+        waitpid(m->warden_pid[r], NULL, 0);
     return tess_os_now_s() - since_s;
 }
 
@@ -382,7 +382,7 @@ static void await_state(const meeting *m, int rank, char state)
 static void strike_host(const meeting *m, int h, int signal)
 {
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
-        kill(m->guard_pid[r], signal);
+        kill(m->warden_pid[r], signal);
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
         if (signal != SIGKILL) /* then ranks go with their guards, and their numbers may be others' by now */
             kill(atomic_load(&m->rank_pid[r]), signal);
@@ -410,7 +410,7 @@ static void a_killed_host_is_named_before_mpirun_ends_all(void)
     strike_host(m, 2, SIGKILL);
     await_state(m, 0, '\0');
     for (int r = 0; r < 4; r++)
-        kill(m->guard_pid[r], SIGTERM);
+        kill(m->warden_pid[r], SIGTERM);
     double took_s = wait_for_guards(m, tess_os_now_s());
     printf("ended %.2f s after the SIGTERM\n", took_s);
     EXPECT(took_s < at_once_s);
@@ -421,15 +421,15 @@ static void a_rank_whose_guard_was_killed_is_missed(void)
 {
     meeting *m = begin(WAIT, 2, 2, 3, never_s);
     wait_until_all_are_ready(m);
-    kill(m->guard_pid[3], SIGKILL);
+    kill(m->warden_pid[3], SIGKILL);
     EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
     check_results(m, 137, 0, "rank 3 on host h1 was killed by signal 9 (SIGKILL)");
     m = begin(WAIT, 1, 3, 0, never_s); /* that of the judge */
     wait_until_all_are_ready(m);
-    kill(m->guard_pid[0], SIGKILL);
+    kill(m->warden_pid[0], SIGKILL);
     EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
-    int n_told = (m->results[1].report[0] != '\0') + (m->results[2].report[0] != '\0');
-    EXPECT_INT(n_told, 1);
+    int n_reported = (m->results[1].report[0] != '\0') + (m->results[2].report[0] != '\0');
+    EXPECT_INT(n_reported, 1);
 }
 
 /* A guard that does not get to run leaves its rank a zombie, one that is killed takes it along: it had left all the
@@ -438,11 +438,11 @@ static void a_rank_that_has_left_is_never_lost(void)
 {
     meeting *m = begin(LATE, 1, 2, 1, never_s);
     wait_until_all_are_ready(m);
-    kill(m->guard_pid[1], SIGSTOP);
+    kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_END);
     await_state(m, 1, 'Z');
     usleep(1000000); /* in which the judge could lose it */
-    kill(m->guard_pid[1], SIGCONT);
+    kill(m->warden_pid[1], SIGCONT);
     atomic_store(&m->stage, LET_ALL);
     wait_for_guards(m, 0);
     check_results(m, 0, -1, NULL);
@@ -450,7 +450,7 @@ static void a_rank_that_has_left_is_never_lost(void)
     wait_until_all_are_ready(m);
     atomic_store(&m->stage, LET_LEAVE);
     await(&m->has_left);
-    kill(m->guard_pid[1], SIGKILL);
+    kill(m->warden_pid[1], SIGKILL);
     usleep(1000000);
     atomic_store(&m->stage, LET_ALL);
     wait_for_guards(m, 0);
@@ -463,11 +463,11 @@ static void a_guard_that_is_late_says_how_its_rank_ended(void)
 {
     meeting *m = begin(TARDY, 1, 2, 1, never_s);
     wait_until_all_are_ready(m);
-    kill(m->guard_pid[1], SIGSTOP);
+    kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_LEAVE);
     await_state(m, 1, 'Z');
     usleep(1000000); /* in which the judge could guess */
-    kill(m->guard_pid[1], SIGCONT);
+    kill(m->warden_pid[1], SIGCONT);
     wait_for_guards(m, 0);
     check_results(m, 3, 0, "rank 1 exited with code 3");
 }
@@ -529,8 +529,8 @@ static void a_stop_reaches_all_hosts(void)
 {
     meeting *m = begin(STOP, 3, 2, -1, never_s);
     wait_until_all_are_ready(m);
-    setpgid(m->guard_pid[3], m->guard_pid[3]);
-    kill(-m->guard_pid[3], SIGTERM); /* as mpirun does it: the rank is not to hear of it */
+    setpgid(m->warden_pid[3], m->warden_pid[3]);
+    kill(-m->warden_pid[3], SIGTERM); /* as mpirun does it: the rank is not to hear of it */
     EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
     check_results(m, 130, -1, NULL);
     for (int r = 0; r < 6; r++)
@@ -543,7 +543,7 @@ static void a_second_stop_kills(void)
     wait_until_all_are_ready(m);
     while (atomic_load(&m->has_returned[0]) == 0 || atomic_load(&m->has_returned[1]) == 0) {
         for (int r = 0; r < 2; r++)
-            kill(m->guard_pid[r], SIGINT);
+            kill(m->warden_pid[r], SIGINT);
         usleep(1500000); /* two that are closer are one */
     }
     wait_for_guards(m, 0);
@@ -564,15 +564,15 @@ static void any_program_can_be_guarded(void)
 {
     tess_launch_result result;
     char *fine[] = {"sh", "-c", "test -S /proc/self/fd/$TESSERA_GUARD_FD", NULL};
-    EXPECT_OK(tess_guard_run(fine, &(tess_launch_options){.grace_s = 1}, &result));
+    EXPECT_OK(tess_warden_run(fine, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 0);
     EXPECT_TEXT(result.report, "");
     char *fails[] = {"sh", "-c", "exit 4", NULL};
-    EXPECT_OK(tess_guard_run(fails, &(tess_launch_options){.grace_s = 1}, &result));
+    EXPECT_OK(tess_warden_run(fails, &(tess_launch_options){.grace_s = 1}, &result));
     EXPECT_INT(result.exit_code, 4);
     EXPECT_CONTAINS(result.report, "exited with code 4 before it joined the job");
     char *missing[] = {"/nonexistent/program", NULL};
-    EXPECT_FAILS(tess_guard_run(missing, &(tess_launch_options){.grace_s = 1}, &result), TESS_E_NOT_FOUND,
+    EXPECT_FAILS(tess_warden_run(missing, &(tess_launch_options){.grace_s = 1}, &result), TESS_E_NOT_FOUND,
                  "/nonexistent/program");
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/os/os.h"
 #include "comm/rejoin.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "launch/launcher.h"
 #include "support/test.h"
 #include "tessera/comm.h"
@@ -36,7 +36,7 @@ static int64_t *kept_step(const tess_runtime *rt)
 {
     void *address;
     bool found;
-    EXPECT_OK(tess_keep_region(tess_keep_of(rt), "step", sizeof(int64_t), &address, &found));
+    EXPECT_OK(tess_persist_region(tess_persist_of(rt), "step", sizeof(int64_t), &address, &found));
     return address;
 }
 
@@ -156,13 +156,17 @@ static run *begin(int world, uint32_t victims, how how)
 
 static tess_launch_result launch(run *r)
 {
-    tess_keep_set keep;
+    tess_persist_set persist;
     tess_launch_result result;
-    EXPECT_OK(tess_keep_set_create(test_mem(), r->world, NULL, 1, &keep));
-    tess_launch_options options = {
-        .grace_s = r->grace_s, .notice = hear, .keep = &keep, .notices = &r->notices, .decide = decide, .self = r};
+    EXPECT_OK(tess_persist_set_create(test_mem(), r->world, NULL, 1, &persist));
+    tess_launch_options options = {.grace_s = r->grace_s,
+                                   .notice = hear,
+                                   .persist = &persist,
+                                   .notices = &r->notices,
+                                   .decide = decide,
+                                   .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &result));
-    tess_keep_set_destroy(&keep, true);
+    tess_persist_set_destroy(&persist, true);
     return result;
 }
 

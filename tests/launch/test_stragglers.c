@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/os/phase_clock.h"
 #include "launch/launcher.h"
 #include "support/test.h"
 #include "tessera/runtime.h"
@@ -11,10 +12,10 @@
 enum { RANKS = 4, STEPS = 80, MOST_STEPS = 100 * STEPS, FORWARD = 3, BACKWARD = 4, WAIT = 7 };
 
 typedef struct run {
-    double slow[TESS_PROGRESS_PHASES]; /* of rank 2: 0.5 is half as long again */
-    volatile int64_t step;             /* of rank 2 */
-    int64_t heard_at;                  /* its step when the first line came */
-    bool is_awaited;                   /* the ranks go on until a line has come */
+    double slow[TESS_PHASE_COUNT]; /* of rank 2: 0.5 is half as long again */
+    volatile int64_t step;         /* of rank 2 */
+    int64_t heard_at;              /* its step when the first line came */
+    bool is_awaited;               /* the ranks go on until a line has come */
     volatile int n_lines;
     char line[512];
     tess_notices notices;
@@ -30,9 +31,9 @@ static int take_part(void *context)
     bool is_told = false;
     for (int64_t step = 1; !is_told && step <= (r->is_awaited ? MOST_STEPS : STEPS); step++) {
         tess_progress progress = {.n_steps = step, .phase_s = {0.01, 0.02, 0.05, 0.3, 0.6, 0.05, 0.06, 0.1}};
-        for (int phase = 0; phase < TESS_PROGRESS_PHASES; phase++)
+        for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
             progress.phase_s[phase] *= 1 + (is_slow ? r->slow[phase] : 0) + 0.001 * (double)(step * 7 % 5);
-        for (int phase = 0; phase < TESS_PROGRESS_PHASES && !is_slow; phase++) /* they wait for it */
+        for (int phase = 0; phase < TESS_PHASE_COUNT && !is_slow; phase++) /* they wait for it */
             progress.phase_s[WAIT] += r->slow[phase] * progress.phase_s[phase];
         tess_runtime_progress(rt, &progress);
         if (is_slow)

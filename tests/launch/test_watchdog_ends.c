@@ -19,7 +19,7 @@ typedef struct run {
     int world, victim;
     double timeout_s, soft_s;
     test_heard heard;
-    volatile uint64_t died_ns, told_ns; /* the victim died; the last of the others knew */
+    volatile uint64_t died_ns, reported_ns; /* the victim died; the last of the others knew */
     tess_launch_result result;
 } run;
 
@@ -93,7 +93,7 @@ static int take_part(void *context)
     else
         await_misbehaviour(r, rt);
     tess_status status = tess_barrier(team, NULL);
-    r->told_ns = tess_os_now_ns();
+    r->reported_ns = tess_os_now_ns();
     tess_runtime_destroy(&rt);
     return status == TESS_OK ? 0 : 1;
 }
@@ -131,8 +131,8 @@ static void expect_end(fault_kind kind, int code, const char *what)
         EXPECT_CONTAINS(r->result.report, "barrier");
         EXPECT_INT(r->result.failed_rank, r->victim);
         EXPECT_INT(r->result.exit_code, code);
-        EXPECT_INT(r->heard.n_lines, r->result.told); /* the report itself, where survivors are long in ending */
-        double known_s = (double)(r->told_ns - r->died_ns) * 1e-9;
+        EXPECT_INT(r->heard.n_lines, r->result.reported); /* the report itself, where survivors are long in ending */
+        double known_s = (double)(r->reported_ns - r->died_ns) * 1e-9;
         printf("%d ranks, known to the last of them after %.4f s\n", world, known_s);
         tess_os_unmap_shared(r, sizeof(*r));
     }
@@ -176,7 +176,7 @@ static void make_impatient(run *r)
     r->timeout_s = 4;
 }
 
-static void expect_verdict(fault_kind kind, int world, int victim, const char *what)
+static void expect_diagnosis(fault_kind kind, int world, int victim, const char *what)
 {
     char needle[64];
     run *r = make_run(kind, world, victim);
@@ -192,9 +192,9 @@ static void expect_verdict(fault_kind kind, int world, int victim, const char *w
     EXPECT(r->heard.n_lines >= 1 && r->heard.n_lines <= 2);
 }
 
-static void at_the_deadline_the_guilty_rank_is_named_not_its_victims(void)
+static void at_the_deadline_the_culprit_is_named_not_its_victims(void)
 {
-    expect_verdict(STOP, 4, 1, "it is in phase 'forward' of step 12 (3), stopped (state T");
+    expect_diagnosis(STOP, 4, 1, "it is in phase 'forward' of step 12 (3), stopped (state T");
 }
 
 static void a_rank_in_another_teams_collective_is_named(void)
@@ -213,8 +213,7 @@ static const test_case cases[] = {
     {"an_exit_is_told_with_its_code", an_exit_is_told_with_its_code},
     {"a_kill_by_hand_is_not_taken_for_want_of_memory", a_kill_by_hand_is_not_taken_for_want_of_memory},
     {"a_rank_killed_for_want_of_memory_is_told_as_such", a_rank_killed_for_want_of_memory_is_told_as_such},
-    {"at_the_deadline_the_guilty_rank_is_named_not_its_victims",
-     at_the_deadline_the_guilty_rank_is_named_not_its_victims},
+    {"at_the_deadline_the_guilty_rank_is_named_not_its_victims", at_the_deadline_the_culprit_is_named_not_its_victims},
     {"a_rank_in_another_teams_collective_is_named", a_rank_in_another_teams_collective_is_named},
 };
 

@@ -1,7 +1,7 @@
 /* Made by tools/make_adamw_fixture.py with torch.optim.AdamW in float64:
  * lr 0.003, betas (0.9, 0.999), eps 1e-08, weight_decay 0.1. */
-#ifndef TESS_TESTS_ADAMW_TORCH_H
-#define TESS_TESTS_ADAMW_TORCH_H
+#ifndef TESS_TESTS_OPTIM_ADAMW_TORCH_H
+#define TESS_TESTS_OPTIM_ADAMW_TORCH_H
 
 enum { TORCH_STEPS = 6, TORCH_ELEMENTS = 7 };
 static const double torch_start[7] = {0.5, -1.25, 0.003, 40.0, -2e-06, 0.0, 1.0};

@@ -1,7 +1,7 @@
 /* An update in place that breaks off at any instruction: whoever goes on ends with the bits of one that did not. */
 #include "optim/journal.h"
 
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "device/stream.h"
 #include "support/single_step.h"
 #include "support/test.h"
@@ -13,8 +13,8 @@ static const char *const levels[] = {"ref", "avx2", "avx512"};
 
 /* In memory that is kept: the state, what it becomes, and the journal over it. */
 typedef struct fixture {
-    tess_keep_set set;
-    tess_keep *keep;
+    tess_persist_set set;
+    tess_persist *persist;
     tess_stream *stream;
     optim_journal *journal;
     float *state; /* (TESS_UNDO_ARRAYS, N) */
@@ -88,10 +88,10 @@ static bool open_fixture(fixture *f, const char *level)
     *f = (fixture){.n_looks = 0};
     if (tess_stream_create(test_mem(), 1, level, &f->stream) == TESS_E_UNSUPPORTED)
         return false;
-    EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &f->set));
-    EXPECT_OK(tess_keep_open(test_mem(), f->set.fds[0], &f->keep));
-    tess_keep_attach(f->keep, test_mem());
-    EXPECT_OK(tess_keep_region(f->keep, "state", sizeof(f->want), (void **)&f->state, &found));
+    EXPECT_OK(tess_persist_set_create(test_mem(), 1, NULL, 1, &f->set));
+    EXPECT_OK(tess_persist_open(test_mem(), f->set.fds[0], &f->persist));
+    tess_persist_attach(f->persist, test_mem());
+    EXPECT_OK(tess_persist_region(f->persist, "state", sizeof(f->want), (void **)&f->state, &found));
     fill(f);
     run_kernel(f, 0, N, NULL);
     memcpy(f->want, f->state, sizeof(f->want));
@@ -103,9 +103,9 @@ static bool open_fixture(fixture *f, const char *level)
 static void close_fixture(fixture *f)
 {
     optim_journal_close(test_mem(), &f->journal);
-    tess_keep_attach(NULL, test_mem());
-    tess_keep_close(&f->keep);
-    tess_keep_set_destroy(&f->set, true);
+    tess_persist_attach(NULL, test_mem());
+    tess_persist_close(&f->persist);
+    tess_persist_set_destroy(&f->set, true);
     tess_stream_destroy(&f->stream);
 }
 
@@ -114,7 +114,7 @@ static single_step stepping(fixture *f, void (*look)(void *context), long most)
     single_step run = {.body = update, .look = look, .context = f, .most = most};
     run.areas[0].address = f->state;
     run.areas[0].bytes = sizeof(f->want);
-    run.areas[1].address = tess_keep_find(f->keep, "journal", &run.areas[1].bytes);
+    run.areas[1].address = tess_persist_find(f->persist, "journal", &run.areas[1].bytes);
     return run;
 }
 

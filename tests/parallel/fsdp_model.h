@@ -1,7 +1,7 @@
 /* A synthetic model for the tests of fsdp: awkward parameters, gradients that are a pure function of (micro-batch,
  * element), and what one process computes from them in plain loops: the canonical sum, the norm, the update. */
-#ifndef TESS_TESTS_FSDP_MODEL_H
-#define TESS_TESTS_FSDP_MODEL_H
+#ifndef TESS_TESTS_PARALLEL_FSDP_MODEL_H
+#define TESS_TESTS_PARALLEL_FSDP_MODEL_H
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * a step, and another that ends the step, give the bits of a step that nobody disturbed. */
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "support/single_step.h"
 #include "support/test.h"
 #include "tessera/mesh.h"
@@ -19,8 +19,8 @@ static tess_mesh *mesh;
 static tess_fsdp *fsdp;
 static tess_unit *unit;
 static tess_adamw *adamw;
-static tess_keep_set set;
-static tess_keep *keep;
+static tess_persist_set set;
+static tess_persist *persist;
 static float want[3 * ALL], got[3 * ALL];
 static long n_looks;
 
@@ -55,11 +55,11 @@ static const tess_span *spans(void)
 }
 
 /* With gradients, before the update. */
-static void open_model(tess_keep *kept)
+static void open_model(tess_persist *kept)
 {
     static const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
     EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
-    tess_keep_attach(kept, tess_runtime_mem(runtime));
+    tess_persist_attach(kept, tess_runtime_mem(runtime));
     EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "unit", params, PARAMS, &unit));
@@ -112,7 +112,7 @@ static void end_step(void *context)
 
 static void add_area(single_step *run, int index, const char *region)
 {
-    run->areas[index].address = tess_keep_find(keep, region, &run->areas[index].bytes);
+    run->areas[index].address = tess_persist_find(persist, region, &run->areas[index].bytes);
     EXPECT(run->areas[index].address != NULL);
 }
 
@@ -123,9 +123,9 @@ static void a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(
     collect(want);
     close_model();
 
-    EXPECT_OK(tess_keep_set_create(test_mem(), 1, NULL, 1, &set));
-    EXPECT_OK(tess_keep_open(test_mem(), set.fds[0], &keep));
-    open_model(keep);
+    EXPECT_OK(tess_persist_set_create(test_mem(), 1, NULL, 1, &set));
+    EXPECT_OK(tess_persist_open(test_mem(), set.fds[0], &persist));
+    open_model(persist);
     single_step run = {.body = step, .look = end_step};
     add_area(&run, 0, "weights of unit");
     add_area(&run, 1, "adamw first moments");
@@ -136,8 +136,8 @@ static void a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(
     end_step(NULL); /* the whole of it where nobody may be traced */
     EXPECT(n < 0 || n_looks > ALL * 3 / 16);
     close_model();
-    tess_keep_close(&keep);
-    tess_keep_set_destroy(&set, true);
+    tess_persist_close(&persist);
+    tess_persist_set_destroy(&set, true);
 }
 
 static const test_case cases[] = {

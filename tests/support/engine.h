@@ -1,6 +1,6 @@
 /* A small engine as a shared object of its own, which a test loads where it likes: its calls come from there. */
-#ifndef TESS_TEST_ENGINE_H
-#define TESS_TEST_ENGINE_H
+#ifndef TESS_TESTS_SUPPORT_ENGINE_H
+#define TESS_TESTS_SUPPORT_ENGINE_H
 
 #include "tessera/comm.h"
 

@@ -1,6 +1,6 @@
 /* The lines that a case heard of others, in memory that it may share with other processes. */
-#ifndef TESS_TEST_HEARD_H
-#define TESS_TEST_HEARD_H
+#ifndef TESS_TESTS_SUPPORT_HEARD_H
+#define TESS_TESTS_SUPPORT_HEARD_H
 
 enum { TEST_HEARD_LINES = 16 };
 

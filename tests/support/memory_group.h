@@ -1,6 +1,6 @@
 /* A small memory control group, for cases in which memory runs out. */
-#ifndef TESS_TEST_MEMORY_GROUP_H
-#define TESS_TEST_MEMORY_GROUP_H
+#ifndef TESS_TESTS_SUPPORT_MEMORY_GROUP_H
+#define TESS_TESTS_SUPPORT_MEMORY_GROUP_H
 
 #include "base/os/memory_group.h"
 

@@ -1,6 +1,6 @@
 /* A process that is stopped after every instruction, to look at what it would leave behind if it ended there. */
-#ifndef TESS_TEST_SINGLE_STEP_H
-#define TESS_TEST_SINGLE_STEP_H
+#ifndef TESS_TESTS_SUPPORT_SINGLE_STEP_H
+#define TESS_TESTS_SUPPORT_SINGLE_STEP_H
 
 #include <stddef.h>
 

@@ -184,7 +184,7 @@ static int run_case(const test_case *test, int ranks)
     return WEXITSTATUS(state) != 0;
 }
 
-static void tell(const test_case *test, int ranks, bool failed, double begin)
+static void print_report(const test_case *test, int ranks, bool failed, double begin)
 {
     printf("%s %s", failed ? "FAILED" : "ok    ", test->name);
     if (ranks > 0)
@@ -209,7 +209,7 @@ static int run_as_rank(char **argv, const test_case *cases)
         test->run();
         finish_case();
         if (test_rank() == 0)
-            tell(test, ranks, false, begin);
+            print_report(test, ranks, false, begin);
     }
     test_rank_passed(ranks);
     return 0;
@@ -227,7 +227,7 @@ static test_outcome run_here(const char *filter, const test_case *cases, int n_c
             int ranks = test->ranks < 0 ? all_ranks[k] : test->ranks;
             double begin = tess_os_now_s();
             bool failed = run_case(test, ranks);
-            tell(test, ranks, failed, begin);
+            print_report(test, ranks, failed, begin);
             outcome.n_failed += failed;
             outcome.n_passed += !failed;
         }

@@ -1,7 +1,7 @@
 /* The test runner: a table of cases, each run in a process of its own with a time limit; cases with ranks run as that
  * many rank processes of one job. A failed expectation prints what differs and ends the case. */
-#ifndef TESS_TEST_H
-#define TESS_TEST_H
+#ifndef TESS_TESTS_SUPPORT_TEST_H
+#define TESS_TESTS_SUPPORT_TEST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * ranks ("mpirun.openmpi -np %d"), TESS_TEST_TESSERA the command `tessera`. This program is then started again as
  * ranks, with `--rank-cases N FIRST LAST [FILTER]`: those of cases FIRST .. LAST that run with N ranks, one after the
  * other. TESS_TEST_RANKS="1 3": only those numbers of ranks. */
-#ifndef TESS_TEST_UNDER_MPI_H
-#define TESS_TEST_UNDER_MPI_H
+#ifndef TESS_TESTS_SUPPORT_UNDER_MPI_H
+#define TESS_TESTS_SUPPORT_UNDER_MPI_H
 
 #include "support/test.h"
 

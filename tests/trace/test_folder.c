@@ -2,7 +2,7 @@
 
 #include "base/os/os.h"
 #include "support/test.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/label.h"
 
 static void labels_read_back(void)

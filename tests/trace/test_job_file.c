@@ -11,12 +11,12 @@ static void what_was_written_reads_back(void)
     out.begin_ns = 1700000000000000001;
     out.end_ns = 1700000005000000002;
     out.exit_code = 137;
-    strcpy(out.verdict, "rank 2 was killed by signal 9 (SIGKILL)");
+    strcpy(out.diagnosis, "rank 2 was killed by signal 9 (SIGKILL)");
     out.ranks[2] = (tess_job_file_rank){.pid = 77, .ended = true, .signal = 9, .blames = -1, .ended_ns = 5};
     strcpy(out.ranks[1].error, "caf\xe9: rank 2 was lost");
     out.ranks[1].blames = 2;
     strcpy(out.ranks[0].situation, "stopped");
-    out.n_told = 200;
+    out.n_reported = 200;
     out.n_notices = 2;
     out.notices[0] = (tess_notice){.wall_ns = 1700000001000000003, .step = 12, .rank = 2, .kind = TESS_NOTICE_WAIT};
     out.notices[1] = (tess_notice){.step = -1, .rank = 7, .text = "of a life with more ranks"};
@@ -26,7 +26,7 @@ static void what_was_written_reads_back(void)
     EXPECT_INT(in.world, 3);
     EXPECT(in.begin_ns == out.begin_ns && in.end_ns == out.end_ns);
     EXPECT_INT(in.exit_code, 137);
-    EXPECT_TEXT(in.verdict, out.verdict);
+    EXPECT_TEXT(in.diagnosis, out.diagnosis);
     EXPECT_INT(in.ranks[2].signal, 9);
     EXPECT_INT(in.ranks[2].ended_ns, 5);
     EXPECT(in.ranks[2].ended && !in.ranks[0].ended);
@@ -34,7 +34,7 @@ static void what_was_written_reads_back(void)
     EXPECT_INT(in.ranks[0].blames, -1);
     EXPECT_TEXT(in.ranks[1].error, "caf?: rank 2 was lost"); /* bytes that are no UTF-8 do not spoil the file */
     EXPECT_TEXT(in.ranks[0].situation, "stopped");
-    EXPECT_INT(in.n_told, 200);
+    EXPECT_INT(in.n_reported, 200);
     EXPECT_INT(in.n_notices, 2);
     EXPECT(in.notices[0].wall_ns == out.notices[0].wall_ns && in.notices[0].kind == TESS_NOTICE_WAIT);
     EXPECT_INT(in.notices[0].step, 12);

@@ -48,7 +48,7 @@ static void the_newest_stay(void)
     EXPECT_INT(tess_notices_read(notices, out), TESS_NOTICES);
     EXPECT_TEXT(out[0].text, "number 4");
     EXPECT_TEXT(out[TESS_NOTICES - 1].text, text);
-    EXPECT_INT(notices->n_told, TESS_NOTICES + 5);
+    EXPECT_INT(notices->n_reported, TESS_NOTICES + 5);
     tess_notices *copy = make_notices();
     tess_notices_copy(copy, notices);
     EXPECT_INT(tess_notices_read(copy, out), TESS_NOTICES);
@@ -83,7 +83,7 @@ static void what_lies_there_may_be_anything(void)
     tess_notice out[TESS_NOTICES];
     memset((void *)notices, 0xff, sizeof(*notices));
     tess_notices_read(notices, out);
-    notices->n_told = 3;
+    notices->n_reported = 3;
     notices->slots[1].stamp = 2;
     EXPECT_INT(tess_notices_read(notices, out), 1);
     EXPECT_INT(out[0].kind, TESS_NOTICE_OTHER);
@@ -92,20 +92,20 @@ static void what_lies_there_may_be_anything(void)
     tess_mem_free(test_mem(), notices);
 }
 
-static void *tell(void *context)
+static void *report(void *context)
 {
     for (int i = 0; i < EACH; i++)
         tess_notices_add(context, TESS_NOTICE_WARNING, i, i, "told by one of several");
     return NULL;
 }
 
-static void several_tell_at_once(void)
+static void several_report_at_once(void)
 {
     pthread_t threads[N_THREADS];
     tess_notices *notices = make_notices();
     tess_notice out[TESS_NOTICES];
     for (int i = 0; i < N_THREADS; i++)
-        EXPECT_INT(pthread_create(&threads[i], NULL, tell, notices), 0);
+        EXPECT_INT(pthread_create(&threads[i], NULL, report, notices), 0);
     for (int i = 0; i < 100; i++)
         for (size_t n = tess_notices_read(notices, out); n-- > 0;) {
             EXPECT_TEXT(out[n].text, "told by one of several");
@@ -113,7 +113,7 @@ static void several_tell_at_once(void)
         }
     for (int i = 0; i < N_THREADS; i++)
         EXPECT_INT(pthread_join(threads[i], NULL), 0);
-    EXPECT_INT(notices->n_told, N_THREADS * EACH);
+    EXPECT_INT(notices->n_reported, N_THREADS * EACH);
     tess_mem_free(test_mem(), notices);
 }
 
@@ -122,7 +122,7 @@ static const test_case cases[] = {
     {"the_newest_stay", the_newest_stay},
     {"a_long_text_is_cut_for_all_to_see", a_long_text_is_cut_for_all_to_see},
     {"what_lies_there_may_be_anything", what_lies_there_may_be_anything},
-    {"several_tell_at_once", several_tell_at_once},
+    {"several_tell_at_once", several_report_at_once},
 };
 
 TEST_MAIN(cases)

@@ -1,7 +1,7 @@
 /* Call sites as numbers and in words, and the list of the objects that they lie in. */
 #include "support/test.h"
 #include "trace/call_site.h"
-#include "trace/objects.h"
+#include "trace/trace_objects.h"
 
 static void a_number_says_where_and_in_what(void)
 {

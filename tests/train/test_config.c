@@ -1,6 +1,6 @@
 #include "support/test.h"
 
-#include "train/config.h"
+#include "train/train_config.h"
 
 static tess_config config;
 

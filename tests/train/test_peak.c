@@ -1,5 +1,5 @@
 #include "support/test.h"
-#include "train/peak.h"
+#include "train/train_peak.h"
 
 static void threads_beyond_the_cores_add_nothing(void)
 {

@@ -17,7 +17,7 @@ static tess_run_layout layout_of(const char *text, int n_ranks)
 
 static void words_make_a_command_with_the_same_layout(void)
 {
-    char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
+    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout hybrid = layout_of("training:\n  local_batch_size: 3\n  global_batch_size: 24\n"
                                        "  mixed_precision_param: float32\n  mixed_precision_reduce: bfloat16\n"
                                        "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n",
@@ -34,7 +34,7 @@ static void words_make_a_command_with_the_same_layout(void)
 
 static void only_what_differs_is_told(void)
 {
-    char words[TESS_LAYOUT_KEYS][TESS_LAYOUT_WORD];
+    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout usual = layout_of("", 2), fewer = layout_of("training:\n  local_batch_size: 4\n", 2);
     EXPECT_INT(tess_run_layout_words(&usual, &usual, words), 0);
     EXPECT_INT(tess_run_layout_words(&fewer, &usual, words), 2);

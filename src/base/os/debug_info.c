@@ -41,7 +41,7 @@ static const char *find_source(Dwfl_Module *module, Dwarf_Addr address, int *num
     return dwarf_linesrc(found, NULL, NULL);
 }
 
-void tess_place_tell(Dwfl_Module *module, Dwarf_Addr address, const char *object, char *text, size_t size)
+void tess_place_report(Dwfl_Module *module, Dwarf_Addr address, const char *object, char *text, size_t size)
 {
     GElf_Off offset;
     GElf_Sym symbol;

@@ -11,6 +11,6 @@ int tess_find_debug_info(Dwfl_Module *module, void **userdata, const char *name,
 
 /* "function (file.c:12)", "function (`object`)" where lines are not known and object is not "", else "function"; ""
  * where there is no symbol. */
-void tess_place_tell(Dwfl_Module *module, Dwarf_Addr address, const char *object, char *text, size_t size);
+void tess_place_report(Dwfl_Module *module, Dwarf_Addr address, const char *object, char *text, size_t size);
 
 #endif

@@ -236,7 +236,7 @@ void tess_os_facts_keep_call(const tess_process_facts *earlier, tess_process_fac
     facts->position = earlier->position;
 }
 
-const char *tess_os_facts_tell(const tess_process_facts *facts, char *text, size_t size)
+const char *tess_os_facts_report(const tess_process_facts *facts, char *text, size_t size)
 {
     const tess_thread_facts *thread = &facts->thread;
     if (!facts->here) {

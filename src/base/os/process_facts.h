@@ -57,6 +57,6 @@ void tess_os_facts_keep_call(const tess_process_facts *earlier, tess_process_fac
 
 /* "in read of /data/x.bin (state D, wchan folio_wait_bit)", "running (state R)": of the telling thread; returns text.
  */
-const char *tess_os_facts_tell(const tess_process_facts *facts, char *text, size_t size);
+const char *tess_os_facts_report(const tess_process_facts *facts, char *text, size_t size);
 
 #endif

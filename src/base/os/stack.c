@@ -81,14 +81,14 @@ static bool is_c_library(const char *object)
     return object != NULL && strstr(object, "/libc.so") != NULL;
 }
 
-static void tell(Dwfl *dwfl, const frames *f, int fd)
+static void report(Dwfl *dwfl, const frames *f, int fd)
 {
     for (int i = 0; i < f->n; i++) {
         char line[TESS_STACK_LINE_BYTES] = "", mark[2] = {in_c_library};
         Dwfl_Module *module = dwfl_addrmodule(dwfl, f->at[i]);
         const char *object = module != NULL ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
         if (module != NULL)
-            tess_place_tell(module, f->at[i], object != NULL ? object : "", line, sizeof(line));
+            tess_place_report(module, f->at[i], object != NULL ? object : "", line, sizeof(line));
         if (line[0] == '\0')
             snprintf(line, sizeof(line), "0x%llx (%s)", (unsigned long long)f->at[i], object != NULL ? object : "?");
         dprintf(fd, "%s%s\n", is_c_library(object) ? mark : "", line);
@@ -109,7 +109,7 @@ _Noreturn static void look(int pid, int tid, int fd)
     collect(dwfl, pid, tid, fd, &f);
     if (f.n == 0)
         give_up(fd, "no frames", dwfl_errmsg(-1));
-    tell(dwfl, &f, fd);
+    report(dwfl, &f, fd);
     _exit(0);
 }
 

@@ -38,10 +38,11 @@ void tess_symbols_close(tess_symbols *symbols)
     *symbols = (tess_symbols){0};
 }
 
-const char *tess_symbols_tell(const tess_symbols *symbols, const char *object, uint64_t offset, char *text, size_t size)
+const char *tess_symbols_report(const tess_symbols *symbols, const char *object, uint64_t offset, char *text,
+                                size_t size)
 {
     text[0] = '\0';
     if (symbols->module != NULL && offset > 0)
-        tess_place_tell(symbols->module, offset - 1 + symbols->bias, object, text, size);
+        tess_place_report(symbols->module, offset - 1 + symbols->bias, object, text, size);
     return text;
 }

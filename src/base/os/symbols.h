@@ -19,7 +19,7 @@ void tess_symbols_close(tess_symbols *symbols);
 /* "train_step (step.c:41)" for the call that returns to `offset` bytes behind the beginning of the file in memory;
  * where lines are not known "train_step (libengine.so)" with the path of a shared `object`, "train_step" with ""; ""
  * where nothing is. Returns text. */
-const char *tess_symbols_tell(const tess_symbols *symbols, const char *object, uint64_t offset, char *text,
-                              size_t size);
+const char *tess_symbols_report(const tess_symbols *symbols, const char *object, uint64_t offset, char *text,
+                                size_t size);
 
 #endif

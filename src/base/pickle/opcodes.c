@@ -1,5 +1,5 @@
 /* The opcodes by their bytes, and the run of a pickle through them. */
-#include "base/pickle/machine_impl.h"
+#include "base/pickle/pickle_machine_impl.h"
 
 typedef struct opcode {
     const char *name;

@@ -1,5 +1,5 @@
 /* Opcodes that make and fill lists, tuples, dicts and sets. */
-#include "base/pickle/machine_impl.h"
+#include "base/pickle/pickle_machine_impl.h"
 
 static tess_status push_empty(machine *m, tess_pickle_kind kind)
 {

@@ -1,5 +1,5 @@
 /* Opcodes that name, call and build: to us, they make inert objects. */
-#include "base/pickle/machine_impl.h"
+#include "base/pickle/pickle_machine_impl.h"
 
 static tess_status take_name(machine *m, tess_pickle_value **name)
 {

@@ -1,5 +1,5 @@
 /* Opcodes that move values: protocol and frames, marks, the memo. */
-#include "base/pickle/machine_impl.h"
+#include "base/pickle/pickle_machine_impl.h"
 
 tess_status pickle_op_proto(machine *m)
 {

@@ -1,7 +1,7 @@
 /* Opcodes that push plain values. */
 #include <string.h>
 
-#include "base/pickle/machine_impl.h"
+#include "base/pickle/pickle_machine_impl.h"
 
 tess_status pickle_op_none(machine *m)
 {

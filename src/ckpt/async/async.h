@@ -15,9 +15,9 @@
 #define TESS_CKPT_ASYNC_ASYNC_H
 
 #include "base/os/threads.h"
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/tensor.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
 /* ---- The service: for whoever starts ranks, before it has threads ---- */
 typedef struct tess_async_service tess_async_service;

@@ -77,10 +77,10 @@ typedef struct async_header {
     uint32_t n_slots;                    /* that take part in it */
     uint32_t attempts;                   /* writers that took it */
     _Atomic uint64_t queued_ns;
-    async_outcome outcome;        /* valid once COMMITTED or FAILED */
-    _Atomic uint32_t deaths;      /* of writers */
-    _Atomic uint32_t deaths_told; /* that the ranks know */
-    char death[ASYNC_TEXT / 4];   /* the newest */
+    async_outcome outcome;            /* valid once COMMITTED or FAILED */
+    _Atomic uint32_t deaths;          /* of writers */
+    _Atomic uint32_t deaths_reported; /* that the ranks know */
+    char death[ASYNC_TEXT / 4];       /* the newest */
     async_slot slots[ASYNC_SLOTS];
 } async_header;
 
@@ -102,10 +102,10 @@ bool async_step(async_header *header, async_state from, async_state to);
 /* Ends a save that is in `from`. */
 void async_end(async_header *header, async_state from, const async_outcome *outcome);
 
-/* ---- copy.c: `to` is at a page */
+/* ---- stage_copy.c: `to` is at a page */
 void async_copy(void *to, const void *from, size_t size);
 
-/* ---- request.c: what a rank says of its stage, as JSON behind the data ---- */
+/* ---- async_request.c: what a rank says of its stage, as JSON behind the data ---- */
 /* Where the primary rows of a tensor lie in it. */
 typedef struct async_piece {
     tess_ckpt_tensor tensor;

@@ -51,19 +51,19 @@ tess_status async_check_room(const tess_saver *s, size_t bytes)
 {
     char want[32], have[32];
     int64_t needed[2] = {(int64_t)bytes, (int64_t)untouched_bytes(s->mem)};
-    int64_t judged[2] = {0, 0}; /* by the host's first rank: missing, there */
+    int64_t committed[2] = {0, 0}; /* by the host's first rank: missing, there */
     TESS_TRY(tess_all_reduce(s->hosts->mine, needed, needed, 2, TESS_I64, TESS_SUM, NULL));
     if (s->slot == 0) {
         uint64_t there = available_bytes(), kept = staged_bytes(&s->area);
         int64_t fresh = needed[0] > (int64_t)kept ? needed[0] - (int64_t)kept : 0;
-        judged[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)there * (1 - margin);
-        judged[1] = (int64_t)(there / 2); /* UINT64_MAX fits */
+        committed[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)there * (1 - margin);
+        committed[1] = (int64_t)(there / 2); /* UINT64_MAX fits */
     }
-    TESS_TRY(tess_broadcast(s->hosts->mine, judged, 2, TESS_I64, 0, NULL));
-    TESS_CHECK(judged[0] == 0, TESS_E_NOMEM,
+    TESS_TRY(tess_broadcast(s->hosts->mine, committed, 2, TESS_I64, 0, NULL));
+    TESS_CHECK(committed[0] == 0, TESS_E_NOMEM,
                "copies of what a checkpoint holds take %s of this host's memory, beside what training is about to use; "
                "%s are free",
                tess_format_bytes((double)needed[0], want, sizeof(want)),
-               tess_format_bytes(2.0 * (double)judged[1], have, sizeof(have)));
+               tess_format_bytes(2.0 * (double)committed[1], have, sizeof(have)));
     return TESS_OK;
 }

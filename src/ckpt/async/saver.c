@@ -313,7 +313,7 @@ bool tess_saver_has_news(const tess_saver *s)
         return false;
     if (async_is_busy(header) && async_keeper_has_ended(s))
         end_for_keeper(header);
-    return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_told);
+    return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_reported);
 }
 
 static bool is_lost(tess_status status)
@@ -343,13 +343,13 @@ static tess_status own_warning(const tess_saver *s)
 {
     async_header *header = s->area.header;
     uint32_t deaths = atomic_load(&header->deaths);
-    bool died = is_first(s) && deaths != atomic_load(&header->deaths_told);
+    bool died = is_first(s) && deaths != atomic_load(&header->deaths_reported);
     bool found = is_first(s) && has_ended_unheard(header) && header->outcome.status == TESS_OK &&
                  header->outcome.message[0] != '\0';
     if (!died && !found)
         return TESS_OK;
     if (died)
-        atomic_store(&header->deaths_told, deaths);
+        atomic_store(&header->deaths_reported, deaths);
     return TESS_FAIL(TESS_E_IO, "%s%s%s%s", died ? header->death : "", died ? "; another one has taken its place" : "",
                      died && found ? "; " : "", found ? header->outcome.message : "");
 }

@@ -3,8 +3,8 @@
  *
  * A piece is a box of its tensor. Pieces of a tensor do not overlap and together cover it, unless the checkpoint is
  * incomplete (tess_catalog_check says so). */
-#ifndef TESS_CKPT_CATALOG_H
-#define TESS_CKPT_CATALOG_H
+#ifndef TESS_CKPT_CATALOG_CATALOG_H
+#define TESS_CKPT_CATALOG_CATALOG_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* Shared by the files of this folder. */
-#ifndef TESS_CKPT_CATALOG_IMPL_H
-#define TESS_CKPT_CATALOG_IMPL_H
+#ifndef TESS_CKPT_CATALOG_CATALOG_IMPL_H
+#define TESS_CKPT_CATALOG_CATALOG_IMPL_H
 
 #include "base/os/os.h"
 #include "ckpt/catalog/catalog.h"
@@ -20,7 +20,7 @@ const tess_catalog_piece *tess_catalog_pieces_of(const tess_catalog *catalog, co
 /* ---- finish.c: (n_pieces) indices of pieces as they lie in the files */
 tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
 
-/* ---- read.c */
+/* ---- catalog_read.c */
 /* Whether a request can be met: its box is inside the tensor and covered, its dtype one of floats if they are asked
  * for. */
 tess_status tess_catalog_check_request(const tess_catalog *catalog, const tess_catalog_request *request);
@@ -34,7 +34,7 @@ tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_pie
 tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,
                                      const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
 
-/* ---- copy.c: a box of elements from one layout to another */
+/* ---- catalog_copy.c: a box of elements from one layout to another */
 typedef struct tess_box_copy {
     int n_dims;
     int64_t size[TESS_CATALOG_DIMS];

@@ -1,7 +1,7 @@
 /* .metadata of a distributed checkpoint: the pickle of torch.distributed.checkpoint.metadata.Metadata. */
 #include <string.h>
 
-#include "base/pickle/write.h"
+#include "base/pickle/pickle_write.h"
 #include "ckpt/formats/dcp_write_impl.h"
 #include "ckpt/formats/torch_put.h"
 

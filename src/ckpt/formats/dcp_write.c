@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "base/pickle/write.h"
+#include "base/pickle/pickle_write.h"
 #include "ckpt/formats/dcp_impl.h"
 #include "ckpt/formats/dcp_write_impl.h"
 #include "ckpt/formats/formats_impl.h"

@@ -3,7 +3,7 @@
 #define TESS_CKPT_FORMATS_EXPORT_IMPL_H
 
 #include "base/text/text.h"
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/zip_impl.h"
 
 /* ---- export_names.c: what a name of any source means */

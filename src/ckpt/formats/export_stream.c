@@ -79,7 +79,7 @@ static tess_status need_block(export_stream *stream, size_t bytes)
     return TESS_OK;
 }
 
-static void tell(const export_stream *stream)
+static void report(const export_stream *stream)
 {
     const tess_catalog_visitor *visitor = stream->options->visitor;
     if (visitor != NULL && visitor->progress != NULL)
@@ -97,7 +97,7 @@ static tess_status copy_block(export_stream *stream, const tess_export_tensor *t
     TESS_TRY_CTX(tess_export_read(stream->out, tensor, &part, stream->block), "'%s'", tensor->name);
     TESS_TRY(zip_writer_data(writer, stream->block, bytes));
     stream->done += bytes;
-    tell(stream);
+    report(stream);
     return TESS_OK;
 }
 

@@ -4,9 +4,9 @@
  * Names of tensors are those of the source. A nested dict gives dotted names ("model" above "layers.0.w" gives
  * "model.layers.0.w"); what is no tensor goes to the catalog's `meta` in the same nesting. Where a dict that holds the
  * model is known from the format, meta has "model_prefix" (such as "model."; "" for names that stand alone):
- * ckpt/formats/export.h makes one set of names of all. */
-#ifndef TESS_CKPT_FORMATS_H
-#define TESS_CKPT_FORMATS_H
+ * ckpt/formats/export_catalog.h makes one set of names of all. */
+#ifndef TESS_CKPT_FORMATS_FORMATS_H
+#define TESS_CKPT_FORMATS_FORMATS_H
 
 #include "ckpt/catalog/catalog.h"
 

@@ -1,6 +1,6 @@
 /* What the openers of this folder share. */
-#ifndef TESS_CKPT_FORMATS_IMPL_H
-#define TESS_CKPT_FORMATS_IMPL_H
+#ifndef TESS_CKPT_FORMATS_FORMATS_IMPL_H
+#define TESS_CKPT_FORMATS_FORMATS_IMPL_H
 
 #include "ckpt/catalog/catalog.h"
 

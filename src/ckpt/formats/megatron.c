@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ckpt/formats/dcp_impl.h"
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/formats_impl.h"
 #include "ckpt/formats/megatron_impl.h"
 #include "ckpt/formats/torch_impl.h"

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/pickle/write.h"
+#include "base/pickle/pickle_write.h"
 #include "ckpt/formats/torch_put.h"
 
 static tess_status put_dims(tess_buffer *out, int n_dims, const int64_t *dim)

@@ -1,5 +1,5 @@
 #include "base/os/os.h"
-#include "base/pickle/write.h"
+#include "base/pickle/pickle_write.h"
 #include "ckpt/formats/export_impl.h"
 #include "ckpt/formats/torch_put.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "ckpt/agree.h"
+#include "ckpt/ckpt_agree.h"
 #include "base/os/os.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 

@@ -1,7 +1,7 @@
 /* The safetensors format: the header of a file, its dtypes, and writing. Tensors are read by ckpt/catalog.
  * Format and limits: huggingface/safetensors README and tensor.rs. Files are hostile. */
-#ifndef TESS_CKPT_SAFETENSORS_H
-#define TESS_CKPT_SAFETENSORS_H
+#ifndef TESS_CKPT_SAFETENSORS_SAFETENSORS_H
+#define TESS_CKPT_SAFETENSORS_SAFETENSORS_H
 
 #include <jansson.h>
 

@@ -36,7 +36,7 @@ static tess_status may_go_on(const tess_io *io, tess_save_point point, const cha
 #define CALL(what, name, ...) ((tess_io_call){.change = (what), .path = (name), ##__VA_ARGS__})
 
 /* Hands on what came of a call, and tells of it when it was made. */
-static tess_status tell(const tess_io *io, tess_status status, tess_io_call call)
+static tess_status observe(const tess_io *io, tess_status status, tess_io_call call)
 {
     if (status == TESS_OK && io != NULL && io->made != NULL)
         io->made(io->self, &call);
@@ -46,13 +46,13 @@ static tess_status tell(const tess_io *io, tess_status status, tess_io_call call
 tess_status tess_io_make_folder(const tess_io *io, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_MAKE_FOLDER, path));
-    return tell(io, tess_os_make_dir(path), CALL(TESS_IO_MADE_FOLDER, path));
+    return observe(io, tess_os_make_dir(path), CALL(TESS_IO_MADE_FOLDER, path));
 }
 
 tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tell(io, tess_os_remove_tree(path), CALL(TESS_IO_REMOVED, path));
+    return observe(io, tess_os_remove_tree(path), CALL(TESS_IO_REMOVED, path));
 }
 
 tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, int *fd)
@@ -65,13 +65,13 @@ tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, in
         *direct = false;
         *fd = open(path, flags, 0666);
     }
-    return tell(io, *fd < 0 ? tess_os_error("create", path) : TESS_OK, CALL(TESS_IO_CREATED, path));
+    return observe(io, *fd < 0 ? tess_os_error("create", path) : TESS_OK, CALL(TESS_IO_CREATED, path));
 }
 
 tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char *path)
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_RESERVE, path));
-    return tell(io, tess_os_reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
+    return observe(io, tess_os_reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
 }
 
 /* One write; short where the hook asks for it: half, in whole units. */
@@ -98,9 +98,9 @@ tess_status tess_io_write(const tess_io *io, tess_save_point point, int fd, uint
         size_t whole = done + (size_t)n;
         whole = whole == size ? size : whole / unit * unit;
         TESS_CHECK(whole > done, TESS_E_IO, "write %s: the disk takes less than %zu bytes at a time", path, unit);
-        tell(io, TESS_OK,
-             CALL(TESS_IO_WRITTEN, path, .offset = offset + done, .size = whole - done,
-                  .data = (const char *)data + done));
+        observe(io, TESS_OK,
+                CALL(TESS_IO_WRITTEN, path, .offset = offset + done, .size = whole - done,
+                     .data = (const char *)data + done));
         done = whole;
     }
     return TESS_OK;
@@ -110,13 +110,13 @@ tess_status tess_io_trim(const tess_io *io, int fd, uint64_t size, const char *p
 {
     TESS_TRY(may_go_on(io, TESS_SAVE_TRIM, path));
     tess_status status = ftruncate(fd, (off_t)size) != 0 ? tess_os_error("shorten", path) : TESS_OK;
-    return tell(io, status, CALL(TESS_IO_SIZED, path, .size = size));
+    return observe(io, status, CALL(TESS_IO_SIZED, path, .size = size));
 }
 
 tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tell(io, tess_os_sync(fd, path), CALL(TESS_IO_SYNCED, path));
+    return observe(io, tess_os_sync(fd, path), CALL(TESS_IO_SYNCED, path));
 }
 
 static tess_status write_and_sync(const tess_io *io, tess_save_point write, int fd, const char *path, const void *data,
@@ -133,7 +133,7 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
     int n = snprintf(temporary, sizeof(temporary), "%s.tmp", path);
     TESS_CHECK(n > 0 && (size_t)n < sizeof(temporary), TESS_E_INVALID, "path too long: %.100s...", path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    TESS_TRY(tell(io, fd < 0 ? tess_os_error("create", temporary) : TESS_OK, CALL(TESS_IO_CREATED, temporary)));
+    TESS_TRY(observe(io, fd < 0 ? tess_os_error("create", temporary) : TESS_OK, CALL(TESS_IO_CREATED, temporary)));
     tess_status status = write_and_sync(io, write, fd, temporary, data, size);
     if (close(fd) != 0 && status == TESS_OK)
         status = tess_os_error("close", temporary);
@@ -144,13 +144,13 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
 tess_status tess_io_sync_folder(const tess_io *io, tess_save_point point, const char *path)
 {
     TESS_TRY(may_go_on(io, point, path));
-    return tell(io, tess_os_fsync_dir(path), CALL(TESS_IO_LISTED, path));
+    return observe(io, tess_os_fsync_dir(path), CALL(TESS_IO_LISTED, path));
 }
 
 tess_status tess_io_rename(const tess_io *io, tess_save_point point, const char *from, const char *to)
 {
     TESS_TRY(may_go_on(io, point, from));
-    return tell(io, tess_os_rename(from, to), CALL(TESS_IO_RENAMED, from, .to = to));
+    return observe(io, tess_os_rename(from, to), CALL(TESS_IO_RENAMED, from, .to = to));
 }
 
 tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to)
@@ -160,7 +160,7 @@ tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to
     errno = number;
     tess_status status =
         number > 0 ? tess_os_error(tess_save_point_name(TESS_SAVE_EXCHANGE), from) : tess_os_exchange(from, to);
-    return tell(io, status, CALL(TESS_IO_EXCHANGED, from, .to = to));
+    return observe(io, status, CALL(TESS_IO_EXCHANGED, from, .to = to));
 }
 
 /* ---- Looking ---- */

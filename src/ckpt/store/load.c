@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "ckpt/agree.h"
+#include "ckpt/ckpt_agree.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/load_impl.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
 static const char way_out[] = "give the model that it was saved with, or begin this one in another folder";
 

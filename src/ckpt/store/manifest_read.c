@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/store/read.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
 enum { PATH_SIZE = 4096, HEX_DIGITS = 16 };
 

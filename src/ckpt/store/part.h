@@ -1,5 +1,5 @@
 /* What one writer wrote, and what the parts of all writers add up to: JSON objects {"files", "tensors"}, as they stand
- * in a manifest (write.h), in files, and travel between processes. */
+ * in a manifest (store_write.h), in files, and travel between processes. */
 #ifndef TESS_CKPT_STORE_PART_H
 #define TESS_CKPT_STORE_PART_H
 

@@ -4,7 +4,7 @@
 
 #include "base/os/threads.h"
 #include "ckpt/catalog/catalog.h"
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/tensor.h"
 
 /* The checkpoint in `folder` (".../step-00001000", or whatever it was renamed to) as a catalog: marker, manifest and

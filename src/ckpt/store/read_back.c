@@ -54,7 +54,7 @@ void tess_ckpt_keep_note(void *self, const char *text)
              notes->n == 2 ? "does" : "do");
 }
 
-static void tell(const tess_ckpt_pruner *p)
+static void report(const tess_ckpt_pruner *p)
 {
     char text[2048];
     snprintf(text, sizeof(text), "%.1500s; it does not count for checkpoint.keep_latest_k, and an older one stays",
@@ -75,7 +75,7 @@ static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
     if (good || status == TESS_E_FORMAT) /* what could not be read now may be well */
         remember(p->findings, files, good);
     if (!good)
-        tell(p);
+        report(p);
     return good;
 }
 
@@ -83,7 +83,7 @@ bool tess_store_reads_back(const tess_ckpt_pruner *p, const char *folder)
 {
     tess_catalog *catalog;
     if (tess_store_open(p->mem, folder, &catalog) != TESS_OK) {
-        tell(p);
+        report(p);
         return false;
     }
     bool good = verify(p, catalog);

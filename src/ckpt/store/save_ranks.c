@@ -6,7 +6,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "ckpt/agree.h"
+#include "ckpt/ckpt_agree.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
 

@@ -1,16 +1,17 @@
-/* Training checkpoints: saved by all ranks, found, and pruned. write.h has what they look like, read.h loads them.
+/* Training checkpoints: saved by all ranks, found, and pruned. store_write.h has what they look like, read.h loads
+ * them.
  *
  * Everything is by global name and row, so any number of ranks reads what any number wrote. There is no "latest" file
  * to go stale: the newest is found by looking, and a checkpoint counts when its marker, its manifest's checksum and the
  * sizes of its files are right. */
-#ifndef TESS_CKPT_STORE_H
-#define TESS_CKPT_STORE_H
+#ifndef TESS_CKPT_STORE_STORE_H
+#define TESS_CKPT_STORE_STORE_H
 
 #include <jansson.h>
 
-#include "ckpt/hosts.h"
+#include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/tensor.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
 /* Writes a checkpoint; one of the same step is replaced at the end, in one step. Collective: all ranks pass the same
  * names, kinds and shapes in the same order. Every rank writes its primary rows into a file of its own; nothing but

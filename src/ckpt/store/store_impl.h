@@ -1,12 +1,12 @@
 /* What saving, looking and loading have in common. */
-#ifndef TESS_CKPT_STORE_IMPL_H
-#define TESS_CKPT_STORE_IMPL_H
+#ifndef TESS_CKPT_STORE_STORE_IMPL_H
+#define TESS_CKPT_STORE_STORE_IMPL_H
 
 #include "base/os/os.h"
 #include "ckpt/store/store.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
-/* ---- names.c: what a folder of checkpoints may hold */
+/* ---- store_names.c: what a folder of checkpoints may hold */
 #define TESS_CKPT_TEMPORARY ".tmp" /* not finished, or no longer wanted */
 #define TESS_CKPT_RETIRED ".old"   /* stood aside for one of the same step: it counts while that has not its name */
 
@@ -29,7 +29,7 @@ tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names
 bool tess_store_counts(const tess_store_names *names, size_t i);
 tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH]);
 
-/* ---- prune.c */
+/* ---- store_prune.c */
 /* Those up to `newest` that are whole by marker, manifest and sizes; free(names->items) after success. Others are not
  * ours to judge: of another run, damaged, or of another version. */
 tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
@@ -39,14 +39,15 @@ tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_na
  * the point at which it does. */
 tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove);
 
-/* ---- open.c: as tess_store_open_manifest; what cannot be looked at now is neither TESS_E_FORMAT nor _NOT_FOUND */
+/* ---- store_open.c: as tess_store_open_manifest; what cannot be looked at now is neither TESS_E_FORMAT nor _NOT_FOUND
+ */
 tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest);
 
 /* ---- read_back.c */
 /* Whether every byte of the checkpoint in `folder` is as it was written; the pruner is told when not, and remembers. */
 bool tess_store_reads_back(const tess_ckpt_pruner *pruner, const char *folder);
 
-/* ---- share.c */
+/* ---- store_share.c */
 typedef struct tess_row_range {
     int64_t begin, n;
 } tess_row_range;

@@ -12,7 +12,7 @@
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
-#include "ckpt/store/stream.h"
+#include "ckpt/store/store_stream.h"
 #include "device/bf16.h"
 
 enum { ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ckpt/formats/flat.h"
-#include "ckpt/tools/values.h"
+#include "ckpt/tools/tool_values.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 
@@ -110,7 +110,7 @@ static void compare_bytes(tally *y, const uint8_t *a, const uint8_t *b, int64_t 
 }
 
 /* ---- One tensor */
-static void tell_progress(diff *d, uint64_t bytes)
+static void report_progress(diff *d, uint64_t bytes)
 {
     d->done += bytes;
     if (d->options->progress != NULL)
@@ -131,7 +131,7 @@ static tess_status compare_slices(diff *d, tally *y)
             measure(y, d->bytes_a, d->bytes_b, first, taken);
         else
             compare_bytes(y, d->bytes_a, d->bytes_b, first, taken);
-        tell_progress(d, (uint64_t)taken * (uint64_t)t->a->element_bytes);
+        report_progress(d, (uint64_t)taken * (uint64_t)t->a->element_bytes);
     }
     return TESS_OK;
 }

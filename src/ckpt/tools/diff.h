@@ -2,7 +2,7 @@
 #ifndef TESS_CKPT_TOOLS_DIFF_H
 #define TESS_CKPT_TOOLS_DIFF_H
 
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 
 typedef enum tess_diff_kind {
     TESS_DIFF_SAME,      /* the same dtype and bits */

@@ -7,7 +7,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 
 #define BACKUP ".backup"
 

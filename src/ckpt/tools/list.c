@@ -28,7 +28,7 @@ tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item
 }
 
 /* ---- Names */
-/* What a name says beside the step: the suffixes are those of saves (ckpt/store/write.h). */
+/* What a name says beside the step: the suffixes are those of saves (ckpt/store/store_write.h). */
 typedef enum mark { MARK_NONE, MARK_UNFINISHED, MARK_STOOD_ASIDE } mark;
 
 static bool find_mark(const char *suffix, mark *m)

@@ -27,7 +27,7 @@ static tess_status verify(const tess_ckpt_list *list, const tess_ckpt_item *item
 }
 
 static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_visitor *visitor,
-                             tess_prune_verdict *verdicts, int *n_good, int *newest_good)
+                             tess_prune_decision *decisions, int *n_good, int *newest_good)
 {
     *n_good = 0;
     *newest_good = -1;
@@ -44,7 +44,7 @@ static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_
             tess_error_clear();
             continue;
         }
-        verdicts[i] = TESS_PRUNE_KEPT;
+        decisions[i] = TESS_PRUNE_KEPT;
         *newest_good = *newest_good < 0 ? i : *newest_good;
         (*n_good)++;
     }
@@ -77,21 +77,21 @@ static bool may_go(const tess_ckpt_list *list, int i, int oldest_kept, int newes
 }
 
 tess_status tess_ckpt_prune_plan(tess_ckpt_list *list, int keep, const tess_catalog_visitor *visitor,
-                                 tess_prune_verdict *verdicts)
+                                 tess_prune_decision *decisions)
 {
     int n_good, newest_good, oldest_kept = list->n;
     TESS_CHECK(keep >= 1, TESS_E_INVALID, "keep at least one checkpoint, not %d", keep);
     for (int i = 0; i < list->n; i++)
-        verdicts[i] = TESS_PRUNE_LEFT_ALONE;
-    TESS_TRY(find_good(list, keep, visitor, verdicts, &n_good, &newest_good));
+        decisions[i] = TESS_PRUNE_LEFT_ALONE;
+    TESS_TRY(find_good(list, keep, visitor, decisions, &n_good, &newest_good));
     TESS_CHECK(n_good > 0, TESS_E_INVALID, "%s: none of its %d checkpoints is good: nothing is removed", list->folder,
                list->n);
     for (int i = list->n - 1; i >= 0; i--)
-        oldest_kept = verdicts[i] == TESS_PRUNE_KEPT ? i : oldest_kept;
+        oldest_kept = decisions[i] == TESS_PRUNE_KEPT ? i : oldest_kept;
     int64_t named = named_step(list);
     for (int i = 0; i < list->n; i++)
-        if (verdicts[i] != TESS_PRUNE_KEPT && may_go(list, i, n_good == keep ? oldest_kept : 0, newest_good, named))
-            verdicts[i] = TESS_PRUNE_GOES;
+        if (decisions[i] != TESS_PRUNE_KEPT && may_go(list, i, n_good == keep ? oldest_kept : 0, newest_good, named))
+            decisions[i] = TESS_PRUNE_GOES;
     return TESS_OK;
 }
 

@@ -60,14 +60,14 @@ void rewrite_report(const rewriting *r, const char *format, ...)
     r->options->report(r->options->self, line);
 }
 
-void rewrite_tell(rewriting *r, uint64_t bytes)
+void rewrite_say(rewriting *r, uint64_t bytes)
 {
     r->done += bytes;
     if (r->options->progress != NULL)
         r->options->progress(r->options->self, "write", r->done, r->result->bytes);
 }
 
-static void tell_writing(void *self, uint64_t done, uint64_t all)
+static void report_writing(void *self, uint64_t done, uint64_t all)
 {
     const rewriting *r = self;
     if (r->options->progress != NULL)
@@ -79,7 +79,7 @@ typedef tess_status write_fn(const tess_export *out, const char *path, const tes
 
 static tess_status write_foreign(rewriting *r, write_fn *write)
 {
-    const tess_catalog_visitor visitor = {.self = r, .progress = tell_writing};
+    const tess_catalog_visitor visitor = {.self = r, .progress = report_writing};
     const tess_write_options options = {.n_files = r->options->n_files, .visitor = &visitor};
     snprintf(r->result->path, sizeof(r->result->path), "%s", r->out);
     return write(r->export, r->out, &options);
@@ -142,7 +142,7 @@ static void look_at(void *self, const tess_diff_tensor *t)
         snprintf(c->first, sizeof(c->first), "%s", t->name);
 }
 
-static void tell_check(void *self, uint64_t done, uint64_t all)
+static void report_check(void *self, uint64_t done, uint64_t all)
 {
     const tess_rewrite_options *o = ((check *)self)->r->options;
     if (o->progress != NULL)
@@ -157,7 +157,7 @@ static tess_status compare(rewriting *r, const tess_export_options *as)
     tess_export *written = NULL;
     tess_diff_summary summary;
     check c = {.r = r};
-    const tess_diff_options options = {.bits_only = true, .self = &c, .tensor = look_at, .progress = tell_check};
+    const tess_diff_options options = {.bits_only = true, .self = &c, .tensor = look_at, .progress = report_check};
     TESS_TRY(tess_catalog_open(r->mem, r->result->path, &catalog));
     tess_status status = tess_export_create(catalog, &names, &written);
     if (status == TESS_OK)

@@ -2,7 +2,7 @@
 #ifndef TESS_CKPT_TOOLS_REWRITE_IMPL_H
 #define TESS_CKPT_TOOLS_REWRITE_IMPL_H
 
-#include "ckpt/formats/export.h"
+#include "ckpt/formats/export_catalog.h"
 #include "ckpt/tools/rewrite.h"
 
 enum { TESS_REWRITE_PATH = 4096 };
@@ -18,7 +18,7 @@ typedef struct rewriting {
 } rewriting;
 
 /* `bytes` more are written. */
-void rewrite_tell(rewriting *r, uint64_t bytes);
+void rewrite_say(rewriting *r, uint64_t bytes);
 void rewrite_report(const rewriting *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- write_store.c */

@@ -34,7 +34,7 @@ static tess_status put_tensor(rewriting *r, tess_st_writer *writer, int index, u
         size_t bytes = (size_t)taken * (size_t)t->element_bytes, begin = (size_t)first * (size_t)t->element_bytes;
         TESS_TRY(tess_export_read(r->export, t, &slice, values));
         TESS_TRY(tess_st_write_bytes(writer, index, begin, bytes, values));
-        rewrite_tell(r, bytes);
+        rewrite_say(r, bytes);
     }
     return TESS_OK;
 }

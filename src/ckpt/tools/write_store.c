@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "ckpt/formats/flat.h"
 #include "ckpt/store/part.h"
-#include "ckpt/store/write.h"
+#include "ckpt/store/store_write.h"
 #include "ckpt/tools/rewrite_impl.h"
 
 enum { SLICE_BYTES = 16 << 20, MAX_FILES = 99999 };
@@ -36,7 +36,7 @@ static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row,
         size_t bytes = (size_t)taken * (size_t)t->element_bytes;
         TESS_TRY(tess_export_read(w->r->export, t, &slice, w->slice));
         TESS_TRY(tess_store_put(sink, w->slice, bytes));
-        rewrite_tell(w->r, bytes);
+        rewrite_say(w->r, bytes);
     }
     return TESS_OK;
 }

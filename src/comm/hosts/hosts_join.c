@@ -53,7 +53,7 @@ static tess_status check_environment(const tess_environment *e, const wire_proce
         "%s (rank %d of %d), but %s sees rank %d of %d: the program was started for another MPI than the one it "
         "uses; with srun add --mpi=pmix or --mpi=pmi2 (srun --mpi=list), with mpirun take the one that belongs to "
         "%s",
-        e->told_by, e->rank, e->world, process->library, process->rank, process->size, process->library);
+        e->reported_by, e->rank, e->world, process->library, process->rank, process->size, process->library);
     return TESS_OK;
 }
 
@@ -154,13 +154,13 @@ static tess_status open_memory(joining *j)
 
 /* ---- Guard and agents
  * --------------------------------------------------------------------------------------------------------- */
-static tess_status call_guard(joining *j)
+static tess_status call_warden(joining *j)
 {
     tess_runtime *rt = j->rt;
-    TESS_TRY(tess_guard_adopt(rt->guard, &rt->job, rt->rank));
+    TESS_TRY(tess_warden_adopt(rt->guard, &rt->job, rt->rank));
     if (rt->rank != j->first || j->place.n_hosts == 1)
         return TESS_OK;
-    return tess_guard_listen(rt->guard, &j->mine.address);
+    return tess_warden_listen(rt->guard, &j->mine.address);
 }
 
 static tess_status introduce_agents(joining *j)
@@ -170,7 +170,7 @@ static tess_status introduce_agents(joining *j)
         return TESS_OK;
     for (int r = j->rt->world - 1; r >= 0; r--) /* the first rank of a host comes last */
         hosts[j->place.host[r]] = seat_of(j, r)->address;
-    return tess_guard_meet(j->rt->guard, hosts, j->place.n_hosts, seat_of(j, 0)->secret);
+    return tess_warden_meet(j->rt->guard, hosts, j->place.n_hosts, seat_of(j, 0)->secret);
 }
 
 static tess_status note_processes(joining *j)
@@ -195,7 +195,7 @@ static tess_status run(joining *j, const tess_environment *e, const tess_runtime
     bool first = j->rt->rank == j->first;
     TESS_TRY(agree(j, first ? make_memory(j) : TESS_OK));
     TESS_TRY(agree(j, first ? TESS_OK : open_memory(j)));
-    TESS_TRY(agree(j, call_guard(j)));
+    TESS_TRY(agree(j, call_warden(j)));
     TESS_TRY(agree(j, introduce_agents(j)));
     return note_processes(j);
 }
@@ -226,7 +226,7 @@ static const comm_transport several_hosts = {.longest_sleep_ns = WIRE_SLEEP_NS, 
 tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
 {
     joining j = {.rt = rt};
-    TESS_CHECK(tess_guard_find(&rt->guard), TESS_E_UNSUPPORTED,
+    TESS_CHECK(tess_warden_find(&rt->guard), TESS_E_UNSUPPORTED,
                "%s started this program by itself: start it as `mpirun ... tessera run -- PROGRAM`, so that somebody "
                "outside sees how each rank ends",
                tess_starter_name(e->starter));

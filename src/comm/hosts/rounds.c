@@ -7,7 +7,7 @@ enum { LONGEST_LOOK_NS = 1000000000 };
 
 /* ---- Counters
  * ------------------------------------------------------------------------------------------------------------ */
-static void tell(const tess_work *work, hosts_stage stage, uint64_t rounds)
+static void post_stage(const tess_work *work, hosts_stage stage, uint64_t rounds)
 {
     const tess_team *team = work->team;
     const comm_hosts *h = hosts_of(team);
@@ -131,7 +131,7 @@ static tess_status move(tess_work *work, bool *moved)
         TESS_TRY(pass->receive(work, round));
         TESS_TRY(pass->show(work, round));
         r->shown++;
-        tell(work, HOSTS_SHOWN, round + 1);
+        post_stage(work, HOSTS_SHOWN, round + 1);
         return TESS_OK;
     }
     if (!pass->folds) {
@@ -145,14 +145,14 @@ static tess_status move(tess_work *work, bool *moved)
         TESS_TRY(hosts_test_batch(&r->receives[(r->base + r->landed) % HOSTS_AREAS], &done));
         if (done) {
             r->landed++;
-            tell(work, HOSTS_LANDED, r->base + r->landed);
+            post_stage(work, HOSTS_LANDED, r->base + r->landed);
             return TESS_OK;
         }
     }
     if (r->taken < r->landed && all_have(h, HOSTS_LANDED, r->base + r->taken + 1)) {
         pass->take(work, r->base + r->taken);
         r->taken++;
-        tell(work, HOSTS_TAKEN, r->base + r->taken);
+        post_stage(work, HOSTS_TAKEN, r->base + r->taken);
         return TESS_OK;
     }
     *moved = false;
@@ -235,8 +235,8 @@ int hosts_missing(const tess_work *work, int *ranks)
     for (int i = 0; i < hosts_n_local(h, h->mine); i++) {
         int awaited = atomic_load(&h->counters[i].waits_for) - 1;
         bool behind = i != h->index && is_behind(&h->counters[i], r);
-        bool told = awaited >= 0 && (i == h->index || (behind && is_waiting(work, i)));
-        int rank = told ? awaited : behind ? hosts_local_rank(h, i) : -1;
+        bool reported = awaited >= 0 && (i == h->index || (behind && is_waiting(work, i)));
+        int rank = reported ? awaited : behind ? hosts_local_rank(h, i) : -1;
         if (rank >= 0 && !named[rank])
             ranks[n++] = rank;
         if (rank >= 0)

@@ -10,7 +10,7 @@ tess_status tess_hosts_meet(tess_runtime *rt, const tess_environment *e)
     TESS_CHECK(e->local_world == e->world, TESS_E_UNSUPPORTED,
                "%s, but %d ranks are on this host (LOCAL_WORLD_SIZE): between hosts Tessera speaks MPI; start it with "
                "`mpirun -np %d tessera ...`, srun or `tessera launch --hosts ...`",
-               e->told_by, e->local_world, e->world);
+               e->reported_by, e->local_world, e->world);
     if (e->local_rank == 0) {
         TESS_TRY(tess_job_create(e->world, &rt->job));
         tess_status status = tess_rendezvous_offer(e, rt->job.fd, rt->timeout_s);

@@ -103,9 +103,9 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.world.size);
     read_part_bytes();
 
-    int *most_tag, told = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most_tag, &told);
-    process->most_tag = told ? *most_tag : 32767; /* the least that the standard allows */
+    int *most_tag, reported = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most_tag, &reported);
+    process->most_tag = reported ? *most_tag : 32767; /* the least that the standard allows */
     process->rank = mpi.world.rank;
     process->size = mpi.world.size;
     process->first_core = mpi_first_core();

@@ -203,10 +203,10 @@ bool shm_meet(tess_work *work)
     tess_status status = TESS_OK;
     bool alike = all_agree(work);
     if (!alike || !places_agree(work)) {
-        int guilty;
+        int culprit;
         status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size, team->ranks,
-                                          team->name, alike, &guilty);
-        tess_team_break(team, status, guilty);
+                                          team->name, alike, &culprit);
+        tess_team_break(team, status, culprit);
         return fail(work, status);
     }
     if (c->meet != NULL) {

@@ -124,13 +124,13 @@ static tess_status say_missing(const kind *wanted)
 {
     tess_environment environment;
     TESS_TRY(tess_environment_read(&environment));
-    if (environment.told_by[0] == '\0')
+    if (environment.reported_by[0] == '\0')
         return TESS_FAIL(TESS_E_NOT_FOUND, "%s is missing: install the packages %s and build Tessera again",
                          wanted->file, wanted->packages);
     return TESS_FAIL(TESS_E_NOT_FOUND,
                      "this job was started by %s (%s), but %s is missing: install the packages %s and build Tessera "
                      "again",
-                     tess_starter_name(environment.starter), environment.told_by, wanted->file, wanted->packages);
+                     tess_starter_name(environment.starter), environment.reported_by, wanted->file, wanted->packages);
 }
 
 static tess_status load_kind(const kind *wanted, const wire_table **table)

@@ -1,7 +1,7 @@
 /* Files cut into blocks of about 256 KiB that end where a line ends. Nothing about a file is kept but its size: a
  * block's ends are found by looking at the file around their nominal places. Private to this folder. */
-#ifndef TESS_DATA_BLOCKS_H
-#define TESS_DATA_BLOCKS_H
+#ifndef TESS_DATA_LOADER_BLOCKS_H
+#define TESS_DATA_LOADER_BLOCKS_H
 
 #include "base/text/text.h"
 #include "data/loader/loader.h"

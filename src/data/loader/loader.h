@@ -17,8 +17,8 @@
  * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; else each must be an object with a string
  * text_key, of at most 64 MiB.
  */
-#ifndef TESS_DATA_LOADER_H
-#define TESS_DATA_LOADER_H
+#ifndef TESS_DATA_LOADER_LOADER_H
+#define TESS_DATA_LOADER_LOADER_H
 
 #include "data/tokenizer/tokenizer.h"
 

@@ -1,7 +1,7 @@
 /* A window: the tokens of up to 64 blocks, packed into rows. A pure function of the data, the options, the epoch and
  * the window's number. Private to this folder. */
-#ifndef TESS_DATA_WINDOW_H
-#define TESS_DATA_WINDOW_H
+#ifndef TESS_DATA_LOADER_WINDOW_H
+#define TESS_DATA_LOADER_WINDOW_H
 
 #include "data/loader/blocks.h"
 #include "data/packing/packing.h"

@@ -5,8 +5,8 @@
  * row's last target. So every token is a target exactly once, except the first of each document. Each stretch of one
  * document in a row is a sequence of its own: nothing attends across it. The last row is filled up with one sequence
  * without targets. */
-#ifndef TESS_DATA_PACKING_H
-#define TESS_DATA_PACKING_H
+#ifndef TESS_DATA_PACKING_PACKING_H
+#define TESS_DATA_PACKING_PACKING_H
 
 #include "tessera/types.h"
 

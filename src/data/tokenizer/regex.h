@@ -3,8 +3,8 @@
  * The files are written for Oniguruma (Ruby syntax). A pattern is rewritten where the two would differ on text: \s, \w
  * and \h become explicit sets (PCRE2 counts U+180E as a space and leaves marks out of \w), ^ and $ match at lines. What
  * cannot be rewritten is TESS_E_UNSUPPORTED. */
-#ifndef TESS_DATA_REGEX_H
-#define TESS_DATA_REGEX_H
+#ifndef TESS_DATA_TOKENIZER_REGEX_H
+#define TESS_DATA_TOKENIZER_REGEX_H
 
 #include "tessera/memory.h"
 

@@ -1,6 +1,6 @@
 /* A hash table from byte strings to integers. Keys are copied; entries keep the order of insertion. */
-#ifndef TESS_DATA_STRINGS_H
-#define TESS_DATA_STRINGS_H
+#ifndef TESS_DATA_TOKENIZER_STRINGS_H
+#define TESS_DATA_TOKENIZER_STRINGS_H
 
 #include "tessera/memory.h"
 

@@ -1,7 +1,7 @@
 /* Byte-level BPE and HF tokenizer.json: encode, decode, train. Immutable after loading: safe to share between threads,
  * each with its own tess_encoder. */
-#ifndef TESS_DATA_TOKENIZER_H
-#define TESS_DATA_TOKENIZER_H
+#ifndef TESS_DATA_TOKENIZER_TOKENIZER_H
+#define TESS_DATA_TOKENIZER_TOKENIZER_H
 
 #include "tessera/memory.h"
 

@@ -2,8 +2,8 @@
  *
  *   text -> added tokens that match raw text -> normalizer -> added tokens that match normalized text -> pre-tokenizer
  *        -> BPE of each piece -> post-processor */
-#ifndef TESS_DATA_TOKENIZER_IMPL_H
-#define TESS_DATA_TOKENIZER_IMPL_H
+#ifndef TESS_DATA_TOKENIZER_TOKENIZER_IMPL_H
+#define TESS_DATA_TOKENIZER_TOKENIZER_IMPL_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* What tokenizers need of Unicode: repair of invalid UTF-8, character classes, GPT-2's map of bytes to characters. */
-#ifndef TESS_DATA_UNICODE_H
-#define TESS_DATA_UNICODE_H
+#ifndef TESS_DATA_TOKENIZER_UNICODE_H
+#define TESS_DATA_TOKENIZER_UNICODE_H
 
 #include "base/text/text.h"
 

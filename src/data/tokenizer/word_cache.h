@@ -1,7 +1,7 @@
 /* Ids of words seen lately: most words of a text are few, so most never reach the merges. Fixed size; a new word takes
  * its slot from an old one. */
-#ifndef TESS_DATA_WORD_CACHE_H
-#define TESS_DATA_WORD_CACHE_H
+#ifndef TESS_DATA_TOKENIZER_WORD_CACHE_H
+#define TESS_DATA_TOKENIZER_WORD_CACHE_H
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  */
 #include "device/cpu/vmath_avx2.h"
 
-#include "device/ref/attention.h"
+#include "device/ref/ref_attention.h"
 
 #define ATTENTION_MR 4
 #define ATTENTION_NV 1

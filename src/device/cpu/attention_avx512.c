@@ -2,7 +2,7 @@
 #include "device/cpu/vmath_avx512.h"
 
 #include "device/cpu/transpose_avx512_impl.h"
-#include "device/ref/attention.h"
+#include "device/ref/ref_attention.h"
 
 #define ATTENTION_MR 8
 #define ATTENTION_NV 2

@@ -8,7 +8,7 @@
 #include "device/cpu/attention_products_amx.h"
 #include "device/cpu/attention_unit_amx.h"
 
-#include "device/ref/attention.h"
+#include "device/ref/ref_attention.h"
 #include "device/stream.h"
 
 enum {

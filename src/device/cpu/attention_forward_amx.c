@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "device/ref/attention.h"
+#include "device/ref/ref_attention.h"
 #include "device/stream.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* float32 FMA products: 6 x 16 sums in 12 registers; bf16 is widened while it is packed. Both give the bits of
- * ref/gemm.c. */
+ * ref/ref_gemm.c. */
 #include <immintrin.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "device/cpu/peak.h"
+#include "device/cpu/cpu_peak.h"
 
 #include "device/cpu/tiles_amx.h"
 

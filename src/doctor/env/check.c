@@ -3,7 +3,7 @@
 
 #include "base/core/options.h"
 #include "doctor/env/env_impl.h"
-#include "doctor/env/values.h"
+#include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
 
 /* The nearest name that the registry has, of those that exist; NULL: none is near. What a family's names have in common

@@ -8,9 +8,9 @@
 #include "doctor/env/env_impl.h"
 #include "doctor/table/clean.h"
 
-static void tell(tess_env_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_finding(tess_env_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void tell(tess_env_report *report, const char *format, ...)
+static void add_finding(tess_env_report *report, const char *format, ...)
 {
     if (report->n_conflicts == TESS_ENV_MOST_CONFLICTS)
         return;
@@ -60,8 +60,8 @@ static void find_switched_off(tess_env_report *report)
             const char *name = report->settings[i].name;
             if (strncmp(name, switches[s].prefix, strlen(switches[s].prefix)) == 0 &&
                 strcmp(name, switches[s].name) != 0)
-                tell(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name,
-                     value_of(report, switches[s].name), switches[s].because, name, report->settings[i].value);
+                add_finding(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name,
+                            value_of(report, switches[s].name), switches[s].because, name, report->settings[i].value);
         }
     }
 }
@@ -71,8 +71,9 @@ static void find_socket_threads(tess_env_report *report)
     long long threads = env_number(report, "NCCL_SOCKET_NTHREADS", 1);
     long long sockets = env_number(report, "NCCL_NSOCKS_PERTHREAD", 1);
     if (threads > 0 && sockets > 0 && (threads > 64 || sockets > 64 || threads * sockets > 64))
-        tell(report, "NCCL_SOCKET_NTHREADS=%lld x NCCL_NSOCKS_PERTHREAD=%lld is above the 64 sockets that NCCL allows",
-             threads, sockets);
+        add_finding(report,
+                    "NCCL_SOCKET_NTHREADS=%lld x NCCL_NSOCKS_PERTHREAD=%lld is above the 64 sockets that NCCL allows",
+                    threads, sockets);
 }
 
 static void find_debug_without_output(tess_env_report *report)
@@ -82,7 +83,7 @@ static void find_debug_without_output(tess_env_report *report)
     static const char *const details[] = {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS"};
     for (int i = 0; i < 3; i++)
         if (value_of(report, details[i]) != NULL)
-            tell(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
+            add_finding(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
 }
 
 static void find_subsystems_without_info(tess_env_report *report)
@@ -90,7 +91,8 @@ static void find_subsystems_without_info(tess_env_report *report)
     const char *level = value_of(report, "NCCL_DEBUG");
     if (level != NULL && value_of(report, "NCCL_DEBUG_SUBSYS") != NULL && strcasecmp(level, "INFO") != 0 &&
         strcasecmp(level, "TRACE") != 0)
-        tell(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing", level);
+        add_finding(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing",
+                    level);
 }
 
 /* PyTorch's monitor ends a process whose watchdog stands still. Where it is faster than the deadline of a collective,
@@ -102,7 +104,7 @@ static void find_heartbeat_below_timeout(tess_env_report *report)
     long long timeout_s = minutes > 0 && minutes < 1 << 20 ? 60 * minutes : COLLECTIVE_S;
     long long heartbeat_s = env_number(report, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", HEARTBEAT_S);
     if (heartbeat_s < HEARTBEAT_S && heartbeat_s < timeout_s)
-        tell(
+        add_finding(
             report,
             "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=%lld is below the collective timeout of %lld s and PyTorch's own %d s: a "
             "stalled file system or a long compilation ends the process before the watchdog can name the collective "
@@ -113,19 +115,21 @@ static void find_heartbeat_below_timeout(tess_env_report *report)
 static void find_dump_without_buffer(tess_env_report *report)
 {
     if (is_on(report, "TORCH_NCCL_DUMP_ON_TIMEOUT") && env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", -1) == 0)
-        tell(report, "TORCH_NCCL_DUMP_ON_TIMEOUT=1 with TORCH_NCCL_TRACE_BUFFER_SIZE=0: there is nothing to dump");
+        add_finding(report,
+                    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 with TORCH_NCCL_TRACE_BUFFER_SIZE=0: there is nothing to dump");
     if (env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) == 1 &&
         env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", 0) > 0)
-        tell(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 aborts the communicator before the flight recorder is dumped: "
-                     "leave it at 3");
+        add_finding(report,
+                    "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 aborts the communicator before the flight recorder is dumped: "
+                    "leave it at 3");
 }
 
 static void find_blocking_wait(tess_env_report *report)
 {
     if (is_on(report, "TORCH_NCCL_BLOCKING_WAIT") && value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING") != NULL &&
         env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) != 0)
-        tell(report, "TORCH_NCCL_BLOCKING_WAIT=1 turns TORCH_NCCL_ASYNC_ERROR_HANDLING=%s off: choose one",
-             value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+        add_finding(report, "TORCH_NCCL_BLOCKING_WAIT=1 turns TORCH_NCCL_ASYNC_ERROR_HANDLING=%s off: choose one",
+                    value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING"));
 }
 
 static void find_renamed_twice(tess_env_report *report)
@@ -142,8 +146,8 @@ static void find_renamed_twice(tess_env_report *report)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         const char *old = value_of(report, pairs[i][0]), *new = value_of(report, pairs[i][1]);
         if (old != NULL && new != NULL && strcmp(old, new) != 0)
-            tell(report, "%s=%s and %s=%s are the old and the new name of one setting: keep the new one", pairs[i][0],
-                 old, pairs[i][1], new);
+            add_finding(report, "%s=%s and %s=%s are the old and the new name of one setting: keep the new one",
+                        pairs[i][0], old, pairs[i][1], new);
     }
 }
 
@@ -154,7 +158,7 @@ static void find_min_above_max(tess_env_report *report)
     for (int i = 0; i < 2; i++) {
         long long least = env_number(report, pairs[i][0], 0), most = env_number(report, pairs[i][1], 1 << 20);
         if (least > most)
-            tell(report, "%s=%lld is above %s=%lld", pairs[i][0], least, pairs[i][1], most);
+            add_finding(report, "%s=%lld is above %s=%lld", pairs[i][0], least, pairs[i][1], most);
     }
 }
 
@@ -167,8 +171,8 @@ static void find_socket_net_with_ib(tess_env_report *report)
     for (int i = 0; i < report->n_settings; i++)
         if (strncmp(report->settings[i].name, "NCCL_IB_", 8) == 0 &&
             strcmp(report->settings[i].name, "NCCL_IB_DISABLE") != 0)
-            tell(report, "NCCL_NET=Socket leaves InfiniBand aside: %s does nothing beside it",
-                 report->settings[i].name);
+            add_finding(report, "NCCL_NET=Socket leaves InfiniBand aside: %s does nothing beside it",
+                        report->settings[i].name);
 }
 
 static void find_gid_filters(tess_env_report *report)
@@ -178,17 +182,19 @@ static void find_gid_filters(tess_env_report *report)
         return;
     for (int i = 0; i < 3; i++)
         if (value_of(report, filters[i]) != NULL)
-            tell(report, "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
-                 value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
+            add_finding(report,
+                        "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
+                        value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
 }
 
 static void find_launch_blocking(tess_env_report *report)
 {
     if (is_on(report, "CUDA_LAUNCH_BLOCKING"))
-        tell(report, "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait for the one before: communication no longer "
-                     "overlaps, and collectives of several communicators may deadlock; for finding an error only");
+        add_finding(report,
+                    "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait for the one before: communication no longer "
+                    "overlaps, and collectives of several communicators may deadlock; for finding an error only");
     if (is_on(report, "CUDA_LAUNCH_BLOCKING") && is_on(report, "NCCL_LAUNCH_ORDER_IMPLICIT"))
-        tell(report, "NCCL_LAUNCH_ORDER_IMPLICIT=1 cannot order launches that CUDA_LAUNCH_BLOCKING=1 holds up");
+        add_finding(report, "NCCL_LAUNCH_ORDER_IMPLICIT=1 cannot order launches that CUDA_LAUNCH_BLOCKING=1 holds up");
 }
 
 static void find_interfaces_apart(tess_env_report *report)
@@ -199,10 +205,10 @@ static void find_interfaces_apart(tess_env_report *report)
     while (*nccl == '=')
         nccl++;
     if (*nccl != '^' && strcmp(nccl, gloo) != 0)
-        tell(report,
-             "NCCL_SOCKET_IFNAME=%s and GLOO_SOCKET_IFNAME=%s name different interfaces: of two networks one "
-             "may not reach all hosts",
-             value_of(report, "NCCL_SOCKET_IFNAME"), gloo);
+        add_finding(report,
+                    "NCCL_SOCKET_IFNAME=%s and GLOO_SOCKET_IFNAME=%s name different interfaces: of two networks one "
+                    "may not reach all hosts",
+                    value_of(report, "NCCL_SOCKET_IFNAME"), gloo);
 }
 
 /* How many ranks share this host, as its launcher says. */
@@ -222,8 +228,8 @@ static void find_too_many_threads(tess_env_report *report, int n_cores)
 {
     long long threads = env_number(report, "OMP_NUM_THREADS", 0), ranks = local_ranks(report);
     if (n_cores > 0 && threads > 0 && threads < 1 << 20 && ranks < 1 << 20 && threads * ranks > n_cores)
-        tell(report, "OMP_NUM_THREADS=%lld x %lld rank%s on this host is more than its %d cores: set it to %lld",
-             threads, ranks, ranks == 1 ? "" : "s", n_cores, n_cores / ranks > 0 ? n_cores / ranks : 1);
+        add_finding(report, "OMP_NUM_THREADS=%lld x %lld rank%s on this host is more than its %d cores: set it to %lld",
+                    threads, ranks, ranks == 1 ? "" : "s", n_cores, n_cores / ranks > 0 ? n_cores / ranks : 1);
 }
 
 static void find_rank_outside_world(tess_env_report *report)
@@ -236,9 +242,9 @@ static void find_rank_outside_world(tess_env_report *report)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         long long rank = env_number(report, pairs[i][0], -1), world = env_number(report, pairs[i][1], -1);
         if (world >= 0 && rank >= world)
-            tell(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
+            add_finding(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
         if (i == 0 && rank >= 0 && world > 1 && value_of(report, "MASTER_ADDR") == NULL)
-            tell(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
+            add_finding(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
     }
 }
 

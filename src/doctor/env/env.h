@@ -11,7 +11,7 @@ typedef struct tess_env_variable {
     const char *of;       /* who reads it: "NCCL" */
     const char *does;     /* what for */
     const char *fallback; /* its default, in words or as a value */
-    const char *values;   /* what is accepted (values.h); NULL: any text */
+    const char *values;   /* what is accepted (env_values.h); NULL: any text */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* where the advice in circulation is wrong */
     const char *source;

@@ -2,7 +2,7 @@
 
 #include "doctor/data.h"
 #include "doctor/env/env_impl.h"
-#include "doctor/env/values.h"
+#include "doctor/env/env_values.h"
 
 static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of), true},
                                           {"does", offsetof(tess_env_variable, does), true},

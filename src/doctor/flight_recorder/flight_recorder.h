@@ -14,10 +14,10 @@
  *   site       the innermost frame outside torch
  * Dumps that we wrote say the rest under the key "tessera" (own_impl.h): from these the history comes back, its source
  * too. Times are the system's wall clock. */
-#ifndef TESS_DOCTOR_FLIGHT_RECORDER_H
-#define TESS_DOCTOR_FLIGHT_RECORDER_H
+#ifndef TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_H
+#define TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_H
 
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 /* Reads all dumps in `folder` (not below it). Free with tess_history_destroy.
  * A rank whose dump is missing or malformed is not present: `why` of the rank says so. `why` of a rank that is present

@@ -1,10 +1,10 @@
-/* What one dump says: entry.c reads an entry, rank.c all of them, read.c puts ranks together. */
+/* What one dump says: entry.c reads an entry, fr_rank.c all of them, fr_read.c puts ranks together. */
 #ifndef TESS_DOCTOR_FLIGHT_RECORDER_RANK_IMPL_H
 #define TESS_DOCTOR_FLIGHT_RECORDER_RANK_IMPL_H
 
 #include "doctor/flight_recorder/dump_impl.h"
 #include "doctor/flight_recorder/names_impl.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 enum { FR_MOST_GROUPS = 1024, FR_MOST_ENTRIES = 1 << 20, FR_MOST_FRAMES = 256 };
 
@@ -14,7 +14,7 @@ typedef struct fr_group {
     char name[64], desc[64];
     int *ranks; /* of the job; NULL: entries mention the group, but pg_config does not have it */
     int n_ranks;
-    uint64_t team;      /* hash; decided by read.c when ranks is NULL */
+    uint64_t team;      /* hash; decided by fr_read.c when ranks is NULL */
     size_t newest;      /* 1 + index of its newest collective among the rank's records, 0: none */
     bool newest_is_out; /* that one is retired, but whether it ended well is not known (see fr_rank_read) */
 } fr_group;
@@ -26,7 +26,7 @@ typedef struct fr_rank {
     char version[16], library[32];
     fr_group *groups;
     size_t n_groups;
-    tess_record *records; /* team: index of the group, until read.c puts its hash there */
+    tess_record *records; /* team: index of the group, until fr_read.c puts its hash there */
     size_t n_records;     /* of room for a power of two, as history.c wants it */
     bool lost_any;
     bool has_own; /* one of our dumps: the rest of its rank, and of the history, follows (own_impl.h) */

@@ -3,7 +3,7 @@
 #define TESS_DOCTOR_JOB_JOB_H
 
 #include "job/find.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 /* The folder that holds a job's rings or its job.json: `folder` itself or its "trace". False: neither does. */
 bool tess_job_folder_find(const char *folder, char *path, size_t size);

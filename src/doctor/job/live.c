@@ -5,10 +5,10 @@
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/job/job.h"
-#include "doctor/job/ring.h"
-#include "doctor/job/told.h"
+#include "doctor/job/job_ring.h"
+#include "doctor/job/job_notices.h"
 #include "doctor/table/clean.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 
 static tess_situation situation_of(const tess_board_copy *row, bool is_local)
 {
@@ -105,13 +105,13 @@ static tess_status add_live_rank(tess_history *history, const tess_live_job *liv
 static tess_status add_notices(tess_history *history, const tess_live_job *live)
 {
     void *memory;
-    const tess_notices *told = &live->job.header->notices;
+    const tess_notices *reported = &live->job.header->notices;
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, TESS_NOTICES, sizeof(tess_notice), "notices", &memory));
-    size_t n = tess_notices_read(told, memory);
-    tess_status status = tess_told_notices(history, memory, (int)n, atomic_load(&told->n_told));
+    size_t n = tess_notices_read(reported, memory);
+    tess_status status = tess_reported_notices(history, memory, (int)n, atomic_load(&reported->n_reported));
     history->wall_offset_ns = (int64_t)(tess_os_now_ns() - tess_os_wall_ns());
     tess_mem_free(history->mem, memory);
-    return status == TESS_OK && history->folder[0] != '\0' ? tess_told_by_hosts(history, live->host) : status;
+    return status == TESS_OK && history->folder[0] != '\0' ? tess_reports_by_hosts(history, live->host) : status;
 }
 
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)

@@ -46,8 +46,8 @@ static void look_up(const struct tess_site_file *file, uint64_t call_site, char 
 {
     char name[TESS_SITE_BYTES];
     bool in_object = tess_call_site_object(call_site) != 0;
-    tess_symbols_tell(&file->symbols, in_object ? file->path : "", tess_call_site_offset(call_site), text,
-                      TESS_SITE_BYTES);
+    tess_symbols_report(&file->symbols, in_object ? file->path : "", tess_call_site_offset(call_site), text,
+                        TESS_SITE_BYTES);
     if (text[0] != '\0' || !in_object)
         return;
     const char *file_name = tess_object_file_name(file->path);
@@ -76,7 +76,7 @@ static const char *find_text(tess_sites *sites, int file, uint64_t call_site)
     return text->text;
 }
 
-void tess_sites_tell(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size)
+void tess_sites_report(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size)
 {
     uint32_t object = tess_call_site_object(call_site);
     bool in_program = tess_call_site_offset(call_site) == call_site; /* neither in an object, nor an address */

@@ -32,7 +32,7 @@ typedef struct tess_sites {
 
 /* "train_step (step.c:41)" by the program or the shared object of `source`, as it was then; where that is gone, is
  * another now, or says nothing: "libengine.so+0x1f30", "" for the program. Up to TESS_SITES_FILES files are open. */
-void tess_sites_tell(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size);
+void tess_sites_report(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size);
 void tess_sites_close(tess_sites *sites);
 
 #endif

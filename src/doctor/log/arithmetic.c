@@ -57,7 +57,7 @@ static const char *format_needed(double seconds, char text[24])
     return text;
 }
 
-void log_do_arithmetic(tess_log_verdict *v, char *text, size_t size)
+void log_do_arithmetic(tess_log_diagnosis *v, char *text, size_t size)
 {
     int64_t count = v->work.numel_in > v->work.numel_out ? v->work.numel_in : v->work.numel_out;
     int64_t waited_ms = v->work.elapsed_ms > 0 ? v->work.elapsed_ms : v->work.timeout_ms;

@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 #include "doctor/log/knowledge.h"
-#include "doctor/log/watchdog.h"
+#include "doctor/log/log_watchdog.h"
 
 enum { LOG_MOST_RANKS = 1 << 16 };
 
@@ -70,27 +70,27 @@ typedef enum tess_log_kind {
     TESS_LOG_ONE_SIDED   /* timeouts, but the logs of the others are not there */
 } tess_log_kind;
 
-enum { TESS_LOG_MOST_EVIDENCE = 16, TESS_LOG_MOST_GUILTY = 64 };
+enum { TESS_LOG_MOST_EVIDENCE = 16, TESS_LOG_MOST_CULPRITS = 64 };
 
-typedef struct tess_log_verdict {
+typedef struct tess_log_diagnosis {
     tess_log_kind kind;
     char headline[640];
     char evidence[TESS_LOG_MOST_EVIDENCE][512];
     int n_evidence;
-    int guilty[TESS_LOG_MOST_GUILTY], n_guilty; /* the first of them */
-    int entry;                                  /* that the root cause is; -1: none */
+    int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
+    int entry;                                       /* that the root cause is; -1: none */
     int world;
     bool world_known;                      /* otherwise `world` is a guess: the next power of two */
     log_work work;                         /* what the ranks waited in; op "" when they did not */
     double bytes, traffic_bytes, mb_per_s; /* of it: of one rank; 0: not known */
-} tess_log_verdict;
+} tess_log_diagnosis;
 
 /* world: ranks of the job, 0: as the logs say. */
-void tess_log_judge(const tess_survey *survey, int world, tess_log_verdict *verdict);
+void tess_log_judge(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
 /* For people, and as JSON with "version": 1. */
-tess_status tess_log_print(const tess_survey *survey, const tess_log_verdict *verdict, tess_buffer *out);
-tess_status tess_log_print_json(const tess_survey *survey, const tess_log_verdict *verdict, tess_buffer *out);
+tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
+tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 
 /* Entries in whose texts most of the words stand, best first. Returns how many (at most `most`). */
 int tess_log_search(const tess_knowledge *knowledge, const char *words, int *entries, int most);

@@ -1,6 +1,6 @@
 /* The parts of reading a log: lines, who says them and when, what they say, and ranks by name. */
-#ifndef TESS_DOCTOR_LOG_IMPL_H
-#define TESS_DOCTOR_LOG_IMPL_H
+#ifndef TESS_DOCTOR_LOG_LOG_IMPL_H
+#define TESS_DOCTOR_LOG_LOG_IMPL_H
 
 #include "doctor/log/log.h"
 
@@ -33,7 +33,7 @@ enum { LOG_HEAD = 160 };
  * "6: " (srun -l), "[6] " (mpiexec -prepend-rank). -1: none. */
 int log_rank_of_line(const char *line, size_t size);
 /* "rank 6" in the words of a line. -1: none. */
-int log_rank_in_words(const char *line, size_t size);
+int log_rank_text(const char *line, size_t size);
 /* "rank6.log", "rank-00006", ".../attempt_0/6/stderr.log" (torchrun). -1: none. */
 int log_rank_of_path(const char *path);
 /* Whether something like 13:20:49 stands within the first LOG_HEAD bytes. */
@@ -55,7 +55,7 @@ int log_parse_mark(const char *words, const char *line, size_t size, int64_t *nu
 /* Ranks that are not where all others are. */
 typedef struct log_behind {
     int entry;
-    int guilty[TESS_LOG_MOST_GUILTY], n_guilty; /* the first of them */
+    int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
     char text[512];
 } log_behind;
 
@@ -67,9 +67,9 @@ bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
 /* Fills bytes, traffic_bytes and mb_per_s of the verdict from its work and world, and writes the sentence to `text`
  * ("" when the counts are not known). Elements are taken as 4 bytes: logs do not say the dtype, and it seldom is more.
  */
-void log_do_arithmetic(tess_log_verdict *verdict, char *text, size_t size);
+void log_do_arithmetic(tess_log_diagnosis *diagnosis, char *text, size_t size);
 
-/* ---- ranks.c ---- */
+/* ---- log_ranks.c ---- */
 /* Which ranks a text is to name. */
 typedef bool (*log_rank_fn)(const void *context, int rank);
 

@@ -100,13 +100,13 @@ static void name_mark(const mark *m, const char *words, char *text, size_t size)
         snprintf(text, size, "\"%.*s %" PRId64 "\"", (int)n, words, m->most - 1);
 }
 
-static void tell_behind(const mark *m, int n_ranks, const char *words, log_behind *out)
+static void report_behind(const mark *m, int n_ranks, const char *words, log_behind *out)
 {
     char who[120], others[120], what[160], last[64] = "";
     bool unseen = log_count_ranks(is_unseen, m, n_ranks) > 0;
     name_mark(m, words, what, sizeof(what));
-    int64_t own = came_to(m, out->guilty[0]);
-    if (out->n_guilty == 1 && own > 0)
+    int64_t own = came_to(m, out->culprit[0]);
+    if (out->n_culprits == 1 && own > 0)
         snprintf(last, sizeof(last), " (its last: %" PRId64 ")", m->match->n_counted > 0 ? own : own - 1);
     snprintf(out->text, sizeof(out->text), "%s never reached %s, where %s came%s%s",
              log_name_ranks(is_behind, m, n_ranks, who, sizeof(who)), what,
@@ -124,10 +124,10 @@ static bool find_in(const tess_survey *s, int entry, int n_ranks, log_behind *ou
     if (m.most == 0 || n_behind == 0 || (n_behind >= n_there && !is_tie))
         return false;
     *out = (log_behind){.entry = entry};
-    for (int r = 0; r < n_ranks && out->n_guilty < TESS_LOG_MOST_GUILTY; r++)
+    for (int r = 0; r < n_ranks && out->n_culprits < TESS_LOG_MOST_CULPRITS; r++)
         if (is_behind(&m, r))
-            out->guilty[out->n_guilty++] = r;
-    tell_behind(&m, n_ranks, tess_knowledge_at(s->knowledge, entry)->reached, out);
+            out->culprit[out->n_culprits++] = r;
+    report_behind(&m, n_ranks, tess_knowledge_at(s->knowledge, entry)->reached, out);
     return true;
 }
 

@@ -52,7 +52,7 @@ int log_rank_of_line(const char *line, size_t size)
     return rank >= 0 && end + 1 < size && line[end] == ':' && line[end + 1] == ' ' ? rank : -1;
 }
 
-int log_rank_in_words(const char *line, size_t size)
+int log_rank_text(const char *line, size_t size)
 {
     int rank = number_behind(line, size, "rank ", '\0');
     return rank >= 0 ? rank : number_behind(line, size, "rank=", '\0');

@@ -260,7 +260,7 @@ static tess_status take_line(reading *r, const char *line, size_t size, int64_t 
     TESS_TRY(note_hooks(r, found.hooks, line, size, number, speaker));
     s->n_known_lines += found.n_entries > 0;
     if (speaker < 0 && found.n_entries > 0)
-        speaker = log_rank_in_words(line, size < 2048 ? size : 2048);
+        speaker = log_rank_text(line, size < 2048 ? size : 2048);
     for (int i = 0; i < found.n_entries; i++) {
         TESS_TRY(note_match(r, found.entries[i], line, size, number, speaker));
         TESS_TRY(note_mark(s, found.entries[i], line, size, speaker));

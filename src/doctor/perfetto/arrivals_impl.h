@@ -2,7 +2,7 @@
 #ifndef TESS_DOCTOR_PERFETTO_ARRIVALS_IMPL_H
 #define TESS_DOCTOR_PERFETTO_ARRIVALS_IMPL_H
 
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 typedef struct arrival {
     uint64_t team, sequence;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "doctor/perfetto/arrivals_impl.h"
-#include "doctor/perfetto/stream_impl.h"
-#include "verdict/request.h"
+#include "doctor/perfetto/perfetto_stream_impl.h"
+#include "diagnosis/request.h"
 
 enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
 

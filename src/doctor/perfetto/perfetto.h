@@ -7,10 +7,10 @@
  *
  * The file is streamed: memory grows with the number of distinct operations, not with ranks. It takes about 0.5 kB
  * an operation and rank; the page takes files of about 1 GB, so some 2 million of them. */
-#ifndef TESS_DOCTOR_PERFETTO_H
-#define TESS_DOCTOR_PERFETTO_H
+#ifndef TESS_DOCTOR_PERFETTO_PERFETTO_H
+#define TESS_DOCTOR_PERFETTO_PERFETTO_H
 
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 /* Writes `path`, replacing what is there once it is complete. TESS_E_IO, TESS_E_NO_SPACE. */
 tess_status tess_perfetto_write(const tess_history *history, const char *path);

@@ -32,24 +32,24 @@ static void clean(char *text)
     }
 }
 
-void probe_say(tess_probe_finding *finding, tess_probe_verdict verdict, const char *format, ...)
+void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
 {
     va_list args;
-    finding->verdict = verdict;
+    finding->outcome = outcome;
     va_start(args, format);
     vsnprintf(finding->text, sizeof(finding->text), format, args);
     va_end(args);
     clean(finding->text);
 }
 
-void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_verdict verdict,
+void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...)
 {
     va_list args;
     if (findings->n == TESS_PROBE_MOST)
         return;
     tess_probe_finding *finding = &findings->at[findings->n++];
-    *finding = (tess_probe_finding){.verdict = verdict, .group = group};
+    *finding = (tess_probe_finding){.outcome = outcome, .group = group};
     snprintf(finding->name, sizeof(finding->name), "%s", name);
     va_start(args, format);
     vsnprintf(finding->text, sizeof(finding->text), format, args);

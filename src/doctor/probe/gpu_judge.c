@@ -39,14 +39,14 @@ static void list(listing *l, const char *format, ...)
 }
 
 /* Of the list when there is one, else `fine`. */
-static void conclude(const listing *l, tess_probe_verdict verdict, const char *fine, tess_probe_finding *finding)
+static void conclude(const listing *l, tess_probe_outcome outcome, const char *fine, tess_probe_finding *finding)
 {
     if (l->n == 0)
         probe_say(finding, TESS_PROBE_OK, "%s", fine);
     else if (l->n > 4)
-        probe_say(finding, verdict, "%s; and %d more", l->text, l->n - 4);
+        probe_say(finding, outcome, "%s; and %d more", l->text, l->n - 4);
     else
-        probe_say(finding, verdict, "%s", l->text);
+        probe_say(finding, outcome, "%s", l->text);
 }
 
 static void judge_present(const probe_gpus *g, tess_probe_finding *finding)

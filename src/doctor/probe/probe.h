@@ -9,12 +9,12 @@
 
 #include "tessera/runtime.h"
 
-typedef enum tess_probe_verdict {
+typedef enum tess_probe_outcome {
     TESS_PROBE_OK,
     TESS_PROBE_WARN,  /* the job runs, but slower, or a fault will be harder to find */
     TESS_PROBE_FAIL,  /* the job will not run, or not to its end */
     TESS_PROBE_ABSENT /* there is nothing of the kind here */
-} tess_probe_verdict;
+} tess_probe_outcome;
 
 typedef enum tess_probe_group {
     TESS_PROBE_HOST,
@@ -37,7 +37,7 @@ enum { TESS_PROBE_NAME_BYTES = 24, TESS_PROBE_TEXT_BYTES = 424, TESS_PROBE_MOST 
 
 typedef struct tess_probe_finding {
     char name[TESS_PROBE_NAME_BYTES]; /* of the check */
-    int32_t verdict;                  /* tess_probe_verdict */
+    int32_t outcome;                  /* tess_probe_outcome */
     int32_t group;                    /* tess_probe_group */
     char text[TESS_PROBE_TEXT_BYTES]; /* what was found, with the numbers */
 } tess_probe_finding;
@@ -62,7 +62,7 @@ typedef struct tess_probe_plan {
 bool tess_probe_wanted(const char *only, const char *name);
 
 /* Adds a finding, without it when the table of findings is full. */
-void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_verdict verdict,
+void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* The rows of a group; CONFIG has none here (the command has them, as they need all of training). */
@@ -105,7 +105,7 @@ tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *
 /* The row of a finding's check, NULL: none of that name. */
 const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name);
 /* Findings with the verdict; one that several hosts have alike counts once. */
-int tess_probe_count(const tess_probe_report *report, tess_probe_verdict verdict);
+int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome);
 
 /* One screen: failures first, then warnings, each with what to do; then what is fine, in few words. */
 void tess_probe_print(const tess_probe_report *report, int columns, FILE *out);

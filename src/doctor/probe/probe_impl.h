@@ -56,10 +56,10 @@ typedef struct probe_row {
 /* Runs the wanted rows of the host's table. */
 void probe_host_look(const probe_host *host, tess_probe_findings *findings);
 
-void probe_say(tess_probe_finding *finding, tess_probe_verdict verdict, const char *format, ...)
+void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- files.c: what is below the root
+/* ---- probe_files.c: what is below the root
  * --------------------------------------------------------------------------------- */
 /* Length of the text, -1: not there. */
 ptrdiff_t probe_read(const char *root, const char *path, char *text, size_t size);

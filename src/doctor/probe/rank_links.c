@@ -35,7 +35,7 @@ static tess_status ask_clock(tess_team *team, int leader, probe_link *link)
     return TESS_OK;
 }
 
-static tess_status tell_clock(tess_team *team)
+static tess_status report_clock(tess_team *team)
 {
     for (int i = 0; i < N_EXCHANGES; i++) {
         int64_t word;
@@ -91,7 +91,7 @@ static tess_status measure_all(tess_team *team, const int *leaders, int n_hosts,
             TESS_TRY(ask_clock(team, leaders[host], &links[host]));
             TESS_TRY(load_link(team, block, leaders[host], most_s < ONE_LINK_S ? most_s : ONE_LINK_S, &links[host]));
         } else if (tess_team_rank(team) == leaders[host]) {
-            TESS_TRY(tell_clock(team));
+            TESS_TRY(report_clock(team));
             TESS_TRY(take_load(team, block));
         }
     }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "doctor/top/words.h"
+#include "doctor/top/top_text.h"
 #include "trace/label.h"
 
 enum { BAR_LEAST = 10, BAR_MOST = 40, BAR_WITHOUT_LIMIT = 24, ALL_COLUMNS = 10000 };
@@ -67,7 +67,7 @@ typedef tess_top_style fill_cell(const pen *p, int rank, char *text, size_t size
 static tess_top_style fill_rank(const pen *p, int rank, char *text, size_t size)
 {
     snprintf(text, size, "%d", rank);
-    return rank == p->totals.guilty && p->totals.waited_s >= telling_wait_s ? TESS_TOP_BAD : TESS_TOP_STRONG;
+    return rank == p->totals.culprit && p->totals.waited_s >= telling_wait_s ? TESS_TOP_BAD : TESS_TOP_STRONG;
 }
 
 static tess_top_style fill_host(const pen *p, int rank, char *text, size_t size)
@@ -212,8 +212,8 @@ static layout lay_out(const pen *p, bool limited)
 
 static void draw_bar(pen *p, int rank, int width)
 {
-    double share[TESS_PROGRESS_PHASES];
-    int cells[TESS_PROGRESS_PHASES];
+    double share[TESS_PHASE_COUNT];
+    int cells[TESS_PHASE_COUNT];
     if (!tess_top_shares(&p->now->ranks[rank], p->before != NULL ? &p->before->ranks[rank] : NULL, share)) {
         put(p, TESS_TOP_DIM, "-");
         return;
@@ -287,15 +287,15 @@ static void draw_wait(pen *p)
 {
     char operation[160], waited[16], why[JOB_WHY_BYTES];
     const tess_top_totals *t = &p->totals;
-    if (t->guilty < 0 || t->waited_s < telling_wait_s) {
+    if (t->culprit < 0 || t->waited_s < telling_wait_s) {
         put(p, TESS_TOP_DIM, "nobody keeps others waiting");
         end_line(p);
         return;
     }
     const tess_board_copy *waiter = &p->now->ranks[t->waiter].board;
-    put(p, TESS_TOP_BAD, "rank %d keeps %d rank%s waiting for %s", t->guilty, t->n_waiting, t->n_waiting > 1 ? "s" : "",
-        tess_top_seconds(t->waited_s, waited, sizeof(waited)));
-    put(p, TESS_TOP_BAD, ": %s", tess_top_why(&p->now->ranks[t->guilty], why, sizeof(why)));
+    put(p, TESS_TOP_BAD, "rank %d keeps %d rank%s waiting for %s", t->culprit, t->n_waiting,
+        t->n_waiting > 1 ? "s" : "", tess_top_seconds(t->waited_s, waited, sizeof(waited)));
+    put(p, TESS_TOP_BAD, ": %s", tess_top_why(&p->now->ranks[t->culprit], why, sizeof(why)));
     put(p, TESS_TOP_WARN, "; in %s",
         tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
     end_line(p);
@@ -305,19 +305,20 @@ static void draw_wait(pen *p)
 static bool is_news(const pen *p, int height)
 {
     enum { LOW = 6 };
-    const tess_notice *told = &p->now->told;
-    bool is_shown = p->totals.waited_s >= telling_wait_s && told->rank == p->totals.guilty;
-    return told->text[0] != '\0' && (height == 0 || height > LOW) && !(told->kind == TESS_NOTICE_WAIT && is_shown);
+    const tess_notice *reported = &p->now->reported;
+    bool is_shown = p->totals.waited_s >= telling_wait_s && reported->rank == p->totals.culprit;
+    return reported->text[0] != '\0' && (height == 0 || height > LOW) &&
+           !(reported->kind == TESS_NOTICE_WAIT && is_shown);
 }
 
-static void draw_told(pen *p)
+static void draw_reported(pen *p)
 {
     char age[16];
-    const tess_notice *told = &p->now->told;
-    put(p, TESS_TOP_DIM, "%s ago", tess_top_seconds(p->now->told_age_s, age, sizeof(age)));
-    if (told->step >= 0)
-        put(p, TESS_TOP_DIM, ", step %lld", (long long)told->step);
-    put(p, TESS_TOP_DIM, ": %s", told->text);
+    const tess_notice *reported = &p->now->reported;
+    put(p, TESS_TOP_DIM, "%s ago", tess_top_seconds(p->now->reported_age_s, age, sizeof(age)));
+    if (reported->step >= 0)
+        put(p, TESS_TOP_DIM, ", step %lld", (long long)reported->step);
+    put(p, TESS_TOP_DIM, ": %s", reported->text);
     end_line(p);
 }
 
@@ -335,7 +336,7 @@ static int draw_head(pen *p, int height)
     }
     bool news = is_news(p, height);
     if (news)
-        draw_told(p);
+        draw_reported(p);
     return news ? 4 : 3;
 }
 

@@ -7,7 +7,7 @@
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/table/clean.h"
-#include "doctor/top/health.h"
+#include "doctor/top/top_health.h"
 
 /* A text of the board, in place. `size` at least 8. */
 static void clean(char *text, size_t size)
@@ -64,17 +64,17 @@ static void take_notice(const tess_live_job *live, tess_top_snapshot *s)
     if (n == 0)
         return;
     uint64_t now_ns = tess_os_wall_ns();
-    s->told = notices[n - 1];
-    clean(s->told.text, sizeof(s->told.text));
-    s->told_age_s = now_ns > s->told.wall_ns ? (double)(now_ns - s->told.wall_ns) * 1e-9 : 0;
+    s->reported = notices[n - 1];
+    clean(s->reported.text, sizeof(s->reported.text));
+    s->reported_age_s = now_ns > s->reported.wall_ns ? (double)(now_ns - s->reported.wall_ns) * 1e-9 : 0;
 }
 
 static int find_cause(const tess_live_job *live)
 {
     const tess_job_header *h = live->job.header;
-    uint32_t verdict = atomic_load(&h->verdict_state);
-    bool judged = verdict == JOB_VERDICT_HERE || verdict == JOB_VERDICT_ELSEWHERE;
-    int rank = judged ? atomic_load(&h->verdict_rank) : atomic_load(&h->first_lost);
+    uint32_t diagnosis = atomic_load(&h->diagnosis_state);
+    bool committed = diagnosis == JOB_DIAGNOSIS_HERE || diagnosis == JOB_DIAGNOSIS_ELSEWHERE;
+    int rank = committed ? atomic_load(&h->diagnosis_rank) : atomic_load(&h->first_lost);
     return rank >= 0 && rank < live->world ? rank : -1;
 }
 

@@ -20,10 +20,10 @@ typedef struct tess_top_snapshot {
     bool running;
     int cause; /* rank that the job's own guard, or else the launcher, names as the first that failed; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
-    char health[256];     /* what is wrong with its host; "": nothing is known to be */
-    tess_notice told;     /* the newest of what was told of it; its text "": nothing was */
-    double told_age_s;    /* since that was first told */
-    tess_top_rank *ranks; /* (world) */
+    char health[256];      /* what is wrong with its host; "": nothing is known to be */
+    tess_notice reported;  /* the newest of what was told of it; its text "": nothing was */
+    double reported_age_s; /* since that was first told */
+    tess_top_rank *ranks;  /* (world) */
 } tess_top_snapshot;
 
 /* Copies what is there now. Free with tess_top_snapshot_destroy. */

@@ -119,10 +119,10 @@ void agent_close(agent **handle, bool stay)
     tess_mem_free(a->mem, a);
 }
 
-bool agent_verdict_is_known(const agent *a)
+bool agent_diagnosis_is_known(const agent *a)
 {
     for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
-        if (a->peers[h].state == PEER_UP && !a->peers[h].verdict_seen && verdict_in_touch(a->job, h))
+        if (a->peers[h].state == PEER_UP && !a->peers[h].diagnosis_seen && diagnosis_in_touch(a->job, h))
             return false;
     return true;
 }

@@ -33,6 +33,6 @@
  * had not ended well before it. mpirun ends all others as soon as one guard ends with an error, so with an error it
  * returns only when the ranks have ended and the verdict was told, or grace_s + 3 s after the failure. The caller is to
  * print the report and end: the end of its process is what the other guards wait for. */
-tess_status tess_guard_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result);
+tess_status tess_warden_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result);
 
 #endif

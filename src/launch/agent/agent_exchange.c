@@ -79,16 +79,17 @@ static bool take_row(agent *a, int host, const frame_row *row)
     return true;
 }
 
-static bool take_verdict(agent *a, const frame_verdict *verdict)
+static bool take_diagnosis(agent *a, const frame_diagnosis *diagnosis)
 {
     tess_job_header *header = a->job->header;
-    if (verdict->rank < 0 || verdict->rank >= (int32_t)header->world || verdict->code <= 0 || verdict->code > 255)
+    if (diagnosis->rank < 0 || diagnosis->rank >= (int32_t)header->world || diagnosis->code <= 0 ||
+        diagnosis->code > 255)
         return false;
-    uint32_t none = JOB_VERDICT_NONE;
-    if (atomic_compare_exchange_strong(&header->verdict_state, &none, JOB_VERDICT_WRITING)) {
-        atomic_store(&header->verdict_rank, verdict->rank);
-        atomic_store(&header->verdict_code, verdict->code);
-        atomic_store(&header->verdict_state, JOB_VERDICT_ELSEWHERE);
+    uint32_t none = JOB_DIAGNOSIS_NONE;
+    if (atomic_compare_exchange_strong(&header->diagnosis_state, &none, JOB_DIAGNOSIS_WRITING)) {
+        atomic_store(&header->diagnosis_rank, diagnosis->rank);
+        atomic_store(&header->diagnosis_code, diagnosis->code);
+        atomic_store(&header->diagnosis_state, JOB_DIAGNOSIS_ELSEWHERE);
     }
     return true;
 }
@@ -109,12 +110,12 @@ static bool take(agent *a, int host, const agent_frame *frame)
     switch (frame->kind) {
     case FRAME_HOST:
         take_stop(a, (tess_stop_request)frame->host.stop);
-        peer->verdict_seen = frame->host.verdict_seen != 0;
+        peer->diagnosis_seen = frame->host.diagnosis_seen != 0;
         return true;
     case FRAME_ROW:
         return take_row(a, host, &frame->row);
-    case FRAME_VERDICT:
-        return take_verdict(a, &frame->verdict);
+    case FRAME_DIAGNOSIS:
+        return take_diagnosis(a, &frame->diagnosis);
     case FRAME_HELLO:
         break;
     }
@@ -147,7 +148,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t find_news(const agent *a)
 {
     const tess_job_header *header = a->job->header;
-    uint64_t hash = mix(atomic_load(&header->stop), atomic_load(&header->verdict_state));
+    uint64_t hash = mix(atomic_load(&header->stop), atomic_load(&header->diagnosis_state));
     for (int i = 0; i < a->n_local; i++) {
         const tess_job_row *row = &a->job->rows[a->local[i]];
         hash = mix(hash, atomic_load(&row->state));
@@ -161,10 +162,11 @@ static uint64_t find_news(const agent *a)
 
 static bool put_host(const agent *a, agent_peer *peer)
 {
-    uint32_t verdict = atomic_load(&a->job->header->verdict_state);
-    agent_frame frame = {.kind = FRAME_HOST,
-                         .host = {.stop = (uint8_t)atomic_load(&a->job->header->stop),
-                                  .verdict_seen = verdict == JOB_VERDICT_HERE || verdict == JOB_VERDICT_ELSEWHERE}};
+    uint32_t diagnosis = atomic_load(&a->job->header->diagnosis_state);
+    agent_frame frame = {
+        .kind = FRAME_HOST,
+        .host = {.stop = (uint8_t)atomic_load(&a->job->header->stop),
+                 .diagnosis_seen = diagnosis == JOB_DIAGNOSIS_HERE || diagnosis == JOB_DIAGNOSIS_ELSEWHERE}};
     return agent_link_put(&peer->link, &frame);
 }
 
@@ -179,12 +181,12 @@ static bool put_row(const agent *a, agent_peer *peer)
     return true;
 }
 
-static bool put_verdict(const agent *a, agent_peer *peer)
+static bool put_diagnosis(const agent *a, agent_peer *peer)
 {
     const tess_job_header *header = a->job->header;
     agent_frame frame = {
-        .kind = FRAME_VERDICT,
-        .verdict = {.rank = atomic_load(&header->verdict_rank), .code = atomic_load(&header->verdict_code)}};
+        .kind = FRAME_DIAGNOSIS,
+        .diagnosis = {.rank = atomic_load(&header->diagnosis_rank), .code = atomic_load(&header->diagnosis_code)}};
     return agent_link_put(&peer->link, &frame);
 }
 
@@ -196,9 +198,9 @@ void agent_send_due(agent *a, int host)
         peer->host_due = false;
     while (room && peer->rows_due > 0 && (room = put_row(a, peer)))
         peer->rows_due--;
-    if (room && peer->state == PEER_UP && !peer->verdict_sent &&
-        atomic_load(&a->job->header->verdict_state) == JOB_VERDICT_HERE)
-        peer->verdict_sent = put_verdict(a, peer);
+    if (room && peer->state == PEER_UP && !peer->diagnosis_sent &&
+        atomic_load(&a->job->header->diagnosis_state) == JOB_DIAGNOSIS_HERE)
+        peer->diagnosis_sent = put_diagnosis(a, peer);
     if (!agent_link_send(&peer->link)) {
         agent_receive(a, host); /* its last words may be here */
         if (agent_is_connected(peer))

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 /* ---- Fields. A reader that has come to the end of its bytes gives zeros and says so at the end. ---- */
 typedef struct writer {
@@ -144,7 +144,7 @@ static void put_row(writer *w, const frame_row *row)
     put(w, c->n_tokens, 8);
     put(w, c->loss, 8);
     put(w, c->step_ns, 8);
-    put_words(w, c->phase_ns, TESS_PROGRESS_PHASES);
+    put_words(w, c->phase_ns, TESS_PHASE_COUNT);
     put_words(w, c->pool_bytes, TESS_POOL_COUNT);
     put_op(w, &c->op);
     put_op(w, &c->wait_op);
@@ -182,7 +182,7 @@ static bool get_row(reader *r, frame_row *row)
     c->n_tokens = get(r, 8);
     c->loss = get(r, 8);
     c->step_ns = get(r, 8);
-    get_words(r, c->phase_ns, TESS_PROGRESS_PHASES);
+    get_words(r, c->phase_ns, TESS_PHASE_COUNT);
     get_words(r, c->pool_bytes, TESS_POOL_COUNT);
     bool known = c->state <= JOB_RANK_LOST && c->ended <= 1 && c->op_state <= TESS_TRACE_FAILED && c->run_state < 128 &&
                  c->situation < TESS_SITUATION_COUNT;
@@ -209,14 +209,14 @@ size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES
         break;
     case FRAME_HOST:
         put(&w, frame->host.stop, 1);
-        put(&w, frame->host.verdict_seen, 1);
+        put(&w, frame->host.diagnosis_seen, 1);
         break;
     case FRAME_ROW:
         put_row(&w, &frame->row);
         break;
-    case FRAME_VERDICT:
-        put(&w, (uint32_t)frame->verdict.rank, 4);
-        put(&w, (uint32_t)frame->verdict.code, 4);
+    case FRAME_DIAGNOSIS:
+        put(&w, (uint32_t)frame->diagnosis.rank, 4);
+        put(&w, (uint32_t)frame->diagnosis.code, 4);
         break;
     }
     size_t bytes = (size_t)(w.at - out);
@@ -239,13 +239,13 @@ static bool get_body(reader *r, agent_frame *frame)
         return true;
     case FRAME_HOST:
         frame->host.stop = (uint8_t)get(r, 1);
-        frame->host.verdict_seen = (uint8_t)get(r, 1);
-        return frame->host.stop <= JOB_STOP_AFTER_SAVE && frame->host.verdict_seen <= 1;
+        frame->host.diagnosis_seen = (uint8_t)get(r, 1);
+        return frame->host.stop <= JOB_STOP_AFTER_SAVE && frame->host.diagnosis_seen <= 1;
     case FRAME_ROW:
         return get_row(r, &frame->row);
-    case FRAME_VERDICT:
-        frame->verdict.rank = (int32_t)get(r, 4);
-        frame->verdict.code = (int32_t)get(r, 4);
+    case FRAME_DIAGNOSIS:
+        frame->diagnosis.rank = (int32_t)get(r, 4);
+        frame->diagnosis.code = (int32_t)get(r, 4);
         return true;
     }
     return false;
@@ -258,7 +258,7 @@ tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *fr
         return TESS_OK;
     size_t bytes = (size_t)(data[0] | data[1] << 8);
     TESS_CHECK(bytes >= FRAME_HEAD_BYTES && bytes <= FRAME_MOST_BYTES, TESS_E_FORMAT, "a frame of %zu bytes", bytes);
-    TESS_CHECK(data[2] >= FRAME_HELLO && data[2] <= FRAME_VERDICT && data[3] == 0, TESS_E_FORMAT,
+    TESS_CHECK(data[2] >= FRAME_HELLO && data[2] <= FRAME_DIAGNOSIS && data[3] == 0, TESS_E_FORMAT,
                "a frame of kind %d, %d", data[2], data[3]);
     if (size < bytes)
         return TESS_OK;

@@ -3,7 +3,7 @@
  *     u16 bytes of the whole frame, u8 kind, u8 0, then the kind's fields, little-endian, without padding
  *
  * A connection begins with a hello in both directions. Then, ten times a second and at every change that matters, one
- * FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_VERDICT once after a failure. */
+ * FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure. */
 #ifndef TESS_LAUNCH_AGENT_AGENT_FRAMES_H
 #define TESS_LAUNCH_AGENT_AGENT_FRAMES_H
 
@@ -11,7 +11,7 @@
 
 enum { FRAME_VERSION = 4, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
 
-typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_VERDICT } frame_kind;
+typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS } frame_kind;
 
 /* Who calls, and that it belongs to the job. */
 typedef struct frame_hello {
@@ -21,8 +21,8 @@ typedef struct frame_hello {
 } frame_hello;
 
 typedef struct frame_host {
-    uint8_t stop;         /* tess_stop_request */
-    uint8_t verdict_seen; /* it knows the verdict */
+    uint8_t stop;           /* tess_stop_request */
+    uint8_t diagnosis_seen; /* it knows the verdict */
 } frame_host;
 
 typedef struct frame_row {
@@ -31,9 +31,9 @@ typedef struct frame_row {
 } frame_row;
 
 /* The root cause, from the one host that tells it. */
-typedef struct frame_verdict {
+typedef struct frame_diagnosis {
     int32_t rank, code;
-} frame_verdict;
+} frame_diagnosis;
 
 typedef struct agent_frame {
     frame_kind kind;
@@ -41,7 +41,7 @@ typedef struct agent_frame {
         frame_hello hello;
         frame_host host;
         frame_row row;
-        frame_verdict verdict;
+        frame_diagnosis diagnosis;
     };
 } agent_frame;
 

@@ -63,7 +63,7 @@ typedef struct agent_peer {
     agent_link link;
     bool host_due; /* a FRAME_HOST has to go out, and this many rows, the next of them being number next_row of ours */
     int rows_due, next_row;
-    bool verdict_sent, verdict_seen; /* of ours */
+    bool diagnosis_sent, diagnosis_seen; /* of ours */
 } agent_peer;
 
 enum { AGENT_CALLERS = 8 };
@@ -107,7 +107,7 @@ void agent_close(agent **handle, bool stay);
 /* Tells the others the last there is, within half a second. */
 void agent_say_goodbye(agent *a);
 /* True when all who are in touch know the verdict. */
-bool agent_verdict_is_known(const agent *a);
+bool agent_diagnosis_is_known(const agent *a);
 
 /* agent_meet.c */
 void agent_meet_watch(agent *a, struct pollfd *fds, int *n);
@@ -131,55 +131,55 @@ void agent_send_all(agent *a);
 
 /* ---- The verdict ---- */
 /* A host whose agent is connected and has spoken lately; this one. */
-bool verdict_in_touch(const tess_job *job, int host);
+bool diagnosis_in_touch(const tess_job *job, int host);
 /* True when ranks of the job that are in touch still run. `host` -1: of all hosts. */
-bool verdict_is_running(const tess_job *job, int host);
+bool diagnosis_is_running(const tess_job *job, int host);
 /* The rank where the failure began; *code is the exit code of the job, 0: nobody has one yet. `early`: survivors have
  * not been told to end. */
-int verdict_find(const tess_job *job, bool early, int *code);
+int diagnosis_find(const tess_job *job, bool early, int *code);
 /* True for exactly one guard of the host: it tells the verdict, which is now in the header. */
-bool verdict_take(const tess_job *job, int rank, int code);
+bool diagnosis_take(const tess_job *job, int rank, int code);
 
 /* ---- The rank ---- */
 /* Starts argv as the child with the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such program, or it
  * cannot be run; then there is no child (0). */
-tess_status guard_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
+tess_status warden_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
 
 /* ---- Requests to stop ---- */
 /* Zero-initialised. */
-typedef struct guard_stop {
+typedef struct warden_stop {
     int signal; /* SIGINT or SIGTERM, once a signal came here */
     int way;    /* by which */
     double signal_s;
     double since_s; /* when the job was seen to have been asked, here or on another host; 0: not yet */
     bool is_overdue;
-} guard_stop;
+} warden_stop;
 
-typedef enum guard_stop_word {
-    GUARD_STOP_FIRST,
-    GUARD_STOP_HEARD, /* nothing new */
-    GUARD_STOP_AGAIN  /* a second request: the ranks are to be killed */
-} guard_stop_word;
+typedef enum warden_stop_word {
+    WARDEN_STOP_FIRST,
+    WARDEN_STOP_HEARD, /* nothing new */
+    WARDEN_STOP_AGAIN  /* a second request: the ranks are to be killed */
+} warden_stop_word;
 
 /* What the signal means for a guard that takes it for a request to stop. */
-guard_stop_word guard_stop_hear(guard_stop *stop, const struct signalfd_siginfo *info);
+warden_stop_word warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info);
 /* True once, when the ranks of a job that was asked to stop have had options->stop_grace_s; `tells`: this guard is the
  * one to say so, and at first how long they have. */
-bool guard_stop_is_overdue(guard_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
+bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
 
 /* ---- Processes of the host's ranks ---- */
 /* Zero-initialised. */
-typedef struct guard_processes {
+typedef struct warden_processes {
     double next_s;                    /* when they are looked at again */
     double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it is there */
-} guard_processes;
+} warden_processes;
 
 /* Ten times a second. The judge looks after all ranks of the host, the others after its rank; one that has been missing
  * for half a second is lost. */
-void guard_processes_look(guard_processes *p, const tess_job *job, bool is_judge, double now_s);
+void warden_processes_look(warden_processes *p, const tess_job *job, bool is_judge, double now_s);
 
 /* What the guard knows from its rank. */
-typedef struct guard_client {
+typedef struct warden_client {
     tess_mem *mem;
     int channel; /* -1: closed */
     tess_job job;
@@ -188,29 +188,29 @@ typedef struct guard_client {
     tess_agent_address *hosts;
     int n_hosts;
     uint8_t secret[AGENT_SECRET_BYTES];
-} guard_client;
+} warden_client;
 
 /* ---- The watchdog of a guard ---- */
 /* Zero-initialised; a rank may be adopted by one job after the other. */
-typedef struct guard_watch {
+typedef struct warden_watch {
     const tess_job *job;
     const tess_job_header *header; /* of the job that is watched, NULL: none is */
     uint32_t world;
     tess_watchdog *watchdog; /* NULL: no job yet, or no memory: the guard does without */
     watchdog_job_record record;
-} guard_watch;
+} warden_watch;
 
 /* The host's judge looks at all its ranks; the others are only ready for the end of theirs. */
-void guard_watch_look(guard_watch *watch, const guard_client *client, const tess_launch_options *options,
-                      bool is_judge);
-void guard_watch_ended(guard_watch *watch, int rank, int pid, int wait_status, bool asked);
-void guard_watch_settle(guard_watch *watch);
+void warden_watch_look(warden_watch *watch, const warden_client *client, const tess_launch_options *options,
+                       bool is_judge);
+void warden_watch_ended(warden_watch *watch, int rank, int pid, int wait_status, bool asked);
+void warden_watch_settle(warden_watch *watch);
 /* The verdict in words; the rank that it blames may be another than the one that failed first. */
-void guard_watch_tell(const tess_job *job, tess_launch_result *result);
+void warden_watch_report(const tess_job *job, tess_launch_result *result);
 /* Writes down how the job ended, when this guard is the one to do so, and frees. */
-void guard_watch_end(guard_watch *watch, const tess_launch_result *result, bool is_judge);
+void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_judge);
 
 /* Takes one request and answers it; closes the channel when the rank misuses it. */
-void guard_answer_request(guard_client *client);
+void warden_answer_request(warden_client *client);
 
 #endif

@@ -3,7 +3,7 @@
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 
-bool verdict_in_touch(const tess_job *job, int host)
+bool diagnosis_in_touch(const tess_job *job, int host)
 {
     const tess_job_host *entry = &job->header->hosts[host];
     if (host == (int)job->header->host)
@@ -12,12 +12,12 @@ bool verdict_in_touch(const tess_job *job, int host)
     return atomic_load(&entry->state) == JOB_HOST_UP && (double)(now - heard) * 1e-9 < TESS_AGENT_SILENCE_S;
 }
 
-bool verdict_is_running(const tess_job *job, int host)
+bool diagnosis_is_running(const tess_job *job, int host)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
         const tess_job_row *row = &job->rows[r];
         if ((host < 0 || row->host == host) && atomic_load(&row->state) != JOB_RANK_ABSENT &&
-            atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
+            atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
             return true;
     }
     return false;
@@ -42,7 +42,7 @@ static int first_code(const tess_job *job)
     return 0;
 }
 
-int verdict_find(const tess_job *job, bool early, int *code)
+int diagnosis_find(const tess_job *job, bool early, int *code)
 {
     int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
     /* Survivors of a struck rank may end before the word of it is here. */
@@ -55,14 +55,14 @@ int verdict_find(const tess_job *job, bool early, int *code)
     return cause;
 }
 
-bool verdict_take(const tess_job *job, int rank, int code)
+bool diagnosis_take(const tess_job *job, int rank, int code)
 {
     tess_job_header *header = job->header;
-    uint32_t none = JOB_VERDICT_NONE;
-    if (!atomic_compare_exchange_strong(&header->verdict_state, &none, JOB_VERDICT_WRITING))
+    uint32_t none = JOB_DIAGNOSIS_NONE;
+    if (!atomic_compare_exchange_strong(&header->diagnosis_state, &none, JOB_DIAGNOSIS_WRITING))
         return false;
-    atomic_store(&header->verdict_rank, rank);
-    atomic_store(&header->verdict_code, code);
-    atomic_store(&header->verdict_state, JOB_VERDICT_HERE);
+    atomic_store(&header->diagnosis_rank, rank);
+    atomic_store(&header->diagnosis_code, code);
+    atomic_store(&header->diagnosis_state, JOB_DIAGNOSIS_HERE);
     return true;
 }

@@ -19,71 +19,71 @@ static const double patience_s = 10;
  * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
 static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
 
-typedef struct guard {
-    guard_client rank;
+typedef struct warden {
+    warden_client rank;
     pid_t child;       /* 0: has ended */
     int code;          /* with which it did */
     bool failed_alone; /* before it was adopted */
     int signals_fd;
-    guard_stop stop;
+    warden_stop stop;
     bool terminated, killed; /* what its child was sent */
     tess_launch_options options;
-    guard_watch watch;
+    warden_watch watch;
     double failed_s; /* when a failure of the job was seen here, 0: none */
-    guard_processes processes;
+    warden_processes processes;
     bool tells; /* the verdict is for this guard to tell */
-} guard;
+} warden;
 
-static bool is_adopted(const guard *g)
+static bool is_adopted(const warden *g)
 {
     return g->rank.rank >= 0;
 }
 
-static bool is_judge(const guard *g)
+static bool is_judge(const warden *g)
 {
     return is_adopted(g) && atomic_load(&g->rank.job.header->agent_pid) == (int32_t)getpid();
 }
 
 /* ---- The child ---- */
-static void signal_child(const guard *g, int signal)
+static void signal_child(const warden *g, int signal)
 {
     if (g->child != 0)
         kill(g->child, signal);
 }
 
-static void kill_child(guard *g)
+static void kill_child(warden *g)
 {
     g->killed = true;
     signal_child(g, SIGKILL);
 }
 
 /* Ranks of ours end with 130 whichever signal asked them to; some may ask only one host. */
-static bool was_asked(const guard *g, int code)
+static bool was_asked(const warden *g, int code)
 {
     bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
     return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
 }
 
 /* A job that its rank has joined after the request to stop hears of it too. */
-static void take_request(guard *g)
+static void take_request(warden *g)
 {
-    guard_answer_request(&g->rank);
+    warden_answer_request(&g->rank);
     if (g->stop.signal != 0 && is_adopted(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
-static void take_requests(guard *g)
+static void take_requests(warden *g)
 {
     struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
     while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0)
         take_request(g);
 }
 
-static void take_signals(guard *g);
+static void take_signals(warden *g);
 
 /* The zombie goes when its end is on the board: the judge takes a process that is gone without a word for one whose
  * guard was killed, and this process may stand still in between. */
-static void reap(guard *g)
+static void reap(warden *g)
 {
     siginfo_t end = {0};
     pid_t pid = g->child;
@@ -95,7 +95,7 @@ static void reap(guard *g)
     take_requests(g); /* what it asked before it died is still there */
     g->code = tess_ending_code(state);
     bool asked = was_asked(g, g->code);
-    guard_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);
+    warden_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);
     if (is_adopted(g))
         tess_ending_note(&g->rank.job, g->rank.rank, state, asked);
     else
@@ -104,12 +104,12 @@ static void reap(guard *g)
 }
 
 /* ---- Signals ---- */
-static void stop(guard *g, const struct signalfd_siginfo *info)
+static void stop(warden *g, const struct signalfd_siginfo *info)
 {
-    guard_stop_word word = guard_stop_hear(&g->stop, info);
-    if (word == GUARD_STOP_AGAIN)
+    warden_stop_word word = warden_stop_hear(&g->stop, info);
+    if (word == WARDEN_STOP_AGAIN)
         kill_child(g);
-    if (word != GUARD_STOP_FIRST)
+    if (word != WARDEN_STOP_FIRST)
         return;
     if (is_adopted(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
@@ -118,12 +118,12 @@ static void stop(guard *g, const struct signalfd_siginfo *info)
 }
 
 /* SIGUSR2 is a ctrl-C that mpirun is not to know of (launch_watch.c). */
-static bool asks_to_stop(const guard *g, unsigned signal)
+static bool asks_to_stop(const warden *g, unsigned signal)
 {
     return signal == SIGINT || signal == SIGTERM || signal == SIGUSR2 || (signal == SIGUSR1 && g->options.usr1_stops);
 }
 
-static void take_signals(guard *g)
+static void take_signals(warden *g)
 {
     struct signalfd_siginfo info;
     while (read(g->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
@@ -135,46 +135,46 @@ static void take_signals(guard *g)
 }
 
 /* ---- A failure ---- */
-static bool judge_is_gone(const guard *g)
+static bool judge_is_gone(const warden *g)
 {
     char state = tess_os_process_state(atomic_load(&g->rank.job.header->agent_pid));
     return state == '\0' || state == 'Z';
 }
 
-static bool knows_verdict(const tess_job_header *header)
+static bool knows_diagnosis(const tess_job_header *header)
 {
-    uint32_t state = atomic_load(&header->verdict_state);
-    return state == JOB_VERDICT_HERE || state == JOB_VERDICT_ELSEWHERE;
+    uint32_t state = atomic_load(&header->diagnosis_state);
+    return state == JOB_DIAGNOSIS_HERE || state == JOB_DIAGNOSIS_ELSEWHERE;
 }
 
 /* Whoever was named, a stopped rank was missed by somebody. */
-static bool is_stopped(const guard *g)
+static bool is_stopped(const warden *g)
 {
     const tess_job *job = &g->rank.job;
-    return knows_verdict(job->header) && atomic_load(&job->rows[g->rank.rank].run_state) == 'T';
+    return knows_diagnosis(job->header) && atomic_load(&job->rows[g->rank.rank].run_state) == 'T';
 }
 
 /* The rank that failed waited for ours in vain, and ours does not even know. */
-static bool is_blamed(const guard *g)
+static bool is_blamed(const warden *g)
 {
     const tess_job *job = &g->rank.job;
     const tess_job_row *own = &job->rows[g->rank.rank];
-    if (!knows_verdict(job->header) || atomic_load(&own->state) > JOB_RANK_JOINED || own->error[0] != '\0')
+    if (!knows_diagnosis(job->header) || atomic_load(&own->state) > JOB_RANK_JOINED || own->error[0] != '\0')
         return false;
-    return atomic_load(&job->rows[atomic_load(&job->header->verdict_rank)].blames) == 1 + g->rank.rank;
+    return atomic_load(&job->rows[atomic_load(&job->header->diagnosis_rank)].blames) == 1 + g->rank.rank;
 }
 
 /* A SIGTERM to which a failure belongs was `s` ago. Without one ranks that were asked to stop take the time they need.
  */
-static bool is_pressed(const guard *g, double now_s, double s)
+static bool is_pressed(const warden *g, double now_s, double s)
 {
-    const guard_stop *stop = &g->stop;
+    const warden_stop *stop = &g->stop;
     return stop->signal == SIGTERM && g->failed_s - stop->signal_s < 1 && now_s - stop->signal_s >= s;
 }
 
 /* A grace is for ranks that can make use of it. One whose link broke inside MPI may never return: Open MPI gives the
  * job up in its name, and waits there until mpirun ends it. */
-static void end_survivor(guard *g, double now_s)
+static void end_survivor(warden *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
     if (!g->killed && (is_blamed(g) || is_stopped(g) || is_pressed(g, now_s, pressed_grace_s)))
@@ -187,53 +187,53 @@ static void end_survivor(guard *g, double now_s)
     }
 }
 
-static bool out_of_patience(const guard *g, double now_s)
+static bool out_of_patience(const warden *g, double now_s)
 {
     return g->failed_s != 0 && now_s - g->failed_s >= g->options.grace_s + patience_s;
 }
 
 /* No host that comes before this one is in touch: it tells the verdict. */
-static bool host_tells(const tess_job *job)
+static bool host_reports(const tess_job *job)
 {
     for (int h = 0; h < (int)job->header->host; h++)
-        if (verdict_in_touch(job, h))
+        if (diagnosis_in_touch(job, h))
             return false;
     return true;
 }
 
 /* The exit code of a job that lost a host is that of its survivors: as long as these have time to end by themselves, it
  * may come. */
-static bool may_hear_code(const guard *g, double now_s)
+static bool may_hear_code(const warden *g, double now_s)
 {
     return now_s - g->failed_s < g->options.grace_s && !is_pressed(g, now_s, pressed_grace_s) &&
-           verdict_is_running(&g->rank.job, -1);
+           diagnosis_is_running(&g->rank.job, -1);
 }
 
-static void judge(guard *g, double now_s)
+static void judge(warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
     bool late = out_of_patience(g, now_s);
-    if (atomic_load(&job->header->verdict_state) != JOB_VERDICT_NONE || now_s - g->failed_s < settle_s)
+    if (atomic_load(&job->header->diagnosis_state) != JOB_DIAGNOSIS_NONE || now_s - g->failed_s < settle_s)
         return;
-    if (!late && (is_judge(g) ? !host_tells(job) : !judge_is_gone(g)))
+    if (!late && (is_judge(g) ? !host_reports(job) : !judge_is_gone(g)))
         return;
-    int code, cause = verdict_find(job, now_s - g->failed_s < g->options.grace_s, &code);
+    int code, cause = diagnosis_find(job, now_s - g->failed_s < g->options.grace_s, &code);
     const tess_job_row *row = &job->rows[cause];
     /* One that has left the job but still runs may yet say with its exit code what was wrong. */
-    if (!late && atomic_load(&row->ended) == 0 && verdict_in_touch(job, row->host))
+    if (!late && atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
         return;
     if (code == 0 && may_hear_code(g, now_s))
         return;
-    g->tells = verdict_take(job, cause, code != 0 ? code : 1);
+    g->tells = diagnosis_take(job, cause, code != 0 ? code : 1);
 }
 
-static void look_at_failure(guard *g, double now_s)
+static void look_at_failure(warden *g, double now_s)
 {
     if (!is_adopted(g))
         return;
-    guard_processes_look(&g->processes, &g->rank.job, is_judge(g), now_s);
-    guard_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
-    if (guard_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
+    warden_processes_look(&g->processes, &g->rank.job, is_judge(g), now_s);
+    warden_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
+    if (warden_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
         kill_child(g);
     if (g->failed_s == 0 && atomic_load(&g->rank.job.header->first_lost) >= 0)
         g->failed_s = now_s;
@@ -245,33 +245,33 @@ static void look_at_failure(guard *g, double now_s)
 
 /* ---- When it may go ---- */
 /* The process that tells the verdict has done so: it has ended. */
-static bool verdict_was_told(const guard *g)
+static bool diagnosis_was_reported(const warden *g)
 {
     const tess_job *job = &g->rank.job;
     if (!is_judge(g))
         return judge_is_gone(g);
     for (int h = 0; h < (int)job->header->host; h++)
-        if (verdict_in_touch(job, h))
+        if (diagnosis_in_touch(job, h))
             return false;
     return true;
 }
 
-static bool may_go_after_failure(const guard *g, double now_s)
+static bool may_go_after_failure(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
     if (out_of_patience(g, now_s))
         return true;
-    if (!knows_verdict(job->header) || verdict_is_running(job, (int)job->header->host))
+    if (!knows_diagnosis(job->header) || diagnosis_is_running(job, (int)job->header->host))
         return false;
     if (!g->tells)
-        return verdict_was_told(g);
+        return diagnosis_was_reported(g);
     if (is_pressed(g, now_s, pressed_wait_s))
         return true;
-    return !verdict_is_running(job, -1) && (g->rank.agent == NULL || agent_verdict_is_known(g->rank.agent));
+    return !diagnosis_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
 }
 
 /* mpirun ends all ranks as soon as one guard ends with an error: those who have to wait for others. */
-static bool may_go(const guard *g, double now_s)
+static bool may_go(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
     if (g->child != 0)
@@ -283,12 +283,12 @@ static bool may_go(const guard *g, double now_s)
     if (atomic_load(&job->header->first_lost) >= 0)
         return false;
     if (g->code != 0)
-        return !verdict_is_running(job, -1);
-    return !is_judge(g) || !verdict_is_running(job, (int)job->header->host);
+        return !diagnosis_is_running(job, -1);
+    return !is_judge(g) || !diagnosis_is_running(job, (int)job->header->host);
 }
 
 /* ---- The loop ---- */
-static void wait_for_something(guard *g)
+static void wait_for_something(warden *g)
 {
     struct pollfd fds[2 + AGENT_POLLS];
     fds[0] = (struct pollfd){.fd = g->signals_fd, .events = POLLIN};
@@ -305,7 +305,7 @@ static void wait_for_something(guard *g)
         agent_serve(g->rank.agent, fds + 2);
 }
 
-static void watch(guard *g)
+static void watch(warden *g)
 {
     do {
         wait_for_something(g);
@@ -316,7 +316,7 @@ static void watch(guard *g)
     } while (!may_go(g, tess_os_now_s()));
 }
 
-static void tell_alone(const guard *g, tess_launch_result *result)
+static void report_alone(const warden *g, tess_launch_result *result)
 {
     if (g->code > 128)
         snprintf(result->report, sizeof(result->report),
@@ -328,19 +328,19 @@ static void tell_alone(const guard *g, tess_launch_result *result)
 }
 
 /* `decide` hears of it too; what becomes of the job is not decided here. */
-static void tell(const guard *g, tess_launch_result *result)
+static void write_report(const warden *g, tess_launch_result *result)
 {
     tess_launch_failure failure;
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     int cause = result->failed_rank;
-    guard_watch_tell(&g->rank.job, result);
+    warden_watch_report(&g->rank.job, result);
     tess_ending_facts(&g->rank.job, cause, result, &failure);
     if (g->options.decide != NULL)
         g->options.decide(g->options.self, &failure, &decision);
-    result->told = decision.told;
+    result->reported = decision.reported;
 }
 
-static void fill_result(const guard *g, tess_launch_result *result)
+static void fill_result(const warden *g, tess_launch_result *result)
 {
     const tess_job *job = &g->rank.job;
     result->exit_code = result->rank0_code = g->code;
@@ -348,7 +348,7 @@ static void fill_result(const guard *g, tess_launch_result *result)
     if (g->stop.signal != 0 && g->code == 0)
         result->exit_code = 128 + g->stop.signal;
     if (g->failed_alone)
-        tell_alone(g, result);
+        report_alone(g, result);
     if (!is_adopted(g))
         return;
     if (g->rank.rank != 0)
@@ -358,14 +358,14 @@ static void fill_result(const guard *g, tess_launch_result *result)
             snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
         return;
     }
-    bool known = knows_verdict(job->header);
-    result->failed_rank = known ? atomic_load(&job->header->verdict_rank) : atomic_load(&job->header->first_lost);
-    result->exit_code = known ? atomic_load(&job->header->verdict_code) : g->code != 0 ? g->code : 1;
+    bool known = knows_diagnosis(job->header);
+    result->failed_rank = known ? atomic_load(&job->header->diagnosis_rank) : atomic_load(&job->header->first_lost);
+    result->exit_code = known ? atomic_load(&job->header->diagnosis_code) : g->code != 0 ? g->code : 1;
     if (g->tells)
-        tell(g, result);
+        write_report(g, result);
 }
 
-static void release(guard *g)
+static void release(warden *g)
 {
     if (g->rank.agent != NULL && !g->tells)
         agent_say_goodbye(g->rank.agent);
@@ -376,7 +376,7 @@ static void release(guard *g)
     tess_job_close(&g->rank.job, true);
 }
 
-tess_status tess_guard_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result)
+tess_status tess_warden_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result)
 {
     TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
                "tess_guard_run: there is no program");
@@ -385,23 +385,23 @@ tess_status tess_guard_run(char *const *argv, const tess_launch_options *options
     void *memory;
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(guard), "guard", &memory);
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(warden), "guard", &memory);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);
         return status;
     }
-    guard *g = memory;
-    *g = (guard){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .options = *options};
+    warden *g = memory;
+    *g = (warden){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .options = *options};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    status = g->signals_fd >= 0 ? guard_start(argv, &signals, &g->child, &g->rank.channel)
+    status = g->signals_fd >= 0 ? warden_start(argv, &signals, &g->child, &g->rank.channel)
                                 : tess_os_error("signalfd", "of the guard");
     if (g->child != 0)
         watch(g);
-    guard_watch_settle(&g->watch);
+    warden_watch_settle(&g->watch);
     if (status == TESS_OK)
         fill_result(g, result);
-    guard_watch_end(&g->watch, result, is_judge(g));
+    warden_watch_end(&g->watch, result, is_judge(g));
     release(g);
     tess_child_restore_signals(&signals);
     tess_mem_free(mem, g);

@@ -24,7 +24,7 @@ static bool is_missing(int pid, char state)
     return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
 }
 
-static void look_at(guard_processes *p, const tess_job *job, int rank, double now_s)
+static void look_at(warden_processes *p, const tess_job *job, int rank, double now_s)
 {
     tess_job_row *row = &job->rows[rank];
     int pid = atomic_load(&row->pid);
@@ -40,7 +40,7 @@ static void look_at(guard_processes *p, const tess_job *job, int rank, double no
         miss_process(job, rank);
 }
 
-void guard_processes_look(guard_processes *p, const tess_job *job, bool is_judge, double now_s)
+void warden_processes_look(warden_processes *p, const tess_job *job, bool is_judge, double now_s)
 {
     int first = tess_job_first_rank(job), last = is_judge ? (int)job->header->world - 1 : first;
     if (now_s < p->next_s)

@@ -16,7 +16,7 @@ static bool is_over(const tess_job *job)
 }
 
 /* Other hosts may not know yet that the ranks of this one have left. */
-static void forget_job(guard_client *client)
+static void forget_job(warden_client *client)
 {
     if (client->agent != NULL)
         agent_say_goodbye(client->agent);
@@ -26,7 +26,7 @@ static void forget_job(guard_client *client)
 }
 
 /* `fd` becomes the job's, or is closed. */
-static tess_status adopt(guard_client *client, const guard_request *request, int fd)
+static tess_status adopt(warden_client *client, const warden_request *request, int fd)
 {
     if (client->rank >= 0 && is_over(&client->job))
         forget_job(client);
@@ -48,7 +48,7 @@ static tess_status adopt(guard_client *client, const guard_request *request, int
     return TESS_OK;
 }
 
-static tess_status listen_for_others(guard_client *client, tess_agent_address *mine)
+static tess_status listen_for_others(warden_client *client, tess_agent_address *mine)
 {
     TESS_CHECK(client->rank >= 0 && client->agent == NULL && client->rank == tess_job_first_rank(&client->job) &&
                    client->job.header->n_hosts <= JOB_MAX_HOSTS,
@@ -56,7 +56,7 @@ static tess_status listen_for_others(guard_client *client, tess_agent_address *m
     return agent_listen(client->mem, &client->job, &client->agent, mine);
 }
 
-static tess_status begin_meeting(guard_client *client, const guard_request *request)
+static tess_status begin_meeting(warden_client *client, const warden_request *request)
 {
     void *hosts;
     TESS_CHECK(
@@ -70,7 +70,7 @@ static tess_status begin_meeting(guard_client *client, const guard_request *requ
     return TESS_OK;
 }
 
-static tess_status note_host(guard_client *client, const guard_request *request)
+static tess_status note_host(warden_client *client, const warden_request *request)
 {
     TESS_CHECK(client->hosts != NULL && request->host >= 0 && request->host < client->n_hosts, TESS_E_INVALID,
                "host %d of %d is none of those that the agent was to be told of", request->host, client->n_hosts);
@@ -81,7 +81,7 @@ static tess_status note_host(guard_client *client, const guard_request *request)
     return TESS_OK;
 }
 
-static tess_status meet(guard_client *client)
+static tess_status meet(warden_client *client)
 {
     tess_status status = agent_meet(client->agent, client->hosts, client->n_hosts, client->secret);
     tess_mem_free(client->mem, client->hosts);
@@ -89,10 +89,10 @@ static tess_status meet(guard_client *client)
     return status;
 }
 
-void guard_answer_request(guard_client *client)
+void warden_answer_request(warden_client *client)
 {
-    guard_request request;
-    guard_answer answer = {0};
+    warden_request request;
+    warden_answer answer = {0};
     int passed;
     if (tess_os_receive_message(client->channel, &request, sizeof(request), 0, &passed) != TESS_OK) {
         tess_os_close(&client->channel);

@@ -37,7 +37,7 @@ static tess_status fork_child(char *const *argv, const tess_child_signals *signa
     return TESS_FAIL(TESS_E_NOMEM, "start the rank: fork: %s", strerror(errno));
 }
 
-tess_status guard_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel)
+tess_status warden_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel)
 {
     int pair[2], report[2];
     *child = 0;

@@ -2,12 +2,12 @@
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 
-static bool is_watched(const guard_watch *watch, const tess_job *job)
+static bool is_watched(const warden_watch *watch, const tess_job *job)
 {
     return watch->header != NULL && watch->header == job->header && watch->world == job->header->world;
 }
 
-static void watch_job(guard_watch *watch, const guard_client *client, const tess_launch_options *options)
+static void watch_job(warden_watch *watch, const warden_client *client, const tess_launch_options *options)
 {
     const tess_job_header *header = client->job.header;
     if (is_watched(watch, &client->job))
@@ -25,7 +25,8 @@ static void watch_job(guard_watch *watch, const guard_client *client, const tess
     watchdog_job_record_begin(&watch->record, client->mem, true);
 }
 
-void guard_watch_look(guard_watch *watch, const guard_client *client, const tess_launch_options *options, bool is_judge)
+void warden_watch_look(warden_watch *watch, const warden_client *client, const tess_launch_options *options,
+                       bool is_judge)
 {
     watch_job(watch, client, options);
     if (!is_judge)
@@ -34,29 +35,29 @@ void guard_watch_look(guard_watch *watch, const guard_client *client, const tess
     watchdog_job_record_look(&watch->record, watch->job);
 }
 
-void guard_watch_ended(guard_watch *watch, int rank, int pid, int wait_status, bool asked)
+void warden_watch_ended(warden_watch *watch, int rank, int pid, int wait_status, bool asked)
 {
     if (is_watched(watch, watch->job))
         tess_watchdog_ended(watch->watchdog, rank, pid, wait_status, asked);
 }
 
-void guard_watch_settle(guard_watch *watch)
+void warden_watch_settle(warden_watch *watch)
 {
     tess_watchdog_settle(watch->watchdog);
 }
 
-void guard_watch_tell(const tess_job *job, tess_launch_result *result)
+void warden_watch_report(const tess_job *job, tess_launch_result *result)
 {
     int stuck = tess_ending_stuck(job, result->failed_rank);
     if (stuck < 0) {
-        tess_ending_tell(job, result->failed_rank, result->report, sizeof(result->report));
+        tess_ending_report(job, result->failed_rank, result->report, sizeof(result->report));
         return;
     }
-    tess_ending_tell_stuck(job, result->failed_rank, stuck, result->report, sizeof(result->report));
+    tess_ending_report_stuck(job, result->failed_rank, stuck, result->report, sizeof(result->report));
     result->failed_rank = stuck;
 }
 
-void guard_watch_end(guard_watch *watch, const tess_launch_result *result, bool is_judge)
+void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_judge)
 {
     if (watch->header != NULL && is_judge)
         watchdog_job_record_end(&watch->record, watch->job, result);

@@ -29,7 +29,7 @@ typedef struct launched {
     pid_t mpirun;
     int n_stops, stop_signal;
     double stop_s; /* when the newest was asked for */
-    bool had_guards;
+    bool had_wardens;
     int n_alone; /* looks in a row at which there was none any more */
     double next_look_s;
     int signals_fd;
@@ -116,7 +116,7 @@ static bool mpirun_was_asked(pid_t mpirun)
 /* ---- mpirun that stays
  * ----------------------------------------------------------------------------------------------------- */
 /* Processes of this program below `pid`: the guards of ranks on this host. */
-static int count_guards(pid_t pid, int depth)
+static int count_wardens(pid_t pid, int depth)
 {
     char path[64];
     int n = 0, child;
@@ -127,7 +127,7 @@ static int count_guards(pid_t pid, int depth)
         if (tess_os_same_file(path, "/proc/self/exe"))
             n++;
         else if (depth > 0)
-            n += count_guards(child, depth - 1);
+            n += count_wardens(child, depth - 1);
     }
     if (file != NULL)
         fclose(file);
@@ -138,9 +138,9 @@ static int count_guards(pid_t pid, int depth)
  * to be said to the other host. */
 static void end_if_alone(launched *l)
 {
-    bool guards = count_guards(l->mpirun, MPIRUN_DEPTH) > 0;
-    l->n_alone = l->had_guards && !guards ? l->n_alone + 1 : 0;
-    l->had_guards = l->had_guards || guards;
+    bool wardens = count_wardens(l->mpirun, MPIRUN_DEPTH) > 0;
+    l->n_alone = l->had_wardens && !wardens ? l->n_alone + 1 : 0;
+    l->had_wardens = l->had_wardens || wardens;
     if (l->n_alone == MOST_LOOKS_ALONE || l->n_alone == 2 * MOST_LOOKS_ALONE)
         kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? end_signal(l->watch->mpi) : SIGKILL);
 }

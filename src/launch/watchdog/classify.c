@@ -77,14 +77,14 @@ static void list(const uint64_t *set, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " %d", r);
 }
 
-static void tell_activity(const tess_process_facts *before, const tess_process_facts *after, const char *word,
-                          watchdog_finding *f)
+static void report_activity(const tess_process_facts *before, const tess_process_facts *after, const char *word,
+                            watchdog_finding *f)
 {
     char text[400];
     double share = share_used(before, after);
     bool is_ready = after->thread.state == 'R' || share_wanted(before, after) >= busy_share;
     if (after->thread.call_name[0] != '\0')
-        snprintf(f->why, sizeof(f->why), "%s, %s", word, tess_os_facts_tell(after, text, sizeof(text)));
+        snprintf(f->why, sizeof(f->why), "%s, %s", word, tess_os_facts_report(after, text, sizeof(text)));
     else if (is_ready && share < busy_share)
         snprintf(f->why, sizeof(f->why), "%s: ready to run, but it gets no core (state %c, %.0f%% of one)", word,
                  after->thread.state, share * 100);
@@ -92,8 +92,8 @@ static void tell_activity(const tess_process_facts *before, const tess_process_f
         snprintf(f->why, sizeof(f->why), "%s (state %c, %.0f%% of a core)", word, after->thread.state, share * 100);
 }
 
-static void tell(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
-                 watchdog_finding *f)
+static void report(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+                   watchdog_finding *f)
 {
     char text[400], who[80];
     switch (f->situation) {
@@ -109,19 +109,19 @@ static void tell(const tess_board_copy *row, const tess_process_facts *before, c
                  tess_fingerprint_format(&row->wait_op, row->wait_team, text, sizeof(text)));
         break;
     case TESS_RANK_BLOCKED_IN_IO:
-        snprintf(f->why, sizeof(f->why), "blocked %s", tess_os_facts_tell(after, text, sizeof(text)));
+        snprintf(f->why, sizeof(f->why), "blocked %s", tess_os_facts_report(after, text, sizeof(text)));
         break;
     case TESS_RANK_LOADING_DATA:
-        tell_activity(before, after, "loading data", f);
+        report_activity(before, after, "loading data", f);
         break;
     case TESS_RANK_SLEEPING:
-        tell_activity(before, after, "asleep", f);
+        report_activity(before, after, "asleep", f);
         break;
     case TESS_RANK_COMPUTING:
-        tell_activity(before, after, "computing", f);
+        report_activity(before, after, "computing", f);
         break;
     case TESS_RANK_NOT_JOINED:
-        tell_activity(before, after, "not in the job yet", f);
+        report_activity(before, after, "not in the job yet", f);
         break;
     default:
         snprintf(f->why, sizeof(f->why), "ending: its process is gone or a zombie");
@@ -133,5 +133,5 @@ void watchdog_classify(const tess_board_copy *row, const tess_process_facts *bef
                        watchdog_finding *finding)
 {
     *finding = (watchdog_finding){.situation = find(row, before, after)};
-    tell(row, before, after, finding);
+    report(row, before, after, finding);
 }

@@ -9,9 +9,9 @@
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "job/call_sites.h"
-#include "trace/folder.h"
+#include "trace/trace_folder.h"
 #include "trace/job_file.h"
-#include "verdict/history.h"
+#include "diagnosis/history.h"
 
 static const double again_s = 1;
 
@@ -64,11 +64,11 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
     if (result != NULL) {
         file.end_ns = tess_os_wall_ns();
         file.exit_code = result->exit_code;
-        snprintf(file.verdict, sizeof(file.verdict), "%s", result->report);
+        snprintf(file.diagnosis, sizeof(file.diagnosis), "%s", result->report);
     }
     for (int r = 0; r < file.world; r++)
         fill_rank(record, job, r, &file.ranks[r]);
-    file.n_told = atomic_load(&job->header->notices.n_told);
+    file.n_reported = atomic_load(&job->header->notices.n_reported);
     file.n_notices = (int)tess_notices_read(&job->header->notices, file.notices);
     (void)tess_job_file_write(&file, path);
     tess_job_file_free(record->mem, &file);

@@ -22,7 +22,6 @@ void watchdog_stragglers_end(watchdog_stragglers *s)
 /* A rank adds up its phases before it counts the step. */
 static void read_row(const tess_job_row *row, tess_pace_counters *counters)
 {
-    _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board has the phases of the clock");
     counters->n_steps = atomic_load_explicit(&row->n_steps, memory_order_acquire);
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         counters->phase_ns[phase] = atomic_load_explicit(&row->phase_ns[phase], memory_order_relaxed);
@@ -71,7 +70,7 @@ bool watchdog_stragglers_look(watchdog_stragglers *s, uint64_t now_ns, char line
     if (now_ns - s->sampled_ns < sample_ns)
         return false;
     s->sampled_ns = now_ns;
-    if (!sample(s) || (s->told_ns != 0 && now_ns - s->told_ns < pause_ns))
+    if (!sample(s) || (s->reported_ns != 0 && now_ns - s->reported_ns < pause_ns))
         return false;
     bool found = tess_pace_find(s->pace, &finding) && is_here(s->job, finding.rank);
     if (found ? finding.rank == s->rank && finding.phase == s->phase : s->rank < 0)
@@ -82,6 +81,6 @@ bool watchdog_stragglers_look(watchdog_stragglers *s, uint64_t now_ns, char line
         snprintf(line, WATCHDOG_STRAGGLER_LINE, "rank %d keeps up with the others again", s->rank);
     s->rank = found ? finding.rank : -1;
     s->phase = finding.phase;
-    s->told_ns = now_ns;
+    s->reported_ns = now_ns;
     return true;
 }

@@ -1,10 +1,10 @@
-/* Ranks that are slow, step after step, while the job runs: the board's counters go to verdict/pace.h, and what it
+/* Ranks that are slow, step after step, while the job runs: the board's counters go to diagnosis/pace.h, and what it
  * finds becomes a line for people, at most one a minute. */
 #ifndef TESS_LAUNCH_WATCHDOG_STRAGGLERS_H
 #define TESS_LAUNCH_WATCHDOG_STRAGGLERS_H
 
 #include "job/job_memory.h"
-#include "verdict/pace.h"
+#include "diagnosis/pace.h"
 
 enum { WATCHDOG_STRAGGLER_LINE = 256 };
 
@@ -13,7 +13,7 @@ typedef struct watchdog_stragglers {
     tess_pace *pace;
     int rank; /* told of last; -1: nobody, or it keeps up again */
     tess_phase phase;
-    uint64_t sampled_ns, told_ns;
+    uint64_t sampled_ns, reported_ns;
 } watchdog_stragglers;
 
 /* `job` is borrowed. */

@@ -118,8 +118,8 @@ static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
     watchdog_patience_learn(&w->patience, kind_of(w, rank), lasted_s, (double)now_ns * 1e-9);
     if (stall->finding.situation != TESS_RANK_WELL)
         tess_board_situation(&w->job->rows[rank], TESS_RANK_WELL, "");
-    if (stall->told != TESS_RANK_WELL)
-        watchdog_tell_came(w, rank, lasted_s);
+    if (stall->reported != TESS_RANK_WELL)
+        watchdog_report_came(w, rank, lasted_s);
 }
 
 /* Two looks at its process, a moment apart, and again every second. */
@@ -147,22 +147,22 @@ static bool is_due(const tess_watchdog *w, watchdog_stall *stall, uint64_t now_n
 {
     if (stall->finding.situation == TESS_RANK_WELL)
         return false;
-    if (w->options.waits_on && !stall->deadline_told &&
+    if (w->options.waits_on && !stall->deadline_reported &&
         (double)waited_ns(stall, now_ns) * 1e-9 >= w->options.timeout_s) {
-        stall->deadline_told = true;
+        stall->deadline_reported = true;
         return true;
     }
-    if (stall->told == TESS_RANK_WELL)
+    if (stall->reported == TESS_RANK_WELL)
         return true;
-    uint64_t pause_ns = stall->told != stall->finding.situation ? change_pause_ns : stall->pause_ns;
-    return now_ns - stall->told_ns >= pause_ns;
+    uint64_t pause_ns = stall->reported != stall->finding.situation ? change_pause_ns : stall->pause_ns;
+    return now_ns - stall->reported_ns >= pause_ns;
 }
 
-static void note_told(watchdog_stall *stall, uint64_t now_ns)
+static void note_reported(watchdog_stall *stall, uint64_t now_ns)
 {
     stall->pause_ns = stall->pause_ns == 0 ? first_pause_ns : stall->pause_ns * 2;
-    stall->told = stall->finding.situation;
-    stall->told_ns = now_ns;
+    stall->reported = stall->finding.situation;
+    stall->reported_ns = now_ns;
 }
 
 static bool has_telling_stack(tess_situation situation)
@@ -171,13 +171,13 @@ static bool has_telling_stack(tess_situation situation)
            situation == TESS_RANK_BLOCKED_IN_IO || situation == TESS_RANK_NOT_JOINED;
 }
 
-static void tell(tess_watchdog *w, const int *due, int n, uint64_t now_ns)
+static void report(tess_watchdog *w, const int *due, int n, uint64_t now_ns)
 {
     watchdog_stall *first = &w->stalls[due[0]];
-    bool is_new = first->told != first->finding.situation;
-    watchdog_tell_stall(w, due, n, (double)waited_ns(first, now_ns) * 1e-9);
+    bool is_new = first->reported != first->finding.situation;
+    watchdog_report_stall(w, due, n, (double)waited_ns(first, now_ns) * 1e-9);
     for (int i = 0; i < n; i++)
-        note_told(&w->stalls[due[i]], now_ns);
+        note_reported(&w->stalls[due[i]], now_ns);
     if (!is_new || w->probed >= 0 || !has_telling_stack(first->finding.situation))
         return;
     w->probed = due[0];
@@ -202,7 +202,7 @@ static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
             due[n_due++] = rank;
     }
     if (n_due > 0)
-        tell(w, due, n_due, now_ns);
+        report(w, due, n_due, now_ns);
 }
 
 static void look_at_waits(tess_watchdog *w, uint64_t now_ns)
@@ -286,7 +286,7 @@ static void look_at_probe(tess_watchdog *w, uint64_t now_ns)
     tess_stack stack;
     if (w->probed < 0 || !tess_stack_poll(&w->probe, &stack))
         return;
-    watchdog_tell_stack(w, w->probed, (double)waited_ns(&w->stalls[w->probed], now_ns) * 1e-9, &stack);
+    watchdog_report_stack(w, w->probed, (double)waited_ns(&w->stalls[w->probed], now_ns) * 1e-9, &stack);
     w->stalls[w->probed].is_looked_at = false; /* being held has changed what a second look would see */
     w->probed = -1;
 }

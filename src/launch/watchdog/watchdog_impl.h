@@ -8,10 +8,10 @@
 #include "job/patience.h"
 #include "launch/watchdog/stragglers.h"
 #include "launch/watchdog/watchdog.h"
-#include "verdict/history.h"
-#include "verdict/missed.h"
+#include "diagnosis/history.h"
+#include "diagnosis/missed.h"
 
-/* ---- waits.c: who is waited for, from the board ---- */
+/* ---- watchdog_waits.c: who is waited for, from the board ---- */
 typedef struct watchdog_waits {
     int n; /* ranks that are waited for and wait for nobody themselves */
     tess_missed list[JOB_MAX_RANKS];
@@ -39,10 +39,10 @@ typedef struct watchdog_stall {
     bool is_looked_at; /* once: `first` is what was seen */
     uint64_t look_ns;  /* not to be looked at before */
     tess_process_facts first;
-    watchdog_finding finding;   /* WELL: not looked into yet */
-    tess_situation told;        /* what was last told, WELL: nothing */
-    uint64_t told_ns, pause_ns; /* when, and until it is told again */
-    bool deadline_told;
+    watchdog_finding finding;       /* WELL: not looked into yet */
+    tess_situation reported;        /* what was last told, WELL: nothing */
+    uint64_t reported_ns, pause_ns; /* when, and until it is told again */
+    bool deadline_reported;
     uint64_t notice; /* 1 + the number of what is kept of it for later, 0: nothing yet */
     char who[160];   /* "rank 3 kept 7 ranks waiting" */
     char in[480];    /* "in all_reduce #7 ...; it was stopped" */
@@ -69,15 +69,15 @@ struct tess_watchdog {
     watchdog_death *deaths; /* (world) */
 };
 
-/* ---- notes.c: what is kept of them for later ---- */
+/* ---- watchdog_notes.c: what is kept of them for later ---- */
 /* Of a stall that was told of. */
 void watchdog_note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come);
 void watchdog_note_pace(const tess_watchdog *w, int rank, const char *line);
 
 /* ---- watchdog_report.c: lines for people ---- */
 /* `ranks`: those that became due together; the first of them is described. */
-void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
-void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
-void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s);
+void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
+void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
+void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s);
 
 #endif

@@ -35,7 +35,7 @@ static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
 }
 
 /* "in phase 'data' of step 812, ", or else by its last operation: where it is by its own word. */
-static size_t tell_place(const tess_board_copy *row, char *text, size_t size)
+static size_t report_place(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
     if (row->phase[0] == '\0' && row->op.kind == TESS_TRACE_NONE)
@@ -52,17 +52,17 @@ static const char *host_of(const tess_watchdog *w, int rank)
     return w->job->header->hosts[w->job->rows[rank].host].name;
 }
 
-static void tell_progress(const tess_watchdog *w, int rank, char *text, size_t size)
+static void report_progress(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     char why[TESS_ENDING_PROGRESS];
     if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
         return; /* one that is on its way may still be in an older step */
-    if (tess_ending_tell_progress(w->job, rank, why))
+    if (tess_ending_report_progress(w->job, rank, why))
         tess_text_add(text, size, 0, "; %s", why);
 }
 
 /* "3 ranks", "rank 0", "the job". */
-static void tell_whom(const watchdog_stall *stall, int n_waiting, char *text, size_t size)
+static void report_whom(const watchdog_stall *stall, int n_waiting, char *text, size_t size)
 {
     if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
         snprintf(text, size, "rank %d", stall->waiter);
@@ -73,7 +73,7 @@ static void tell_whom(const watchdog_stall *stall, int n_waiting, char *text, si
 }
 
 /* "in all_reduce #7 of team 'world'", or at the start of the job. */
-static void tell_where(const tess_watchdog *w, const watchdog_stall *stall, char *text, size_t size)
+static void report_where(const tess_watchdog *w, const watchdog_stall *stall, char *text, size_t size)
 {
     char op[256];
     tess_board_copy waiter;
@@ -87,31 +87,31 @@ static void tell_where(const tess_watchdog *w, const watchdog_stall *stall, char
 }
 
 /* What the rank does instead. */
-static void tell_doing(const tess_watchdog *w, int rank, char *text, size_t size)
+static void report_doing(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     tess_board_copy row;
     tess_board_export(&w->job->rows[rank], &row);
-    size_t at = row.state != JOB_RANK_ABSENT ? tell_place(&row, text, size) : 0;
+    size_t at = row.state != JOB_RANK_ABSENT ? report_place(&row, text, size) : 0;
     at = tess_text_add(text, size, at, "%s", w->stalls[rank].finding.why);
-    tell_progress(w, rank, text + at, size - at);
+    report_progress(w, rank, text + at, size - at);
     tess_call_sites_name(w->job, rank, text, size);
 }
 
-void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
+void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
     char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
     watchdog_stall *stall = &w->stalls[ranks[0]];
     size_t at = list_ranks(ranks, n, who, sizeof(who));
     if (w->job->header->n_hosts > 1)
         tess_text_add(who, sizeof(who), at, " on host %s", host_of(w, ranks[0]));
-    tell_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
-    tell_where(w, stall, where, sizeof(where));
-    tell_doing(w, ranks[0], doing, sizeof(doing));
+    report_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
+    report_where(w, stall, where, sizeof(where));
+    report_doing(w, ranks[0], doing, sizeof(doing));
     if (n > 1)
         snprintf(whose, sizeof(whose), "rank %d", ranks[0]);
     at = tess_text_add(line, sizeof(line), 0, "%s %s kept %s waiting for %.1f s %s; %s is %s", who,
                        n == 1 ? "has" : "have", whom, waited_s, where, whose, doing);
-    if (stall->deadline_told)
+    if (stall->deadline_reported)
         tess_text_add(line, sizeof(line), at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
                       w->options.timeout_s);
     say(w, line);
@@ -120,7 +120,7 @@ void watchdog_tell_stall(const tess_watchdog *w, const int *ranks, int n, double
     watchdog_note_stall(w, ranks[0], waited_s, false);
 }
 
-void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack)
+void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack)
 {
     enum { FRAMES = 3 };
     char line[512], *frames = w->stalls[rank].stack;
@@ -135,7 +135,7 @@ void watchdog_tell_stack(const tess_watchdog *w, int rank, double waited_s, cons
     watchdog_note_stall(w, rank, waited_s, false);
 }
 
-void watchdog_tell_came(const tess_watchdog *w, int rank, double waited_s)
+void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s)
 {
     char line[128];
     snprintf(line, sizeof(line), "rank %d has come after %.1f s", rank, waited_s);

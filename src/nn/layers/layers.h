@@ -4,8 +4,8 @@
  *
  * T tokens of the batch (its sequences one behind the other), C channels, H query heads, G key/value heads, D head
  * size, F feed-forward channels, V vocabulary. d before a name: the gradient of the loss by it. */
-#ifndef TESS_NN_LAYERS_H
-#define TESS_NN_LAYERS_H
+#ifndef TESS_NN_LAYERS_LAYERS_H
+#define TESS_NN_LAYERS_LAYERS_H
 
 #include "device/stream.h"
 #include "nn/block_params.h"

@@ -82,8 +82,8 @@ static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
     tess_fsdp_accumulators_free(unit);
-    tess_fsdp_kept_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
-    tess_fsdp_kept_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
+    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
     tess_mem_free(mem, unit->gather_pieces);
     tess_mem_free(mem, unit->reduce_pieces);
     tess_mem_free(mem, unit->gradient_pieces);
@@ -116,7 +116,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
     tess_mem_free(mem, fsdp->spans);
-    tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->kept_totals);
+    tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
     tess_mem_free(mem, fsdp->order);
     tess_mem_free(mem, fsdp->last_order);
     tess_stream_destroy(&fsdp->own_stream);

@@ -1,11 +1,11 @@
 /* Not private: what the library's own engine sets and asks of tess_fsdp besides the public contract (tessera/fsdp.h).
  */
-#ifndef TESS_PARALLEL_FSDP_ENGINE_H
-#define TESS_PARALLEL_FSDP_ENGINE_H
+#ifndef TESS_PARALLEL_FSDP_FSDP_ENGINE_H
+#define TESS_PARALLEL_FSDP_FSDP_ENGINE_H
 
 #include "base/os/phase_clock.h"
 #include "device/stream.h"
-#include "job/keep/keep.h"
+#include "job/persist/persist.h"
 #include "tessera/fsdp.h"
 
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
@@ -24,7 +24,7 @@ void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
 /* The ranks that hold the same master weights and optimizer state as this one, bit for bit; NULL: it is the only one.
  */
-tess_team *tess_fsdp_twins(const tess_fsdp *fsdp);
+tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp);
 
 /* *at: the first element of parameter `index`, of those that this rank writes into the gathered copy, where a copy that
  * is in use holds something else than the master weights round to; -1: none, or there is no such copy. Between steps.

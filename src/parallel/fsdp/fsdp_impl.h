@@ -1,20 +1,20 @@
 /* The private header of this folder: the objects of fully sharded data parallel and the steps between its files. What
  * the rest of the library asks for is in fsdp_engine.h.
  *
- *   fsdp.c        create, policy, units            layout.c     where rows live in shards, gathered copies and windows
- *   materialize.c memory and first weights         slot.c       memory of gathered copies, and when it may be rewritten
- *   gather.c      gathering and prefetching        window.c     memory of gradients on their way
- *   reduce.c      reduce-scatter and the counter   unit.c       the four hooks
- *   step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
- *   norm.c        the exact gradient norm        clock.c      phases, waits, bytes
- *   memory.c      what peers can read            progress.c   moving on what is under way
- *   replicas.c    what several ranks hold alike   kept.c        memory that outlives the rank
+ *   fsdp.c        create, policy, units            fsdp_layout.c     where rows live in shards, gathered copies and
+ * windows materialize.c memory and first weights         slot.c       memory of gathered copies, and when it may be
+ * rewritten gather.c      gathering and prefetching        fsdp_window.c     memory of gradients on their way
+ *   fsdp_reduce.c      reduce-scatter and the counter   unit.c       the four hooks
+ *   fsdp_step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
+ *   fsdp_norm.c        the exact gradient norm        fsdp_clock.c      phases, waits, bytes
+ *   fsdp_memory.c      what peers can read            fsdp_progress.c   moving on what is under way
+ *   fsdp_replicas.c    what several ranks hold alike   fsdp_persist.c        memory that outlives the rank
  *   bad_gradient.c  whose gradient was no number
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
-#ifndef TESS_PARALLEL_FSDP_IMPL_H
-#define TESS_PARALLEL_FSDP_IMPL_H
+#ifndef TESS_PARALLEL_FSDP_FSDP_IMPL_H
+#define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
 #include "parallel/fsdp/fsdp_engine.h"
 
@@ -111,7 +111,7 @@ struct tess_fsdp {
     tess_team *shard_team, *replicate_team, *data_team;
     tess_runtime *runtime;
     tess_mem *mem;
-    int32_t *kept_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
+    int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica;
@@ -155,7 +155,7 @@ struct tess_fsdp {
     int n_order, n_last_order, order_capacity;
 };
 
-/* layout.c */
+/* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
 
 /* fsdp.c: the stream to compute on, made when first needed. */
@@ -176,41 +176,41 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass);
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
-/* window.c */
+/* fsdp_window.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 
-/* memory.c; the window's functions are collective, as those of the copy */
+/* fsdp_memory.c; the window's functions are collective, as those of the copy */
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 
-/* kept.c: float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
-tess_status tess_fsdp_kept_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
-                                 float **out, bool *found);
-void tess_fsdp_kept_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
+/* fsdp_persist.c: float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
+tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
+                                    float **out, bool *found);
+void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
 /* Notes where the sums are, once they are complete. */
-tess_status tess_fsdp_kept_note_totals(tess_fsdp *fsdp);
+tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);
 
-/* clock.c */
+/* fsdp_clock.c */
 tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next */
 void tess_fsdp_stamps_free(tess_fsdp *fsdp);
 void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
-/* progress.c: for hooks to call as they begin. Gives collectives under way the time to move on, where a network lies
- * between the shards; nothing on one host, where they need none. */
+/* fsdp_progress.c: for hooks to call as they begin. Gives collectives under way the time to move on, where a network
+ * lies between the shards; nothing on one host, where they need none. */
 void tess_fsdp_progress(tess_fsdp *fsdp);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
-/* reduce.c */
+/* fsdp_reduce.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */

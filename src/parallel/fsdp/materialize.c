@@ -64,11 +64,11 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         bool found, gradient_found;
-        TESS_TRY(
-            tess_fsdp_kept_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master, &found));
+        TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master,
+                                         &found));
         if (fsdp->replicated)
-            TESS_TRY(tess_fsdp_kept_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
-                                          &unit->gradient, &gradient_found));
+            TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
+                                             &unit->gradient, &gradient_found));
         if (!found)
             TESS_TRY(fill_unit(unit, fill, context));
     }
@@ -80,8 +80,8 @@ static void release(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        tess_fsdp_kept_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
-        tess_fsdp_kept_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
+        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
         unit->master = unit->gradient = NULL;
     }
 }

@@ -24,14 +24,14 @@ void tess_numbers_destroy(tess_numbers **handle)
     tess_numbers *n = *handle;
     if (n == NULL)
         return;
-    tess_kept_free(&n->kept);
+    tess_replay_batches_free(&n->kept);
     tess_mem_free(n->engine->mem, n);
     *handle = NULL;
 }
 
-tess_batch_source tess_numbers_keep(tess_numbers *n, const tess_batch_source *from)
+tess_batch_source tess_numbers_record(tess_numbers *n, const tess_batch_source *from)
 {
-    return tess_kept_record(&n->kept, from);
+    return tess_replay_batches_record(&n->kept, from);
 }
 
 tess_spikes *tess_numbers_losses(tess_numbers *n)
@@ -75,7 +75,7 @@ static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, t
     if (c->numbers.on_nonfinite == TESS_NUMBERS_STOP) {
         tess_status status = TESS_FAIL(replay.repeats ? TESS_E_NOT_FINITE : TESS_E_MISMATCH,
                                        "%s; the last checkpoint is untouched", report->note);
-        tess_numbers_blame(n, replay.guilty);
+        tess_numbers_blame(n, replay.culprit);
         return status;
     }
     TESS_TRY(tess_fsdp_params_changed(n->engine->fsdp));

@@ -18,7 +18,7 @@ tess_status tess_numbers_create(tess_engine *engine, tess_numbers **numbers);
 void tess_numbers_destroy(tess_numbers **numbers);
 
 /* A source for the step's micro-batches that keeps them on their way. */
-tess_batch_source tess_numbers_keep(tess_numbers *numbers, const tess_batch_source *from);
+tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *from);
 
 /* For the engine's hooks: unit's parameters were gathered; its gradients are complete and about to leave. */
 void tess_numbers_see_params(tess_numbers *numbers, int unit);

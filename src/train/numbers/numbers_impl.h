@@ -1,14 +1,14 @@
 /* Private to this folder.
  *
  *   numbers.c   the object, and what becomes of a step     watch.c     every value checked on its way
- *   replay.c    a step computed again; who was first       words.c     what people are told
- *   kept.c      its micro-batches                          spikes.c    the z-score
- *   finite.c    the search for NaN and infinity            replicas.c  whether replicas still hold the same bits
- *   vote.c      who is the odd one                         drill.c     numbers spoilt on purpose */
-#ifndef TESS_TRAIN_NUMBERS_IMPL_H
-#define TESS_TRAIN_NUMBERS_IMPL_H
+ *   replay.c    a step computed again; who was first       numbers_text.c     what people are told
+ *   replay_batches.c      its micro-batches                          spikes.c    the z-score
+ *   finite.c    the search for NaN and infinity            numbers_replicas.c  whether replicas still hold the same
+ * bits vote.c      who is the odd one                         drill.c     numbers spoilt on purpose */
+#ifndef TESS_TRAIN_NUMBERS_NUMBERS_IMPL_H
+#define TESS_TRAIN_NUMBERS_NUMBERS_IMPL_H
 
-#include "train/numbers/kept.h"
+#include "train/numbers/replay_batches.h"
 #include "train/numbers/numbers.h"
 
 /* In the order in which they come to be. */
@@ -36,7 +36,7 @@ typedef struct tess_bad_number {
 
 struct tess_numbers {
     tess_engine *engine;
-    tess_kept_batches kept;
+    tess_replay_batches kept;
     tess_watch drill; /* see NULL: none */
     bool checking;    /* every value of the pass under way */
     int64_t local, order;
@@ -68,13 +68,13 @@ tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);
 typedef struct tess_replay {
     bool repeats;          /* the second run is no number either */
     tess_bad_number first; /* of all ranks: of the second run, or when that was well, of the first */
-    int guilty;            /* the rank to look at, -1: not known */
+    int culprit;           /* the rank to look at, -1: not known */
     int n_ranks;           /* how many ranks saw the same, at the same place */
     tess_engine_report again;
 } tess_replay;
 tess_status tess_numbers_replay(tess_numbers *numbers, const tess_loss_sum *own, tess_replay *replay);
 
-/* words.c */
+/* numbers_text.c */
 void tess_bad_describe(const tess_numbers *numbers, const tess_engine_report *report, const tess_replay *replay,
                        char *text, size_t size);
 

@@ -16,7 +16,7 @@ static tess_status look_back(tess_numbers *n, const tess_loss_sum *own, tess_bad
 static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_bad_number *bad)
 {
     tess_loss_sum own = {0};
-    tess_batch_source source = tess_kept_again(&n->kept);
+    tess_batch_source source = tess_replay_batches_again(&n->kept);
     bool was_checking = n->checking;
     tess_bad_number weights;
     tess_bad_clear(n, &weights);
@@ -52,10 +52,10 @@ static void find_first(const tess_bad_number *of_rank, int world, tess_replay *r
             best = r;
     }
     replay->first = of_rank[best];
-    replay->guilty = of_rank[best].stage < TESS_BAD_SUM ? of_rank[best].rank : -1;
+    replay->culprit = of_rank[best].stage < TESS_BAD_SUM ? of_rank[best].rank : -1;
     if (of_rank[best].stage == TESS_BAD_GRADIENT) {
         replay->n_ranks = of_rank[best].n_ranks;
-        replay->guilty = replay->n_ranks == 1 ? replay->guilty : -1;
+        replay->culprit = replay->n_ranks == 1 ? replay->culprit : -1;
         return;
     }
     for (int r = 0; r < world; r++)
@@ -67,12 +67,12 @@ static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *re
 {
     if (replay->repeats || replay->first.stage < TESS_BAD_SUM)
         return;
-    replay->guilty = world == 1 ? 0 : -1;
+    replay->culprit = world == 1 ? 0 : -1;
     for (int r = world - 1; r >= 0; r--)
         if (of_rank[r].loss_is_bad) {
             replay->first = of_rank[r];
             replay->first.stage = TESS_BAD_LOSS;
-            replay->guilty = r;
+            replay->culprit = r;
         }
 }
 

@@ -9,7 +9,7 @@
 #define TESS_TRAIN_VERIFY_VERIFY_H
 
 #include "base/text/text.h"
-#include "train/config.h"
+#include "train/train_config.h"
 
 enum { TESS_VERIFY_MAX_STEPS = 1000, TESS_VERIFY_TEXT = 192, TESS_VERIFY_NAME = 128 };
 

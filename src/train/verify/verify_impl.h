@@ -61,7 +61,7 @@ void verify_run_close(verify_run *run);
 /* Runs the steps. The message of a failure is the root cause's. */
 tess_status verify_run_steps(verify_run *run);
 
-/* rank.c: what each rank does; `context` is the verify_run. Returns the exit code. */
+/* verify_rank.c: what each rank does; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);
 
 #endif

@@ -1,0 +1,41 @@
+/* Writing pickles of protocol 2, which every Python since 2.3 reads: of plain values, or opcode by opcode. */
+#ifndef TESS_BASE_PICKLE_PICKLE_WRITE_H
+#define TESS_BASE_PICKLE_PICKLE_WRITE_H
+
+#include <jansson.h>
+
+#include "base/text/text.h"
+
+/* Appends the value as a whole pickle: objects become dicts, arrays lists, integers ints of any size. Recurses as deep
+ * as the value is nested. TESS_E_NOMEM. */
+tess_status tess_pickle_write(const json_t *value, tess_buffer *out);
+
+/* ---- By parts: what Python's pickle.py calls the opcodes. A pickle is BEGIN, one value, STOP. */
+#define TESS_PICKLE_BEGIN "\x80\x02"
+#define TESS_PICKLE_STOP "."
+#define TESS_PICKLE_NIL "N"
+#define TESS_PICKLE_FALSE "\x89"
+#define TESS_PICKLE_MARK "("       /* begins a tuple, or items */
+#define TESS_PICKLE_MAKE_TUPLE "t" /* of the values since MARK */
+#define TESS_PICKLE_NO_ITEMS ")"   /* () */
+#define TESS_PICKLE_NEW_LIST "]("  /* values follow, then FILL_LIST */
+#define TESS_PICKLE_FILL_LIST "e"
+#define TESS_PICKLE_NEW_DICT "}(" /* keys and values follow, then FILL_DICT */
+#define TESS_PICKLE_FILL_DICT "u"
+#define TESS_PICKLE_CALL "R"         /* of a name with a tuple */
+#define TESS_PICKLE_INSTANCE ")\x81" /* of a class, without arguments */
+#define TESS_PICKLE_SET_STATE "b"    /* of an object: a value, usually a dict */
+#define TESS_PICKLE_BY_ID "Q"        /* what lies elsewhere; the value is its id */
+#define TESS_PICKLE_DROP "0"
+
+tess_status tess_pickle_put(tess_buffer *out, const char *opcodes);
+tess_status tess_pickle_put_int(tess_buffer *out, int64_t value);
+tess_status tess_pickle_put_real(tess_buffer *out, double value);
+tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n);
+tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name); /* a class or function */
+tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value);                  /* as tess_pickle_write's */
+/* The newest value gets a number, and can be had again by it. */
+tess_status tess_pickle_keep(tess_buffer *out, uint32_t number);
+tess_status tess_pickle_put_kept(tess_buffer *out, uint32_t number);
+
+#endif

@@ -1,0 +1,116 @@
+#include "bench/bench_options.h"
+
+#include <string.h>
+
+#include "base/os/os.h"
+
+#define ROW(key_, type_, field_, ...)                                                           \
+    {                                                                                           \
+        .key = key_, .type = type_, .offset = offsetof(tess_bench_options, field_), __VA_ARGS__ \
+    }
+#define TEXT(key_, field_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = "", .help = help_)
+#define SWITCH(key_, field_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = "false", .help = help_)
+#define INT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+
+#define NUMBER(key_, field_, help_) \
+    ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = "0", .min = 0, .max = 1e6, .help = help_)
+
+static const tess_option common[] = {
+    TEXT("--filter", common.filter, "only rows whose name contains this text"),
+    TEXT("--table", common.table, "kernel table: amx, avx512_bf16, avx512, avx2 or ref; default: the machine's best"),
+    INT("--threads", common.threads, "0", 0, 1024, "compute threads; default: all cores"),
+    INT("--repeat", common.repeat, "0", 0, 1000, "measurements of a row; default: enough for a stable median"),
+    SWITCH("--quick", common.quick, "a fraction of the time: to see that it works, not to quote"),
+};
+
+static const tess_option comm[] = {
+    ROW("--ranks", TESS_OPTION_LIST, comm.ranks, .fallback = "", .help = "numbers of ranks; default: 2,4,8"),
+    INT("--min-bytes", comm.min_bytes, "256", 64, 1 << 30, "smallest size; that of the larger buffer of a rank"),
+    INT("--max-bytes", comm.max_bytes, "268435456", 64, 1 << 30, "largest size"),
+    INT("--factor", comm.factor, "4", 2, 1 << 20, "from one size to the next"),
+    NUMBER("--link", comm.link_gbit,
+           "Gbit/s of a host's link, to see what share of it is used (jobs over several hosts)"),
+    NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
+    TEXT("--tune", comm.tune, "FILE: measure ways and round sizes over several hosts, and write the tuning table"),
+    TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
+};
+
+#define CHOICE(key_, field_, fallback_, choices_, help_) \
+    ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
+
+static const tess_option step[] = {
+    ROW("--model", TESS_OPTION_TEXT, step.model, .fallback = "gpt2-124m",
+        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
+    INT("--batch", step.batch, "8", 1, 1 << 20, "rows of a step over all ranks"),
+    INT("--micro", step.micro, "4", 1, 65536, "rows of a micro-batch"),
+    INT("--seq", step.seq, "1024", 2, 1 << 20, "tokens of a row"),
+    INT("-n", step.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),
+    CHOICE("--recompute", step.recompute, "none", "none|full", "full: layers run forward again in backward"),
+    CHOICE("--strategy", step.strategy, "full", "none|zero1|zero2|full", "what is sharded"),
+    INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
+};
+
+static const tess_option ckpt[] = {
+    ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
+        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
+    ROW("--folder", TESS_OPTION_TEXT, ckpt.folder, .fallback = "bench-ckpt",
+        .help = "where to write, on the disk that is meant (bench-ckpt)"),
+    INT("-n", ckpt.ranks, "2", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    SWITCH("--bf16", ckpt.bf16, "weights as bfloat16"),
+    SWITCH("--zstd", ckpt.zstd, "packed"),
+    SWITCH("--buffered", ckpt.buffered, "through the page cache"),
+    SWITCH("--keep", ckpt.keep, "leave the checkpoints in the folder"),
+};
+
+#define TABLE(rows)                                       \
+    {                                                     \
+#rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
+    }
+
+static const tess_option_table tables[] = {
+    TABLE(common),
+    TABLE(step),
+    TABLE(ckpt),
+    TABLE(comm),
+};
+enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
+
+const tess_option_table *tess_bench_options_table(const char *section)
+{
+    for (int i = 0; i < N_TABLES; i++)
+        if (strcmp(tables[i].section, section) == 0)
+            return &tables[i];
+    return NULL;
+}
+
+tess_status tess_bench_options_defaults(tess_bench_options *options)
+{
+    return tess_options_defaults(tables, N_TABLES, options);
+}
+
+tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag, const char *text)
+{
+    const tess_option_table *table = tess_bench_options_table(section);
+    for (int i = 0; table != NULL && i < table->n_rows; i++)
+        if (strcmp(table->rows[i].key, flag) == 0)
+            return tess_options_set(table, 1, options, flag, table->rows[i].type == TESS_OPTION_BOOL ? "true" : text,
+                                    "tessera bench");
+    return TESS_FAIL(TESS_E_INVALID, "tessera bench: no option '%s' in section '%s'", flag, section);
+}
+
+int tess_bench_threads(const tess_bench_options *options)
+{
+    return options->common.threads > 0 ? (int)options->common.threads : tess_os_cores();
+}
+
+int tess_bench_rounds(const tess_bench_options *options, int usual, int quick)
+{
+    return options->common.repeat > 0 ? (int)options->common.repeat : options->common.quick ? quick : usual;
+}
+
+bool tess_bench_wanted(const tess_bench_options *options, const char *name)
+{
+    return strstr(name, options->common.filter) != NULL;
+}

@@ -1,0 +1,108 @@
+/* Which format lies at a path. A format is one row of the table, asked in this order. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/formats/formats.h"
+#include "ckpt/store/read.h"
+#include "ckpt/store/store.h"
+#include "ckpt/store/store_write.h"
+
+enum { PATH_SIZE = 4096, NOTE_SIZE = 1024 };
+
+typedef struct opener {
+    const char *what; /* for the message when nothing fits */
+    bool (*fits)(const char *path);
+    tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
+} opener;
+
+static bool holds(const char *folder, const char *name)
+{
+    char path[PATH_SIZE];
+    return tess_os_join(path, sizeof(path), folder, name) == TESS_OK && tess_os_is_file(path);
+}
+
+static bool is_safetensors(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (tess_os_is_file(path))
+        return dot != NULL && strcmp(dot, ".safetensors") == 0;
+    return holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json");
+}
+
+static bool is_step(const char *path)
+{
+    return holds(path, TESS_STORE_MARKER) || holds(path, TESS_STORE_MANIFEST) ||
+           (holds(path, "meta.json") && holds(path, "optimizer.safetensors"));
+}
+
+static void hear_of_step(void *heard, const char *text)
+{
+    (void)text;
+    *(bool *)heard = true;
+}
+
+/* Also of damaged ones: opening says so. */
+static bool is_folder_of_steps(const char *path)
+{
+    int64_t step;
+    bool heard = false;
+    const tess_ckpt_listener listener = {.self = &heard, .note = hear_of_step};
+    tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, &listener, &step) : TESS_E_NOT_FOUND;
+    tess_error_clear();
+    return heard || status != TESS_E_NOT_FOUND;
+}
+
+static void keep_first(void *self, const char *text)
+{
+    char *first = self;
+    if (first[0] == '\0')
+        snprintf(first, NOTE_SIZE, "%s", text);
+}
+
+/* An older one is not taken for one that is damaged without a word. */
+static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
+{
+    int64_t step;
+    char damaged[NOTE_SIZE] = "";
+    const tess_ckpt_listener listener = {.self = damaged, .note = keep_first};
+    tess_status status = tess_ckpt_latest(path, &listener, &step);
+    TESS_CHECK(status != TESS_E_NOT_FOUND || damaged[0] == '\0', TESS_E_FORMAT, "%s; no other there is whole", damaged);
+    TESS_TRY(status);
+    TESS_CHECK(damaged[0] == '\0', TESS_E_FORMAT,
+               "%s; the newest that is whole is of step %" PRId64 ": name its folder to take that one", damaged, step);
+    return tess_ckpt_open_step(mem, path, step, catalog);
+}
+
+static const opener openers[] = {
+    {"a Tessera checkpoint", is_step, tess_store_open},
+    {"a folder of them", is_folder_of_steps, open_newest},
+    {"a safetensors file, or a model folder with model.safetensors", is_safetensors, tess_catalog_open_safetensors},
+    {"a folder of PyTorch's distributed checkpoint or Megatron's", tess_dcp_is_at, tess_dcp_open},
+    {"a folder of DeepSpeed's", tess_deepspeed_is_at, tess_deepspeed_open},
+    {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},
+};
+
+/* A job's folder: its checkpoints lie one further down. */
+static tess_status fail_unknown(const char *path)
+{
+    char kinds[1024], below[PATH_SIZE];
+    bool job = tess_os_join(below, sizeof(below), path, "checkpoint") == TESS_OK && tess_os_is_dir(below);
+    TESS_CHECK(!job, TESS_E_UNSUPPORTED, "%s: it is no checkpoint: did you mean %s?", path, below);
+    size_t at = 0, n = sizeof(openers) / sizeof(openers[0]);
+    for (size_t i = 0; i < n; i++)
+        at = tess_text_add(kinds, sizeof(kinds), at, "%s%s", i == 0 ? "" : "; ", openers[i].what);
+    return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: it is none of: %s", path, kinds);
+}
+
+tess_status tess_catalog_open(tess_mem *mem, const char *path, tess_catalog **catalog)
+{
+    *catalog = NULL;
+    TESS_CHECK(tess_os_is_dir(path) || tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file or folder", path);
+    for (size_t i = 0; i < sizeof(openers) / sizeof(openers[0]); i++)
+        if (openers[i].fits(path))
+            return openers[i].open(mem, path, catalog);
+    return fail_unknown(path);
+}

@@ -1,0 +1,104 @@
+#include "ckpt/ckpt_hosts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a rank tells the others; travels as 64-bit words. */
+typedef struct place {
+    int64_t number;
+    char name[TESS_CKPT_HOST_NAME];
+} place;
+
+static tess_status allocate(tess_ckpt_hosts *h, size_t world)
+{
+    tess_mem *mem = h->mem;
+#define ARRAY(field) \
+    tess_mem_alloc_array(mem, TESS_POOL_MISC, world, sizeof(h->field[0]), "hosts of ranks", (void **)&h->field)
+    TESS_TRY(ARRAY(of_rank));
+    TESS_TRY(ARRAY(first));
+    TESS_TRY(ARRAY(last));
+    TESS_TRY(ARRAY(names));
+#undef ARRAY
+    return TESS_OK;
+}
+
+/* Every rank comes to the same answer from the same places. */
+static tess_status number_hosts(tess_ckpt_hosts *h, const place *places, int world)
+{
+    for (int rank = 0; rank < world; rank++) {
+        if (rank == 0 || places[rank].number != places[rank - 1].number) {
+            for (int before = 0; before < rank; before++)
+                TESS_CHECK(places[before].number != places[rank].number, TESS_E_INVALID,
+                           "ranks %d and %d are on host %.63s, but not those between them", before, rank,
+                           places[rank].name);
+            h->first[h->n] = rank;
+            snprintf(h->names[h->n++], TESS_CKPT_HOST_NAME, "%.63s", places[rank].name);
+        }
+        h->of_rank[rank] = h->n - 1;
+        h->last[h->n - 1] = rank;
+    }
+    h->host = h->of_rank[tess_team_rank(h->all)];
+    return TESS_OK;
+}
+
+static tess_status learn(tess_ckpt_hosts *h, int number, const char *name)
+{
+    place mine = {.number = number}, *places;
+    size_t world = (size_t)tess_team_size(h->all);
+    snprintf(mine.name, sizeof(mine.name), "%s", name);
+    TESS_TRY(allocate(h, world));
+    TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, world, sizeof(mine), "hosts of ranks", (void **)&places));
+    tess_status status = tess_all_gather(h->all, &mine, places, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
+    if (status == TESS_OK)
+        status = number_hosts(h, places, (int)world);
+    tess_mem_free(h->mem, places);
+    TESS_TRY(status);
+    h->mine = h->all;
+    if (h->n == 1)
+        return TESS_OK;
+    h->mine = NULL;
+    return tess_team_split(h->all, h->host, tess_team_rank(h->all), "host", &h->mine);
+}
+
+tess_status tess_ckpt_hosts_create(tess_mem *mem, tess_team *all, int number, const char *name, tess_ckpt_hosts **out)
+{
+    tess_ckpt_hosts *h;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*h), "hosts of ranks", (void **)&h));
+    *h = (tess_ckpt_hosts){.mem = mem, .all = all};
+    tess_status status = learn(h, number, name);
+    if (status != TESS_OK) {
+        tess_ckpt_hosts_destroy(&h);
+        return tess_fail_context(status, "hosts of the ranks");
+    }
+    *out = h;
+    return TESS_OK;
+}
+
+void tess_ckpt_hosts_destroy(tess_ckpt_hosts **handle)
+{
+    tess_ckpt_hosts *h = *handle;
+    *handle = NULL;
+    if (h == NULL)
+        return;
+    if (h->mine != h->all)
+        tess_team_destroy(&h->mine);
+    tess_mem_free(h->mem, h->names);
+    tess_mem_free(h->mem, h->last);
+    tess_mem_free(h->mem, h->first);
+    tess_mem_free(h->mem, h->of_rank);
+    tess_mem_free(h->mem, h);
+}
+
+bool tess_ckpt_hosts_is_first(const tess_ckpt_hosts *h)
+{
+    return tess_team_rank(h->all) == h->first[h->host];
+}
+
+const char *tess_ckpt_hosts_format(const tess_ckpt_hosts *h, int host, char text[TESS_CKPT_HOST_TEXT])
+{
+    int first = h->first[host], last = h->last[host];
+    int n = snprintf(text, TESS_CKPT_HOST_TEXT, "host %s (rank%s %d", h->names[host], last > first ? "s" : "", first);
+    snprintf(text + n, TESS_CKPT_HOST_TEXT - (size_t)n, last > first ? "-%d)" : ")", last);
+    return text;
+}

@@ -1,0 +1,160 @@
+#include "ckpt/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/catalog/catalog.h"
+#include "ckpt/store/tensor.h"
+#include "cli/ckpt_rewrite.h"
+#include "cli/cli.h"
+#include "cli/cli_progress.h"
+
+typedef struct options {
+    const char *to, *dtype_text, *shard_text, *files_text, *step_text;
+    const char *assets, *model_only, *no_check;
+    tess_target target;
+    tess_dtype dtype;
+    int64_t shard_mb, files, step;
+} options;
+
+/* ---- A Hugging Face folder to another: not a byte is changed that need not be */
+static void report(void *context, const char *line)
+{
+    (void)context;
+    cli_status_clear();
+    fprintf(stderr, "%s\n", line);
+}
+
+static void report_progress(void *context, uint64_t done, uint64_t total)
+{
+    cli_progress_report(context, "convert", done, total);
+}
+
+static void show(const char *out, const tess_convert_result *result)
+{
+    char bytes[32];
+    printf("%s: %d tensors, %s in %d file%s\n", out, result->n_tensors,
+           tess_format_bytes((double)result->bytes, bytes, sizeof(bytes)), result->n_files,
+           result->n_files > 1 ? "s" : "");
+    if (result->n_nan + result->n_inf + result->n_overflowed > 0)
+        printf("warning: %llu NaN, %llu infinite values in the source, %llu more overflow in the new dtype\n",
+               (unsigned long long)result->n_nan, (unsigned long long)result->n_inf,
+               (unsigned long long)result->n_overflowed);
+}
+
+static int convert_folder(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    cli_progress progress = {0};
+    tess_convert_result result;
+    const tess_convert_options convert = {.dtype = o->dtype != TESS_DTYPE_COUNT ? &o->dtype : NULL,
+                                          .shard_bytes = (size_t)o->shard_mb * 1000000,
+                                          .report = report,
+                                          .progress = report_progress,
+                                          .context = &progress};
+    tess_status status = tess_convert(mem, in, out, &convert, &result);
+    cli_status_clear();
+    if (status != TESS_OK)
+        return cli_fail(status);
+    show(out, &result);
+    return CLI_OK;
+}
+
+/* Whether `in` is one; what is not there was meant to be. */
+static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
+{
+    tess_catalog *catalog;
+    *is = !tess_os_is_file(in);
+    tess_status status = *is ? tess_catalog_open(mem, in, &catalog) : TESS_E_NOT_FOUND;
+    if (status == TESS_E_NOT_FOUND)
+        return TESS_OK;
+    TESS_TRY(status);
+    *is = strcmp(catalog->format, "safetensors") == 0;
+    tess_catalog_destroy(&catalog);
+    return TESS_OK;
+}
+
+/* ---- Any other way */
+static int rewrite(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    tess_rewrite_options rewrite = {.target = o->target,
+                                    .weights_dtype = tess_store_dtype_text(o->dtype),
+                                    .model_only = o->model_only != NULL,
+                                    .bare_names = o->target == TESS_TO_HF,
+                                    .n_files = (int)o->files,
+                                    .step = o->step,
+                                    .shard_bytes = (size_t)o->shard_mb * 1000000,
+                                    .assets = o->assets,
+                                    .unchecked = o->no_check != NULL};
+    return cli_rewrite(mem, in, out, &rewrite);
+}
+
+/* A file's name says what it is, a folder is a model's. */
+static tess_target default_target(const char *out)
+{
+    tess_target target = cli_target_of(out, TESS_TO_HF);
+    return target != TESS_TARGETS ? target : TESS_TO_HF;
+}
+
+static tess_status read_options(const char *out, options *o)
+{
+    o->target = default_target(out);
+    o->step = -1;
+    if (o->to != NULL)
+        TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
+    TESS_TRY(cli_dtype("--dtype", o->dtype_text, true, &o->dtype));
+    TESS_TRY(cli_int("--shard-size", o->shard_text, 1, 1 << 30, &o->shard_mb));
+    TESS_TRY(cli_int("--files", o->files_text, 1, 65536, &o->files));
+    bool cut = o->target == TESS_TO_DCP || o->target == TESS_TO_MEGATRON || o->target == TESS_TO_TESSERA;
+    TESS_CHECK(o->files_text == NULL || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
+               tess_target_name(o->target));
+    return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
+}
+
+static int convert(tess_mem *mem, const char *in, const char *out, const options *o)
+{
+    bool folder = false;
+    if (o->target == TESS_TO_HF && o->assets == NULL) {
+        tess_status status = is_model_folder(mem, in, &folder);
+        if (status != TESS_OK)
+            return cli_fail(status);
+    }
+    return folder ? convert_folder(mem, in, out, o) : rewrite(mem, in, out, o);
+}
+
+static int run(int argc, char **argv)
+{
+    options o = {0};
+    const cli_flag flags[] = {
+        {"--to", "FORMAT", "hf, safetensors, torch, dcp, megatron, tessera (by OUT's ending; hf for a folder)", &o.to},
+        {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",
+         &o.dtype_text},
+        {"--model-only", NULL, "without the optimizer (hf always is)", &o.model_only},
+        {"--shard-size", "MB", "hf: largest weight file (5000)", &o.shard_text},
+        {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)", &o.files_text},
+        {"--step", "N", "of a training that IN does not state the step of", &o.step_text},
+        {"--assets", "DIR", "hf: where config.json and tokenizer are (looked for around IN)", &o.assets},
+        {"--no-check", NULL, "what was written is not read again and compared", &o.no_check},
+    };
+    int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n < 0)
+        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+    if (n != 2)
+        return cli_misuse(&cli_convert, "name what to convert and what to write");
+    tess_mem *mem = NULL;
+    tess_status status = read_options(argv[2], &o);
+    if (status == TESS_OK)
+        status = tess_mem_create(&mem);
+    int code = status == TESS_OK ? convert(mem, argv[1], argv[2], &o) : cli_fail(status);
+    tess_mem_destroy(&mem);
+    return code;
+}
+
+const cli_command cli_convert = {
+    "convert", "IN OUT [--to FORMAT] [--dtype TYPE] ...",
+    "writes a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
+    "IN: a Tessera checkpoint (or a folder of them: the newest), a Hugging Face folder, a safetensors file, a PyTorch\n"
+    "DCP or Megatron folder, a torch.save file, a DeepSpeed folder. OUT: a new file or folder; with --to tessera and\n"
+    "--to megatron a folder of checkpoints. What was written is read again and compared, bit for bit.\n",
+    run};

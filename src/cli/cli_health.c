@@ -1,0 +1,188 @@
+#include "cli/cli_health.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "cli/cli.h"
+#include "doctor/probe/probe.h"
+#include "job/environment.h"
+#include "job/find.h"
+#include "train/timers.h"
+
+/* What the watcher's process knows of its job. */
+typedef struct job_view {
+    char job[16]; /* the process that it belongs to, as tess_live_find takes it */
+    bool open;
+    tess_live_job live;
+    uint64_t n_steps;                 /* finished when it was looked at last */
+    double stepped_s;                 /* when the newest one was seen */
+    double silence_s[WATCHDOG_KINDS]; /* of a rank, by what it does; 0: for ever */
+} job_view;
+
+static tess_health_reading know(double value, int who, int rank)
+{
+    return (tess_health_reading){.known = true, .value = value, .who = who, .rank = rank};
+}
+
+/* ---- The board
+ * ---------------------------------------------------------------------------------------------------- */
+static bool is_running(const tess_live_job *live, int rank)
+{
+    const tess_job_row *row = &live->job.rows[rank];
+    return atomic_load(&row->state) == JOB_RANK_JOINED && atomic_load(&row->ended) == 0;
+}
+
+static bool any_running(const tess_live_job *live)
+{
+    bool any = false;
+    for (int r = 0; r < live->world; r++)
+        any = any || is_running(live, r);
+    return any;
+}
+
+/* A launcher that starts its ranks anew may give them another memory: it is looked for while nobody runs. */
+static bool find_job(job_view *view)
+{
+    int n = 0;
+    if (view->open && any_running(&view->live))
+        return true;
+    if (view->open)
+        tess_live_close(&view->live);
+    view->open = tess_live_find(view->job, &view->live, 1, &n) == TESS_OK;
+    tess_error_clear();
+    view->stepped_s = tess_os_now_s();
+    return view->open;
+}
+
+/* How long a rank was not heard, beside what it may be silent for in its phase. */
+static tess_health_reading silence_of(const job_view *view, int rank, uint64_t now_ns)
+{
+    char phase[TESS_TRACE_PHASE_BYTES];
+    const tess_job_row *row = &view->live.job.rows[rank];
+    uint64_t heard_ns = atomic_load(&row->heartbeat_ns);
+    tess_board_phase_of(row, phase);
+    double silent_s = now_ns > heard_ns ? (double)(now_ns - heard_ns) * 1e-9 : 0;
+    tess_health_reading silence = know(silent_s, atomic_load(&row->pid), rank);
+    silence.limit = view->silence_s[watchdog_kind_of(phase)];
+    return silence;
+}
+
+/* The one that is nearer to its limit, or beyond it. */
+static bool is_more_silent(const tess_health_reading *a, const tess_health_reading *b)
+{
+    return !b->known || a->value * b->limit > b->value * a->limit;
+}
+
+static void read_board(job_view *view, tess_health_view *out)
+{
+    const tess_live_job *live = &view->live;
+    double now_s = tess_os_now_s();
+    uint64_t now_ns = tess_os_now_ns(), n_steps = 0;
+    out->n_ranks = live->world;
+    for (int r = 0; r < live->world; r++) {
+        const tess_job_row *row = &live->job.rows[r];
+        uint64_t done = atomic_load(&row->n_steps);
+        int pid = atomic_load(&row->pid);
+        if (!is_running(live, r))
+            continue;
+        if (row->host == live->host)
+            out->pids[r] = pid;
+        tess_health_reading silence = silence_of(view, r, now_ns);
+        if (is_more_silent(&silence, &out->readings[TESS_HEALTH_HEARTBEAT]))
+            out->readings[TESS_HEALTH_HEARTBEAT] = silence;
+        n_steps = done > n_steps ? done : n_steps;
+    }
+    if (n_steps != view->n_steps)
+        view->stepped_s = now_s;
+    view->n_steps = n_steps;
+    out->readings[TESS_HEALTH_STEPS] = know(now_s - view->stepped_s, -1, -1);
+}
+
+static void look(void *self, tess_health_view *out)
+{
+    tess_probe_gpu_health gpus;
+    job_view *view = self;
+    if (find_job(view) && any_running(&view->live))
+        read_board(view, out);
+    if (!tess_probe_gpu_look(&gpus))
+        return;
+    if (gpus.hottest >= 0)
+        out->readings[TESS_HEALTH_GPU_HEAT] = know(gpus.celsius, gpus.hottest, -1);
+    if (gpus.fullest >= 0)
+        out->readings[TESS_HEALTH_GPU_MEMORY] = know(gpus.percent, gpus.fullest, -1);
+    if (gpus.worst >= 0)
+        out->readings[TESS_HEALTH_GPU_ERRORS] = know((double)gpus.n_errors, gpus.worst, -1);
+}
+
+/* ---- Start
+ * ---------------------------------------------------------------------------------------------------- */
+static tess_health_limits limits_of(const tess_config *config)
+{
+    return (tess_health_limits){.at = {[TESS_HEALTH_MEMORY] = config->health.memory_percent,
+                                       [TESS_HEALTH_GROUP] = config->health.memory_percent,
+                                       [TESS_HEALTH_FILES] = (double)config->health.fds,
+                                       [TESS_HEALTH_DISK] = config->health.disk_bytes,
+                                       [TESS_HEALTH_INODES] = (double)config->health.inodes,
+                                       [TESS_HEALTH_STEPS] = tess_timers_stall(config),
+                                       [TESS_HEALTH_LOAD] = config->health.load,
+                                       [TESS_HEALTH_GPU_HEAT] = config->health.gpu_celsius,
+                                       [TESS_HEALTH_GPU_MEMORY] = config->health.gpu_memory_percent,
+                                       [TESS_HEALTH_GPU_ERRORS] = (double)config->health.gpu_errors},
+                                .max_failures = config->health.max_failures};
+}
+
+/* Of the guards that MPI has started on a host, the first one is the host's. */
+static bool is_first_here(const cli_ranks *ranks)
+{
+    tess_environment environment;
+    if (!ranks->guarded && !ranks->joins)
+        return true;
+    if (tess_environment_read(&environment) == TESS_OK)
+        return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
+    tess_error_clear();
+    return false;
+}
+
+tess_status cli_alerts_open(const tess_config *config, cli_alerts *alerts)
+{
+    const tess_text_list *words = &config->health.alert_command;
+    *alerts = (cli_alerts){.channel = {.file = alerts->file,
+                                       .command = words->n > 0 ? alerts->command : NULL,
+                                       .command_timeout_s = config->health.alert_timeout_s,
+                                       .job = config->job.dump_folder,
+                                       .pid = (int)getpid()}};
+    for (int i = 0; i < words->n; i++)
+        alerts->command[i] = (char *)words->item[i];
+    return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
+}
+
+static tess_status start(const tess_config *config, tess_health_watcher *watcher)
+{
+    char folder[2 * TESS_TEXT_SIZE];
+    cli_alerts alerts;
+    job_view view = {0};
+    TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
+    TESS_TRY(cli_alerts_open(config, &alerts));
+    snprintf(view.job, sizeof(view.job), "%d", (int)getpid());
+    for (int k = 0; k < WATCHDOG_KINDS; k++)
+        view.silence_s[k] = tess_timers_silence(config, (watchdog_kind)k);
+    return tess_health_watcher_start(&(tess_health_options){.limits = limits_of(config),
+                                                            .interval_s = config->health.interval_s,
+                                                            .checkpoint_folder = folder,
+                                                            .alerts = alerts.channel,
+                                                            .look = look,
+                                                            .notice = cli_notice,
+                                                            .self = &view},
+                                     watcher);
+}
+
+void cli_health_start(const tess_config *config, const cli_ranks *ranks, tess_health_watcher *watcher)
+{
+    *watcher = (tess_health_watcher){0};
+    if (!config->health.enable || !is_first_here(ranks))
+        return;
+    if (start(config, watcher) != TESS_OK)
+        cli_notice(NULL, tess_error_message());
+    tess_error_clear();
+}

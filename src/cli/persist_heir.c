@@ -1,0 +1,188 @@
+#include "cli/persist_heir.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/store/store.h"
+#include "cli/cli.h"
+#include "cli/replacing.h"
+#include "cli/stop_signals.h"
+#include "train/logbook.h"
+
+typedef struct kept {
+    int64_t step; /* -1: nothing */
+    int n_ranks;
+    tess_run_layout layout;
+} kept;
+
+/* ---- What there is
+ * ------------------------------------------------------------------------------------------------------- */
+/* As the first rank's block has it; one that is damaged holds nothing. */
+static void look(tess_mem *mem, int fd, const tess_config *config, kept *k)
+{
+    tess_persist *persist;
+    *k = (kept){.step = -1};
+    if (tess_persist_open(mem, fd, &persist) == TESS_OK) {
+        uint64_t n_ranks = tess_persist_identity(persist);
+        if (n_ranks >= 1 && n_ranks <= TESS_PERSIST_MOST_BLOCKS)
+            k->step = tess_logbook_peek(persist, tess_os_folder_id(config->job.dump_folder), &k->layout);
+        k->n_ranks = (int)n_ranks;
+        tess_persist_close(&persist);
+    }
+    tess_error_clear();
+}
+
+static bool fits(const cli_persist_heir *heir, const kept *k)
+{
+    tess_run_layout layout;
+    tess_run_layout_of(heir->config, &layout);
+    return k->n_ranks == heir->n_ranks && memcmp(&k->layout, &layout, sizeof(layout)) == 0;
+}
+
+/* What the run begins with is made again as it was. */
+static bool is_newer_than_disk(const tess_config *config, const kept *k)
+{
+    char folder[TESS_CKPT_PATH];
+    int64_t saved = 0;
+    if (!config->checkpoint.resume || config->checkpoint.load_step >= 0)
+        return false;
+    if (tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder) != TESS_OK ||
+        tess_ckpt_latest(folder, NULL, &saved) != TESS_OK)
+        saved = 0;
+    tess_error_clear();
+    return k->step > saved;
+}
+
+/* "-n 4 training.local_batch_size=2": what makes the heir's command that of those who kept it. */
+static const char *report_difference(const cli_persist_heir *heir, const kept *k, char *text, size_t size)
+{
+    tess_run_layout layout;
+    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    tess_run_layout_of(heir->config, &layout);
+    int n = tess_run_layout_words(&k->layout, &layout, words);
+    size_t at = tess_text_add(text, size, 0, "-n %d", k->n_ranks);
+    for (int i = 0; i < n; i++)
+        at = tess_text_add(text, size, at, " %s", words[i]);
+    return text;
+}
+
+/* ---- Saving it
+ * ----------------------------------------------------------------------------------------------------------- */
+static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
+{
+    (void)self;
+    (void)job;
+    (void)pids;
+    cli_stop_signals_pass_on();
+}
+
+static tess_status live_once_more(const cli_persist_heir *heir, const kept *k, const tess_persist_set *set,
+                                  tess_launch_result *result)
+{
+    static char own_shards[] = "parallelism.data_parallel_shard_degree=-1", no_drill[] = "fault.spec=";
+    char changes[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    cli_arguments words = *heir->command;
+    tess_launch_options options = *heir->options;
+    int n = tess_run_layout_words(&k->layout, NULL, changes);
+    for (int i = 0; i < n; i++)
+        words.word[words.n++] = changes[i];
+    words.word[words.n++] = own_shards;
+    words.word[words.n++] = no_drill;
+    words.word[words.n] = NULL;
+    options.persist = set;
+    options.decide = NULL;
+    options.tick = pass_on;
+    options.stops_at_once = true;
+    return tess_launch(k->n_ranks, words.word, &options, result);
+}
+
+/* Returns the exit code of those who save: CLI_OK when they have. */
+static int save(const cli_persist_heir *heir, const kept *k, const tess_persist_set *set)
+{
+    char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
+    tess_launch_result result;
+    fprintf(stderr, "tessera: step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there\n",
+            (long long)k->step, report_difference(heir, k, difference, sizeof(difference)), heir->n_ranks,
+            heir->n_ranks == 1 ? "" : "s", heir->n_ranks == 1 ? "es" : "");
+    tess_status status = live_once_more(heir, k, set, &result);
+    if (status != TESS_OK)
+        return cli_fail(status);
+    if (result.stop_signal != 0)
+        raise(result.stop_signal); /* who comes next ends of it */
+    int code = cli_report_end(&(cli_ranks){.n = k->n_ranks}, &result);
+    return code == CLI_INTERRUPTED && result.left ? CLI_OK : code;
+}
+
+/* ---- The two moments
+ * ----------------------------------------------------------------------------------------------------- */
+bool cli_persist_hand_on(const cli_persist_heir *heir, const tess_persist_set *set)
+{
+    kept k;
+    look(set->mem, set->fds[0], heir->config, &k);
+    if (k.step >= 0 && fits(heir, &k))
+        return true;
+    if (k.step < 0 || !is_newer_than_disk(heir->config, &k))
+        return false;
+    if (!heir->config->checkpoint.enable)
+        fprintf(stderr, "tessera: what is kept in memory is lost, for it cannot be saved: checkpoint.enable=false\n");
+    else if (save(heir, &k, set) != CLI_OK)
+        fprintf(stderr, "tessera: what is kept in memory could not be saved, and is lost\n");
+    return false;
+}
+
+static tess_status find(tess_mem *mem, const tess_config *config, char *folder, size_t size, kept *k)
+{
+    char path[1100];
+    int fd;
+    *k = (kept){.step = -1};
+    TESS_TRY(cli_replacing_folder(config->job.dump_folder, folder, size));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "rank-00000.keep"));
+    if (!tess_os_is_file(path))
+        return TESS_OK;
+    TESS_TRY(tess_os_open_shared(path, &fd));
+    look(mem, fd, config, k);
+    tess_os_close(&fd);
+    return TESS_OK;
+}
+
+static tess_status inherit(const cli_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
+{
+    char folder[1024], difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
+    kept k;
+    tess_persist_set set;
+    TESS_TRY(find(mem, heir->config, folder, sizeof(folder), &k));
+    if (k.step < 0 || fits(heir, &k) || !is_newer_than_disk(heir->config, &k))
+        return TESS_OK;
+    report_difference(heir, &k, difference, sizeof(difference));
+    TESS_CHECK(heir->config->checkpoint.enable, TESS_E_INVALID,
+               "step %lld of this run is kept in memory: the same command with %s goes on from there, "
+               "checkpoint.enable=true lets any do so, checkpoint.memory_copies=false does without",
+               (long long)k.step, difference);
+    TESS_TRY(tess_persist_set_create(mem, k.n_ranks, folder, (uint64_t)k.n_ranks, &set));
+    *code = save(heir, &k, &set);
+    *saved = *code == CLI_OK;
+    tess_persist_set_destroy(&set, *saved);
+    if (!*saved)
+        fprintf(stderr,
+                "tessera: step %lld stays in memory: the same command with %s goes on from there, "
+                "checkpoint.memory_copies=false from the newest checkpoint\n",
+                (long long)k.step, difference);
+    return TESS_OK;
+}
+
+int cli_persist_inherit(const cli_persist_heir *heir, bool *saved)
+{
+    tess_mem *mem = NULL;
+    int code = CLI_OK;
+    *saved = false;
+    if (!heir->config->checkpoint.memory_copies || !tess_os_is_dir(heir->config->job.dump_folder))
+        return CLI_OK;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = inherit(heir, mem, saved, &code);
+    tess_mem_destroy(&mem);
+    return status == TESS_OK ? code : cli_fail(status);
+}

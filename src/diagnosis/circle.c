@@ -1,0 +1,207 @@
+/* Ranks that wait for each other in a circle, over several teams: who of them went another way than most, or than it
+ * itself did before? */
+#include "diagnosis/align.h"
+#include "diagnosis/request.h"
+#include "diagnosis/diagnosis_impl.h"
+
+typedef struct edge {
+    int missing;
+    const tess_record *record;
+} edge;
+
+static bool take_first(void *context, int missing, const tess_record *record)
+{
+    *(edge *)context = (edge){.missing = missing, .record = record};
+    return true;
+}
+
+static edge first_edge(const diagnosis_search *search, int rank)
+{
+    edge e = {.missing = -1};
+    diagnosis_visit_blockers(search, rank, take_first, &e);
+    return e;
+}
+
+/* The ranks of a circle that `from` leads into, in its order, into search->queue. */
+static int find_circle(diagnosis_search *search, int from)
+{
+    int at = from, n = 0, first = 0;
+    while (!search->mark[at]) {
+        search->mark[at] = true;
+        search->queue[n++] = at;
+        at = first_edge(search, at).missing;
+    }
+    while (search->queue[first] != at)
+        first++;
+    for (int i = 0; i < n; i++)
+        search->mark[search->queue[i]] = false;
+    for (int i = first; i < n; i++)
+        search->queue[i - first] = search->queue[i];
+    return n - first;
+}
+
+static void report_circle(diagnosis_search *search, int n)
+{
+    enum { MOST_REPORTED = 8 };
+    for (int i = 0; i < n && i < MOST_REPORTED; i++) {
+        edge e = first_edge(search, search->queue[i]);
+        char what[192], site[TESS_HISTORY_TEXT + 8];
+        tess_request_site(e.record, site, sizeof(site));
+        diagnosis_add_line(search->diagnosis, "rank %d waits for rank %d in %s%s%s", search->queue[i], e.missing,
+                           tess_request_format(search->history, e.record, what, sizeof(what)),
+                           site[0] != '\0' ? ", at " : "", site);
+    }
+}
+
+static bool has_come(const tess_team_view *team, int rank, uint64_t sequence)
+{
+    const tess_member_view *member = tess_view_member(team, rank);
+    return member != NULL && tess_member_at(member, sequence) != NULL;
+}
+
+/* Marks the members of both teams that have come to `a` and not to `b`; returns how many. */
+static int mark_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
+{
+    const tess_team_view *team = tess_view_team(&search->view, a->team);
+    const tess_team_view *other = tess_view_team(&search->view, b->team);
+    int n = 0;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        int rank = team->members[i].rank;
+        if (rank < 0 || tess_view_member(other, rank) == NULL || !has_come(team, rank, a->sequence) ||
+            has_come(other, rank, b->sequence))
+            continue;
+        search->mark[rank] = true;
+        n++;
+    }
+    return n;
+}
+
+static int count_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
+{
+    int n = mark_side(search, a, b);
+    diagnosis_take_marked(search, search->diagnosis->waiting);
+    return n;
+}
+
+static int first_of_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
+{
+    mark_side(search, a, b);
+    diagnosis_take_marked(search, search->diagnosis->waiting);
+    return search->diagnosis->waiting[0];
+}
+
+/* How the first rank that went to `got` instead of `due` came to do so: it skipped `due`, or did one too many. */
+static tess_slip slip_to(diagnosis_search *search, const tess_record *due, const tess_record *got, int *n)
+{
+    int rank = first_of_side(search, got, due);
+    const tess_team_view *team = tess_view_team(&search->view, got->team);
+    return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
+}
+
+/* Two ways, `a` first or `b` first, taken by as many: did just one of them leave its habit? Swaps them when it is `a`
+ * that did; false: that does not tell. */
+static bool break_tie(diagnosis_search *search, const tess_record **a, const tess_record **b)
+{
+    int n;
+    bool b_slipped = slip_to(search, *a, *b, &n) != TESS_SLIP_OTHER;
+    bool a_slipped = slip_to(search, *b, *a, &n) != TESS_SLIP_OTHER;
+    if (a_slipped && !b_slipped) {
+        const tess_record *first = *a;
+        *a = *b;
+        *b = first;
+    }
+    return a_slipped != b_slipped;
+}
+
+static tess_diagnosis_kind kind_of_slip(tess_slip slip)
+{
+    return slip == TESS_SLIP_SKIPPED ? TESS_DIAGNOSIS_SKIPPED
+           : slip == TESS_SLIP_EXTRA ? TESS_DIAGNOSIS_EXTRA
+                                     : TESS_DIAGNOSIS_DEADLOCK;
+}
+
+/* The same operation, on another team; one left out, or one too many, after which the rank goes on in another team; or
+ * else just two orders. */
+static tess_diagnosis_kind kind_of_two_ways(diagnosis_search *search, const tess_record *due, const tess_record *got,
+                                            int *n)
+{
+    if (tess_request_same(due, got))
+        return TESS_DIAGNOSIS_MISMATCH_TEAM;
+    return kind_of_slip(slip_to(search, due, got, n));
+}
+
+/* Two teams, and members of both that went to one first or to the other: most are right. */
+static void judge_two_ways(diagnosis_search *search, const tess_record *a, const tess_record *b)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    int n_a = count_side(search, a, b), n_b = count_side(search, b, a);
+    const tess_record *right = n_a >= n_b ? a : b, *wrong = n_a >= n_b ? b : a;
+    diagnosis->tie = n_a == n_b && !break_tie(search, &right, &wrong);
+    diagnosis->kind = kind_of_two_ways(search, right, wrong, &diagnosis->n_operations);
+    mark_side(search, wrong, right);
+    diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
+    mark_side(search, right, wrong);
+    diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
+    diagnosis->record = *right;
+    diagnosis->odd = *wrong;
+    diagnosis->team = right->team;
+}
+
+/* Nobody of the circle is more guilty than the others. */
+static void name_all_of_circle(diagnosis_search *search, int n)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    diagnosis->kind = TESS_DIAGNOSIS_DEADLOCK;
+    diagnosis->tie = true;
+    diagnosis->record = *first_edge(search, search->queue[0]).record;
+    diagnosis->odd = diagnosis->record;
+    diagnosis->team = diagnosis->record.team;
+    for (int i = 0; i < n; i++)
+        search->mark[search->queue[i]] = true;
+    diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
+}
+
+/* The one of the circle that alone left its habit; the one before it waits for what it left. */
+static bool name_one_of_circle(diagnosis_search *search, int n)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    int n_found = 0;
+    for (int i = 0; i < n; i++) {
+        edge own = first_edge(search, search->queue[i]), due = first_edge(search, search->queue[(i + n - 1) % n]);
+        int n_slipped;
+        tess_slip slip = tess_habit_slip(search->history, search->queue[i], due.record, own.record, &n_slipped);
+        if (slip == TESS_SLIP_OTHER)
+            continue;
+        n_found++;
+        diagnosis->kind = kind_of_slip(slip);
+        diagnosis->n_operations = n_slipped;
+        diagnosis->ranks[0] = search->queue[i];
+        diagnosis->waiting[0] = search->queue[(i + n - 1) % n];
+        diagnosis->record = *due.record;
+        diagnosis->odd = *own.record;
+    }
+    if (n_found != 1)
+        return false;
+    diagnosis->team = diagnosis->record.team;
+    diagnosis->n_ranks = diagnosis->n_waiting = 1;
+    return true;
+}
+
+void diagnosis_name_circle(diagnosis_search *search, int from)
+{
+    int n = find_circle(search, from), n_messages = 0, with_message = 0;
+    report_circle(search, n);
+    for (int i = 0; i < n; i++) {
+        if (tess_request_is_message(first_edge(search, search->queue[i]).record)) {
+            with_message = search->queue[i];
+            n_messages++;
+        }
+    }
+    edge a = first_edge(search, search->queue[0]), b = first_edge(search, search->queue[n > 1]);
+    if (n_messages > 0 && n_messages < n)
+        diagnosis_judge_message(search, with_message, first_edge(search, with_message).record);
+    else if (n == 2 && n_messages == 0 && a.record->team != b.record->team)
+        judge_two_ways(search, a.record, b.record);
+    else if (n_messages > 0 || !name_one_of_circle(search, n))
+        name_all_of_circle(search, n);
+}

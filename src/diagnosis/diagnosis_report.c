@@ -1,0 +1,120 @@
+/* What is told with the verdict: the sentence, the evidence, what to do. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnosis/request.h"
+#include "diagnosis/diagnosis_impl.h"
+
+enum { SITE_BYTES = TESS_HISTORY_TEXT + 8 };
+
+void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...)
+{
+    if (diagnosis->n_lines == TESS_DIAGNOSIS_MAX_LINES)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(diagnosis->lines[diagnosis->n_lines++], sizeof(diagnosis->lines[0]), format, arguments);
+    va_end(arguments);
+}
+
+bool diagnosis_is_absence(tess_diagnosis_kind kind)
+{
+    return kind >= TESS_DIAGNOSIS_LOST && kind <= TESS_DIAGNOSIS_MISSING;
+}
+
+void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record)
+{
+    char what[192], site[SITE_BYTES];
+    tess_request_format_whole(search->history, record, what, sizeof(what));
+    tess_request_site(record, site, sizeof(site));
+    diagnosis_add_line(search->diagnosis, "%s %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
+}
+
+static bool has_several_hosts(const tess_history *history)
+{
+    const char *first = NULL;
+    for (int r = 0; r < history->world; r++) {
+        const char *host = history->ranks[r].host;
+        if (host[0] == '\0')
+            continue;
+        if (first != NULL && strncmp(first, host, sizeof(history->ranks[r].host)) != 0)
+            return true;
+        first = host;
+    }
+    return false;
+}
+
+void diagnosis_name_rank(const tess_history *history, int rank, tess_sentence *words)
+{
+    tess_sentence_add(words, "rank %d", rank);
+    if (has_several_hosts(history) && history->ranks[rank].host[0] != '\0')
+        tess_sentence_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, history->ranks[rank].host);
+}
+
+void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words)
+{
+    if (n == 1)
+        diagnosis_name_rank(search->history, ranks[0], words);
+    else
+        tess_sentence_ranks(words, ranks, n);
+}
+
+/* ---- Evidence ------------------------------------------------------------------------------------------------------
+ */
+/* Equal requests from different lines of the program: honest under `if rank == 0`, or the way to a mistake. */
+static void add_site_hint(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    const tess_team_view *team = tess_view_team(&search->view, diagnosis->record.team);
+    if (team == NULL || !diagnosis_is_absence(diagnosis->kind) || diagnosis->record.op == TESS_TRACE_NONE)
+        return;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *other = tess_member_at(&team->members[i], diagnosis->record.sequence);
+        char site[SITE_BYTES];
+        if (other == NULL || tess_request_same_site(other, &diagnosis->record))
+            continue;
+        diagnosis_add_line(diagnosis, "hint: rank %d came there from another line of the program, %s",
+                           team->members[i].rank, tess_request_site(other, site, sizeof(site)));
+        return;
+    }
+}
+
+static void add_site_line(tess_diagnosis *diagnosis, const char *who, const tess_record *record)
+{
+    char site[SITE_BYTES];
+    if (record->op != TESS_TRACE_NONE && tess_request_site(record, site, sizeof(site))[0] != '\0')
+        diagnosis_add_line(diagnosis, "%s called %s #%llu at %s", who, tess_trace_op_name(record->op),
+                           (unsigned long long)record->sequence, site);
+}
+
+static void add_absence_lines(diagnosis_search *search)
+{
+    enum { MOST_REPORTED = 4 };
+    tess_diagnosis *diagnosis = search->diagnosis;
+    for (int i = 0; i < diagnosis->n_ranks && i < MOST_REPORTED; i++) {
+        const tess_rank_history *rank = &search->history->ranks[diagnosis->ranks[i]];
+        if (rank->why[0] != '\0')
+            diagnosis_add_line(diagnosis, "rank %d: %.*s", diagnosis->ranks[i], TESS_HISTORY_LONG_TEXT - 1, rank->why);
+        if (rank->error[0] != '\0')
+            diagnosis_add_line(diagnosis, "rank %d says: %.200s", diagnosis->ranks[i], rank->error);
+        if (i > 0 && rank->n_spans > 0) { /* the headline says it of the first */
+            const tess_span *span = &rank->spans[rank->n_spans - 1];
+            diagnosis_add_line(diagnosis, "rank %d was last seen in phase '%.*s' of step %lld", diagnosis->ranks[i],
+                               TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->step);
+        }
+    }
+    add_site_line(diagnosis, "who waits", &diagnosis->record);
+    add_site_line(diagnosis, diagnosis->n_ranks == 1 ? "it last" : "the first of them last", &diagnosis->odd);
+}
+
+void diagnosis_report(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    tess_sentence words = tess_sentence_begin(diagnosis->headline, sizeof(diagnosis->headline));
+    diagnosis_say(search, &words);
+    if (diagnosis_is_absence(diagnosis->kind))
+        add_absence_lines(search);
+    add_site_hint(search);
+    snprintf(diagnosis->fix, sizeof(diagnosis->fix), "%s", diagnosis_advice(search));
+}

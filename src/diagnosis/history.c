@@ -1,0 +1,276 @@
+#include "diagnosis/history.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trace/label.h"
+
+const char *tess_situation_name(tess_situation situation)
+{
+    static const char *const names[] = {
+#define X(name, text) [name] = text,
+        TESS_SITUATION_LIST(X)
+#undef X
+    };
+    return situation < TESS_SITUATION_COUNT ? names[situation] : "unknown";
+}
+
+tess_situation tess_situation_find(const char *name, tess_situation otherwise)
+{
+    for (int s = 0; s < TESS_SITUATION_COUNT; s++)
+        if (strcmp(name, tess_situation_name((tess_situation)s)) == 0)
+            return (tess_situation)s;
+    return otherwise;
+}
+
+/* Room for one more: arrays are at powers of two. */
+static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
+{
+    if (n != 0 && (n & (n - 1)) != 0)
+        return TESS_OK;
+    return tess_mem_grow(mem, TESS_POOL_MISC, (n == 0 ? 1 : 2 * n) * element, "history", array);
+}
+
+tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **out)
+{
+    void *memory;
+    *out = NULL;
+    TESS_CHECK(world >= 1 && world <= TESS_HISTORY_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible",
+               world, TESS_HISTORY_MAX_RANKS);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_history), "history", &memory));
+    tess_history *history = memory;
+    *history = (tess_history){.mem = mem, .source = source, .world = world};
+    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*history->ranks), "history",
+                                              (void **)&history->ranks);
+    if (status != TESS_OK) {
+        tess_mem_free(mem, history);
+        return status;
+    }
+    memset(history->ranks, 0, (size_t)world * sizeof(*history->ranks));
+    *out = history;
+    return TESS_OK;
+}
+
+void tess_history_destroy(tess_history **handle)
+{
+    tess_history *history = *handle;
+    if (history == NULL)
+        return;
+    *handle = NULL;
+    for (int r = 0; r < history->world; r++) {
+        tess_mem_free(history->mem, history->ranks[r].records);
+        tess_mem_free(history->mem, history->ranks[r].spans);
+    }
+    for (size_t t = 0; t < history->n_teams; t++)
+        tess_mem_free(history->mem, history->teams[t].ranks);
+    tess_mem_free(history->mem, history->teams);
+    tess_mem_free(history->mem, history->notices);
+    tess_mem_free(history->mem, history->ranks);
+    tess_mem_free(history->mem, history);
+}
+
+void tess_history_note_damage(tess_history *history, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    for (char *at = line; *at != '\0'; at++)
+        *at = (unsigned char)*at < ' ' ? '?' : *at;
+    size_t n = strlen(history->damage), size = sizeof(history->damage);
+    if (n + 1 + strlen(line) < size)
+        snprintf(history->damage + n, size - n, "%s%s", n > 0 ? "\n" : "", line);
+}
+
+tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_reported)
+{
+    void *memory;
+    int a = 0, b = 0, n_old = history->n_notices;
+    if (n == 0)
+        return TESS_OK;
+    TESS_TRY(
+        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)(n_old + n), sizeof(*notices), "notices", &memory));
+    tess_notice *all = memory;
+    while (a < n_old || b < n) {
+        bool old = b == n || (a < n_old && history->notices[a].wall_ns <= notices[b].wall_ns);
+        all[a + b] = old ? history->notices[a] : notices[b];
+        a += old;
+        b += !old;
+    }
+    tess_mem_free(history->mem, history->notices);
+    history->notices = all;
+    history->n_notices = n_old + n;
+    history->n_reported += n_reported > (uint64_t)n ? n_reported : (uint64_t)n;
+    return TESS_OK;
+}
+
+tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    TESS_TRY(grow(history->mem, (void **)&r->records, r->n_records, sizeof(*record)));
+    r->records[r->n_records++] = *record;
+    return TESS_OK;
+}
+
+tess_status tess_history_add_span(tess_history *history, int rank, const tess_span *span)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    TESS_TRY(grow(history->mem, (void **)&r->spans, r->n_spans, sizeof(*span)));
+    r->spans[r->n_spans++] = *span;
+    return TESS_OK;
+}
+
+size_t tess_history_team_index(const tess_history *history, uint64_t hash)
+{
+    size_t t = 0;
+    while (t < history->n_teams && history->teams[t].hash != hash)
+        t++;
+    return t;
+}
+
+static tess_team_history *find_team(const tess_history *history, uint64_t hash)
+{
+    size_t t = tess_history_team_index(history, hash);
+    return t < history->n_teams ? &history->teams[t] : NULL;
+}
+
+const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)
+{
+    return find_team(history, hash);
+}
+
+int tess_team_place(const tess_team_history *team, int rank)
+{
+    for (int i = 0; i < team->n_ranks; i++)
+        if (team->ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+static tess_status add_team(tess_history *history, uint64_t hash, const char *name, int n_ranks)
+{
+    void *memory;
+    TESS_TRY(grow(history->mem, (void **)&history->teams, history->n_teams, sizeof(*history->teams)));
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(int), "history", &memory));
+    tess_team_history *team = &history->teams[history->n_teams++];
+    *team = (tess_team_history){.hash = hash, .ranks = memory, .n_ranks = n_ranks};
+    snprintf(team->name, sizeof(team->name), "%s", name);
+    for (int i = 0; i < n_ranks; i++)
+        team->ranks[i] = -1;
+    return TESS_OK;
+}
+
+tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
+                                    int rank)
+{
+    TESS_CHECK(n_ranks >= 1 && n_ranks <= history->world && position >= 0 && position < n_ranks, TESS_E_FORMAT,
+               "team '%s': member %d of %d in a job of %d ranks", name, position, n_ranks, history->world);
+    tess_team_history *team = find_team(history, hash);
+    if (team == NULL)
+        TESS_TRY(add_team(history, hash, name, n_ranks));
+    team = find_team(history, hash);
+    TESS_CHECK(position < team->n_ranks, TESS_E_FORMAT, "team '%s': rank %d says that it has %d members, others %d",
+               name, rank, n_ranks, team->n_ranks);
+    team->ranks[position] = rank;
+    return TESS_OK;
+}
+
+/* The ranks that are a member of no team, ascending. */
+static int find_teamless(const tess_history *history, bool *has_team, int *ranks)
+{
+    int n = 0;
+    for (size_t t = 0; t < history->n_teams; t++)
+        for (int i = 0; i < history->teams[t].n_ranks; i++)
+            if (history->teams[t].ranks[i] >= 0)
+                has_team[history->teams[t].ranks[i]] = true;
+    for (int r = 0; r < history->world; r++)
+        if (!has_team[r])
+            ranks[n++] = r;
+    return n;
+}
+
+static void fill_team(tess_team_history *team, const int *ranks, int n)
+{
+    int n_unknown = 0;
+    for (int i = 0; i < team->n_ranks; i++)
+        n_unknown += team->ranks[i] < 0;
+    if (n_unknown != n)
+        return;
+    for (int i = 0, k = 0; i < team->n_ranks; i++)
+        if (team->ranks[i] < 0)
+            team->ranks[i] = ranks[k++];
+}
+
+tess_status tess_history_infer_members(tess_history *history)
+{
+    size_t world = (size_t)history->world;
+    bool *has_team;
+    int *ranks = NULL;
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(bool), "history", (void **)&has_team));
+    tess_status status =
+        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(int), "history", (void **)&ranks);
+    int n = status == TESS_OK ? find_teamless(history, has_team, ranks) : 0;
+    for (size_t t = 0; t < history->n_teams && n > 0; t++)
+        fill_team(&history->teams[t], ranks, n);
+    tess_mem_free(history->mem, ranks);
+    tess_mem_free(history->mem, has_team);
+    return status;
+}
+
+static bool is_operation(const tess_trace_event *event)
+{
+    return event->op != TESS_TRACE_NONE && event->op != TESS_TRACE_PHASE;
+}
+
+static tess_record record_of(const tess_trace_event *event)
+{
+    tess_record record = {.team = event->team,
+                          .sequence = event->sequence,
+                          .count = event->count,
+                          .tag = event->tag,
+                          .label = event->label,
+                          .call_site = event->call_site,
+                          .enqueued_ns = event->time_ns,
+                          .started_ns = event->started_ns,
+                          .completed_ns = event->completed_ns,
+                          .step = event->step,
+                          .detail = event->detail,
+                          .root = event->root,
+                          .op = event->op,
+                          .state = event->state,
+                          .dtype = event->dtype,
+                          .in_dtype = event->in_dtype,
+                          .reduce_op = event->reduce_op};
+    snprintf(record.phase, sizeof(record.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
+    tess_label_text(event->label, record.what, sizeof(record.what));
+    return record;
+}
+
+static uint64_t newest_of(const tess_trace_event *event, uint64_t newest_ns)
+{
+    const uint64_t times[] = {event->time_ns, event->started_ns, event->completed_ns};
+    for (int i = 0; i < 3; i++)
+        newest_ns = times[i] > newest_ns ? times[i] : newest_ns;
+    return newest_ns;
+}
+
+tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n)
+{
+    tess_rank_history *r = &history->ranks[rank];
+    for (size_t i = 0; i < n; i++) {
+        const tess_trace_event *event = &events[i];
+        if (is_operation(event)) {
+            tess_record record = record_of(event);
+            TESS_TRY(tess_history_add_record(history, rank, &record));
+        } else if (event->op == TESS_TRACE_PHASE) {
+            tess_span span = {
+                .begin_ns = event->time_ns, .starved_ns = event->count, .step = event->step, .detail = event->detail};
+            snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
+            TESS_TRY(tess_history_add_span(history, rank, &span));
+        }
+        r->last_ns = newest_of(event, r->last_ns);
+    }
+    return TESS_OK;
+}

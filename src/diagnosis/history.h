@@ -1,0 +1,145 @@
+/* What is known of a job, as plain data: what each rank asked of its peers, and what became of it. Filled from the
+ * event rings of a dead job, from the memory of a live one, or from PyTorch Flight Recorder dumps; read by diagnosis.h
+ * and by whatever draws or exports it. No operating system, no shared memory: every word of it is the reader's own
+ * copy. */
+#ifndef TESS_DIAGNOSIS_HISTORY_H
+#define TESS_DIAGNOSIS_HISTORY_H
+
+#include "tessera/memory.h"
+#include "trace/notice.h"
+#include "trace/ring.h"
+
+enum { TESS_HISTORY_TEXT = 64, TESS_HISTORY_LONG_TEXT = 256, TESS_HISTORY_MAX_RANKS = 65536 };
+
+/* One collective or message of one rank. Times are on the clock of that rank's host; 0: it has not come to that. */
+typedef struct tess_record {
+    uint64_t team;      /* hash; tess_history_team finds its name and members */
+    uint64_t sequence;  /* of the operation inside its team (of a message: among its team's messages on this rank) */
+    uint64_t count;     /* elements */
+    uint64_t tag;       /* of a message; hash of what else must be equal */
+    uint64_t label;     /* trace/label.h */
+    uint64_t call_site; /* as tess_trace_event has it */
+    uint64_t enqueued_ns, started_ns, completed_ns;
+    int64_t step, detail;
+    int32_t root;  /* or the peer: a place in the team (tess_team_history.ranks); -1: none */
+    uint8_t op;    /* tess_trace_op */
+    uint8_t state; /* tess_trace_state */
+    uint8_t dtype; /* tess_dtype; TESS_DTYPE_COUNT: not one of ours */
+    uint8_t in_dtype;
+    uint8_t reduce_op; /* tess_op; 255: not known (Flight Recorder does not say) */
+    char phase[TESS_TRACE_PHASE_BYTES];
+    char what[32];                /* label in words: "layer 12" */
+    char site[TESS_HISTORY_TEXT]; /* call site in words: "train_step (step.c:41)"; "" when only the number is known */
+} tess_record;
+
+/* A phase that a rank went through. It lasts until the next one begins. */
+typedef struct tess_span {
+    uint64_t begin_ns;
+    uint64_t starved_ns; /* that the rank had been ready to run without a core until then; 0: not known */
+    int64_t step, detail;
+    char phase[TESS_TRACE_PHASE_BYTES];
+} tess_span;
+
+/* Why a rank does not come. In the order of what is told first when several ranks are in trouble. */
+#define TESS_SITUATION_LIST(X)                           \
+    X(TESS_RANK_WELL, "well")                            \
+    X(TESS_RANK_CRASHED, "crashed")                      \
+    X(TESS_RANK_OOM_KILLED, "oom_killed")                \
+    X(TESS_RANK_KILLED, "killed")                        \
+    X(TESS_RANK_EXITED, "exited")                        \
+    X(TESS_RANK_LEFT, "left")                            \
+    X(TESS_RANK_HOST_LOST, "host_lost")                  \
+    X(TESS_RANK_STOPPED, "stopped")                      \
+    X(TESS_RANK_BLOCKED_IN_IO, "blocked_in_io")          \
+    X(TESS_RANK_IN_OTHER_COLLECTIVE, "other_collective") \
+    X(TESS_RANK_LOADING_DATA, "loading_data")            \
+    X(TESS_RANK_SLEEPING, "sleeping")                    \
+    X(TESS_RANK_COMPUTING, "computing")                  \
+    X(TESS_RANK_NOT_JOINED, "not_joined")                \
+    X(TESS_RANK_UNKNOWN, "unknown")
+
+typedef enum tess_situation {
+#define X(name, text) name,
+    TESS_SITUATION_LIST(X)
+#undef X
+        TESS_SITUATION_COUNT
+} tess_situation;
+
+const char *tess_situation_name(tess_situation situation);                      /* "blocked_in_io" */
+tess_situation tess_situation_find(const char *name, tess_situation otherwise); /* of that name */
+
+typedef struct tess_rank_history {
+    bool present;     /* its ring, row or dump is there; else all we know is that it should be */
+    bool ended;       /* its process is gone: exit_code or signal say how (both 0: it left in good order) */
+    bool asked;       /* it ended because it was told to, after another's failure: no cause of anything */
+    bool lost_any;    /* its ring is longer than what it holds: the oldest records are not here */
+    bool lost_newest; /* its ring was cut off: that it has come no further than its records say is not known */
+    int pid, signal, exit_code;
+    int first_error; /* 1 + the rank that its own error blames, 0: none */
+    tess_situation situation;
+    char host[TESS_HISTORY_TEXT];
+    char why[TESS_HISTORY_LONG_TEXT]; /* the situation in words: "state T since 2.1 s", "read of /data/x.bin" */
+    char error[1024];                 /* the error that it returned or left, "" */
+    int64_t clock_offset_ns;          /* add to its times to get the reader's clock */
+    uint64_t last_ns;                 /* newest sign of life, on its clock */
+    uint64_t ended_ns;                /* when its process ended, on the reader's clock; 0: not known */
+    tess_record *records;             /* in the order of enqueued_ns */
+    size_t n_records;
+    tess_span *spans;
+    size_t n_spans;
+} tess_rank_history;
+
+typedef struct tess_team_history {
+    uint64_t hash;
+    char name[32];
+    int *ranks; /* the job's numbers, in team order; -1: a member not known */
+    int n_ranks;
+} tess_team_history;
+
+typedef enum tess_history_source { TESS_HISTORY_RINGS, TESS_HISTORY_LIVE, TESS_HISTORY_PYTORCH } tess_history_source;
+
+typedef struct tess_history {
+    tess_mem *mem;
+    tess_history_source source;
+    int world;
+    tess_rank_history *ranks; /* (world) */
+    tess_team_history *teams;
+    size_t n_teams;
+    tess_notice *notices; /* the newest of what was told while it ran, oldest first; NULL: nothing */
+    int n_notices;
+    uint64_t n_reported;    /* notices ever */
+    int64_t wall_offset_ns; /* add to the wall clock to get the reader's clock */
+    uint64_t now_ns;        /* when it was taken, on the reader's clock; of a dead job: its newest event */
+    char folder[4096];      /* where it came from, "" */
+    char reported[2048];    /* what the launcher said of it when it happened, "" */
+    char before[1024];      /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
+    char damage[2048];      /* what is broken of what was read, a line each; "" */
+} tess_history;
+
+/* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */
+tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **history);
+void tess_history_destroy(tess_history **history);
+
+/* Adds a line to `damage`; what does not fit is left out. */
+void tess_history_note_damage(tess_history *history, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts the newest of `n_reported` notices among those that the history has, by time. Copied as they are. */
+tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_reported);
+
+/* Appends, growing the array. The record is copied. */
+tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record);
+tess_status tess_history_add_span(tess_history *history, int rank, const tess_span *span);
+/* Makes `rank` member number `position` of the team, which is created when it is new. */
+tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
+                                    int rank);
+/* Members that no ring tells of, in teams that others do: where there are as many ranks without any team as a team has
+ * unknown places, they are those. Call once all members are added. */
+tess_status tess_history_infer_members(tess_history *history);
+const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
+size_t tess_history_team_index(const tess_history *history, uint64_t hash);             /* n_teams: not known */
+int tess_team_place(const tess_team_history *team, int rank);                           /* -1: it is no member */
+
+/* Puts the events of one rank, oldest first, into its records and spans. */
+tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n);
+
+#endif

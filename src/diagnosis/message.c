@@ -1,0 +1,226 @@
+/* Sends and receives. The messages from one rank to another with one tag are taken in order, so the i-th send belongs
+ * to the i-th receive; where the oldest are no longer known they are counted inside a step. */
+#include <stdio.h>
+
+#include "diagnosis/request.h"
+#include "diagnosis/diagnosis_impl.h"
+
+enum { MOST_OPEN = 32 }; /* newest records of a rank among which open messages are looked for */
+
+/* Messages of one direction and tag, as one of the two sides made them. */
+typedef struct stream {
+    uint64_t team, tag;
+    int rank, peer; /* whose records; whose place they name */
+    uint8_t op;
+} stream;
+
+int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record)
+{
+    const tess_team_history *team = tess_history_team(search->history, record->team);
+    if (team == NULL || record->root < 0 || record->root >= team->n_ranks)
+        return -1;
+    int peer = team->ranks[record->root];
+    return peer >= 0 && peer < search->history->world ? peer : -1;
+}
+
+static stream stream_of(int rank, const tess_record *record)
+{
+    return (stream){.team = record->team, .tag = record->tag, .rank = rank, .peer = record->root, .op = record->op};
+}
+
+/* The same messages as the other side sees them. */
+static stream other_side(const diagnosis_search *search, const stream *s)
+{
+    const tess_team_history *team = tess_history_team(search->history, s->team);
+    return (stream){.team = s->team,
+                    .tag = s->tag,
+                    .rank = team->ranks[s->peer],
+                    .peer = tess_team_place(team, s->rank),
+                    .op = s->op == TESS_TRACE_SEND ? TESS_TRACE_RECV : TESS_TRACE_SEND};
+}
+
+static bool belongs(const stream *s, const tess_record *record)
+{
+    return record->op == s->op && record->team == s->team && record->root == s->peer && record->tag == s->tag;
+}
+
+/* Number of `record` among its kind: in all, or in its step. */
+static size_t number_of(const diagnosis_search *search, const stream *s, const tess_record *record, bool in_step)
+{
+    const tess_rank_history *rank = &search->history->ranks[s->rank];
+    size_t n = 0;
+    for (const tess_record *at = rank->records; at < record; at++)
+        n += belongs(s, at) && (!in_step || at->step == record->step);
+    return n;
+}
+
+static const tess_record *number_at(const diagnosis_search *search, const stream *s, size_t number, int64_t step,
+                                    bool in_step)
+{
+    const tess_rank_history *rank = &search->history->ranks[s->rank];
+    for (size_t i = 0; i < rank->n_records; i++)
+        if (belongs(s, &rank->records[i]) && (!in_step || rank->records[i].step == step) && number-- == 0)
+            return &rank->records[i];
+    return NULL;
+}
+
+/* What the peer did for `record`; NULL: nothing yet. */
+static const tess_record *counterpart(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    stream mine = stream_of(rank, record), theirs = other_side(search, &mine);
+    const tess_rank_history *ranks = search->history->ranks;
+    bool in_step = ranks[mine.rank].lost_any || ranks[theirs.rank].lost_any;
+    size_t number = number_of(search, &mine, record, in_step);
+    return number_at(search, &theirs, number, record->step, in_step);
+}
+
+bool diagnosis_message_is_met(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    return diagnosis_message_peer(search, record) >= 0 && counterpart(search, rank, record) != NULL;
+}
+
+static size_t count_in_step(const diagnosis_search *search, const stream *s, int64_t step)
+{
+    const tess_rank_history *rank = &search->history->ranks[s->rank];
+    size_t n = 0;
+    for (size_t i = 0; i < rank->n_records; i++)
+        n += belongs(s, &rank->records[i]) && rank->records[i].step == step;
+    return n;
+}
+
+/* The rank that does less or more in this step than both did in the one before; -1: that does not tell. */
+static int odd_of_two(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    stream mine = stream_of(rank, record), theirs = other_side(search, &mine);
+    size_t usual = count_in_step(search, &mine, record->step - 1);
+    if (record->step < 1 || count_in_step(search, &theirs, record->step - 1) != usual)
+        return -1;
+    bool more = count_in_step(search, &mine, record->step) > usual;
+    bool less = count_in_step(search, &theirs, record->step) < usual;
+    return more == less ? -1 : more ? mine.rank : theirs.rank;
+}
+
+static void put_two(diagnosis_search *search, int culprit, int a, int b, const tess_record *of_a,
+                    const tess_record *of_b)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    bool second = culprit == b;
+    diagnosis->kind = TESS_DIAGNOSIS_MESSAGE;
+    diagnosis->tie = culprit < 0;
+    diagnosis->ranks[0] = second ? b : a;
+    diagnosis->waiting[0] = second ? a : b;
+    diagnosis->n_ranks = diagnosis->n_waiting = 1;
+    diagnosis->team = of_a->team;
+    diagnosis->record = second || of_b == NULL ? *of_a : *of_b;
+    diagnosis->odd = second ? (of_b != NULL ? *of_b : (tess_record){0}) : *of_a;
+}
+
+static void report_side(diagnosis_search *search, int rank, const tess_record *record)
+{
+    char who[32];
+    snprintf(who, sizeof(who), "rank %d called", rank);
+    diagnosis_add_call(search, who, record);
+}
+
+void diagnosis_judge_message(diagnosis_search *search, int rank, const tess_record *record)
+{
+    int peer = diagnosis_message_peer(search, record), culprit = odd_of_two(search, rank, record);
+    if (culprit < 0 && peer < rank) { /* in a tie the smaller number stands first */
+        put_two(search, peer, rank, peer, record, NULL);
+        search->diagnosis->tie = true;
+    } else {
+        put_two(search, culprit, rank, peer, record, NULL);
+    }
+    search->diagnosis->waited_s = diagnosis_waited_s(search, rank, record);
+    report_side(search, rank, record);
+    diagnosis_add_line(search->diagnosis, "rank %d has no %s for it", peer,
+                       record->op == TESS_TRACE_SEND ? "receive" : "send");
+    if (culprit >= 0)
+        diagnosis_add_line(search->diagnosis, "in the step before both did as many: what is odd is rank %d", culprit);
+}
+
+/* ---- Messages that do not fit --------------------------------------------------------------------------------------
+ */
+static bool fits(const tess_record *a, const tess_record *b)
+{
+    return a->count == b->count &&
+           (a->dtype == b->dtype || a->dtype >= TESS_DTYPE_COUNT || b->dtype >= TESS_DTYPE_COUNT);
+}
+
+static bool asks_like(const tess_record *a, const tess_record *b)
+{
+    return a->tag == b->tag && fits(a, b);
+}
+
+/* How often the rank did just this in the messages to this peer before. */
+static size_t times_before(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    size_t n = 0;
+    for (const tess_record *at = r->records; at < record; at++)
+        n += at->op == record->op && at->team == record->team && at->root == record->root && asks_like(at, record);
+    return n;
+}
+
+/* The one of the two that asks for what it never asked for; -1: that holds for both or none. */
+static int newcomer(const diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
+{
+    bool knows_a = times_before(search, a, of_a) > 0, knows_b = times_before(search, b, of_b) > 0;
+    return knows_a == knows_b ? -1 : knows_a ? b : a;
+}
+
+static void judge_pair(diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
+{
+    if (b < a) {
+        judge_pair(search, b, of_b, a, of_a);
+        return;
+    }
+    int culprit = newcomer(search, a, of_a, b, of_b);
+    put_two(search, culprit, a, b, of_a, of_b);
+    search->diagnosis->waited_s = diagnosis_waited_s(search, a, of_a);
+    report_side(search, a, of_a);
+    report_side(search, b, of_b);
+    if (culprit >= 0)
+        diagnosis_add_line(search->diagnosis, "rank %d asks for what it asked for before, rank %d does not",
+                           culprit == a ? b : a, culprit);
+}
+
+/* An open message between the two in the same direction with another tag, that nobody takes either. */
+static const tess_record *other_tag(const diagnosis_search *search, int rank, const tess_record *record, int peer)
+{
+    const tess_rank_history *theirs = &search->history->ranks[peer];
+    stream mine = stream_of(rank, record), other = other_side(search, &mine);
+    for (size_t i = theirs->n_records; i-- > 0 && theirs->n_records - i <= MOST_OPEN;) {
+        const tess_record *at = &theirs->records[i];
+        other.tag = at->tag;
+        if (at->tag != record->tag && belongs(&other, at) && at->state != TESS_TRACE_COMPLETED &&
+            counterpart(search, peer, at) == NULL)
+            return at;
+    }
+    return NULL;
+}
+
+static bool check(diagnosis_search *search, int rank, const tess_record *record)
+{
+    int peer = diagnosis_message_peer(search, record);
+    if (peer < 0 || peer == rank)
+        return false;
+    const tess_record *other = counterpart(search, rank, record);
+    if (other != NULL ? fits(record, other) : (other = other_tag(search, rank, record, peer)) == NULL)
+        return false;
+    judge_pair(search, rank, record, peer, other);
+    return true;
+}
+
+bool diagnosis_find_message(diagnosis_search *search)
+{
+    for (int r = 0; r < search->history->world; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        for (size_t i = rank->n_records; i-- > 0 && rank->n_records - i <= MOST_OPEN;) {
+            const tess_record *record = &rank->records[i];
+            if (tess_request_is_message(record) && record->state != TESS_TRACE_COMPLETED && check(search, r, record))
+                return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,30 @@
+/* Ranks that are slow in a phase, step after step. A pure function, for a live job and for a dead one.
+ *
+ * The rule, over the last TESS_STRAGGLER_STEPS steps in two windows of equal length: a rank is a straggler when the
+ * median of its times lies above the median of the other ranks' medians
+ *   - by 5% in each of the windows (it lasts),
+ *   - by 7% over all steps (what is 10% slow measures so in spite of noise),
+ *   - and by three standard errors of that median, from how much the rank's own times scatter. */
+#ifndef TESS_DIAGNOSIS_STRAGGLER_H
+#define TESS_DIAGNOSIS_STRAGGLER_H
+
+#include <stddef.h>
+
+enum { TESS_STRAGGLER_STEPS = 20 };
+
+typedef struct tess_straggler {
+    int rank;
+    double ratio; /* its median to that of the others: 1.12 is 12% slow */
+    double excess_s;
+} tess_straggler;
+
+/* seconds (n_ranks, TESS_STRAGGLER_STEPS): each rank's times in one phase, waiting for others taken out, newest last.
+ * Writes the stragglers, slowest first, to out (n_ranks) and returns how many. Fewer than two ranks have none. */
+int tess_stragglers_find(const double *seconds, int n_ranks, tess_straggler *out);
+
+/* Sorts the values. */
+double tess_median(double *values, int n);
+/* Standard error of the median of times (TESS_STRAGGLER_STEPS), by their median absolute deviation. */
+double tess_median_error(const double *times);
+
+#endif

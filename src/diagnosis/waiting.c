@@ -1,0 +1,397 @@
+/* Who waits for whom: from the rank that has waited longest along those that are not there, to one that waits for
+ * nobody. */
+#include <stdlib.h>
+
+#include "diagnosis/request.h"
+#include "diagnosis/diagnosis_impl.h"
+
+enum { MOST_OPEN = 64 }; /* newest records of a rank among which those that wait are looked for */
+
+/* ---- One operation -------------------------------------------------------------------------------------------------
+ */
+double diagnosis_waited_s(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    bool is_over = record->completed_ns != 0;
+    uint64_t begin = tess_rank_time(search->history, rank, record->enqueued_ns);
+    uint64_t end = is_over ? tess_rank_time(search->history, rank, record->completed_ns) : search->history->now_ns;
+    return record->enqueued_ns != 0 && end > begin ? (double)(end - begin) * 1e-9 : 0;
+}
+
+/* Something after it in the team is complete, so it was too, whatever the ring says (an event may be torn). */
+static bool was_overtaken(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    const tess_team_view *team = tess_view_team(&search->view, record->team);
+    const tess_member_view *member = team != NULL ? tess_view_member(team, rank) : NULL;
+    for (size_t i = member != NULL ? member->n_records : 0; i-- > 0 && member->records[i]->sequence > record->sequence;)
+        if (member->records[i]->state == TESS_TRACE_COMPLETED)
+            return true;
+    return false;
+}
+
+static bool is_open(const diagnosis_search *search, int rank, const tess_record *record)
+{
+    if (record->state == TESS_TRACE_COMPLETED)
+        return false;
+    if (tess_request_is_message(record))
+        return true;
+    const tess_team_view *team = tess_view_team(&search->view, record->team);
+    const tess_member_view *member = team != NULL ? tess_view_member(team, rank) : NULL;
+    return member != NULL && tess_member_at(member, record->sequence) == record && !was_overtaken(search, rank, record);
+}
+
+/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
+static bool is_explained(const tess_rank_history *rank)
+{
+    switch (diagnosis_situation(rank)) {
+    case TESS_RANK_WELL:
+    case TESS_RANK_UNKNOWN:
+    case TESS_RANK_IN_OTHER_COLLECTIVE:
+        return !rank->present;
+    case TESS_RANK_EXITED: /* by its own error, it may have waited itself */
+        return rank->error[0] == '\0';
+    default:
+        return true;
+    }
+}
+
+/* It has not come, or it has and is no longer able to do its part. */
+static bool is_waited_for(const diagnosis_search *search, const tess_member_view *member, uint64_t sequence)
+{
+    const tess_record *record = tess_member_at(member, sequence), *newest = tess_member_newest(member);
+    const tess_rank_history *rank = &search->history->ranks[member->rank];
+    if (record == NULL && rank->lost_newest)
+        return is_explained(rank) && (newest == NULL || newest->sequence < sequence);
+    if (record == NULL)
+        return tess_member_is_behind(&search->view, member, sequence);
+    return record->state < TESS_TRACE_COMPLETED && is_explained(rank);
+}
+
+/* Calls visit for every rank that has not come to `record` of `rank`, until it says stop. */
+static bool visit_missing(const diagnosis_search *search, int rank, const tess_record *record, diagnosis_visitor *visit,
+                          void *context)
+{
+    if (tess_request_is_message(record)) {
+        int peer = diagnosis_message_peer(search, record);
+        return peer >= 0 && peer != rank && !diagnosis_message_is_met(search, rank, record) &&
+               visit(context, peer, record);
+    }
+    const tess_team_view *team = tess_view_team(&search->view, record->team);
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_member_view *member = &team->members[i];
+        if (member->rank >= 0 && member->rank != rank && is_waited_for(search, member, record->sequence) &&
+            visit(context, member->rank, record))
+            return true;
+    }
+    return false;
+}
+
+bool diagnosis_visit_blockers(const diagnosis_search *search, int rank, diagnosis_visitor *visit, void *context)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_OPEN;)
+        if (is_open(search, rank, &r->records[i]) && visit_missing(search, rank, &r->records[i], visit, context))
+            return true;
+    return false;
+}
+
+static bool stop_at_first(void *context, int missing, const tess_record *record)
+{
+    (void)context, (void)missing, (void)record;
+    return true;
+}
+
+bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank)
+{
+    return diagnosis_visit_blockers(search, rank, stop_at_first, NULL);
+}
+
+static bool is_leaf(const diagnosis_search *search, int rank)
+{
+    return is_explained(&search->history->ranks[rank]) || !diagnosis_waits_for_somebody(search, rank);
+}
+
+/* ---- The one who has waited longest --------------------------------------------------------------------------------
+ */
+static bool stop_at_explained(void *context, int missing, const tess_record *record)
+{
+    (void)record;
+    const tess_history *history = *(const tess_history *const *)context;
+    return is_explained(&history->ranks[missing]);
+}
+
+/* Long enough to blame somebody. Of a dead job the wait may not be known (its end was not written down), but when it is
+ * known why somebody did not come, that is enough. */
+static bool is_long(const diagnosis_search *search, int rank, const tess_record *record, double waited_s)
+{
+    const tess_history *history = search->history;
+    return waited_s >= search->patience_s || record->state == TESS_TRACE_FAILED ||
+           (history->source == TESS_HISTORY_RINGS && visit_missing(search, rank, record, stop_at_explained, &history));
+}
+
+static int longest_waiting(const diagnosis_search *search, double *longest_s)
+{
+    int who = -1;
+    *longest_s = 0;
+    for (int r = 0; r < search->history->world; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        if (is_explained(rank))
+            continue;
+        for (size_t i = rank->n_records; i-- > 0 && rank->n_records - i <= MOST_OPEN;) {
+            const tess_record *record = &rank->records[i];
+            if (!is_open(search, r, record) || !visit_missing(search, r, record, stop_at_first, NULL))
+                continue;
+            double waited_s = diagnosis_waited_s(search, r, record);
+            if (is_long(search, r, record, waited_s) && (who < 0 || waited_s > *longest_s)) {
+                *longest_s = waited_s;
+                who = r;
+            }
+        }
+    }
+    return who;
+}
+
+/* ---- All that it waits for in the end ------------------------------------------------------------------------------
+ */
+typedef struct reach {
+    diagnosis_search *search;
+    int n; /* of search->queue; mark says who is in it */
+} reach;
+
+static bool add_to_reach(void *context, int missing, const tess_record *record)
+{
+    reach *r = context;
+    (void)record;
+    if (!r->search->mark[missing]) {
+        r->search->mark[missing] = true;
+        r->search->queue[r->n++] = missing;
+    }
+    return false;
+}
+
+static int find_reach(diagnosis_search *search, int from)
+{
+    reach r = {.search = search};
+    add_to_reach(&r, from, NULL);
+    for (int i = 0; i < r.n; i++)
+        if (!is_explained(&search->history->ranks[search->queue[i]]))
+            diagnosis_visit_blockers(search, search->queue[i], add_to_reach, &r);
+    for (int i = 0; i < r.n; i++)
+        search->mark[search->queue[i]] = false;
+    return r.n;
+}
+
+/* What is told first of two that others wait for. Of a rank without a record nobody knows whether it came, when another
+ * has one that shows it elsewhere. */
+static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
+{
+    tess_situation x = diagnosis_situation(a), y = diagnosis_situation(b);
+    x = x == TESS_RANK_WELL ? TESS_RANK_UNKNOWN : x;
+    y = y == TESS_RANK_WELL ? TESS_RANK_UNKNOWN : y;
+    if (x != y)
+        return x < y;
+    return a->present && !b->present;
+}
+
+static bool is_like(const tess_rank_history *a, const tess_rank_history *b)
+{
+    return !comes_before(a, b) && !comes_before(b, a);
+}
+
+static tess_diagnosis_kind kind_of(const tess_rank_history *rank)
+{
+    switch (diagnosis_situation(rank)) {
+    case TESS_RANK_CRASHED:
+    case TESS_RANK_OOM_KILLED:
+    case TESS_RANK_KILLED:
+    case TESS_RANK_HOST_LOST:
+        return TESS_DIAGNOSIS_LOST;
+    case TESS_RANK_EXITED:
+        return rank->error[0] != '\0' ? TESS_DIAGNOSIS_FAILED : TESS_DIAGNOSIS_LOST;
+    case TESS_RANK_LEFT:
+        return TESS_DIAGNOSIS_LEFT;
+    case TESS_RANK_STOPPED:
+        return TESS_DIAGNOSIS_STOPPED;
+    case TESS_RANK_BLOCKED_IN_IO:
+        return TESS_DIAGNOSIS_IO;
+    case TESS_RANK_LOADING_DATA:
+    case TESS_RANK_SLEEPING:
+    case TESS_RANK_COMPUTING:
+        return TESS_DIAGNOSIS_BUSY;
+    case TESS_RANK_NOT_JOINED:
+        return TESS_DIAGNOSIS_NOT_JOINED;
+    default:
+        return TESS_DIAGNOSIS_MISSING;
+    }
+}
+
+typedef struct waiters {
+    diagnosis_search *search;
+    int rank; /* whose operations are looked at */
+    double longest_s;
+} waiters;
+
+static bool is_culprit(const tess_diagnosis *diagnosis, int rank)
+{
+    for (int i = 0; i < diagnosis->n_ranks; i++)
+        if (diagnosis->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+static bool note_waiter(void *context, int missing, const tess_record *record)
+{
+    waiters *w = context;
+    tess_diagnosis *diagnosis = w->search->diagnosis;
+    if (!is_culprit(diagnosis, missing))
+        return false;
+    double waited_s = diagnosis_waited_s(w->search, w->rank, record);
+    w->search->mark[w->rank] = true;
+    if (diagnosis->record.op == TESS_TRACE_NONE || waited_s > w->longest_s) {
+        w->longest_s = waited_s;
+        diagnosis->record = *record;
+        diagnosis->team = record->team;
+    }
+    return false;
+}
+
+void diagnosis_attach_waiters(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    waiters w = {.search = search};
+    for (w.rank = 0; w.rank < search->history->world; w.rank++)
+        if (!is_culprit(diagnosis, w.rank))
+            diagnosis_visit_blockers(search, w.rank, note_waiter, &w);
+    diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
+    diagnosis->waited_s = w.longest_s;
+    const tess_rank_history *first = &search->history->ranks[diagnosis->ranks[0]];
+    if (first->n_records > 0)
+        diagnosis->odd = first->records[first->n_records - 1];
+}
+
+/* The newest operation in which the rank waits; NULL: it waits in none. */
+static const tess_record *newest_waiting(const diagnosis_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= MOST_OPEN;)
+        if (is_open(search, rank, &r->records[i]) && visit_missing(search, rank, &r->records[i], stop_at_first, NULL))
+            return &r->records[i];
+    return NULL;
+}
+
+static bool is_told(const tess_diagnosis *diagnosis, int rank)
+{
+    for (int i = 0; i < diagnosis->n_waiting; i++)
+        if (diagnosis->waiting[i] == rank)
+            return true;
+    return is_culprit(diagnosis, rank);
+}
+
+/* Ranks that wait for others in turn stand between the guilty and those who notice; of some nothing is known. */
+static void report_chain(diagnosis_search *search, int n_reached)
+{
+    enum { MOST_REPORTED = 4 };
+    tess_diagnosis *diagnosis = search->diagnosis;
+    for (int i = 0, n = 0; i < n_reached && n < MOST_REPORTED; i++) {
+        int rank = search->queue[i];
+        const tess_record *record = newest_waiting(search, rank);
+        bool present = search->history->ranks[rank].present;
+        char what[192];
+        if (is_told(diagnosis, rank) || (present && record == NULL))
+            continue;
+        if (present)
+            diagnosis_add_line(diagnosis, "rank %d waits for one of those: %s", rank,
+                               tess_request_format(search->history, record, what, sizeof(what)));
+        else
+            diagnosis_add_line(diagnosis, "rank %d has left no record: whether it came is not known%s%.*s", rank,
+                               search->history->ranks[rank].why[0] != '\0' ? "; " : "", TESS_HISTORY_LONG_TEXT - 1,
+                               search->history->ranks[rank].why);
+        n++;
+    }
+}
+
+static bool name_leaves(diagnosis_search *search, int n_reached)
+{
+    const tess_rank_history *ranks = search->history->ranks;
+    int best = -1;
+    for (int i = 0; i < n_reached; i++) {
+        int rank = search->queue[i];
+        if (is_leaf(search, rank) && (best < 0 || comes_before(&ranks[rank], &ranks[best])))
+            best = rank;
+    }
+    if (best < 0)
+        return false;
+    for (int i = 0; i < n_reached; i++)
+        if (is_leaf(search, search->queue[i]) && is_like(&ranks[search->queue[i]], &ranks[best]))
+            search->mark[search->queue[i]] = true;
+    search->diagnosis->kind = kind_of(&ranks[best]);
+    search->diagnosis->n_ranks = diagnosis_take_marked(search, search->diagnosis->ranks);
+    diagnosis_attach_waiters(search);
+    report_chain(search, n_reached);
+    return true;
+}
+
+bool diagnosis_find_waiting(diagnosis_search *search)
+{
+    double longest_s;
+    int from = longest_waiting(search, &longest_s);
+    if (from < 0)
+        return false;
+    if (!name_leaves(search, find_reach(search, from)))
+        diagnosis_name_circle(search, from);
+    if (search->diagnosis->waited_s < longest_s)
+        search->diagnosis->waited_s = longest_s;
+    return true;
+}
+
+/* ---- Broken off ----------------------------------------------------------------------------------------------------
+ */
+static const tess_record *newest_open(const diagnosis_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    const tess_record *last = r->n_records > 0 ? &r->records[r->n_records - 1] : NULL;
+    return last != NULL && last->state < TESS_TRACE_COMPLETED && is_open(search, rank, last) ? last : NULL;
+}
+
+/* Marks the other members, who failed in the operation; false: some did not. */
+static bool mark_failed(diagnosis_search *search, int rank, const tess_record *record)
+{
+    const tess_team_view *team = tess_view_team(&search->view, record->team);
+    int n_failed = 0, n_open = 0;
+    if (team == NULL || tess_request_is_message(record))
+        return false;
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_record *other = tess_member_at(&team->members[i], record->sequence);
+        bool failed = other != NULL && other->state == TESS_TRACE_FAILED;
+        n_failed += failed;
+        n_open += other != NULL && other->state < TESS_TRACE_COMPLETED;
+        if (failed && team->members[i].rank != rank)
+            search->mark[team->members[i].rank] = true;
+    }
+    return n_failed > 0 && n_open == 1;
+}
+
+bool diagnosis_is_stuck(const diagnosis_search *search, int rank)
+{
+    const tess_record *record = newest_open(search, rank);
+    return record != NULL && diagnosis_waited_s(search, rank, record) >= search->patience_s;
+}
+
+bool diagnosis_find_vanished(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    for (int r = 0; r < search->history->world && search->history->source == TESS_HISTORY_RINGS; r++) {
+        const tess_record *record = newest_open(search, r);
+        bool vanished = record != NULL && mark_failed(search, r, record);
+        diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
+        if (!vanished)
+            continue;
+        diagnosis->kind = TESS_DIAGNOSIS_LOST;
+        diagnosis->ranks[0] = r;
+        diagnosis->n_ranks = 1;
+        diagnosis->team = record->team;
+        diagnosis->odd = *record;
+        return true;
+    }
+    diagnosis->n_waiting = 0;
+    return false;
+}

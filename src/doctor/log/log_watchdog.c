@@ -1,0 +1,130 @@
+#include "doctor/log/log_watchdog.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/log/log_impl.h"
+
+enum { MOST = 2048 }; /* a watchdog's line is far shorter; what is behind is another text */
+
+static void copy_line(const char *line, size_t size, char text[MOST])
+{
+    size_t n = size < MOST - 1 ? size : MOST - 1;
+    for (size_t i = 0; i < n; i++)
+        text[i] = line[i] != '\0' ? line[i] : '?';
+    text[n] = '\0';
+}
+
+/* The number behind `key`; -1: the key or the number is not there. */
+static int64_t number_behind(const char *text, const char *key)
+{
+    const char *at = strcasestr(text, key);
+    if (at == NULL)
+        return -1;
+    at += strlen(key);
+    char *end;
+    long long number = strtoll(at, &end, 10);
+    return end != at && number >= 0 ? number : -1;
+}
+
+/* "[PG ID 1 PG GUID 1 Rank 6]", "[PG 1 (default_pg) Rank 6]": what stands between "PG " and " Rank". */
+static void read_group(const char *text, char *group, size_t size)
+{
+    const char *at = strstr(text, "[PG "), *end = at != NULL ? strstr(at, " Rank ") : NULL;
+    group[0] = '\0';
+    if (end != NULL && end - at < 100 && memchr(at, ']', (size_t)(end - at)) == NULL)
+        snprintf(group, size, "%.*s", (int)(end - at - 4), at + 4);
+}
+
+/* "ProcessGroupNCCL.cpp:632]" */
+static void read_place(const char *text, log_work *work)
+{
+    const char *end = strstr(text, ".cpp:");
+    if (end == NULL)
+        return;
+    const char *begin = end;
+    while (begin > text && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_'))
+        begin--;
+    snprintf(work->file, sizeof(work->file), "%.*s", (int)(end + 4 - begin), begin);
+    int64_t line = number_behind(end, ".cpp:");
+    work->line = line > 0 && line < 1 << 30 ? (int)line : 0;
+}
+
+/* The product of "TensorShape=[4096, 11008]"; -1: not there, or no shape. */
+static int64_t read_shape(const char *text)
+{
+    const char *at = strstr(text, "TensorShape=[");
+    int64_t product = 1;
+    if (at == NULL)
+        return -1;
+    at += strlen("TensorShape=[");
+    while (*at != ']') {
+        char *end;
+        long long size = strtoll(at, &end, 10);
+        if (end == at || size < 0 || __builtin_mul_overflow(product, (int64_t)size, &product))
+            return -1;
+        at = end + strspn(end, ", ");
+    }
+    return product;
+}
+
+bool log_parse_work(const char *line, size_t size, log_work *work)
+{
+    char text[MOST];
+    copy_line(line, size, text);
+    const char *at = strstr(text, "WorkNCCL("), *op = at != NULL ? strstr(at, "OpType=") : NULL;
+    if (op == NULL || strstr(at, "Timeout(ms)=") == NULL)
+        return false;
+    *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
+    if (work->rank < 0)
+        work->rank = log_rank_text(text, (size_t)(at - text));
+    read_place(text, work);
+    read_group(text, work->group, sizeof(work->group));
+    op += strlen("OpType=");
+    snprintf(work->op, sizeof(work->op), "%.*s", (int)strcspn(op, ",) "), op);
+    work->sequence = number_behind(at, "SeqNum=");
+    work->numel_in = number_behind(at, "NumelIn=");
+    work->numel_out = number_behind(at, "NumelOut=");
+    if (work->numel_in < 0)
+        work->numel_in = work->numel_out = read_shape(at);
+    work->timeout_ms = number_behind(at, "Timeout(ms)=");
+    work->elapsed_ms = number_behind(at, "ran for ");
+    return true;
+}
+
+bool log_parse_progress(const char *line, size_t size, log_progress *progress)
+{
+    char text[MOST];
+    copy_line(line, size, text);
+    const char *at = strcasestr(text, "last enqueued ");
+    if (at == NULL)
+        return false;
+    bool nccl = strncasecmp(at + strlen("last enqueued "), "NCCL ", 5) == 0;
+    progress->enqueued = number_behind(at, nccl ? "last enqueued NCCL work: " : "last enqueued work: ");
+    progress->completed = number_behind(at, nccl ? "last completed NCCL work: " : "last completed work: ");
+    progress->failed = number_behind(text, "work sequence id: ");
+    if (progress->failed < 0)
+        progress->failed = number_behind(text, "by watchdog at work: ");
+    if (progress->failed < 0)
+        progress->failed = number_behind(text, "Timeout at NCCL work: ");
+    read_group(text, progress->group, sizeof(progress->group));
+    return strcasestr(at, "work: ") != NULL;
+}
+
+const char *log_describe_work(const log_work *work, char *text, size_t size)
+{
+    char count[64] = "";
+    if (work->numel_in >= 0 && work->numel_out >= 0 && work->numel_in != work->numel_out)
+        snprintf(count, sizeof(count), " of %" PRId64 " to %" PRId64 " elements", work->numel_in, work->numel_out);
+    else if (work->numel_in >= 0)
+        snprintf(count, sizeof(count), " of %" PRId64 " elements", work->numel_in);
+    if (work->sequence >= 0)
+        snprintf(text, size, "%s #%" PRId64 "%s", work->op, work->sequence, count);
+    else
+        snprintf(text, size, "%s%s", work->op, count);
+    return text;
+}

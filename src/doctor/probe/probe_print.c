@@ -1,0 +1,158 @@
+/* The findings for people: one screen. */
+#include <string.h>
+
+#include "doctor/probe/probe.h"
+
+enum { INDENT = 8, NAME_WIDTH = 15 };
+
+const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name)
+{
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
+        int n;
+        const tess_probe_check *checks = tess_probe_checks((tess_probe_group)group, &n);
+        if (group == TESS_PROBE_CONFIG) {
+            checks = report->config_checks;
+            n = report->n_config_checks;
+        }
+        for (int i = 0; i < n; i++)
+            if (strcmp(checks[i].name, name) == 0)
+                return &checks[i];
+    }
+    return NULL;
+}
+
+/* Findings of the ranks stand behind those of the hosts. */
+static const tess_probe_findings *part(const tess_probe_report *report, int i)
+{
+    return i < report->n_hosts ? &report->hosts[i] : report->job;
+}
+
+/* A finding that several hosts have alike is told once. */
+static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
+{
+    for (int k = 0; k < findings->n; k++)
+        if (strcmp(findings->at[k].name, finding->name) == 0 && findings->at[k].outcome == finding->outcome)
+            return true;
+    return false;
+}
+
+static bool was_reported(const tess_probe_report *report, int host, const tess_probe_finding *finding)
+{
+    for (int h = 0; h < host && host < report->n_hosts; h++)
+        if (alike(&report->hosts[h], finding))
+            return true;
+    return false;
+}
+
+int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome)
+{
+    int n = 0;
+    for (int i = 0; i <= report->n_hosts; i++)
+        for (int k = 0; k < part(report, i)->n; k++) {
+            const tess_probe_finding *finding = &part(report, i)->at[k];
+            n += finding->outcome == (int)outcome && !was_reported(report, i, finding);
+        }
+    return n;
+}
+
+/* Words of `text` in lines of `columns`, from column `at` on; later lines begin at `indent`. Returns the column. */
+static int wrap(FILE *out, const char *text, int at, int indent, int columns)
+{
+    while (*text != '\0') {
+        int n = (int)strcspn(text, " ");
+        if (at > indent && at + 1 + n > columns) {
+            fprintf(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", n, text);
+        at += n;
+        text += n;
+        text += strspn(text, " ");
+    }
+    return at;
+}
+
+/* "host a (and b, c, 5 more): " when the job has several; returns text. */
+static const char *name_hosts(const tess_probe_report *report, int host, const tess_probe_finding *finding, char *text,
+                              size_t size)
+{
+    int n_others = 0;
+    text[0] = '\0';
+    if (report->n_hosts == 1 || host == report->n_hosts)
+        return text;
+    size_t at = (size_t)snprintf(text, size, "host %s", report->host_names[host]);
+    for (int h = host + 1; h < report->n_hosts; h++)
+        if (alike(&report->hosts[h], finding) && n_others++ < 3)
+            at +=
+                (size_t)snprintf(text + at, size - at, "%s%s", n_others == 1 ? " (and " : ", ", report->host_names[h]);
+    if (n_others > 3)
+        at += (size_t)snprintf(text + at, size - at, ", %d more", n_others - 3);
+    snprintf(text + at, size - at, n_others > 0 ? "): " : ": ");
+    return text;
+}
+
+static void print_one(const tess_probe_report *report, int host, const tess_probe_finding *finding, const char *word,
+                      int columns, FILE *out)
+{
+    enum { TEXT = INDENT + NAME_WIDTH + 1, FIX = TEXT + 5 };
+    char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
+    const tess_probe_check *check = tess_probe_find(report, finding->name);
+    name_hosts(report, host, finding, hosts, sizeof(hosts));
+    snprintf(text, sizeof(text), "%s%s", hosts, finding->text);
+    fprintf(out, "%-*s%-*s ", INDENT, word, NAME_WIDTH, finding->name);
+    wrap(out, text, TEXT, TEXT, columns);
+    fprintf(out, "\n%*sfix: ", TEXT, "");
+    wrap(out, check != NULL ? check->fix : "", FIX, FIX, columns);
+    fputc('\n', out);
+}
+
+static void print_trouble(const tess_probe_report *report, tess_probe_outcome outcome, const char *word, int columns,
+                          FILE *out)
+{
+    for (int i = 0; i <= report->n_hosts; i++)
+        for (int k = 0; k < part(report, i)->n; k++) {
+            const tess_probe_finding *finding = &part(report, i)->at[k];
+            if (finding->outcome == (int)outcome && !was_reported(report, i, finding))
+                print_one(report, i, finding, word, columns, out);
+        }
+}
+
+/* "name text, name text" of a group, wrapped. */
+static void print_quiet(const tess_probe_report *report, tess_probe_outcome outcome, int group, const char *word,
+                        int columns, FILE *out)
+{
+    int at = 0;
+    for (int i = 0; i <= report->n_hosts; i++)
+        for (int k = 0; k < part(report, i)->n; k++) {
+            char text[TESS_PROBE_TEXT_BYTES + TESS_PROBE_NAME_BYTES + 4];
+            const tess_probe_finding *finding = &part(report, i)->at[k];
+            if (finding->outcome != (int)outcome || finding->group != group || was_reported(report, i, finding))
+                continue;
+            if (at == 0)
+                at = fprintf(out, "%-*s", INDENT, word);
+            else
+                at += fprintf(out, ";");
+            snprintf(text, sizeof(text), "%s: %s", finding->name, finding->text);
+            at = wrap(out, text, at, INDENT, columns);
+        }
+    if (at > 0)
+        fputc('\n', out);
+}
+
+void tess_probe_print(const tess_probe_report *report, int columns, FILE *out)
+{
+    int n_failed = tess_probe_count(report, TESS_PROBE_FAIL), n_warned = tess_probe_count(report, TESS_PROBE_WARN);
+    fprintf(out, "%s: %d failed, %d warning%s, %d fine (%d rank%s on %d host%s, %.1f s)\n",
+            n_failed > 0 ? "not ready" : "ready", n_failed, n_warned, n_warned == 1 ? "" : "s",
+            tess_probe_count(report, TESS_PROBE_OK), report->n_ranks, report->n_ranks == 1 ? "" : "s", report->n_hosts,
+            report->n_hosts == 1 ? "" : "s", report->seconds);
+    print_trouble(report, TESS_PROBE_FAIL, "FAILED", columns, out);
+    print_trouble(report, TESS_PROBE_WARN, "warning", columns, out);
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
+        print_quiet(report, TESS_PROBE_OK, group, tess_probe_group_name((tess_probe_group)group), columns, out);
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
+        print_quiet(report, TESS_PROBE_ABSENT, group, "absent", columns, out);
+}

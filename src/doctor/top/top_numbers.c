@@ -1,0 +1,118 @@
+#include "doctor/top/top_numbers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "diagnosis/missed.h"
+
+static bool waits_for(const tess_top_rank *rank, int other)
+{
+    return rank->board.wait_age_ns > 0 && (rank->board.wait_missing[other / 64] >> (other % 64) & 1) != 0;
+}
+
+int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
+{
+    int n = 0;
+    *first = -1;
+    for (int other = 0; other < s->world; other++) {
+        if (!waits_for(&s->ranks[rank], other))
+            continue;
+        if (n++ == 0)
+            *first = other;
+    }
+    return n;
+}
+
+static tess_wait wait_of(const tess_top_snapshot *s, int rank)
+{
+    int first;
+    const tess_board_copy *board = &s->ranks[rank].board;
+    bool waits = tess_top_missing(s, rank, &first) > 0;
+    return (tess_wait){.since_ns = waits ? UINT64_MAX - board->wait_age_ns : 0, .missing = board->wait_missing};
+}
+
+/* A rank that waits itself only passes on what another does. */
+static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
+{
+    tess_wait waits[JOB_MAX_RANKS];
+    tess_missed missed[JOB_MAX_RANKS];
+    for (int rank = 0; rank < s->world; rank++)
+        waits[rank] = wait_of(s, rank);
+    int n = tess_missed_find(waits, s->world, missed), n_ends = tess_missed_ends(waits, missed, n);
+    int most = tess_missed_most(missed, n_ends > 0 ? n_ends : n);
+    t->culprit = t->waiter = -1;
+    if (most < 0)
+        return;
+    t->culprit = missed[most].rank;
+    t->n_waiting = missed[most].n_waiting;
+    t->waiter = missed[most].waiter;
+    t->waited_s = (double)s->ranks[t->waiter].board.wait_age_ns * 1e-9;
+}
+
+/* Tokens of a step and its seconds: of the steps since `before` where there were some, else of the newest. */
+static void find_rate(const tess_board_copy *now, const tess_board_copy *before, tess_top_totals *t)
+{
+    double tokens = 0, seconds = (double)now->step_ns * 1e-9;
+    if (now->n_steps > 0)
+        tokens = (double)now->n_tokens / (double)now->n_steps;
+    if (before != NULL && now->n_steps > before->n_steps && now->n_tokens >= before->n_tokens) {
+        double n = (double)(now->n_steps - before->n_steps), ns = 0;
+        for (int i = 0; i < TESS_PHASE_COUNT; i++)
+            ns += (double)now->phase_ns[i] - (double)before->phase_ns[i];
+        tokens = (double)(now->n_tokens - before->n_tokens) / n;
+        seconds = ns > 0 ? ns * 1e-9 / n : seconds;
+    }
+    t->step_s = seconds;
+    t->tokens_per_s = seconds > 0 ? tokens / seconds : 0;
+}
+
+tess_top_totals tess_top_sum(const tess_top_snapshot *now, const tess_top_snapshot *before)
+{
+    tess_top_totals t = {.loss = NAN};
+    int furthest = 0;
+    for (int r = 0; r < now->world; r++)
+        if (now->ranks[r].board.n_steps > now->ranks[furthest].board.n_steps)
+            furthest = r;
+    const tess_board_copy *board = &now->ranks[furthest].board;
+    if (board->n_steps > 0) {
+        t.step = (int64_t)board->n_steps;
+        memcpy(&t.loss, &board->loss, sizeof(t.loss));
+        find_rate(board, before != NULL ? &before->ranks[furthest].board : NULL, &t);
+    }
+    find_culprit(now, &t);
+    return t;
+}
+
+bool tess_top_shares(const tess_top_rank *now, const tess_top_rank *before, double share[TESS_PHASE_COUNT])
+{
+    double sum = 0;
+    bool moved = before != NULL && now->board.n_steps > before->board.n_steps;
+    for (int i = 0; i < TESS_PHASE_COUNT; i++) {
+        share[i] = (double)now->board.phase_ns[i] - (moved ? (double)before->board.phase_ns[i] : 0);
+        share[i] = fmax(share[i], 0);
+        sum += share[i];
+    }
+    for (int i = 0; i < TESS_PHASE_COUNT && sum > 0; i++)
+        share[i] /= sum;
+    return sum > 0;
+}
+
+void tess_top_cells(const double share[TESS_PHASE_COUNT], int width, int cells[TESS_PHASE_COUNT])
+{
+    double rest[TESS_PHASE_COUNT];
+    int used = 0;
+    for (int i = 0; i < TESS_PHASE_COUNT; i++) {
+        double exact = share[i] * width;
+        cells[i] = (int)exact;
+        rest[i] = exact - cells[i];
+        used += cells[i];
+    }
+    for (; used < width; used++) {
+        int most = 0;
+        for (int i = 1; i < TESS_PHASE_COUNT; i++)
+            if (rest[i] > rest[most])
+                most = i;
+        cells[most]++;
+        rest[most] = -1;
+    }
+}

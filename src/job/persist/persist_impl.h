@@ -1,0 +1,43 @@
+/* What a block looks like. */
+#ifndef TESS_JOB_PERSIST_PERSIST_IMPL_H
+#define TESS_JOB_PERSIST_PERSIST_IMPL_H
+
+#include <stdatomic.h>
+
+#include "job/persist/persist.h"
+
+#define PERSIST_MAGIC "TESSKEP" /* and its NUL; written last */
+
+enum { PERSIST_VERSION = 1, PERSIST_HUGE_PAGE = 2 << 20 };
+
+typedef struct persist_entry {
+    char name[TESS_PERSIST_NAME];
+    uint64_t offset;
+    _Atomic uint64_t bytes; /* 0: there is none; written last */
+} persist_entry;
+
+typedef struct persist_header {
+    char magic[8];
+    uint32_t version;
+    _Atomic uint32_t n_regions;
+    uint64_t bytes;    /* of the block */
+    uint64_t identity; /* of whom it belongs to */
+    uint64_t n_launches;
+    uint64_t end; /* of the last region */
+    persist_entry regions[TESS_PERSIST_REGIONS];
+} persist_header;
+
+struct tess_persist {
+    tess_mem *mem;
+    int fd; /* borrowed */
+    persist_header *header;
+    uint8_t *base;
+    size_t bytes;
+};
+
+/* Makes what is behind `fd` an empty block. */
+tess_status persist_format(int fd, size_t bytes, uint64_t identity);
+/* Whether `keep` belongs to `identity`; then it has one launch more. */
+bool persist_take_over(tess_persist *persist, uint64_t identity);
+
+#endif

@@ -1,0 +1,126 @@
+/* The blocks of all ranks of a host: nameless, or files that the next launch finds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "job/persist/persist_impl.h"
+
+/* Address space, not memory: regions that change their size leave a hole. */
+static size_t block_bytes(void)
+{
+    return (sizeof(persist_header) + 2 * tess_os_memory_bytes() + PERSIST_HUGE_PAGE - 1) / PERSIST_HUGE_PAGE *
+           PERSIST_HUGE_PAGE;
+}
+
+static tess_status block_path(const char *folder, int rank, char *path, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "rank-%05d.keep", rank);
+    return tess_os_join(path, size, folder, name);
+}
+
+static tess_status open_named(const tess_persist_set *set, int rank, size_t bytes, int *fd)
+{
+    char path[1024];
+    size_t size;
+    TESS_TRY(block_path(set->folder, rank, path, sizeof(path)));
+    TESS_TRY(tess_os_open_shared(path, fd));
+    TESS_TRY(tess_os_fd_size(*fd, &size));
+    return size == bytes ? TESS_OK : tess_os_resize_zeroed(*fd, bytes, path);
+}
+
+static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
+{
+    size_t bytes = block_bytes();
+    return set->folder == NULL ? tess_os_memfd("tessera-keep", bytes, fd) : open_named(set, rank, bytes, fd);
+}
+
+/* Takes over what an earlier launch has left, when it is whole and of the same job; else begins anew. */
+static tess_status take_block(const tess_persist_set *set, int rank, uint64_t identity)
+{
+    tess_persist *persist;
+    bool taken = false;
+    if (tess_persist_open(set->mem, set->fds[rank], &persist) == TESS_OK) {
+        taken = persist_take_over(persist, identity);
+        tess_persist_close(&persist);
+    }
+    tess_error_clear();
+    return taken ? TESS_OK : persist_format(set->fds[rank], block_bytes(), identity);
+}
+
+/* One launch at a time: its descriptor holds the lock, and no child inherits it. */
+static tess_status begin_folder(tess_persist_set *set, const char *folder)
+{
+    char path[1024];
+    size_t size = strlen(folder) + 1;
+    TESS_TRY(tess_mem_alloc(set->mem, TESS_POOL_MISC, size, "folder of kept memory", (void **)&set->folder));
+    memcpy(set->folder, folder, size);
+    TESS_TRY(tess_os_make_private_dir(folder));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "lock"));
+    TESS_TRY(tess_os_open_shared(path, &set->lock));
+    TESS_CHECK(tess_os_lock(set->lock), TESS_E_INVALID, "another launch of this job is using %s", folder);
+    return TESS_OK;
+}
+
+/* Of an earlier launch with more ranks. */
+static void remove_from(const tess_persist_set *set, int first)
+{
+    char path[1024];
+    for (int r = first; r < TESS_PERSIST_MOST_BLOCKS && block_path(set->folder, r, path, sizeof(path)) == TESS_OK; r++)
+        tess_os_remove(path);
+}
+
+tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity)
+{
+    for (int r = 0; r < set->n; r++)
+        TESS_TRY_CTX(take_block(set, r, identity), "memory kept for rank %d", r);
+    return TESS_OK;
+}
+
+static tess_status create(tess_persist_set *set, int n, const char *folder, uint64_t identity)
+{
+    TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "kept memory", (void **)&set->fds));
+    for (int r = 0; r < n; r++)
+        set->fds[r] = -1;
+    set->n = n;
+    if (folder != NULL) {
+        TESS_TRY(begin_folder(set, folder));
+        remove_from(set, n);
+    }
+    for (int r = 0; r < n; r++)
+        TESS_TRY_CTX(open_block(set, r, &set->fds[r]), "memory kept for rank %d", r);
+    return tess_persist_set_next(set, identity);
+}
+
+tess_status tess_persist_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_persist_set *set)
+{
+    *set = (tess_persist_set){.lock = -1, .mem = mem};
+    TESS_CHECK(n >= 1 && n <= TESS_PERSIST_MOST_BLOCKS, TESS_E_INVALID, "kept memory of %d ranks", n);
+    tess_status status = create(set, n, folder, identity);
+    if (status != TESS_OK)
+        tess_persist_set_destroy(set, false);
+    return status;
+}
+
+static void remove_names(const tess_persist_set *set)
+{
+    char path[1024];
+    remove_from(set, 0);
+    if (tess_os_join(path, sizeof(path), set->folder, "lock") == TESS_OK)
+        tess_os_remove(path);
+    tess_os_remove_empty_dir(set->folder);
+}
+
+void tess_persist_set_destroy(tess_persist_set *set, bool remove)
+{
+    if (set->mem == NULL)
+        return;
+    if (remove && set->folder != NULL && set->lock >= 0)
+        remove_names(set);
+    for (int r = 0; set->fds != NULL && r < set->n; r++)
+        tess_os_close(&set->fds[r]);
+    tess_os_close(&set->lock);
+    tess_mem_free(set->mem, set->fds);
+    tess_mem_free(set->mem, set->folder);
+    *set = (tess_persist_set){.lock = -1};
+}

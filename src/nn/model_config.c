@@ -1,0 +1,91 @@
+#include "nn/model_config.h"
+
+#include <math.h>
+
+#include "base/text/json.h"
+#include "nn/models/family.h"
+
+enum { CONFIG_MAX_BYTES = 16 << 20 };
+
+const char *tess_family_name(tess_family family)
+{
+    const tess_family_row *row = tess_family_find(family);
+    return row != NULL ? row->model_type : "unknown";
+}
+
+tess_status tess_model_config_load(const char *path, tess_model_config *config)
+{
+    json_t *json = NULL;
+    TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
+    tess_status status = tess_model_config_parse(json, path, config);
+    json_decref(json);
+    return status;
+}
+
+/* With these bounds no product of sizes that a model or an executor forms leaves int64. */
+static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22, max_layers = 1024,
+                     max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27;
+
+static tess_status check_size(const char *what, const char *key, int64_t value, int64_t most)
+{
+    TESS_CHECK(value >= 1 && value <= most, TESS_E_INVALID, "%s: %s is %lld; it must be in [1, %lld]", what, key,
+               (long long)value, (long long)most);
+    return TESS_OK;
+}
+
+/* Files in use name special tokens beyond the vocabulary (a padding token never added): such an id just never occurs.
+ */
+static tess_status check_token(const char *what, const char *key, int64_t id)
+{
+    TESS_CHECK(id >= -1 && id <= INT32_MAX, TESS_E_INVALID, "%s: %s is %lld; it must be a token, or null for none",
+               what, key, (long long)id);
+    return TESS_OK;
+}
+
+tess_status tess_model_config_check(const tess_model_config *c, const char *what)
+{
+    TESS_CHECK(tess_family_find(c->family) != NULL, TESS_E_INVALID, "%s: no model family has number %d", what,
+               (int)c->family);
+    TESS_TRY(check_size(what, "vocab_size", c->vocab_size, max_vocab));
+    TESS_TRY(check_size(what, "hidden_size", c->hidden_size, max_hidden));
+    TESS_TRY(check_size(what, "intermediate_size", c->intermediate_size, max_intermediate));
+    TESS_TRY(check_size(what, "num_hidden_layers", c->n_layers, max_layers));
+    TESS_TRY(check_size(what, "num_attention_heads", c->n_heads, max_heads));
+    TESS_TRY(check_size(what, "num_key_value_heads", c->n_kv_heads, c->n_heads));
+    TESS_TRY(check_size(what, "head_dim", c->head_size, max_head_size));
+    TESS_TRY(check_size(what, "max_position_embeddings", c->max_position, max_positions));
+    TESS_CHECK(c->n_heads % c->n_kv_heads == 0, TESS_E_INVALID,
+               "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", what,
+               (long long)c->n_heads, (long long)c->n_kv_heads);
+    if (c->family == TESS_FAMILY_GPT2)
+        TESS_CHECK(c->n_heads * c->head_size == c->hidden_size && c->n_kv_heads == c->n_heads, TESS_E_INVALID,
+                   "%s: n_embd %lld is not a multiple of n_head %lld", what, (long long)c->hidden_size,
+                   (long long)c->n_heads);
+    else
+        TESS_CHECK(c->head_size % 2 == 0, TESS_E_INVALID, "%s: head_dim %lld is odd: rotary positions turn pairs", what,
+                   (long long)c->head_size);
+    TESS_CHECK(c->norm_eps >= 0 && c->norm_eps <= 1, TESS_E_INVALID,
+               "%s: the norm's epsilon is %g; it must be in [0, 1]", what, c->norm_eps);
+    TESS_CHECK(c->initializer_range >= 0 && c->initializer_range <= 10, TESS_E_INVALID,
+               "%s: initializer_range is %g; it must be in [0, 10]", what, c->initializer_range);
+    TESS_CHECK(c->sliding_window >= 0 && c->sliding_window <= INT32_MAX, TESS_E_INVALID,
+               "%s: sliding_window is %lld; it must be positive, or null for none", what, (long long)c->sliding_window);
+    TESS_CHECK(c->full_layers >= 0, TESS_E_INVALID, "%s: max_window_layers is %lld", what, (long long)c->full_layers);
+    TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,
+               c->n_eos);
+    TESS_TRY(check_token(what, "bos_token_id", c->bos_token_id));
+    TESS_TRY(check_token(what, "pad_token_id", c->pad_token_id));
+    for (int i = 0; i < c->n_eos; i++)
+        TESS_TRY(check_token(what, "eos_token_id", c->eos_token_id[i]));
+    return TESS_OK;
+}
+
+int64_t tess_model_config_max_length(const tess_model_config *config)
+{
+    if (config->family == TESS_FAMILY_GPT2 || config->rope.kind == TESS_ROPE_DEFAULT)
+        return config->max_position;
+    double stretched = ceil(config->rope.factor * (double)config->rope.original_max_position);
+    if (stretched > (double)max_positions)
+        stretched = (double)max_positions;
+    return stretched > (double)config->max_position ? (int64_t)stretched : config->max_position;
+}

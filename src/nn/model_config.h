@@ -1,0 +1,64 @@
+/* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Qwen2, Qwen3 dense, GPT-2). */
+#ifndef TESS_NN_MODEL_CONFIG_H
+#define TESS_NN_MODEL_CONFIG_H
+
+#include <jansson.h>
+
+#include "tessera/memory.h"
+
+typedef enum tess_family {
+    TESS_FAMILY_LLAMA,
+    TESS_FAMILY_MISTRAL,
+    TESS_FAMILY_QWEN2,
+    TESS_FAMILY_QWEN3,
+    TESS_FAMILY_GPT2
+} tess_family;
+
+typedef enum tess_rope_kind {
+    TESS_ROPE_DEFAULT,
+    TESS_ROPE_LINEAR,
+    TESS_ROPE_DYNAMIC,
+    TESS_ROPE_LLAMA3,
+    TESS_ROPE_YARN
+} tess_rope_kind;
+
+typedef struct tess_rope_config {
+    tess_rope_kind kind;
+    double theta, factor;
+    int64_t original_max_position;                 /* length before scaling; 0 with the default kind */
+    double low_freq_factor, high_freq_factor;      /* llama3 */
+    double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived */
+    double mscale, mscale_all_dim;                 /* yarn; 0: absent */
+    bool truncate;                                 /* yarn */
+} tess_rope_config;
+
+typedef struct tess_model_config {
+    tess_family family;
+    int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
+    double norm_eps, initializer_range;
+    tess_rope_config rope;
+    int64_t sliding_window; /* 0: none */
+    int64_t full_layers;    /* layers before this one ignore the window (Qwen2's max_window_layers) */
+    bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
+    int64_t bos_token_id, pad_token_id; /* -1: none */
+    int64_t eos_token_id[8];
+    int n_eos;
+} tess_model_config;
+
+/* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and
+ * the choices; sizes are bounded, so nothing downstream overflows. */
+tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config);
+tess_status tess_model_config_load(const char *path, tess_model_config *config);
+
+/* A new config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
+tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json);
+
+/* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
+tess_status tess_model_config_check(const tess_model_config *config, const char *what);
+
+/* Longest sequence: max_position, or what the rope scaling stretches it to when that is more. */
+int64_t tess_model_config_max_length(const tess_model_config *config);
+
+const char *tess_family_name(tess_family family); /* "llama" as in model_type */
+
+#endif

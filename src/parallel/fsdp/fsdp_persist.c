@@ -1,0 +1,71 @@
+/* What outlives the rank: master weights, the sums of gradients, and which of them is the finished one. Whoever takes
+ * the rank's place can end a step that was about to be applied to the weights. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/mem/named.h"
+
+tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
+                                    float **out, bool *found)
+{
+    char name[112];
+    size_t bytes;
+    TESS_CHECK(!__builtin_mul_overflow(elements, sizeof(float), &bytes), TESS_E_NOMEM, "unit '%s': too many elements",
+               unit->name);
+    if (number >= 0)
+        snprintf(name, sizeof(name), "%s %d of %s", what, number, unit->name);
+    else
+        snprintf(name, sizeof(name), "%s of %s", what, unit->name);
+    return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
+}
+
+void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
+{
+    tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
+}
+
+static tess_status open_totals(tess_fsdp *fsdp, bool *found)
+{
+    *found = true;
+    if (fsdp->persist_totals != NULL)
+        return TESS_OK;
+    return tess_mem_alloc_named(fsdp->mem, TESS_POOL_MISC, "totals", (size_t)fsdp->n_units * sizeof(int32_t),
+                                (void **)&fsdp->persist_totals, found);
+}
+
+tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
+{
+    bool found;
+    if (!tess_mem_has_store(fsdp->mem))
+        return TESS_OK;
+    TESS_TRY(open_totals(fsdp, &found));
+    for (int u = 0; u < fsdp->n_units; u++)
+        for (int k = 0; k < fsdp->n_accumulators && fsdp->units[u]->n_trainable > 0; k++)
+            if (fsdp->units[u]->accumulators[k] == fsdp->units[u]->total)
+                fsdp->persist_totals[u] = k;
+    atomic_signal_fence(memory_order_release);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches)
+{
+    bool found = false;
+    TESS_CHECK(tess_mem_has_store(fsdp->mem) && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
+               "fsdp: gradients are found between steps, and where they are kept");
+    TESS_TRY(tess_fsdp_accumulators_alloc(fsdp, n_local_micro_batches));
+    TESS_TRY(open_totals(fsdp, &found));
+    TESS_CHECK(found, TESS_E_INTERNAL, "fsdp: no gradients were kept");
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        int32_t k = fsdp->persist_totals[u];
+        if (unit->n_trainable == 0)
+            continue;
+        TESS_CHECK(k >= 0 && k < fsdp->n_accumulators, TESS_E_INTERNAL, "unit '%s': its gradient was not kept",
+                   unit->name);
+        unit->total = unit->accumulators[k];
+    }
+    fsdp->gradients_ready = true;
+    return TESS_OK;
+}

@@ -1,0 +1,127 @@
+/* A step: from step_begin over the local micro-batches to the finished gradient. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
+{
+    TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: step_begin before materialize");
+    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: step_begin inside a step; call step_end first");
+    TESS_CHECK(n_local_micro_batches > 0 && n_local_micro_batches < 1 << 30, TESS_E_INVALID,
+               "fsdp: step_begin with %d micro-batches a rank; at least 1 is needed", n_local_micro_batches);
+    for (int u = 0; u < fsdp->n_units; u++)
+        TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
+                   "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
+    fsdp->gradients_ready = false;
+    tess_fsdp_bad_gradient_forget(fsdp);
+    for (int u = 0; u < fsdp->n_units; u++) {
+        fsdp->units[u]->total = NULL;
+        fsdp->units[u]->backward_done = false;
+    }
+    TESS_TRY_CTX(tess_fsdp_accumulators_alloc(fsdp, n_local_micro_batches), "fsdp: step_begin");
+    fsdp->state = TESS_FSDP_STEP;
+    fsdp->n_micro = n_local_micro_batches;
+    fsdp->micro = -1;
+    fsdp->n_order = 0; /* of an evaluation */
+    return TESS_OK;
+}
+
+static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
+{
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        TESS_CHECK(unit->n_forward == 0, TESS_E_INVALID,
+                   "unit '%s': %s while the forward of micro-batch %d is open; post_forward is missing", unit->name,
+                   call, fsdp->micro);
+        TESS_CHECK(!unit->in_backward, TESS_E_INVALID,
+                   "unit '%s': %s while the backward of micro-batch %d is open; post_backward is missing", unit->name,
+                   call, fsdp->micro);
+    }
+    for (int u = 0; u < fsdp->n_units; u++)
+        TESS_CHECK(fsdp->units[u]->backward_done || fsdp->units[u]->n_trainable == 0, TESS_E_INVALID,
+                   "unit '%s': %s, but micro-batch %d had no backward; a unit without use still owes a zero gradient",
+                   fsdp->units[u]->name, call, fsdp->micro);
+    return TESS_OK;
+}
+
+/* Closes the micro-batch under way: every hook was called, deferred gradients leave. */
+static tess_status end_micro(tess_fsdp *fsdp, const char *call)
+{
+    TESS_TRY(check_hooks(fsdp, call));
+    for (int u = fsdp->n_units - 1; u >= 0; u--) {
+        tess_unit *unit = fsdp->units[u];
+        if (unit->kept) {
+            unit->kept = false;
+            tess_fsdp_release(unit);
+        }
+        unit->backward_done = false;
+        if (unit->deferred)
+            TESS_TRY(tess_fsdp_reduce(unit));
+    }
+    tess_fsdp_order_restart(fsdp);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: micro_begin %d outside a step", local_index);
+    TESS_CHECK(local_index == fsdp->micro + 1 && local_index < fsdp->n_micro, TESS_E_INVALID,
+               "fsdp: micro_begin %d after micro-batch %d of %d; they come in order", local_index, fsdp->micro,
+               fsdp->n_micro);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
+    if (fsdp->micro >= 0)
+        TESS_TRY(end_micro(fsdp, "micro_begin"));
+    tess_phase_switch(fsdp->clock, phase);
+    fsdp->micro = local_index;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: step_end outside a step");
+    TESS_CHECK(fsdp->micro == fsdp->n_micro - 1, TESS_E_INVALID, "fsdp: step_end after %d of %d micro-batches",
+               fsdp->micro + 1, fsdp->n_micro);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
+    TESS_TRY(end_micro(fsdp, "step_end"));
+    TESS_TRY(tess_fsdp_reduce_flush(fsdp));
+    for (int u = fsdp->n_units - 1; u >= 0; u--) {
+        tess_unit *unit = fsdp->units[u];
+        if (unit->n_trainable == 0)
+            continue;
+        TESS_TRY(tess_fsdp_reduce_finish(unit));
+        TESS_TRY(tess_fsdp_reduce_total(unit));
+    }
+    TESS_TRY(tess_fsdp_persist_note_totals(fsdp));
+    tess_phase_switch(fsdp->clock, phase);
+    fsdp->state = TESS_FSDP_IDLE;
+    fsdp->micro = -1;
+    fsdp->gradients_ready = true;
+    return TESS_OK;
+}
+
+static tess_status check_idle(const tess_fsdp *fsdp, const char *call)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: %s %s; weights change between steps only", call,
+               fsdp->state == TESS_FSDP_STEP ? "inside a step" : "before materialize");
+    for (int u = 0; u < fsdp->n_units; u++)
+        TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
+                   "unit '%s': %s while a forward is open; post_forward is missing", fsdp->units[u]->name, call);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_params_changed(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "params_changed"));
+    tess_fsdp_slots_stale(fsdp);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_update_begin(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "update_begin"));
+    return tess_fsdp_slots_update(fsdp);
+}
+
+tess_status tess_fsdp_update_end(tess_fsdp *fsdp)
+{
+    TESS_TRY(check_idle(fsdp, "update_end"));
+    return tess_fsdp_slots_updated(fsdp);
+}

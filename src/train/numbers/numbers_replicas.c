@@ -1,0 +1,243 @@
+/* Whether all copies of weights and optimizer state still hold the same bits.
+ *
+ * Ranks that keep the same master weights (strategy none, replicas of hybrid) hash them and both moments with XXH3 and
+ * compare one number; only when it differs, those of each tensor: the majority is right. Where ranks of a host share a
+ * gathered copy of sharded weights, each compares the rows that it owns with what they round to.
+ *
+ * What is kept once, nobody can vote on: checkpoints have checksums for that. */
+#include <stdio.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "tessera/comm.h"
+#include "train/numbers/numbers_impl.h"
+#include "train/numbers/vote.h"
+
+enum { BLOCK_BYTES = 1 << 18, KINDS = 3 };
+
+static const char *const kind_names[KINDS] = {"weight", "first moment of", "second moment of"};
+
+/* What a rank has found, worst first. Plain bytes: ranks send it to each other. */
+typedef enum finding_kind { FOUND_ODD, FOUND_TIE, FOUND_COPY, FOUND_NOTHING } finding_kind;
+
+typedef struct finding {
+    int32_t kind, culprit; /* of the job's ranks, -1: nobody can be named */
+    char text[376];
+} finding;
+
+/* ---- Hashes ---- */
+typedef struct hashing {
+    const char *data;
+    size_t bytes;
+    _Atomic uint64_t sum; /* of the blocks' hashes, seeded with their numbers: in any order */
+} hashing;
+
+static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    hashing *h = context;
+    (void)worker;
+    for (int64_t block = begin; block < end; block++) {
+        size_t at = (size_t)block * BLOCK_BYTES, n = h->bytes - at < BLOCK_BYTES ? h->bytes - at : BLOCK_BYTES;
+        h->sum += XXH3_64bits_withSeed(h->data + at, n, (uint64_t)block);
+    }
+}
+
+static uint64_t hash_of(const tess_engine *e, const float *data, int64_t n)
+{
+    hashing h = {.data = (const char *)data, .bytes = (size_t)n * sizeof(*data)};
+    tess_threads_run(e->stream->threads, hash_blocks, &h, (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES), 1);
+    return h.sum;
+}
+
+/* hashes (parameters, KINDS); 0 for moments that a parameter has not. */
+static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
+{
+    tess_shard shard;
+    for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
+        float *m, *v;
+        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
+        tess_adamw_moments(e->adamw, i, &m, &v);
+        const float *state[KINDS] = {shard.master, m, v};
+        for (int k = 0; k < KINDS; k++)
+            hashes[i * KINDS + k] =
+                state[k] != NULL ? hash_of(e, state[k], shard.n_rows * tess_shape_row_count(&shard.shape)) : 0;
+    }
+    return TESS_OK;
+}
+
+/* ---- The vote ---- */
+typedef struct ballot {
+    tess_team *team;
+    int n_ranks, n_tensors;
+    uint64_t *hashes; /* (n_ranks, n_tensors) */
+    bool *odd;        /* (n_ranks) */
+} ballot;
+
+static tess_vote vote_on(const ballot *b, int tensor)
+{
+    return tess_vote_on(b->hashes + tensor, (size_t)b->n_tensors, b->n_ranks, b->odd);
+}
+
+/* "rank 3", "ranks 1, 2 and 5" of the job: those listed (NULL: all). */
+static void list_ranks(const ballot *b, const bool *listed, char *text, size_t size)
+{
+    int n = 0, seen = 0;
+    for (int r = 0; r < b->n_ranks; r++)
+        n += listed == NULL || listed[r];
+    size_t used = (size_t)snprintf(text, size, n == 1 ? "rank" : "ranks");
+    for (int r = 0; r < b->n_ranks && used < size; r++)
+        if (listed == NULL || listed[r]) {
+            const char *before = seen == 0 ? " " : seen == n - 1 ? " and " : ", ";
+            used += (size_t)snprintf(text + used, size - used, "%s%d", before, tess_team_global_rank(b->team, r));
+            seen++;
+        }
+}
+
+/* The first tensor that differs decides who is named; the others are counted. */
+static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
+{
+    int first = -1, n_differ = 0, n_odd = 0;
+    char who[128], others[48] = "";
+    for (int t = b->n_tensors - 1; t >= 0; t--)
+        if (vote_on(b, t) != TESS_VOTE_SAME) {
+            first = t;
+            n_differ++;
+        }
+    if (first < 0)
+        return;
+    bool tie = vote_on(b, first) == TESS_VOTE_TIE;
+    const char *name = tess_model_param(e->model, first / KINDS)->name, *kind = kind_names[first % KINDS];
+    for (int r = b->n_ranks - 1; r >= 0; r--)
+        if (b->odd[r]) {
+            n_odd++;
+            found->culprit = tess_team_global_rank(b->team, r);
+        }
+    found->kind = tie ? FOUND_TIE : FOUND_ODD;
+    list_ranks(b, tie ? NULL : b->odd, who, sizeof(who));
+    if (n_differ > 1)
+        snprintf(others, sizeof(others), ", and %d tensors more", n_differ - 1);
+    if (tie)
+        snprintf(found->text, sizeof(found->text),
+                 "%s hold %s '%s' with different bits%s; no majority says who is "
+                 "right (a tie)",
+                 who, kind, name, others);
+    else
+        snprintf(found->text, sizeof(found->text), "%s: %s '%s'%s: other bits than on %d of %d ranks", who, kind, name,
+                 others, b->n_ranks - n_odd, b->n_ranks);
+}
+
+static tess_status vote(const tess_engine *e, ballot *b, const uint64_t *hashes, finding *found)
+{
+    size_t n_ranks = (size_t)b->n_ranks;
+    uint64_t total = XXH3_64bits(hashes, (size_t)b->n_tensors * sizeof(*hashes));
+    TESS_TRY(tess_all_gather(b->team, &total, b->hashes, 1, TESS_I64, NULL));
+    if (tess_vote_on(b->hashes, 1, b->n_ranks, b->odd) == TESS_VOTE_SAME)
+        return TESS_OK;
+    TESS_TRY(tess_mem_grow(e->mem, TESS_POOL_MISC, n_ranks * (size_t)b->n_tensors * sizeof(*hashes), "hashes",
+                           (void **)&b->hashes));
+    TESS_TRY(tess_all_gather(b->team, hashes, b->hashes, (size_t)b->n_tensors, TESS_I64, NULL));
+    describe_vote(e, b, found);
+    return TESS_OK;
+}
+
+static tess_status compare_replicas(const tess_engine *e, finding *found)
+{
+    tess_team *team = tess_fsdp_replicas_agree(e->fsdp);
+    if (team == NULL)
+        return TESS_OK;
+    ballot b = {.team = team, .n_ranks = tess_team_size(team), .n_tensors = KINDS * tess_fsdp_shards(e->fsdp)};
+    uint64_t *hashes = NULL;
+    tess_status status;
+    TESS_GOTO(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_tensors, sizeof(*hashes), "hashes", (void **)&hashes),
+        done);
+    TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.hashes), "hashes",
+                                   (void **)&b.hashes),
+              done);
+    TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.odd), "votes", (void **)&b.odd),
+              done);
+    TESS_GOTO(hash_state(e, hashes), done);
+    tess_team_label(team, "replicas", -1);
+    status = vote(e, &b, hashes, found);
+    tess_team_label(team, NULL, -1);
+done:
+    tess_mem_free(e->mem, b.odd);
+    tess_mem_free(e->mem, b.hashes);
+    tess_mem_free(e->mem, hashes);
+    return status;
+}
+
+/* ---- Shared copies ---- */
+static tess_status compare_copies(const tess_engine *e, finding *found)
+{
+    for (int i = 0; i < tess_fsdp_shards(e->fsdp) && found->kind == FOUND_NOTHING; i++) {
+        int64_t at;
+        TESS_TRY(tess_fsdp_copy_differs(e->fsdp, i, &at));
+        if (at < 0)
+            continue;
+        const tess_param *p = tess_model_param(e->model, i);
+        int64_t row = tess_shape_row_count(&p->shape);
+        found->kind = FOUND_COPY;
+        found->culprit = e->rank;
+        snprintf(found->text, sizeof(found->text),
+                 "rank %d: the gathered copy of '%s' is not what this rank's weights round to at row %lld, column "
+                 "%lld: one of the two was changed in memory",
+                 e->rank, p->name, (long long)(at / row), (long long)(at % row));
+    }
+    return TESS_OK;
+}
+
+/* ---- All ranks together ---- */
+/* The worst that any rank has found. */
+static tess_status agree(const tess_engine *e, finding *found)
+{
+    finding *all;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, sizeof(*all), "findings", (void **)&all));
+    tess_team_label(e->team, "replicas", -1);
+    tess_status status = tess_all_gather(e->team, found, all, sizeof(*found), TESS_U8, NULL);
+    tess_team_label(e->team, NULL, -1);
+    for (int r = 0; r < e->world && status == TESS_OK; r++)
+        if (r == 0 || all[r].kind < found->kind)
+            *found = all[r];
+    tess_mem_free(e->mem, all);
+    return status;
+}
+
+/* What ranks have found on their own becomes one verdict. */
+static tess_status judge(tess_numbers *n, int64_t step, finding *found)
+{
+    TESS_TRY_CTX(agree(n->engine, found), "comparing replicas");
+    if (found->kind == FOUND_NOTHING)
+        return TESS_OK;
+    tess_status status = TESS_FAIL(TESS_E_MISMATCH,
+                                   "step %lld: replicas have diverged: %s; go back to a checkpoint, and check that "
+                                   "machine (`tessera doctor preflight`)",
+                                   (long long)step, found->text);
+    tess_numbers_blame(n, found->culprit);
+    return status;
+}
+
+tess_status tess_numbers_compare(tess_numbers *n)
+{
+    finding found = {.kind = FOUND_NOTHING, .culprit = -1};
+    TESS_TRY_CTX(compare_replicas(n->engine, &found), "comparing replicas");
+    TESS_TRY_CTX(compare_copies(n->engine, &found), "comparing replicas");
+    return judge(n, n->engine->step + 1, &found);
+}
+
+tess_status tess_numbers_compare_for_save(tess_numbers *n)
+{
+    finding found = {.kind = FOUND_NOTHING, .culprit = -1};
+    if (n->engine->config->numbers.replica_check_interval == 0)
+        return TESS_OK;
+    TESS_TRY_CTX(compare_replicas(n->engine, &found), "comparing replicas");
+    return judge(n, n->engine->step, &found);
+}
+
+tess_status tess_numbers_compare_at_times(tess_numbers *n)
+{
+    tess_numbers_drill_state(n);
+    int64_t interval = n->engine->config->numbers.replica_check_interval;
+    return interval > 0 && (n->engine->step + 1) % interval == 0 ? tess_numbers_compare(n) : TESS_OK;
+}

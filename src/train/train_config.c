@@ -1,0 +1,163 @@
+#include "train/train_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "base/text/yaml.h"
+#include "inject/inject.h"
+#include "tessera/fsdp.h"
+#include "train/phases.h"
+
+enum { CONFIG_LIMIT = 1 << 20 };
+
+typedef struct parse_context {
+    tess_config *config;
+    const char *what;
+} parse_context;
+
+static tess_status set_key(void *context, const char *key, const char *text, int line)
+{
+    parse_context *c = context;
+    char source[TESS_TEXT_SIZE];
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    snprintf(source, sizeof(source), "%.400s:%d", c->what, line);
+    return tess_options_set(tables, n_tables, c->config, key, text, source);
+}
+
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    memset(config, 0, sizeof(*config));
+    TESS_TRY(tess_options_defaults(tables, n_tables, config));
+    parse_context context = {config, what};
+    return tess_yaml_parse(mem, text, size, what, set_key, &context);
+}
+
+tess_status tess_config_override(tess_config *config, const char *assignment)
+{
+    char key[TESS_TEXT_SIZE];
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    const char *equals = strchr(assignment, '=');
+    TESS_CHECK(equals != NULL && equals > assignment && (size_t)(equals - assignment) < sizeof(key), TESS_E_INVALID,
+               "'%.100s' is no override: write section.key=value", assignment);
+    memcpy(key, assignment, (size_t)(equals - assignment));
+    key[equals - assignment] = '\0';
+    return tess_options_set(tables, n_tables, config, key, equals + 1, "command line");
+}
+
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (path != NULL)
+        TESS_TRY_CTX(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size), "configuration");
+    tess_status status =
+        tess_config_parse(mem, text != NULL ? text : "", size, path != NULL ? path : "defaults", config);
+    tess_mem_free(mem, text);
+    for (int i = 0; status == TESS_OK && i < n_overrides; i++)
+        status = tess_config_override(config, overrides[i]);
+    return status;
+}
+
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts)
+{
+    bool open =
+        config->parallelism.data_parallel_replicate_degree < 0 && config->parallelism.data_parallel_shard_degree < 0;
+    if (config->parallelism.shard_strategy != TESS_STRATEGY_HYBRID || !open)
+        return TESS_OK;
+    for (int host = 1; host < n_hosts; host++)
+        TESS_CHECK(
+            ranks_of_host[host] == ranks_of_host[0], TESS_E_INVALID,
+            "parallelism.shard_strategy=hybrid makes one replica a host, but host 0 has %d ranks and host %d has "
+            "%d: start as many ranks on every host, or set parallelism.data_parallel_replicate_degree",
+            ranks_of_host[0], host, ranks_of_host[host]);
+    config->parallelism.data_parallel_replicate_degree = n_hosts;
+    return TESS_OK;
+}
+
+/* What is left open of the replicas: as many as a given number of shards leaves, or one. */
+static int64_t default_replicas(const tess_config *config, int world)
+{
+    int64_t shards = config->parallelism.data_parallel_shard_degree;
+    bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && shards > 0;
+    return given && world % shards == 0 ? world / shards : 1;
+}
+
+static tess_status check_degrees(tess_config *config, int world)
+{
+    int64_t *shards = &config->parallelism.data_parallel_shard_degree;
+    TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
+               "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
+    if (config->parallelism.data_parallel_replicate_degree < 0)
+        config->parallelism.data_parallel_replicate_degree = default_replicas(config, world);
+    int64_t replicas = config->parallelism.data_parallel_replicate_degree;
+    TESS_CHECK(world % replicas == 0, TESS_E_INVALID,
+               "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks", (long long)replicas,
+               world);
+    TESS_CHECK(*shards != 0, TESS_E_INVALID,
+               "parallelism.data_parallel_shard_degree: 0; -1 takes all ranks that are left");
+    if (*shards < 0)
+        *shards = world / replicas;
+    TESS_CHECK(
+        *shards * replicas == world, TESS_E_INVALID,
+        "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
+        (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
+    return TESS_OK;
+}
+
+static tess_status check_batch(tess_config *config, int world)
+{
+    int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
+    if (*global == 0)
+        *global = local * world;
+    TESS_CHECK(*global % local == 0, TESS_E_INVALID,
+               "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
+               (long long)*global, (long long)local);
+    int64_t n_micro = *global / local;
+    TESS_CHECK(n_micro % world == 0, TESS_E_INVALID,
+               "training.global_batch_size: %lld rows are %lld micro-batches of training.local_batch_size=%lld, which "
+               "%d ranks "
+               "cannot share evenly: use fewer ranks (-n), or a global_batch_size that is a multiple of %lld",
+               (long long)*global, (long long)n_micro, (long long)local, world, (long long)(local * world));
+    TESS_CHECK(local * config->training.seq_len < INT32_MAX, TESS_E_INVALID,
+               "training: a micro-batch of %lld x %lld tokens is too large", (long long)local,
+               (long long)config->training.seq_len);
+    return TESS_OK;
+}
+
+tess_status tess_config_check_step(tess_config *config, int world)
+{
+    TESS_TRY(check_degrees(config, world));
+    TESS_TRY(check_batch(config, world));
+    TESS_CHECK(config->lr_scheduler.warmup_steps <= config->training.steps, TESS_E_INVALID,
+               "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
+               (long long)config->lr_scheduler.warmup_steps, (long long)config->training.steps);
+    return TESS_OK;
+}
+
+tess_status tess_config_check(tess_config *config, int world)
+{
+    TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
+    TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
+               "model: set model.config (a config.json, random weights) or model.path (a folder with config.json and "
+               "weights)");
+    TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
+               "model: both model.config and model.path are set; keep one");
+    TESS_TRY(tess_config_check_step(config, world));
+    tess_fault faults[TESS_FAULTS_MAX];
+    int n_faults = 0;
+    const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, world, tess_train_phases};
+    return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
+}
+
+uint64_t tess_config_hash(const tess_config *config)
+{
+    return tess_hash_bytes(config, sizeof(*config), 0);
+}

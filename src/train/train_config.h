@@ -1,0 +1,163 @@
+/* The configuration of a training run: one struct, one table of options per section (torchtitan's names). */
+#ifndef TESS_TRAIN_TRAIN_CONFIG_H
+#define TESS_TRAIN_TRAIN_CONFIG_H
+
+#include <jansson.h>
+
+#include "base/core/options.h"
+
+typedef enum tess_decay_type {
+    TESS_DECAY_COSINE,
+    TESS_DECAY_LINEAR,
+    TESS_DECAY_CONSTANT,
+    TESS_DECAY_WSD
+} tess_decay_type;
+typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
+
+typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
+typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
+typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
+
+typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
+typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
+
+typedef struct tess_config {
+    struct {
+        char dump_folder[TESS_TEXT_SIZE];
+        char description[TESS_TEXT_SIZE];
+    } job;
+    struct {
+        char config[TESS_TEXT_SIZE];
+        char path[TESS_TEXT_SIZE];
+        int save_dtype; /* tess_precision */
+    } model;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t vocab_size;
+    } tokenizer;
+    struct {
+        tess_text_list files;
+        char text_key[TESS_TEXT_SIZE];
+        bool shuffle;
+    } data;
+    struct {
+        int64_t steps, local_batch_size, global_batch_size, seq_len, threads;
+        double max_norm;
+        int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+    } training;
+    struct {
+        double lr, beta1, beta2, eps, weight_decay;
+    } optimizer;
+    struct {
+        int64_t warmup_steps;
+        int decay_type; /* tess_decay_type */
+        double min_lr_factor, decay_ratio;
+    } lr_scheduler;
+    struct {
+        int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
+        int64_t fsdp_reshard_after_forward, fsdp_prefetch;
+        int shard_strategy; /* tess_strategy */
+    } parallelism;
+    struct {
+        int mode; /* tess_recompute */
+        int64_t every_n;
+    } activation_checkpoint;
+    struct {
+        bool enable;
+        char folder[TESS_TEXT_SIZE];
+        int64_t interval, keep_latest_k;
+        bool resume, host_local, memory_copies;
+        bool async, direct_io;
+        int weights_dtype; /* tess_precision */
+        int compress;      /* tess_codec: none or zstd */
+        int on_error;      /* tess_on_save_error */
+        int64_t load_step;
+        int on_damage; /* tess_on_damage */
+        tess_text_list exclude_from_loading;
+        char initial_load_path[TESS_TEXT_SIZE];
+        bool initial_load_model_only;
+        double emergency_grace_s;
+    } checkpoint;
+    struct {
+        bool enable, hot;
+        int64_t max_failures;
+        double window_s, backoff_s, backoff_max_s;
+        int on_nan; /* tess_on_nan */
+    } recovery;
+    struct {
+        int64_t min_ranks, max_ranks;
+        double retry_s;
+    } elastic;
+    struct {
+        bool enable;
+        tess_text_list files;
+        double fraction;
+        int64_t interval, steps, retries;
+        double timeout_s;
+    } validation;
+    struct {
+        int64_t log_freq;
+        bool enable_tensorboard;
+        char tensorboard_folder[TESS_TEXT_SIZE];
+    } metrics;
+    struct {
+        char prompt[TESS_TEXT_SIZE];
+        int64_t max_new_tokens, top_k;
+        double temperature, top_p;
+    } sample;
+    struct {
+        bool enable;
+        double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
+        int64_t fds, inodes, gpu_errors, max_failures;
+        tess_text_list alert_command;
+        double alert_timeout_s;
+    } health;
+    struct {
+        double timeout_s, soft_timeout_s;
+        int backend, reduction; /* tess_backend; 1: native */
+        int on_timeout;         /* tess_on_timeout */
+        char tuning[TESS_TEXT_SIZE];
+    } comm;
+    struct {
+        int check, on_nonfinite; /* tess_numbers_check, tess_on_nonfinite */
+        int64_t max_skips;
+        double spike_z, skip_update_lossz, skip_update_gradz;
+        int64_t replica_check_interval;
+    } numbers;
+    struct {
+        int64_t seed;
+        bool deterministic, trace;
+    } debug;
+    struct {
+        char spec[TESS_TEXT_SIZE];
+        int64_t seed;
+    } fault;
+} tess_config;
+
+const tess_option_table *tess_config_tables(int *n_tables);
+
+/* Defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value on its own; relations
+ * between values are tess_config_check's business. Messages name file and line, or the override. */
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config);
+/* The same from text in memory (tests, fuzzing). */
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
+tess_status tess_config_override(tess_config *config, const char *assignment);
+
+/* Before tess_config_check, in a job over several hosts: hybrid sharding without degrees shards inside hosts and
+ * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
+
+/* What must hold between values and the world size; sets the derived ones (global_batch_size 0 -> local * world, shard
+ * and replicate degrees of -1). */
+tess_status tess_config_check(tess_config *config, int world);
+/* The same for what a step alone needs: no model, no data. */
+tess_status tess_config_check_step(tess_config *config, int world);
+
+/* Every option with its value, by section; a new reference, NULL or with gaps when there is no memory. */
+json_t *tess_config_to_json(const tess_config *config);
+
+/* Of everything that decides the bits of a run or what ranks must agree on. */
+uint64_t tess_config_hash(const tess_config *config);
+
+#endif

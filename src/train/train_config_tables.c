@@ -1,0 +1,278 @@
+/* Every option, its default and its help: `tessera info` and docs/configuration.md print this table. */
+#include "train/train_config.h"
+
+#define ROW(key_, type_, field_, ...)                                                    \
+    {                                                                                    \
+        .key = key_, .type = type_, .offset = offsetof(tess_config, field_), __VA_ARGS__ \
+    }
+#define TEXT(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = fallback_, .help = help_)
+#define BOOL(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = fallback_, .help = help_)
+#define LIST(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .help = help_)
+#define INT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define FLOAT(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define CHOICE(key_, field_, fallback_, choices_, help_) \
+    ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
+
+static const tess_option job[] = {
+    TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
+    TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
+};
+
+static const tess_option model[] = {
+    TEXT("model.config", model.config, "", "config.json of a model to start from random weights"),
+    TEXT("model.path", model.path, "",
+         "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format"),
+    CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
+           "dtype of the model written at the end"),
+};
+
+static const tess_option tokenizer[] = {
+    TEXT("tokenizer.path", tokenizer.path, "", "tokenizer.json or its folder; empty: model.path's, or train one"),
+    INT("tokenizer.vocab_size", tokenizer.vocab_size, "0", 0, 1e6,
+        "size of the byte-level BPE to train on the data when there is no tokenizer; 0: the model's vocab_size"),
+};
+
+static const tess_option data[] = {
+    LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
+    TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
+    BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
+};
+
+static const tess_option training[] = {
+    INT("training.steps", training.steps, "1000", 1, 1e12, "optimizer steps"),
+    INT("training.local_batch_size", training.local_batch_size, "8", 1, 65536,
+        "rows of a micro-batch, the leaf of the gradient sum"),
+    INT("training.global_batch_size", training.global_batch_size, "0", 0, 1e9,
+        "rows of a step over all ranks; 0: what the run began with, which was local_batch_size times its ranks"),
+    INT("training.seq_len", training.seq_len, "512", 2, 1048576, "tokens of a row"),
+    FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
+    CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16", "bfloat16|float32",
+           "dtype of gathered parameters and activations"),
+    CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32",
+           "dtype of gradients on their way to their owner"),
+    INT("training.threads", training.threads, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks"),
+};
+
+static const tess_option optimizer[] = {
+    FLOAT("optimizer.lr", optimizer.lr, "3e-4", 0, 1e6, "AdamW's peak learning rate"),
+    FLOAT("optimizer.beta1", optimizer.beta1, "0.9", 0, 0.999999, "decay of the first moment"),
+    FLOAT("optimizer.beta2", optimizer.beta2, "0.95", 0, 0.999999, "decay of the second moment"),
+    FLOAT("optimizer.eps", optimizer.eps, "1e-8", 0, 1, "added to the root of the second moment"),
+    FLOAT("optimizer.weight_decay", optimizer.weight_decay, "0.1", 0, 1e3, "decoupled; never on norms and biases"),
+};
+
+static const tess_option lr_scheduler[] = {
+    INT("lr_scheduler.warmup_steps", lr_scheduler.warmup_steps, "100", 0, 1e12, "linear rise from 0"),
+    CHOICE("lr_scheduler.decay_type", lr_scheduler.decay_type, "cosine", "cosine|linear|constant|wsd",
+           "shape after the rise; wsd: constant, then linear over decay_ratio of the steps"),
+    FLOAT("lr_scheduler.min_lr_factor", lr_scheduler.min_lr_factor, "0.1", 0, 1, "last learning rate over the peak"),
+    FLOAT("lr_scheduler.decay_ratio", lr_scheduler.decay_ratio, "0.2", 0, 1, "wsd: share of the steps that decays"),
+};
+
+static const tess_option parallelism[] = {
+    INT("parallelism.data_parallel_replicate_degree", parallelism.data_parallel_replicate_degree, "-1", -1, 65536,
+        "replicas of the sharded model; -1: hybrid: what the shard degree leaves, or one a host; else 1"),
+    INT("parallelism.data_parallel_shard_degree", parallelism.data_parallel_shard_degree, "-1", -1, 65536,
+        "ranks that share one copy; -1: the world divided by the replicas"),
+    INT("parallelism.fsdp_reshard_after_forward", parallelism.fsdp_reshard_after_forward, "1", 0, 65536,
+        "1: free gathered parameters after forward; 0: keep them until backward; n: as torch's int"),
+    INT("parallelism.fsdp_prefetch", parallelism.fsdp_prefetch, "1", 0, 64, "units gathered ahead of use"),
+    CHOICE(
+        "parallelism.shard_strategy", parallelism.shard_strategy, "full", "none|zero1|zero2|full|hybrid",
+        "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
+};
+
+static const tess_option activation_checkpoint[] = {
+    CHOICE("activation_checkpoint.mode", activation_checkpoint.mode, "none", "none|full|every_n",
+           "layers whose forward runs again in backward instead of keeping its activations"),
+    INT("activation_checkpoint.every_n", activation_checkpoint.every_n, "2", 1, 65536, "every_n: layers 0, n, 2n, ..."),
+};
+
+static const tess_option checkpoint[] = {
+    BOOL("checkpoint.enable", checkpoint.enable, "true", "save at intervals and when interrupted"),
+    TEXT("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
+    INT("checkpoint.interval", checkpoint.interval, "500", 1, 1e12, "steps between saves"),
+    INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6, "complete checkpoints kept; 0: all"),
+    BOOL("checkpoint.resume", checkpoint.resume, "true", "go on from the newest complete checkpoint of the folder"),
+    BOOL("checkpoint.host_local", checkpoint.host_local, "false",
+         "job.dump_folder is a folder of its own on every host: each keeps the rows of its ranks there"),
+    BOOL("checkpoint.async", checkpoint.async, "true",
+         "training stands still only while its state is copied; another process writes the copy (memory: as much "
+         "again)"),
+    CHOICE("checkpoint.weights_dtype", checkpoint.weights_dtype, "float32", "bfloat16|float32",
+           "as which weights are kept; bfloat16: smaller, and a resumed run is no longer the same bits"),
+    CHOICE("checkpoint.compress", checkpoint.compress, "none", "none|zstd", "how data is packed"),
+    BOOL("checkpoint.direct_io", checkpoint.direct_io, "true", "write past the page cache where the file system can"),
+    CHOICE("checkpoint.on_error", checkpoint.on_error, "warn", "warn|stop",
+           "a checkpoint that cannot be written: go on, older ones stand; or end the run (the last one always does)"),
+    BOOL("checkpoint.memory_copies", checkpoint.memory_copies, "false",
+         "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
+         "last step after whatever ended it"),
+    FLOAT("checkpoint.emergency_grace_s", checkpoint.emergency_grace_s, "120", 0, 1e6,
+          "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1; then the ranks are killed; 0: no end"),
+    INT("checkpoint.load_step", checkpoint.load_step, "-1", -1, 1e12,
+        "go on from this step, and set newer checkpoints aside; -1: the newest"),
+    CHOICE("checkpoint.on_damage", checkpoint.on_damage, "stop", "stop|previous",
+           "a checkpoint to go on from is damaged: stop and name the one before, or go on from that one"),
+    LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
+         "what starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
+    TEXT(
+        "checkpoint.initial_load_path", checkpoint.initial_load_path, "",
+        "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
+        "of its own"),
+    BOOL("checkpoint.initial_load_model_only", checkpoint.initial_load_model_only, "true",
+         "take the weights alone from initial_load_path; false: go on as that run would (Tessera's checkpoints)"),
+};
+
+static const tess_option recovery[] = {
+    BOOL("recovery.enable", recovery.enable, "true",
+         "-n: after a failure go on from the newest valid state, without being asked"),
+    BOOL("recovery.hot", recovery.hot, "true",
+         "replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
+    INT("recovery.max_failures", recovery.max_failures, "3", 0, 64,
+        "so many failures within recovery.window_s end the job; 0: it is recovered however often"),
+    FLOAT("recovery.window_s", recovery.window_s, "3600", 0, 1e9, "see max_failures, in seconds"),
+    FLOAT("recovery.backoff_s", recovery.backoff_s, "1", 0, 1e6,
+          "pause before the ranks start again when no step was done since the last failure; doubles each time"),
+    FLOAT("recovery.backoff_max_s", recovery.backoff_max_s, "60", 0, 1e6, "longest pause, in seconds"),
+    CHOICE("recovery.on_nan", recovery.on_nan, "rollback", "rollback|stop",
+           "where numbers.on_nonfinite=stop ends a run: rollback: go back to the newest checkpoint, once a step"),
+};
+
+static const tess_option elastic[] = {
+    INT("elastic.min_ranks", elastic.min_ranks, "0", 0, 512,
+        "a place where ranks keep failing is left out while so many remain; 0: never"),
+    INT("elastic.max_ranks", elastic.max_ranks, "0", 0, 512,
+        "grow to as many ranks, at a checkpoint, when there is room for elastic.retry_s; 0: as many as were started"),
+    FLOAT("elastic.retry_s", elastic.retry_s, "600", 0, 1e9,
+          "a place that was left out is tried again after so many seconds, at the next checkpoint"),
+};
+
+static const tess_option validation[] = {
+    BOOL("validation.enable", validation.enable, "true", "evaluate at intervals and at the end"),
+    LIST("validation.files", validation.files, "text to evaluate on; empty: the end of data.files, see fraction"),
+    FLOAT("validation.fraction", validation.fraction, "0.05", 0, 0.9,
+          "share at the end of each data file that is held out (validation.files is empty)"),
+    INT("validation.interval", validation.interval, "100", 1, 1e12, "steps between evaluations"),
+    INT("validation.steps", validation.steps, "0", 0, 1e12, "micro-batches of an evaluation; 0: all of the text"),
+    FLOAT("validation.timeout_s", validation.timeout_s, "1800", 0, 1e9,
+          "an evaluation that takes longer ends there, and counts as partial, in seconds; 0: never"),
+    INT("validation.retries", validation.retries, "3", 0, 100,
+        "times that ranks go on with smaller micro-batches after one failed; then the result is partial or missing"),
+};
+
+static const tess_option metrics[] = {
+    INT("metrics.log_freq", metrics.log_freq, "10", 1, 1e9, "steps between log lines"),
+    BOOL("metrics.enable_tensorboard", metrics.enable_tensorboard, "true", "write TensorBoard event files"),
+    TEXT("metrics.tensorboard_folder", metrics.tensorboard_folder, "tb", "inside job.dump_folder"),
+};
+
+static const tess_option sample[] = {
+    TEXT("sample.prompt", sample.prompt, "", "text to continue at the end of training; empty: no sample"),
+    INT("sample.max_new_tokens", sample.max_new_tokens, "100", 0, 1e6, "length of the sample"),
+    FLOAT("sample.temperature", sample.temperature, "0.8", 0, 100, "0: greedy"),
+    INT("sample.top_k", sample.top_k, "0", 0, 1e6, "draw from the k likeliest tokens; 0: all"),
+    FLOAT("sample.top_p", sample.top_p, "0.95", 0, 1, "draw from the likeliest tokens that reach this probability"),
+};
+
+static const tess_option health[] = {
+    BOOL("health.enable", health.enable, "true", "look after memory, disk, open files and ranks while the job runs"),
+    FLOAT("health.interval_s", health.interval_s, "10", 0.01, 86400, "seconds between two looks"),
+    FLOAT("health.memory_percent", health.memory_percent, "90", 0, 100,
+          "of the machine's memory, or the control group's, in use: from there on degraded; 0: never"),
+    INT("health.fds", health.fds, "10000", 0, 1e9, "open files of a rank (or 90% of its limit); 0: its limit alone"),
+    FLOAT("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
+          "bytes to be free where checkpoints go, if more than two of the newest take"),
+    INT("health.inodes", health.inodes, "1000", 0, 1e12, "files that must be possible there; 0: any"),
+    FLOAT("health.heartbeat_s", health.heartbeat_s, "-1", -1, 1e9,
+          "silence of a rank, in seconds; three times that in evaluation and checkpoints; -1: half of comm.timeout_s; "
+          "0: for ever"),
+    FLOAT("health.stall_s", health.stall_s, "-1", -1, 1e9,
+          "seconds without a finished step; -1: 1800 more than validation.timeout_s, or comm.timeout_s if that is "
+          "longer; 0: for ever"),
+    FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
+    FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "of the hottest GPU; 0: any"),
+    FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "of the fullest GPU; 0: any"),
+    INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
+    INT("health.max_failures", health.max_failures, "3", 1, 1e9,
+        "looks in a row with something wrong that make degraded unhealthy"),
+    LIST("health.alert_command", health.alert_command,
+         "words of a program that gets each alert, as a line of JSON (and TESSERA_ALERT_TEXT, ...); empty: none"),
+    FLOAT("health.alert_timeout_s", health.alert_timeout_s, "10", 0.1, 3600, "seconds until it is killed"),
+};
+
+static const tess_option comm[] = {
+    FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
+    FLOAT("comm.soft_timeout_s", comm.soft_timeout_s, "0.75", 0, 1e6,
+          "whoever keeps others waiting for longer is named, and why; grows with what is usual in the job; 0: never"),
+    CHOICE("comm.on_timeout", comm.on_timeout, "abort", "report|abort|recover",
+           "at the deadline: report: say so and wait on; abort: end the job; recover: leave it to who restarts jobs"),
+    CHOICE("comm.backend", comm.backend, "auto", "auto|shm|mpi",
+           "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
+    CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
+           "native: sums between hosts are MPI's own, and equality across world sizes is given up"),
+    TEXT("comm.tuning", comm.tuning, "", "file of `tessera bench comm --tune`; empty: built-in choices"),
+};
+
+static const tess_option numbers[] = {
+    CHOICE("numbers.on_nonfinite", numbers.on_nonfinite, "stop", "stop|skip",
+           "a loss or gradient that is NaN or infinite ends the run, or leaves out the step's update"),
+    INT("numbers.max_skips", numbers.max_skips, "10", 0, 1e9, "steps in a row that may be skipped"),
+    CHOICE("numbers.check", numbers.check, "replay", "replay|always",
+           "replay: who made a NaN is found by computing the step again; always: every value is checked on its way"),
+    FLOAT("numbers.spike_z", numbers.spike_z, "6", 0, 100,
+          "warn of a loss or gradient norm so many deviations above the newest 128; 0: never"),
+    FLOAT("numbers.skip_update_lossz", numbers.skip_update_lossz, "0", 0, 100,
+          "leave out the update of a step whose loss is so many deviations above the newest 128; 0: never"),
+    FLOAT("numbers.skip_update_gradz", numbers.skip_update_gradz, "0", 0, 100, "the same for its gradient norm"),
+    INT("numbers.replica_check_interval", numbers.replica_check_interval, "100", 0, 1e12,
+        "steps between checks that all copies of weights and optimizer state are the same bits; 0: never"),
+};
+
+static const tess_option debug[] = {
+    INT("debug.seed", debug.seed, "0", 0, 9007199254740992.0, "decides initial weights, data order and samples"),
+    BOOL("debug.deterministic", debug.deterministic, "true", "always so here; accepted for compatibility"),
+    BOOL("debug.trace", debug.trace, "true", "keep each rank's last events in job.dump_folder/trace"),
+};
+
+static const tess_option fault[] = {
+    TEXT("fault.spec", fault.spec, "",
+         "fault to inject, for drills: \"rank=3 step=12 point=before:reduce_scatter kind=skip\""),
+    INT("fault.seed", fault.seed, "0", 0, 9007199254740992.0, "decides what the spec calls random"),
+};
+
+#define TABLE(section_, help_)                                                    \
+    {                                                                             \
+#section_, help_, section_, (int)(sizeof(section_) / sizeof(section_[0])) \
+    }
+
+static const tess_option_table tables[] = {
+    TABLE(job, "where things go"),
+    TABLE(model, "what is trained"),
+    TABLE(tokenizer, "text to ids"),
+    TABLE(data, "what it is trained on"),
+    TABLE(training, "sizes and precision of a step"),
+    TABLE(optimizer, "AdamW"),
+    TABLE(lr_scheduler, "learning rate over time"),
+    TABLE(parallelism, "how ranks share the model"),
+    TABLE(activation_checkpoint, "memory for time"),
+    TABLE(checkpoint, "saving and resuming"),
+    TABLE(recovery, "after a failure"),
+    TABLE(elastic, "another number of ranks"),
+    TABLE(validation, "held-out text"),
+    TABLE(metrics, "log lines and files"),
+    TABLE(sample, "text generated at the end"),
+    TABLE(health, "the state of the host, and who is told"),
+    TABLE(comm, "collectives"),
+    TABLE(numbers, "NaN, spikes, replicas"),
+    TABLE(debug, "reproducibility and traces"),
+    TABLE(fault, "drills"),
+};
+
+const tess_option_table *tess_config_tables(int *n_tables)
+{
+    *n_tables = (int)(sizeof(tables) / sizeof(tables[0]));
+    return tables;
+}

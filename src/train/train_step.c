@@ -1,0 +1,132 @@
+/* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
+#include <math.h>
+
+#include "inject/inject.h"
+#include "train/logbook.h"
+#include "train/numbers/numbers.h"
+
+static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
+                                   tess_loss_sum *own)
+{
+    tess_batch batch;
+    int64_t index = e->step * n_micro + s * e->world + e->rank;
+    tess_runtime_phase(e->runtime, "data", e->step + 1, index);
+    tess_phase_switch(&e->clock, TESS_PHASE_DATA);
+    TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
+    tess_numbers_micro_begin(e->numbers, s);
+    TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    tess_loss_add(own, e->logprobs, batch.targets, batch.n_tokens);
+    return TESS_OK;
+}
+
+tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
+{
+    const tess_config *c = e->config;
+    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
+    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
+    tess_numbers_pass_begin(e->numbers);
+    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
+    for (int64_t s = 0; s < n_local; s++)
+        TESS_TRY(run_micro_batch(e, source, s, n_micro, own));
+    return tess_fsdp_step_end(e->fsdp);
+}
+
+/* Over the steps that are left after the first `begin`. */
+static tess_schedule schedule_of(const tess_config *config, int64_t begin)
+{
+    static const tess_schedule_kind kinds[] = {[TESS_DECAY_COSINE] = TESS_SCHEDULE_COSINE,
+                                               [TESS_DECAY_LINEAR] = TESS_SCHEDULE_LINEAR,
+                                               [TESS_DECAY_CONSTANT] = TESS_SCHEDULE_CONSTANT,
+                                               [TESS_DECAY_WSD] = TESS_SCHEDULE_WSD};
+    int64_t steps = config->training.steps - begin;
+    return (tess_schedule){
+        .kind = kinds[config->lr_scheduler.decay_type],
+        .lr = config->optimizer.lr,
+        .min_lr_factor = config->lr_scheduler.min_lr_factor,
+        .warmup_steps = config->lr_scheduler.warmup_steps,
+        .steps = steps,
+        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
+    };
+}
+
+tess_status tess_engine_measure(tess_engine *e, const tess_loss_sum *own, tess_engine_report *report)
+{
+    double norm_of_sum;
+    tess_loss_sum sum = *own;
+    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: whatever it takes is for the last rank to come */
+    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
+    tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
+    TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
+    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
+    *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / (double)sum.n_tokens,
+                                   .grad_norm = norm_of_sum / (double)sum.n_tokens,
+                                   .n_tokens = sum.n_tokens,
+                                   .stop = sum.flag != 0,
+                                   .news = sum.news != 0,
+                                   .leave = sum.leave != 0};
+    return TESS_OK;
+}
+
+static tess_status update(tess_engine *e, tess_engine_report *report)
+{
+    double scale = 1.0 / (double)report->n_tokens, max_norm = e->config->training.max_norm;
+    if (max_norm > 0 && report->grad_norm > max_norm)
+        scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
+    tess_schedule schedule = schedule_of(e->config, e->schedule_begin);
+    if (!report->skipped)
+        report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
+    tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
+    return report->skipped ? TESS_OK
+                           : tess_fsdp_adamw_step(e->fsdp, e->adamw, e->step + 1 - e->optimizer_begin,
+                                                  (float)report->lr, (float)scale);
+}
+
+static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)
+{
+    tess_fsdp_traffic now = tess_fsdp_get_traffic(e->fsdp);
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    *times = (tess_step_times){.hidden_s = (double)(now.hidden_ns - before->hidden_ns) * 1e-9,
+                               .gathered_bytes = (double)(now.gathered_bytes - before->gathered_bytes),
+                               .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes)};
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
+        times->phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
+        times->total_s += times->phase_s[phase];
+    }
+}
+
+/* For whoever watches the job from outside. */
+static void show_progress(const tess_engine *e, const tess_engine_report *report)
+{
+    _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
+    tess_progress progress = {
+        .n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss, .step_s = report->times.total_s};
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        progress.phase_s[phase] = report->times.phase_s[phase];
+    tess_runtime_progress(e->runtime, &progress);
+}
+
+tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
+{
+    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime),
+                         .news = e->has_news,
+                         .leave = tess_runtime_leave_requested(e->runtime)};
+    tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
+    tess_batch_source kept = tess_numbers_record(e->numbers, source);
+    tess_phase_start(&e->clock);
+    TESS_TRY(tess_engine_gradients(e, &kept, &own));
+    tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
+    TESS_TRY(tess_engine_measure(e, &own, report));
+    TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
+    TESS_TRY(tess_numbers_compare_at_times(e->numbers));
+    TESS_TRY(update(e, report));
+    e->step++;
+    e->n_tokens += report->n_tokens;
+    tess_inject_moment(e->runtime, "updated", -1);
+    tess_logbook_done(e->book, e->step);
+    fill_times(e, &traffic, &report->times);
+    show_progress(e, report);
+    return TESS_OK;
+}
