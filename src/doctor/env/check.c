@@ -6,8 +6,8 @@
 #include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
 
-/* The nearest name that the registry has, of those that exist; NULL: none is near. What a family's names have in common
- * makes no two of them near. */
+/* The nearest name in the registry that still has an effect; NULL: none is near. The family's prefix does not count, or
+ * all its names would be near each other. */
 static const char *nearest_name(const tess_env_registry *registry, const char *name, const env_family *family)
 {
     const char *names[TESS_TABLE_MOST_ROWS];
@@ -26,7 +26,7 @@ static void judge_unknown(const tess_env_registry *registry, tess_env_setting *s
 {
     const env_family *family = env_family_of(setting->name);
     const char *nearest = nearest_name(registry, setting->name, family);
-    /* Names of an open family are near to each other: only a slip of the finger counts. */
+    /* Names of an open family resemble each other: only a typing slip counts. */
     bool slip = nearest != NULL && tess_text_distance(setting->name, nearest) <= 2;
     if (!family->closed && !slip) {
         setting->grade = TESS_ENV_UNKNOWN;

@@ -1,4 +1,4 @@
-/* Variables that are fine alone and contradict each other together. One function a rule. */
+/* Conflicts between variables that are each fine alone. One function per rule. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,13 +40,13 @@ static bool is_off(const tess_env_report *report, const char *name)
     return value_of(report, name) != NULL && !is_on(report, name);
 }
 
-/* A switch that is off makes the settings behind it void. */
+/* A feature that is switched off makes its settings void. */
 static void find_switched_off(tess_env_report *report)
 {
     static const struct {
         const char *name;
-        bool when_on;        /* the switch takes effect when set to 1; otherwise when set to 0 */
-        const char *prefix;  /* of the variables that it makes void */
+        bool when_on;        /* true: the switch acts when set to 1; false: when set to 0 */
+        const char *prefix;  /* of the variables that become void */
         const char *because; /* what it does */
     } switches[] = {{"NCCL_IB_DISABLE", true, "NCCL_IB_", "turns InfiniBand and RoCE off"},
                     {"NCCL_P2P_DISABLE", true, "NCCL_P2P_LEVEL", "turns direct copies between GPUs off"},
@@ -95,8 +95,8 @@ static void find_subsystems_without_info(tess_env_report *report)
                     level);
 }
 
-/* PyTorch's monitor ends a process whose watchdog stands still. Where it is faster than the deadline of a collective,
- * it does so before the watchdog could say which collective hangs. */
+/* PyTorch's monitor ends a process whose watchdog makes no progress. If its deadline is shorter than the collective's,
+ * it does so before the watchdog can say which collective hangs. */
 static void find_heartbeat_below_timeout(tess_env_report *report)
 {
     enum { HEARTBEAT_S = 480, COLLECTIVE_S = 600 }; /* PyTorch's defaults */
@@ -162,7 +162,7 @@ static void find_min_above_max(tess_env_report *report)
     }
 }
 
-/* What a variable says beside NCCL_NET=Socket, which leaves InfiniBand aside. */
+/* NCCL_NET=Socket does not use InfiniBand, so NCCL_IB_* variables do nothing. */
 static void find_socket_net_with_ib(tess_env_report *report)
 {
     const char *net = value_of(report, "NCCL_NET");
@@ -211,7 +211,7 @@ static void find_interfaces_apart(tess_env_report *report)
                     value_of(report, "NCCL_SOCKET_IFNAME"), gloo);
 }
 
-/* How many ranks share this host, as its launcher says. */
+/* Ranks on this host, according to the launcher. */
 static long long local_ranks(const tess_env_report *report)
 {
     static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",

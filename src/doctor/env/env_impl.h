@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Shared by the files of this folder. */
 #ifndef TESS_DOCTOR_ENV_ENV_IMPL_H
 #define TESS_DOCTOR_ENV_ENV_IMPL_H
 
@@ -10,15 +10,15 @@ typedef struct env_family {
     const char *ask;
 } env_family;
 
-/* NULL: a name of no family. */
+/* The family of a name; NULL: none. */
 const env_family *env_family_of(const char *name);
 
-/* Splits an environment into report->settings: names of a family or in the registry. */
+/* Fills report->settings with the variables of an environment that are in the registry or belong to a family. */
 tess_status env_read(const tess_env_registry *registry, const char *text, size_t size, tess_env_format format,
                      tess_env_report *report);
 /* Fills report->conflicts. */
 void env_find_conflicts(tess_env_report *report, int n_cores);
-/* The value of a setting as an integer; `fallback` when it is not set or is none. */
+/* The value of a setting as an integer; `fallback` when it is not set or no integer. */
 long long env_number(const tess_env_report *report, const char *name, long long fallback);
 
 #endif

@@ -6,7 +6,7 @@
 
 static tess_status add(tess_env_report *report, const char *name, const char *value, const tess_env_variable *known)
 {
-    for (int i = 0; i < report->n_settings; i++) { /* as in a shell: the last one holds */
+    for (int i = 0; i < report->n_settings; i++) { /* as in a shell, the last one wins */
         if (strcmp(report->settings[i].name, name) == 0) {
             report->settings[i].value = value;
             return TESS_OK;
@@ -32,8 +32,8 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* Takes a line of a script or of `env` apart in place: what stands in front of the name, quotes around the value and a
- * comment behind it go. */
+/* Strips a line of a script or of `env` in place: `export` before the name, quotes around the value, and a comment
+ * after it. */
 static char *strip_line(char *line)
 {
     line += strspn(line, " \t");

@@ -8,7 +8,7 @@
 static const char *const grades[] = {
     [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
 
-/* NULL and "" stay away. */
+/* Leaves out NULL and "". */
 static void put_text(json_t *object, const char *key, const char *text)
 {
     char clean[TESS_TABLE_MOST_TEXT + 4];

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Calls visit for every piece of `text` between separators, until it says no; whether it never did. */
+/* Calls `visit` for each piece of `text` between separators, until it returns false. Returns whether it never did. */
 typedef bool (*visit_fn)(const char *piece, size_t size, const void *context);
 
 static bool each(const char *text, size_t size, const char *separators, visit_fn visit, const void *context)
@@ -65,10 +65,10 @@ static bool is_gpu(const char *piece, size_t size, const void *unused)
     for (size_t i = piece[0] == '-' && size > 1; i < size; i++) /* -1 ends the list */
         if (!isdigit((unsigned char)piece[i]))
             return false;
-    return true; /* "" is no GPU, which is said so as well */
+    return true; /* "" means no GPU, which is accepted */
 }
 
-/* "lo..hi" of a rule; ends left out are infinite. */
+/* Reads "lo..hi" of a rule; a missing end is infinite. */
 static void read_range(const char *rule, double *lo, double *hi)
 {
     *lo = -1e300;

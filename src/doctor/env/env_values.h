@@ -1,25 +1,25 @@
-/* What a variable accepts, as variables.yaml writes it; alternatives are separated by " or ":
+/* What a variable accepts, as variables.yaml writes it. " or " separates alternatives:
  *
  *     bool               0 1 true false yes no on off y n t f
- *     int 0..31          an integer; either end may be left out
+ *     int 0..31          an integer; either end may be missing
  *     ints 1..           integers separated by commas
  *     number 0..         a number
  *     one A|B            one of these words, in upper or lower case
  *     gpus               indices, "GPU-..." or "MIG-...", separated by commas
- *     list A|B           words separated by commas; "^" before one excludes; "allreduce:" before them is a function of
- *                        NCCL's, ";" separates functions */
+ *     list A|B           words separated by commas; "^" before a word excludes it; "allreduce:" before the words names
+ *                        an NCCL function; ";" separates functions */
 #ifndef TESS_DOCTOR_ENV_ENV_VALUES_H
 #define TESS_DOCTOR_ENV_ENV_VALUES_H
 
 #include "tessera/status.h"
 #include "tessera/types.h"
 
-/* Whether that is written as above. */
+/* Whether `values` follows the format above. */
 bool tess_env_are_values(const char *values);
 bool tess_env_accepts(const char *values, const char *value);
 /* "one of A, B; or an integer from 0 to 4"; returns text. */
 const char *tess_env_describe_values(const char *values, char *text, size_t size);
-/* Whether the two say the same: "0" and "false", "Ring" and "ring", "4194304" and "4194304 (4 MiB)". */
+/* Whether both mean the same: "0" and "false", "Ring" and "ring", "4194304" and "4194304 (4 MiB)". */
 bool tess_env_is_default(const char *fallback, const char *value);
 
 #endif

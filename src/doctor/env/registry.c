@@ -12,8 +12,8 @@ static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of)
                                           {"note", offsetof(tess_env_variable, note), false},
                                           {"source", offsetof(tess_env_variable, source), false}};
 
-/* Families of names. A closed one is known whole: another name of it is a mistake. Of an open one the registry holds
- * what is used in training; `ask` says how to learn of the others. */
+/* Families of names. The registry holds every name of a closed family, so another one is a mistake. Of an open family
+ * it holds the names used in training; `ask` says where to find the others. */
 static const env_family families[] = {
     {"NCCL_", true, NULL},
     {"TORCH_NCCL_", true, NULL},
