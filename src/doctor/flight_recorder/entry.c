@@ -62,11 +62,11 @@ static tess_status read_count(dump *dump, dump_value value, fr_entry *entry)
     TESS_TRY(count_elements(dump, value, "output_sizes", &out));
     entry->record.count = entry->name.by_output && out > 0 ? out : in;
     if (entry->name.uneven && entry->record.op != TESS_TRACE_ALL_TO_ALL_V)
-        entry->record.count = 0; /* it differs in good order, too */
+        entry->record.count = 0; /* ranks may differ in it without fault */
     return TESS_OK;
 }
 
-/* Its first dtype. What is none of ours goes into the tag, so that a difference is still seen. */
+/* The first dtype. The tag takes a dtype that we do not have, so that ranks still differ where it does. */
 static void read_dtype(dump *dump, dump_value value, fr_entry *entry)
 {
     dump_value dtypes = dump_get(value, entry->name.by_output ? "output_dtypes" : "input_dtypes");
@@ -92,7 +92,7 @@ static bool is_inside_torch(const char *filename)
     return false;
 }
 
-/* The innermost frame outside torch; the innermost of all when there is none. */
+/* The innermost frame outside torch, or the innermost of all if there is none. */
 static dump_value find_frame(dump *dump, dump_value frames)
 {
     size_t n = dump_length(frames);
@@ -133,7 +133,7 @@ static void read_group(dump *dump, dump_value value, fr_entry *entry)
     entry->desc = desc != NULL ? desc : "";
 }
 
-/* Version 2.0 numbered all operations of a group alike. */
+/* Version 2.0 counts collectives and messages of a group together. */
 static tess_status read_sequence(dump_value value, fr_entry *entry)
 {
     int64_t sequence = 0;
@@ -145,7 +145,7 @@ static tess_status read_sequence(dump_value value, fr_entry *entry)
     return TESS_OK;
 }
 
-/* A kernel that has started may wait for peers inside itself: to us it is still asked for. */
+/* A kernel that has started may wait for peers inside itself, so a started operation still counts as enqueued. */
 static tess_status read_state(dump_value value, fr_entry *entry)
 {
     tess_record *record = &entry->record;

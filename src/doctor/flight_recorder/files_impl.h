@@ -1,4 +1,4 @@
-/* Which files of a folder are dumps, and of which rank. */
+/* Finds the dumps in a folder, and the rank of each. */
 #ifndef TESS_DOCTOR_FLIGHT_RECORDER_FILES_IMPL_H
 #define TESS_DOCTOR_FLIGHT_RECORDER_FILES_IMPL_H
 
@@ -13,12 +13,12 @@ typedef struct fr_file {
 typedef struct fr_files {
     tess_mem *mem;
     const char *folder;
-    fr_file *file; /* by rank, one each */
+    fr_file *file; /* sorted by rank, one per rank */
     size_t n;
-    size_t n_doubles; /* further dumps of the same ranks, left out: pickles have more to say than JSON */
+    size_t n_doubles; /* other dumps of the same ranks, not used: a pickle says more than JSON */
 } fr_files;
 
-/* Rank in a file's name: "nccl_trace_rank_3", "rank-3.json", "trace_3.pkl"; -1: it is no name of a dump. */
+/* The rank in a file name: "nccl_trace_rank_3", "rank-3.json", "trace_3.pkl"; -1: not the name of a dump. */
 int fr_file_rank(const char *name);
 
 tess_status fr_files_list(tess_mem *mem, const char *folder, fr_files *files);

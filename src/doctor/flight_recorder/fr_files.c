@@ -14,7 +14,7 @@ static bool all_digits(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* Bytes of the name without its extension; 0: it has one that no dump has. */
+/* Length of the name without its extension; 0: no dump has this extension. */
 static size_t stem(const char *name)
 {
     static const char *const extensions[] = {"json", "pkl", "pickle", "bin", "dump", "trace"};
@@ -27,7 +27,7 @@ static size_t stem(const char *name)
     return 0;
 }
 
-/* The digits behind the last "rank", else those at the end. */
+/* The digits after the last "rank", or else at the end of the name. */
 static const char *find_digits(const char *name, size_t n)
 {
     for (size_t i = n; i-- > 0;) {

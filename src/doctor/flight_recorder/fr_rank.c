@@ -11,7 +11,7 @@ typedef struct reader {
     const char *path;
     dump dump;
     fr_rank *rank;
-    uint8_t seen[TESS_HISTORY_MAX_RANKS / 8]; /* ranks of the group that is being read, a bit each */
+    uint8_t seen[TESS_HISTORY_MAX_RANKS / 8]; /* ranks of the group being read, one bit each */
 } reader;
 
 void fr_rank_note(fr_rank *rank, const char *format, ...)
@@ -35,7 +35,7 @@ bool fr_group_has(const fr_group *group, int rank)
     return false;
 }
 
-/* One more element of an array that has room for a power of two. */
+/* Makes room for one more element; capacities are powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {
     if ((n & (n - 1)) != 0)
@@ -43,8 +43,7 @@ static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
     return tess_mem_grow(mem, TESS_POOL_MISC, (n == 0 ? 1 : 2 * n) * element, "flight recorder", array);
 }
 
-/* ---- Process groups ------------------------------------------------------------------------------------------------
- */
+/* ---- Process groups ---- */
 static fr_group *find_group(fr_rank *rank, const char *name)
 {
     uint64_t key = tess_hash_text(name);
@@ -116,7 +115,7 @@ static uint64_t hash_group(const fr_group *group)
     return tess_hash_bytes(group->ranks, (uint64_t)group->n_ranks * sizeof(int), hash);
 }
 
-/* gloo describes one group without a name, with whatever ranks came last: that says nothing. */
+/* gloo lists one group without a name, with the ranks that came last: it means nothing. */
 static tess_status visit_group(void *context, const char *key, dump_value value)
 {
     reader *r = context;
@@ -140,8 +139,7 @@ static tess_status get_group(reader *r, const fr_entry *entry, fr_group **group)
     return TESS_OK;
 }
 
-/* ---- Entries -------------------------------------------------------------------------------------------------------
- */
+/* ---- Entries ---- */
 static void end_record(tess_record *record, const tess_record *end)
 {
     record->state = end->state;
@@ -149,7 +147,7 @@ static void end_record(tess_record *record, const tess_record *end)
     record->completed_ns = end->completed_ns;
 }
 
-/* The end of a group of messages says what became of them. */
+/* The entry that ends a group of messages holds their state and times. */
 enum { MOST_MESSAGES = 4096 };
 
 static void end_messages(fr_rank *rank, uint64_t group, const tess_record *end)
@@ -163,7 +161,7 @@ static void end_messages(fr_rank *rank, uint64_t group, const tess_record *end)
     }
 }
 
-/* An operation that was followed by another of its group is over. */
+/* An operation has ended if another of its group followed it. */
 static void settle_newest(fr_rank *rank, fr_group *group)
 {
     if (!group->newest_is_out)

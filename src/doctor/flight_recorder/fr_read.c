@@ -1,4 +1,4 @@
-/* From the dumps of single ranks to the history of the job. */
+/* Merges the dumps of single ranks into the history of the job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,8 @@ static tess_status read_ranks(job *job)
     return TESS_OK;
 }
 
-/* ---- Teams ---------------------------------------------------------------------------------------------------------
- */
-/* The same group as another rank knows it; NULL: nobody does. */
+/* ---- Teams ---- */
+/* The same group as another rank knows it; NULL: no rank does. */
 static const fr_group *find_elsewhere(const job *job, const fr_group *group, int rank)
 {
     for (size_t i = 0; i < job->files.n; i++) {
@@ -79,7 +78,7 @@ static tess_status add_team(job *job, const fr_group *group, const int *ranks, i
     return TESS_OK;
 }
 
-/* Nobody says who is in it: all are in the default group, in others those who took part. */
+/* No dump lists its members: the default group has all ranks, another one those that took part. */
 static tess_status add_guessed_team(job *job, const fr_group *group)
 {
     void *memory;
@@ -115,9 +114,8 @@ static tess_status add_teams(job *job)
     return TESS_OK;
 }
 
-/* ---- What is odd ---------------------------------------------------------------------------------------------------
- */
-/* The text that most ranks have at `offset` of fr_rank; "" when none has one. */
+/* ---- What is odd ---- */
+/* The text that most ranks have at `offset` of fr_rank; "" if no rank has one. */
 static const char *most_common(const job *job, size_t offset)
 {
     const char *best = "";
@@ -149,7 +147,7 @@ static void note_versions(job *job)
     }
 }
 
-/* "[0, 1, 2]", of long lists the first few. */
+/* "[0, 1, 2]", cut after the first few. */
 static const char *format_ranks(const fr_group *group, char *text, size_t size)
 {
     enum { MOST = 8 };
@@ -160,7 +158,7 @@ static const char *format_ranks(const fr_group *group, char *text, size_t size)
     return text;
 }
 
-/* Two ranks that both count themselves to a group of one name, one of them the other, and list different members. */
+/* Notes another rank with a group of the same name but different members, if one of the two groups has both ranks. */
 static void note_members(job *job, fr_rank *rank, const fr_group *group)
 {
     for (size_t i = 0; i < job->files.n && job->ranks[i].rank < rank->rank; i++) {
@@ -188,9 +186,8 @@ static void note_oddities(job *job)
                 note_members(job, &job->ranks[i], &job->ranks[i].groups[g]);
 }
 
-/* ---- The history ---------------------------------------------------------------------------------------------------
- */
-/* 1 + the sequence of the newest operation that the rank has in the team; 0: none. */
+/* ---- The history ---- */
+/* 1 + the sequence of the rank's newest operation in the team; 0: none. */
 static uint64_t newest_of(const job *job, int rank, uint64_t team)
 {
     for (size_t i = 0; i < job->files.n; i++)
@@ -211,7 +208,7 @@ static bool all_came(const job *job, uint64_t team, uint64_t sequence)
     return members != NULL;
 }
 
-/* Nobody leaves it before all have come. */
+/* No rank leaves it before all have come. */
 static bool needs_all(int op)
 {
     return op == TESS_TRACE_BARRIER || op == TESS_TRACE_ALL_REDUCE || op == TESS_TRACE_ALL_GATHER ||
@@ -227,8 +224,8 @@ static bool anyone_went_on(const job *job, uint64_t team, const tess_record *rec
     return false;
 }
 
-/* gloo retires an operation that failed as it does one that ended well, and notes no end: the newest of a group counts
- * as over when all members asked for it, or when one has gone on behind it. */
+/* gloo retires a failed operation like a successful one, and records no end. So the newest operation of a group counts
+ * as complete only when all members asked for it, or when one has gone on to the next. */
 static void settle_newest(job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
@@ -274,7 +271,7 @@ static void fill_rank(tess_rank_history *to, fr_rank *from)
     from->n_records = 0;
 }
 
-/* Dumps that are all our own say where their history came from, and when it was taken. */
+/* If all dumps are our own, they say where their history came from and when it was taken. */
 static void take_source(job *job)
 {
     tess_history *history = job->history;
@@ -309,7 +306,7 @@ static tess_status fill_history(job *job)
     return TESS_OK;
 }
 
-/* A recorder that was off says nothing of who waits; a dump of ours may say how its job ended all the same. */
+/* A recorder that was off does not say which rank waits. A dump of ours may still say how its job ended. */
 static tess_status refuse_empty(const job *job)
 {
     for (size_t i = 0; i < job->files.n; i++)

@@ -1,4 +1,4 @@
-/* From a history to dumps, schema 2.10. */
+/* Writes dumps of schema 2.10 from a history. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,9 @@ typedef struct writer {
     uint64_t *first; /* per team: the first sequence that all ranks still have */
 } writer;
 
-/* ---- What all ranks still have -------------------------------------------------------------------------------------
- */
-/* Analysers pair operations from the first one on: a rank that still has older ones than others would look as if they
- * had left them out. */
+/* ---- What all ranks still have ---- */
+/* Analysers pair operations from the first one on. If one rank still had older operations, the others would seem to
+ * have skipped them. */
 static void find_first(writer *w)
 {
     const tess_history *history = w->history;
@@ -41,9 +40,8 @@ static bool is_kept(const writer *w, const tess_record *record)
     return t < w->history->n_teams && (tess_request_is_message(record) || record->sequence >= w->first[t]);
 }
 
-/* ---- One entry -----------------------------------------------------------------------------------------------------
- */
-/* "train_step (step.c:41)" taken apart. */
+/* ---- One entry ---- */
+/* Splits "train_step (step.c:41)". */
 static json_t *frames_json(const tess_record *record)
 {
     char name[TESS_HISTORY_TEXT], file[TESS_HISTORY_TEXT] = "";
@@ -58,7 +56,7 @@ static json_t *frames_json(const tess_record *record)
     return json_pack("[{s:o, s:o, s:i}]", "name", tess_json_text(name), "filename", tess_json_text(file), "line", line);
 }
 
-/* The tensors of one side: `n` of `count` elements each. */
+/* The tensors of one side: `n` tensors of `count` elements each. */
 static json_t *sizes_json(uint64_t count, int n)
 {
     json_t *sizes = json_array();
@@ -76,8 +74,8 @@ static json_t *dtypes_json(int dtype, int n)
     return dtypes;
 }
 
-/* Our count is what there is for one rank; gathered and not yet scattered buffers hold that of all.
- * Analysers take a conversion on the way for a mistake: both sides have the dtype that travels. */
+/* Our count is for one rank; a gathered buffer, or one to be scattered, holds that of all ranks. Analysers report a
+ * dtype conversion as a mismatch, so both sides get the dtype that is sent. */
 static void add_tensors(json_t *entry, const tess_record *record, uint64_t size)
 {
     uint64_t in = record->count, out = record->count;
@@ -139,8 +137,7 @@ static json_t *entry_json(const writer *w, int rank, const tess_record *record, 
     return entry;
 }
 
-/* ---- One dump ------------------------------------------------------------------------------------------------------
- */
+/* ---- One dump ---- */
 static json_t *ranks_text(const tess_team_history *team)
 {
     json_t *text = NULL;
@@ -173,7 +170,7 @@ static json_t *groups_json(const writer *w, int rank)
     return groups;
 }
 
-/* What the rank last did of each group's collectives; -1: nothing. */
+/* The last sequence that the rank enqueued, started and completed in each group's collectives; -1: none. */
 static json_t *status_json(const writer *w, int rank)
 {
     const tess_rank_history *from = &w->history->ranks[rank];

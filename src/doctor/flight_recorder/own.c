@@ -8,8 +8,7 @@
 
 enum { OWN_VERSION = 1 };
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 json_t *fr_own_record_json(const tess_record *record, int64_t clock_offset_ns)
 {
     uint64_t completed_ns = record->completed_ns != 0 ? record->completed_ns + (uint64_t)clock_offset_ns : 0;
@@ -46,8 +45,7 @@ json_t *fr_own_rank_json(const tess_history *history, int number)
                      tess_json_text(rank->why), "error", tess_json_text(rank->error), "spans", spans_json(rank));
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ---- */
 static tess_status need_int(dump_value own, const char *key, int64_t *number)
 {
     TESS_CHECK(dump_int(dump_get(own, key), number), TESS_E_FORMAT, "'" FR_OWN_KEY "' has no number '%s'", key);
