@@ -1,4 +1,4 @@
-/* A dead job: rings in files, and what the launcher wrote. */
+/* Reads a dead job: its rings in files, and what the launcher wrote. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static tess_status note_file(void *context, const char *name)
     return TESS_OK;
 }
 
-/* The highest rank with a ring in the folder; -1: nothing of a job is there. */
+/* The highest rank with a ring in the folder; -1: the folder holds no job. */
 static int highest_rank(const char *folder)
 {
     int highest = -1;
@@ -36,8 +36,7 @@ bool tess_job_folder_find(const char *folder, char *path, size_t size)
     return highest_rank(folder) >= 0 && (size_t)snprintf(path, size, "%s", folder) < size;
 }
 
-/* ---- Rings ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Rings ---- */
 static void note_cut(tess_history *history, const char *name, const tess_mapping *file, const tess_trace_ring *ring,
                      uint64_t n_slots)
 {
@@ -75,7 +74,7 @@ static tess_status add_ring(tess_history *history, int rank, tess_sites_source *
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
 }
 
-/* A ring that cannot be read is no reason to say nothing of the others. */
+/* Goes on with the other rings when one cannot be read. */
 static tess_status add_rings(tess_history *history, tess_sites_source *sources)
 {
     for (int r = 0; r < history->world; r++) {
@@ -89,7 +88,7 @@ static tess_status add_rings(tess_history *history, tess_sites_source *sources)
     return TESS_OK;
 }
 
-/* Without job.json the world is that of the first ring that can be read. */
+/* Without job.json, the first readable ring gives the world size. */
 static tess_status find_world(const char *folder, int highest, int *world)
 {
     tess_status first = TESS_E_NOT_FOUND;
@@ -113,7 +112,7 @@ static tess_status find_world(const char *folder, int highest, int *world)
     return first;
 }
 
-/* The end of the job where nobody wrote it down: the last sign of life of a rank. */
+/* If the end of the job was not recorded, it is the last sign of life of a rank. */
 static void find_end(tess_history *history)
 {
     for (int r = 0; r < history->world && history->source == TESS_HISTORY_RINGS; r++) {
@@ -124,7 +123,7 @@ static void find_end(tess_history *history)
     }
 }
 
-/* What the launcher wrote: file->world is 0 when nothing of it can be used; *damage says what is wrong with it. */
+/* Reads what the launcher wrote. file->world is 0 if nothing of it is usable; *damage says what is wrong with it. */
 static void read_reported(tess_mem *mem, const char *path, tess_job_file *file, char *damage, size_t size)
 {
     damage[0] = '\0';
@@ -165,7 +164,7 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     return status;
 }
 
-/* A job that began anew from its checkpoint has put away what it left before it failed. */
+/* A job that was restarted from its checkpoint has moved the traces of its failed life aside. */
 static void add_previous(tess_mem *mem, tess_history *history, const tess_job_file *file)
 {
     char path[sizeof(history->folder) + 32];

@@ -97,7 +97,7 @@ static json_t *json_of_rank(const tess_report *report, int rank)
     return object;
 }
 
-/* Seconds, row for row. */
+/* Seconds, as rows. */
 static json_t *json_of_waits(const tess_waits *waits)
 {
     json_t *rows = json_array();

@@ -9,7 +9,7 @@
 
 enum { MOST_ROWS = 32, MOST_COLUMNS = 16, MOST_NOTICES = 10 };
 
-static const double least_shown_s = 0.005; /* of a wait, in hundredths */
+static const double least_shown_s = 0.005; /* shorter waits would print as 0.00 */
 
 static tess_status print_damage(const char *damage, tess_buffer *out)
 {
@@ -38,8 +38,7 @@ static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
     return print_damage(report->history->damage, out);
 }
 
-/* ---- Ranks ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Ranks ---- */
 static void describe_phase(const tess_rank_history *rank, char *text, size_t size, int64_t *step)
 {
     const tess_span *span = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
@@ -75,7 +74,7 @@ static bool is_listed(const int *ranks, int n, int rank)
     return false;
 }
 
-/* The guilty first. */
+/* Culprits first. */
 static tess_status print_ranks(const tess_report *report, tess_buffer *out)
 {
     const tess_diagnosis *diagnosis = &report->diagnosis;
@@ -93,8 +92,7 @@ static tess_status print_ranks(const tess_report *report, tess_buffer *out)
     return n < world ? tess_buffer_printf(out, "      and %d more (--json has all)\n", world - n) : TESS_OK;
 }
 
-/* ---- What was told while it ran ------------------------------------------------------------------------------------
- */
+/* ---- What was told while it ran ---- */
 static tess_status print_notice(const tess_notice *notice, tess_buffer *out)
 {
     char when[24] = "", step[32] = "";
@@ -123,8 +121,7 @@ static tess_status print_notices(const tess_history *history, tess_buffer *out)
     return TESS_OK;
 }
 
-/* ---- Waits and stragglers ------------------------------------------------------------------------------------------
- */
+/* ---- Waits and stragglers ---- */
 static tess_status print_matrix(const tess_waits *waits, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "      "));
@@ -139,7 +136,7 @@ static tess_status print_matrix(const tess_waits *waits, tess_buffer *out)
     return tess_buffer_printf(out, "\n");
 }
 
-/* Says something when there was noticeable waiting. */
+/* Prints nothing if no wait was noticeable. */
 static tess_status print_waits(const tess_report *report, tess_buffer *out)
 {
     static const uint64_t least_ns = 50000000;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds of a step, on average over what the rank's spans tell; 0: they tell of none. */
+/* Mean seconds per step from the rank's spans; 0: they do not show it. */
 static double step_seconds(const tess_rank_history *rank)
 {
     if (rank->n_spans < 2)
@@ -15,11 +15,11 @@ static double step_seconds(const tess_rank_history *rank)
     return (double)(last->begin_ns - first->begin_ns) * 1e-9 / (double)(last->step - first->step);
 }
 
-/* A short phase may be much slower and cost nothing, and so may a rank for which nobody waits more than for others:
- * where ranks share cores, the one that is at work looks slow, and that is another one each time. */
+/* A short phase may be much slower at no cost. So may a rank for which the others wait no longer than for the rest:
+ * where ranks share cores, the one that is running looks slow, each time another one. */
 static bool matters(const tess_report *report, const tess_straggler *straggler)
 {
-    static const double least_of_step = 0.01, least_of_waiting = 1.5; /* the latter in fair shares */
+    static const double least_of_step = 0.01, least_of_waiting = 1.5; /* the latter: of a fair share */
     const tess_waits *waits = &report->waits;
     double fair = waits->ns != NULL ? (double)tess_waits_for(waits, -1) / waits->world : 0;
     if (waits->ns != NULL && (double)tess_waits_for(waits, straggler->rank) < least_of_waiting * fair)

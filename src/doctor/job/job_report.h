@@ -1,4 +1,4 @@
-/* What there is to say of a job: the verdict, then what it rests on. On one screen, or as JSON. */
+/* The report on a job: the diagnosis, then its evidence. On one screen, or as JSON. */
 #ifndef TESS_DOCTOR_JOB_JOB_REPORT_H
 #define TESS_DOCTOR_JOB_JOB_REPORT_H
 
@@ -30,9 +30,9 @@ tess_status tess_report_print(const tess_report *report, tess_buffer *out);
 tess_status tess_report_json(const tess_report *report, tess_buffer *out);
 tess_status tess_report_last(const tess_report *report, int rank, size_t n, tess_buffer *out);
 
-/* "crashed", "exited 3", "waits", "runs": one word or two for the rank. Returns text. */
+/* "crashed", "exited 3", "waits", "runs": the rank's state in one word or two. Returns text. */
 const char *tess_report_state(const tess_report *report, int rank, char *text, size_t size);
-/* How long its newest operation has waited for others, or did; seconds. */
+/* Seconds that its newest operation has waited, or did wait, for others. */
 double tess_report_waited_s(const tess_report *report, int rank);
 
 #endif

@@ -6,7 +6,7 @@
 #include "doctor/job/sites.h"
 #include "doctor/table/clean.h"
 
-/* Records of a whole job that are kept at most: a quarter of a kilobyte each. */
+/* Limit of records for a whole job: a quarter of a kilobyte each. */
 static const size_t most_records = 2u << 20;
 
 static size_t most_events(const tess_history *history, uint64_t capacity)
@@ -15,7 +15,7 @@ static size_t most_events(const tess_history *history, uint64_t capacity)
     return capacity < share ? (size_t)capacity : share;
 }
 
-/* A team that contradicts what other rings say of it is left out: the ring's operations in it are then not compared. */
+/* Leaves out a team that contradicts other rings: the ring's operations in it are not compared. */
 static tess_status add_teams(tess_history *history, int rank, const tess_trace_ring *ring)
 {
     uint32_t n = atomic_load_explicit(&ring->n_teams, memory_order_acquire);

@@ -1,4 +1,4 @@
-/* A live job: the board for what became of its ranks, the rings for what they did. */
+/* Reads a live job: the board has the states of its ranks, the rings their operations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
         tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
 }
 
-/* What to add to a rank's times to get ours: nothing on our host, by the wall clocks from another. */
+/* Offset from a rank's clock to ours: 0 on our host, from the wall clocks on another. */
 static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
 {
     uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
@@ -86,7 +86,7 @@ static tess_status add_ring(tess_history *history, const tess_live_job *live, in
     return status;
 }
 
-/* Board and ring of one rank. The board's word on who it is stands above the ring's. */
+/* Adds board and ring of one rank. For its identity, the board overrides the ring. */
 static tess_status add_live_rank(tess_history *history, const tess_live_job *live, int r, tess_sites_source *source)
 {
     tess_rank_history *rank = &history->ranks[r];
@@ -97,7 +97,7 @@ static tess_status add_live_rank(tess_history *history, const tess_live_job *liv
     tess_status status = add_ring(history, live, r, source);
     memcpy(rank->host, host, sizeof(host));
     rank->pid = pid;
-    rank->present = true; /* its row is */
+    rank->present = true; /* its row exists */
     rank->lost_any |= status != TESS_OK;
     return status == TESS_E_NOMEM ? status : TESS_OK;
 }

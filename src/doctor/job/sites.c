@@ -15,7 +15,7 @@ static bool is_older(const char *path, uint64_t wall_ns)
            (uint64_t)file.st_mtim.tv_sec * 1000000000u + (uint64_t)file.st_mtim.tv_nsec <= wall_ns;
 }
 
-/* A file that was built again since has its calls in other places. `object`: its id then, 0: the program. */
+/* A file that was rebuilt since has its calls elsewhere. `object`: its id at the time, 0: the program. */
 static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, tess_symbols *symbols)
 {
     if (tess_symbols_open(path, symbols) != TESS_OK) {
@@ -27,7 +27,7 @@ static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, te
         tess_symbols_close(symbols);
 }
 
-/* The number of the file; -1: too many others are open. */
+/* The index of the file; -1: too many others are open. */
 static int find_file(tess_sites *sites, const char *path, uint32_t object, uint64_t wall_ns)
 {
     for (int i = 0; i < sites->n_files; i++)

@@ -1,4 +1,4 @@
-/* Call sites in words, each looked up once. */
+/* Formats call sites, and looks each up once. */
 #ifndef TESS_DOCTOR_JOB_SITES_H
 #define TESS_DOCTOR_JOB_SITES_H
 
@@ -8,7 +8,7 @@
 
 enum { TESS_SITES_MOST = 1024, TESS_SITES_FILES = 8, TESS_SITE_BYTES = 64 };
 
-/* Who wrote a ring, and what it had loaded. */
+/* The writer of a ring, and the objects it had loaded. */
 typedef struct tess_sites_source {
     tess_trace_owner owner;
     tess_trace_objects objects;
@@ -18,8 +18,8 @@ typedef struct tess_sites {
     tess_mem *mem;
     struct tess_site_file {
         char path[TESS_TRACE_OBJECTS_BYTES];
-        uint32_t object;      /* id, 0: a program; hosts may have other builds of one path */
-        tess_symbols symbols; /* not open: it says nothing */
+        uint32_t object;      /* id, 0: a program; hosts may have different builds at one path */
+        tess_symbols symbols; /* not open: no symbols */
     } files[TESS_SITES_FILES];
     int n_files;
     struct tess_site_text {
@@ -30,8 +30,8 @@ typedef struct tess_sites {
     int n_texts;
 } tess_sites;
 
-/* "train_step (step.c:41)" by the program or the shared object of `source`, as it was then; where that is gone, is
- * another now, or says nothing: "libengine.so+0x1f30", "" for the program. Up to TESS_SITES_FILES files are open. */
+/* "train_step (step.c:41)", from the symbols of the program or shared object in `source`. If that is gone, has changed
+ * or has no symbols: "libengine.so+0x1f30", or "" for the program. Up to TESS_SITES_FILES files are open. */
 void tess_sites_report(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size);
 void tess_sites_close(tess_sites *sites);
 
