@@ -2,7 +2,7 @@
 
 #include "base/core/rng.h"
 
-/* The place of the operation, or the free one where it belongs. */
+/* The slot of the operation, or the free slot where it belongs. */
 static arrival *find_place(arrival *table, size_t room, uint64_t team, uint64_t sequence)
 {
     const uint64_t key[] = {team, sequence};

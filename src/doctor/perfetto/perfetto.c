@@ -14,20 +14,19 @@ typedef struct drawing {
     const tess_history *history;
     stream out;
     arrivals arrivals;
-    uint64_t *lane_ends; /* (n_teams, LANES) of the rank that is drawn: when each is free again */
+    uint64_t *lane_ends; /* (n_teams, LANES) of the rank being drawn: end of the last slice in each */
     uint64_t origin_ns;  /* on the reader's clock */
     int64_t n_arrows;
 } drawing;
 
-/* Where a record lies on the timeline. */
+/* The position of a record on the timeline. */
 typedef struct place {
     uint64_t begin_ns, started_ns, end_ns;
     uint32_t tid;
     bool fresh_lane, has_ended;
 } place;
 
-/* ---- One clock -----------------------------------------------------------------------------------------------------
- */
+/* ---- One clock ---- */
 static uint64_t to_reader(const tess_history *history, int rank, uint64_t ns)
 {
     return ns + (uint64_t)history->ranks[rank].clock_offset_ns;
@@ -58,7 +57,7 @@ static void find_origin(drawing *d)
     d->origin_ns = first;
 }
 
-/* When what has no end of its own ends: with the rank's process, else when the history was taken. */
+/* End of what has no recorded end: that of the rank's process, or else the time of the history. */
 static uint64_t last_moment(const drawing *d, int rank)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
@@ -67,11 +66,10 @@ static uint64_t last_moment(const drawing *d, int rank)
     return end > last ? end : last;
 }
 
-/* ---- Collectives and messages --------------------------------------------------------------------------------------
- */
+/* ---- Collectives and messages ---- */
 static bool can_be_drawn(const tess_record *record)
 {
-    return record->enqueued_ns != 0; /* else its rank died before it had looked at the clock */
+    return record->enqueued_ns != 0; /* else its rank died before it read the clock */
 }
 
 static tess_status collect_arrivals(drawing *d)
@@ -88,7 +86,7 @@ static tess_status collect_arrivals(drawing *d)
     return TESS_OK;
 }
 
-/* The last to come, where all members' calls are known; NULL: not all have come, or their calls are lost. */
+/* The last rank to arrive, if all members' calls are known; NULL: some are still to come, or lost. */
 static arrival *last_arrival(const drawing *d, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(d->history, record->team);
@@ -97,7 +95,7 @@ static arrival *last_arrival(const drawing *d, const tess_record *record)
     return arrival != NULL && team != NULL && arrival->n_ranks == team->n_ranks ? arrival : NULL;
 }
 
-/* A free lane of the team; where all are taken, the one that is free first, and the record begins when it is. */
+/* Takes a free lane of the team. If none is free, takes the one that ends first, and the record begins then. */
 static void take_lane(drawing *d, size_t team, place *p)
 {
     uint64_t *ends = d->lane_ends + team * LANES;
@@ -122,7 +120,7 @@ static place find_place(drawing *d, int rank, const tess_record *record)
     if (p.has_ended && record->started_ns == 0)
         p.started_ns = p.begin_ns;
     if (d->history->source == TESS_HISTORY_PYTORCH && last != NULL && last->last_ns > p.started_ns)
-        p.started_ns = last->last_ns; /* a kernel that has started waits for its peers inside itself */
+        p.started_ns = last->last_ns; /* a started kernel waits for its peers inside itself */
     p.started_ns = p.started_ns < p.end_ns ? p.started_ns : p.end_ns;
     take_lane(d, tess_history_team_index(d->history, record->team), &p);
     return p;
@@ -223,7 +221,7 @@ static void draw_record(drawing *d, int rank, const tess_record *record, const p
         last->tid = p->tid;
 }
 
-/* Arrows come in a second round, when the tracks that they begin at are known; lanes fall out as in the first. */
+/* Arrows are drawn in a second pass, when the tracks of their sources are known; it assigns the same lanes. */
 static void draw_records(drawing *d, int rank, bool arrows)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
@@ -239,8 +237,7 @@ static void draw_records(drawing *d, int rank, bool arrows)
     }
 }
 
-/* ---- Ranks and phases ----------------------------------------------------------------------------------------------
- */
+/* ---- Ranks and phases ---- */
 static void put_metadata(drawing *d, int rank, uint32_t tid, const char *what, const char *key, const char *text)
 {
     stream_begin(&d->out, 'M', rank, tid, what);
@@ -285,7 +282,7 @@ static void draw_spans(drawing *d, int rank)
     }
 }
 
-/* Moments on the rank's own track; of the whole job across all. */
+/* An instant event on the rank's own track, or across all tracks if it concerns the whole job. */
 static void draw_notices(drawing *d)
 {
     for (int i = 0; i < d->history->n_notices; i++) {

@@ -42,7 +42,7 @@ tess_status stream_close(stream *out, tess_status status)
     return status;
 }
 
-/* As JSON wants it; bytes that are no UTF-8 become U+FFFD. */
+/* As a JSON string; bytes that are not UTF-8 become U+FFFD. */
 static void put_text(stream *out, const char *text)
 {
     size_t n = strlen(text);
@@ -69,7 +69,7 @@ void stream_begin(stream *out, char kind, int pid, uint32_t tid, const char *nam
     out->has_events = true;
 }
 
-/* A comma, unless this is the first of the arguments; and the key. */
+/* Writes the key, after a comma unless it is the first argument. */
 static void put_key(stream *out, const char *key)
 {
     fprintf(out->file, "%s\"%s\":", out->in_args == 1 ? "" : ",", key);

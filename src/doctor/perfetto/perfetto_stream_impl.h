@@ -1,4 +1,4 @@
-/* A file of trace events that is written as it is made. The first failure is kept, and told at the end. */
+/* Writes trace events to a file as they are made. The stream holds its first failure until stream_close reports it. */
 #ifndef TESS_DOCTOR_PERFETTO_PERFETTO_STREAM_IMPL_H
 #define TESS_DOCTOR_PERFETTO_PERFETTO_STREAM_IMPL_H
 
@@ -9,22 +9,22 @@
 typedef struct stream {
     FILE *file;
     const char *path;
-    char part[4096]; /* where it is written until it is complete */
+    char part[4096]; /* the file's name until it is complete */
     int error;       /* errno */
     bool has_events;
     int in_args; /* 1: no argument yet, 2: some */
 } stream;
 
 tess_status stream_open(stream *out, const char *path);
-/* Puts the file in its place, or removes what there is of it. */
+/* Moves the file to its place, or removes it after a failure. */
 tess_status stream_close(stream *out, tess_status status);
 
-/* {"ph":"X","pid":3,"tid":1,"name":"...": an event that stays open for further members; stream_end closes it. */
+/* {"ph":"X","pid":3,"tid":1,"name":"...": begins an event, open for further members; stream_end closes it. */
 void stream_begin(stream *out, char kind, int pid, uint32_t tid, const char *name);
 void stream_time(stream *out, const char *key, uint64_t ns); /* as microseconds, to the nanosecond */
 void stream_text(stream *out, const char *key, const char *text);
 void stream_int(stream *out, const char *key, int64_t value);
-void stream_args(stream *out); /* members from here on are the event's arguments */
+void stream_args(stream *out); /* the members that follow are the event's arguments */
 void stream_end(stream *out);
 
 #endif
