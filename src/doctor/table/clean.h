@@ -1,13 +1,13 @@
-/* Text from outside, made fit for a terminal and for JSON. */
+/* Makes text from outside fit for a terminal and for JSON. */
 #ifndef TESS_DOCTOR_TABLE_CLEAN_H
 #define TESS_DOCTOR_TABLE_CLEAN_H
 
 #include <stddef.h>
 
-/* text[0..size) as UTF-8 without control characters: other bytes become '?', tabs a space. Ends with "..." where `out`
- * (of at least 8 bytes) is too small. Returns out. */
+/* Copies text[0..size) as UTF-8 without control characters: a tab becomes a space, another bad byte '?'. If `out` (at
+ * least 8 bytes) is too small, the copy ends with "...". Returns out. */
 const char *tess_clean(const char *text, size_t size, char *out, size_t out_size);
-/* The same of a text that ends at a NUL, or after `most` bytes of memory that others write. */
+/* The same for a text that ends at a NUL or after `most` bytes; other processes may write to it. */
 const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size);
 
 #endif

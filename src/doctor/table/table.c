@@ -12,7 +12,7 @@
 typedef struct reading {
     tess_table *table;
     const char *what;
-    int current; /* row that the last key was of; -1: none yet */
+    int current; /* row of the last key; -1: none yet */
 } reading;
 
 static const char **field_of(const tess_table *table, void *row, int field)
@@ -78,7 +78,7 @@ static tess_status check_row(const reading *r)
     return TESS_OK;
 }
 
-/* The row of an id: that of an earlier file is emptied, to be filled anew. */
+/* Begins the row of an id. A row from an earlier file is emptied and filled anew. */
 static tess_status begin_row(reading *r, const char *id, size_t id_size, int line)
 {
     tess_table *table = r->table;
@@ -104,7 +104,7 @@ static tess_status begin_row(reading *r, const char *id, size_t id_size, int lin
     tess_status status = copy_text(table->mem, id, id_size, &row->id);
     if (status == TESS_OK)
         status = copy_text(table->mem, r->what, strlen(r->what), &row->file);
-    if (status != TESS_OK) { /* no row without both */
+    if (status != TESS_OK) { /* a row needs both */
         free_row(table, row);
         memmove(row, tess_table_at(table, table->n - 1), table->row_size);
         memset(tess_table_at(table, --table->n), 0, table->row_size);

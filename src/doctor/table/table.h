@@ -1,28 +1,27 @@
-/* Tables that come as data files: what the doctor knows of error texts and of variables. A file has one section a row,
- * named by the row's id, and in it plain texts:
+/* Tables read from data files: what the doctor knows of error texts and of variables. A file has one section per row,
+ * named by the row's id. A section holds texts:
  *
  *     nccl-remote-error:
  *       cause: the peer's process ended
  *
- * The files of the project are part of the binary (tools/embed.cmake); users add files, whose rows replace those of the
- * same id. What no table has (an unknown field, a row without a field that it needs) is an error that names file and
- * line. */
+ * The project's files are part of the binary (tools/embed.cmake). Users add files, whose rows replace those of the same
+ * id. An unknown field, or a row without a required field, is an error that names file and line. */
 #ifndef TESS_DOCTOR_TABLE_TABLE_H
 #define TESS_DOCTOR_TABLE_TABLE_H
 
 #include "tessera/memory.h"
 
-/* Where a field's text goes: a `const char *` of the row. */
+/* The place of a field's text: a `const char *` of the row. */
 typedef struct tess_table_field {
     const char *name;
     size_t offset;
     bool required;
 } tess_table_field;
 
-/* What every row begins with. Texts are owned by the table; a field that the file does not give is NULL. */
+/* The beginning of every row. The table owns the texts; a field missing in the file is NULL. */
 typedef struct tess_table_row {
     const char *id;
-    const char *file; /* where it was read, and on which line it begins */
+    const char *file; /* the file, and the line where the row begins */
     int line;
 } tess_table_row;
 
@@ -37,18 +36,18 @@ typedef struct tess_table {
 
 enum { TESS_TABLE_MOST_ROWS = 4096, TESS_TABLE_MOST_TEXT = 8192, TESS_TABLE_MOST_FILE = 4 << 20 };
 
-/* Adds the rows of a file's text. `what` names it in messages (copied). TESS_E_FORMAT names file and line; the table
- * then holds what came before. */
+/* Adds the rows of a file's text. `what` names it in messages (copied). After TESS_E_FORMAT, whose message names file
+ * and line, the table holds the rows before the error. */
 tess_status tess_table_parse(tess_table *table, const char *text, size_t size, const char *what);
-/* Same, from a file of at most TESS_TABLE_MOST_FILE bytes. */
+/* The same for a file of at most TESS_TABLE_MOST_FILE bytes. */
 tess_status tess_table_load(tess_table *table, const char *path);
-/* ~/.config/tessera/NAME (or below $XDG_CONFIG_HOME), where there is one. */
+/* Loads ~/.config/tessera/NAME (or below $XDG_CONFIG_HOME), if it exists. */
 tess_status tess_table_load_own(tess_table *table, const char *name);
 void tess_table_free(tess_table *table);
 
-/* Row `i` of the table, in the order of the files. */
+/* Row `i` of the table, in file order. */
 void *tess_table_at(const tess_table *table, int i);
-/* NULL: there is none. */
+/* The row of an id; NULL: none. */
 void *tess_table_find(const tess_table *table, const char *id);
 
 #endif
