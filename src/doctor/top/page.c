@@ -11,10 +11,10 @@
 
 enum { BAR_LEAST = 10, BAR_MOST = 40, BAR_WITHOUT_LIMIT = 24, ALL_COLUMNS = 10000 };
 
-static const double telling_wait_s = 0.25; /* shorter ones are what collectives are made of */
+static const double telling_wait_s = 0.25; /* shorter waits are part of any collective */
 static const char phase_letters[TESS_PHASE_COUNT + 1] = "oDGFBRU.";
 
-/* What is being drawn: one line at a time, cut where the terminal ends. */
+/* The state of drawing: one line at a time, cut at the terminal's width. */
 typedef struct pen {
     const tess_top_canvas *canvas;
     const tess_top_snapshot *now, *before;
@@ -60,8 +60,7 @@ static void end_line(pen *p)
     p->column = 0;
 }
 
-/* ---- Columns
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Columns ---- */
 typedef tess_top_style fill_cell(const pen *p, int rank, char *text, size_t size);
 
 static tess_top_style fill_rank(const pen *p, int rank, char *text, size_t size)
@@ -133,7 +132,7 @@ static tess_top_style fill_waited(const pen *p, int rank, char *text, size_t siz
     return seconds >= telling_wait_s ? TESS_TOP_WARN : TESS_TOP_DIM;
 }
 
-/* Its share of the job's tokens over the time of its own step. */
+/* The rank's share of the job's tokens, over its own step time. */
 static tess_top_style fill_tokens(const pen *p, int rank, char *text, size_t size)
 {
     const tess_board_copy *b = &p->now->ranks[rank].board;
@@ -163,7 +162,7 @@ static tess_top_style fill_pools(const pen *p, int rank, char *text, size_t size
 typedef struct column {
     const char *title;
     int width;
-    int leaves; /* turn in which it is left out of a narrow page; 0: never */
+    int leaves; /* order in which narrow pages drop it; 0: never */
     bool right;
     fill_cell *fill; /* NULL: the bar */
 } column;
@@ -262,8 +261,7 @@ static void draw_rank(pen *p, int rank, const layout *l)
     end_line(p);
 }
 
-/* ---- Above and below the ranks
- * ---------------------------------------------------------------------------------------- */
+/* ---- Above and below the ranks ---- */
 static void draw_job(pen *p)
 {
     char age[16], count[32];
@@ -301,7 +299,7 @@ static void draw_wait(pen *p)
     end_line(p);
 }
 
-/* What is told of a wait that goes on stands above already; a low page is for the ranks. */
+/* A wait in progress is shown above already, and a low page needs its lines for the ranks. */
 static bool is_news(const pen *p, int height)
 {
     enum { LOW = 6 };
@@ -322,7 +320,7 @@ static void draw_reported(pen *p)
     end_line(p);
 }
 
-/* Returns how many lines it has. */
+/* Returns the number of lines drawn. */
 static int draw_head(pen *p, int height)
 {
     char ending[JOB_ERROR_BYTES + 512];

@@ -1,4 +1,4 @@
-/* A snapshot as lines of text: what `tessera top` shows, for a terminal of any size or for a script. Pure. */
+/* Formats a snapshot as lines of text: what `tessera top` shows, for a terminal of any size or for a script. Pure. */
 #ifndef TESS_DOCTOR_TOP_PAGE_H
 #define TESS_DOCTOR_TOP_PAGE_H
 
@@ -17,7 +17,7 @@ typedef enum tess_top_style {
     TESS_TOP_STYLES = TESS_TOP_PHASE + TESS_PHASE_COUNT
 } tess_top_style;
 
-/* Where a page goes: pieces of a line from left to right, line after line. */
+/* Receives a page: the pieces of a line from left to right, line after line. */
 typedef struct tess_top_canvas {
     void *self;
     void (*put)(void *self, tess_top_style style, const char *text);
@@ -25,19 +25,19 @@ typedef struct tess_top_canvas {
 } tess_top_canvas;
 
 typedef struct tess_top_size {
-    int width, height; /* 0: as much as there is */
-    int first_rank;    /* of those shown */
+    int width, height; /* 0: no limit */
+    int first_rank;    /* the first one shown */
 } tess_top_size;
 
-/* Columns that do not fit are left out, the least telling ones first. `before` (NULL: none) as for tess_top_sum.
- * Returns how many rows of ranks fit. */
+/* Drops columns that do not fit, the least useful first. `before` (NULL: none) as for tess_top_sum. Returns the number
+ * of rows that fit. */
 int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before, const tess_top_size *size,
                   const tess_top_canvas *canvas);
 
 /* One line for a list of jobs: "4711  8 ranks  step 512  loss 3.2145  2 min 3 s  tessera train run.yaml". */
 const char *tess_top_describe(const tess_top_snapshot *snapshot, char *text, size_t size);
 
-/* As JSON, a line a job: version 1, documented in docs/debugging.md. `before` as above. */
+/* One JSON line per job: version 1, documented in docs/debugging.md. `before` as above. */
 tess_status tess_top_print_json(const tess_top_snapshot *now, const tess_top_snapshot *before, FILE *out);
 
 #endif

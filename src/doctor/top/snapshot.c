@@ -9,7 +9,7 @@
 #include "doctor/table/clean.h"
 #include "doctor/top/top_health.h"
 
-/* A text of the board, in place. `size` at least 8. */
+/* Cleans a text of the board in place. `size` at least 8. */
 static void clean(char *text, size_t size)
 {
     char raw[JOB_ERROR_BYTES];
@@ -89,7 +89,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
         tess_top_snapshot_destroy(&s);
         return status;
     }
-    /* Whether it runs comes first: what is read after it has ended is how it ended. */
+    /* Read this first: if it says that the job has ended, what is read after it is final. */
     s->running = tess_live_running(live);
     s->taken_ns = tess_os_now_ns();
     s->age_s = live->start_ns > 0 ? (double)(s->taken_ns - live->start_ns) * 1e-9 : 0;

@@ -6,9 +6,9 @@
 #include "base/text/json.h"
 #include "doctor/table/clean.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* of the file's end: an alert of this job is not far */
+enum { MOST_BYTES = 1 << 16 }; /* read from the end of the file: the job's last alert is near it */
 
-/* False: it is none, or of another job. */
+/* False: not an alert, or one of another job. */
 static bool read_line(const char *line, size_t n, int pid, char *text, size_t size)
 {
     json_t *alert;
@@ -40,7 +40,7 @@ const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text,
     return text;
 }
 
-/* Traces lie in the folder "trace" of the job's own. */
+/* The traces are in the folder "trace" of the job's own folder. */
 static bool find_file(const tess_live_job *live, char *path, size_t size)
 {
     char folder[JOB_FOLDER_BYTES];

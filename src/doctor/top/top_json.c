@@ -1,4 +1,4 @@
-/* A snapshot for programs. */
+/* Formats a snapshot for programs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static json_t *describe_culprits(const tess_top_snapshot *s, const tess_top_tota
     return object;
 }
 
-/* null: nothing was told. */
+/* null: no report. */
 static json_t *describe_reported(const tess_top_snapshot *s)
 {
     if (s->reported.text[0] == '\0')

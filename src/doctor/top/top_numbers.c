@@ -31,7 +31,7 @@ static tess_wait wait_of(const tess_top_snapshot *s, int rank)
     return (tess_wait){.since_ns = waits ? UINT64_MAX - board->wait_age_ns : 0, .missing = board->wait_missing};
 }
 
-/* A rank that waits itself only passes on what another does. */
+/* A waiting rank only passes on the delay of another. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
     tess_wait waits[JOB_MAX_RANKS];
@@ -49,7 +49,7 @@ static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
     t->waited_s = (double)s->ranks[t->waiter].board.wait_age_ns * 1e-9;
 }
 
-/* Tokens of a step and its seconds: of the steps since `before` where there were some, else of the newest. */
+/* Tokens and seconds per step, over the steps since `before` if there are any, else of the newest step. */
 static void find_rate(const tess_board_copy *now, const tess_board_copy *before, tess_top_totals *t)
 {
     double tokens = 0, seconds = (double)now->step_ns * 1e-9;
