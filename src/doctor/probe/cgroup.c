@@ -1,14 +1,15 @@
-/* What the control groups of this process allow. In version 2 every group from the process's own up to the root may set
- * a limit; in a container the root is the container's. Version 1 has a tree for each controller. */
+/* The limits set by this process's control groups. In version 2, every group from the process's own up to the root may
+ * set a limit; in a container, the root is the container's. Version 1 has a tree for each controller. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "doctor/probe/probe_impl.h"
 
-/* A limit of version 1 that is no limit is this large, give or take a page. */
+/* Version 1 writes "no limit" as a value this large, within a page. */
 #define NO_LIMIT_V1 9e18
 
-/* The path behind "<controllers>:" in /proc/self/cgroup; "" is version 2's. False: the process is in no such group. */
+/* Finds the path after "<controllers>:" in /proc/self/cgroup; controller "" means version 2. False: the process is in
+ * no such group. */
 static bool find_group(const char *root, const char *controller, char *path, size_t size)
 {
     char text[4096];
@@ -77,7 +78,7 @@ bool probe_cgroup_memory(const char *root, double *limit, double *used)
     return tightest_memory(root, &version2, limit, used) || tightest_memory(root, &version1, limit, used);
 }
 
-/* "quota period" of a group, or of version 1 a file each; false: no limit here. */
+/* Reads "quota period" of a group; in version 1 each has its own file. False: no limit here. */
 static bool read_quota(const char *root, bool version1, const char *group, double *cores)
 {
     char text[64], *end;

@@ -1,4 +1,4 @@
-/* Saying and keeping what was found. */
+/* Records findings. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ bool tess_probe_wanted(const char *only, const char *name)
     return false;
 }
 
-/* Names of processes and folders may hold anything: what is no text, or would steer a terminal, becomes '?'. */
+/* Names of processes and folders may hold anything: what is not text, or controls a terminal, becomes '?'. */
 static void clean(char *text)
 {
     uint32_t code_point;

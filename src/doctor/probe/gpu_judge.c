@@ -1,4 +1,4 @@
-/* What the figures of GPUs mean. */
+/* Judges the figures of GPUs. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const reason reasons[] = {
     {0x40, "heat (hardware)"}, {0x80, "power brake of the board"},
 };
 
-/* The first few of those that something is wrong with, in one sentence. */
+/* One sentence about the first few GPUs with a problem. */
 typedef struct listing {
     char text[TESS_PROBE_TEXT_BYTES - 32];
     size_t at;
@@ -38,7 +38,7 @@ static void list(listing *l, const char *format, ...)
         l->at += (size_t)snprintf(l->text + l->at, sizeof(l->text) - l->at, "%s%s", l->n > 1 ? "; " : "", one);
 }
 
-/* Of the list when there is one, else `fine`. */
+/* The finding is the list, or `fine` if the list is empty. */
 static void conclude(const listing *l, tess_probe_outcome outcome, const char *fine, tess_probe_finding *finding)
 {
     if (l->n == 0)
@@ -116,7 +116,7 @@ static void judge_pcie(const probe_gpus *g, tess_probe_finding *finding)
     conclude(&l, TESS_PROBE_WARN, "all lanes", finding);
 }
 
-/* A pair over the processors' link where others have NVLink: a ring goes at that speed. */
+/* Warns of a pair linked through the processors where others have NVLink: a ring runs at that speed. */
 static void judge_topology(const probe_gpus *g, tess_probe_finding *finding)
 {
     listing l = {0};

@@ -1,4 +1,4 @@
-/* Reads what nvidia-smi prints: lines of fields with commas between, and matrices of GPUs with tabs between. */
+/* Parses the output of nvidia-smi: lines of fields separated by commas, and matrices of GPUs separated by tabs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ const char probe_gpu_old_fields[] = "--query-gpu=" FIELDS("clocks_throttle_reaso
 
 enum { N_FIELDS = 12, FIELD_BYTES = 64 };
 
-/* The fields of one line, without the spaces around them; returns how many. */
+/* Splits a line into fields without surrounding spaces. Returns their number. */
 static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
 {
     int n = 0;
@@ -33,7 +33,7 @@ static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
     return n;
 }
 
-/* -1 for "[N/A]", "[Not Supported]" and the like, and for what is too much to be counted. */
+/* -1 for "[N/A]", "[Not Supported]" and the like, and for numbers that do not fit. */
 static int64_t whole(const char *text)
 {
     static const long long most = 1LL << 53;
@@ -80,7 +80,7 @@ int probe_gpu_parse(const char *text, probe_gpu *gpus, int most)
     return n;
 }
 
-/* Behind spaces and terminal colours. */
+/* Skips spaces and terminal colours. */
 static const char *skip(const char *at)
 {
     for (;;) {
@@ -105,7 +105,7 @@ static bool is_gpu(const char *word)
     return strncmp(word, "GPU", 3) == 0 && word[3] >= '0' && word[3] <= '9';
 }
 
-/* GPUs that the line names before anything else: the head of the matrix names two or more, a row one. */
+/* Counts the GPUs at the beginning of a line: the matrix's head names two or more, a row one. */
 static int count_gpus(const char *line)
 {
     char word[PROBE_LINK_BYTES];

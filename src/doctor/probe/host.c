@@ -1,4 +1,4 @@
-/* The table of what is looked at on a host. */
+/* The table of checks of a host. */
 #include <string.h>
 
 #include "doctor/probe/gpu_impl.h"
@@ -109,7 +109,7 @@ void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_f
     probe_host host;
     probe_host_ask(plan, root, &host);
     probe_host_look(&host, findings);
-    if (root[0] == '\0') /* another root has no GPUs */
+    if (root[0] == '\0') /* a test's root has no GPUs */
         probe_gpu_look(plan->only, findings);
 }
 

@@ -1,4 +1,4 @@
-/* Asks the system for what is not in files of /proc and /sys. */
+/* Asks the system for what /proc and /sys do not say. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void keep_error(char *text)
     tess_error_clear();
 }
 
-/* The folder, or its nearest parent that exists: where it would be made. */
+/* Finds the folder, or its nearest existing parent, where it would be created. */
 static void find_existing(const char *path, char *there)
 {
     snprintf(there, PROBE_PATH_BYTES, "%s", path);
@@ -53,7 +53,7 @@ static void ask_cpu(probe_host *host)
     if (tess_kernels_select(NULL, &kernels) == TESS_OK)
         host->kernels = kernels->name;
     else
-        tess_error_clear(); /* TESSERA_CPU names none that can run: every command says so */
+        tess_error_clear(); /* TESSERA_CPU names kernels that cannot run: every command reports it */
 }
 
 static void ask_shared_memory(probe_host *host)

@@ -1,4 +1,4 @@
-/* Cores: what they can do, how fast they run, and who else uses them. */
+/* Cores: their instructions, their speed, and other processes on them. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +6,11 @@
 #include "base/os/os.h"
 #include "doctor/probe/probe_impl.h"
 
-#define STEAL_WARN 0.05    /* of all time */
-#define FREQUENCY_WARN 0.6 /* of the highest, under load */
-#define CAPPED_WARN 0.95   /* of the highest, as the limit set */
-#define SPIN_S 0.03        /* until a sleeping core has come to speed */
-#define LOAD_WARN 0.25     /* processes of others that run, of the cores */
+#define STEAL_WARN 0.05    /* of the cores' time */
+#define FREQUENCY_WARN 0.6 /* of the highest frequency, under load */
+#define CAPPED_WARN 0.95   /* of the highest frequency, for the configured limit */
+#define SPIN_S 0.03        /* time for a sleeping core to reach its frequency */
+#define LOAD_WARN 0.25     /* running processes of others, per core */
 
 void probe_kernels(const probe_host *host, tess_probe_finding *finding)
 {
@@ -29,7 +29,7 @@ void probe_kernels(const probe_host *host, tess_probe_finding *finding)
 
 typedef struct frequencies {
     const char *root;
-    double now, limit, highest; /* of the fastest core, kHz; 0: not known */
+    double now, limit, highest; /* of the fastest core, kHz; 0: unknown */
     double throttled;           /* events since boot, all cores */
     bool has_counters;
 } frequencies;
@@ -147,7 +147,7 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 typedef struct runners {
     const probe_host *host;
     double self;
-    char own_name[32]; /* ranks of this very job have it too; older ones are leftovers (host_system.c) */
+    char own_name[32]; /* this job's ranks share it; older processes of that name are leftovers (host_system.c) */
     int n;
     char names[160]; /* of the first few */
 } runners;

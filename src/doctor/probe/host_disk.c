@@ -1,4 +1,4 @@
-/* The folders that a job writes in. */
+/* The folders that a job writes to. */
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
@@ -16,7 +16,7 @@ void probe_dump_folder(const probe_host *host, tess_probe_finding *finding)
         probe_say(finding, TESS_PROBE_OK, "%s can be written", dump->named);
 }
 
-/* While a checkpoint is written the one before it is still there. */
+/* A new checkpoint and the one before it exist at the same time. */
 void probe_dump_space(const probe_host *host, tess_probe_finding *finding)
 {
     char has[32], all[32], takes[32];

@@ -1,4 +1,4 @@
-/* Memory: how much there is for what the job keeps, and how the system gives it out. */
+/* Memory: how much the job needs and can get, and the system's policies. */
 #include <string.h>
 
 #include "base/text/text.h"
@@ -10,7 +10,7 @@
 
 enum { SIZE_TEXT = 32 };
 
-/* "1.5 GiB" in one of a few buffers, for one sentence. */
+/* Buffers for the sizes in one sentence: "1.5 GiB". */
 typedef struct sizes {
     char text[3][SIZE_TEXT];
 } sizes;

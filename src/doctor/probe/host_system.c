@@ -1,4 +1,4 @@
-/* The kernel, and what it permits; clocks; what earlier jobs have left. */
+/* The kernel and what it permits, clocks, and leftovers of earlier jobs. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,10 +6,10 @@
 #include "base/os/os.h"
 #include "doctor/probe/probe_impl.h"
 
-#define KERNEL_LEAST 5.03 /* major + minor / 100: pidfd_open and clone3, what the watchdog stands on */
+#define KERNEL_LEAST 5.03 /* major + minor / 100: the watchdog needs pidfd_open and clone3 */
 #define CLOCK_ERROR_WARN_S 1.0
-#define TICKS_A_SECOND 100 /* of /proc/PID/stat, on every Linux there is */
-#define OLDER_S 5          /* a process of this very job may be older than this one by so much */
+#define TICKS_A_SECOND 100 /* of /proc/PID/stat, on every Linux */
+#define OLDER_S 5          /* processes of this job may be older than this one by that much */
 
 void probe_memfd(const probe_host *host, tess_probe_finding *finding)
 {
@@ -128,7 +128,7 @@ typedef struct leftovers {
     char text[160];
 } leftovers;
 
-/* Of /proc/PID/stat behind the name: "S 1 ..."; the parent is its second word, the start its twentieth. */
+/* Parses /proc/PID/stat after the name: "S 1 ..."; the parent is word 2, the start time word 20. */
 static bool parse_stat(const char *text, double *parent, double *start)
 {
     const char *at = strrchr(text, ')');

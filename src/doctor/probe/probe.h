@@ -1,5 +1,5 @@
-/* What is looked at before a job: its machines, its ranks, its configuration. A check is a row of a table; looking
- * gives a finding. Nothing here changes the machine, and nothing it writes stays.
+/* Checks of machines, ranks and configuration before a job. A check is a row of a table; running it gives a finding.
+ * Checks do not change the machine and leave no files.
  *
  * Findings are plain data, so that hosts can send them to rank 0. */
 #ifndef TESS_DOCTOR_PROBE_PROBE_H
@@ -12,8 +12,8 @@
 typedef enum tess_probe_outcome {
     TESS_PROBE_OK,
     TESS_PROBE_WARN,  /* the job runs, but slower, or a fault will be harder to find */
-    TESS_PROBE_FAIL,  /* the job will not run, or not to its end */
-    TESS_PROBE_ABSENT /* there is nothing of the kind here */
+    TESS_PROBE_FAIL,  /* the job will not start, or not finish */
+    TESS_PROBE_ABSENT /* this machine has nothing to check */
 } tess_probe_outcome;
 
 typedef enum tess_probe_group {
@@ -31,7 +31,7 @@ typedef struct tess_probe_check {
     const char *fix;
 } tess_probe_check;
 
-#define TESS_PROBE_START "start" /* the check that fails when ranks come to nothing: whoever started them adds it */
+#define TESS_PROBE_START "start" /* the check that ranks start; the command that starts them adds it */
 
 enum { TESS_PROBE_NAME_BYTES = 24, TESS_PROBE_TEXT_BYTES = 424, TESS_PROBE_MOST = 64 };
 
@@ -47,48 +47,48 @@ typedef struct tess_probe_findings {
     tess_probe_finding at[TESS_PROBE_MOST];
 } tess_probe_findings;
 
-/* What is known of the job to come. */
+/* What is known of the planned job. */
 typedef struct tess_probe_plan {
     int n_ranks, n_hosts;    /* ranks on this host; hosts in all */
-    double state_bytes;      /* estimate of what the ranks of this host keep, 0: not known */
-    double checkpoint_bytes; /* of one checkpoint, 0: not known */
+    double state_bytes;      /* estimate of the memory that the ranks of this host need, 0: unknown */
+    double checkpoint_bytes; /* of one checkpoint, 0: unknown */
     uint64_t config_hash;    /* 0: there is no configuration */
-    const char *dump_folder; /* need not be there yet */
+    const char *dump_folder; /* need not exist yet */
     const char *tmp_folder;
-    const char *only; /* names of checks, with commas between; NULL: all */
+    const char *only; /* names of checks, separated by commas; NULL: all */
 } tess_probe_plan;
 
 /* Whether `only` names the check. */
 bool tess_probe_wanted(const char *only, const char *name);
 
-/* Adds a finding, without it when the table of findings is full. */
+/* Adds a finding, unless the table of findings is full. */
 void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The rows of a group; CONFIG has none here (the command has them, as they need all of training). */
+/* The rows of a group. CONFIG has none here: they need all of training, so the command has them. */
 const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n);
 const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ranks", "config" */
 
-/* Looks at this host and its GPUs: about two seconds. `root` stands before "/proc" and "/sys": "" but in tests. */
+/* Checks this host and its GPUs in about two seconds. `root` precedes "/proc" and "/sys": "" except in tests. */
 void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_findings *findings);
 
-/* How this host's GPUs do, for who looks again and again. */
+/* The state of this host's GPUs, for regular monitoring. */
 typedef struct tess_probe_gpu_health {
-    int hottest; /* number of the GPU; -1: none says */
+    int hottest; /* number of the GPU; -1: unknown */
     double celsius;
-    int worst; /* the one with most errors of its memory that could not be corrected; -1: none says */
+    int worst; /* the one with most uncorrectable memory errors; -1: unknown */
     int64_t n_errors;
-    int fullest; /* the one with most of its memory in use; -1: none says */
+    int fullest; /* the one with the largest share of its memory in use; -1: unknown */
     double percent;
 } tess_probe_gpu_health;
 
-/* False: there is none, or it does not answer within four seconds. */
+/* False: there is no GPU, or no answer within four seconds. */
 bool tess_probe_gpu_look(tess_probe_gpu_health *health);
 
-/* Lets the ranks of a job work and exchange: about two seconds. Collective; the findings are rank 0's. */
+/* Lets the ranks of a job compute and communicate for about two seconds. Collective; rank 0 gets the findings. */
 tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings);
 
-/* All that was found. */
+/* All findings. */
 typedef struct tess_probe_report {
     int n_ranks, n_hosts;
     double seconds;
@@ -99,15 +99,15 @@ typedef struct tess_probe_report {
     int n_config_checks;
 } tess_probe_report;
 
-/* Rank 0's `all` (n_hosts) becomes what the first rank of each host gives as `mine`. Collective. */
+/* Gathers `mine` of the first rank of each host into rank 0's `all` (n_hosts). Collective. */
 tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all);
 
-/* The row of a finding's check, NULL: none of that name. */
+/* The row of a finding's check; NULL: no check of that name. */
 const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name);
-/* Findings with the verdict; one that several hosts have alike counts once. */
+/* Number of findings with that outcome; equal findings of several hosts count once. */
 int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome);
 
-/* One screen: failures first, then warnings, each with what to do; then what is fine, in few words. */
+/* One screen: first failures, then warnings, each with its fix; then a summary of what is fine. */
 void tess_probe_print(const tess_probe_report *report, int columns, FILE *out);
 
 /* {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail", "ranks", "hosts", "seconds",

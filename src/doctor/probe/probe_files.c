@@ -1,4 +1,4 @@
-/* Numbers in the files of /proc and /sys. */
+/* Reads numbers from files of /proc and /sys. */
 #include <stdlib.h>
 #include <string.h>
 

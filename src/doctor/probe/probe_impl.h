@@ -1,4 +1,4 @@
-/* Inside of probe: what a check of a host may look at, and how it says what it found. */
+/* Internal to probe: the inputs of a host's checks, and their output. */
 #ifndef TESS_DOCTOR_PROBE_PROBE_IMPL_H
 #define TESS_DOCTOR_PROBE_PROBE_IMPL_H
 
@@ -7,13 +7,13 @@
 
 enum { PROBE_REASON_BYTES = 200, PROBE_PATH_BYTES = 1024 };
 
-/* A folder that the job will write in. */
+/* A folder that the job will write to. */
 typedef struct probe_folder {
     const char *named;              /* as the configuration has it */
-    char there[PROBE_PATH_BYTES];   /* itself, or its nearest parent that exists */
-    tess_os_space space;            /* total 0: not known */
-    double bytes_per_s;             /* 0: nothing could be written, or it was not tried */
-    char error[PROBE_REASON_BYTES]; /* why not */
+    char there[PROBE_PATH_BYTES];   /* the folder itself, or its nearest existing parent */
+    tess_os_space space;            /* total 0: unknown */
+    double bytes_per_s;             /* 0: writing failed, or was not tried */
+    char error[PROBE_REASON_BYTES]; /* why it failed */
 } probe_folder;
 
 /* The first line of /proc/stat, in ticks. */
@@ -21,14 +21,14 @@ typedef struct probe_ticks {
     double total, steal;
 } probe_ticks;
 
-/* All that the checks of a host go by, besides files below `root`: a test hands them what it likes. */
+/* The inputs of a host's checks, apart from files below `root`; a test can set them all. */
 typedef struct probe_host {
     const char *root;
     tess_probe_plan plan;
     uint64_t limits[TESS_OS_LIMIT_COUNT];
     bool is_root;
     int affinity_cores;
-    const char *kernels, *best_kernels;   /* names of tables: the one in use, the best that can run */
+    const char *kernels, *best_kernels;   /* names of kernel tables: the one in use, the best one that can run */
     char amx_missing[PROBE_REASON_BYTES]; /* "": nothing */
     bool clock_known, clock_synced;
     double clock_error_s;
@@ -36,7 +36,7 @@ typedef struct probe_host {
     char memfd_error[PROBE_REASON_BYTES]; /* "": it works */
     bool futex_works;
     probe_folder dump, tmp;
-    probe_ticks before; /* when looking began */
+    probe_ticks before; /* when the checks began */
 } probe_host;
 
 /* The rows without their functions. */
@@ -44,7 +44,7 @@ const tess_probe_check *probe_host_checks(int *n);
 const tess_probe_check *probe_rank_checks(int *n);
 const tess_probe_check *probe_gpu_checks(int *n);
 
-/* Asks the system; the rates of disks only where a wanted check needs them. */
+/* Asks the system. Measures disk rates only if a wanted check needs them. */
 void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *host);
 
 typedef void probe_look(const probe_host *host, tess_probe_finding *finding);
@@ -59,25 +59,22 @@ void probe_host_look(const probe_host *host, tess_probe_findings *findings);
 void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- probe_files.c: what is below the root
- * --------------------------------------------------------------------------------- */
-/* Length of the text, -1: not there. */
+/* ---- probe_files.c: files below the root ---- */
+/* Returns the length of the text; -1: no such file. */
 ptrdiff_t probe_read(const char *root, const char *path, char *text, size_t size);
-/* The first number in a file; false: there is none. */
+/* Reads the first number in a file; false: there is none. */
 bool probe_read_number(const char *root, const char *path, double *value);
-/* Behind "<key>" at the beginning of a line of `text`, the first number; false: there is none. */
+/* Reads the first number after "<key>" at the beginning of a line of `text`; false: there is none. */
 bool probe_number_after(const char *text, const char *key, double *value);
-/* "MemTotal" and the like of /proc/meminfo, in bytes. */
+/* Reads "MemTotal" and the like from /proc/meminfo, in bytes. */
 bool probe_meminfo(const char *root, const char *key, double *bytes);
 bool probe_read_ticks(const char *root, probe_ticks *ticks);
 
-/* ---- cgroup.c: limits of the groups that this process is in, of version 2 or 1; the tightest of it and its parents
- * --- */
+/* ---- cgroup.c: the tightest limit of this process's group and its parents, version 2 or 1 ---- */
 bool probe_cgroup_memory(const char *root, double *limit, double *used); /* bytes; false: no limit */
-bool probe_cgroup_cores(const char *root, double *cores);                /* that the quota is worth; false: none */
+bool probe_cgroup_cores(const char *root, double *cores);                /* worth of the quota; false: none */
 
-/* ---- the rows' functions, by file
- * ---------------------------------------------------------------------------------- */
+/* ---- the functions of the rows, by file ---- */
 probe_look probe_kernels, probe_frequency, probe_steal, probe_throttling, probe_cores, probe_load; /* host_cpu.c */
 probe_look probe_memory, probe_cgroup, probe_swap, probe_overcommit, probe_huge_pages, probe_shm;  /* host_memory.c */
 probe_look probe_memfd, probe_futex, probe_kernel, probe_ptrace, probe_perf, probe_clocksource, probe_ntp,

@@ -1,4 +1,4 @@
-/* The findings for programs. */
+/* Formats the findings for programs. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static json_t *finding_json(const tess_probe_report *report, const tess_probe_fi
                             tess_probe_group_name((tess_probe_group)finding->group), "host", host, "result",
                             results[finding->outcome & 3], "found", finding->text, "threshold",
                             check != NULL ? check->threshold : "", "fix", check != NULL ? check->fix : "");
-    return row != NULL ? row : json_null(); /* a text that is no UTF-8 */
+    return row != NULL ? row : json_null(); /* a text that is not UTF-8 */
 }
 
 static json_t *checks_json(const tess_probe_report *report)

@@ -1,4 +1,4 @@
-/* The findings for people: one screen. */
+/* Formats the findings for people, on one screen. */
 #include <string.h>
 
 #include "doctor/probe/probe.h"
@@ -21,13 +21,13 @@ const tess_probe_check *tess_probe_find(const tess_probe_report *report, const c
     return NULL;
 }
 
-/* Findings of the ranks stand behind those of the hosts. */
+/* The hosts' findings come first, then those of the ranks. */
 static const tess_probe_findings *part(const tess_probe_report *report, int i)
 {
     return i < report->n_hosts ? &report->hosts[i] : report->job;
 }
 
-/* A finding that several hosts have alike is told once. */
+/* Equal findings of several hosts are printed once. */
 static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
 {
     for (int k = 0; k < findings->n; k++)
@@ -55,7 +55,7 @@ int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome
     return n;
 }
 
-/* Words of `text` in lines of `columns`, from column `at` on; later lines begin at `indent`. Returns the column. */
+/* Prints `text` in lines of `columns`, from column `at` on; further lines begin at `indent`. Returns the column. */
 static int wrap(FILE *out, const char *text, int at, int indent, int columns)
 {
     while (*text != '\0') {
@@ -75,7 +75,7 @@ static int wrap(FILE *out, const char *text, int at, int indent, int columns)
     return at;
 }
 
-/* "host a (and b, c, 5 more): " when the job has several; returns text. */
+/* "host a (and b, c, 5 more): " if the job has several hosts. Returns text. */
 static const char *name_hosts(const tess_probe_report *report, int host, const tess_probe_finding *finding, char *text,
                               size_t size)
 {

@@ -1,4 +1,4 @@
-/* What the ranks of a job do together, and what rank 0 makes of it. */
+/* The checks that the ranks run together, and their results on rank 0. */
 #include <string.h>
 #include <unistd.h>
 
@@ -37,12 +37,12 @@ const tess_probe_check *probe_rank_checks(int *n)
     return rows;
 }
 
-/* Of all ranks; meaningful on rank 0, where `ranks` is known. */
+/* State of all ranks; meaningful on rank 0, which has `ranks`. */
 typedef struct session {
     tess_runtime *runtime;
     tess_team *team;
     const tess_probe_plan *plan;
-    int n_hosts, leaders[JOB_MAX_HOSTS]; /* team rank of the first of each host */
+    int n_hosts, leaders[JOB_MAX_HOSTS]; /* team rank of the first rank of each host */
     int local_index, n_local;
     probe_rank mine, *ranks;
     probe_link links[JOB_MAX_HOSTS];
@@ -179,7 +179,7 @@ tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*mine), "findings of hosts", &block));
     tess_status status = tess_gather(team, mine, block, sizeof(*mine), TESS_U8, 0, NULL);
     const tess_probe_findings *of_ranks = block;
-    for (size_t r = n; status == TESS_OK && first && r-- > 0;) /* the first of a host is looked at last */
+    for (size_t r = n; status == TESS_OK && first && r-- > 0;) /* backwards, so that a host's first rank wins */
         all[tess_team_host(team, (int)r)] = of_ranks[r];
     tess_mem_free(mem, block);
     return status;

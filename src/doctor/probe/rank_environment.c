@@ -1,5 +1,5 @@
-/* Variables of the environment that decide how a job runs, and which ranks have others than the rest. Only these are
- * looked at and shown: what else is in an environment may be secret. */
+/* Compares the environment variables that decide how a job runs, and names ranks that differ. It reads and prints no
+ * others, because an environment may hold secrets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const char *const prefixes[] = {
     "KMP_",     "MKL_",  "BLIS_", "TORCH_", "OPENBLAS_",    "PYTORCH_",     "MPICH_",        "I_MPI_",
     "MALLOC_",  "LD_",   "CUDA_", "GLOO_",  "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "GLIBC_TUNABLES",
 };
-/* Differ from rank to rank, or from host to host, as they should. */
+/* Differ between ranks or hosts as they should. */
 static const char *const own[] = {
     "TESSERA_RANK=",         "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD",
     "CUDA_VISIBLE_DEVICES=", "CUDA_HOME=",      "CUDA_PATH=",    "TESSERA_FAULT=",
@@ -50,7 +50,7 @@ void probe_collect_environment(char *const *environment, char *text)
     }
 }
 
-/* The line of `name` (with its '=') in a rank's text; its length, 0: it has none. */
+/* Finds the line of `name` (with its '=') in a rank's text. Returns its length; 0: not set. */
 static size_t find_line(const char *text, const char *name, size_t name_length, const char **line)
 {
     for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1) {
@@ -69,7 +69,7 @@ static bool same_line(const probe_rank *a, const probe_rank *b, const char *name
     return n == m && strncmp(x, y, n) == 0;
 }
 
-/* The rank whose line most have. */
+/* A rank whose line most ranks have. */
 static int majority(const probe_rank *ranks, int n, const char *name, size_t name_length, int *members)
 {
     int best = 0;
@@ -97,7 +97,7 @@ static const char *value_of(const probe_rank *rank, const char *name, size_t nam
     return text;
 }
 
-/* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all have the same. */
+/* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all ranks agree. */
 static bool compare(const probe_rank *ranks, int n, const char *name, size_t name_length, char *text, size_t size)
 {
     char common[64], other[64];
@@ -119,7 +119,7 @@ static bool compare(const probe_rank *ranks, int n, const char *name, size_t nam
     return true;
 }
 
-/* Whether a rank before `r` has the variable: then it has been compared. */
+/* Whether a rank before `r` has the variable; if so, it has been compared. */
 static bool was_seen(const probe_rank *ranks, int r, const char *name, size_t name_length)
 {
     const char *line;

@@ -1,4 +1,4 @@
-/* A small all_reduce whose sums are known, and barriers. */
+/* A small all_reduce with known sums, and barriers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { N_BARRIERS = 100, MOST_ELEMENTS = 65537 };
 
-/* Element i of rank r is 1 for one rank in three, else 0: sums over any number of ranks are exact in every dtype. */
+/* Element i of rank r is 1 on one rank in three, else 0: sums over any number of ranks are exact in every dtype. */
 static int value(int rank, size_t i)
 {
     return ((size_t)rank + i) % 3 == 0;
@@ -44,7 +44,7 @@ typedef struct trial {
     uint8_t want[8]; /* one element */
 } trial;
 
-/* Leaves word of the first wrong element. */
+/* Reports the first wrong element in `wrong`. */
 static tess_status try_one(trial *t, tess_dtype dtype, tess_op op, size_t n, char *wrong)
 {
     static const char *const names[] = {[TESS_SUM] = "sum", [TESS_MAX] = "max", [TESS_MIN] = "min"};

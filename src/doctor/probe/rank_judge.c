@@ -1,4 +1,4 @@
-/* What the ranks' figures mean, together. */
+/* Judges the figures of all ranks together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +21,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of values that it sorts. */
+/* The median; sorts `values`. */
 static double median(double *values, int n)
 {
     qsort(values, (size_t)n, sizeof(*values), by_value);
     return (values[n / 2] + values[(n - 1) / 2]) / 2;
 }
 
-/* ---- Hashes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Hashes ---- */
 static uint64_t program_of(const probe_rank *rank)
 {
     return rank->program;
@@ -40,7 +39,7 @@ static uint64_t configuration_of(const probe_rank *rank)
     return rank->configuration;
 }
 
-/* Ranks that differ from the majority, as " 3 5"; their number. */
+/* Lists the ranks that differ from the majority, as " 3 5". Returns their number. */
 static int find_odd(const probe_rank *ranks, int n, uint64_t (*hash)(const probe_rank *), char *text, size_t size)
 {
     int most = 0, best = 0, n_odd = 0;
@@ -77,14 +76,13 @@ void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *fin
                   n_configurations == 1 ? "" : "s", configurations);
 }
 
-/* ---- Speed
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Speed ---- */
 static const probe_speed *speed_of(const probe_rank *rank, bool copies)
 {
     return copies ? &rank->copy : &rank->gemm;
 }
 
-/* What a rank gets done in a second on the clock; of ranks that share cores, in a second of the core's time. */
+/* A rank's work per second of wall time, or per second of core time if ranks share cores. */
 static double pace(const probe_rank *rank, bool copies)
 {
     const probe_speed *speed = speed_of(rank, copies);
@@ -135,8 +133,7 @@ void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool co
         probe_say(finding, TESS_PROBE_OK, "%.3g to %.3g %s a core", paces[0] * 1e-9, paces[n - 1] * 1e-9, unit);
 }
 
-/* ---- Exchange
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Exchange ---- */
 void probe_judge_all_reduce(const probe_rank *ranks, int n, tess_probe_finding *finding)
 {
     int first = -1, n_wrong = 0;
@@ -164,8 +161,7 @@ void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe
         probe_say(finding, TESS_PROBE_OK, "%.3g us", us);
 }
 
-/* ---- Hosts
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Hosts ---- */
 void probe_judge_clocks(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
                         int n_hosts, tess_probe_finding *finding)
 {

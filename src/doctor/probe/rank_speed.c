@@ -1,5 +1,5 @@
-/* How fast the cores are while all of them work. Rates are per second of a core's time, so that ranks that take turns
- * on a core can be compared too; the share that a thread got of its core says whether others use it. */
+/* Measures the speed of the cores while all of them work. A rate is per second of core time, so that ranks that take
+ * turns on a core can be compared. The share of its core that a thread got shows whether others use it. */
 #include <string.h>
 
 #include "base/os/machine.h"
@@ -8,7 +8,7 @@
 #include "doctor/probe/ranks_impl.h"
 
 enum { GEMM_SIZE = 192, COPY_MOST = 16 << 20, COPY_LEAST = 2 << 20, COPY_ALL = 128 << 20 };
-#define ALL_ROUNDS_S 0.6 /* of one kind of work, over all cores */
+#define ALL_ROUNDS_S 0.6 /* for one kind of work, over all cores */
 #define ROUND_MOST_S 0.3
 #define ROUND_LEAST_S 0.02
 
@@ -44,7 +44,7 @@ static tess_status do_once(work *w, double *done)
     return w->stream->kernels->gemm(w->stream, &gemm);
 }
 
-/* On the core's own thread. */
+/* Runs on the thread of the core. */
 static void run(void *context)
 {
     work *w = context;
@@ -74,7 +74,7 @@ static tess_status measure(tess_team *team, work *w, int local_index, int n_loca
     return TESS_OK;
 }
 
-/* Hosts may have other numbers of cores: all ranks go through as many rounds as the one with most per rank. */
+/* Hosts may have different numbers of cores: all ranks do as many rounds as the host with most cores per rank needs. */
 static tess_status agree_on_cores(tess_team *team, int n_local, int *cores)
 {
     int32_t rounds = (*cores + n_local - 1) / n_local;

@@ -1,5 +1,4 @@
-/* Inside of probe: what ranks find of themselves, and how rank 0 judges it. The judges are functions of plain values.
- */
+/* Internal to probe: what ranks measure, and how rank 0 judges it. The judges are functions of plain values. */
 #ifndef TESS_DOCTOR_PROBE_RANKS_IMPL_H
 #define TESS_DOCTOR_PROBE_RANKS_IMPL_H
 
@@ -8,42 +7,40 @@
 
 enum { PROBE_ENVIRONMENT_BYTES = 4096, PROBE_WRONG_BYTES = 160 };
 
-/* Speed of one core, by one rank's thread on it. */
+/* Speed of one core, measured by one rank's thread. */
 typedef struct probe_speed {
     int32_t core; /* -1: not measured */
-    float rate;   /* a second of the core's time: operations, or bytes */
-    float share;  /* of the core that the thread got, 0..1 */
+    float rate;   /* per second of core time: operations, or bytes */
+    float share;  /* of the core's time that the thread got, 0..1 */
 } probe_speed;
 
 /* What a rank sends to rank 0. */
 typedef struct probe_rank {
     int32_t host;                              /* its number */
-    int32_t cores_are_shared;                  /* 1: more ranks than cores on its host, so shares say nothing */
-    probe_speed gemm, copy;                    /* of the slowest of the cores that it tried */
+    int32_t cores_are_shared;                  /* 1: its host has more ranks than cores, so `share` means nothing */
+    probe_speed gemm, copy;                    /* of the slowest core tried */
     uint64_t program, configuration;           /* hashes */
-    double barrier_us;                         /* of one, on the average */
-    char wrong[PROBE_WRONG_BYTES];             /* all_reduce that gave a wrong sum; "": none */
+    double barrier_us;                         /* mean time of one */
+    char wrong[PROBE_WRONG_BYTES];             /* the all_reduce with a wrong sum; "": none */
     char environment[PROBE_ENVIRONMENT_BYTES]; /* NAME=value lines, sorted */
 } probe_rank;
 
-/* A host, as seen from rank 0's. */
+/* A host, as measured from rank 0's. */
 typedef struct probe_link {
-    double offset_s, round_trip_s; /* its wall clock minus rank 0's, as the fastest exchange showed it */
+    double offset_s, round_trip_s; /* its wall clock minus rank 0's, from the fastest exchange */
     double bytes_per_s;            /* from rank 0's host to it; 0: not measured */
 } probe_link;
 
-/* ---- What a rank does (collective)
- * --------------------------------------------------------------------------------- */
-/* Matrix products and copies on every core of the host, all ranks at once. */
+/* ---- What a rank does (collective) ---- */
+/* Matrix products and copies on every core of the host, all ranks at the same time. */
 tess_status probe_measure_speed(tess_team *team, int local_index, int n_local, probe_rank *mine);
 tess_status probe_try_all_reduce(tess_team *team, char *wrong);
 tess_status probe_time_barrier(tess_team *team, double *us);
-/* Between the first rank of each host (`leaders`: team ranks) and rank 0, which gets links (n_hosts). */
+/* Between rank 0 and the first rank of each host (`leaders`: team ranks); rank 0 gets links (n_hosts). */
 tess_status probe_measure_links(tess_team *team, const int *leaders, int n_hosts, probe_link *links);
 
-/* ---- Of values
- * ----------------------------------------------------------------------------------------------------- */
-/* Of `environment`, what decides how programs of this kind run, and may not differ between ranks. */
+/* ---- Functions of plain values ---- */
+/* Collects the variables of `environment` that decide how such programs run and must not differ between ranks. */
 void probe_collect_environment(char *const *environment, char *text);
 void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding *finding);
 void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding);
@@ -56,11 +53,12 @@ void probe_judge_clocks(const probe_link *links, const char *(*name)(const void 
 void probe_judge_links(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
                        int n_hosts, tess_probe_finding *finding);
 
-/* An exchange of clocks: rank 0 sent at `sent`, the other looked at its own at `there`, the answer came at `back`. */
+/* An exchange of clocks: rank 0 sends at `sent_ns`, the other rank reads its clock at `there_ns`, and the answer
+ * arrives at `back_ns`. */
 typedef struct probe_exchange {
     uint64_t sent_ns, there_ns, back_ns;
 } probe_exchange;
-/* The offset that the exchange with the shortest round trip shows: it was disturbed least. */
+/* The offset from the exchange with the shortest round trip, which was disturbed least. */
 void probe_clock_offset(const probe_exchange *exchanges, int n, double *offset_s, double *round_trip_s);
 
 #endif
