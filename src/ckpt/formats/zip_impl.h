@@ -1,5 +1,5 @@
-/* Zip archives: reading the directory of one that lies in memory, and writing one as a stream, as torch.save does.
- * Format: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3. Readers treat the archive as hostile. */
+/* Zip archives: reads the directory of one in memory, and writes one as a stream, as torch.save does. Format: PKWARE's
+ * APPNOTE 6.3, sections 4.3 and 4.5.3. The reader treats the archive as hostile. */
 #ifndef TESS_CKPT_FORMATS_ZIP_IMPL_H
 #define TESS_CKPT_FORMATS_ZIP_IMPL_H
 
@@ -18,26 +18,26 @@ typedef struct zip {
     const uint8_t *data; /* borrowed */
     size_t size;
     size_t n;
-    zip_entry *entries; /* by name */
+    zip_entry *entries; /* sorted by name */
     char *names;
 } zip;
 
-/* Reads the directory of the archive data[0, size). Every entry lies inside, is neither encrypted nor packed otherwise
- * than by deflate, and its name comes once. TESS_E_FORMAT, TESS_E_UNSUPPORTED; names of files are the caller's to add.
- */
+/* Reads the directory of the archive data[0, size). Every entry lies inside the archive, has a name of its own, is not
+ * encrypted, and is packed by deflate or not at all. TESS_E_FORMAT, TESS_E_UNSUPPORTED; the caller adds the file
+ * name. */
 tess_status zip_open(tess_mem *mem, const uint8_t *data, size_t size, zip *archive);
 void zip_close(zip *archive);
-const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: none */
+const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: no such entry */
 
-/* The bytes of an entry, checked against its CRC: *bytes points into the archive, or into *unpacked, which is the
- * caller's to free (NULL when nothing had to be unpacked). TESS_E_UNSUPPORTED: larger than `limit`. */
+/* Returns the bytes of an entry, checked against its CRC. *bytes points into the archive, or into *unpacked, which the
+ * caller frees (NULL if the entry was not packed). TESS_E_UNSUPPORTED: larger than `limit`. */
 tess_status zip_load(const zip *archive, const zip_entry *entry, size_t limit, const uint8_t **bytes, void **unpacked);
 
-/* ---- zip_write.c: entries as they come, their data in as many writes as one likes, nothing packed. Data begins at a
- * multiple of 64 bytes of the archive, as torch.save lays it, so that it can be mapped. */
+/* ---- zip_write.c: writes entries one after the other, each in any number of writes, nothing packed. Data begins at a
+ * multiple of 64 bytes in the archive, as with torch.save, so that it can be mapped. ---- */
 typedef struct zip_written {
     char name[64];
-    uint64_t header, bytes; /* header: where it begins in the archive */
+    uint64_t header, bytes; /* header: its offset in the archive */
     uint32_t crc;
 } zip_written;
 
@@ -46,15 +46,15 @@ typedef struct zip_writer {
     uint64_t begin; /* of the archive in its file */
     zip_written *entries;
     size_t n, room;
-    uint64_t left; /* of the entry at hand */
+    uint64_t left; /* bytes that the current entry still needs */
 } zip_writer;
 
 void zip_writer_begin(output *out, zip_writer *writer);
-/* `bytes` of data must follow, by zip_writer_data. Names have at most 63 bytes. */
+/* Begins an entry. `bytes` of data must follow, by zip_writer_data. A name has at most 63 bytes. */
 tess_status zip_writer_entry(zip_writer *writer, const char *name, uint64_t bytes);
 tess_status zip_writer_data(zip_writer *writer, const void *data, size_t size);
 tess_status zip_writer_add(zip_writer *writer, const char *name, const void *data, size_t size); /* both */
-/* The directory; frees the writer's memory, as does zip_writer_drop after a failure. */
+/* Writes the directory and frees the writer's memory. After a failure, zip_writer_drop frees it. */
 tess_status zip_writer_end(zip_writer *writer);
 void zip_writer_drop(zip_writer *writer);
 

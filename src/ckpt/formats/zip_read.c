@@ -25,7 +25,7 @@ static uint64_t get(const uint8_t *bytes, int n)
     return value;
 }
 
-/* Where the directory lies, as the end of the archive states it. */
+/* The position of the directory, as the end of the archive gives it. */
 typedef struct directory {
     uint64_t offset, bytes, n;
 } directory;
@@ -40,7 +40,7 @@ static tess_status check_directory(const directory *dir, size_t end)
     return TESS_OK;
 }
 
-/* The record that the locator in front of the end points to, for archives of any size. */
+/* Reads the zip64 end record, to which the locator before the end points. */
 static tess_status read_end64(const uint8_t *data, size_t locator, directory *dir)
 {
     uint64_t at = get(data + locator + 8, 8);
@@ -66,7 +66,7 @@ static tess_status find_directory(const uint8_t *data, size_t size, directory *d
     return TESS_FAIL(TESS_E_FORMAT, "there is no zip directory at its end: it is cut off, or no zip archive");
 }
 
-/* Sizes that do not fit 32 bits follow in an extra field, those that are all ones alone, in this order. */
+/* A value of all ones stands for one that does not fit 32 bits: it is in the zip64 extra field, in this order. */
 static tess_status read_zip64(const uint8_t *extra, size_t n_extra, zip_entry *entry, uint64_t *header)
 {
     uint64_t *values[] = {&entry->bytes, &entry->stored, header};
@@ -87,7 +87,7 @@ static tess_status read_zip64(const uint8_t *extra, size_t n_extra, zip_entry *e
     return TESS_OK;
 }
 
-/* Data begins behind the local header, whose name and extra field may be as long as they like. */
+/* Data begins after the local header, whose name and extra field may have any length. */
 static tess_status locate(const zip *archive, uint64_t header, zip_entry *entry)
 {
     TESS_CHECK(header <= archive->size && archive->size - header >= LOCAL_BYTES &&
@@ -101,7 +101,7 @@ static tess_status locate(const zip *archive, uint64_t header, zip_entry *entry)
     return TESS_OK;
 }
 
-/* One record of the directory, of `left` bytes at most; *used: how many it took. */
+/* Reads one record of the directory, at most `left` bytes; *used: its length. */
 static tess_status read_entry(const zip *archive, const uint8_t *record, size_t left, char **names, zip_entry *entry,
                               size_t *used)
 {

@@ -6,9 +6,9 @@
 #include "ckpt/formats/zip_impl.h"
 
 enum {
-    VERSION = 45,                           /* that can read zip64 */
+    VERSION = 45,                           /* needed to read it: zip64 */
     FLAGS = 0x0808,                         /* sizes and CRC follow the data; names are UTF-8 */
-    DATE = (2000 - 1980) << 9 | 1 << 5 | 1, /* the first of January: the same bytes whenever they are written */
+    DATE = (2000 - 1980) << 9 | 1 << 5 | 1, /* the first of January 2000, so that the same data gives the same bytes */
     ALIGN = 64,
     LOCAL_BYTES = 30
 };
@@ -24,7 +24,7 @@ static void put(record *record, uint64_t value, size_t width)
         record->bytes[record->n++] = (uint8_t)(value >> 8 * i);
 }
 
-/* 32 bits of a number; all ones when it does not fit and stands in the zip64 field. */
+/* The value if it fits 32 bits, else all ones: it is then in the zip64 field. */
 static uint64_t low(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
@@ -47,7 +47,7 @@ static tess_status add_entry(zip_writer *writer, const char *name, uint64_t byte
     return TESS_OK;
 }
 
-/* The header, and an extra field that nobody reads, as long as it takes for the data to be aligned. */
+/* Writes the header. An extra field of unused bytes aligns the data. */
 static tess_status write_header(zip_writer *writer, const zip_written *entry)
 {
     record header = {0}, sizes = {0}, padding = {0};
@@ -150,7 +150,7 @@ static tess_status write_central(zip_writer *writer, const zip_written *entry)
     return output_write(writer->out, extra.bytes, extra.n);
 }
 
-/* The end of large archives, its locator, and the end that all archives have. */
+/* Writes the zip64 end record, its locator, and the end record of all archives. */
 static tess_status write_end(zip_writer *writer, uint64_t directory, uint64_t end)
 {
     record record = {0};
