@@ -1,5 +1,5 @@
-/* A safetensors file, or a Hugging Face folder, as a catalog: every tensor is one piece, without a checksum. A folder
- * holds one file, or an index and its shards. */
+/* A safetensors file or Hugging Face folder as a catalog: every tensor is one piece without a checksum. A folder holds
+ * one file, or an index and its shards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static tess_status add_tensor(tess_catalog *c, const tess_st_tensor *t, int file
     return tess_catalog_add_piece(c, tensor, &piece);
 }
 
-/* What `tessera convert` kept of the source. */
+/* Adds the description that `tessera convert` wrote about the source. */
 static tess_status add_description(tess_catalog *c, const tess_st_header *header)
 {
     json_t *meta;
@@ -40,7 +40,7 @@ static tess_status add_description(tess_catalog *c, const tess_st_header *header
     return TESS_OK;
 }
 
-/* Of a shard, what the index says is read from it: what it does not list is not there. */
+/* Of a shard, adds only the tensors that the index lists. */
 static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, int file, const json_t *weight_map,
                                const char *shard)
 {
@@ -69,7 +69,7 @@ static tess_status add_file(tess_catalog *c, const char *path, const json_t *wei
     return status;
 }
 
-/* Shards lie beside their index: a name that leads elsewhere is an attack or a mistake. */
+/* Shards lie beside their index: a path to another place is an attack or a mistake. */
 static tess_status check_shard_name(const char *index, const char *tensor, const char *file)
 {
     bool plain = file[0] != '\0' && strchr(file, '/') == NULL && strchr(file, '\\') == NULL && strcmp(file, ".") != 0 &&
@@ -80,7 +80,7 @@ static tess_status check_shard_name(const char *index, const char *tensor, const
     return TESS_OK;
 }
 
-/* The distinct files of the weight map, as keys. */
+/* Collects the distinct files of the weight map as keys. */
 static tess_status list_shards(const char *index, json_t *weight_map, json_t *shards)
 {
     const char *tensor;
@@ -100,7 +100,7 @@ static int compare_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* In the order of their names. */
+/* Sorted by name. */
 static tess_status add_shards(tess_catalog *c, const char *index, const json_t *weight_map, json_t *shards)
 {
     const char **names, *name;

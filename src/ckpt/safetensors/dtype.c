@@ -2,7 +2,7 @@
 
 #include "ckpt/safetensors/safetensors_impl.h"
 
-/* huggingface/safetensors tensor.rs, enum Dtype: writers order tensors by it, descending. */
+/* The order of huggingface/safetensors tensor.rs, enum Dtype: writers sort tensors by it, descending. */
 static const struct {
     const char *text;
     int bits;

@@ -1,5 +1,5 @@
-/* Values of a file to float32 and back. Data may lie at any address: a header need not be a multiple of 8 bytes. The
- * loops are plain so that the compiler vectorises them; memory is the bound. */
+/* Converts a file's values to float32 and back. Data may lie at any address: a header's length need not be a multiple
+ * of 8 bytes. The loops are plain so that the compiler vectorises them; memory is the bound. */
 #include <string.h>
 
 #include "ckpt/safetensors/safetensors_impl.h"
@@ -18,7 +18,7 @@ static float float_of(uint32_t u)
     return x;
 }
 
-/* `yes` where the condition holds, without a branch: compilers do not vectorise floating-point work behind one. */
+/* Selects `yes` or `no` without a branch: compilers do not vectorise floating-point code behind one. */
 static uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
@@ -82,8 +82,8 @@ static uint16_t to_bf16(float x)
 static uint16_t to_f16(float x)
 {
     uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
-    /* Values under 2^-14 become subnormal: adding 0.5 leaves them in the last bits, rounded by the FPU to nearest even.
-     */
+    /* Values under 2^-14 become subnormal: adding 0.5 leaves them in the last bits, rounded by the FPU to nearest
+     * even. */
     uint32_t subnormal = bits_of(float_of(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - bits_of(0.5f);
     uint32_t normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
     uint32_t special = choose(magnitude > 0x7f800000u, 0x7e00u | (magnitude >> 13 & 0x3ffu), 0x7c00u);

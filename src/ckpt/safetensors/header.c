@@ -1,4 +1,4 @@
-/* The header of a safetensors file: its JSON, then the reference reader's rules in its order. */
+/* Parses the header of a safetensors file: its JSON, then the reference reader's rules in its order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static tess_status check_utf8(const char *path, const uint8_t *json, size_t size
     return TESS_OK;
 }
 
-/* The first `most` whole numbers of an array. Returns how many it has, -1: it is something else. */
+/* Reads the first `most` whole numbers of an array. Returns its length; -1: not such an array. */
 static int64_t read_sizes(const json_t *array, int64_t *sizes, size_t most)
 {
     size_t i;
@@ -38,7 +38,7 @@ static int64_t read_sizes(const json_t *array, int64_t *sizes, size_t most)
     return (int64_t)json_array_size(array);
 }
 
-/* Members that we do not know are legal: the reference ignores them, too. */
+/* Ignores unknown members, as the reference does. */
 static tess_status read_entry(const char *name, const json_t *entry, tess_st_tensor *t)
 {
     int64_t offsets[2];
@@ -100,7 +100,7 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Bytes that shape and dtype ask for. */
+/* The bytes that shape and dtype need. */
 static tess_status tensor_bytes(const char *path, const tess_st_tensor *t, uint64_t *bytes)
 {
     int64_t bits = tess_st_dtype_bits(t->dtype_text);
@@ -120,7 +120,7 @@ static tess_status tensor_bytes(const char *path, const tess_st_tensor *t, uint6
     return TESS_OK;
 }
 
-/* Sorted by offset, every tensor must begin where the one before ended: no holes, no overlap, nothing hidden. */
+/* Sorted by offset, every tensor must begin where the previous one ends: no holes, no overlap, no hidden bytes. */
 static tess_status check_tensors(const char *path, const tess_st_header *h, uint64_t *end)
 {
     *end = 0;

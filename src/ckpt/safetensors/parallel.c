@@ -1,5 +1,5 @@
-/* Many ranks, one folder: the first rank creates every file at its full size under a temporary name with its header;
- * each rank writes its own rows where the plan says; when all report success the first rank syncs and renames. */
+/* Many ranks write one folder. The first rank creates every file at full size under a temporary name, with its header.
+ * Each rank writes its own rows where the plan says. When all report success, the first rank syncs and renames. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ struct tess_st_writer {
     tess_team *team;
     char *folder, *stem;
     tess_st_plan *plan;
-    tess_st_tensor *tensors; /* with their own copies of the names */
+    tess_st_tensor *tensors; /* with own copies of the names */
     char *names;
-    bool first; /* this rank makes and shows the files */
+    bool first; /* this rank creates and renames the files */
     bool made_folder;
     int file, fd;    /* the file being written, -1: none */
     int64_t written; /* bytes by this rank */
@@ -100,7 +100,7 @@ failed:
     return status;
 }
 
-/* A file of `size` bytes under its temporary name, beginning with `text`. */
+/* Creates a file of `size` bytes under its temporary name, beginning with `text`. */
 static tess_status create_file(const tess_st_writer *w, const char *name, const tess_buffer *text, size_t size)
 {
     char path[PATH_SIZE];
@@ -138,7 +138,7 @@ static tess_status create_files(tess_st_writer *w)
     return status;
 }
 
-/* Whatever is there under our temporary names; best effort, after a failure that is already reported. */
+/* Removes the temporary files as far as possible, after a failure that is already reported. */
 static void remove_files(tess_st_writer *w)
 {
     char path[PATH_SIZE], name[96];
@@ -163,13 +163,13 @@ static uint64_t hash_tensors(const tess_st_writer *w)
     return tess_hash_bytes(&w->plan->n_files, sizeof(w->plan->n_files), hash);
 }
 
-/* `w` (NULL: the creation of it failed here) is what all ranks are about to write. */
+/* `w` is what all ranks are about to write; NULL: creating it failed here. */
 static tess_status begin(tess_team *team, tess_st_writer *w, tess_status status, tess_st_writer **writer)
 {
     status = tess_team_agree(team, status);
     *writer = NULL;
     if (w == NULL)
-        return status; /* and so do all */
+        return status; /* on all ranks */
     if (status == TESS_OK)
         status = tess_ckpt_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
     if (status == TESS_OK) {
@@ -241,7 +241,7 @@ tess_status tess_st_write_rows(tess_st_writer *w, int tensor, int64_t row_begin,
                                rows);
 }
 
-/* A row that nobody wrote would read as zeros; one written twice hides it, but a plan of owners gives neither. */
+/* A missing row would read as zeros. A row written twice could hide it, but a plan gives each row one owner. */
 static tess_status check_all_written(tess_st_writer *w)
 {
     int64_t total = w->written;
@@ -280,7 +280,7 @@ static bool is_shard_of(const char *name, const char *stem)
     return end > 0 && name[n + (size_t)end] == '\0';
 }
 
-/* Weights of an earlier save that was cut differently: a reader might prefer them. */
+/* Removes weights of an earlier save with other shards, which a reader might prefer. */
 static tess_status remove_stale(void *context, const char *name)
 {
     const tess_st_writer *w = context;

@@ -1,11 +1,11 @@
-/* Where every tensor of a folder goes, and the headers and index that say so. */
+/* Computes the position of every tensor of a folder, and the headers and index that state it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/safetensors/safetensors_impl.h"
 
-static const uint64_t default_shard_bytes = 5000000000; /* "5GB" as huggingface_hub reads it */
+static const uint64_t default_shard_bytes = 5000000000; /* "5GB" in huggingface_hub's units */
 
 static tess_status check_name(const char *name)
 {
@@ -60,7 +60,7 @@ static tess_status measure(const tess_st_tensor *t, tess_st_place *place)
     return TESS_OK;
 }
 
-/* Greedy in the order given: a shard ends when the next tensor would not fit. */
+/* Greedy in the given order: a shard ends when the next tensor does not fit. */
 static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
 {
     uint64_t filled = 0;
@@ -111,7 +111,7 @@ static tess_status sort_entries(tess_mem *mem, const tess_st_tensor *tensors, te
     return TESS_OK;
 }
 
-/* As serde_json writes strings: only what must be escaped is. */
+/* Escapes as serde_json does: only what must be escaped. */
 static tess_status append_string(tess_buffer *out, const char *text)
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
@@ -193,7 +193,7 @@ tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const te
     return status;
 }
 
-/* Offsets follow from the size of each file's header. */
+/* Offsets depend on the size of each file's header. */
 static tess_status place_files(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, tess_st_plan *plan)
 {
     int next = 0;
