@@ -1,4 +1,4 @@
-/* From the parts of all writers to a folder that is whole: manifest and marker. show.c gives it the name. */
+/* Turns the parts of all writers into a complete folder: manifest and marker. show.c gives it its name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Ranks of one host read the same bytes of a file, out of one page cache: that one of them verifies a piece is enough.
- * So each reads what it needs, and no checkpoint of few ranks is summed by many. */
+/* The ranks of a host read the same bytes of a file through one page cache, so one of them verifies each piece. Each
+ * rank still reads what it needs, but a checkpoint of few ranks is not checksummed by many. */
 #include "ckpt/store/load_impl.h"
 #include "ckpt/store/store_impl.h"
 
@@ -11,7 +11,7 @@ static bool touches(const tess_row_range *rows, const tess_catalog_tensor *t, co
            piece->box.begin[0] < rows->begin + rows->n;
 }
 
-/* Of the ranks that read a piece, one after the other takes the next. `rows` (world, n_tensors). */
+/* The ranks that read a piece take turns verifying. `rows` (world, n_tensors). */
 static int verifier_of(const tess_row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
                        const tess_catalog_piece *piece, int turn)
 {

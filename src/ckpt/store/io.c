@@ -23,7 +23,7 @@ static int ask(const tess_io *io, tess_save_point point)
     return io == NULL || io->ask == NULL ? 0 : io->ask(io->self, point);
 }
 
-/* For calls that cannot come short. */
+/* For calls that cannot be short. */
 static tess_status may_go_on(const tess_io *io, tess_save_point point, const char *path)
 {
     int number = ask(io, point);
@@ -35,7 +35,7 @@ static tess_status may_go_on(const tess_io *io, tess_save_point point, const cha
 
 #define CALL(what, name, ...) ((tess_io_call){.change = (what), .path = (name), ##__VA_ARGS__})
 
-/* Hands on what came of a call, and tells of it when it was made. */
+/* Reports a call to `made` if it succeeded. Returns `status`. */
 static tess_status observe(const tess_io *io, tess_status status, tess_io_call call)
 {
     if (status == TESS_OK && io != NULL && io->made != NULL)
@@ -74,7 +74,7 @@ tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char
     return observe(io, tess_os_reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
 }
 
-/* One write; short where the hook asks for it: half, in whole units. */
+/* One write; if the hook asks for a short one: half, in whole units. */
 static ssize_t write_once(int number, int fd, const char *from, size_t size, uint64_t offset, size_t unit)
 {
     if (number > 0) {
@@ -184,7 +184,7 @@ tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*vi
     return tess_os_list(folder, visit, context);
 }
 
-/* Not by mapping it: a disk that fails would end the process. */
+/* Reads instead of mapping: a failing disk would end the process. */
 static tess_status read_all(int fd, size_t size, const char *path, char **data)
 {
     *data = malloc(size + 1);

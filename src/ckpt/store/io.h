@@ -1,8 +1,8 @@
-/* Every system call by which a save changes the disk or a look finds out what is there, one function each, so that a
- * test or a drill may have any of them fail or be the last one, or keep a record. What a change is for, it is told as a
- * point (inject/save_points.h).
+/* Every system call with which a save changes the disk, or a look finds out what is there. Each has one function, so
+ * that a test or a drill can make it fail, make it the last one, or record it. A point (inject/save_points.h) says what
+ * a change is for.
  *
- * One thread a tess_io with a hook; without one any thread. */
+ * A tess_io with a hook is for one thread; without a hook, for any. */
 #ifndef TESS_CKPT_STORE_IO_H
 #define TESS_CKPT_STORE_IO_H
 
@@ -11,17 +11,17 @@
 #include "inject/save_points.h"
 #include "tessera/memory.h"
 
-/* A call that has been made: what a power cut may undo until it is synced. */
+/* A call that succeeded; a power cut may undo it until it is synced. */
 typedef enum tess_io_change {
     TESS_IO_MADE_FOLDER,
     TESS_IO_CREATED,   /* an empty file */
     TESS_IO_SIZED,     /* a file is `size` bytes long */
     TESS_IO_WRITTEN,   /* (size) `data` at `offset` of a file */
-    TESS_IO_SYNCED,    /* what a file holds */
-    TESS_IO_LISTED,    /* the names in a folder are synced */
+    TESS_IO_SYNCED,    /* a file's content */
+    TESS_IO_LISTED,    /* a folder's names are synced */
     TESS_IO_RENAMED,   /* path to `to` */
     TESS_IO_EXCHANGED, /* path and `to` */
-    TESS_IO_REMOVED    /* a file, or a folder with all that is in it */
+    TESS_IO_REMOVED    /* a file, or a folder with its content */
 } tess_io_change;
 
 typedef struct tess_io_call {
@@ -31,42 +31,42 @@ typedef struct tess_io_call {
     const void *data;
 } tess_io_call;
 
-/* All but the first may be NULL. */
+/* Every member may be NULL. */
 typedef struct tess_io {
-    /* Asked before each call: 0, it is made; an errno, it fails with that and changes nothing (ENOSYS for an exchange:
-     * this file system cannot); TESS_IO_SHORT, a write writes half (other calls are made). May not return at all. */
+    /* Called before each call. 0: make it. An errno: it fails with that and changes nothing (ENOSYS for an exchange:
+     * the file system cannot). TESS_IO_SHORT: a write writes half (other calls are made). May not return. */
     int (*ask)(void *self, tess_save_point point);
     void *self;
-    void (*made)(void *self, const tess_io_call *call); /* hears of every call that was made */
-    int (*look)(void *self, const char *path);          /* asked before each look at what is there: 0, or an errno */
+    void (*made)(void *self, const tess_io_call *call); /* called after every call that was made */
+    int (*look)(void *self, const char *path);          /* called before each look: 0, or an errno */
 } tess_io;
 
 enum { TESS_IO_SHORT = TESS_INJECT_SHORT };
 
-/* Hooks of a rank's or a writer's faults, for a save of `step`: `faults` may be NULL. */
+/* Hooks for the injected faults of a rank or writer, for a save of `step`. `faults` may be NULL. */
 typedef struct tess_io_faults {
     tess_faults *faults;
     int64_t step;
 } tess_io_faults;
 tess_io tess_io_with_faults(tess_io_faults *faults);
 
-/* In all of them `io` may be NULL: nothing is asked. Errors are those of tess_os_error, and name the path. */
+/* In all of these, `io` may be NULL: no hooks. Errors are those of tess_os_error, and name the path. */
 tess_status tess_io_make_folder(const tess_io *io, const char *path);
-tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path); /* nothing there is fine */
+tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path); /* may be missing */
 
-/* A new, empty file. *direct (may be NULL): in, whether writes are to go past the page cache; out, whether they do, as
- * not every file system can. */
+/* Creates an empty file. *direct (may be NULL): in, whether to bypass the page cache; out, whether writes will, as not
+ * every file system can. */
 tess_status tess_io_create(const tess_io *io, const char *path, bool *direct, int *fd);
-/* Gives the file its size, and the blocks for it where the file system can: TESS_E_NO_SPACE is met here. */
+/* Sets the file's size and allocates its blocks if the file system can: a full disk gives TESS_E_NO_SPACE here. */
 tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char *path);
-/* All of it. `unit`: a write that came short goes on from a multiple of it (direct writes: TESS_IO_BLOCK; else 1). */
+/* Writes all of `data`. A short write continues from a multiple of `unit` (direct writes: TESS_IO_BLOCK; else 1). */
 enum { TESS_IO_BLOCK = 4096 };
 tess_status tess_io_write(const tess_io *io, tess_save_point point, int fd, uint64_t offset, const void *data,
                           size_t size, size_t unit, const char *path);
 tess_status tess_io_trim(const tess_io *io, int fd, uint64_t size, const char *path);
 tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const char *path);
 
-/* A small file: written and synced as `<path>.tmp`, then named. Three points, the first of them `write`. */
+/* Writes a small file: writes and syncs `<path>.tmp`, then renames it. Three points, beginning with `write`. */
 tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const char *path, const void *data,
                                size_t size);
 tess_status tess_io_sync_folder(const tess_io *io, tess_save_point point, const char *path);
@@ -74,12 +74,11 @@ tess_status tess_io_rename(const tess_io *io, tess_save_point point, const char 
 /* As tess_os_exchange. */
 tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to);
 
-/* ---- Looking. TESS_E_IO, TESS_E_NOMEM: it cannot be looked at now, which says nothing of what it holds. */
-tess_status tess_io_look_up(const tess_io *io, const char *path, tess_os_entry *entry); /* TESS_OK for nothing there */
+/* ---- Looking. TESS_E_IO, TESS_E_NOMEM: looking failed now; the content is unknown. */
+tess_status tess_io_look_up(const tess_io *io, const char *path, tess_os_entry *entry); /* TESS_OK if nothing there */
 tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*visit)(void *context, const char *name),
                          void *context); /* as tess_os_list */
-/* All of a file, with a NUL behind it; free *data. TESS_E_FORMAT: it is missing, or no file of at most `limit` bytes.
- */
+/* Reads a file and adds a NUL; free *data. TESS_E_FORMAT: it is missing, or not a file of at most `limit` bytes. */
 tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char **data, size_t *size);
 
 #endif

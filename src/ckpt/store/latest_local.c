@@ -1,4 +1,4 @@
-/* The newest checkpoint that all hosts have, each in a folder of its own. */
+/* Finds the newest checkpoint that all hosts have, each in its own folder. */
 #include <inttypes.h>
 
 #include "comm/agree.h"
@@ -14,7 +14,7 @@ static tess_status newest_here(const char *dir, int64_t limit, const tess_ckpt_l
     return TESS_OK;
 }
 
-/* Newest steps of all hosts: the lowest and highest, and a host of each. */
+/* The lowest and highest of the hosts' newest steps, and a host of each. */
 typedef struct newest {
     int64_t lowest, highest;
     int low_host, high_host;

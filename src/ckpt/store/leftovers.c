@@ -1,7 +1,7 @@
-/* What killed saves left: looked through before the next one, and when older ones are removed.
+/* Removes what killed saves left, before the next save and when older checkpoints are pruned.
  *
- * Nothing is removed before the names in the folder are synced: a power cut could give the name of a checkpoint back to
- * a folder that has been emptied since. */
+ * The names in the folder are synced before anything is removed. Otherwise a power cut could give a checkpoint's name
+ * back to a folder that has been emptied since. */
 #include <stdlib.h>
 
 #include "ckpt/store/store_impl.h"
@@ -14,7 +14,7 @@ static tess_status give_back(const tess_io *io, const char *dir, int64_t step)
     return tess_io_rename(io, TESS_SAVE_RENAME, path, final);
 }
 
-/* Drops from the list what is of another step or counts, once it has its name. */
+/* Gives a retired one that counts its name back. The list then has only those of the step that do not count. */
 static tess_status keep_leftovers(const tess_io *io, tess_store_names *names, int64_t step)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* Going on from a checkpoint that all ranks see. */
+/* Loads a checkpoint that all ranks see. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int compare_tensors(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* A checkpoint of more layers than the model has would lose them quietly. */
+/* A checkpoint of a model with more layers would lose them silently. */
 static tess_status check_whole(const tess_load *l)
 {
     const tess_catalog *c = l->catalog;
@@ -119,7 +119,7 @@ tess_status tess_load_finish(tess_load *l, tess_status status, int64_t step, jso
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "load checkpoint of step %" PRId64, step);
 }
 
-/* A folder that all ranks are to read must not be one host's part. */
+/* A folder that all ranks read must not be one host's part. */
 static tess_status check_no_part(const tess_load *l)
 {
     for (int i = 0; i < l->n && json_object_get(l->catalog->meta, "host") != NULL; i++) {
@@ -133,7 +133,7 @@ static tess_status check_no_part(const tess_load *l)
     return TESS_OK;
 }
 
-/* Of what every piece must be: ranks that see different files would mix two checkpoints. */
+/* Hashes what all ranks must agree on: ranks that see different files would mix two checkpoints. */
 static uint64_t fingerprint(const tess_catalog *c)
 {
     uint64_t hash = (uint64_t)c->n_pieces;

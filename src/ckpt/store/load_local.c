@@ -1,4 +1,4 @@
-/* Going on from folders of which every host has its own. */
+/* Loads from one folder per host. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "comm/agree.h"
 #include "ckpt/store/load_impl.h"
 
-/* A row that some rank needs and its host's folder does not hold; of all that are missing the first. */
+/* The first row that some rank needs and its host's folder lacks. */
 enum { ROW_BITS = 40 }; /* tensor and row in one number, so that a minimum finds the first */
 
 static const int64_t none = INT64_MAX;
@@ -32,7 +32,7 @@ static bool holds_row(const tess_load *l, int tensor, int64_t row)
     return tess_catalog_first_missing(l->catalog, t, &box, &missing, at) == TESS_OK && !missing;
 }
 
-/* The text that the save left about the hosts it ran on. */
+/* Formats the hosts of the save, as the manifest lists them. */
 static void format_saved_hosts(const tess_load *l, char *text, size_t size)
 {
     const json_t *list = json_object_get(json_object_get(l->catalog->meta, "host"), "of");
@@ -44,7 +44,7 @@ static void format_saved_hosts(const tess_load *l, char *text, size_t size)
     }
 }
 
-/* `needs`: the first host whose folder has not the row; `has`: the first one that has. */
+/* `needs`: the first host that lacks the row; `has`: the first host with it. */
 static tess_status refuse(const tess_load *l, const tess_ckpt_hosts *hosts, int tensor, int64_t row, int64_t needs,
                           int64_t has)
 {
@@ -59,7 +59,7 @@ static tess_status refuse(const tess_load *l, const tess_ckpt_hosts *hosts, int 
                      saved);
 }
 
-/* Whether every host has what its ranks need; else every rank tells who has the first row that is missing. */
+/* Whether every host has what its ranks need. If not, every rank reports which host has the first missing row. */
 static tess_status check_rows(const tess_load *l, const tess_ckpt_hosts *hosts)
 {
     int64_t mine, first, words[2];

@@ -1,4 +1,4 @@
-/* A manifest becomes a catalog. It comes from a disk that may lie, or from a stranger. */
+/* Reads a manifest into a catalog. The disk may lie, and the file may come from a stranger. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@ typedef struct manifest_read {
     const char *folder;
     const json_t *files; /* {name: bytes} */
     tess_catalog *catalog;
-    json_t *numbers; /* of files by name, as they are in the catalog */
+    json_t *numbers; /* indices of files by name, as in the catalog */
 } manifest_read;
 
-/* A number of bytes: 0 or more, and there. `of`: what it belongs to, for messages. */
+/* Reads a required number of bytes, 0 or more. `of`: its owner, for messages. */
 static tess_status get_bytes(const json_t *object, const char *key, const char *of, uint64_t *value)
 {
     int64_t number = -1;
@@ -27,7 +27,7 @@ static tess_status get_bytes(const json_t *object, const char *key, const char *
     return TESS_OK;
 }
 
-/* A list of integers into `out`, which has room for `max`. */
+/* Reads a list of at most `max` integers into `out`. */
 static tess_status get_list(const json_t *object, const char *key, const char *of, size_t max, int64_t *out, size_t *n)
 {
     const json_t *list = json_object_get(object, key);
@@ -42,7 +42,7 @@ static tess_status get_list(const json_t *object, const char *key, const char *o
     return TESS_OK;
 }
 
-/* Files lie in the checkpoint's folder: a name that leads elsewhere is an attack or a mistake. */
+/* Files lie in the checkpoint's folder: a path to another place is an attack or a mistake. */
 static tess_status add_files(manifest_read *r)
 {
     const char *name;

@@ -32,14 +32,14 @@ static json_t *list_dims(int n_dims, const int64_t *dim)
     return list;
 }
 
-/* "dtype" and "shape" alike. */
+/* Whether "dtype" and "shape" are equal. */
 static bool same_tensor(const json_t *a, const json_t *b)
 {
     return json_equal(json_object_get(a, "dtype"), json_object_get(b, "dtype")) &&
            json_equal(json_object_get(a, "shape"), json_object_get(b, "shape"));
 }
 
-/* Takes `tensor`; one of that name that is there already must be of the same kind, and gets its pieces. */
+/* Takes `tensor`. An existing one of that name must have the same dtype and shape, and gets its pieces. */
 static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 {
     json_t *there = json_object_get(tensors, name);
@@ -119,7 +119,7 @@ static int by_begin(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of dimension 0; a scalar is a row. */
+/* Rows of dimension 0; a scalar is one row. */
 static json_int_t rows_of(const json_t *dims)
 {
     return json_array_size(dims) == 0 ? 1 : json_integer_value(json_array_get(dims, 0));
@@ -133,7 +133,7 @@ static bool is_empty(const json_t *dims)
     return false;
 }
 
-/* `ranges`: room for all pieces. */
+/* `ranges` has room for all pieces. */
 static tess_status check_rows(const char *name, const json_t *tensor, row_range *ranges)
 {
     size_t i, n = 0;

@@ -1,5 +1,5 @@
-/* What one writer wrote, and what the parts of all writers add up to: JSON objects {"files", "tensors"}, as they stand
- * in a manifest (store_write.h), in files, and travel between processes. */
+/* A part: what one writer wrote, or the sum of several parts. It is a JSON object {"files", "tensors"} as in a manifest
+ * (store_write.h). Parts are stored in files and sent between processes. */
 #ifndef TESS_CKPT_STORE_PART_H
 #define TESS_CKPT_STORE_PART_H
 
@@ -10,7 +10,7 @@
 /* Rows [row_begin, +n_rows) of a tensor, as they lie in a file. */
 typedef struct tess_part_piece {
     const char *file;
-    int rank; /* that the rows are of */
+    int rank; /* the rank of the rows */
     uint64_t offset, stored, bytes, xxh3;
     tess_codec codec;
     int64_t row_begin, n_rows;
@@ -19,21 +19,21 @@ typedef struct tess_part_piece {
 /* *part becomes a new reference. TESS_E_NOMEM. */
 tess_status tess_part_create(json_t **part);
 tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes);
-/* Of a dtype as safetensors has it, and up to TESS_CATALOG_DIMS dimensions. A tensor that is there already is found
- * again; TESS_E_MISMATCH: with another dtype or shape. */
+/* Adds a tensor with a dtype of safetensors and up to TESS_CATALOG_DIMS dimensions, unless it is there already.
+ * TESS_E_MISMATCH: it is there with another dtype or shape. */
 tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dtype, int n_dims, const int64_t *dim);
-/* Of a tensor that was added, with its dimensions. */
+/* Adds a piece of a tensor that was added, with the tensor's dimensions. */
 tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const int64_t *dim,
                                 const tess_part_piece *piece);
 
-/* Adds what `more` holds to `part`. TESS_E_FORMAT: it is no part; TESS_E_MISMATCH: writers were of different models, or
- * wrote the same file. */
+/* Adds the content of `more` to `part`. TESS_E_FORMAT: `more` is not a part; TESS_E_MISMATCH: the writers had different
+ * models, or wrote the same file. */
 tess_status tess_part_merge(json_t *part, const json_t *more);
 
-/* TESS_E_INVALID names a tensor of which a row is in no piece, or in two. */
+/* TESS_E_INVALID names a tensor with a row in no piece, or in two. */
 tess_status tess_part_check_complete(const json_t *part);
 
-/* To text (to be freed) and back; `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */
+/* Converts to text (to be freed) and back; `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */
 tess_status tess_part_format(const json_t *part, char **text);
 tess_status tess_part_parse(const char *text, size_t size, const char *what, json_t **part);
 

@@ -1,11 +1,11 @@
-/* Removing checkpoints of which every host keeps a part: one counts as kept when all hosts have their part of it, as it
- * was written. What one host has lost it cannot stand for on the others. */
+/* Removes checkpoints of which every host has a part. A checkpoint counts only if every host has its part undamaged: a
+ * part that one host has lost cannot be replaced by the others'. */
 #include <stdlib.h>
 
 #include "comm/agree.h"
 #include "ckpt/store/store_impl.h"
 
-/* The lowest and the highest of what the first ranks of the hosts say. */
+/* The lowest and the highest value of the hosts' first ranks. */
 static tess_status span_of(const tess_ckpt_hosts *hosts, int64_t mine, int64_t *lowest, int64_t *highest)
 {
     int64_t words[2] = {INT64_MAX, INT64_MAX};
@@ -30,7 +30,7 @@ tess_status tess_ckpt_keep_from(const tess_ckpt_hosts *hosts, int keep, tess_ckp
         if (lowest < 0)
             return TESS_OK;
         kept += lowest == highest;
-        limit = lowest == highest ? lowest - 1 : lowest; /* no common one lies above the lowest */
+        limit = lowest == highest ? lowest - 1 : lowest; /* no common step lies above the lowest */
     }
     *from = lowest;
     return TESS_OK;
@@ -72,7 +72,7 @@ tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckp
     int64_t n = 0, fewest, most, from = -1;
     TESS_TRY(tess_team_agree(hosts->all, first ? count_whole(&h, &n) : TESS_OK));
     TESS_TRY(span_of(hosts, n, &fewest, &most));
-    if (keep_latest_k > 0 && most > keep_latest_k) /* else nothing is to be removed, and nothing is read */
+    if (keep_latest_k > 0 && most > keep_latest_k) /* else there is nothing to remove, so nothing is read */
         TESS_TRY(tess_ckpt_keep_from(hosts, keep_latest_k, newest_good, &h, &from));
     return tess_team_agree(hosts->all, first ? tess_ckpt_prune_below(pruner, dir, from) : TESS_OK);
 }

@@ -1,5 +1,4 @@
-/* Whether a checkpoint may stand for older ones that are to go: only when it was read whole, and is as it was written.
- */
+/* Decides whether older checkpoints may be removed for a newer one: only if that was read whole and is undamaged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
 
-/* Whoever writes to a file changes its time; whoever replaces it, its time or its size. */
+/* A write changes a file's time; a replacement changes its time or size. */
 static uint64_t hash_files(const tess_catalog *catalog)
 {
     uint64_t hash = 0;
@@ -22,7 +21,7 @@ static uint64_t hash_files(const tess_catalog *catalog)
     return hash;
 }
 
-/* Index among what was found; -1: it was not looked at. */
+/* Index in the findings; -1: not checked yet. */
 static int recall(const tess_ckpt_findings *findings, uint64_t files)
 {
     for (int i = 0; findings != NULL && i < findings->n && i < TESS_CKPT_FINDINGS; i++)
@@ -72,7 +71,7 @@ static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
         return p->findings->items[known].good;
     tess_status status = tess_catalog_verify(catalog, NULL);
     bool good = status == TESS_OK;
-    if (good || status == TESS_E_FORMAT) /* what could not be read now may be well */
+    if (good || status == TESS_E_FORMAT) /* what cannot be read now may still be good */
         remember(p->findings, files, good);
     if (!good)
         report(p);
@@ -95,7 +94,7 @@ void tess_ckpt_note_good(const tess_ckpt_pruner *p, const char *dir, int64_t ste
 {
     tess_catalog *catalog;
     if (tess_ckpt_open_step(p->mem, dir, step, &catalog) != TESS_OK) {
-        tess_error_clear(); /* then it is looked at with the others */
+        tess_error_clear(); /* it is checked with the others */
         return;
     }
     remember(p->findings, hash_files(catalog), true);
@@ -106,7 +105,7 @@ tess_status tess_store_verify_part(tess_mem *mem, const char *folder, const json
 {
     tess_catalog *catalog;
     TESS_TRY(tess_store_catalog(mem, folder, part, &catalog));
-    catalog->part = true; /* others have the rest */
+    catalog->part = true; /* the rest is in other parts */
     tess_status status = tess_catalog_verify(catalog, NULL);
     tess_catalog_destroy(&catalog);
     return status;

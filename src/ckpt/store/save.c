@@ -1,5 +1,4 @@
-/* The one way in which a checkpoint is written: by ranks from the memory that they train in, and by the writer's
- * process from stages. */
+/* The common path of all saves: by ranks, from the memory they train in, and by the writer process, from stages. */
 #include <stdio.h>
 
 #include "base/os/threads.h"
@@ -7,7 +6,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
 
-/* What came of one file. */
+/* The outcome of one file. */
 typedef struct file_outcome {
     json_t *part;
     tess_status status;
@@ -18,7 +17,7 @@ typedef struct store_save {
     tess_store_writer *w;
     char folder[TESS_CKPT_PATH];
     file_outcome *files; /* (n_files) */
-    json_t *part;        /* what this writer wrote; then, on the first one, what all did */
+    json_t *part;        /* what this writer wrote; on the first one, later what all wrote */
 } store_save;
 
 /* ---- Own files ---- */

@@ -1,4 +1,4 @@
-/* All ranks save together, each as a writer of its own rows; the first of a folder commits what all wrote. */
+/* All ranks save together, each writing its own rows; the first rank of a folder commits what all wrote. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 typedef struct rank_save {
     tess_mem *mem;
     tess_team *team;              /* all ranks */
-    const tess_ckpt_hosts *hosts; /* each keeps a folder of its own; NULL: one folder for all */
-    tess_team *writers;           /* those of one folder */
-    bool first;                   /* of them: makes and shows the folder */
+    const tess_ckpt_hosts *hosts; /* each host has its own folder; NULL: one folder for all */
+    tess_team *writers;           /* the ranks of one folder */
+    bool first;                   /* among them: creates and shows the folder */
     const char *dir;
     int64_t step;
     const json_t *meta;
     const tess_store_options *options;
     const tess_ckpt_tensor *tensors; /* primary rows: those to write */
     int n;
-    tess_ckpt_tensor *own; /* of a host's part: `tensors` with the rows that it gets */
+    tess_ckpt_tensor *own; /* for a host's part: `tensors` with this rank's share as primary rows */
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
-    json_t *host; /* whose part it is */
+    json_t *host; /* describes the host of the part */
 } rank_save;
 
 static tess_status allocate(rank_save *s)
@@ -57,7 +57,7 @@ static tess_status prepare(rank_save *s)
     return allocate(s);
 }
 
-/* Ranks that see different models must not write one checkpoint. */
+/* Ranks with different models must not write one checkpoint. */
 static uint64_t fingerprint(const rank_save *s)
 {
     uint64_t hash = (uint64_t)s->step * 0x9e3779b97f4a7c15u;
@@ -71,7 +71,7 @@ static uint64_t fingerprint(const rank_save *s)
     return hash;
 }
 
-/* The host's share of the rows takes the place of the job's. */
+/* Replaces the job's primary rows by this rank's share of the host's. */
 static tess_status take_share(rank_save *s)
 {
     if (s->hosts == NULL)
@@ -98,7 +98,7 @@ static void describe_piece(rank_save *s, int i)
     memcpy(p->dim, t->shape.dim, sizeof(t->shape.dim));
 }
 
-/* ---- What ranks are to one another as writers ---- */
+/* ---- Ranks as peers of one save ---- */
 static tess_status agree(void *self, tess_status status)
 {
     return tess_team_agree(((rank_save *)self)->team, status);
@@ -110,7 +110,7 @@ static tess_status agree_on_folder(void *self, const char *folder, tess_status m
     return agree(self, made);
 }
 
-/* Behind the first's own part, `bytes` each. */
+/* Merges the texts after the first rank's own, `bytes` each. */
 static tess_status merge_texts(const rank_save *s, const char *texts, size_t bytes, json_t *part)
 {
     for (int i = 1; i < tess_ckpt_world(s->writers); i++) {
@@ -124,10 +124,10 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
     return TESS_OK;
 }
 
-/* The longest text has `words`. */
+/* `words`: the length of the longest text. */
 static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
-    int64_t *own = NULL; /* and on the first one all of them behind it */
+    int64_t *own = NULL; /* on the first rank, those of all ranks follow */
     size_t n = s->first ? (size_t)tess_ckpt_world(s->writers) + 1 : 1;
     tess_status status = tess_team_agree(
         s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));

@@ -1,4 +1,4 @@
-/* Which checkpoint is the newest: found by looking at what is there, never by trusting a note. */
+/* Finds the newest checkpoint by looking at what is there, never by trusting a note. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ static tess_status look_at(const tess_io *io, const char *dir, int64_t step)
     return TESS_OK;
 }
 
-/* What the machine cannot do now (too many open files, no rights, a failing disk) says nothing of a checkpoint: to take
- * an older one for it would lose the work of the newest quietly. */
+/* A failure of the machine (too many open files, no rights, a failing disk) says nothing about the checkpoint. Falling
+ * back to an older one would silently lose the newest one's work. */
 static tess_status cannot_tell(tess_status status, int64_t step)
 {
     char message[1024];
@@ -28,7 +28,7 @@ static tess_status cannot_tell(tess_status status, int64_t step)
                      message, step);
 }
 
-/* The newest of the list; TESS_E_NOT_FOUND without a message. */
+/* The newest of the list; TESS_E_NOT_FOUND has no message. */
 static tess_status find_newest(const tess_store_names *names, int64_t limit, const tess_ckpt_listener *listener,
                                int64_t *step)
 {
@@ -38,7 +38,7 @@ static tess_status find_newest(const tess_store_names *names, int64_t limit, con
             continue;
         *step = names->items[i].step;
         tess_status status = look_at(io, names->dir, *step);
-        if (status == TESS_OK || status == TESS_E_UNSUPPORTED) /* what another version wrote is work, too */
+        if (status == TESS_OK || status == TESS_E_UNSUPPORTED) /* a checkpoint of another version is work, too */
             return status;
         if (status != TESS_E_FORMAT && status != TESS_E_NOT_FOUND)
             return cannot_tell(status, *step);

@@ -1,4 +1,4 @@
-/* The moment at which a checkpoint begins to exist: it gets its name. */
+/* Gives a checkpoint its name: from that moment it exists. */
 #include <stdio.h>
 
 #include "ckpt/store/store_impl.h"
@@ -7,8 +7,8 @@ typedef struct place {
     const tess_io *io;
     const char *dir;
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
-    bool replaces;  /* one of the same step */
-    bool exchanged; /* in one step: the older one is where this one was, else it is retired */
+    bool replaces;  /* an older one of the same step */
+    bool exchanged; /* by one call: the older one has this one's temporary name; else it is retired */
 } place;
 
 static tess_status find_place(const tess_io *io, const char *dir, int64_t step, place *p)
@@ -23,7 +23,7 @@ static tess_status find_place(const tess_io *io, const char *dir, int64_t step, 
     return TESS_OK;
 }
 
-/* What the disk has is the older one: it takes its place again. Where that fails, whoever looks finds one of them. */
+/* The disk still has the older one, so it takes its place again. If that fails, a reader finds one of the two. */
 static bool step_back(const place *p)
 {
     if (p->exchanged)
@@ -32,8 +32,8 @@ static bool step_back(const place *p)
            tess_io_rename(p->io, TESS_SAVE_RENAME, p->retired, p->final) == TESS_OK;
 }
 
-/* For file systems that cannot exchange names (NFS, ...): whoever looks in between finds the older one under its other
- * name. */
+/* For file systems that cannot exchange names (NFS, ...): between the two renames, a reader finds the older one under
+ * its other name. */
 static tess_status stand_aside(const place *p)
 {
     TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
@@ -52,7 +52,7 @@ static tess_status give_name(place *p)
     return stand_aside(p);
 }
 
-/* The folder of all checkpoints may itself be new. */
+/* The folder of all checkpoints may be new, too. */
 static tess_status sync_names(const place *p)
 {
     char above[TESS_CKPT_PATH];
@@ -61,7 +61,7 @@ static tess_status sync_names(const place *p)
     return tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, above);
 }
 
-/* `status`, with what has become of the place in front of the message that it had. */
+/* Fails with `status`, and puts the state of the place before the message. */
 static tess_status explain(const place *p, tess_status status)
 {
     char message[2048];
@@ -79,7 +79,7 @@ tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
     tess_status status = sync_names(&p);
     if (status != TESS_OK)
         return explain(&p, status);
-    /* What the older one held: where it cannot be removed now, the next prune does it. */
+    /* If the older one cannot be removed now, the next prune does it. */
     if (p.replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, p.exchanged ? p.temporary : p.retired) != TESS_OK)
         tess_error_clear();
     return TESS_OK;

@@ -1,4 +1,4 @@
-/* What saving, looking and loading have in common. */
+/* Shared by saving, looking and loading. */
 #ifndef TESS_CKPT_STORE_STORE_IMPL_H
 #define TESS_CKPT_STORE_STORE_IMPL_H
 
@@ -6,9 +6,9 @@
 #include "ckpt/store/store.h"
 #include "ckpt/store/store_write.h"
 
-/* ---- store_names.c: what a folder of checkpoints may hold */
-#define TESS_CKPT_TEMPORARY ".tmp" /* not finished, or no longer wanted */
-#define TESS_CKPT_RETIRED ".old"   /* stood aside for one of the same step: it counts while that has not its name */
+/* ---- store_names.c: the names in a folder of checkpoints */
+#define TESS_CKPT_TEMPORARY ".tmp" /* not finished, or to be removed */
+#define TESS_CKPT_RETIRED ".old"   /* makes way for a new one of the same step; counts until that has its name */
 
 typedef enum tess_store_kind { TESS_STORE_FINAL, TESS_STORE_RETIRED, TESS_STORE_TEMPORARY } tess_store_kind;
 
@@ -19,32 +19,31 @@ typedef struct tess_store_name {
 
 typedef struct tess_store_names {
     const char *dir;
-    tess_store_name *items; /* newest first, of a step in the order of kinds */
+    tess_store_name *items; /* newest first, within a step in the order of kinds */
     size_t n, capacity;
 } tess_store_names;
 
-/* Those in `dir`; free(names->items) after success. TESS_E_NOT_FOUND: no such folder. */
+/* Lists `dir`; free(names->items) after success. TESS_E_NOT_FOUND: no such folder. */
 tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names *names);
-/* Whether it is the one that stands for its step. */
+/* Whether item `i` is the one that counts for its step. */
 bool tess_store_counts(const tess_store_names *names, size_t i);
 tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH]);
 
 /* ---- store_prune.c */
-/* Those up to `newest` that are whole by marker, manifest and sizes; free(names->items) after success. Others are not
- * ours to judge: of another run, damaged, or of another version. */
+/* Lists those up to `newest` with a right marker, manifest and sizes; free(names->items) after success. Others are left
+ * alone: of another run, damaged, or of another version. */
 tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
 
-/* ---- leftovers.c: what killed saves left. For whoever may change the folder. */
-/* Of `step` (TESS_STORE_ANY_STEP: of all): what stands aside for nobody gets its name back, all else goes. `remove`:
- * the point at which it does. */
+/* ---- leftovers.c: what killed saves left; for callers that may change the folder */
+/* Cleans up `step` (TESS_STORE_ANY_STEP: all): a retired checkpoint without a successor gets its name back, all else is
+ * removed. `remove`: the point of each removal. */
 tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove);
 
-/* ---- store_open.c: as tess_store_open_manifest; what cannot be looked at now is neither TESS_E_FORMAT nor _NOT_FOUND
- */
+/* ---- store_open.c: as tess_store_open_manifest; a failed look gives neither TESS_E_FORMAT nor TESS_E_NOT_FOUND */
 tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest);
 
 /* ---- read_back.c */
-/* Whether every byte of the checkpoint in `folder` is as it was written; the pruner is told when not, and remembers. */
+/* Whether every byte of the checkpoint in `folder` is as written. The pruner gets the finding, and a note if not. */
 bool tess_store_reads_back(const tess_ckpt_pruner *pruner, const char *folder);
 
 /* ---- store_share.c */
@@ -52,17 +51,17 @@ typedef struct tess_row_range {
     int64_t begin, n;
 } tess_row_range;
 
-/* Rows of every tensor that each rank of the team holds: (size of the team, n), to be freed. Collective. */
+/* Gathers the rows of every tensor that each rank of the team holds: (team size, n), to be freed. Collective. */
 tess_status tess_store_gather_rows(tess_mem *mem, tess_team *team, const tess_ckpt_tensor *tensors, int n,
                                    tess_row_range **rows);
 
 /* ---- commit.c */
 enum { TESS_STORE_MARKER_BYTES = 256 };
-/* The marker's text; returns its length. */
+/* Formats the marker; returns its length. */
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES]);
 
 /* ---- tensor.c */
-/* Every tensor's primary rows lie inside the rows held, and those inside the shape. */
+/* Checks that every tensor's primary rows lie inside the rows held, and those inside the shape. */
 tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names in a folder of checkpoints. */
+/* The names in a folder of checkpoints. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static bool find_kind(const char *suffix, tess_store_kind *kind)
     return false;
 }
 
-/* False: it is none of ours. */
+/* False: not one of ours. */
 static bool parse(const char *text, tess_store_name *name)
 {
     char *end, canonical[64];

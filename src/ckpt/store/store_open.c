@@ -1,4 +1,4 @@
-/* Whether a folder is a complete checkpoint: by its marker, its manifest's checksum and its files' sizes. */
+/* Whether a folder is a complete checkpoint, by its marker, its manifest's checksum and its files' sizes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static tess_status check_files(const tess_io *io, const char *folder, const json
     return TESS_OK;
 }
 
-/* The manifest's bytes are those that the marker vouches for; what they say is then as it was written. */
+/* Size and checksum of the manifest must be those in the marker; then its content is as it was written. */
 static tess_status check_manifest(const char *path, const marker *m, const char *text, size_t size)
 {
     TESS_CHECK((json_int_t)size == m->manifest_bytes, TESS_E_FORMAT,
@@ -89,7 +89,7 @@ static tess_status parse_manifest(const tess_io *io, const char *folder, const m
     return status;
 }
 
-/* Every byte of the marker is as it was written: of a flipped one in its spaces JSON would know nothing. */
+/* Every byte of the marker must be as written: JSON would ignore a changed byte in its spaces. */
 static tess_status check_text(const char *folder, const marker *m, const char *text, size_t size)
 {
     char written[TESS_STORE_MARKER_BYTES];
@@ -100,8 +100,8 @@ static tess_status check_text(const char *folder, const marker *m, const char *t
     return TESS_OK;
 }
 
-/* A checkpoint of formats 1 and 2 has no marker: it is told from one that was never finished, as its work is not to be
- * lost quietly. */
+/* A checkpoint of formats 1 and 2 has no marker. It is distinguished from an unfinished one, so that its work is not
+ * lost silently. */
 static tess_status refuse_old(const tess_io *io, const char *folder)
 {
     char path[TESS_CKPT_PATH];

@@ -1,4 +1,4 @@
-/* Checkpoints that are no longer wanted: removed, or given another name. */
+/* Removes or renames checkpoints that are no longer wanted. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static bool is_whole(const tess_store_names *names, size_t i)
     return whole;
 }
 
-/* Out of sight first: a removal that is cut short must not leave half a checkpoint under its name. */
+/* Renames it first: an interrupted removal must not leave half a checkpoint under its name. */
 static tess_status take_name(const tess_io *io, const char *dir, int64_t step)
 {
     char path[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
@@ -41,10 +41,10 @@ static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, si
     return tess_store_path(names->dir, &names->items[i], path) == TESS_OK && tess_store_reads_back(p, path);
 }
 
-/* Index of the newest one that goes, with all that are older; names->n: none. */
+/* Index of the newest one to remove, with all older ones; names->n: none. */
 typedef size_t first_to_go(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t bound);
 
-/* None goes before `keep` newer ones were read and found good. */
+/* Nothing is removed before `keep` newer ones were read and found good. */
 static size_t behind_good(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t keep)
 {
     size_t i = 0;
@@ -98,7 +98,7 @@ tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int6
 }
 
 /* ---- Setting aside ---- */
-/* The first name that is free: ".aside", ".aside-2", ... */
+/* Takes the first free name: ".aside", ".aside-2", ... */
 static tess_status set_aside(const char *dir, const tess_store_name *name)
 {
     char path[TESS_CKPT_PATH], aside[TESS_CKPT_PATH], suffix[32] = ".aside";
@@ -117,7 +117,7 @@ tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n)
     *n = 0;
     TESS_TRY(tess_store_list(NULL, dir, &names));
     tess_status status = TESS_OK;
-    for (size_t i = names.n; i-- > 0 && status == TESS_OK;) { /* what stands aside before what it would stand for */
+    for (size_t i = names.n; i-- > 0 && status == TESS_OK;) { /* a step's retired one goes first */
         if (names.items[i].step <= step || names.items[i].kind == TESS_STORE_TEMPORARY)
             continue;
         status = set_aside(dir, &names.items[i]);

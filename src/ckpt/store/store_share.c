@@ -1,7 +1,7 @@
-/* Checkpoints of which every host keeps a part: the rows that its ranks hold.
+/* Checkpoints of which every host stores a part: the rows that its ranks hold.
  *
- * Ranks of a host that hold the same rows (replicas, or all of them where nothing is sharded) share the writing of
- * them. So a host's folder has all that its ranks need to go on, whoever counts the rows in norms and sums. */
+ * Ranks of a host that hold the same rows (replicas, or all ranks if nothing is sharded) share writing them. So a
+ * host's folder has all rows that its ranks need to resume, no matter which rank counts them in norms and sums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ tess_status tess_store_gather_rows(tess_mem *mem, tess_team *team, const tess_ck
     return tess_all_gather(team, mine, all, 2 * count, TESS_I64, NULL);
 }
 
-/* Rows of `tensor` that each rank of the host holds: (size of the host's team, n_tensors). */
+/* The rows of each tensor that each rank of the host holds: (size of the host's team, n_tensors). */
 typedef struct holdings {
     const tess_row_range *all;
     int n_ranks, n_tensors, me;

@@ -5,7 +5,7 @@
 
 #include "base/os/os.h"
 
-/* Large enough for the disk, small enough to be still in the cache when it is written after it was summed. */
+/* Large enough for the disk, and small enough to stay in the cache between checksum and write. */
 enum { BLOCK_BYTES = 8 << 20, COPY_BYTES = 256 << 10 };
 
 static tess_status open_file(store_stream *s, uint64_t bytes)
@@ -40,7 +40,7 @@ static tess_status flush(store_stream *s)
     return write_out(s, s->block, size);
 }
 
-/* Whole blocks may be written from where they lie: copying them would only cost time. */
+/* Whole blocks are written from where they lie, without a copy. */
 static bool is_in_place(const store_stream *s, const void *data)
 {
     return !s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0;
@@ -74,7 +74,7 @@ tess_status store_stream_put(store_stream *s, const void *from, size_t size)
 
 tess_status store_stream_align(store_stream *s)
 {
-    size_t padding = -s->used % TESS_IO_BLOCK; /* a block is a multiple of it */
+    size_t padding = -s->used % TESS_IO_BLOCK; /* BLOCK_BYTES is a multiple of it */
     memset(s->block + s->used, 0, padding);
     s->used += padding;
     return s->used == BLOCK_BYTES ? flush(s) : TESS_OK;

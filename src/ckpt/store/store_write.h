@@ -1,27 +1,27 @@
-/* Writing checkpoints, without collectives: by any process, from parts that it wrote or was told of. And what they
- * look like. `<dir>/step-%08d/` holds
+/* Writes checkpoints without collectives: any process can do so, from parts that it wrote or received. This is the
+ * format of `<dir>/step-%08d/`:
  *
  *     rank-%05d.data   what one writer wrote: pieces, each at a multiple of 4096
- *     manifest.json    which tensors there are, and where each of their pieces lies
+ *     manifest.json    the tensors, and the position of each of their pieces
  *     commit.json      written last: the manifest's size and checksum
  *
  *     manifest.json    {"format": 3, "step": 1000, "version": "...", "world_size": 4, "files": {...}, "tensors": {...},
- *                       "meta": {...}, "host": {...}}
+ *                      "meta": {...}, "host": {...}}
  *       files          {"rank-00000.data": 8192, ...}: with their sizes in bytes
  *       tensors        {"model.layers.0.w": {"dtype": "F32", "shape": [13, 5], "pieces": [...]}, ...}: dtypes are those
- *                       of safetensors; names are "model.<name>", "optimizer.<name>.exp_avg", ".exp_avg_sq"
+ *                      of safetensors; names are "model.<name>", "optimizer.<name>.exp_avg", ".exp_avg_sq"
  *       pieces         {"file": "rank-00000.data", "offset": 4096, "stored": 180, "bytes": 180, "codec": "none" or
- *                       "zstd", "xxh3": "0123456789abcdef", "begin": [4, 0], "size": [9, 5], "rank": 0}: the box
- *                       [begin, begin + size) of the tensor, row-major, `bytes` long, packed into `stored` bytes with
- *                       that XXH3-64. Boxes of a tensor do not overlap and cover it (in a host's part: some of it)
+ *                      "zstd", "xxh3": "0123456789abcdef", "begin": [4, 0], "size": [9, 5], "rank": 0}: the box [begin,
+ *                      begin + size) of the tensor, row-major, `bytes` long, packed into `stored` bytes with that
+ *                      XXH3-64. Boxes of a tensor do not overlap and cover it (in a host's part: some of it)
  *       meta           the caller's own object; absent when there is none
  *       host           only in a host's part: {"number": 0, "of": ["host h1 (ranks 0-1)", ...]}
  *     commit.json      {"format": 3, "step": 1000, "manifest_bytes": 812, "manifest_xxh3": "0123456789abcdef"}
  *
- * A checkpoint is complete or it does not exist: it is written as `step-%08d.tmp` and renamed last. One of the same
- * step exchanges names with it; where the file system cannot do that, the older one takes the name `step-%08d.old`
- * first, under which it counts until the new one has its own. io.h and inject/save_points.h have every call of it.
- */
+ * A checkpoint is complete or does not exist: it is written as `step-%08d.tmp` and renamed last. It exchanges names
+ * with an older one of the same step. Where the file system cannot do that, the older one is first renamed to
+ * `step-%08d.old`, and counts under that name until the new one has its own. io.h and inject/save_points.h list every
+ * call. */
 #ifndef TESS_CKPT_STORE_STORE_WRITE_H
 #define TESS_CKPT_STORE_STORE_WRITE_H
 
@@ -38,34 +38,34 @@ enum { TESS_STORE_FORMAT = 3, TESS_CKPT_PATH = 4096, TESS_STORE_PIECE_BYTES = 64
 #define TESS_STORE_MARKER "commit.json"
 
 typedef struct tess_store_options {
-    tess_codec codec;  /* NONE or ZSTD: a piece that does not become smaller stays as it is */
-    bool direct;       /* data goes past the page cache where the file system can */
-    const tess_io *io; /* NULL: nothing is asked */
+    tess_codec codec;  /* NONE or ZSTD: a piece that does not shrink is stored as it is */
+    bool direct;       /* bypass the page cache where the file system can */
+    const tess_io *io; /* NULL: no hooks */
 } tess_store_options;
 
-/* "<dir>/step-00000012<suffix>"; TESS_E_INVALID: too long, or a negative step. */
+/* Formats "<dir>/step-00000012<suffix>". TESS_E_INVALID: too long, or a negative step. */
 tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, char path[TESS_CKPT_PATH]);
-/* "DIR/step-00000012" into "DIR" and the step; any other path is a DIR, without a slash at its end, and the step is -1.
- * TESS_E_INVALID: too long. */
+/* Splits "DIR/step-00000012" into "DIR" and the step. Any other path is a DIR: trailing slashes are removed, and the
+ * step is -1. TESS_E_INVALID: too long. */
 tess_status tess_ckpt_split_path(const char *path, char dir[TESS_CKPT_PATH], int64_t *step);
-/* Where the checkpoint of a step lies now: under its name, or, where a save that was to replace it was killed, under
- * that which it then has. TESS_E_NOT_FOUND: nowhere; else it cannot be told now. `io` may be NULL. */
+/* Finds the checkpoint of a step: under its name, or under its retired one if a save that was to replace it was killed.
+ * TESS_E_NOT_FOUND: there is none; other errors: unknown. `io` may be NULL. */
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
 
 /* ---- Parts: what one writer wrote ---- */
-/* A piece on its way to a file: takes its bytes from first to last. */
+/* A piece being written to a file; takes its bytes from first to last. */
 typedef struct tess_store_sink tess_store_sink;
 tess_status tess_store_put(tess_store_sink *sink, const void *data, size_t size);
 
-/* Rows [row_begin, +n_rows) of a tensor, to be written. n_rows 0: the tensor is only told of. */
+/* Rows [row_begin, +n_rows) of a tensor to write. n_rows 0: only lists the tensor. */
 typedef struct tess_store_piece {
     const char *name;  /* in the checkpoint */
     const char *dtype; /* as stored: "F32" */
-    bool rounds;       /* `data` is F32; it is stored as BF16 */
+    bool rounds;       /* `data` is F32, stored as BF16 */
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS]; /* of the whole tensor; a scalar is one row */
     int64_t row_begin, n_rows;
-    int rank;         /* that the rows are of */
+    int rank;         /* the rank of the rows */
     const void *data; /* (n_rows, ...); NULL: `read` gives them */
     /* Puts rows [row, +n_rows), counted from row_begin, into the sink. */
     tess_status (*read)(void *self, const struct tess_store_piece *piece, int64_t row, int64_t n_rows,
@@ -73,13 +73,13 @@ typedef struct tess_store_piece {
     void *self;
 } tess_store_piece;
 
-/* Makes <dir> and an empty <dir>/step-%08d.tmp, in place of what killed saves left of that step; `folder` becomes its
- * path. */
+/* Creates <dir> and an empty <dir>/step-%08d.tmp, after removing what killed saves left of that step; `folder` becomes
+ * its path. */
 tess_status tess_store_begin(const tess_io *io, const char *dir, int64_t step, char folder[TESS_CKPT_PATH]);
 
-/* Writes <folder>/<file>: space reserved, pieces (cut at rows into at most TESS_STORE_PIECE_BYTES, one row at least),
- * synced. *part becomes a new reference to {"files", "tensors"} as in the manifest. `options` NULL: all zero. Threads
- * may write different files at the same time, when they have no `io` in common. TESS_E_NO_SPACE, TESS_E_IO,
+/* Writes <folder>/<file>: reserves space, writes the pieces (split at rows into at most TESS_STORE_PIECE_BYTES, at
+ * least one row each), and syncs. *part becomes a new reference to {"files", "tensors"} as in the manifest. `options`
+ * NULL: all zero. Threads may write different files at the same time if they share no `io`. TESS_E_NO_SPACE, TESS_E_IO,
  * TESS_E_NOMEM; the file may stay. */
 tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *options, const char *folder,
                                   const char *file, const tess_store_piece *pieces, int n, json_t **part);
@@ -88,41 +88,41 @@ tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *optio
 typedef struct tess_store_facts {
     const json_t *meta; /* borrowed; may be NULL */
     int world_size;
-    const json_t *host; /* borrowed: these are one host's parts, for its own folder; NULL: all there are */
+    const json_t *host; /* borrowed: these are one host's parts, for its own folder; NULL: all parts */
 } tess_store_facts;
 
 /* A new reference for the facts; NULL: no memory. */
 json_t *tess_store_describe_host(const tess_ckpt_hosts *hosts);
 
-/* Manifest and marker of all parts, then the name that makes it a checkpoint, in place of one of the same step.
- * TESS_E_INVALID: rows were left out (the message names the tensor). After a failure, call tess_store_abandon: older
- * checkpoints stand. */
+/* Writes manifest and marker of all parts, then gives the checkpoint its name, replacing one of the same step.
+ * TESS_E_INVALID: rows are missing (the message names the tensor). After a failure, call tess_store_abandon; older
+ * checkpoints are untouched. */
 tess_status tess_store_commit(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
                               const tess_store_facts *facts);
-/* Its halves: where several folders make one checkpoint, none is shown before all are sealed. */
+/* Its two halves: if several folders make one checkpoint, none is shown before all are sealed. */
 tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
                             const tess_store_facts *facts);
 tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step);
 
-/* After a failure: removes <dir>/step-%08d.tmp, as well as it can. Returns `status`, with the message that it had. */
+/* After a failure: tries to remove <dir>/step-%08d.tmp. Returns `status`, and preserves its message. */
 tess_status tess_store_abandon(const tess_io *io, const char *dir, int64_t step, tess_status status);
 
-/* ---- Saving: one writer, whichever process it is, alone or beside others ---- */
-/* rank-%05d.data of a rank. */
+/* ---- Saving: one writer in any process, alone or with others ---- */
+/* A rank's rank-%05d.data. */
 typedef struct tess_store_file {
     int rank, n;
     const tess_store_piece *pieces; /* (n) */
-    const tess_io *io;              /* asked in place of that of the options */
+    const tess_io *io;              /* used in place of options->io */
 } tess_store_file;
 
-/* How the writers of one checkpoint wait for one another. */
+/* Synchronises the writers of one checkpoint. */
 typedef struct tess_store_peers {
     void *self;
-    /* The first one tells the others whether the folder is there (`made`); they wait for it. */
+    /* The first writer tells the others whether the folder exists (`made`); they wait for it. */
     tess_status (*begin)(void *self, const char *folder, tess_status made);
-    /* Every writer hands over its part, or why it has none (`made`); the first one's `part` gets those of all. */
+    /* Every writer passes its part, or its failure (`made`); the first one's `part` gets those of all. */
     tess_status (*collect)(void *self, tess_status made, json_t *part);
-    /* One answer for all; NULL: none waits for the commit but the first. */
+    /* Agrees on one status; NULL: only the first writer waits for the commit. */
     tess_status (*agree)(void *self, tess_status status);
 } tess_store_peers;
 
@@ -132,26 +132,28 @@ typedef struct tess_store_writer {
     int64_t step;
     const tess_store_options *options;
     tess_store_facts facts;
-    const tess_store_file *files;  /* (n_files) that this one writes */
-    int n_files, n_threads;        /* which write them */
-    bool first;                    /* makes the folder and commits what all wrote */
-    bool reads_back;               /* what it wrote, before that is committed */
-    const tess_store_peers *peers; /* NULL: there are no others */
-    uint64_t bytes;                /* out: of its files */
+    const tess_store_file *files;  /* (n_files) to write */
+    int n_files, n_threads;        /* n_threads threads write them */
+    bool first;                    /* creates the folder and commits what all wrote */
+    bool reads_back;               /* verifies its files before the commit */
+    const tess_store_peers *peers; /* NULL: no other writers */
+    uint64_t bytes;                /* out: total of its files */
 } tess_store_writer;
 
 /* Begins, writes the files, collects the parts and commits them. After a failure nothing of the step stays but an older
- * checkpoint, unless no more than the last sync failed (the message says so). No folder is shown before all that agree
+ * checkpoint, unless only the last sync failed (the message says so). No folder is shown before all writers that agree
  * have sealed theirs. */
 tess_status tess_store_save(tess_store_writer *writer);
 
 /* ---- Looking ---- */
 enum { TESS_STORE_ANY_STEP = -1 };
 
-/* Marker, the manifest's size and checksum, format, step, and every file there with its size. *manifest is a new
- * reference. `folder` as tess_ckpt_folder gives it, or renamed (TESS_STORE_ANY_STEP). TESS_E_NOT_FOUND: no such folder;
- * TESS_E_FORMAT: not complete, or damaged, or of the format before this one; TESS_E_UNSUPPORTED: of a newer one;
- * TESS_E_IO, TESS_E_NOMEM: it cannot be looked at now, and nothing is known of it. */
+/* Checks the marker, the manifest's size and checksum, format and step, and that every file has its size. *manifest
+ * becomes a new reference. `folder` as from tess_ckpt_folder, or renamed (TESS_STORE_ANY_STEP).
+ *   TESS_E_NOT_FOUND         no such folder
+ *   TESS_E_FORMAT            not complete, or damaged
+ *   TESS_E_UNSUPPORTED       of an older or newer format
+ *   TESS_E_IO, TESS_E_NOMEM  it cannot be looked at now; its state is unknown */
 tess_status tess_store_open_manifest(const char *folder, int64_t step, json_t **manifest);
 
 #endif

@@ -1,4 +1,4 @@
-/* A tensor of a training run, as a rank holds it, and its name in a checkpoint. */
+/* A tensor of a training run on one rank, and its name in a checkpoint. */
 #ifndef TESS_CKPT_STORE_TENSOR_H
 #define TESS_CKPT_STORE_TENSOR_H
 
@@ -13,18 +13,18 @@ typedef struct tess_ckpt_tensor {
     tess_ckpt_kind kind;
     tess_dtype stored;                   /* TESS_F32 (0), or TESS_BF16: rounded on the way */
     tess_shape shape;                    /* global */
-    int64_t row_begin, n_rows;           /* rows of dimension 0 that `data` holds on this rank */
-    int64_t primary_begin, primary_rows; /* of those, the ones that this rank writes: each row is primary on one rank */
+    int64_t row_begin, n_rows;           /* rows of dimension 0 in `data` on this rank */
+    int64_t primary_begin, primary_rows; /* those of them that this rank writes: each row is primary on one rank */
     float *data;                         /* (n_rows, ...) */
 } tess_ckpt_tensor;
 
-/* Its rows that this rank writes. */
+/* The first of its rows that this rank writes. */
 const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
 
-/* "model.layers.0.w", "optimizer.layers.0.w.exp_avg": of a parameter. */
+/* The name of a parameter's tensor: "model.layers.0.w", "optimizer.layers.0.w.exp_avg". */
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);
 
-/* As a manifest has it: "F32"; NULL: not one that is stored. */
+/* The dtype in a manifest: "F32"; NULL: never stored. */
 const char *tess_store_dtype_text(tess_dtype dtype);
 
 #endif

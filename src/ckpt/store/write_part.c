@@ -1,4 +1,4 @@
-/* What one writer writes: rows are rounded, packed and summed on their way into a data file, a block at a time. */
+/* Writes the file of one writer. Rows are rounded, packed and checksummed on their way, one block at a time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +23,12 @@ struct tess_store_sink {
     const char *file;
     json_t *part;
     store_stream stream;
-    uint16_t *rounded; /* a chunk as it is stored, where that is not how it lies in memory */
-    ZSTD_CCtx *packer; /* NULL: nothing is packed */
+    uint16_t *rounded; /* a chunk as stored, if that differs from memory */
+    ZSTD_CCtx *packer; /* NULL: no packing */
     uint8_t *packed;
     size_t packed_bytes;
-    XXH3_state_t sum; /* of the piece under way */
-    size_t left;      /* bytes of it that are to come */
+    XXH3_state_t sum; /* of the current piece */
+    size_t left;      /* bytes of it still to come */
 };
 
 static int64_t rows_of(const tess_store_piece *p)
@@ -45,7 +45,7 @@ static size_t row_bytes(const tess_store_piece *p)
     return bytes;
 }
 
-/* A zstd frame may be larger than what is in it; a piece of no bytes is not written. */
+/* A zstd frame may be larger than its content; an empty piece is not written. */
 static uint64_t most_stored(const tess_store_sink *w, uint64_t bytes)
 {
     uint64_t stored = w->options->codec == TESS_CODEC_ZSTD ? ZSTD_compressBound(bytes) : bytes;
@@ -93,7 +93,7 @@ static const void *round_chunk(tess_store_sink *w, const float *from, size_t n)
     return w->rounded;
 }
 
-/* `bytes` as they are stored, from where they lie in memory. */
+/* Puts rows from memory, converted; `bytes`: their size as stored. */
 static tess_status put_from_memory(tess_store_sink *w, const tess_store_piece *p, const char *from, size_t bytes)
 {
     size_t most = p->rounds ? ROUNDED_BYTES : store_stream_chunk(&w->stream, from);
@@ -122,12 +122,12 @@ static tess_status begin_piece(tess_store_sink *w, size_t bytes)
     w->left = bytes;
     if (w->packer == NULL)
         return TESS_OK;
-    size_t failed = ZSTD_CCtx_setPledgedSrcSize(w->packer, bytes); /* so that a reader knows what to make room for */
+    size_t failed = ZSTD_CCtx_setPledgedSrcSize(w->packer, bytes); /* tells readers how much memory to allocate */
     TESS_CHECK(!ZSTD_isError(failed), TESS_E_INTERNAL, "zstd: %s", ZSTD_getErrorName(failed));
     return TESS_OK;
 }
 
-/* Rows [row, +n_rows), counted from the first of `p`. */
+/* Writes rows [row, +n_rows), counted from the first of `p`. */
 static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
 {
     size_t bytes = (size_t)n_rows * row_bytes(p);
@@ -170,7 +170,7 @@ static tess_status check(const tess_store_piece *p)
     return TESS_OK;
 }
 
-/* Bytes that the file can come to. */
+/* Upper bound of the file's size. */
 static uint64_t measure(const tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     uint64_t bytes = 0;
