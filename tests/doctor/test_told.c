@@ -101,7 +101,7 @@ static void what_every_host_told_is_put_in_order(void)
     read_report(false, &out);
     const char *first = strstr(out.data, "the first"), *second = strstr(out.data, "the second");
     EXPECT(first != NULL && second > first && strstr(second, "the third") != NULL);
-    EXPECT_CONTAINS(out.data, "damaged: what host 2 had told cannot be read: ");
+    EXPECT_CONTAINS(out.data, "damaged: the reports of host 2 cannot be read: ");
     tess_buffer_free(&out);
 }
 

@@ -76,7 +76,7 @@ tess_status tess_reports_by_hosts(tess_history *history, int except)
     for (int i = 0; i < list.n && status != TESS_E_NOMEM; i++) {
         status = add_host(history, list.hosts[i]);
         if (status != TESS_OK && status != TESS_E_NOMEM)
-            tess_history_note_damage(history, "what host %d had told cannot be read: %s", list.hosts[i],
+            tess_history_note_damage(history, "the reports of host %d cannot be read: %s", list.hosts[i],
                                      tess_error_message());
     }
     tess_error_clear();

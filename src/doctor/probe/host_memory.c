@@ -30,11 +30,11 @@ void probe_memory(const probe_host *host, tess_probe_finding *finding)
     }
     if (needed > total)
         probe_say(finding, TESS_PROBE_FAIL,
-                  "the ranks here keep about %s (estimate: 16 bytes a parameter), but there are %s", put(&s, 0, needed),
+                  "the ranks here need about %s (estimate: 16 bytes a parameter), but there are %s", put(&s, 0, needed),
                   put(&s, 1, total));
     else if (needed > available)
         probe_say(finding, TESS_PROBE_WARN,
-                  "the ranks here keep about %s (estimate: 16 bytes a parameter), but of %s only %s are available",
+                  "the ranks here need about %s (estimate: 16 bytes a parameter), but of %s only %s are available",
                   put(&s, 0, needed), put(&s, 1, total), put(&s, 2, available));
     else if (available < AVAILABLE_WARN * total)
         probe_say(finding, TESS_PROBE_WARN, "only %s of %s are available", put(&s, 0, available), put(&s, 1, total));
@@ -53,10 +53,10 @@ void probe_cgroup(const probe_host *host, tess_probe_finding *finding)
         probe_say(finding, TESS_PROBE_OK, "no limit");
     else if (needed > limit)
         probe_say(finding, TESS_PROBE_FAIL,
-                  "the ranks here keep about %s (estimate), but the cgroup may use %s: they would be OOM-killed",
+                  "the ranks here need about %s (estimate), but the cgroup may use %s: they would be OOM-killed",
                   put(&s, 0, needed), put(&s, 1, limit));
     else if (used + needed > (1 - AVAILABLE_WARN) * limit)
-        probe_say(finding, TESS_PROBE_WARN, "%s of the cgroup's %s are in use, and the ranks here keep %s (estimate)",
+        probe_say(finding, TESS_PROBE_WARN, "%s of the cgroup's %s are in use, and the ranks here need %s (estimate)",
                   put(&s, 0, used), put(&s, 1, limit), needed > 0 ? put(&s, 2, needed) : "more");
     else
         probe_say(finding, TESS_PROBE_OK, "%s of %s", put(&s, 0, used), put(&s, 1, limit));
