@@ -108,7 +108,7 @@ tess_status tess_part_merge(json_t *part, const json_t *more)
     return TESS_OK;
 }
 
-/* ---- Whether they are all ---- */
+/* ---- Completeness ---- */
 typedef struct row_range {
     json_int_t begin, end;
 } row_range;

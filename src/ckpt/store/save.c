@@ -73,7 +73,7 @@ static tess_status write_own(store_save *s)
     return w->reads_back ? tess_store_verify_part(w->mem, s->folder, s->part) : TESS_OK;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole save ---- */
 static tess_status begin(store_save *s)
 {
     const tess_store_writer *w = s->w;

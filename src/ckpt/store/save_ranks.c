@@ -157,7 +157,7 @@ static tess_status collect(void *self, tess_status made, json_t *part)
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole save ---- */
 static tess_status run(rank_save *s)
 {
     const tess_store_file file = {tess_ckpt_rank(s->team), s->n, s->pieces, s->options->io};

@@ -20,7 +20,7 @@
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options);
 
-/* ---- Which checkpoints there are */
+/* ---- Finding and pruning checkpoints ---- */
 /* Gets a note for each checkpoint that is looked at and does not count. */
 typedef struct tess_ckpt_listener {
     void *self;

@@ -91,7 +91,7 @@ typedef struct tess_store_facts {
     const json_t *host; /* borrowed: these are one host's parts, for its own folder; NULL: all parts */
 } tess_store_facts;
 
-/* A new reference for the facts; NULL: no memory. */
+/* Returns a new reference for facts.host; NULL: no memory. */
 json_t *tess_store_describe_host(const tess_ckpt_hosts *hosts);
 
 /* Writes manifest and marker of all parts, then gives the checkpoint its name, replacing one of the same step.

@@ -36,7 +36,7 @@ static int64_t rows_of(const tess_store_piece *p)
     return p->n_dims > 0 ? p->dim[0] : 1;
 }
 
-/* As it is stored. */
+/* As stored. */
 static size_t row_bytes(const tess_store_piece *p)
 {
     size_t bytes = (size_t)tess_st_dtype_bytes(p->dtype);
@@ -157,7 +157,7 @@ static tess_status write_rows(tess_store_sink *w, const tess_store_piece *p)
     return TESS_OK;
 }
 
-/* ---- All of them ---- */
+/* ---- All pieces ---- */
 static tess_status check(const tess_store_piece *p)
 {
     bool known = p->dtype != NULL && tess_st_dtype_bytes(p->dtype) > 0;

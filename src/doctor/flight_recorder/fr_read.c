@@ -114,7 +114,7 @@ static tess_status add_teams(job *job)
     return TESS_OK;
 }
 
-/* ---- What is odd ---- */
+/* ---- Oddities ---- */
 /* The text that most ranks have at `offset` of fr_rank; "" if no rank has one. */
 static const char *most_common(const job *job, size_t offset)
 {

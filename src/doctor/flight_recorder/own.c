@@ -132,7 +132,7 @@ static tess_status read_spans(tess_mem *mem, dump *dump, dump_value spans, tess_
     size_t n = dump_length(spans), room = 1;
     TESS_CHECK(n <= FR_MOST_ENTRIES, TESS_E_FORMAT, "'" FR_OWN_KEY "': %zu spans; up to %d are read", n,
                FR_MOST_ENTRIES);
-    while (room < n) /* as history.c wants it */
+    while (room < n) /* a power of two, as history.c needs */
         room *= 2;
     TESS_TRY(
         tess_mem_alloc_array(mem, TESS_POOL_MISC, room, sizeof(tess_span), "flight recorder", (void **)&own->spans));

@@ -290,7 +290,7 @@ static void draw_notices(drawing *d)
         uint64_t at_ns = notice->wall_ns + (uint64_t)d->history->wall_offset_ns;
         bool is_rank = notice->rank >= 0 && notice->rank < d->history->world;
         if (at_ns < d->origin_ns)
-            continue; /* of an earlier life */
+            continue; /* it belongs to an earlier life */
         stream_begin(&d->out, 'i', is_rank ? notice->rank : 0, TID_PHASES, tess_notice_name(notice->kind));
         stream_text(&d->out, "s", is_rank ? "p" : "g");
         stream_time(&d->out, "ts", since(d->origin_ns, at_ns));
