@@ -109,7 +109,7 @@ typedef struct comm_setting {
                     double *values);
 } comm_setting;
 
-/* A table of all collectives. */
+/* comm_table.c: a table of all collectives. */
 tess_status comm_bench_table(comm_bench *bench, tess_mem *mem, const char *title);
 
 /* TESS_E_INVALID: --min-bytes above --max-bytes. */
@@ -120,7 +120,7 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
 /* --tune: measures each way and round size, and writes the table (rank 0). */
 tess_status comm_tune(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 
-/* "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */
+/* comm_facts.c: "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */
 const char *comm_hosts_text(const tess_runtime *runtime, char *text, size_t size);
 /* "Open MPI 4.1.4, ..."; "none": no MPI started the job. */
 const char *comm_mpi_text(char *text, size_t size);

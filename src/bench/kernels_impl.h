@@ -64,7 +64,7 @@ extern const kernel_family kernels_attention, kernels_rows, kernels_vocab, kerne
 /* Adds the tables of matrix products, which are raced against the peers as well. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);
 
-/* Work space filled with `dtype` numbers in (-1, 1); free with tess_mem_free. */
+/* kernels_bench.c: work space filled with `dtype` numbers in (-1, 1); free with tess_mem_free. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out);
 /* Frees operands, of which any may be NULL. */
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);

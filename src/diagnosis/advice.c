@@ -27,25 +27,28 @@ static const char *advice_on_death(const tess_rank_history *rank)
 static const struct {
     const char *usual, *uneven; /* where batches look uneven; NULL: the same */
 } advice[TESS_DIAGNOSIS_COUNT] = {
-    [TESS_DIAGNOSIS_HEALTHY] = {""},
-    [TESS_DIAGNOSIS_FINISHED] = {""},
-    [TESS_DIAGNOSIS_STOPPED] = {"let it go on with SIGCONT (kill -CONT PID), or find out who stopped it"},
-    [TESS_DIAGNOSIS_IO] = {"look at the file system or device that it waits for (dmesg, nfsstat, iostat)"},
-    [TESS_DIAGNOSIS_BUSY] = {"look at where it is: its data, or work that only this rank does"},
-    [TESS_DIAGNOSIS_LEFT] = {"give all ranks the same number of steps: its data may have ended early (uneven batches)"},
-    [TESS_DIAGNOSIS_NOT_JOINED] = {"look at its output: it was started but has not made its runtime "
-                                   "(tess_runtime_create)"},
-    [TESS_DIAGNOSIS_MISSING] = {"look at this rank: its output, its stack (gdb -p PID), its host"},
-    [TESS_DIAGNOSIS_SKIPPED] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
-    [TESS_DIAGNOSIS_EXTRA] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
-    [TESS_DIAGNOSIS_ORDER] = {SAME_WAY, SAME_BATCHES "compare the code at both call sites"},
-    [TESS_DIAGNOSIS_MESSAGE] = {"make both sides agree on number, element type and tag, one receive for each send"},
-    [TESS_DIAGNOSIS_DEADLOCK] = {"use the teams in one order on all ranks",
-                                 SAME_BATCHES "use the teams in one order on all"},
-    [TESS_DIAGNOSIS_NUMBERS] = {"the step and tensor that it names are where to look: learning rate, loss scale, data; "
-                                "a replica that differs alone points at hardware"},
-    [TESS_DIAGNOSIS_FAILED] = {"mend what the error says; the other ranks only failed because of it"},
-    [TESS_DIAGNOSIS_UNDECIDED] = {"look at each rank's last operation below"},
+    [TESS_DIAGNOSIS_HEALTHY] = {.usual = ""},
+    [TESS_DIAGNOSIS_FINISHED] = {.usual = ""},
+    [TESS_DIAGNOSIS_STOPPED] = {.usual = "let it go on with SIGCONT (kill -CONT PID), or find out who stopped it"},
+    [TESS_DIAGNOSIS_IO] = {.usual = "look at the file system or device that it waits for (dmesg, nfsstat, iostat)"},
+    [TESS_DIAGNOSIS_BUSY] = {.usual = "look at where it is: its data, or work that only this rank does"},
+    [TESS_DIAGNOSIS_LEFT] =
+        {.usual = "give all ranks the same number of steps: its data may have ended early (uneven batches)"},
+    [TESS_DIAGNOSIS_NOT_JOINED] = {.usual = "look at its output: it was started but has not made its runtime "
+                                            "(tess_runtime_create)"},
+    [TESS_DIAGNOSIS_MISSING] = {.usual = "look at this rank: its output, its stack (gdb -p PID), its host"},
+    [TESS_DIAGNOSIS_SKIPPED] = {.usual = SAME_WAY, .uneven = SAME_BATCHES "compare the code at both call sites"},
+    [TESS_DIAGNOSIS_EXTRA] = {.usual = SAME_WAY, .uneven = SAME_BATCHES "compare the code at both call sites"},
+    [TESS_DIAGNOSIS_ORDER] = {.usual = SAME_WAY, .uneven = SAME_BATCHES "compare the code at both call sites"},
+    [TESS_DIAGNOSIS_MESSAGE] = {.usual =
+                                    "make both sides agree on number, element type and tag, one receive for each send"},
+    [TESS_DIAGNOSIS_DEADLOCK] = {.usual = "use the teams in one order on all ranks",
+                                 .uneven = SAME_BATCHES "use the teams in one order on all"},
+    [TESS_DIAGNOSIS_NUMBERS] =
+        {.usual = "the step and tensor that it names are where to look: learning rate, loss scale, data; "
+                  "a replica that differs alone points at hardware"},
+    [TESS_DIAGNOSIS_FAILED] = {.usual = "mend what the error says; the other ranks only failed because of it"},
+    [TESS_DIAGNOSIS_UNDECIDED] = {.usual = "look at each rank's last operation below"},
 };
 
 const char *diagnosis_advice(const diagnosis_search *search)

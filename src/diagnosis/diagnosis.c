@@ -14,17 +14,6 @@ const char *tess_diagnosis_name(tess_diagnosis_kind kind)
     return kind < TESS_DIAGNOSIS_COUNT ? names[kind] : "unknown";
 }
 
-int diagnosis_take_marked(diagnosis_search *search, int *list)
-{
-    int n = 0;
-    for (int r = 0; r < search->history->world; r++) {
-        if (search->mark[r])
-            list[n++] = r;
-        search->mark[r] = false;
-    }
-    return n;
-}
-
 static tess_status allocate(tess_mem *mem, size_t n, size_t size, void *out)
 {
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "verdict", out);

@@ -32,11 +32,50 @@ void diagnosis_refine_by_steps(diagnosis_search *search);
  * search->uneven. */
 void diagnosis_compare_steps(diagnosis_search *search);
 
+/* ---- situation.c */
+/* What became of the rank, from what was noted of it or from how its process ended. */
+tess_situation diagnosis_situation(const tess_rank_history *rank);
+bool diagnosis_is_death(tess_situation situation); /* crashed .. host lost, other than LEFT */
+
+/* ---- message_pairs.c: which receive belongs to which send */
+/* Messages of one direction and tag, as one of the two sides made them. */
+typedef struct diagnosis_stream {
+    uint64_t team, tag;
+    int rank, peer; /* whose records; whose place they name */
+    uint8_t op;
+} diagnosis_stream;
+
+diagnosis_stream diagnosis_stream_of(int rank, const tess_record *record);
+/* The same messages as the other side sees them. */
+diagnosis_stream diagnosis_other_side(const diagnosis_search *search, const diagnosis_stream *stream);
+bool diagnosis_stream_has(const diagnosis_stream *stream, const tess_record *record);
+int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record); /* -1: not known */
+/* What the peer did for `record` of `rank`, fitting or not; NULL: nothing yet. */
+const tess_record *diagnosis_counterpart(const diagnosis_search *search, int rank, const tess_record *record);
+bool diagnosis_message_is_met(const diagnosis_search *search, int rank, const tess_record *record); /* it did */
+
+/* ---- blockers.c: who has not come to an operation */
+enum { DIAGNOSIS_MOST_OPEN = 64 }; /* newest records of a rank among which those that wait are looked for */
+
+double diagnosis_waited_s(const diagnosis_search *search, int rank, const tess_record *record);
+/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
+bool diagnosis_is_explained(const tess_rank_history *rank);
+/* Calls visit for every rank that has not come to `record` of `rank`, until it says stop; true: it did. */
+typedef bool diagnosis_visitor(void *context, int missing, const tess_record *record);
+bool diagnosis_visit_missing(const diagnosis_search *search, int rank, const tess_record *record,
+                             diagnosis_visitor *visit, void *context);
+/* The same of all operations in which `rank` waits. */
+bool diagnosis_visit_blockers(const diagnosis_search *search, int rank, diagnosis_visitor *visit, void *context);
+/* Whether the rank waits, or failed waiting, for others in the operation; in any. */
+bool diagnosis_waits_in(const diagnosis_search *search, int rank, const tess_record *record);
+bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank);
+/* Its newest operation, where that has not ended; else NULL. */
+const tess_record *diagnosis_newest_open(const diagnosis_search *search, int rank);
+/* That has not ended for longer than patience, whoever is there. */
+bool diagnosis_is_stuck(const diagnosis_search *search, int rank);
+
 /* ---- message.c: sends and receives that do not fit */
 bool diagnosis_find_message(diagnosis_search *search);
-/* The message that the peer should have posted for `record` of `rank` is there, fitting or not. */
-bool diagnosis_message_is_met(const diagnosis_search *search, int rank, const tess_record *record);
-int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record); /* -1: not known */
 /* Nobody took part on the other side of `record`: which of the two went another way than in the step before? Puts them
  * into the verdict, as a tie when that does not tell. */
 void diagnosis_judge_message(diagnosis_search *search, int rank, const tess_record *record);
@@ -47,26 +86,13 @@ bool diagnosis_find_numbers(diagnosis_search *search);
 bool diagnosis_find_ending(diagnosis_search *search, bool sure);
 /* Nothing but others' errors speak of search->suspect. */
 bool diagnosis_find_suspect(diagnosis_search *search);
-/* What became of the rank, from what was noted of it or from how its process ended. */
-tess_situation diagnosis_situation(const tess_rank_history *rank);
-bool diagnosis_is_death(tess_situation situation); /* crashed .. host lost, other than LEFT */
 
 /* ---- waiting.c: who waits for whom */
 bool diagnosis_find_waiting(diagnosis_search *search);
 /* A rank whose last operation just stays open, where all others of the team failed in it: it was no more. */
 bool diagnosis_find_vanished(diagnosis_search *search);
-/* Whether an operation of the rank waits, or failed waiting, for others. */
-bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank);
-/* Its newest operation has not ended for longer than patience, whoever is there. */
-bool diagnosis_is_stuck(const diagnosis_search *search, int rank);
-double diagnosis_waited_s(const diagnosis_search *search, int rank, const tess_record *record);
 /* Fills in who waits for verdict->ranks, in which operation and how long, and what the first of them did last. */
 void diagnosis_attach_waiters(diagnosis_search *search);
-
-/* Calls visit for every rank that has not come to an operation in which `rank` waits, until it says stop; true: it did.
- */
-typedef bool diagnosis_visitor(void *context, int missing, const tess_record *record);
-bool diagnosis_visit_blockers(const diagnosis_search *search, int rank, diagnosis_visitor *visit, void *context);
 
 /* ---- circle.c: all that `from` waits for, wait for each other */
 void diagnosis_name_circle(diagnosis_search *search, int from);
@@ -75,9 +101,11 @@ void diagnosis_name_circle(diagnosis_search *search, int from);
 void diagnosis_say(const diagnosis_search *search, tess_sentence *words);
 
 /* ---- diagnosis_report.c: all that is told */
-bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks do not come */
 void diagnosis_report(diagnosis_search *search);
 const char *diagnosis_advice(const diagnosis_search *search); /* advice.c */
+
+/* ---- evidence.c: what all parts write down */
+bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks do not come */
 /* "rank 2 called all_reduce #7 ..., at step.c:41", of `who` and what it did. */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);
 void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));

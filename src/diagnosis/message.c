@@ -1,5 +1,4 @@
-/* Sends and receives. The messages from one rank to another with one tag are taken in order, so the i-th send belongs
- * to the i-th receive; where the oldest are no longer known they are counted inside a step. */
+/* Sends and receives that do not fit, and who of the two is odd. */
 #include <stdio.h>
 
 #include "diagnosis/request.h"
@@ -7,91 +6,19 @@
 
 enum { MOST_OPEN = 32 }; /* newest records of a rank among which open messages are looked for */
 
-/* Messages of one direction and tag, as one of the two sides made them. */
-typedef struct stream {
-    uint64_t team, tag;
-    int rank, peer; /* whose records; whose place they name */
-    uint8_t op;
-} stream;
-
-int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record)
-{
-    const tess_team_history *team = tess_history_team(search->history, record->team);
-    if (team == NULL || record->root < 0 || record->root >= team->n_ranks)
-        return -1;
-    int peer = team->ranks[record->root];
-    return peer >= 0 && peer < search->history->world ? peer : -1;
-}
-
-static stream stream_of(int rank, const tess_record *record)
-{
-    return (stream){.team = record->team, .tag = record->tag, .rank = rank, .peer = record->root, .op = record->op};
-}
-
-/* The same messages as the other side sees them. */
-static stream other_side(const diagnosis_search *search, const stream *s)
-{
-    const tess_team_history *team = tess_history_team(search->history, s->team);
-    return (stream){.team = s->team,
-                    .tag = s->tag,
-                    .rank = team->ranks[s->peer],
-                    .peer = tess_team_place(team, s->rank),
-                    .op = s->op == TESS_TRACE_SEND ? TESS_TRACE_RECV : TESS_TRACE_SEND};
-}
-
-static bool belongs(const stream *s, const tess_record *record)
-{
-    return record->op == s->op && record->team == s->team && record->root == s->peer && record->tag == s->tag;
-}
-
-/* Number of `record` among its kind: in all, or in its step. */
-static size_t number_of(const diagnosis_search *search, const stream *s, const tess_record *record, bool in_step)
-{
-    const tess_rank_history *rank = &search->history->ranks[s->rank];
-    size_t n = 0;
-    for (const tess_record *at = rank->records; at < record; at++)
-        n += belongs(s, at) && (!in_step || at->step == record->step);
-    return n;
-}
-
-static const tess_record *number_at(const diagnosis_search *search, const stream *s, size_t number, int64_t step,
-                                    bool in_step)
-{
-    const tess_rank_history *rank = &search->history->ranks[s->rank];
-    for (size_t i = 0; i < rank->n_records; i++)
-        if (belongs(s, &rank->records[i]) && (!in_step || rank->records[i].step == step) && number-- == 0)
-            return &rank->records[i];
-    return NULL;
-}
-
-/* What the peer did for `record`; NULL: nothing yet. */
-static const tess_record *counterpart(const diagnosis_search *search, int rank, const tess_record *record)
-{
-    stream mine = stream_of(rank, record), theirs = other_side(search, &mine);
-    const tess_rank_history *ranks = search->history->ranks;
-    bool in_step = ranks[mine.rank].lost_any || ranks[theirs.rank].lost_any;
-    size_t number = number_of(search, &mine, record, in_step);
-    return number_at(search, &theirs, number, record->step, in_step);
-}
-
-bool diagnosis_message_is_met(const diagnosis_search *search, int rank, const tess_record *record)
-{
-    return diagnosis_message_peer(search, record) >= 0 && counterpart(search, rank, record) != NULL;
-}
-
-static size_t count_in_step(const diagnosis_search *search, const stream *s, int64_t step)
+static size_t count_in_step(const diagnosis_search *search, const diagnosis_stream *s, int64_t step)
 {
     const tess_rank_history *rank = &search->history->ranks[s->rank];
     size_t n = 0;
     for (size_t i = 0; i < rank->n_records; i++)
-        n += belongs(s, &rank->records[i]) && rank->records[i].step == step;
+        n += diagnosis_stream_has(s, &rank->records[i]) && rank->records[i].step == step;
     return n;
 }
 
 /* The rank that does less or more in this step than both did in the one before; -1: that does not tell. */
 static int odd_of_two(const diagnosis_search *search, int rank, const tess_record *record)
 {
-    stream mine = stream_of(rank, record), theirs = other_side(search, &mine);
+    diagnosis_stream mine = diagnosis_stream_of(rank, record), theirs = diagnosis_other_side(search, &mine);
     size_t usual = count_in_step(search, &mine, record->step - 1);
     if (record->step < 1 || count_in_step(search, &theirs, record->step - 1) != usual)
         return -1;
@@ -189,12 +116,12 @@ static void judge_pair(diagnosis_search *search, int a, const tess_record *of_a,
 static const tess_record *other_tag(const diagnosis_search *search, int rank, const tess_record *record, int peer)
 {
     const tess_rank_history *theirs = &search->history->ranks[peer];
-    stream mine = stream_of(rank, record), other = other_side(search, &mine);
+    diagnosis_stream mine = diagnosis_stream_of(rank, record), other = diagnosis_other_side(search, &mine);
     for (size_t i = theirs->n_records; i-- > 0 && theirs->n_records - i <= MOST_OPEN;) {
         const tess_record *at = &theirs->records[i];
         other.tag = at->tag;
-        if (at->tag != record->tag && belongs(&other, at) && at->state != TESS_TRACE_COMPLETED &&
-            counterpart(search, peer, at) == NULL)
+        if (at->tag != record->tag && diagnosis_stream_has(&other, at) && at->state != TESS_TRACE_COMPLETED &&
+            diagnosis_counterpart(search, peer, at) == NULL)
             return at;
     }
     return NULL;
@@ -205,7 +132,7 @@ static bool check(diagnosis_search *search, int rank, const tess_record *record)
     int peer = diagnosis_message_peer(search, record);
     if (peer < 0 || peer == rank)
         return false;
-    const tess_record *other = counterpart(search, rank, record);
+    const tess_record *other = diagnosis_counterpart(search, rank, record);
     if (other != NULL ? fits(record, other) : (other = other_tag(search, rank, record, peer)) == NULL)
         return false;
     judge_pair(search, rank, record, peer, other);

@@ -1,28 +1,8 @@
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "nn/models/family.h"
-
-int tess_model_add_param(tess_model *model, int unit, tess_init init, double std, int64_t rows, int64_t columns,
-                         const char *name, ...)
-{
-    tess_param *param = &model->params[model->n_params];
-    va_list args;
-    va_start(args, name);
-    vsnprintf(param->name, sizeof(param->name), name, args);
-    va_end(args);
-    param->shape = columns > 0 ? (tess_shape){2, {rows, columns}} : (tess_shape){1, {rows}};
-    param->init = init;
-    param->init_std = (float)std;
-    param->decay = columns > 0;
-    param->unit = unit;
-    if (model->unit_first[unit + 1] == 0)
-        model->unit_first[unit] = model->n_params;
-    model->unit_first[unit + 1] = ++model->n_params;
-    return model->n_params - 1 - model->unit_first[unit];
-}
 
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **out)
 {

@@ -2,24 +2,12 @@
 
 #include <math.h>
 
-#include "base/text/json.h"
 #include "nn/models/family.h"
-
-enum { CONFIG_MAX_BYTES = 16 << 20 };
 
 const char *tess_family_name(tess_family family)
 {
     const tess_family_row *row = tess_family_find(family);
     return row != NULL ? row->model_type : "unknown";
-}
-
-tess_status tess_model_config_load(const char *path, tess_model_config *config)
-{
-    json_t *json = NULL;
-    TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
-    tess_status status = tess_model_config_parse(json, path, config);
-    json_decref(json);
-    return status;
 }
 
 /* With these bounds no product of sizes that a model or an executor forms leaves int64. */

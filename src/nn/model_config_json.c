@@ -4,6 +4,8 @@
 #include "base/text/json.h"
 #include "nn/models/family.h"
 
+enum { CONFIG_MAX_BYTES = 16 << 20 };
+
 static tess_status refuse_unsupported(const json_t *json, const char *what)
 {
     static const char *const expert_keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
@@ -77,6 +79,15 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
     TESS_TRY(parse_eos(json, what, config));
     return tess_model_config_check(config, what);
+}
+
+tess_status tess_model_config_load(const char *path, tess_model_config *config)
+{
+    json_t *json = NULL;
+    TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
+    tess_status status = tess_model_config_parse(json, path, config);
+    json_decref(json);
+    return status;
 }
 
 static json_t *token_json(int64_t id)

@@ -37,6 +37,16 @@ struct tess_knowledge {
     uint32_t serial;
 };
 
+/* Lower case; one bit of tess_found each. */
+static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(",
+                                                   [TESS_HOOK_PROGRESS] = "last enqueued ",
+                                                   [TESS_HOOK_NOTIFIED] = " dump signal ",
+                                                   [TESS_HOOK_NRANKS] = " nranks ",
+                                                   [TESS_HOOK_WORLD] = "world_size",
+                                                   [TESS_HOOK_WORLD_WORDS] = "world size",
+                                                   [TESS_HOOK_ROOT] = "root cause (first observed failure)",
+                                                   [TESS_HOOK_EXITCODE] = "exitcode"};
+
 static const tess_table_field fields[] = {
     {"role", offsetof(tess_log_entry, role_text), true},   {"match", offsetof(tess_log_entry, match), false},
     {"reached", offsetof(tess_log_entry, reached), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
@@ -128,9 +138,9 @@ static tess_status add_patterns(tess_knowledge *k, int entry)
 
 static tess_status add_hooks(tess_knowledge *k)
 {
-    for (int i = 0; tess_knowledge_hooks[i] != NULL; i++) {
-        pattern p = {.entry = i, .word_size = strlen(tess_knowledge_hooks[i])};
-        memcpy(p.word, tess_knowledge_hooks[i], p.word_size);
+    for (int i = 0; i < TESS_HOOK_COUNT; i++) {
+        pattern p = {.entry = i, .word_size = strlen(hooks[i])};
+        memcpy(p.word, hooks[i], p.word_size);
         TESS_TRY(add(k, &p));
     }
     return TESS_OK;

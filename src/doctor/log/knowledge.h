@@ -28,16 +28,25 @@ void tess_knowledge_destroy(tess_knowledge **knowledge);
 int tess_knowledge_n(const tess_knowledge *knowledge);
 const tess_log_entry *tess_knowledge_at(const tess_knowledge *knowledge, int entry);
 
-/* Words beyond those of the entries that the caller wants to be told of (hooks of the survey). */
+/* Words beyond those of the entries: lines with them say where ranks are, whatever is known of their text. */
+typedef enum tess_log_hook {
+    TESS_HOOK_WORK,
+    TESS_HOOK_PROGRESS,
+    TESS_HOOK_NOTIFIED,
+    TESS_HOOK_NRANKS,
+    TESS_HOOK_WORLD,
+    TESS_HOOK_WORLD_WORDS,
+    TESS_HOOK_ROOT,
+    TESS_HOOK_EXITCODE,
+    TESS_HOOK_COUNT
+} tess_log_hook;
+
 enum { TESS_KNOWLEDGE_MOST_FOUND = 16 };
 
 typedef struct tess_found {
     int n_entries, entries[TESS_KNOWLEDGE_MOST_FOUND]; /* whose patterns match, each once */
-    uint32_t hooks;                                    /* bit i: hook i's word is in the line */
+    uint32_t hooks;                                    /* bit i: the word of hook i is in the line */
 } tess_found;
-
-/* The words that set bits of `hooks`, lower case; at most 32. */
-extern const char *const tess_knowledge_hooks[];
 
 /* What a line is. Not thread-safe: the knowledge holds the work space. */
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);

@@ -7,27 +7,6 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-enum hook {
-    HOOK_WORK,
-    HOOK_PROGRESS,
-    HOOK_NOTIFIED,
-    HOOK_NRANKS,
-    HOOK_WORLD,
-    HOOK_WORLD_WORDS,
-    HOOK_ROOT,
-    HOOK_EXITCODE
-};
-
-const char *const tess_knowledge_hooks[] = {[HOOK_WORK] = "worknccl(",
-                                            [HOOK_PROGRESS] = "last enqueued ",
-                                            [HOOK_NOTIFIED] = " dump signal ",
-                                            [HOOK_NRANKS] = " nranks ",
-                                            [HOOK_WORLD] = "world_size",
-                                            [HOOK_WORLD_WORDS] = "world size",
-                                            [HOOK_ROOT] = "root cause (first observed failure)",
-                                            [HOOK_EXITCODE] = "exitcode",
-                                            NULL};
-
 enum { ROOT_BLOCK_LINES = 10 }; /* torchrun's block "Root Cause" has that many */
 
 /* A file while it is read. */
@@ -197,7 +176,7 @@ static tess_status note_root(reading *r, const char *line, size_t size, uint32_t
     char text[256];
     int number;
     log_rank *rank;
-    if (hooks & 1u << HOOK_ROOT) {
+    if (hooks & 1u << TESS_HOOK_ROOT) {
         r->root_lines = ROOT_BLOCK_LINES;
         r->root_rank = -1;
     }
@@ -218,20 +197,20 @@ static tess_status note_root(reading *r, const char *line, size_t size, uint32_t
 
 static tess_status note_hooks(reading *r, uint32_t hooks, const char *line, size_t size, int64_t number, int speaker)
 {
-    if (hooks & 1u << HOOK_WORK)
+    if (hooks & 1u << TESS_HOOK_WORK)
         TESS_TRY(note_work(r, line, size, number, speaker));
-    if (hooks & 1u << HOOK_PROGRESS)
+    if (hooks & 1u << TESS_HOOK_PROGRESS)
         TESS_TRY(note_progress(r, line, size, speaker));
-    if (hooks & 1u << HOOK_NOTIFIED && speaker >= 0) {
+    if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0) {
         log_rank *rank;
         TESS_TRY(rank_of(r->survey, speaker, &rank));
         rank->notified = true;
     }
-    if (hooks & 1u << HOOK_NRANKS)
+    if (hooks & 1u << TESS_HOOK_NRANKS)
         note_world(r->survey, line, size, " nranks ");
-    if (hooks & 1u << HOOK_WORLD)
+    if (hooks & 1u << TESS_HOOK_WORLD)
         note_world(r->survey, line, size, "world_size");
-    if (hooks & 1u << HOOK_WORLD_WORDS)
+    if (hooks & 1u << TESS_HOOK_WORLD_WORDS)
         note_world(r->survey, line, size, "world size");
     return TESS_OK;
 }
@@ -245,7 +224,7 @@ static tess_status take_line(reading *r, const char *line, size_t size, int64_t 
         memcpy(r->stamped, line, r->stamped_size);
     }
     tess_knowledge_find(s->knowledge, line, size, &found);
-    if (r->root_lines > 0 || found.hooks & 1u << HOOK_ROOT)
+    if (r->root_lines > 0 || found.hooks & 1u << TESS_HOOK_ROOT)
         TESS_TRY(note_root(r, line, size, found.hooks));
     if (found.n_entries == 0 && found.hooks == 0)
         return TESS_OK;

@@ -36,23 +36,3 @@ const char *tess_family_list(char *text, size_t size)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].model_type);
     return text;
 }
-
-tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n)
-{
-    tess_norm norm = {.bias = -1};
-    norm.weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
-    if (model->block.layer_norm)
-        norm.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
-    return norm;
-}
-
-void tess_family_add_head(tess_model *model)
-{
-    const tess_model_config *c = &model->config;
-    tess_linear *head = &model->block.head;
-    *head = (tess_linear){
-        .weight = model->block.table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
-    if (!c->tied)
-        head->weight = tess_model_add_param(model, model->n_units - 1, TESS_INIT_NORMAL, c->initializer_range,
-                                            c->vocab_size, c->hidden_size, "lm_head.weight");
-}

@@ -1,5 +1,5 @@
 /* The table of model families: what a family's config.json says and which parameters it has. A new family is one file
- * and one line in the table (family.c). */
+ * and one line in the table (family.c); what builders share is in family_params.c. */
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 

@@ -141,22 +141,7 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
     return fsdp->policy.param_dtype;
 }
 
-void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
-{
-    fsdp->stream = stream;
-}
-
-tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
-{
-    if (fsdp->stream == NULL) {
-        TESS_TRY(tess_stream_create(fsdp->mem, 1, NULL, &fsdp->own_stream));
-        fsdp->stream = fsdp->own_stream;
-    }
-    *stream = fsdp->stream;
-    return TESS_OK;
-}
-
-tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy)
+static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)
 {
     size_t size = strlen(text) + 1;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, size, "name", (void **)copy));
@@ -213,7 +198,7 @@ static void name_operations(tess_unit *unit)
 static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param_desc *params, int n_params)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(tess_fsdp_text(fsdp, name, &unit->name));
+    TESS_TRY(copy_text(fsdp, name, &unit->name));
     name_operations(unit);
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
                                   "parameter table", (void **)&unit->params));
@@ -226,7 +211,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->rows = tess_shape_rows(&p->shape);
         p->row = tess_shape_row_count(&p->shape);
         unit->n_trainable += p->trainable;
-        TESS_TRY(tess_fsdp_text(fsdp, params[i].name, &p->name));
+        TESS_TRY(copy_text(fsdp, params[i].name, &p->name));
     }
     return tess_fsdp_layout(unit);
 }

@@ -1,15 +1,26 @@
 /* The private header of this folder: the objects of fully sharded data parallel and the steps between its files. What
  * the rest of the library asks for is in fsdp_engine.h.
  *
- *   fsdp.c        create, policy, units            fsdp_layout.c     where rows live in shards, gathered copies and
- * windows materialize.c memory and first weights         slot.c       memory of gathered copies, and when it may be
- * rewritten gather.c      gathering and prefetching        fsdp_window.c     memory of gradients on their way
- *   fsdp_reduce.c      reduce-scatter and the counter   unit.c       the four hooks
- *   fsdp_step.c        step_begin .. step_end           shard.c      what optimizers and checkpoints see
- *   fsdp_norm.c        the exact gradient norm        fsdp_clock.c      phases, waits, bytes
- *   fsdp_memory.c      what peers can read            fsdp_progress.c   moving on what is under way
- *   fsdp_replicas.c    what several ranks hold alike   fsdp_persist.c        memory that outlives the rank
- *   bad_gradient.c  whose gradient was no number
+ * - fsdp.c: create, policy, units
+ * - fsdp_layout.c: where rows live in shards, gathered copies and windows
+ * - materialize.c: memory and first weights
+ * - slot.c: memory of gathered copies, and when it may be rewritten
+ * - gather.c: gathering and prefetching
+ * - fsdp_window.c: memory of gradients on their way
+ * - fsdp_turns.c: which unit has which window
+ * - fsdp_accumulators.c: memory of the counter's sums
+ * - fsdp_reduce.c: reduce-scatter and the counter
+ * - unit.c: the four hooks
+ * - fsdp_step.c: step_begin .. step_end
+ * - shard.c: what optimizers and checkpoints see
+ * - fsdp_norm.c: the exact gradient norm
+ * - fsdp_clock.c: phases, waits, bytes
+ * - fsdp_stream.c: what computes
+ * - fsdp_memory.c: what peers can read, and what outlives the rank
+ * - fsdp_persist.c: which of it is the finished gradient
+ * - fsdp_progress.c: moving on what is under way
+ * - fsdp_replicas.c: what several ranks hold alike
+ * - bad_gradient.c: whose gradient was no number
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -158,9 +169,8 @@ struct tess_fsdp {
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
 
-/* fsdp.c: the stream to compute on, made when first needed. */
+/* fsdp_stream.c: the stream to compute on, made when first needed. */
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
-tess_status tess_fsdp_text(tess_fsdp *fsdp, const char *text, char **copy);
 
 /* slot.c */
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
@@ -176,8 +186,11 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass);
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
-/* fsdp_window.c */
+/* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
+
+/* fsdp_window.c: create enters the window among those of fsdp, of the unit's class and taken by none. */
+tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
@@ -188,11 +201,12 @@ void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 
-/* fsdp_persist.c: float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
+/* Float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                     float **out, bool *found);
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
-/* Notes where the sums are, once they are complete. */
+
+/* fsdp_persist.c: notes where the sums are, once they are complete. */
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);
 
 /* fsdp_clock.c */
@@ -210,9 +224,11 @@ void tess_fsdp_progress(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
-/* fsdp_reduce.c */
+/* fsdp_accumulators.c */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
 void tess_fsdp_accumulators_free(tess_unit *unit);
+
+/* fsdp_reduce.c */
 tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
 /* Lets the unit that was issued last go on to the sum over the replicas, when it has not yet. */
 tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp);

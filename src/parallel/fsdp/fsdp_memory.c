@@ -1,6 +1,11 @@
-/* Memory of gathered copies and gradient windows: shared with the peers where there are any. Alone it is private, as
- * systems give huge pages to private memory far sooner than to shared: a third of the time to touch it first. */
+/* Memory of fsdp. Gathered copies and gradient windows are shared with the peers where there are any. Alone it is
+ * private, as systems give huge pages to private memory far sooner than to shared: a third of the time to touch it
+ * first. Weights and sums of gradients have names, by which they outlive the process where there is a store. */
 #include "parallel/fsdp/fsdp_impl.h"
+
+#include <stdio.h>
+
+#include "base/mem/named.h"
 
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
@@ -30,4 +35,23 @@ void tess_fsdp_window_free(tess_fsdp *fsdp, void *window)
         tess_mem_free(fsdp->mem, window);
     else
         tess_window_free(fsdp->shard_team, window);
+}
+
+tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
+                                    float **out, bool *found)
+{
+    char name[112];
+    size_t bytes;
+    TESS_CHECK(!__builtin_mul_overflow(elements, sizeof(float), &bytes), TESS_E_NOMEM, "unit '%s': too many elements",
+               unit->name);
+    if (number >= 0)
+        snprintf(name, sizeof(name), "%s %d of %s", what, number, unit->name);
+    else
+        snprintf(name, sizeof(name), "%s of %s", what, unit->name);
+    return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
+}
+
+void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
+{
+    tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
 }

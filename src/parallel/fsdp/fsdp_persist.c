@@ -3,28 +3,8 @@
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "base/mem/named.h"
-
-tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
-                                    float **out, bool *found)
-{
-    char name[112];
-    size_t bytes;
-    TESS_CHECK(!__builtin_mul_overflow(elements, sizeof(float), &bytes), TESS_E_NOMEM, "unit '%s': too many elements",
-               unit->name);
-    if (number >= 0)
-        snprintf(name, sizeof(name), "%s %d of %s", what, number, unit->name);
-    else
-        snprintf(name, sizeof(name), "%s of %s", what, unit->name);
-    return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
-}
-
-void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
-{
-    tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
-}
 
 static tess_status open_totals(tess_fsdp *fsdp, bool *found)
 {

@@ -1,0 +1,72 @@
+/* What all parts of the reasoning write down: lists of ranks, their names, and lines of evidence. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnosis/request.h"
+#include "diagnosis/diagnosis_impl.h"
+
+enum { SITE_BYTES = TESS_HISTORY_TEXT + 8 };
+
+int diagnosis_take_marked(diagnosis_search *search, int *list)
+{
+    int n = 0;
+    for (int r = 0; r < search->history->world; r++) {
+        if (search->mark[r])
+            list[n++] = r;
+        search->mark[r] = false;
+    }
+    return n;
+}
+
+bool diagnosis_is_absence(tess_diagnosis_kind kind)
+{
+    return kind >= TESS_DIAGNOSIS_LOST && kind <= TESS_DIAGNOSIS_MISSING;
+}
+
+void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...)
+{
+    if (diagnosis->n_lines == TESS_DIAGNOSIS_MAX_LINES)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(diagnosis->lines[diagnosis->n_lines++], sizeof(diagnosis->lines[0]), format, arguments);
+    va_end(arguments);
+}
+
+void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record)
+{
+    char what[192], site[SITE_BYTES];
+    tess_request_format_whole(search->history, record, what, sizeof(what));
+    tess_request_site(record, site, sizeof(site));
+    diagnosis_add_line(search->diagnosis, "%s %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
+}
+
+static bool has_several_hosts(const tess_history *history)
+{
+    const char *first = NULL;
+    for (int r = 0; r < history->world; r++) {
+        const char *host = history->ranks[r].host;
+        if (host[0] == '\0')
+            continue;
+        if (first != NULL && strncmp(first, host, sizeof(history->ranks[r].host)) != 0)
+            return true;
+        first = host;
+    }
+    return false;
+}
+
+void diagnosis_name_rank(const tess_history *history, int rank, tess_sentence *words)
+{
+    tess_sentence_add(words, "rank %d", rank);
+    if (has_several_hosts(history) && history->ranks[rank].host[0] != '\0')
+        tess_sentence_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, history->ranks[rank].host);
+}
+
+void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words)
+{
+    if (n == 1)
+        diagnosis_name_rank(search->history, ranks[0], words);
+    else
+        tess_sentence_ranks(words, ranks, n);
+}
