@@ -148,7 +148,7 @@ tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const 
     json_t *row = json_pack("{s:s}", "name", name);
     fprintf(r->out, "%-*s", NAME_WIDTH, name);
     for (int i = 0; i < r->n_columns; i++) {
-        json_object_set_new(row, r->columns[i].key, isfinite(values[i]) ? json_real(values[i]) : json_null());
+        json_object_set_new(row, r->columns[i].key, tess_json_number(values[i]));
         print_value(r->out, values[i]);
     }
     fputc('\n', r->out);

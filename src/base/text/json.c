@@ -116,6 +116,34 @@ json_t *tess_json_text(const char *text)
     return json_string(plain);
 }
 
+json_t *tess_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *tess_json_ints(const int *values, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(values[i]));
+    return list;
+}
+
+void tess_json_put_int(json_t *object, const char *key, int64_t value)
+{
+    json_object_set_new(object, key, json_integer(value));
+}
+
+tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out)
+{
+    char *text = json_dumps(document, flags);
+    json_decref(document);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report as JSON");
+    tess_status status = tess_buffer_printf(out, "%s\n", text);
+    free(text);
+    return status;
+}
+
 const char *tess_format_double(double value, char *text, size_t size)
 {
     if (!isfinite(value)) {

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "tessera/types.h"
+#include "base/text/text.h"
 
 /* `what` names the source in messages. *out is a new reference (json_decref). TESS_E_FORMAT: it is no
  * JSON, or a file of more than `limit` bytes; TESS_E_NOMEM is no word on the text; what tess_os_map gives. */
@@ -22,6 +22,13 @@ tess_status tess_json_get_string(const json_t *object, const char *key, const ch
 /* A string of any bytes, as a new reference: where they are no UTF-8 those beyond ASCII become '?', and what is beyond
  * 2047 of them is cut. */
 json_t *tess_json_text(const char *text);
+
+/* JSON has no infinities: they and NaN as null. */
+json_t *tess_json_number(double value);
+json_t *tess_json_ints(const int *values, int n);
+void tess_json_put_int(json_t *object, const char *key, int64_t value);
+/* A report and a line end, appended to `out`; takes over `document`, `flags` are jansson's. TESS_E_NOMEM. */
+tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out);
 
 /* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
 const char *tess_format_double(double value, char *text, size_t size);

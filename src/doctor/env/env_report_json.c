@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
@@ -8,27 +7,19 @@
 static const char *const grades[] = {
     [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
 
-/* Leaves out NULL and "". */
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    char clean[TESS_TABLE_MOST_TEXT + 4];
-    if (text != NULL && text[0] != '\0')
-        json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
-}
-
 static json_t *describe(const tess_env_setting *s)
 {
     json_t *object = json_object();
-    put_text(object, "name", s->name);
-    put_text(object, "value", s->value);
-    put_text(object, "grade", grades[s->grade]);
-    put_text(object, "finding", s->finding);
+    tess_clean_put(object, "name", s->name);
+    tess_clean_put(object, "value", s->value);
+    tess_clean_put(object, "grade", grades[s->grade]);
+    tess_clean_put(object, "finding", s->finding);
     if (s->known != NULL) {
-        put_text(object, "of", s->known->of);
-        put_text(object, "does", s->known->does);
-        put_text(object, "default", s->known->fallback);
-        put_text(object, "note", s->known->note);
-        put_text(object, "source", s->known->source);
+        tess_clean_put(object, "of", s->known->of);
+        tess_clean_put(object, "does", s->known->does);
+        tess_clean_put(object, "default", s->known->fallback);
+        tess_clean_put(object, "note", s->known->note);
+        tess_clean_put(object, "source", s->known->source);
     }
     return object;
 }
@@ -45,10 +36,5 @@ tess_status tess_env_print_json(const tess_env_report *report, const tess_env_re
     json_object_set_new(document, "findings", json_integer(tess_env_n_findings(report)));
     json_object_set_new(document, "conflicts", conflicts);
     json_object_set_new(document, "settings", settings);
-    char *text = json_dumps(document, JSON_INDENT(2));
-    json_decref(document);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report as JSON");
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
+    return tess_json_print(document, JSON_INDENT(2), out);
 }

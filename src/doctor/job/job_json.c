@@ -1,5 +1,4 @@
 /* The report as JSON: {"version": 1, "verdict": {...}, "notices": [...], "ranks": [...], "waits_s": [...], ...}. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
@@ -13,22 +12,9 @@ static void put_text(json_t *object, const char *key, const char *text)
     json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
 }
 
-static void put_int(json_t *object, const char *key, int64_t value)
-{
-    json_object_set_new(object, key, json_integer(value));
-}
-
 static void put_real(json_t *object, const char *key, double value)
 {
     json_object_set_new(object, key, json_real(value));
-}
-
-static json_t *list_ranks(const int *ranks, int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(ranks[i]));
-    return list;
 }
 
 /* null where no operation is involved. */
@@ -42,13 +28,13 @@ static json_t *json_of_record(const tess_history *history, const tess_record *re
     put_text(object, "operation", tess_trace_op_name(record->op));
     put_text(object, "state", tess_trace_state_name(record->state));
     put_text(object, "team", team != NULL ? team->name : "");
-    put_int(object, "sequence", (int64_t)record->sequence);
-    put_int(object, "count", (int64_t)record->count);
+    tess_json_put_int(object, "sequence", (int64_t)record->sequence);
+    tess_json_put_int(object, "count", (int64_t)record->count);
     put_text(object, "dtype", record->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)record->dtype) : "");
-    put_int(object, "root", record->root);
+    tess_json_put_int(object, "root", record->root);
     put_text(object, "label", record->what);
     put_text(object, "phase", record->phase);
-    put_int(object, "step", record->step);
+    tess_json_put_int(object, "step", record->step);
     put_text(object, "call_site", tess_request_site(record, text, sizeof(text)));
     put_text(object, "text", tess_request_format(history, record, text, sizeof(text)));
     return object;
@@ -60,8 +46,8 @@ static json_t *json_of_diagnosis(const tess_report *report)
     json_t *object = json_object(), *lines = json_array();
     put_text(object, "class", tess_diagnosis_name(diagnosis->kind));
     json_object_set_new(object, "tie", json_boolean(diagnosis->tie));
-    json_object_set_new(object, "guilty", list_ranks(diagnosis->ranks, diagnosis->n_ranks));
-    json_object_set_new(object, "waiting", list_ranks(diagnosis->waiting, diagnosis->n_waiting));
+    json_object_set_new(object, "guilty", tess_json_ints(diagnosis->ranks, diagnosis->n_ranks));
+    json_object_set_new(object, "waiting", tess_json_ints(diagnosis->waiting, diagnosis->n_waiting));
     put_text(object, "headline", diagnosis->headline);
     for (int i = 0; i < diagnosis->n_lines; i++) {
         char clean[sizeof(diagnosis->lines[0]) + 8];
@@ -82,15 +68,15 @@ static json_t *json_of_rank(const tess_report *report, int rank)
     const tess_record none = {0};
     char state[32];
     json_t *object = json_object();
-    put_int(object, "rank", rank);
-    put_int(object, "pid", r->pid);
+    tess_json_put_int(object, "rank", rank);
+    tess_json_put_int(object, "pid", r->pid);
     put_text(object, "host", r->host);
     json_object_set_new(object, "present", json_boolean(r->present));
     put_text(object, "state", tess_report_state(report, rank, state, sizeof(state)));
     put_text(object, "why", r->why);
     put_text(object, "error", r->error);
     put_text(object, "phase", r->n_spans > 0 ? r->spans[r->n_spans - 1].phase : "");
-    put_int(object, "step", r->n_spans > 0 ? r->spans[r->n_spans - 1].step : -1);
+    tess_json_put_int(object, "step", r->n_spans > 0 ? r->spans[r->n_spans - 1].step : -1);
     put_real(object, "waited_s", tess_report_waited_s(report, rank));
     json_object_set_new(object, "last",
                         json_of_record(report->history, r->n_records > 0 ? &r->records[r->n_records - 1] : &none));
@@ -114,7 +100,7 @@ static json_t *json_of_waits(const tess_waits *waits)
 static json_t *json_of_straggler(const tess_report_straggler *straggler)
 {
     json_t *object = json_object();
-    put_int(object, "rank", straggler->who.rank);
+    tess_json_put_int(object, "rank", straggler->who.rank);
     put_text(object, "phase", straggler->phase);
     put_real(object, "ratio", straggler->who.ratio);
     put_real(object, "excess_s", straggler->who.excess_s);
@@ -127,10 +113,10 @@ static json_t *json_of_notices(const tess_history *history)
     for (int i = 0; i < history->n_notices; i++) {
         const tess_notice *notice = &history->notices[i];
         json_t *object = json_object();
-        put_int(object, "wall_ns", (int64_t)notice->wall_ns);
+        tess_json_put_int(object, "wall_ns", (int64_t)notice->wall_ns);
         put_text(object, "kind", tess_notice_name(notice->kind));
-        put_int(object, "rank", notice->rank);
-        put_int(object, "step", notice->step);
+        tess_json_put_int(object, "rank", notice->rank);
+        tess_json_put_int(object, "step", notice->step);
         put_text(object, "text", notice->text);
         json_array_append_new(list, object);
     }
@@ -154,15 +140,15 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
     static const char *const sources[] = {
         [TESS_HISTORY_RINGS] = "rings", [TESS_HISTORY_LIVE] = "live", [TESS_HISTORY_PYTORCH] = "pytorch"};
     json_t *document = json_object(), *ranks = json_array(), *stragglers = json_array();
-    put_int(document, "version", TESS_REPORT_VERSION);
+    tess_json_put_int(document, "version", TESS_REPORT_VERSION);
     put_text(document, "source", sources[report->history->source]);
     put_text(document, "folder", report->history->folder);
-    put_int(document, "world", report->history->world);
+    tess_json_put_int(document, "world", report->history->world);
     json_object_set_new(document, "verdict", json_of_diagnosis(report));
     put_text(document, "launcher_said", report->history->reported);
     put_text(document, "earlier_life", report->history->before);
     json_object_set_new(document, "damage", json_of_lines(report->history->damage));
-    put_int(document, "n_told", (int64_t)report->history->n_reported);
+    tess_json_put_int(document, "n_told", (int64_t)report->history->n_reported);
     json_object_set_new(document, "notices", json_of_notices(report->history));
     for (int r = 0; r < report->history->world; r++)
         json_array_append_new(ranks, json_of_rank(report, r));
@@ -171,10 +157,5 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
     for (int i = 0; i < report->n_stragglers; i++)
         json_array_append_new(stragglers, json_of_straggler(&report->stragglers[i]));
     json_object_set_new(document, "stragglers", stragglers);
-    char *text = json_dumps(document, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    json_decref(document);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report as JSON");
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
+    return tess_json_print(document, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9), out);
 }

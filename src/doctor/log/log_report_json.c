@@ -1,17 +1,8 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
-
-/* NULL and "" stay away. */
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    char clean[TESS_TABLE_MOST_TEXT + 4];
-    if (text != NULL && text[0] != '\0')
-        json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
-}
 
 static void put_count(json_t *object, const char *key, int64_t count)
 {
@@ -24,28 +15,28 @@ static json_t *describe_match(const tess_survey *s, int i)
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, i);
     const log_match *match = &s->matches[i];
     json_t *object = json_object();
-    put_text(object, "id", entry->row.id);
-    put_text(object, "role", tess_log_role_name(entry->role));
+    tess_clean_put(object, "id", entry->row.id);
+    tess_clean_put(object, "role", tess_log_role_name(entry->role));
     put_count(object, "lines", match->n_lines);
-    put_text(object, "file", s->files[match->first.file]);
+    tess_clean_put(object, "file", s->files[match->first.file]);
     put_count(object, "line", match->first.line);
     put_count(object, "rank", match->rank);
-    put_text(object, "text", match->excerpt);
-    put_text(object, "symptom", entry->symptom);
-    put_text(object, "cause", entry->cause);
-    put_text(object, "check", entry->check);
-    put_text(object, "fix", entry->fix);
-    put_text(object, "not_so", entry->myth);
-    put_text(object, "source", entry->source);
+    tess_clean_put(object, "text", match->excerpt);
+    tess_clean_put(object, "symptom", entry->symptom);
+    tess_clean_put(object, "cause", entry->cause);
+    tess_clean_put(object, "check", entry->check);
+    tess_clean_put(object, "fix", entry->fix);
+    tess_clean_put(object, "not_so", entry->myth);
+    tess_clean_put(object, "source", entry->source);
     return object;
 }
 
 static json_t *describe_work(const log_work *work)
 {
     json_t *object = json_object();
-    put_text(object, "op", work->op);
-    put_text(object, "group", work->group);
-    put_text(object, "source_file", work->file);
+    tess_clean_put(object, "op", work->op);
+    tess_clean_put(object, "group", work->group);
+    tess_clean_put(object, "source_file", work->file);
     put_count(object, "source_line", work->file[0] != '\0' ? work->line : -1);
     put_count(object, "sequence", work->sequence);
     put_count(object, "numel_in", work->numel_in);
@@ -79,19 +70,17 @@ static json_t *describe_ranks(const tess_survey *s)
 
 static json_t *describe_diagnosis(const tess_log_diagnosis *v, const tess_survey *s)
 {
-    json_t *object = json_object(), *culprit = json_array(), *evidence = json_array();
-    put_text(object, "kind", tess_log_kind_name(v->kind));
-    put_text(object, "text", v->headline);
-    for (int i = 0; i < v->n_culprits; i++)
-        json_array_append_new(culprit, json_integer(v->culprit[i]));
+    json_t *object = json_object(), *evidence = json_array();
+    tess_clean_put(object, "kind", tess_log_kind_name(v->kind));
+    tess_clean_put(object, "text", v->headline);
     char clean[sizeof(v->evidence[0])];
     for (int i = 0; i < v->n_evidence; i++)
         json_array_append_new(evidence,
                               json_string(tess_clean(v->evidence[i], strlen(v->evidence[i]), clean, sizeof(clean))));
-    json_object_set_new(object, "guilty_ranks", culprit);
+    json_object_set_new(object, "guilty_ranks", tess_json_ints(v->culprit, v->n_culprits));
     json_object_set_new(object, "evidence", evidence);
     if (v->entry >= 0)
-        put_text(object, "entry", tess_knowledge_at(s->knowledge, v->entry)->row.id);
+        tess_clean_put(object, "entry", tess_knowledge_at(s->knowledge, v->entry)->row.id);
     put_count(object, "world", v->world > 0 ? v->world : -1);
     json_object_set_new(object, "world_known", json_boolean(v->world_known));
     if (v->work.op[0] != '\0')
@@ -117,10 +106,5 @@ tess_status tess_log_print_json(const tess_survey *s, const tess_log_diagnosis *
         if (s->matches[i].n_lines > 0)
             json_array_append_new(matches, describe_match(s, i));
     json_object_set_new(document, "matches", matches);
-    char *text = json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(document);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report as JSON");
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
+    return tess_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(9), out);
 }

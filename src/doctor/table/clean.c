@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "doctor/table/table.h"
 
 const char *tess_clean(const char *text, size_t size, char *out, size_t out_size)
 {
@@ -32,4 +33,11 @@ const char *tess_clean(const char *text, size_t size, char *out, size_t out_size
 const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size)
 {
     return tess_clean(text, strnlen(text, most), out, out_size);
+}
+
+void tess_clean_put(json_t *object, const char *key, const char *text)
+{
+    char clean[TESS_TABLE_MOST_TEXT + 4];
+    if (text != NULL && text[0] != '\0')
+        json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
 }

@@ -2,6 +2,7 @@
 #ifndef TESS_DOCTOR_TABLE_CLEAN_H
 #define TESS_DOCTOR_TABLE_CLEAN_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 /* Copies text[0..size) as UTF-8 without control characters: a tab becomes a space, another bad byte '?'. If `out` (at
@@ -9,5 +10,7 @@
 const char *tess_clean(const char *text, size_t size, char *out, size_t out_size);
 /* The same for a text that ends at a NUL or after `most` bytes; other processes may write to it. */
 const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size);
+/* A member of a JSON object, of at most TESS_TABLE_MOST_TEXT bytes; NULL and "" stay away. */
+void tess_clean_put(json_t *object, const char *key, const char *text);
 
 #endif

@@ -16,15 +16,9 @@ static void put_text(json_t *object, const char *key, const char *text)
         json_object_set_new(object, key, json_string(text));
 }
 
-static void put_int(json_t *object, const char *key, int64_t number)
-{
-    json_object_set_new(object, key, json_integer(number));
-}
-
-/* JSON has no infinities. */
 static void put_number(json_t *object, const char *key, double number)
 {
-    json_object_set_new(object, key, isfinite(number) ? json_real(number) : json_null());
+    json_object_set_new(object, key, tess_json_number(number));
 }
 
 static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
@@ -48,14 +42,14 @@ static void put_progress(json_t *object, const tess_board_copy *b)
     json_t *phases = json_object(), *pools = json_object();
     double loss;
     memcpy(&loss, &b->loss, sizeof(loss));
-    put_int(object, "steps", (int64_t)b->n_steps);
-    put_int(object, "tokens", (int64_t)b->n_tokens);
+    tess_json_put_int(object, "steps", (int64_t)b->n_steps);
+    tess_json_put_int(object, "tokens", (int64_t)b->n_tokens);
     put_number(object, "loss", b->n_steps > 0 ? loss : NAN);
     put_number(object, "step_s", (double)b->step_ns * 1e-9);
     for (int i = 0; i < TESS_PHASE_COUNT; i++)
         put_number(phases, tess_phase_name((tess_phase)i), (double)b->phase_ns[i] * 1e-9);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        put_int(pools, tess_pool_name((tess_pool)pool), (int64_t)b->pool_bytes[pool]);
+        tess_json_put_int(pools, tess_pool_name((tess_pool)pool), (int64_t)b->pool_bytes[pool]);
     json_object_set_new(object, "phase_s", phases);
     json_object_set_new(object, "memory", pools);
 }
@@ -66,17 +60,17 @@ static json_t *describe_rank(const tess_top_snapshot *s, int number)
     const tess_top_rank *rank = &s->ranks[number];
     const tess_board_copy *b = &rank->board;
     json_t *object = json_object();
-    put_int(object, "rank", number);
+    tess_json_put_int(object, "rank", number);
     put_text(object, "host", rank->host);
-    put_int(object, "pid", b->pid);
+    tess_json_put_int(object, "pid", b->pid);
     put_text(object, "state", tess_top_state(rank, text, sizeof(text)));
     put_text(object, "phase", b->phase);
-    put_int(object, "step", b->step);
-    put_int(object, "detail", b->detail);
+    tess_json_put_int(object, "step", b->step);
+    tess_json_put_int(object, "detail", b->detail);
     put_wait(object, s, number);
     put_progress(object, b);
     if (rank->rss_bytes >= 0)
-        put_int(object, "rss_bytes", rank->rss_bytes);
+        tess_json_put_int(object, "rss_bytes", rank->rss_bytes);
     if (b->situation > TESS_RANK_WELL && b->situation < TESS_SITUATION_COUNT)
         put_text(object, "situation", tess_situation_name((tess_situation)b->situation));
     put_text(object, "why", b->why);
@@ -91,8 +85,8 @@ static json_t *describe_culprits(const tess_top_snapshot *s, const tess_top_tota
         return json_null();
     const tess_board_copy *waiter = &s->ranks[t->waiter].board;
     json_t *object = json_object();
-    put_int(object, "rank", t->culprit);
-    put_int(object, "n_waiting", t->n_waiting);
+    tess_json_put_int(object, "rank", t->culprit);
+    tess_json_put_int(object, "n_waiting", t->n_waiting);
     put_number(object, "seconds", t->waited_s);
     put_text(object, "operation",
              tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
@@ -107,8 +101,8 @@ static json_t *describe_reported(const tess_top_snapshot *s)
         return json_null();
     json_t *object = json_object();
     put_text(object, "kind", tess_notice_name(s->reported.kind));
-    put_int(object, "rank", s->reported.rank);
-    put_int(object, "step", s->reported.step);
+    tess_json_put_int(object, "rank", s->reported.rank);
+    tess_json_put_int(object, "step", s->reported.step);
     put_number(object, "age_s", s->reported_age_s);
     put_text(object, "text", s->reported.text);
     return object;
@@ -119,16 +113,16 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
     char ending[JOB_ERROR_BYTES + 512];
     tess_top_totals t = tess_top_sum(s, before);
     json_t *object = json_object(), *ranks = json_array();
-    put_int(object, "version", JSON_VERSION);
-    put_int(object, "pid", s->pid);
+    tess_json_put_int(object, "version", JSON_VERSION);
+    tess_json_put_int(object, "pid", s->pid);
     put_text(object, "command", s->command);
     json_object_set_new(object, "running", json_boolean(s->running));
     put_text(object, "health", s->health);
     put_text(object, "ending", tess_top_ending(s, ending, sizeof(ending)));
     put_number(object, "age_s", s->age_s);
-    put_int(object, "world", s->world);
-    put_int(object, "hosts", s->n_hosts);
-    put_int(object, "steps", t.step);
+    tess_json_put_int(object, "world", s->world);
+    tess_json_put_int(object, "hosts", s->n_hosts);
+    tess_json_put_int(object, "steps", t.step);
     put_number(object, "loss", t.loss);
     put_number(object, "step_s", t.step_s);
     put_number(object, "tokens_per_s", t.tokens_per_s);

@@ -1,23 +1,14 @@
 /* What came of a comparison, for programs. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/text/json.h"
 #include "train/verify/verify.h"
 
 enum { JSON_VERSION = 1 };
 
-/* JSON has no infinities. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *numbers(const double *values, int64_t n)
 {
     json_t *array = json_array();
     for (int64_t i = 0; i < n; i++)
-        json_array_append_new(array, number(values[i]));
+        json_array_append_new(array, tess_json_number(values[i]));
     return array;
 }
 
@@ -31,11 +22,11 @@ static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_del
     json_object_set_new(object, "row", json_integer(d->first / t->row));
     json_object_set_new(object, "column", json_integer(d->first % t->row));
     json_object_set_new(object, "rank", json_integer(d->rank));
-    json_object_set_new(object, "here", number(d->here));
-    json_object_set_new(object, "one_rank", number(d->there));
+    json_object_set_new(object, "here", tess_json_number(d->here));
+    json_object_set_new(object, "one_rank", tess_json_number(d->there));
     json_object_set_new(object, "ulp", json_integer(d->ulp));
-    json_object_set_new(object, "max_abs", number(d->max_abs));
-    json_object_set_new(object, "max_rel", number(d->max_rel));
+    json_object_set_new(object, "max_abs", tess_json_number(d->max_abs));
+    json_object_set_new(object, "max_rel", tess_json_number(d->max_rel));
     return object;
 }
 
@@ -93,11 +84,5 @@ static json_t *describe(const tess_verify_result *r)
 
 tess_status tess_verify_print_json(const tess_verify_result *r, tess_buffer *out)
 {
-    json_t *object = describe(r);
-    char *text = json_dumps(object, JSON_INDENT(1));
-    json_decref(object);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report");
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
+    return tess_json_print(describe(r), JSON_INDENT(1), out);
 }
