@@ -1,7 +1,6 @@
 #include "ckpt/convert.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,18 +26,6 @@ typedef struct convert {
     uint64_t done, total;
     tess_convert_result result;
 } convert;
-
-void tess_convert_report(const tess_convert_options *options, const char *format, ...)
-{
-    char line[2048];
-    va_list args;
-    if (options->report == NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    options->report(options->context, line);
-}
 
 /* ---- Values that are no numbers ---- */
 typedef struct specials {

@@ -1,4 +1,5 @@
 /* What stands beside the weights: the configuration, the tokenizer, texts. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,18 @@
 enum { PATH_SIZE = 4096, MAX_DEPTH = 64 };
 
 static const size_t config_limit = 64 << 20;
+
+void tess_convert_report(const tess_convert_options *options, const char *format, ...)
+{
+    char line[2048];
+    va_list args;
+    if (options->report == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    options->report(options->context, line);
+}
 
 /* ---- config.json ---- */
 /* "dtype" (transformers 5) and "torch_dtype" (4), here and in the sub-configurations of composite models. */

@@ -475,8 +475,8 @@ static void safetensors_open_as_catalogs(void)
         for (int i = 0; i < 2; i++)
             EXPECT_OK(tess_st_describe(&entries[i], &described[i]));
         EXPECT_OK(tess_st_write_begin(test_mem(), NULL, folder, "model", described, 2, shard, NULL, &writer));
-        EXPECT_OK(tess_st_write_rows(writer, 0, 0, 3, b));
-        EXPECT_OK(tess_st_write_rows(writer, 1, 0, 4, packed));
+        EXPECT_OK(tess_st_write_bytes(writer, 0, 0, sizeof(b), b));
+        EXPECT_OK(tess_st_write_bytes(writer, 1, 0, sizeof(packed), packed));
         EXPECT_OK(tess_st_write_finish(&writer, TESS_OK));
         EXPECT_OK(tess_catalog_open(test_mem(), folder, &c));
         EXPECT_TEXT(c->format, "safetensors");

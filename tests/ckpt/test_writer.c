@@ -14,6 +14,12 @@ typedef tess_status (*source_fn)(void *context, int entry, int64_t row_begin, in
 
 static const size_t staging_bytes = 4 << 20;
 
+static tess_status write_rows(tess_st_writer *writer, int entry, int64_t row, int64_t n, const void *rows)
+{
+    size_t bytes = tess_st_writer_plan(writer)->places[entry].row_bytes;
+    return tess_st_write_bytes(writer, entry, (size_t)row * bytes, (size_t)n * bytes, rows);
+}
+
 /* Rows at a time: what fits the staging buffer, at least one. */
 static size_t rows_at_a_time(const tess_st_place *place)
 {
@@ -31,7 +37,7 @@ static tess_status stream_tensor(tess_st_writer *writer, int entry, source_fn so
     for (size_t row = 0; row < place->rows; row += step) {
         int64_t n = (int64_t)(place->rows - row < step ? place->rows - row : step);
         TESS_TRY(source(context, entry, (int64_t)row, n, staging));
-        TESS_TRY(tess_st_write_rows(writer, entry, (int64_t)row, n, staging));
+        TESS_TRY(write_rows(writer, entry, (int64_t)row, n, staging));
     }
     return TESS_OK;
 }
@@ -343,12 +349,12 @@ static void rows_left_out_are_noticed(void)
     for (int e = 0; e < N; e++)
         EXPECT_OK(tess_st_describe(&entries[e], &tensors[e]));
     EXPECT_OK(tess_st_write_begin(test_mem(), NULL, m, "model", tensors, N, 0, NULL, &writer));
-    EXPECT_OK(tess_st_write_rows(writer, 1, 0, 4, zeros));
-    EXPECT_FAILS(tess_st_write_rows(writer, 1, 4, 2, zeros), TESS_E_INVALID, "'model.layers.1.w' has 5 rows");
-    EXPECT_FAILS(tess_st_write_rows(writer, 1, -1, 1, zeros), TESS_E_INVALID, "'model.layers.1.w'");
-    EXPECT_FAILS(tess_st_write_rows(writer, N, 0, 1, zeros), TESS_E_INVALID, "no tensor");
+    EXPECT_OK(write_rows(writer, 1, 0, 4, zeros));
+    EXPECT_FAILS(write_rows(writer, 1, 4, 2, zeros), TESS_E_INVALID, "'model.layers.1.w' has 60 bytes");
+    EXPECT_FAILS(write_rows(writer, 1, -1, 1, zeros), TESS_E_INVALID, "'model.layers.1.w'");
+    EXPECT_FAILS(tess_st_write_bytes(writer, N, 0, 1, zeros), TESS_E_INVALID, "no tensor");
     EXPECT_FAILS(tess_st_write_bytes(writer, 1, 56, 8, zeros), TESS_E_INVALID, "60 bytes");
-    EXPECT_OK(tess_st_write_rows(writer, 3, 0, 0, NULL));
+    EXPECT_OK(write_rows(writer, 3, 0, 0, NULL));
     EXPECT_FAILS(tess_st_write_finish(&writer, TESS_OK), TESS_E_INVALID, "48 of 306 bytes");
     EXPECT(writer == NULL);
     EXPECT_TEXT(names_in(test_folder()), "");
@@ -368,7 +374,7 @@ static tess_status write_shards(tess_team *team, tess_st_writer *writer)
         int64_t begin, count;
         tess_shard_rows(tess_shape_rows(&entries[e].shape), tess_team_size(team), tess_team_rank(team), &begin, &count);
         TESS_TRY(source(NULL, e, begin, count, rows));
-        TESS_TRY(tess_st_write_rows(writer, e, begin, count, rows));
+        TESS_TRY(write_rows(writer, e, begin, count, rows));
     }
     return TESS_OK;
 }

@@ -1,10 +1,18 @@
 /* What all ranks must know alike before a save begins. */
+#include <poll.h>
+
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/store/store.h"
 
 bool async_is_apart(const tess_saver *s)
 {
     return s->options.host_local && s->hosts->n > 1;
+}
+
+bool async_keeper_has_ended(const tess_saver *s)
+{
+    struct pollfd keeper = {.fd = s->keeper_fd, .events = POLLIN};
+    return poll(&keeper, 1, 0) > 0;
 }
 
 typedef struct holder {

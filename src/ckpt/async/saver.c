@@ -1,6 +1,5 @@
 /* A rank's side: begins saves, stages, and hears how they went. */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +65,6 @@ static tess_status look_at_keeper(tess_saver *s)
 {
     s->keeper_fd = (int)syscall(SYS_pidfd_open, s->area.header->keeper_pid, 0);
     return s->keeper_fd >= 0 ? TESS_OK : tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
-}
-
-bool async_keeper_has_ended(const tess_saver *s)
-{
-    struct pollfd keeper = {.fd = s->keeper_fd, .events = POLLIN};
-    return poll(&keeper, 1, 0) > 0;
 }
 
 static tess_status join(tess_saver *s)

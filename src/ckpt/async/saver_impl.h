@@ -37,12 +37,10 @@ tess_status async_stage_map(tess_saver *saver, size_t text_bytes);
 void async_stage_unmap(tess_saver *saver);
 void async_stage_copy(tess_saver *saver, const tess_ckpt_tensor *tensors);
 
-/* ---- saver.c ---- */
-bool async_keeper_has_ended(const tess_saver *saver);
-
 /* ---- agree_on_save.c ---- */
 /* Every host has a folder of its own. */
 bool async_is_apart(const tess_saver *saver);
+bool async_keeper_has_ended(const tess_saver *saver);
 /* Generation of the next save into `dir`, on all hosts alike; of hosts that have folders of their own, the step before
  * which they need none any more, -1: not known. Collective, once everybody has waited for the writer. */
 tess_status async_agree_on_save(tess_saver *saver, const char *dir, uint64_t *generation, int64_t *keep_from);

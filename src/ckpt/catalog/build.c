@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog_impl.h"
 #include "ckpt/safetensors/safetensors.h"
@@ -32,16 +33,6 @@ static tess_status copy_text(tess_mem *mem, const char *text, const char **out)
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, n, "catalog", (void **)&copy));
     memcpy(copy, text, n);
     *out = copy;
-    return TESS_OK;
-}
-
-static tess_status reserve(tess_mem *mem, size_t n, size_t size, size_t *capacity, void *array)
-{
-    if (n < *capacity)
-        return TESS_OK;
-    size_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
-    TESS_TRY(tess_mem_grow(mem, TESS_POOL_MISC, wanted * size, "catalog", array));
-    *capacity = wanted;
     return TESS_OK;
 }
 
@@ -98,7 +89,8 @@ void tess_catalog_destroy(tess_catalog **catalog)
 tess_status tess_catalog_add_file(tess_catalog *c, const char *path, uint64_t bytes, int *file)
 {
     TESS_CHECK(c->n_files < INT32_MAX, TESS_E_FORMAT, "%s: too many files", c->path);
-    TESS_TRY(reserve(c->mem, (size_t)c->n_files, sizeof(c->files[0]), &c->impl->file_capacity, &c->files));
+    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_files, sizeof(c->files[0]), "catalog",
+                                &c->impl->file_capacity, &c->files));
     TESS_TRY(copy_text(c->mem, path, &c->files[c->n_files].path));
     c->files[c->n_files].bytes = bytes;
     *file = c->n_files++;
@@ -164,7 +156,8 @@ tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const cha
     catalog_name *node = NULL;
     TESS_TRY(describe(c, name, dtype, n_dims, dim, &t));
     TESS_CHECK(c->n_tensors < INT32_MAX, TESS_E_FORMAT, "%s: too many tensors", c->path);
-    TESS_TRY(reserve(c->mem, (size_t)c->n_tensors, sizeof(t), &c->impl->tensor_capacity, &c->tensors));
+    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(t), "catalog",
+                                &c->impl->tensor_capacity, &c->tensors));
     TESS_TRY(find_name(c, name, &node));
     if (node->tensor >= 0)
         TESS_TRY(check_same(c, &c->tensors[node->tensor], &t));
@@ -237,8 +230,10 @@ tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catal
         return TESS_OK;
     TESS_TRY(check_bytes(c, t, piece));
     TESS_CHECK(c->n_pieces < INT32_MAX, TESS_E_FORMAT, "%s: too many pieces", c->path);
-    TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(*piece), &c->impl->piece_capacity, &c->pieces));
-    TESS_TRY(reserve(c->mem, (size_t)c->n_pieces, sizeof(int), &c->impl->owner_capacity, &c->impl->owner));
+    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_pieces, sizeof(*piece), "catalog",
+                                &c->impl->piece_capacity, &c->pieces));
+    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_pieces, sizeof(int), "catalog",
+                                &c->impl->owner_capacity, &c->impl->owner));
     if (t->n_pieces++ == 0)
         t->first_piece = c->n_pieces;
     c->pieces[c->n_pieces] = *piece;
@@ -256,7 +251,8 @@ tess_status tess_catalog_add_range(tess_catalog *c, const tess_catalog_range *ra
                TESS_E_FORMAT, "%s: bytes [%" PRIu64 ", +%" PRIu64 ") do not lie inside %s", c->path, range->offset,
                range->bytes, c->files[range->file].path);
     TESS_CHECK(c->n_ranges < INT32_MAX, TESS_E_FORMAT, "%s: too many checksums", c->path);
-    TESS_TRY(reserve(c->mem, (size_t)c->n_ranges, sizeof(*range), &c->impl->range_capacity, &c->ranges));
+    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, sizeof(*range), "catalog",
+                                &c->impl->range_capacity, &c->ranges));
     c->ranges[c->n_ranges++] = *range;
     return TESS_OK;
 }

@@ -18,24 +18,18 @@ typedef struct opener {
     tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
 } opener;
 
-static bool holds(const char *folder, const char *name)
-{
-    char path[PATH_SIZE];
-    return tess_os_join(path, sizeof(path), folder, name) == TESS_OK && tess_os_is_file(path);
-}
-
 static bool is_safetensors(const char *path)
 {
     const char *dot = strrchr(path, '.');
     if (tess_os_is_file(path))
         return dot != NULL && strcmp(dot, ".safetensors") == 0;
-    return holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json");
+    return tess_folder_holds(path, "model.safetensors") || tess_folder_holds(path, "model.safetensors.index.json");
 }
 
 static bool is_step(const char *path)
 {
-    return holds(path, TESS_STORE_MARKER) || holds(path, TESS_STORE_MANIFEST) ||
-           (holds(path, "meta.json") && holds(path, "optimizer.safetensors"));
+    return tess_folder_holds(path, TESS_STORE_MARKER) || tess_folder_holds(path, TESS_STORE_MANIFEST) ||
+           (tess_folder_holds(path, "meta.json") && tess_folder_holds(path, "optimizer.safetensors"));
 }
 
 static void hear_of_step(void *heard, const char *text)

@@ -26,7 +26,7 @@ json_t *formats_meta_folder(json_t *meta, const char *prefix)
     return folder;
 }
 
-bool formats_holds(const char *folder, const char *name)
+bool tess_folder_holds(const char *folder, const char *name)
 {
     char path[4096];
     return tess_os_join(path, sizeof(path), folder, name) == TESS_OK && tess_os_is_file(path);

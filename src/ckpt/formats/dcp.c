@@ -198,5 +198,5 @@ tess_status tess_dcp_open(tess_mem *mem, const char *path, tess_catalog **catalo
 
 bool tess_dcp_is_at(const char *path)
 {
-    return formats_holds(path, DCP_METADATA) || formats_holds(path, MEGATRON_POINTER);
+    return tess_folder_holds(path, DCP_METADATA) || tess_folder_holds(path, MEGATRON_POINTER);
 }

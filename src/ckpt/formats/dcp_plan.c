@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,4 +165,9 @@ void dcp_plan_free(dcp_plan *plan)
     tess_mem_free(plan->out->mem, plan->by_file);
     tess_mem_free(plan->out->mem, plan->chunks);
     *plan = (dcp_plan){0};
+}
+
+void dcp_file_name(int file, char *name, size_t size)
+{
+    snprintf(name, size, "__%d_0.distcp", file);
 }

@@ -9,11 +9,6 @@
 
 enum { PATH_SIZE = 4096 };
 
-void dcp_file_name(int file, char *name, size_t size)
-{
-    snprintf(name, size, "__%d_0.distcp", file);
-}
-
 /* Every item is an archive of its own. */
 static tess_status write_chunk(export_stream *stream, output *file, dcp_chunk *chunk)
 {
@@ -130,7 +125,7 @@ static tess_status write_all(dcp_plan *plan, const char *folder, const tess_writ
 tess_status tess_dcp_write(const tess_export *out, const char *folder, const tess_write_options *options)
 {
     dcp_plan plan;
-    TESS_CHECK(!formats_holds(folder, DCP_METADATA), TESS_E_INVALID, "%s: there is a checkpoint already", folder);
+    TESS_CHECK(!tess_folder_holds(folder, DCP_METADATA), TESS_E_INVALID, "%s: there is a checkpoint already", folder);
     TESS_TRY(tess_catalog_check(out->catalog));
     TESS_TRY(tess_os_make_dirs(folder));
     tess_status status = dcp_plan_make(out, options->n_files, &plan);

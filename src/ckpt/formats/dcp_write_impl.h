@@ -37,9 +37,9 @@ tess_status dcp_plan_make(const tess_export *out, int n_files, dcp_plan *plan);
 void dcp_plan_free(dcp_plan *plan);
 /* The nested keys of a tensor's name: ("optimizer", "state.w.exp_avg"). A new reference. */
 json_t *dcp_plan_path(const tess_export *out, const char *name);
+void dcp_file_name(int file, char *name, size_t size);
 
 /* ---- dcp_put.c: .metadata, once every place is known */
 tess_status dcp_put_metadata(const dcp_plan *plan, tess_buffer *pickle);
-void dcp_file_name(int file, char *name, size_t size);
 
 #endif

@@ -81,7 +81,7 @@ static tess_status resolve(const char *path, char *folder)
     char name[256];
     TESS_CHECK(snprintf(folder, DS_PATH, "%s", path) < DS_PATH, TESS_E_INVALID, "a path of more than %d bytes",
                DS_PATH);
-    if (!formats_holds(path, "latest"))
+    if (!tess_folder_holds(path, "latest"))
         return TESS_OK;
     TESS_TRY(read_pointer(path, name));
     return tess_os_join(folder, DS_PATH, path, name);

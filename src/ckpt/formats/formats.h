@@ -35,4 +35,7 @@ bool tess_torch_is_at(const char *path);
 bool tess_dcp_is_at(const char *path);
 bool tess_deepspeed_is_at(const char *path);
 
+/* Whether a folder has a regular file of that name. */
+bool tess_folder_holds(const char *folder, const char *name);
+
 #endif

@@ -33,7 +33,7 @@ tess_status megatron_resolve(tess_mem *mem, const char *path, char *folder, size
     size_t n;
     *iteration = -1;
     TESS_CHECK(snprintf(folder, size, "%s", path) < (int)size, TESS_E_INVALID, "a path of more than %zu bytes", size);
-    if (formats_holds(path, DCP_METADATA) || !formats_holds(path, MEGATRON_POINTER))
+    if (tess_folder_holds(path, DCP_METADATA) || !tess_folder_holds(path, MEGATRON_POINTER))
         return TESS_OK;
     TESS_TRY(tess_os_join(pointer, sizeof(pointer), path, MEGATRON_POINTER));
     TESS_TRY(tess_os_read(mem, pointer, MAX_POINTER, &text, &n));
@@ -42,7 +42,7 @@ tess_status megatron_resolve(tess_mem *mem, const char *path, char *folder, size
     TESS_TRY(status);
     TESS_TRY(tess_os_join(folder, size, path, name));
     TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: %s names it, but it is not there", folder, pointer);
-    TESS_CHECK(formats_holds(folder, DCP_METADATA), TESS_E_UNSUPPORTED,
+    TESS_CHECK(tess_folder_holds(folder, DCP_METADATA), TESS_E_UNSUPPORTED,
                "%s: it has no .metadata: of Megatron's checkpoints those of --dist-ckpt-format torch_dist are read",
                folder);
     return TESS_OK;
@@ -53,7 +53,7 @@ tess_status megatron_read_common(tess_catalog *catalog, const char *folder, int6
     torch_file file;
     char path[4096];
     int left = TORCH_META_VALUES;
-    if (formats_holds(folder, "common.pt")) {
+    if (tess_folder_holds(folder, "common.pt")) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "common.pt"));
         TESS_TRY(torch_open_file(catalog->mem, path, &file));
         json_t *common = torch_to_json(file.root, &left);

@@ -44,6 +44,9 @@ int64_t torch_count(const torch_tensor *tensor);
 /* The piece that holds box `begin`, +tensor's dims of a larger tensor. */
 void torch_piece(const torch_file *file, const torch_tensor *tensor, int catalog_file, int rank, const int64_t *begin,
                  tess_catalog_piece *piece);
+/* The checksum of a tensor's record, when its piece is a part of it and has none (otherwise nothing). */
+tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
+                            int rank);
 
 /* ---- torch_dtype.c */
 /* "F32" of "torch.float32", of "torch.FloatStorage"; NULL: not known. */
@@ -58,15 +61,13 @@ tess_status torch_read_ints(const tess_pickle_value *value, int64_t *out, int ro
 bool torch_read_int(const tess_pickle_value *value, int64_t *out);
 /* Attribute of an object: its state is a dict, or a pair of None and a dict. */
 const tess_pickle_value *torch_attribute(const tess_pickle_value *object, const char *key);
-/* As JSON: what JSON has no word for becomes text, objects {"object": name, ..}; tensors become null. `left` bounds how
- * many values (and how much text) are made, over several calls. */
-json_t *torch_to_json(const tess_pickle_value *value, int *left);
 /* A key of a dict as text: texts, integers, bools; false: any other. */
 bool torch_key(const tess_pickle_value *value, char *text, size_t size);
 
-/* The checksum of a tensor's record, when its piece is a part of it and has none (otherwise nothing). */
-tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
-                            int rank);
+/* ---- torch_json.c */
+/* As JSON: what JSON has no word for becomes text, objects {"object": name, ..}; tensors become null. `left` bounds how
+ * many values (and how much text) are made, over several calls. */
+json_t *torch_to_json(const tess_pickle_value *value, int *left);
 
 /* ---- torch_parts.c: tensors of which a file holds a part */
 typedef struct torch_part_visitor {

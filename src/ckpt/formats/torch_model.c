@@ -27,7 +27,7 @@ static tess_status see_name(void *self, const char *name)
 int torch_count_model_files(const char *folder)
 {
     int count = 0;
-    if (formats_holds(folder, STEM ".bin"))
+    if (tess_folder_holds(folder, STEM ".bin"))
         return 1;
     return tess_os_list(folder, see_name, &count) == TESS_OK ? count : 0;
 }
@@ -36,7 +36,7 @@ tess_status torch_model_file(const char *folder, int i, int n, char *path, size_
 {
     char name[64];
     snprintf(name, sizeof(name), STEM "-%05d-of-%05d.bin", i + 1, n);
-    if (n == 1 && formats_holds(folder, STEM ".bin"))
+    if (n == 1 && tess_folder_holds(folder, STEM ".bin"))
         snprintf(name, sizeof(name), STEM ".bin");
     return tess_os_join(path, size, folder, name);
 }

@@ -229,19 +229,7 @@ tess_status tess_st_write_bytes(tess_st_writer *w, int tensor, size_t begin, siz
     return TESS_OK;
 }
 
-tess_status tess_st_write_rows(tess_st_writer *w, int tensor, int64_t row_begin, int64_t n_rows, const void *rows)
-{
-    TESS_CHECK(tensor >= 0 && tensor < w->plan->n_entries, TESS_E_INVALID, "%s: no tensor %d", w->folder, tensor);
-    const tess_st_place *place = &w->plan->places[tensor];
-    int64_t total = (int64_t)place->rows;
-    TESS_CHECK(row_begin >= 0 && n_rows >= 0 && row_begin <= total && n_rows <= total - row_begin, TESS_E_INVALID,
-               "tensor '%s' has %lld rows; [%lld, +%lld) to be written", w->tensors[tensor].name, (long long)total,
-               (long long)row_begin, (long long)n_rows);
-    return tess_st_write_bytes(w, tensor, (size_t)row_begin * place->row_bytes, (size_t)n_rows * place->row_bytes,
-                               rows);
-}
-
-/* A missing row would read as zeros. A row written twice could hide it, but a plan gives each row one owner. */
+/* A row that nobody wrote would read as zeros; one written twice hides it, but a plan of owners gives neither. */
 static tess_status check_all_written(tess_st_writer *w)
 {
     int64_t total = w->written;

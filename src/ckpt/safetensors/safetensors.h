@@ -106,9 +106,7 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
                                 const char *description, tess_st_writer **writer);
 
 const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer);
-/* Not collective. Rows are in the tensor's dtype; writing in the order of the plan's files is fastest. */
-tess_status tess_st_write_rows(tess_st_writer *writer, int tensor, int64_t row_begin, int64_t n_rows, const void *rows);
-/* Writes bytes [begin, +bytes) of a tensor, for rows that are too large. */
+/* Not collective. Bytes [begin, +bytes) of a tensor in its dtype; cheapest in the order of the plan's files. */
 tess_status tess_st_write_bytes(tess_st_writer *writer, int tensor, size_t begin, size_t bytes, const void *data);
 /* Collective, also after a failure; `status` is this rank's outcome. If all ranks succeeded, the files become visible.
  * Otherwise they are removed, and every rank returns the worst status with the message of the rank that had it. */

@@ -4,16 +4,11 @@
 
 #include "base/os/os.h"
 #include "ckpt/convert_impl.h"
+#include "ckpt/formats/formats.h"
 #include "ckpt/store/tensor.h"
 #include "ckpt/tools/rewrite_impl.h"
 
 enum { LEVELS = 4 }; /* "job/checkpoint/step-00000012": the job's folder is two above */
-
-static bool has_config(const char *folder)
-{
-    char path[TESS_REWRITE_PATH];
-    return tess_os_join(path, sizeof(path), folder, "config.json") == TESS_OK && tess_os_is_file(path);
-}
 
 /* The source's folder and those above it, each with its "model" folder: where a job leaves its model. */
 static bool find(const rewriting *r, char folder[TESS_REWRITE_PATH])
@@ -24,10 +19,10 @@ static bool find(const rewriting *r, char folder[TESS_REWRITE_PATH])
         snprintf(slash != NULL ? slash : above, 2, "%s", slash != NULL ? "" : ".");
     for (int level = 0; level < LEVELS; level++) {
         bool fits = tess_os_join(folder, TESS_REWRITE_PATH, above, "model") == TESS_OK;
-        if (fits && has_config(folder))
+        if (fits && tess_folder_holds(folder, "config.json"))
             return true;
         snprintf(folder, TESS_REWRITE_PATH, "%s", above);
-        if (has_config(folder))
+        if (tess_folder_holds(folder, "config.json"))
             return true;
         if (tess_os_join(next, sizeof(next), above, "..") != TESS_OK || !tess_os_is_dir(next))
             break;
@@ -57,13 +52,14 @@ tess_status rewrite_assets(rewriting *r, const char *folder)
     const tess_rewrite_options *o = r->options;
     const tess_convert_options options = {.dtype = weights_dtype(r->export), .report = o->report, .context = o->self};
     if (o->assets != NULL) {
-        TESS_CHECK(has_config(o->assets), TESS_E_NOT_FOUND, "%s: there is no config.json in it", o->assets);
+        TESS_CHECK(tess_folder_holds(o->assets, "config.json"), TESS_E_NOT_FOUND, "%s: there is no config.json in it",
+                   o->assets);
         snprintf(source, sizeof(source), "%s", o->assets);
     } else if (!find(r, source)) {
-        rewrite_report(r,
-                       "no config.json beside %s or above it: the new folder holds weights alone; "
-                       "--assets FOLDER says where configuration and tokenizer are",
-                       r->in);
+        tess_convert_report(&options,
+                            "no config.json beside %s or above it: the new folder holds weights alone; "
+                            "--assets FOLDER says where configuration and tokenizer are",
+                            r->in);
         return TESS_OK;
     }
     return tess_convert_companions(r->mem, source, folder, &options);

@@ -1,7 +1,6 @@
 #include "ckpt/tools/rewrite.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,26 +46,7 @@ tess_status tess_target_parse(const char *text, tess_target *target)
                      text);
 }
 
-/* ---- Telling */
-void rewrite_report(const rewriting *r, const char *format, ...)
-{
-    char line[2048];
-    va_list args;
-    if (r->options->report == NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    r->options->report(r->options->self, line);
-}
-
-void rewrite_say(rewriting *r, uint64_t bytes)
-{
-    r->done += bytes;
-    if (r->options->progress != NULL)
-        r->options->progress(r->options->self, "write", r->done, r->result->bytes);
-}
-
+/* ---- Formats of other programs */
 static void report_writing(void *self, uint64_t done, uint64_t all)
 {
     const rewriting *r = self;
@@ -74,7 +54,6 @@ static void report_writing(void *self, uint64_t done, uint64_t all)
         r->options->progress(r->options->self, "write", done, all);
 }
 
-/* ---- Formats of other programs */
 typedef tess_status write_fn(const tess_export *out, const char *path, const tess_write_options *options);
 
 static tess_status write_foreign(rewriting *r, write_fn *write)

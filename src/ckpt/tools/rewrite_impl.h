@@ -17,9 +17,8 @@ typedef struct rewriting {
     uint64_t done;               /* bytes written */
 } rewriting;
 
-/* `bytes` more are written. */
+/* ---- rewrite_progress.c: `bytes` more are written */
 void rewrite_say(rewriting *r, uint64_t bytes);
-void rewrite_report(const rewriting *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- write_store.c */
 tess_status rewrite_as_store(rewriting *r);
