@@ -11,7 +11,7 @@
 const char *tess_options_nearest(const char *text, const char *const *names, int n)
 {
     const char *best = NULL;
-    int best_distance = 1 + (int)strlen(text) / 3; /* farther than that is no typo */
+    int best_distance = 1 + (int)strlen(text) / 3; /* a name farther away is not a typo */
     for (int i = 0; i < n; i++) {
         int distance = tess_text_distance(text, names[i]);
         if (distance <= best_distance && (best == NULL || distance < best_distance)) {
@@ -107,7 +107,7 @@ static tess_status parse_text(const char *text, size_t n, char out[TESS_TEXT_SIZ
     return TESS_OK;
 }
 
-/* "a, b", or as in YAML "[a, b]". */
+/* Accepts "a, b", and as in YAML "[a, b]". */
 static tess_status parse_list(const char *text, tess_text_list *list)
 {
     size_t size = strlen(text);

@@ -41,8 +41,7 @@ typedef struct tess_option_table {
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
 
 /* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
- * one; a bad value names the choices or the range. For a LIST the text is items separated by commas,
- * in brackets or without. */
+ * one; a bad value names the choices or the range. A LIST is items separated by commas, with or without brackets. */
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source);
 

@@ -28,7 +28,7 @@ _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block al
 struct tess_mem {
     pthread_mutex_t lock;
     tess_pool_stats pools[TESS_POOL_COUNT];
-    tess_mem_region_fn region; /* of the store of names; NULL: there is none */
+    tess_mem_region_fn region; /* of the named store; NULL: no store */
     void *store;
 };
 
@@ -80,7 +80,7 @@ static void count(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
 
 static block_header *map_block(size_t bytes)
 {
-    /* One huge page more than needed, to place the block (not the header) on a huge page's start. */
+    /* One huge page more than needed, so that the block (not the header) can start on a huge page. */
     size_t mapped = (bytes + 2 * (size_t)HUGE_PAGE + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1);
     void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)

@@ -1,19 +1,20 @@
-/* Memory by name. Where a tess_mem has a store, what is allocated under a name lies there and outlives the process, and
- * another process finds it under that name: who does not want what is there clears the store first. A name has one user
- * at a time (one tess_fsdp and its optimizer a store). Without a store it is private memory, and is never found. */
+/* Memory by name. When a tess_mem has a store, memory allocated under a name lies in the store and outlives the
+ * process: another process finds it under that name. A caller that does not want the old content clears the store
+ * first. A name has one user at a time (one tess_fsdp and its optimizer per store). Without a store the memory is
+ * private and is never found again. */
 #ifndef TESS_BASE_MEM_NAMED_H
 #define TESS_BASE_MEM_NAMED_H
 
 #include "tessera/memory.h"
 
-/* Counted in `pool` either way. *found: it was there with the same size, with what was last stored in it; else it is
- * zero. Give back with tess_mem_free_named, which leaves in a store what is there. Not for threads at the same time.
+/* Counted in `pool` either way. *found: the store had this name with this size, and the memory holds what was last
+ * stored there; else it is zero. Free it with tess_mem_free_named, which leaves the store's content. Not thread-safe.
  * TESS_E_NOMEM, TESS_E_NO_SPACE name memory and size. */
 tess_status tess_mem_alloc_named(tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out,
                                  bool *found);
 void tess_mem_free_named(tess_mem *mem, tess_pool pool, size_t bytes, void *memory); /* NULL is fine */
 
-/* Gives the memory of a name in `store`, as tess_mem_alloc_named has it. */
+/* Returns the memory of a name in `store`, with the contract of tess_mem_alloc_named. */
 typedef tess_status (*tess_mem_region_fn)(void *store, const char *name, size_t bytes, void **out, bool *found);
 
 /* The store is borrowed for as long as `mem` allocates by name; region NULL: none. */

@@ -12,15 +12,15 @@ int tess_find_debug_info(Dwfl_Module *module, void **userdata, const char *name,
     return dwfl_build_id_find_debuginfo(module, userdata, name, base, file, link, crc, found);
 }
 
-/* The compiler's parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") are the
- * function to a reader. */
+/* The compiler's parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") go by the
+ * function's name. */
 static int name_length(const char *name)
 {
     size_t length = strcspn(name, ".@");
     return length > 0 ? (int)length : (int)strlen(name);
 }
 
-/* Compilers other than gcc leave out the table that leads from an address to its source file. */
+/* Compilers other than gcc omit the table that maps an address to its source file. */
 static Dwarf_Line *find_line(Dwfl_Module *module, Dwarf_Addr address)
 {
     Dwarf_Addr bias;

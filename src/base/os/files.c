@@ -1,4 +1,4 @@
-/* What is in files: reading, mapping, writing. paths.c has names and folders. */
+/* File contents: reading, mapping, writing. paths.c has names and folders. */
 #include "base/os/os.h"
 
 #include <errno.h>
@@ -117,7 +117,7 @@ tess_status tess_os_read_at(int fd, uint64_t offset, void *data, size_t size, co
     return TESS_OK;
 }
 
-/* At `offset`, or where the file stands when it is negative. */
+/* Writes at `offset`; a negative one means the file's current position. */
 static tess_status write_fully(int fd, const void *data, size_t size, off_t offset, const char *path)
 {
     for (size_t done = 0; done < size;) {

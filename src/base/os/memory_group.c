@@ -7,11 +7,11 @@
 
 #include "base/os/os.h"
 
-/* A limit that version 1 shows where there is none: the largest multiple of a page. */
+/* Version 1 shows a missing limit as the largest multiple of a page. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
 
-/* The group's path as the kernel has it: "0::/path" in version 2, "4:memory:/path" in version 1, which wins where both
- * are there because then the memory controller is its. */
+/* Finds the group's path as the kernel spells it: "0::/path" in version 2, "4:memory:/path" in version 1. When both are
+ * present version 1 wins, because it then has the memory controller. */
 static bool find_path(int pid, char *path, size_t size, bool *version2)
 {
     char name[48], line[1024];
@@ -37,7 +37,7 @@ static bool find_path(int pid, char *path, size_t size, bool *version2)
     return found;
 }
 
-/* Where that hierarchy is mounted, and which of its groups the mount shows as its root. */
+/* Finds the mount point of that hierarchy, and which of its groups the mount shows as its root. */
 static bool find_mount(bool version2, char *mount, size_t size, char *root, size_t root_size)
 {
     char line[2048], from[512], to[512];
@@ -76,7 +76,7 @@ bool tess_memory_group_find(int pid, tess_memory_group *group)
     return tess_os_is_dir(group->folder);
 }
 
-/* The first number of a file of the group, or that behind `key`. False: not there, or "max". */
+/* Reads the first number of a file of the group, or the number behind `key`. False: not there, or "max". */
 static bool read_number(const char *folder, const char *name, const char *key, uint64_t *number)
 {
     char path[TESS_GROUP_FOLDER_BYTES + 64], line[256];
@@ -92,7 +92,7 @@ static bool read_number(const char *folder, const char *name, const char *key, u
     return found;
 }
 
-/* The group with the tightest limit: `folder` becomes its. */
+/* Finds the group with the tightest limit, and writes its path to `folder`. */
 static bool find_tightest(const tess_memory_group *group, char *folder, uint64_t *limit)
 {
     char at[TESS_GROUP_FOLDER_BYTES];

@@ -40,7 +40,7 @@ static uint32_t find_id_in_notes(const uint8_t *at, size_t n)
     return 0;
 }
 
-/* One without a build id goes by its name. */
+/* An object without a build id is identified by its name. */
 static uint32_t id_of(const struct dl_phdr_info *info)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -69,7 +69,7 @@ static void find_range(const struct dl_phdr_info *info, tess_object *object)
 typedef struct search {
     tess_object *object;
     uintptr_t at;
-    uint32_t id; /* 0: the one in which `at` lies */
+    uint32_t id; /* 0: search for the object that contains `at` */
     int n_seen;
 } search;
 

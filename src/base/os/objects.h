@@ -1,4 +1,4 @@
-/* What is loaded into this process: the program and its shared objects, and which of them an address lies in. */
+/* What is loaded into this process: the program and its shared objects, and which of them contains an address. */
 #ifndef TESS_BASE_OS_OBJECTS_H
 #define TESS_BASE_OS_OBJECTS_H
 
@@ -11,22 +11,22 @@ enum { TESS_OBJECT_PATH_BYTES = 1000 };
 typedef struct tess_object {
     uintptr_t begin, end;              /* in memory; the file's own addresses count from `begin` */
     uint32_t id;                       /* the same in every process that has loaded it; 0: the program */
-    char path[TESS_OBJECT_PATH_BYTES]; /* as it was asked for, which may be from a folder left since; "": the program */
+    char path[TESS_OBJECT_PATH_BYTES]; /* as it was loaded, possibly relative to a folder left since; "": the program */
 } tess_object;
 
 void tess_object_program(tess_object *object);
 
-/* False: `address` lies in no file's code, but in some that was made at run time. Takes microseconds, and for these a
- * lock of the dynamic linker. */
+/* False: `address` is in code that no file holds, made at run time. Takes microseconds; for such code also a lock of
+ * the dynamic linker. */
 bool tess_object_find(const void *address, tess_object *object);
 
-/* File name of the object `id` that is loaded here, "" when there is none. Returns name. */
+/* File name of the loaded object `id`, "" when it is not loaded. Returns name. */
 const char *tess_object_name(uint32_t id, char *name, size_t size);
 
-/* From 1 to 2^22 - 1, of the hash that linkers leave in a file (its build id): another build has another. */
+/* From 1 to 2^22 - 1, of the hash that linkers leave in a file (its build id): each build has its own. */
 uint32_t tess_object_id(const void *build_id, size_t n);
 
-/* "libengine.so" of its path. */
+/* The last part of the path: "libengine.so". */
 const char *tess_object_file_name(const char *path);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/os/os.h"
 
-/* Process numbers in the log are those of the machine; in a container ours are others. The number of the first
+/* The log uses the machine's process numbers, which differ from ours in a container. The number of the first
  * namespace's file is fixed. */
 static bool log_has_our_numbers(void)
 {
@@ -52,7 +52,7 @@ bool tess_oom_parse(const char *line, tess_oom_kill *kill)
     return kill->pid > 0;
 }
 
-/* A read gives one record; EPIPE says that some were lost before the next. */
+/* One read returns one record; EPIPE says that records were lost before the next one. */
 static void read_log(tess_oom_watch *watch)
 {
     char line[8192];

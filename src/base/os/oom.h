@@ -1,5 +1,5 @@
-/* Did the system kill a process because memory ran out? From the counter of the control group, and from the kernel's
- * log where it may be read. */
+/* Tells whether the system killed a process because memory ran out: from the control group's counter, and from the
+ * kernel's log where it may be read. */
 #ifndef TESS_BASE_OS_OOM_H
 #define TESS_BASE_OS_OOM_H
 
@@ -9,34 +9,34 @@ enum { TESS_OOM_LOGGED = 64 };
 
 typedef struct tess_oom_kill {
     int pid;
-    uint64_t bytes; /* of memory that it held, 0: not known */
+    uint64_t bytes; /* of memory that the process held, 0: not known */
 } tess_oom_kill;
 
 typedef struct tess_oom_watch {
     bool has_group;
-    tess_memory_group group; /* of this process */
-    uint64_t kills_known;    /* of the group's, those that are explained */
-    int log;                 /* the kernel's, from where it ended when the watch began; -1: not readable */
+    tess_memory_group group; /* the control group of this process */
+    uint64_t kills_known;    /* the kills of the group that are explained */
+    int log;                 /* the kernel's log, read from its end at the start of the watch; -1: not readable */
     int n_logged;
-    tess_oom_kill logged[TESS_OOM_LOGGED]; /* who it says was killed since */
+    tess_oom_kill logged[TESS_OOM_LOGGED]; /* processes that it reports as killed since */
 } tess_oom_watch;
 
 typedef struct tess_oom_answer {
     bool killed;
-    bool certain;         /* the log names the process; else it is the group's counter that has grown */
+    bool certain;         /* true: the log names the process; false: only the group's counter has grown */
     uint64_t held_bytes;  /* by the process, 0: not known */
-    uint64_t limit_bytes; /* of the control group, 0: none */
+    uint64_t limit_bytes; /* limit of the control group, 0: none */
 } tess_oom_answer;
 
-/* Begins to watch for this process and its children. */
+/* Starts to watch this process and its children. */
 void tess_oom_begin(tess_oom_watch *watch);
 void tess_oom_end(tess_oom_watch *watch);
 
-/* Was `pid`, which died by SIGKILL, killed for want of memory? Each kill that the counter shows answers for one process
- * only. Both lag some milliseconds behind the death: ask again. */
+/* Did the system kill `pid`, which died by SIGKILL, because memory ran out? Each kill that the counter shows explains
+ * one process only. Counter and log lag some milliseconds behind the death: ask again. */
 void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer);
 
-/* Takes one line of the kernel's log; false when it tells of no kill. */
+/* Parses one line of the kernel's log; false when it reports no kill. */
 bool tess_oom_parse(const char *line, tess_oom_kill *kill);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names in the file system: folders, and files as a whole. files.c has what is in them. */
+/* Names in the file system: folders, and whole files. files.c has file contents. */
 #include "base/os/os.h"
 
 #include <dirent.h>
@@ -55,7 +55,7 @@ bool tess_os_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* As well as it can: a folder above may be one that this user cannot open. */
+/* Best effort: a folder above may be one that this user cannot open. */
 static void sync_name_of(const char *path)
 {
     char above[4096 + 8];
@@ -160,7 +160,7 @@ static tess_status remove_entry(void *folder, const char *name)
     return tess_os_remove_tree(inner);
 }
 
-/* A symbolic link goes itself, never what it points to. */
+/* Removes a symbolic link itself, never its target. */
 tess_status tess_os_remove_tree(const char *path)
 {
     struct stat info;

@@ -6,15 +6,15 @@
 
 #include <stdint.h>
 
-#define TESS_PHASE_LIST(X)                                                                      \
-    X(TESS_PHASE_OTHER, "other")                                                                \
-    X(TESS_PHASE_DATA, "data")           /* the next micro-batch */                             \
-    X(TESS_PHASE_GATHER, "gather")       /* parameters on their way to the ranks */             \
-    X(TESS_PHASE_FORWARD, "forward")     /* but the head's products, which stand in backward */ \
-    X(TESS_PHASE_BACKWARD, "backward")   /* with what is recomputed */                          \
-    X(TESS_PHASE_REDUCE, "reduce")       /* gradients on their way to their owners */           \
-    X(TESS_PHASE_OPTIMIZER, "optimizer") /* norm, clipping, update */                           \
-    X(TESS_PHASE_WAIT, "wait")           /* for peers that have not come yet */
+#define TESS_PHASE_LIST(X)                                                                               \
+    X(TESS_PHASE_OTHER, "other")                                                                         \
+    X(TESS_PHASE_DATA, "data")           /* the next micro-batch */                                      \
+    X(TESS_PHASE_GATHER, "gather")       /* parameters in flight to the ranks */                         \
+    X(TESS_PHASE_FORWARD, "forward")     /* without the products of the head, which count as backward */ \
+    X(TESS_PHASE_BACKWARD, "backward")   /* including what is recomputed */                              \
+    X(TESS_PHASE_REDUCE, "reduce")       /* gradients in flight to their owners */                       \
+    X(TESS_PHASE_OPTIMIZER, "optimizer") /* norm, clipping, update */                                    \
+    X(TESS_PHASE_WAIT, "wait")           /* for peers that have not arrived */
 
 typedef enum tess_phase {
 #define X(name, text) name,
@@ -24,16 +24,16 @@ typedef enum tess_phase {
 } tess_phase;
 
 typedef struct tess_phase_clock {
-    uint64_t ns[TESS_PHASE_COUNT]; /* of phases that are over */
-    uint64_t since_ns;             /* when the phase under way began */
-    tess_phase phase;              /* under way */
+    uint64_t ns[TESS_PHASE_COUNT]; /* of completed phases */
+    uint64_t since_ns;             /* when the current phase began */
+    tess_phase phase;              /* the current phase */
 } tess_phase_clock;
 
-/* All zero from here on, in TESS_PHASE_OTHER. */
+/* Starts with all counters zero, in TESS_PHASE_OTHER. */
 void tess_phase_start(tess_phase_clock *clock);
-/* Ends the phase under way and begins `next`; returns the one that ended, to go back to. */
+/* Ends the current phase and begins `next`; returns the one that ended, to go back to. */
 tess_phase tess_phase_switch(tess_phase_clock *clock, tess_phase next);
-/* Counts `ns` of what the phase under way has had so far (all of it, when that is less) as `phase`. */
+/* Moves `ns` (at most all) of the current phase's time so far to `phase`. */
 void tess_phase_credit(tess_phase_clock *clock, tess_phase phase, uint64_t ns);
 const char *tess_phase_name(tess_phase phase);
 

@@ -8,8 +8,8 @@
 
 #include "base/os/machine.h"
 
-/* What stands in /proc/PID/stat behind the second field, a name in parentheses that may hold anything: from the
- * parenthesis on. NULL: there is no such process. */
+/* Reads /proc/PID/stat from the parenthesis that closes its second field, a name with any content. NULL: no such
+ * process. */
 static const char *read_stat(int pid, char *text, size_t size)
 {
     char path[32];
@@ -45,7 +45,7 @@ double tess_os_process_age_s(void)
 
 double tess_os_age_of_process_s(int pid)
 {
-    enum { STARTED = 22 }; /* the field: in clock ticks since boot */
+    enum { STARTED = 22 }; /* this field: in clock ticks since boot */
     char text[1024];
     const char *at = read_stat(pid, text, sizeof(text));
     for (int field = 2; at != NULL && field < STARTED; field++)

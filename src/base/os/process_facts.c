@@ -15,7 +15,7 @@
 enum { MOST_THREADS = 64 };
 
 /* ---- Small files of proc(5) ---- */
-/* The file's text with a NUL behind it; its length, 0: not there or no right to read. */
+/* Reads a file as NUL-terminated text. Returns its length; 0: not there, or no right to read. */
 static size_t read_small(const char *path, char *text, size_t size)
 {
     text[0] = '\0';
@@ -42,7 +42,7 @@ static size_t read_of_thread(int pid, int tid, const char *name, char *text, siz
     return read_small(path, text, size);
 }
 
-/* The number behind "key" at the beginning of a line, `missing` when it is not there. */
+/* The number behind "key" at the beginning of a line; `missing` when there is none. */
 static int64_t number_of(const char *text, const char *key, int64_t missing)
 {
     size_t length = strlen(key);
@@ -55,7 +55,7 @@ static int64_t number_of(const char *text, const char *key, int64_t missing)
 }
 
 /* ---- A thread ---- */
-/* "running", "-1 0xSP 0xPC" (in the kernel, but in no call: a page fault), or "NUMBER 0xARG * 6 0xSP 0xPC". */
+/* Parses "running", "-1 0xSP 0xPC" (in the kernel without a call: a page fault), or "NUMBER 0xARG * 6 0xSP 0xPC". */
 static void find_call(int pid, tess_thread_facts *thread)
 {
     char text[256], *at;
@@ -105,7 +105,7 @@ static void look_at_thread(int pid, int tid, tess_thread_facts *thread)
         thread->wchan[0] = '\0';
 }
 
-/* How much a thread says about why its process does not go on, when its main thread only waits for others. */
+/* Ranks a thread by how well it explains why its process is stuck, when the main thread only waits for others. */
 static int tells(const tess_thread_facts *thread)
 {
     if (thread->state == 'D')
@@ -155,7 +155,7 @@ static void name_descriptor(tess_process_facts *facts, int fd)
         facts->position = number_of(text, "pos:", -1);
 }
 
-/* A path that the process is about to open; what it holds is the other's and may be anything. */
+/* Reads a path that the process is about to open; the other process owns that memory, which may hold anything. */
 static void name_path(tess_process_facts *facts, uint64_t address)
 {
     char path[sizeof(facts->file)];

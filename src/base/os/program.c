@@ -44,7 +44,7 @@ static tess_status judge(const char *name, int state)
     return TESS_OK;
 }
 
-/* `victim`: as kill(2) has it. */
+/* `victim`: a process or group, as kill(2) takes it. */
 static tess_status put_an_end_to(pid_t pid, pid_t victim, const char *name, double timeout_s)
 {
     kill(victim, SIGKILL);
@@ -62,7 +62,7 @@ _Noreturn static void become_captured(char *const *argv, int out)
     become(argv);
 }
 
-/* Until it closes its end. False: that was too late. */
+/* Reads until the program closes its end. False: timed out. */
 static bool read_all(int fd, double until_s, char *out, size_t size)
 {
     char beyond[4096];
@@ -105,7 +105,7 @@ tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size
     return ended ? judge(argv[0], state) : put_an_end_to(pid, pid, argv[0], timeout_s);
 }
 
-/* ---- What it is told ---- */
+/* ---- A hook ---- */
 _Noreturn static void become_hook(char *const *argv, int in, const tess_os_variable *variables, int n)
 {
     setpgid(0, 0);
@@ -113,11 +113,11 @@ _Noreturn static void become_hook(char *const *argv, int in, const tess_os_varia
     dup2(STDERR_FILENO, STDOUT_FILENO);
     for (int i = 0; i < n; i++)
         setenv(variables[i].name, variables[i].value, 1);
-    close_range(STDERR_FILENO + 1, ~0U, 0); /* it may leave a process behind, which must not keep a lock of ours */
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* the hook may leave a process behind, which must not hold our locks */
     become(argv);
 }
 
-/* A pipe that holds `input` and then ends: short enough for the pipe to take all of it. */
+/* Makes a pipe that holds `input` and then ends; the input must fit into the pipe. */
 static tess_status fill_pipe(const char *input, int *out)
 {
     int ends[2];
@@ -148,7 +148,7 @@ tess_status tess_os_hook(char *const *argv, const char *input, const tess_os_var
     errno = failed;
     if (pid < 0)
         return tess_os_error("fork for", argv[0]);
-    setpgid(pid, pid); /* here as well: whoever comes first, its group is there before it can be killed */
+    setpgid(pid, pid); /* both processes call it: whichever is first, the group exists before it can be killed */
     bool ended = ends_before(pid, tess_os_now_s() + timeout_s, &state);
     return ended ? judge(argv[0], state) : put_an_end_to(pid, -pid, argv[0], timeout_s);
 }

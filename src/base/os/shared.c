@@ -71,7 +71,7 @@ tess_status tess_os_map_new(const char *path, size_t size, void **address)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return tess_os_error("create", path);
-    do /* unlike tess_os_reserve it never leaves holes, which would end whoever stores where the disk is full */
+    do /* unlike tess_os_reserve this never leaves holes: on a full disk a store to a hole kills the process */
         errno = posix_fallocate(fd, 0, (off_t)size);
     while (errno == EINTR);
     tess_status status =
@@ -89,12 +89,12 @@ void tess_os_unmap_shared(void *address, size_t size)
 
 void tess_os_populate(void *address, size_t size)
 {
-    (void)madvise(address, size, MADV_POPULATE_WRITE); /* an older kernel does it page by page, later */
+    (void)madvise(address, size, MADV_POPULATE_WRITE); /* an older kernel populates page by page, later */
 }
 
 void tess_os_punch(int fd, size_t offset, size_t size)
 {
-    /* A file system that cannot punch keeps the pages: memory is wasted, nothing is wrong. */
+    /* A file system that cannot punch keeps the pages: this wastes memory, nothing else. */
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
 

@@ -17,7 +17,7 @@ enum { HUGE_PAGE = 2 << 20 };
 
 tess_status tess_os_map_shared_huge(int fd, size_t offset, size_t size, void **address)
 {
-    /* Huge pages are for places whose address and offset have the same distance to one. */
+    /* A huge page needs a mapping whose address and offset are equally far from a huge page's start. */
     uint8_t *room = mmap(NULL, size + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return tess_os_error("map", "shared memory");
@@ -48,8 +48,8 @@ static int allocate(int fd, size_t offset, size_t size)
 
 tess_status tess_os_reserve_shared(int fd, size_t offset, void *address, size_t size)
 {
-    /* Systems give memory files small pages unless they are told otherwise. A huge page's first small one is enough to
-     * make it whole at once; what does not become huge is filled up with small ones. */
+    /* Systems give memory files small pages by default. A huge page's first small page is enough to collapse it as a
+     * whole; what does not become huge is filled up with small pages. */
     for (size_t at = 0; at + HUGE_PAGE <= size; at += HUGE_PAGE) {
         if (allocate(fd, offset + at, 1) != 0)
             return tess_os_error("reserve", "shared memory");

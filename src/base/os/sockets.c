@@ -18,7 +18,7 @@
 #include "base/os/os.h"
 
 /* ---- Addresses ---- */
-/* True when one of the comma-separated `names` is how `name` begins. */
+/* True when `name` begins with one of the comma-separated `names`. */
 static bool is_named(const char *names, const char *name)
 {
     while (*names != '\0') {
@@ -84,7 +84,7 @@ static socklen_t make_address(const char *address, int port, struct sockaddr_sto
     return 0;
 }
 
-/* An address can be bound where it is at home. */
+/* Only an address of this machine can be bound. */
 static bool is_own_address(const struct addrinfo *at)
 {
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -127,7 +127,7 @@ static uint16_t port_of(int fd)
     return ntohs(name.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
 }
 
-/* One port; -1 and errno when it cannot be had. */
+/* Listens on one port; -1 and errno when it cannot be had. */
 static int listen_on(const char *address, int port)
 {
     struct sockaddr_storage name;

@@ -1,4 +1,4 @@
-/* TCP connections, and whole messages between a process and its child. All are closed on exec. */
+/* TCP connections, and whole messages between a process and its child. All descriptors are closed on exec. */
 #ifndef TESS_BASE_OS_SOCKETS_H
 #define TESS_BASE_OS_SOCKETS_H
 
@@ -7,34 +7,34 @@
 enum { OS_ADDRESS_BYTES = 48 };
 
 /* Numeric addresses ("10.9.0.2", "fd00::2") of the interfaces that are up, IPv4 first, without IPv6 addresses that mean
- * nothing on another host. `names`: beginnings of the interfaces' names ("eth,ib"); NULL: all but loopback.
- * TESS_E_NOT_FOUND: there is none. */
+ * nothing on another host. `names`: prefixes of interface names ("eth,ib"); NULL: all but loopback. TESS_E_NOT_FOUND:
+ * there is none. */
 tess_status tess_os_addresses(const char *names, char (*addresses)[OS_ADDRESS_BYTES], int most, int *n);
 
-/* Whether `name` (a host's, or a numeric address) is this machine's. May ask a name server. */
+/* True when `name` (of a host, or a numeric address) is this machine's. May ask a name server. */
 bool tess_os_is_own_name(const char *name);
 
-/* Listens on a port of first .. last (0, 0: any that is free) of `address`, NULL: of all. TESS_E_IO: all are taken. */
+/* Listens on a port of first .. last (0, 0: any free one) of `address` (NULL: of all). TESS_E_IO: all are taken. */
 tess_status tess_os_listen(const char *address, int first, int last, int *fd, uint16_t *port);
-/* One who has called; -1: nobody. */
+/* Accepts one connection; -1: none is waiting. */
 int tess_os_accept(int listen_fd);
-/* Begins to call; the descriptor becomes writable when it is known what came of it. -1: it cannot (errno). */
+/* Begins to connect; the descriptor becomes writable when the result is known. -1: failed at once (errno). */
 int tess_os_connect(const char *address, uint16_t port);
-/* What came of it: 0, or an errno. */
+/* The result of tess_os_connect: 0, or an errno. */
 int tess_os_connected(int fd);
-/* Bytes that went or came, without waiting; 0: none now; -1: the connection is closed or broken. */
+/* Number of bytes sent or received without waiting; 0: none now; -1: the connection is closed or broken. */
 ptrdiff_t tess_os_send(int fd, const void *data, size_t size);
 ptrdiff_t tess_os_receive(int fd, void *data, size_t size);
-/* Nothing more will be sent; what was sent still arrives. */
+/* Ends sending; what was sent still arrives. */
 void tess_os_end_sending(int fd);
 
 /* Two ends for whole messages, which may carry a descriptor. */
 tess_status tess_os_pair(int fds[2]);
 bool tess_os_is_socket(int fd);
-/* `passed`: a descriptor that the receiver gets one of its own for; -1: none. TESS_E_IO: the other end is gone. */
+/* `passed`: a descriptor to duplicate into the receiver; -1: none. TESS_E_IO: the other end is gone. */
 tess_status tess_os_send_message(int fd, const void *data, size_t size, int passed);
-/* Exactly `size` bytes within timeout_s. *passed is -1 or the receiver's. TESS_E_TIMEOUT, TESS_E_IO: the other end is
- * gone, or sent something else. */
+/* Receives exactly `size` bytes within timeout_s. *passed is -1 or the received descriptor. TESS_E_TIMEOUT; TESS_E_IO:
+ * the other end is gone, or sent something else. */
 tess_status tess_os_receive_message(int fd, void *data, size_t size, double timeout_s, int *passed);
 
 #endif

@@ -16,10 +16,10 @@
 #include "base/os/debug_info.h"
 #include "base/os/os.h"
 
-/* What the looking process writes: lines, or one line that begins with no_stack and says why there are none. */
+/* The probe writes lines, or one line that begins with no_stack and says why there are none. */
 static const char no_stack = '!', in_c_library = '~';
 
-/* ---- In the process that looks ---- */
+/* ---- In the probing process ---- */
 typedef struct frames {
     int n;
     Dwarf_Addr at[TESS_STACK_FRAMES];
@@ -44,7 +44,7 @@ static int take_frame(Dwfl_Frame *frame, void *context)
     return f->n < TESS_STACK_FRAMES ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-/* SIGALRM ends this process when the thread cannot be held in time (state D): the system lets go of it then. */
+/* SIGALRM ends this process when the thread does not stop in time (state D); the system then releases the thread. */
 static void limit_hold(int ms)
 {
     sigset_t alarm;
@@ -56,7 +56,7 @@ static void limit_hold(int ms)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* A thread can be held on its way to the handler of a signal, which must then go on to it. */
+/* A thread may be stopped on its way to a signal handler; the signal must then be passed on to it. */
 static uintptr_t interrupted_signal(int state)
 {
     return state >> 16 == PTRACE_EVENT_STOP ? 0 : (uintptr_t)WSTOPSIG(state);
@@ -113,7 +113,7 @@ _Noreturn static void look(int pid, int tid, int fd)
     _exit(0);
 }
 
-/* ---- In the process that asks ---- */
+/* ---- In the calling process ---- */
 void tess_stack_begin(tess_stack_probe *probe, int pid, int tid)
 {
     int ends[2];

@@ -61,7 +61,7 @@ static const tess_syscall calls[] = {
     CALL(futex, FUTEX, -1, -1),
     CALL(clock_nanosleep, SLEEP, -1, -1),
     CALL(nanosleep, SLEEP, -1, -1),
-    CALL(restart_syscall, SLEEP, -1, -1), /* one with a time limit, after a stop */
+    CALL(restart_syscall, SLEEP, -1, -1), /* a call with a time limit, resumed after a stop */
     CALL(rt_sigtimedwait, SLEEP, -1, -1),
     CALL(rt_sigsuspend, SLEEP, -1, -1),
     CALL(wait4, CHILD, -1, -1),
@@ -73,7 +73,7 @@ static const tess_syscall calls[] = {
     CALL(mmap, OTHER, -1, -1),
     CALL(munmap, OTHER, -1, -1),
     CALL(process_vm_readv, OTHER, -1, -1),
-#ifdef SYS_open /* architectures that are older than the calls with a folder have these as well */
+#ifdef SYS_open /* architectures older than the *at calls have these as well */
     CALL(open, FILE, -1, 0),
     CALL(stat, FILE, -1, 0),
     CALL(lstat, FILE, -1, 0),

@@ -1,4 +1,4 @@
-/* System calls by number, and what a thread that sleeps in one of them waits for. */
+/* System calls by number, and what a thread that sleeps in one waits for. */
 #ifndef TESS_BASE_OS_SYSCALLS_H
 #define TESS_BASE_OS_SYSCALLS_H
 
@@ -12,7 +12,7 @@ typedef struct tess_syscall {
     int path; /* which is the address of a path, -1: none */
 } tess_syscall;
 
-/* NULL: not one that is told apart. */
+/* NULL: not in the table. */
 const tess_syscall *tess_syscall_find(int number);
 
 #endif

@@ -14,7 +14,7 @@ tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **thr
 void tess_threads_destroy(tess_threads **threads);
 int tess_threads_count(const tess_threads *threads);
 
-/* Cuts [0, n) into at most n_threads contiguous ranges whose bounds are multiples of `grain` and runs them at once;
+/* Cuts [0, n) into at most n_threads contiguous ranges whose bounds are multiples of `grain` and runs them in parallel;
  * returns when all are done. Not reentrant. */
 void tess_threads_run(tess_threads *threads, tess_loop_fn fn, void *context, int64_t n, int64_t grain);
 

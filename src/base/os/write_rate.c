@@ -1,4 +1,4 @@
-/* How fast a folder takes what a checkpoint would write there. */
+/* How fast a folder accepts the writes of a checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { WRITE_BLOCK = 1 << 20, WRITE_ALIGNMENT = 4096 };
 
-/* A file that goes when it is closed. File systems without O_TMPFILE get one whose name is taken away at once. */
+/* Opens a file that disappears when it is closed. File systems without O_TMPFILE get one that is unlinked at once. */
 static int open_nameless(const char *folder, int flags)
 {
     char path[4096];
@@ -24,7 +24,7 @@ static int open_nameless(const char *folder, int flags)
     }
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | flags, 0600);
     int reason = errno;
-    if (fd >= 0 || reason == EINVAL) /* made, then found to be no file for O_DIRECT */
+    if (fd >= 0 || reason == EINVAL) /* the file was made before the system refused O_DIRECT */
         unlink(path);
     errno = reason;
     return fd;

@@ -96,7 +96,7 @@ tess_status pickle_make_object(tess_pickle *pickle, const char *name, tess_pickl
     return TESS_OK;
 }
 
-/* Arrays have room for a power of two of items, so that nothing but their number need be kept. */
+/* The capacity of an array is a power of two, so that its length alone determines it. */
 static size_t room(size_t n)
 {
     size_t capacity = n == 0 ? 0 : FIRST_ITEMS;

@@ -1,11 +1,11 @@
-/* Holds what was read to its promise: no cycle, and no deeper than callers may recurse. */
+/* Checks the result's promise: no cycle, and no deeper than callers may recurse. */
 #include "base/pickle/pickle_impl.h"
 
 enum { UNSEEN, OPEN, DONE };
 
 static tess_status measure(tess_pickle_value *value, int depth, const char *what);
 
-/* Heights of an object's parts and of items alike. */
+/* Measures one part of a value: an object's, or an item. */
 static tess_status measure_part(tess_pickle_value *part, int depth, uint16_t *height, const char *what)
 {
     if (part == NULL)
@@ -31,7 +31,7 @@ static tess_status measure_parts(tess_pickle_value *value, int depth, uint16_t *
     return TESS_OK;
 }
 
-/* Each value is looked into once; the recursion ends at the greatest depth. */
+/* Visits each value once; the recursion ends at the greatest depth. */
 static tess_status measure(tess_pickle_value *value, int depth, const char *what)
 {
     TESS_CHECK(value->mark != OPEN, TESS_E_FORMAT, "%s: %s contains itself", what, tess_pickle_kind_name(value->kind));

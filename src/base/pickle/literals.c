@@ -6,7 +6,7 @@
 #include "base/pickle/pickle_impl.h"
 #include "base/text/text.h"
 
-/* Conversion of decimals is quadratic: this bounds it to a few hundred operations a byte. */
+/* Conversion of decimals is quadratic: this bounds it to a few hundred operations per byte. */
 enum { MAX_DIGITS = 512, BIG_BYTES = 216, FLOAT_CHARACTERS = 64 };
 
 tess_status pickle_read_bytes_int(tess_pickle *pickle, const uint8_t *data, size_t n, tess_pickle_value **value)

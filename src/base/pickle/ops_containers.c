@@ -70,7 +70,7 @@ tess_status pickle_op_short_tuple(machine *m)
     return machine_push(m, value);
 }
 
-/* The container that items go into: the value itself, or that part of an object whose class extends a container. */
+/* The container that gets the items: the value itself, or the container part of an object whose class extends one. */
 static tess_status find_container(machine *m, tess_pickle_kind kind, tess_pickle_value **container)
 {
     TESS_TRY(machine_top(m, container));

@@ -1,4 +1,4 @@
-/* Opcodes that name, call and build: to us, they make inert objects. */
+/* Opcodes that name, call and build: here they only make inert objects. */
 #include "base/pickle/pickle_machine_impl.h"
 
 static tess_status take_name(machine *m, tess_pickle_value **name)
@@ -35,7 +35,7 @@ static tess_status call_and_push(machine *m, tess_pickle_value *callee, tess_pic
     return machine_push(m, value);
 }
 
-/* REDUCE and NEWOBJ: to us, making an object and calling its class are the same. */
+/* REDUCE and NEWOBJ: making an object and calling its class give the same inert object. */
 tess_status pickle_op_call(machine *m)
 {
     tess_pickle_value *callee, *args;
@@ -81,7 +81,7 @@ tess_status pickle_op_obj(machine *m)
     return call_and_push(m, name, args);
 }
 
-/* State of what has become plain data (attributes of an OrderedDict) is left out. */
+/* A value that has become plain data drops its state (attributes of an OrderedDict). */
 tess_status pickle_op_build(machine *m)
 {
     tess_pickle_value *state, *value;

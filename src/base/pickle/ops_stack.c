@@ -53,7 +53,7 @@ tess_status pickle_op_dup(machine *m)
     return machine_push(m, value);
 }
 
-/* No writer numbers its memo beyond the bytes that it writes. */
+/* No writer uses memo numbers beyond the number of bytes that it writes. */
 static tess_status remember(machine *m, uint64_t index)
 {
     tess_pickle_value *value;

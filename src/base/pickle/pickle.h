@@ -1,12 +1,12 @@
-/* Python pickles from outside, as data: protocols 0 to 5, nothing is ever imported, called or looked up.
+/* Reads Python pickles of unknown origin as data: protocols 0 to 5; nothing is ever imported, called or looked up.
  *
- * A pickle is a program for a small stack machine. This one builds plain values; where Python would import a name and
- * call it, an inert object is kept that says which name, with which arguments and state. Only calls that older
- * protocols use to spell plain data are carried out, by our own code: bytes (_codecs.encode), set, frozenset,
- * bytearray, OrderedDict, copyreg's _reconstructor, and getattr of a class, which gives a longer name.
+ * A pickle is a program for a small stack machine. This one builds plain values. Where Python would import a name and
+ * call it, this reader makes an inert object with the name, its arguments and its state. Our own code carries out only
+ * the calls with which older protocols spell plain data: bytes (_codecs.encode), set, frozenset, bytearray,
+ * OrderedDict, copyreg's _reconstructor, and getattr of a class, which gives a longer name.
  *
- * Values form a graph without cycles, at most TESS_PICKLE_MAX_DEPTH deep: recursion over it is safe. A value may be
- * reached by several ways, so a walk over all ways can be long: bound it. */
+ * Values form a graph without cycles, at most TESS_PICKLE_MAX_DEPTH deep: recursion over it is safe. Several paths may
+ * lead to one value, so a walk over all paths can be long: bound it. */
 #ifndef TESS_BASE_PICKLE_PICKLE_H
 #define TESS_BASE_PICKLE_PICKLE_H
 
@@ -17,17 +17,17 @@ enum { TESS_PICKLE_MAX_DEPTH = 128 };
 typedef enum tess_pickle_kind {
     TESS_PICKLE_NONE,
     TESS_PICKLE_BOOL,
-    TESS_PICKLE_INT,    /* fits int64_t */
-    TESS_PICKLE_BIG,    /* an integer that does not: bytes, little-endian, two's complement */
-    TESS_PICKLE_FLOAT,  /* a double */
-    TESS_PICKLE_BYTES,  /* also bytearray, and strings of Python 2 that are no UTF-8 */
-    TESS_PICKLE_TEXT,   /* UTF-8 */
-    TESS_PICKLE_LIST,   /* items */
-    TESS_PICKLE_TUPLE,  /* items */
-    TESS_PICKLE_SET,    /* items; also frozenset */
-    TESS_PICKLE_DICT,   /* items: key, value, key, value ... in the order of setting; the last of equal keys counts */
-    TESS_PICKLE_NAME,   /* a class or function, by name */
-    TESS_PICKLE_OBJECT, /* what calling a name would give */
+    TESS_PICKLE_INT,       /* fits int64_t */
+    TESS_PICKLE_BIG,       /* an integer that does not: bytes, little-endian, two's complement */
+    TESS_PICKLE_FLOAT,     /* a double */
+    TESS_PICKLE_BYTES,     /* also bytearray, and strings of Python 2 that are not UTF-8 */
+    TESS_PICKLE_TEXT,      /* UTF-8 */
+    TESS_PICKLE_LIST,      /* items */
+    TESS_PICKLE_TUPLE,     /* items */
+    TESS_PICKLE_SET,       /* items; also frozenset */
+    TESS_PICKLE_DICT,      /* items: key, value, key, value ... in the order written; the last of equal keys counts */
+    TESS_PICKLE_NAME,      /* a class or function, by name */
+    TESS_PICKLE_OBJECT,    /* the would-be result of calling a name */
     TESS_PICKLE_PERSISTENT /* items[0]: the id of something that lies elsewhere (torch.save: storages) */
 } tess_pickle_kind;
 
@@ -39,8 +39,8 @@ typedef struct tess_pickle_object {
     tess_pickle_value *args;  /* tuple */
     tess_pickle_value *named; /* dict of named arguments */
     tess_pickle_value *state; /* what BUILD gave it */
-    tess_pickle_value *list;  /* items that were appended: subclasses of list */
-    tess_pickle_value *dict;  /* items that were set: subclasses of dict */
+    tess_pickle_value *list;  /* appended items: subclasses of list */
+    tess_pickle_value *dict;  /* entries set: subclasses of dict */
 } tess_pickle_object;
 
 struct tess_pickle_value {
@@ -58,10 +58,11 @@ struct tess_pickle_value {
     };
 };
 
-/* What a caller is ready to see. Zeroes: any name (as inert data), memory of 64 times the input and at most 4 GiB. */
+/* What a caller accepts. Zeroes: any name (as inert data), memory of 64 times the input and at most 4 GiB. */
 typedef struct tess_pickle_options {
-    const char *const *names; /* "torch._utils._rebuild_tensor_v2"; "torch.*": any of torch and below. NULL ends them */
-    bool only_names;          /* refuse a pickle that mentions any other; names NULL: any at all */
+    const char *const *names; /* "torch._utils._rebuild_tensor_v2"; "torch.*": torch and all below it;
+                               * NULL-terminated */
+    bool only_names;          /* refuse a pickle with any other name; when `names` is NULL, with any name */
     size_t max_bytes;         /* of memory for values */
 } tess_pickle_options;
 
@@ -77,15 +78,15 @@ tess_status tess_pickle_parse(tess_mem *mem, const void *data, size_t size, cons
 void tess_pickle_destroy(tess_pickle **pickle);
 
 const tess_pickle_value *tess_pickle_root(const tess_pickle *pickle);
-size_t tess_pickle_size(const tess_pickle *pickle); /* bytes of input it took: another may follow */
+size_t tess_pickle_size(const tess_pickle *pickle); /* bytes of input that it took: another pickle may follow */
 
-/* The value of a text key of a dict; NULL: `dict` is none (or NULL), or has no such key. */
+/* The value of a text key of a dict; NULL: `dict` is not a dict (or NULL), or lacks the key. */
 const tess_pickle_value *tess_pickle_get(const tess_pickle_value *dict, const char *key);
-/* Item of a list, tuple or set; NULL: none such. */
+/* Item of a list, tuple or set; NULL: no such item. */
 const tess_pickle_value *tess_pickle_at(const tess_pickle_value *sequence, size_t index);
 /* The text, NULL for other kinds (and for NULL). */
 const char *tess_pickle_text(const tess_pickle_value *value);
-/* True: an object made by calling `name`. */
+/* True for an object made by calling `name`. */
 bool tess_pickle_is(const tess_pickle_value *value, const char *name);
 const char *tess_pickle_kind_name(int kind); /* "a list" */
 

@@ -1,6 +1,6 @@
-/* The reader's parts: arena.c gives values, opcodes.c, pickle_machine.c and ops_*.c run opcodes, literals.c reads what
- * stands in the pickle as text, pickle_names.c what Python would import and call, graph.c looks whether the result may
- * be walked. */
+/* Parts of the pickle reader: arena.c allocates values; opcodes.c, pickle_machine.c and ops_*.c run opcodes; literals.c
+ * parses values spelled as text; pickle_names.c handles what Python would import and call; graph.c checks that the
+ * result may be walked. */
 #ifndef TESS_BASE_PICKLE_PICKLE_IMPL_H
 #define TESS_BASE_PICKLE_PICKLE_IMPL_H
 
@@ -43,7 +43,7 @@ tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n,
 /* pickle_names.c */
 tess_status pickle_make_name(tess_pickle *pickle, const tess_pickle_options *options, const char *module,
                              size_t n_module, const char *name, size_t n_name, tess_pickle_value **value);
-/* What calling `callee` with `args` gives: plain data for the few calls that only spell data, else an inert object. */
+/* Calls `callee` with `args`: plain data for the few calls that only spell data, else an inert object. */
 tess_status pickle_call(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *callee,
                         tess_pickle_value *args, tess_pickle_value **value);
 

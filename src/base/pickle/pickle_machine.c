@@ -23,7 +23,7 @@ tess_status machine_take_uint(machine *m, size_t n, uint64_t *value)
     return TESS_OK;
 }
 
-/* A length of `width` bytes, and so many bytes. */
+/* Reads a length of `width` bytes, and that many bytes. */
 tess_status machine_take_counted(machine *m, size_t width, const uint8_t **bytes, size_t *n)
 {
     uint64_t length;

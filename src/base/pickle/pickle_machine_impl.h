@@ -23,14 +23,14 @@ typedef struct machine {
 /* Bytes of the pickle: TESS_E_FORMAT when it is cut off. */
 tess_status machine_take(machine *m, uint64_t n, const uint8_t **bytes);
 tess_status machine_take_uint(machine *m, size_t n, uint64_t *value); /* of n bytes, little-endian */
-tess_status machine_take_counted(machine *m, size_t width, const uint8_t **bytes, size_t *n); /* behind their number */
+tess_status machine_take_counted(machine *m, size_t width, const uint8_t **bytes, size_t *n); /* after their number */
 tess_status machine_take_line(machine *m, const char **line, size_t *n);
 
 tess_status machine_grow(machine *m, void **array, size_t *room, size_t n, size_t element); /* room for element `n` */
 tess_status machine_push(machine *m, tess_pickle_value *value);
 tess_status machine_top(machine *m, tess_pickle_value **value); /* above the newest mark */
 tess_status machine_pop(machine *m, tess_pickle_value **value);
-/* Takes what lies above the newest mark. The items stay where they are until the next push. */
+/* Takes what lies above the newest mark. The items stay in place until the next push. */
 tess_status machine_pop_to_mark(machine *m, tess_pickle_value ***items, size_t *n);
 
 tess_status pickle_op_proto(machine *m);

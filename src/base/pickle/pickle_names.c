@@ -47,7 +47,7 @@ static bool is_kind(const tess_pickle_value *args, size_t index, tess_pickle_kin
     return args->n > index && args->items[index]->kind == kind;
 }
 
-/* Each of these leaves *value alone when the arguments are not what it expects. */
+/* Each of these leaves *value alone when the arguments are not the expected ones. */
 typedef tess_status (*call_fn)(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
                                tess_pickle_value **value);
 
@@ -111,7 +111,7 @@ static tess_status call_ordered_dict(tess_pickle *pickle, const tess_pickle_opti
     return TESS_OK;
 }
 
-/* _reconstructor(class, base, what the base holds): how protocols before 2 write objects */
+/* _reconstructor(class, base, the base's value): how protocols before 2 write objects */
 static tess_status call_reconstructor(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
                                       tess_pickle_value **value)
 {
@@ -130,7 +130,7 @@ static tess_status call_reconstructor(tess_pickle *pickle, const tess_pickle_opt
     return TESS_OK;
 }
 
-/* getattr(class, name): how protocols before 4 name what is defined inside of a class */
+/* getattr(class, name): how protocols before 4 name a member defined inside of a class */
 static tess_status call_getattr(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
                                 tess_pickle_value **value)
 {

@@ -10,7 +10,7 @@
  * as the value is nested. TESS_E_NOMEM. */
 tess_status tess_pickle_write(const json_t *value, tess_buffer *out);
 
-/* ---- By parts: what Python's pickle.py calls the opcodes. A pickle is BEGIN, one value, STOP. */
+/* ---- By parts: opcodes, under the names of Python's pickle.py. A pickle is BEGIN, one value, STOP. */
 #define TESS_PICKLE_BEGIN "\x80\x02"
 #define TESS_PICKLE_STOP "."
 #define TESS_PICKLE_NIL "N"
@@ -25,7 +25,7 @@ tess_status tess_pickle_write(const json_t *value, tess_buffer *out);
 #define TESS_PICKLE_CALL "R"         /* of a name with a tuple */
 #define TESS_PICKLE_INSTANCE ")\x81" /* of a class, without arguments */
 #define TESS_PICKLE_SET_STATE "b"    /* of an object: a value, usually a dict */
-#define TESS_PICKLE_BY_ID "Q"        /* what lies elsewhere; the value is its id */
+#define TESS_PICKLE_BY_ID "Q"        /* an object that lies elsewhere; the value is its id */
 #define TESS_PICKLE_DROP "0"
 
 tess_status tess_pickle_put(tess_buffer *out, const char *opcodes);
@@ -34,7 +34,7 @@ tess_status tess_pickle_put_real(tess_buffer *out, double value);
 tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n);
 tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name); /* a class or function */
 tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value);                  /* as tess_pickle_write's */
-/* The newest value gets a number, and can be had again by it. */
+/* Gives the newest value a number under which it can be fetched again. */
 tess_status tess_pickle_keep(tess_buffer *out, uint32_t number);
 tess_status tess_pickle_put_kept(tess_buffer *out, uint32_t number);
 

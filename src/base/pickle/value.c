@@ -1,4 +1,4 @@
-/* Looking at what was read. */
+/* Access to the values read. */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"

@@ -8,8 +8,8 @@
 
 #include "base/os/os.h"
 
-/* Where memory ends jansson may say so, nothing, or that the text is wrong where it could not keep it; malloc always
- * leaves its mark. */
+/* When memory ends jansson may say so, say nothing, or call the text wrong when it could not store it; malloc always
+ * leaves ENOMEM in errno. */
 static bool ran_out_of_memory(const json_error_t *error)
 {
     return errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0';

@@ -1,5 +1,5 @@
-/* JSON from outside, bounded: jansson with limits on size and depth, duplicate keys refused where asked, and errors
- * that name file and line; and numbers as text that reads back to the same bits. */
+/* JSON of unknown origin, bounded: jansson with limits on size and depth, duplicate keys refused on request, and errors
+ * that name file and line. Also numbers as text that reads back to the same bits. */
 #ifndef TESS_BASE_TEXT_JSON_H
 #define TESS_BASE_TEXT_JSON_H
 
@@ -7,20 +7,20 @@
 
 #include "base/text/text.h"
 
-/* `what` names the source in messages. *out is a new reference (json_decref). TESS_E_FORMAT: it is no
- * JSON, or a file of more than `limit` bytes; TESS_E_NOMEM is no word on the text; what tess_os_map gives. */
+/* `what` names the source in messages. *out is a new reference (json_decref). TESS_E_FORMAT: not JSON, or a file of
+ * more than `limit` bytes; TESS_E_NOMEM says nothing about the text; also the errors of tess_os_map. */
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
 tess_status tess_json_load(const char *path, size_t limit, json_t **out);
 
-/* Typed access to members of an object. Without the key, or where it is null, *value stays as it was. TESS_E_FORMAT:
- * another type; the message names `what` and the key. A string is borrowed from `object`. */
+/* Typed access to members of an object. When the key is absent or null, *value is unchanged. TESS_E_FORMAT: another
+ * type; the message names `what` and the key. A string is borrowed from `object`. */
 tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *value);
 tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *value);
 tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);
 tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **value);
 
-/* A string of any bytes, as a new reference: where they are no UTF-8 those beyond ASCII become '?', and what is beyond
- * 2047 of them is cut. */
+/* A JSON string from any bytes, as a new reference. When they are not UTF-8, bytes beyond ASCII become '?' and the text
+ * is cut after 2047 bytes. */
 json_t *tess_json_text(const char *text);
 
 /* JSON has no infinities: they and NaN as null. */

@@ -11,8 +11,8 @@ typedef struct tess_buffer {
     size_t size, capacity;
 } tess_buffer;
 
-/* Appends to a text of bounded size, cut where it does not fit: text[at ..] becomes the formatted text; returns where
- * it ends. `at` < size. */
+/* Appends to a text of bounded size, cut where it does not fit: text[at ..] becomes the formatted text. Returns the new
+ * end. `at` < size. */
 size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size);

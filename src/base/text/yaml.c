@@ -46,7 +46,7 @@ static tess_status append_scalar(reader *r, tess_buffer *out)
     return tess_buffer_append(out, text, n);
 }
 
-/* At the value of key: a scalar, or a list of them. */
+/* Reads the value of a key: a scalar, or a list of scalars. */
 static tess_status read_value(reader *r)
 {
     int line = line_of(r);

@@ -1,5 +1,5 @@
-/* The YAML of a configuration file: sections of scalar keys and lists of scalars. No anchors, no tags, no nesting below
- * that: whatever a table of options cannot hold is an error that names its line. */
+/* The YAML of a configuration file: sections of scalar keys and lists of scalars. No anchors, no tags, no deeper
+ * nesting: anything that a table of options cannot hold is an error that names its line. */
 #ifndef TESS_BASE_TEXT_YAML_H
 #define TESS_BASE_TEXT_YAML_H
 
