@@ -129,8 +129,8 @@ enum {
     STATE_SHIFT = (offsetof(tess_trace_event, state) - offsetof(tess_trace_event, root)) * 8
 };
 
-/* An event goes into the ring and out of it by words, each store behind the ones before it and each load before the
- * ones after it: a copy between two looks at the same stamp is whole. The first word is the stamp. */
+/* An event is copied word by word, each store ordered behind the ones before it and each load before the ones after it:
+ * a copy between two equal reads of the stamp is whole. The first word is the stamp. */
 static _Atomic uint64_t *words_of(tess_trace_event *event)
 {
     return (_Atomic uint64_t *)(void *)event;
@@ -146,8 +146,7 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
     for (int i = 1; i < EVENT_WORDS; i++)
         atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
     atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
-    /* A ring is larger than the caches near the core: the next event's lines are fetched while something else is
-     * done. */
+    /* A ring is larger than the caches near the core: prefetch the next event's lines meanwhile. */
     char *next = (char *)event_at(ring, number + 1);
     __builtin_prefetch(next, 1);
     __builtin_prefetch(next + 64, 1);

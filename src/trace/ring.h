@@ -1,9 +1,9 @@
 /* The event ring: what a rank did, newest last, in memory that outlives it.
  *
- * One ring a rank, in shared memory or a file: the same bytes in both (little-endian, header of 4096 bytes, then the
- * events). It only emits: who reads and what it means is the doctor's business. Writing takes no lock, no system call
+ * There is one ring per rank, in shared memory or a file: the same bytes in both (little-endian, header of 4096 bytes,
+ * then the events). The ring only records; the doctor reads and interprets it. Writing takes no lock, no system call
  * but the clock's and no allocation; any thread of the rank may write. A reader in another process, or after the rank's
- * death, takes an event for whole when its `stamp` is the one that its place must have. */
+ * death, takes an event for whole when its `stamp` is the one that belongs to its slot. */
 #ifndef TESS_TRACE_RING_H
 #define TESS_TRACE_RING_H
 
@@ -12,7 +12,7 @@
 #include "tessera/types.h"
 #include "trace/trace_objects.h"
 
-/* Numbers are stable: they are on disk. */
+/* Numbers are stable: they are stored on disk. */
 #define TESS_TRACE_OP_LIST(X)                                        \
     X(TESS_TRACE_NONE, 0, "none")                                    \
     X(TESS_TRACE_ALL_GATHER, 1, "all_gather")                        \
@@ -45,9 +45,9 @@ typedef enum tess_trace_op {
 } tess_trace_op;
 
 typedef enum tess_trace_state {
-    TESS_TRACE_ENQUEUED = 0,  /* this rank asked for it */
-    TESS_TRACE_STARTED = 1,   /* all ranks had asked for the same */
-    TESS_TRACE_COMPLETED = 2, /* the buffers are the caller's again */
+    TESS_TRACE_ENQUEUED = 0,  /* this rank submitted it */
+    TESS_TRACE_STARTED = 1,   /* all ranks had submitted it */
+    TESS_TRACE_COMPLETED = 2, /* the caller owns the buffers again */
     TESS_TRACE_FAILED = 3
 } tess_trace_state;
 
@@ -62,16 +62,16 @@ enum {
     TESS_TRACE_TEAMS = 48
 };
 
-/* One operation, from when it was asked for; what becomes of it is added to the same event. Or a phase that begins. */
+/* One operation, from its submission; later states are added to the same event. Or the beginning of a phase. */
 typedef struct tess_trace_event {
     _Atomic uint64_t stamp; /* 1 + the event's number, 0 while it is written */
-    uint64_t time_ns;       /* monotonic: when it was asked for, or the phase began; 0: its rank died before it knew */
+    uint64_t time_ns;       /* monotonic: submission, or the phase's beginning; 0: the rank died before it knew */
     uint64_t team;          /* hash */
     uint64_t sequence;      /* of the operation inside its team */
-    uint64_t count;         /* elements; of a step's first phase: ns ready to run without a core so far, 0: unknown */
+    uint64_t count;         /* elements; in a step's first phase: ns runnable without a core so far, 0: unknown */
     uint64_t tag;
     uint64_t call_site; /* call_site.h; 0: not known */
-    uint64_t label;     /* what the operation is for (label.h), 0: nobody said */
+    uint64_t label;     /* the operation's label (label.h), 0: none */
     int64_t step, detail;
     uint64_t started_ns, completed_ns; /* 0: not yet; completed or failed */
     int32_t root;                      /* or peer; -1: none */
@@ -83,10 +83,10 @@ typedef struct tess_trace_event {
     uint8_t in_dtype; /* of the coalesced forms; else as dtype */
 } tess_trace_event;
 
-/* Who writes the ring. */
+/* The process that writes the ring. */
 typedef struct tess_trace_owner {
     int32_t pid, spare;
-    uint64_t wall_ns, monotonic_ns; /* one moment on both clocks */
+    uint64_t wall_ns, monotonic_ns; /* the same moment on both clocks */
     char host[TESS_TRACE_HOST_BYTES];
     char program[TESS_TRACE_PROGRAM_BYTES]; /* path */
 } tess_trace_owner;
@@ -105,51 +105,51 @@ typedef struct tess_trace_ring {
     uint64_t capacity; /* events, a power of two */
     tess_trace_owner owner;
     _Alignas(64) _Atomic uint64_t n_events; /* ever emitted; event i lies at i % capacity */
-    _Alignas(64) _Atomic uint32_t n_teams;  /* the first TESS_TRACE_TEAMS that the rank joined are kept */
+    _Alignas(64) _Atomic uint32_t n_teams;  /* the first TESS_TRACE_TEAMS that the rank joined are stored */
     tess_trace_team teams[TESS_TRACE_TEAMS];
-    _Alignas(64) _Atomic uint64_t alive_ns; /* monotonic: when the rank last looked while it waited; 0: it never did */
+    _Alignas(64) _Atomic uint64_t alive_ns; /* monotonic: the rank's last poll while it waited; 0: none yet */
     tess_trace_objects objects;
 } tess_trace_ring;
 
 /* Bytes of a ring of `capacity` events. */
 size_t tess_trace_bytes(uint64_t capacity);
 
-/* Makes an empty ring in zeroed memory of tess_trace_bytes(capacity), aligned to 64. TESS_E_INVALID: capacity is no
+/* Makes an empty ring in zeroed memory of tess_trace_bytes(capacity), aligned to 64. TESS_E_INVALID: capacity is not a
  * power of two. */
 tess_status tess_trace_init(void *memory, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
 
-/* The same in a new file at `path` that stays when its writer is killed; its bytes are reserved, so that a full disk is
- * met here (TESS_E_NO_SPACE) and not by a store. Close with tess_trace_close. */
+/* The same in a new file at `path` that outlives its writer. Its bytes are reserved, so that a full disk shows here
+ * (TESS_E_NO_SPACE) and not at a store. Close with tess_trace_close. */
 tess_status tess_trace_create(const char *path, uint64_t capacity, int rank, int world, tess_trace_ring **ring);
 void tess_trace_close(tess_trace_ring **ring);
 
-/* Makes an empty ring of as many ranks go on from where `from` is: its owner, teams and events, as far as they fit. */
+/* Makes an empty ring of as many ranks continue `from`: copies its owner, teams and events, as far as they fit. */
 void tess_trace_copy(tess_trace_ring *to, const tess_trace_ring *from);
 
-/* Notes a team. One writer a ring. */
+/* Adds a team. One writer per ring. */
 void tess_trace_add_team(tess_trace_ring *ring, uint64_t hash, const char *name, int size, int position);
 
-/* Looks at memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
+/* Checks memory or a mapped file that should hold a ring. TESS_E_FORMAT says what is wrong with it. */
 tess_status tess_trace_open(const void *memory, size_t bytes, const tess_trace_ring **ring);
 
-/* The same of a file that may have been cut off: *n_slots of its places for events are whole, counted from the first;
- * `capacity` of them: all. TESS_E_FORMAT, too, when not even its header is whole. */
+/* The same for a file that may have been cut off: its first *n_slots event slots are whole; `capacity`: all are.
+ * TESS_E_FORMAT also when its header is not whole. */
 tess_status tess_trace_open_cut(const void *memory, size_t bytes, const tess_trace_ring **ring, uint64_t *n_slots);
-/* Events that a ring of `n_slots` whole places has lost with the others; *newest: the newest is one of them. */
+/* Number of events in the lost slots of a ring with `n_slots` whole ones; *newest: the newest event is among them. */
 uint64_t tess_trace_lost(const tess_trace_ring *ring, uint64_t n_slots, bool *newest);
 
-/* Adds one event; stamp and time_ns are filled in here. Returns its number. */
+/* Adds one event with its stamp and time_ns set here. Returns its number. */
 uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, uint64_t now_ns);
-/* Adds to an operation's event what became of it, unless newer ones have taken its place; ENQUEUED: when it was asked
- * for. By the thread that works on it. */
+/* Adds a later state to an operation's event, unless a newer event has taken its slot; ENQUEUED: sets the time of its
+ * submission. For the thread that works on the operation. */
 void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns);
 
-/* Copies the newest events, at most `max`, oldest of them first, leaving out torn ones. Returns how many. */
+/* Copies the newest events, at most `max`, oldest of them first, without torn ones. Returns how many. */
 size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);
-/* The same of a ring of which only the first `n_slots` places are there. */
+/* The same for a ring of which only the first `n_slots` slots are whole. */
 size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max);
 
-/* Writes the ring as it is to `path`, atomically. */
+/* Writes the ring to `path`, atomically. */
 tess_status tess_trace_save(const tess_trace_ring *ring, const char *path);
 
 /* "all_gather"; "enqueued". Never NULL. */
