@@ -4,7 +4,7 @@
 
 #include "tessera/memory.h"
 
-/* Room for at least `needed` elements of `size` bytes behind *data (doubling); *capacity counts elements. */
+/* Makes room for at least `needed` elements of `size` bytes in *data, by doubling; *capacity counts elements. */
 static inline tess_status tess_grow(tess_mem *mem, void **data, size_t *capacity, size_t needed, size_t size,
                                     const char *what)
 {

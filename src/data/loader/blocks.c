@@ -28,7 +28,7 @@ static tess_status size_of(FILE *stream, const char *path, uint64_t *size)
     return TESS_OK;
 }
 
-/* The first end of a line at or behind byte x. Plain text without one in the next block's reach is cut at the next
+/* The first line end at or behind byte x. Plain text without one before the end of the next block is cut at the next
  * character, so that a file without line ends still comes in blocks; a document of jsonl is never cut. */
 static tess_status boundary(FILE *stream, const tess_block_file *file, uint64_t x, char *chunk, uint64_t *at)
 {

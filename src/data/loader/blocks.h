@@ -1,5 +1,5 @@
-/* Files cut into blocks of about 256 KiB that end where a line ends. Nothing about a file is kept but its size: a
- * block's ends are found by looking at the file around their nominal places. Private to this folder. */
+/* Files cut into blocks of about 256 KiB that end at line ends. Only a file's size is stored: a block's ends are found
+ * by looking at the file around their nominal places. Private to this folder. */
 #ifndef TESS_DATA_LOADER_BLOCKS_H
 #define TESS_DATA_LOADER_BLOCKS_H
 
@@ -9,8 +9,8 @@
 typedef struct tess_block_file {
     char *path;
     bool jsonl;
-    uint64_t size;       /* when it was opened first: a file that changes later is an error */
-    uint64_t begin, end; /* the part in use, ends of lines */
+    uint64_t size;       /* at the first opening: a file that changes later is an error */
+    uint64_t begin, end; /* the part in use, at line ends */
     uint64_t n_blocks;
 } tess_block_file;
 
@@ -27,7 +27,7 @@ enum { TESS_BLOCK_BYTES = 256 << 10, TESS_LINE_BYTES = 64 << 20 };
 tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *options);
 void tess_blocks_close(tess_blocks *blocks);
 
-/* Text of a block (perhaps empty, when one line spans several) in place of `text`'s. */
+/* Reads a block (empty when one line spans several blocks) and replaces `text` with it. */
 tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, const tess_block_file **file,
                              uint64_t *offset);
 

@@ -9,8 +9,8 @@
 
 enum { MAX_SEQ_LEN = 1 << 24, MAX_BATCH_TOKENS = 1 << 30 };
 
-/* What the thread is asked for, and what came of it. One request at a time; the loader does not touch the window until
- * the thread is idle again. */
+/* The reading thread's request and result. One request at a time; the loader does not touch the window until the thread
+ * is idle again. */
 typedef struct reader {
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -31,15 +31,14 @@ struct tess_loader {
     tess_blocks blocks;
     uint64_t n_windows;
     tess_window windows[2];
-    int current; /* window that rows come from; the other is filled ahead */
+    int current; /* window that rows come from; the other one is read ahead */
     reader reader;
     tess_data_cursor cursor;
     int32_t *ids, *pos, *targets, *cu_seqlens;
     const tess_tokenizer *tokenizer;
 };
 
-/* ---- The thread
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The thread ---- */
 static void *read_ahead(void *argument)
 {
     tess_loader *loader = argument;
@@ -118,8 +117,7 @@ static void stop_reader(reader *r)
         tess_buffer_free(&r->text);
 }
 
-/* ---- Windows
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Windows ---- */
 static bool holds(const tess_window *window, uint64_t epoch, uint64_t index)
 {
     return window->filled && window->epoch == epoch && window->index == index;
@@ -139,7 +137,7 @@ static bool at_end(const tess_loader *loader)
     return !loader->options.repeat && loader->cursor.epoch > 0;
 }
 
-/* Makes the cursor's window current, and has the one behind it read ahead. */
+/* Makes the cursor's window current, and starts to read the next one ahead. */
 static tess_status need_window(tess_loader *loader)
 {
     uint64_t epoch = loader->cursor.epoch, index = loader->cursor.window;
@@ -178,7 +176,7 @@ static tess_status settle(tess_loader *loader)
         TESS_CHECK(empty < loader->n_windows, TESS_E_INVALID, "%s: the data hold no pair of tokens to train on",
                    loader->blocks.files[0].path);
         loader->cursor.row -= n_rows;
-        /* An epoch of one window has the same documents, so as many rows, every time. */
+        /* An epoch of one window has the same documents, and so the same number of rows, every time. */
         if (loader->n_windows == 1 && loader->options.repeat) {
             loader->cursor.epoch += loader->cursor.row / n_rows;
             loader->cursor.row %= n_rows;
@@ -189,8 +187,7 @@ static tess_status settle(tess_loader *loader)
     return TESS_OK;
 }
 
-/* ---- Life
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Life ---- */
 static tess_status create_batch(tess_loader *loader)
 {
     const tess_loader_options *o = &loader->options;
@@ -267,8 +264,7 @@ void tess_loader_destroy(tess_loader **out)
     *out = NULL;
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Rows ---- */
 /* Writes row `j` of the batch from the cursor's row (or padding at the end) and moves on. */
 static tess_status write_row(tess_loader *loader, int64_t j, tess_micro_batch *batch)
 {

@@ -7,16 +7,15 @@
  * Micro-batch g takes rows g * micro_batch and on, across windows and epochs. So every token of an epoch is a target
  * once, except the first of each document, and no sequence crosses documents.
  *
- * All orders come from tess_rng_permute(seed, epoch): no index array. A window is a pure function of (data, options,
- * epoch, number), so any row can be found again from a cursor; only one window and the next are in memory (tokens of 16
- * MiB of text each). A thread reads and tokenizes the next one. Rank and world arrive as integers: rank r of W takes
+ * All orders come from tess_rng_permute(seed, epoch): there is no index array. A window is a pure function of (data,
+ * options, epoch, number), so a cursor is enough to find any row again. Memory holds one window and the next (tokens of
+ * 16 MiB of text each); a thread reads and tokenizes the next one. Rank and world arrive as integers: rank r of W takes
  * micro-batches g with g % W == r.
  *
  * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
- * filled up with rows without targets. Text is taken as tess_encode takes it (invalid UTF-8 is U+FFFD; specials such as
- * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; else each must be an object with a string
- * text_key, of at most 64 MiB.
- */
+ * filled up with rows without targets. Text is read as tess_encode does (invalid UTF-8 is U+FFFD; specials such as
+ * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; every other line must be an object with a
+ * string text_key, of at most 64 MiB. */
 #ifndef TESS_DATA_LOADER_LOADER_H
 #define TESS_DATA_LOADER_LOADER_H
 
@@ -26,23 +25,23 @@ typedef struct tess_loader_options {
     const char *const *files; /* plain text, or *.jsonl with a "text" member per line */
     int n_files;
     const char *text_key; /* NULL: "text" */
-    int64_t seq_len;      /* tokens a row */
-    int64_t micro_batch;  /* rows a micro-batch */
+    int64_t seq_len;      /* tokens per row */
+    int64_t micro_batch;  /* rows per micro-batch */
     uint64_t seed;
     bool shuffle;      /* false: file order */
     bool repeat;       /* start over after the last row (training); false: *end is set (validation) */
-    double begin, end; /* part of each file to use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
+    double begin, end; /* part of each file in use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
     int32_t eos_id, bos_id; /* appended / prepended to each jsonl document; -1: none */
 } tess_loader_options;
 
-/* Where the loader stands: everything that a resume needs. */
+/* The loader's position: all that a resume needs. */
 typedef struct tess_data_cursor {
-    uint64_t epoch, window, row; /* next row: row-th of the permuted rows of window-th window */
+    uint64_t epoch, window, row; /* next row: number `row` of the permuted rows of window `window` */
 } tess_data_cursor;
 
 typedef struct tess_micro_batch {
     int64_t
-        n_tokens; /* micro_batch * seq_len, always: short rows are padded with sequences of their own without targets */
+        n_tokens; /* always micro_batch * seq_len: short rows are padded with sequences of their own without targets */
     int64_t n_seqs;
     int64_t n_targets;                               /* tokens with a target */
     const int32_t *ids, *pos, *targets, *cu_seqlens; /* owned by the loader until the next call */
@@ -53,25 +52,24 @@ typedef struct tess_micro_batch {
 typedef struct tess_loader tess_loader;
 
 /* Reads the first window. TESS_E_INVALID: no files, an empty file, a file of one byte, a part begin..end without a
- * whole line in any file, text without a pair of tokens. TESS_E_NOT_FOUND, TESS_E_IO: the file is named. TESS_E_FORMAT:
- * a bad line of jsonl, by file and line. Tokenizer borrowed, the rest copied. */
+ * whole line in any file, text without a pair of tokens. TESS_E_NOT_FOUND, TESS_E_IO: the message names the file.
+ * TESS_E_FORMAT: a bad line of jsonl, by file and line. The tokenizer is borrowed, the rest is copied. */
 tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
                                tess_loader **loader);
 void tess_loader_destroy(tess_loader **loader);
 
-/* Later windows can fail as the first can; a file whose size changed since is TESS_E_IO.
- *
- * Skips `skip` micro-batches (those of other ranks), then returns the next one. Without repeat: *end is set after the
- * last. The batch's text is the same whatever was skipped. */
+/* Skips `skip` micro-batches (those of other ranks), then returns the next one. Without repeat: *end is set after the
+ * last. A batch's text does not depend on what was skipped. Reading a later window has the errors of create; a file
+ * whose size has changed since is TESS_E_IO. */
 tess_status tess_loader_next(tess_loader *loader, int64_t skip, tess_micro_batch *batch, bool *end);
-/* Where the next call would read: seek to it, in this process or another with the same data and options, and the same
- * micro-batches follow. TESS_E_INVALID: a window that the data do not have. */
+/* The position of the next call. A seek to it, in this or another process with the same data and options, gives the
+ * same micro-batches. TESS_E_INVALID (seek): a window that the data do not have. */
 void tess_loader_cursor(const tess_loader *loader, tess_data_cursor *cursor);
 tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor);
-/* Rows of the micro-batches that follow: 1 up to those that the loader was made for, which is not checked. */
+/* Sets the rows of the micro-batches that follow: 1 up to the number at create, which is not checked. */
 void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch);
-/* Rows of an epoch, as far as that is known without reading it: of a text of one window all; else as if every window
- * had as many as the one at hand. */
+/* Estimates the rows of an epoch without reading it: exact for a text of one window, else as if every window had as
+ * many rows as the current one. */
 int64_t tess_loader_estimate_rows(const tess_loader *loader);
 
 #endif

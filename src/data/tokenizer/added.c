@@ -1,5 +1,4 @@
-/* Added tokens: found in the text before the model sees it, leftmost first, the longest of those that start together.
- */
+/* Added tokens: found in the text before the model sees it, leftmost first, the longest of those with one start. */
 #include <string.h>
 
 #include "data/grow.h"
@@ -80,7 +79,7 @@ static tess_status read_token(tess_mem *mem, const tess_node *node, const tess_s
     TESS_CHECK(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < TESS_MAX_TOKEN_ID,
                TESS_E_FORMAT, "%s: 'id' is not an integer of 0..%d", node->what, TESS_MAX_TOKEN_ID - 1);
     token->id = (int32_t)json_integer_value(id);
-    /* A token that the model knows keeps the model's id, as in HF tokenizers. */
+    /* A token of the model keeps the model's id, as in HF tokenizers. */
     const tess_string_entry *known = tess_strings_find(vocab, token->content.data, token->content.size);
     if (known != NULL)
         token->id = (int32_t)known->value;
@@ -176,7 +175,7 @@ static bool stands_alone(const char *text, size_t size, size_t begin, size_t end
     return true;
 }
 
-/* End of the space at text[from...); spaces are looked at once, however many matches lie in them. */
+/* End of the space at text[from...); a run of spaces is scanned once, however many matches lie in it. */
 static size_t skip_space(tess_added_scan *scan, size_t from)
 {
     if (from >= scan->space_begin && from < scan->space_end)
@@ -194,7 +193,7 @@ static size_t skip_space(tess_added_scan *scan, size_t from)
     return at;
 }
 
-/* Where the space in front of text[at] starts, but not before the end of the last match. */
+/* Start of the space in front of text[at], but not before the end of the last match. */
 static size_t skip_space_back(const tess_added_scan *scan, size_t at)
 {
     while (at > scan->floor) {
@@ -221,8 +220,7 @@ const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *
             i = after - 1;
             continue;
         }
-        /* The next match is looked for right behind the pattern, even in space that it swallows: as HF tokenizers does.
-         */
+        /* As in HF tokenizers the search continues right behind the pattern, even in space that it swallows. */
         scan->from = after;
         *begin = token->lstrip ? skip_space_back(scan, i) : i;
         *end = scan->floor = token->rstrip ? skip_space(scan, after) : after;

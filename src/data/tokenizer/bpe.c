@@ -1,7 +1,7 @@
-/* Merging the symbols of one piece: the pair of lowest rank first, the leftmost of equals.
+/* Merges the symbols of one piece: the pair of lowest rank first, the leftmost of equals.
  *
- * Pieces are words of a few bytes: those are merged in a small array. Longer ones (runs of letters without spaces, or
- * whole texts when there is no pre-tokenizer) go through a linked list and a heap, n log n. */
+ * Most pieces are words of a few bytes, merged in a small array. Longer ones (runs of letters without spaces, or whole
+ * texts when there is no pre-tokenizer) use a linked list and a heap, n log n. */
 #include <string.h>
 
 #include "data/grow.h"
@@ -50,7 +50,7 @@ static int32_t symbol_at(const tess_bpe *bpe, const char *p, size_t *length)
     return entry != NULL ? (int32_t)entry->value : -1;
 }
 
-/* The bytes that a character missing from the vocabulary falls back to: of its UTF-8 as the model sees it. */
+/* The bytes of a character missing from the vocabulary, from its UTF-8 as the model sees it. */
 static bool fall_back(const tess_bpe *bpe, const char *p, size_t length, int32_t ids[4], int *n)
 {
     uint8_t bytes[4];
@@ -68,7 +68,7 @@ static bool fall_back(const tess_bpe *bpe, const char *p, size_t length, int32_t
 
 static tess_status split_symbols(const tess_bpe *bpe, tess_bpe_scratch *scratch, const char *piece, size_t size)
 {
-    bool unknown = false; /* an unk token is due: it waits, for the next may fuse with it */
+    bool unknown = false; /* an unk token is due: it waits, because the next may fuse with it */
     scratch->n_symbols = 0;
     for (size_t i = 0, length; i < size; i += length) {
         int32_t id = symbol_at(bpe, piece + i, &length), fallback[4];
@@ -130,7 +130,7 @@ static bool before(const tess_candidate *a, const tess_candidate *b)
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
-/* Puts the pair that starts at symbol `at` on the heap, if it merges. */
+/* Puts the pair at symbol `at` on the heap, if it merges. */
 static tess_status push(const tess_bpe *bpe, tess_bpe_scratch *scratch, int32_t at)
 {
     int32_t next = scratch->symbols[at].next;
@@ -182,7 +182,7 @@ static tess_status merge_long(const tess_bpe *bpe, tess_bpe_scratch *scratch, te
         tess_symbol *right = &symbols[left->next];
         const tess_merge *merge = find_merge(bpe, left->id, right->id);
         if (merge == NULL || merge->id != top.id)
-            continue; /* one of the two has merged with another since */
+            continue; /* one of the two symbols has merged since */
         left->id = top.id;
         left->next = right->next;
         right->id = -1;

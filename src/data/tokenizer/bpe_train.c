@@ -6,8 +6,7 @@
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
-/* ---- Tokens
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Tokens ---- */
 static tess_status add_token(trainer *t, const char *text, size_t size, int32_t *id)
 {
     tess_string_entry *entry;
@@ -16,7 +15,7 @@ static tess_status add_token(trainer *t, const char *text, size_t size, int32_t 
     return TESS_OK;
 }
 
-/* Specials, then the characters of GPT-2's alphabet in their order. */
+/* Adds the specials, then the characters of GPT-2's alphabet in their order. */
 static tess_status add_first_tokens(trainer *t, const char *const *specials, int n_specials, int32_t of_byte[256])
 {
     int32_t id;
@@ -31,8 +30,7 @@ static tess_status add_first_tokens(trainer *t, const char *const *specials, int
     return TESS_OK;
 }
 
-/* ---- Pairs
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Pairs ---- */
 static uint64_t pair_of(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -78,7 +76,7 @@ static tess_status find_pair(trainer *t, uint64_t pair, train_pair **found)
     return TESS_OK;
 }
 
-/* Adds `change` occurrences of the pair in `word`; gains are remembered for the pair's next entry. */
+/* Adds `change` occurrences of the pair in `word`; a gain is stored for the pair's next entry. */
 static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t word, int64_t change)
 {
     train_pair *pair = NULL;
@@ -104,9 +102,8 @@ static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t 
     return TESS_OK;
 }
 
-/* ---- Queue
- * ----------------------------------------------------------------------------------------------------------- */
-/* The most frequent first, of equals the smaller pair, of entries of one pair the older. */
+/* ---- Queue ---- */
+/* The most frequent first; of equals the smaller pair; of entries of one pair the older. */
 static bool before(const train_entry *a, const train_entry *b)
 {
     if (a->count != b->count)
@@ -142,7 +139,7 @@ static train_entry pop(trainer *t)
     return top;
 }
 
-/* Entries for the pairs that gained words in this round. */
+/* Makes entries for the pairs that gained words in this round. */
 static tess_status push_touched(trainer *t)
 {
     for (size_t i = 0; i < t->n_touched; i++) {
@@ -155,8 +152,7 @@ static tess_status push_touched(trainer *t)
     return TESS_OK;
 }
 
-/* ---- Merging
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Merging ---- */
 static tess_status merge_in_word(trainer *t, int32_t index, int32_t left, int32_t right, int32_t id)
 {
     train_word *word = &t->words[index];
@@ -220,7 +216,7 @@ static tess_status merge_all(trainer *t, int64_t vocab_size)
     return status;
 }
 
-/* Words as symbols, and the pairs in them. */
+/* Spells the words as symbols and counts the pairs in them. */
 static tess_status spell_words(trainer *t, const int32_t of_byte[256])
 {
     for (size_t i = 0; i < t->texts.n_entries; i++) {

@@ -1,10 +1,9 @@
 /* The state of a BPE training: words and their counts, pairs and where they occur, the merges so far. Private to this
  * folder.
  *
- * The order of merges is that of HF tokenizers' BpeTrainer, to the letter: entries of the queue are (pair, count,
- * words), the count as it was when the entry was made; a popped entry whose count is stale goes back with the new one.
- * A pair whose token exists already (spelled by another merge) may get a second entry with only the words that are new.
- */
+ * The order of merges is exactly that of HF tokenizers' BpeTrainer. Entries of the queue are (pair, count, words), with
+ * the count at the time of the entry; a popped entry whose count is stale goes back with the new one. A pair whose
+ * token exists already (spelled by another merge) may get a second entry with only the new words. */
 #ifndef TESS_DATA_TOKENIZER_BPE_TRAIN_H
 #define TESS_DATA_TOKENIZER_BPE_TRAIN_H
 

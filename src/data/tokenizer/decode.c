@@ -1,4 +1,4 @@
-/* From ids to text: a chain of steps over a list of strings, each step in one pass into the other of two lists. */
+/* From ids to text: a chain of steps over a list of strings, each one pass from one of two lists to the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static int fallback_byte(const char *text, size_t size)
     return (int)value;
 }
 
-/* A run of byte tokens: its text when it is UTF-8, else U+FFFD for each. */
+/* Ends a run of byte tokens: appends its text when it is UTF-8, else U+FFFD for each. */
 static tess_status end_run(tess_buffer *run, list *out)
 {
     if (run->size == 0)
@@ -201,6 +201,6 @@ tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, b
     }
     list_free(&lists[0]);
     list_free(&lists[1]);
-    /* An empty text is a text: callers read text->data. */
+    /* An empty text must not be NULL: callers read text->data. */
     return status == TESS_OK ? tess_buffer_append(text, "", 0) : status;
 }

@@ -80,7 +80,7 @@ void tess_decoder_free(tess_decoder *decoder)
 {
     for (int i = 0; i < decoder->n_steps; i++) {
         if (decoder->steps[i].from.mem == NULL)
-            continue; /* its reading failed at once */
+            continue; /* the reader failed before it filled this step */
         tess_buffer_free(&decoder->steps[i].from);
         tess_buffer_free(&decoder->steps[i].to);
     }
@@ -124,7 +124,7 @@ static tess_status read_template(const tess_node *node, tess_template *special)
     return TESS_OK;
 }
 
-/* Puts `outer` around what is there. */
+/* Puts `outer` around the present template. */
 static tess_status wrap(const tess_node *node, const tess_template *outer, tess_template *special)
 {
     TESS_CHECK(special->n_before + outer->n_before <= TESS_MAX_TEMPLATE &&

@@ -13,7 +13,7 @@ struct tess_encoder {
     tess_bpe_scratch bpe;
     tess_buffer pre[TESS_MAX_STEPS];
     tess_buffer repaired;
-    tess_ids *ids; /* of the call at work */
+    tess_ids *ids; /* of the current call */
 };
 
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)

@@ -1,4 +1,4 @@
-/* Walking tokenizer.json: members and items that know how messages name them. */
+/* Walking tokenizer.json: members and items with the names that messages use. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* NFC and its kin over utf8proc's tables.
+/* NFC and the other normal forms over utf8proc's tables.
  *
- * utf8proc's own driver orders marks by insertion, which is quadratic in a run of marks; here a run is sorted by
+ * utf8proc's own driver sorts marks by insertion, which is quadratic in a run of marks. This one sorts a run by
  * counting, so hostile text costs linear time. */
 #include <string.h>
 #include <utf8proc.h>
@@ -9,7 +9,7 @@
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
-/* Below this every character is inert: alone in its form, and nothing composes with it from the left. */
+/* All characters below are inert: unchanged by the form, and never composed with the character to their left. */
 static uint32_t inert_below(tess_norm_kind kind)
 {
     return kind == TESS_NORM_NFC ? 0x300 : 0x80;

@@ -1,11 +1,11 @@
-/* Running the steps of a pre-tokenizer: depth first, piece by piece, without lists. */
+/* Runs the steps of a pre-tokenizer: depth first, piece by piece, without lists. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
 
 static tess_status run_step(const tess_pre_run *run, int index, const char *text, size_t size);
 
-/* What a split step holds back: the last piece may still grow. */
+/* The piece that a split step holds back, because it may still grow. */
 typedef struct pending {
     const tess_pre_run *run;
     int next; /* step that gets the pieces */
@@ -23,7 +23,7 @@ static tess_status flush(pending *p)
     return run_step(p->run, p->next, p->text + p->begin, p->end - p->begin);
 }
 
-/* Takes the next span of the text, a match or what lies between two. */
+/* Takes the next span of the text: a match, or the text between two. */
 static tess_status put(pending *p, size_t begin, size_t end, bool match)
 {
     bool joins = false;

@@ -1,5 +1,5 @@
-/* Cutting text into the pieces that the model merges inside. Every kind of pre-tokenizer is a sequence of three steps:
- * a prefix, Metaspace's replacement, a split at a regex or a literal. */
+/* Cuts text into the pieces within which the model merges. Every kind of pre-tokenizer is a sequence of three steps: a
+ * prefix, Metaspace's replacement, a split at a regex or a literal. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"

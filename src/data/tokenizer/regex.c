@@ -7,7 +7,7 @@
 
 #include "base/text/text.h"
 
-/* White_Space and \w as Oniguruma has them, as the inside of a character class. */
+/* White_Space and \w as Oniguruma defines them, as the inside of a character class. */
 #define SPACES \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define WORDS                                                                                                       \
@@ -138,7 +138,7 @@ static tess_status compile(tess_regex *regex, const char *pattern, size_t size)
         return TESS_FAIL(TESS_E_FORMAT, "%s: bad regex (at %zu of its rewritten form): %s", regex->what, (size_t)at,
                          text);
     }
-    /* Without a JIT (another machine, no executable memory) matching is slower but the same. */
+    /* Without a JIT (another machine, no executable memory) matching is slower, with the same results. */
     pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
     return TESS_OK;
 }

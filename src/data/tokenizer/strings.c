@@ -6,8 +6,7 @@
 
 enum { MAX_ENTRIES = 1 << 30 };
 
-/* Multiply and fold, eight bytes at a time: keys are words of a few bytes, and nobody else's memory depends on the
- * spread. */
+/* Multiply and fold, eight bytes at a time. Keys are words of a few bytes; a poor spread costs only our own memory. */
 uint64_t tess_strings_hash(const void *key, size_t size)
 {
     const unsigned char *p = key;

@@ -26,7 +26,7 @@ uint64_t tess_strings_hash(const void *key, size_t size);
 /* The entry of `key`, NULL: absent. Valid until the next add. */
 tess_string_entry *tess_strings_find(const tess_strings *strings, const void *key, size_t size);
 
-/* Adds `key` with `value`, or finds it as it is. *added may be NULL. */
+/* Adds `key` with `value`, or finds the existing entry. *added may be NULL. */
 tess_status tess_strings_add(tess_strings *strings, const void *key, size_t size, int64_t value,
                              tess_string_entry **entry, bool *added);
 

@@ -69,7 +69,7 @@ static tess_status index_tokens(tess_tokenizer *t, const char *what)
                                            memcmp(token->text, added->content.data, token->size) == 0),
                    TESS_E_FORMAT, "%s: added_tokens[%zu]: id %d already belongs to '%.64s'", what, i, added->id,
                    token->text);
-        /* HF tokenizers decodes a normalized token to what is looked for in the text. */
+        /* HF tokenizers decodes a normalized token to the pattern that it matches in the text. */
         const tess_buffer *text = added->normalized && added->pattern.size > 0 ? &added->pattern : &added->content;
         *token = (tess_token){.text = text->data,
                               .size = (uint32_t)text->size,

@@ -17,8 +17,7 @@ void tess_tokenizer_destroy(tess_tokenizer **tokenizer);
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest id + 1, added tokens included */
 /* Id of a token by its text, -1: none. */
 int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *token);
-/* Bytes of (normalized) text that a token stands for: what bits per byte are counted in. 0 for special tokens and
- * unknown ids. */
+/* Bytes of (normalized) text that a token stands for: for bits per byte. 0 for special tokens and unknown ids. */
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id);
 
 typedef struct tess_ids {

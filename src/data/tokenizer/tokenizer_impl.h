@@ -1,4 +1,4 @@
-/* The parts of a tokenizer, in the order in which text runs through them. Private to this folder.
+/* The parts of a tokenizer, in the order in which they process text. Private to this folder.
  *
  *   text -> added tokens that match raw text -> normalizer -> added tokens that match normalized text -> pre-tokenizer
  *        -> BPE of each piece -> post-processor */
@@ -25,8 +25,7 @@ typedef struct tess_node {
     char what[256];
 } tess_node;
 
-/* ---- Normalizer
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Normalizer ---- */
 typedef enum tess_norm_kind {
     TESS_NORM_NFC,
     TESS_NORM_NFD,
@@ -38,7 +37,7 @@ typedef enum tess_norm_kind {
 
 typedef struct tess_norm_step {
     tess_norm_kind kind;
-    tess_buffer text;    /* PREPEND: what; REPLACE: with what */
+    tess_buffer text;    /* PREPEND: the text to prepend; REPLACE: the replacement */
     tess_buffer pattern; /* REPLACE: a literal ... */
     tess_regex *regex;   /* ... or a regex */
 } tess_norm_step;
@@ -48,7 +47,7 @@ typedef struct tess_normalizer {
     int n_steps;
 } tess_normalizer;
 
-/* Two buffers that steps write in turn, and code points. */
+/* Two buffers that steps write alternately, and code points. */
 typedef struct tess_norm_scratch {
     tess_buffer text[2];
     tess_mem *mem;
@@ -70,11 +69,10 @@ tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, co
 /* Bytes at the start of `text` that the form leaves alone, whatever follows. */
 size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size);
 
-/* ---- Added tokens
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Added tokens ---- */
 typedef struct tess_added {
     int32_t id;
-    tess_buffer content, pattern; /* pattern: what is looked for (the content, normalized when `normalized`) */
+    tess_buffer content, pattern; /* pattern: what to match (the content, normalized when `normalized`) */
     bool single_word, lstrip, rstrip, normalized, special;
 } tess_added;
 
@@ -99,12 +97,12 @@ typedef struct tess_added_set {
     tess_trie raw, normalized;
 } tess_added_set;
 
-/* The tokens, from the list at the top of the file. `vocab`: the model's. */
+/* Reads the tokens from the list at the top of the file. `vocab`: the model's. */
 tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
                             const tess_normalizer *normalizer);
 void tess_added_free(tess_added_set *set);
 
-/* Going through a text for the patterns of a trie. */
+/* A search through a text for the patterns of a trie. */
 typedef struct tess_added_scan {
     const tess_added_set *set;
     const tess_trie *trie;
@@ -112,14 +110,13 @@ typedef struct tess_added_scan {
     size_t size;
     size_t from;                   /* where to look next */
     size_t floor;                  /* end of the last match */
-    size_t space_begin, space_end; /* a run of space seen last */
+    size_t space_begin, space_end; /* the run of space seen last */
 } tess_added_scan;
 
 /* The next match, *begin..*end with the space that it swallows; NULL: none. */
 const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end);
 
-/* ---- Pre-tokenizer
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Pre-tokenizer ---- */
 typedef enum tess_pre_kind {
     TESS_PRE_PREFIX,    /* `text` in front, unless the piece starts with it */
     TESS_PRE_METASPACE, /* ' ' -> `text`, then `text` in front as `prepend` says */
@@ -168,8 +165,7 @@ tess_status tess_pre_tokenizer_read(tess_mem *mem, const tess_node *node, tess_p
 void tess_pre_tokenizer_free(tess_pre_tokenizer *pre);
 tess_status tess_pre_tokenize(const tess_pre_run *run, const char *text, size_t size);
 
-/* ---- Model
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Model ---- */
 typedef struct tess_merge {
     uint64_t pair; /* left << 32 | right; ~0: free */
     uint32_t rank;
@@ -212,8 +208,7 @@ tess_status tess_bpe_encode(const tess_bpe *bpe, tess_bpe_scratch *scratch, cons
                             tess_ids *ids);
 void tess_bpe_scratch_free(tess_bpe_scratch *scratch);
 
-/* ---- Decoder
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Decoder ---- */
 typedef enum tess_decode_kind {
     TESS_DECODE_BYTE_LEVEL,
     TESS_DECODE_BYTE_FALLBACK,
@@ -239,8 +234,7 @@ typedef struct tess_decoder {
 tess_status tess_decoder_read(tess_mem *mem, const tess_node *node, tess_decoder *decoder);
 void tess_decoder_free(tess_decoder *decoder);
 
-/* ---- The whole
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- The whole ---- */
 typedef struct tess_token {
     const char *text; /* NULL: no such id; owned by the vocabulary or the added tokens */
     uint32_t size;

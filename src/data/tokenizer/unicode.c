@@ -34,7 +34,7 @@ bool tess_is_word(uint32_t c)
     }
 }
 
-/* Length of the valid character at p, or minus the length of the maximal subpart that is not one. */
+/* Length of the valid character at p, or minus the length of the maximal invalid subpart. */
 static int scan(const unsigned char *p, size_t n)
 {
     unsigned char c = p[0];

@@ -1,4 +1,4 @@
-/* What tokenizers need of Unicode: repair of invalid UTF-8, character classes, GPT-2's map of bytes to characters. */
+/* Unicode for tokenizers: repair of invalid UTF-8, character classes, GPT-2's map of bytes to characters. */
 #ifndef TESS_DATA_TOKENIZER_UNICODE_H
 #define TESS_DATA_TOKENIZER_UNICODE_H
 
@@ -16,7 +16,7 @@ static inline int tess_utf8_length(char lead)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* Bytes of `text` before the first invalid one; `size` when all is well. */
+/* Number of valid bytes at the start of `text`; `size` when all are. */
 size_t tess_utf8_valid(const char *text, size_t size);
 
 /* Appends `text` with U+FFFD for each maximal subpart that is not UTF-8 (Unicode 15, section 3.9, table 3-8: as

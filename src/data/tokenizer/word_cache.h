@@ -1,5 +1,5 @@
-/* Ids of words seen lately: most words of a text are few, so most never reach the merges. Fixed size; a new word takes
- * its slot from an old one. */
+/* Ids of recent words: most text repeats few words, so most words never reach the merges. Fixed size; a new word evicts
+ * the old one of its slot. */
 #ifndef TESS_DATA_TOKENIZER_WORD_CACHE_H
 #define TESS_DATA_TOKENIZER_WORD_CACHE_H
 
