@@ -16,9 +16,9 @@
  * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
  * grad_norm, params_changed, update_begin and update_end.
  *
- * Errors: TESS_E_INVALID for calls in another order than this one and for bad arguments, on the caller alone and with
- * nothing changed; TESS_E_NOMEM; and what collectives give (tessera/comm.h), after which there is only destroy. One
- * thread at a time may use a tess_fsdp and its units. */
+ * Errors: TESS_E_INVALID for calls out of this order and for bad arguments, on the caller alone and with nothing
+ * changed; TESS_E_NOMEM; and the errors of collectives (tessera/comm.h), after which the only valid call is destroy.
+ * One thread at a time may use a tess_fsdp and its units. */
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
@@ -41,15 +41,15 @@ typedef enum tess_strategy {
     TESS_STRATEGY_HYBRID /* FULL inside the shard axis, replicated over the replicate axis */
 } tess_strategy;
 
-/* "none", "zero1", "zero2", "full", "hybrid": as configurations have them. */
+/* "none", "zero1", "zero2", "full", "hybrid": the spelling of configurations. */
 TESS_API const char *tess_strategy_name(tess_strategy strategy);
 
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
     tess_dtype param_dtype;    /* of gathered parameters: TESS_F32 or TESS_BF16 */
-    tess_dtype reduce_dtype;   /* of gradients on their way: TESS_F32 (or TESS_BF16: half the traffic, other bits) */
+    tess_dtype reduce_dtype;   /* of gradients in flight: TESS_F32 (or TESS_BF16: half the traffic, other bits) */
     int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded
-                                  over n ranks; on one host gathered parameters exist once, so n > 1 acts as 0 */
+                                * over n ranks. On one host gathered parameters exist once, so n > 1 acts as 0 */
     int prefetch;              /* units gathered ahead of use, 0.. */
 } tess_fsdp_policy;
 
@@ -63,7 +63,7 @@ typedef struct tess_param_desc {
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. It is borrowed and
  * must outlive *fsdp; the policy is copied. */
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
-/* Frees the units too, and waits for what is under way. Nulls the handle; of NULL nothing. */
+/* Waits for what is under way, frees the units too and nulls the handle. NULL is fine. */
 TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp);
 TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
 TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
@@ -73,15 +73,15 @@ TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const
                                         tess_unit **unit);
 
 /* Writes rows [row_begin, row_begin + n_rows) of a parameter into dst (float32, row-major). Must be a pure function of
- * its arguments: ranks call it for their own rows only, so nobody ever holds a whole model. */
+ * its arguments: each rank calls it for its own rows only, so no rank ever holds a whole model. */
 typedef tess_status (*tess_fill_fn)(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank all fail, with its status,
- * nothing stays allocated, and it may be called again. TESS_E_MISMATCH: ranks have added other parameters. */
+/* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank, all ranks fail with its
+ * status and nothing stays allocated; the call may be repeated. TESS_E_MISMATCH: ranks added different parameters. */
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
 
 /* ---- A step ---- */
-/* Micro-batches of this rank, as many on each. TESS_E_NOMEM: no room for their sums; the step has not begun. */
+/* All ranks pass the same number of micro-batches. TESS_E_NOMEM: no room for their sums; the step has not begun. */
 TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
 /* local_index counts from 0. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
@@ -90,16 +90,16 @@ TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
-/* Between a pre and the matching post hook: the whole parameter in param dtype, and (backward) its gradient buffer in
- * float32, full shape, content undefined: the engine overwrites it. Both are NULL outside of it, the gradient also for
- * a frozen parameter. They belong to the unit. */
+/* Valid between a pre hook and its post hook: the whole parameter in param dtype and, in backward, its gradient buffer
+ * in float32 and full shape, with undefined content that the engine overwrites. Both are NULL at any other time; a
+ * frozen parameter has no gradient buffer. They belong to the unit. */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
 /* Completes the gradient sums of the step. */
 TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 
-/* For evaluation pre_forward and post_forward may be called outside of step_begin..step_end as well. */
+/* Evaluation may call pre_forward and post_forward outside of step_begin..step_end as well. */
 
 /* ---- Shards: what optimizers, checkpoints and norms see ---- */
 typedef struct tess_shard {
@@ -110,38 +110,38 @@ typedef struct tess_shard {
     float *master;                       /* (n_rows, ...) */
     float *grad;                         /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
     int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and
-                                            writes to disk: every row of a parameter is primary on exactly one rank */
-    void *copy;                          /* (copy_rows, ...) in param dtype, NULL: none. See tess_fsdp_update_begin */
+                                          * writes to disk: every row of a parameter is primary on exactly one rank */
+    void *copy;                          /* (copy_rows, ...) in param dtype, NULL: none; see tess_fsdp_update_begin */
     int64_t copy_begin, copy_rows;       /* of those rows, the ones (global numbers) that this rank writes for all */
 } tess_shard;
 
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */
-/* After materialize. What *shard points to belongs to `fsdp`; `grad` and `copy` may be others in the next step. */
+/* After materialize. What *shard points to belongs to `fsdp`; `grad` and `copy` may change with the next step. */
 TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard);
 
-/* Must be called after master weights were changed (a load, say): gathered copies are stale. Collective. */
+/* Must be called after master weights changed (a load, for example): gathered copies are stale. Collective. */
 TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
 
-/* An optimizer changes master weights between these two, and writes the same values, rounded to the param dtype, into
- * tess_shard.copy where there is one: rows of a gathered copy that is still there, which its next gather then finds
- * done. All copies last when the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has them all;
- * else a few. After begin without end, gathered copies are stale. Collective. */
+/* Between these two calls an optimizer changes master weights and writes the same values, rounded to the param dtype,
+ * into tess_shard.copy where there is one. That is part of a gathered copy that still exists; the next gather finds
+ * these rows done. When the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has them all, all
+ * copies last; else a few do. After begin without end, gathered copies are stale. Collective. */
 TESS_API tess_status tess_fsdp_update_begin(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
 
-/* The shards as an optimizer takes them, (tess_fsdp_shards) of them, frozen ones without `param`. After materialize.
- * They belong to `fsdp` and are those of now: ask again once the step or update_begin has changed them. TESS_E_NOMEM.
- */
+/* The shards as spans for an optimizer: tess_fsdp_shards of them, frozen ones without `param`. After materialize. They
+ * belong to `fsdp` and describe the present: ask again after the step or update_begin has changed them.
+ * TESS_E_NOMEM. */
 TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
 
-/* AdamW over all shards, numbered as they are. tess_adamw_destroy it before `fsdp`. */
+/* AdamW over all shards, in their order. Destroy it (tess_adamw_destroy) before `fsdp`. */
 TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
 /* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: between step_begin
  * and step_end, or there are no gradients. */
 TESS_API tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
-/* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row, added exactly, so no shard
- * boundary can change a bit. Not finite when any gradient is not. */
+/* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row are added exactly, so no
+ * shard boundary can change a bit. Not finite when any gradient is not. */
 TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
 
 #ifdef __cplusplus

@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-#define TESS_POOL_LIST(X)                                                                         \
-    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */     \
-    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                           \
-    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                         \
-    X(TESS_POOL_ACTIVATIONS, "activations") /* what forward keeps for backward, and work space */ \
-    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */  \
-    X(TESS_POOL_KV_CACHE, "kv-cache")                                                             \
+#define TESS_POOL_LIST(X)                                                                          \
+    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */      \
+    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                            \
+    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                          \
+    X(TESS_POOL_ACTIVATIONS, "activations") /* what forward stores for backward, and work space */ \
+    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */   \
+    X(TESS_POOL_KV_CACHE, "kv-cache")                                                              \
     X(TESS_POOL_MISC, "misc")
 
 typedef enum tess_pool {
@@ -38,20 +38,20 @@ typedef struct tess_pool_stats {
 
 TESS_API tess_status tess_mem_create(tess_mem **mem);
 
-/* Frees the book-keeping and nulls the handle. Blocks that are still out stay valid but can no longer be freed by the
- * library: destroy their owners first. Returns how many there were (0 when all is well). */
+/* Frees the book-keeping and nulls the handle. Blocks not yet freed stay valid but the library can no longer free them:
+ * destroy their owners first. Returns how many there were (0 when all is well). */
 TESS_API size_t tess_mem_destroy(tess_mem **mem);
 
-/* Zeroed memory, aligned to 64 bytes (2 MiB and huge pages asked for from 4 MiB up). `bytes` 0 gives a valid pointer.
- * TESS_E_NOMEM names `what`, the pool and the size. Give back with tess_mem_free. */
+/* Zeroed memory, aligned to 64 bytes; from 4 MiB up aligned to 2 MiB, with huge pages requested. `bytes` 0 gives a
+ * valid pointer. TESS_E_NOMEM names `what`, the pool and the size. Free it with tess_mem_free. */
 TESS_API tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **out);
 
 /* count * size with an overflow check. */
 TESS_API tess_status tess_mem_alloc_array(tess_mem *mem, tess_pool pool, size_t count, size_t size, const char *what,
                                           void **out);
 
-/* Moves a block to `bytes`, keeping its content (new bytes are zero); *ptr may be NULL. On failure *ptr is untouched.
- */
+/* Resizes a block to `bytes`, possibly moving it, and keeps its content (new bytes are zero); *ptr may be NULL. On
+ * failure *ptr is untouched. */
 TESS_API tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **ptr);
 
 /* NULL is fine. */

@@ -21,24 +21,24 @@ typedef struct tess_span {
     const char *name;  /* for messages */
     int64_t n;         /* elements */
     bool decay;        /* weight decay applies */
-    float *param;      /* (n); NULL: frozen, there are no moments and nothing is updated */
-    const float *grad; /* (n), asked for by updates alone; NULL: there is none yet */
-    void *copy;        /* (copy_n) of copy_dtype, gets elements copy_begin .. copy_begin + copy_n too; NULL: none */
+    float *param;      /* (n); NULL: frozen, with no moments and no update */
+    const float *grad; /* (n), read by updates only; NULL: not there yet */
+    void *copy;        /* (copy_n) of copy_dtype, also gets elements copy_begin .. copy_begin + copy_n; NULL: none */
     tess_dtype copy_dtype;
     int64_t copy_begin, copy_n;
 } tess_span;
 
 /* Moments for `spans`, in the optimizer pool of `mem` (borrowed until destroy): zeroed, or as an earlier process of the
- * job left them. The spans themselves are not kept. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM.
- * Shards of a tess_fsdp: tess_fsdp_adamw_create. */
+ * job left them. The call does not store the spans. TESS_E_INVALID names the option that is out of range; TESS_E_NOMEM.
+ * For shards of a tess_fsdp use tess_fsdp_adamw_create. */
 TESS_API tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans,
                                        const tess_adamw_options *options, tess_adamw **adamw);
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);
 
 /* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor), decoupled weight decay
- * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `spans` are as many, in the same order and with the
- * same `n` as those of create; all else may differ. `step` counts from 1 (bias correction). TESS_E_INVALID: a span has
- * no gradient. Shards of a tess_fsdp: tess_fsdp_adamw_step. */
+ * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `spans` must match those of create in number, order
+ * and `n`; all else may differ. `step` counts from 1 (bias correction). TESS_E_INVALID: a span has no gradient. For
+ * shards of a tess_fsdp use tess_fsdp_adamw_step. */
 TESS_API tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t step, float lr,
                                      float grad_scale);
 
@@ -55,7 +55,7 @@ typedef enum tess_schedule_kind {
 typedef struct tess_schedule {
     tess_schedule_kind kind;
     double lr, min_lr_factor;    /* decays to lr * min_lr_factor */
-    int64_t warmup_steps, steps; /* steps: of the whole run */
+    int64_t warmup_steps, steps; /* steps: length of the whole run */
     int64_t decay_steps;         /* WSD: length of the last, linear phase */
 } tess_schedule;
 

@@ -58,7 +58,7 @@ TESS_API tess_status tess_fail_at(const char *file, int line, tess_status status
 TESS_API tess_status tess_fail_context(tess_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-#ifdef __clang_analyzer__ /* which cannot see that the call returns the status that it gets */
+#ifdef __clang_analyzer__ /* the analyzer cannot see that the call returns its `status` argument */
 #define TESS_FAIL(status, ...) (tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (status))
 #else
 #define TESS_FAIL(status, ...) tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
