@@ -1,4 +1,4 @@
-/* A mesh as text: its shape, its ranks, and how they lie on the hosts. */
+/* A mesh as text: its shape, its ranks, and their hosts. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
 {
     if (axis < 0 || axis >= mesh->n_axes)
         return false;
-    int stride = 1; /* of the axis: how far neighbours on it are apart in row-major order */
+    int stride = 1; /* of the axis: distance of neighbours in row-major order */
     for (int a = axis + 1; a < mesh->n_axes; a++)
         stride *= mesh->sizes[a];
     for (int rank = 0; rank < mesh->size; rank++) {
@@ -52,7 +52,7 @@ static bool on_one_host(const tess_mesh *mesh)
     return true;
 }
 
-/* "0-3", or "0-1, 4-5": the job's numbers of the mesh's ranks on a host, as ranges. */
+/* The job's ranks of the mesh on one host as ranges: "0-3", or "0-1, 4-5". */
 static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t size, size_t at)
 {
     int begin = -1, last = -1;
@@ -73,7 +73,7 @@ static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t s
     return at;
 }
 
-/* A line for the hosts and what crosses them; nothing on one host. */
+/* Appends a line for the hosts and the axes that cross them; nothing on one host. */
 static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_t at)
 {
     const char *separator = "\n  hosts";
@@ -107,7 +107,7 @@ int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size)
         at = tess_mesh_append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
     at = tess_mesh_append(text, size, at, ")");
     at = append_hosts(mesh, text, size, at);
-    /* A line for each team of the last axis, named by the coordinates of the others. */
+    /* One line for each team of the last axis, named by the coordinates of the others. */
     int last = mesh->n_axes - 1;
     for (int rank = 0; rank < mesh->size; rank++) {
         int coordinates[TESS_MESH_MAX_AXES];

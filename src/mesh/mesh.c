@@ -1,4 +1,4 @@
-/* A mesh: its axes, its teams, and where a rank is in it. */
+/* A mesh: its axes, its teams, and a rank's coordinates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static tess_status check_axes(const tess_axis *axes, int n_axes)
     return TESS_OK;
 }
 
-/* Fills in the open axis and holds the product to the world. */
+/* Fills in the open axis and checks the product against the world size. */
 static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *sizes)
 {
     char sum[256] = "";
@@ -83,7 +83,7 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
-/* Once the mesh's team is there. Collective over it. */
+/* The part that needs the mesh's team. Collective over it. */
 static tess_status note_hosts_and_make_teams(tess_mesh *mesh)
 {
     TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->size, sizeof(int),
@@ -132,7 +132,7 @@ void tess_mesh_destroy(tess_mesh **handle)
     tess_mem_free(tess_runtime_mem(mesh->runtime), mesh);
 }
 
-/* The named axes become the slice's, in the mesh's order. */
+/* Marks the named axes, which the slice has in the mesh's order. */
 static tess_status pick_axes(const tess_mesh *mesh, const char *const *names, int n_names, bool *picked)
 {
     TESS_CHECK(names != NULL && n_names >= 1, TESS_E_INVALID, "tess_mesh_slice: no axis is named");

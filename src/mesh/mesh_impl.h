@@ -1,4 +1,4 @@
-/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c shows it to people. */
+/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c prints it. */
 #ifndef TESS_MESH_MESH_IMPL_H
 #define TESS_MESH_MESH_IMPL_H
 
@@ -18,7 +18,7 @@ struct tess_mesh {
 
 void tess_mesh_to_coordinates(const tess_mesh *mesh, int rank, int *coordinates);
 
-/* snprintf behind `at`; returns where the text would end in a buffer that is large enough. */
+/* snprintf at `at`; returns where the text would end in a buffer that is large enough. */
 size_t tess_mesh_append(char *text, size_t size, size_t at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
