@@ -9,14 +9,14 @@
 
 struct tess_adamw {
     tess_mem *mem;
-    optim_journal *journal;       /* NULL: without one */
+    optim_journal *journal;       /* NULL: no journal */
     tess_adamw_observer observer; /* NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
     tess_adamw_options options;
-    float *m, *v;    /* moments of all spans that are not frozen, one after the other */
-    size_t bytes;    /* of each */
-    size_t *offsets; /* (n_spans) of a span in them; SIZE_MAX: frozen */
+    float *m, *v;    /* moments of all trainable spans, one after the other */
+    size_t bytes;    /* of each array */
+    size_t *offsets; /* (n_spans) where a span's moments begin; SIZE_MAX: frozen */
     int n_spans;
 };
 
@@ -108,7 +108,7 @@ static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
 typedef struct update {
     tess_adamw *adamw;
     tess_stream *stream;
-    tess_adamw_update call; /* without the elements */
+    tess_adamw_update call; /* the kernel's arguments, without the elements */
     int n_lanes;            /* of the journal */
     int64_t number;         /* of the span, for the observer */
 } update;
@@ -141,7 +141,7 @@ static tess_status run_kernel(const update *u, const piece *p, int64_t begin, in
     return u->stream->kernels->adamw(u->stream, &call);
 }
 
-/* What is copied lies in the middle of what a rank holds. */
+/* Cuts at the ends of the copied elements, which may be in the middle of the rank's. */
 static tess_status update_elements(const update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const int64_t cuts[] = {p->span->copy_begin, p->span->copy_begin + p->span->copy_n, end};
@@ -155,7 +155,7 @@ static tess_status update_elements(const update *u, const piece *p, int64_t begi
     return TESS_OK;
 }
 
-/* A span's parts, one a lane. */
+/* A span's parts, one per lane. */
 typedef struct parts {
     const update *u;
     const piece *p;
@@ -187,7 +187,8 @@ static void show(const update *u, const char *moment)
         u->adamw->observer(u->adamw->observer_self, moment, u->number);
 }
 
-/* Lanes do not wait for each other within a span. The cut is that of the update's lanes, whoever goes on with it. */
+/* Lanes do not wait for each other within a span. The parts are those of the interrupted update's lanes, whichever
+ * process resumes it. */
 static tess_status update_with_journal(update *u, const piece *p)
 {
     int64_t n = p->span->n, grain = tess_loop_grain(0), grains = (n + grain - 1) / grain;
@@ -224,7 +225,7 @@ tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t s
 {
     TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
     const tess_adamw_options *o = &adamw->options;
-    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) exactly as far as floats go. */
+    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as floats allow. */
     update u = {.adamw = adamw,
                 .call = {.lr = lr,
                          .beta1 = o->beta1,

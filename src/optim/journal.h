@@ -1,12 +1,12 @@
-/* The journal of an update in place. A process may die at any instruction of it; whoever takes its place goes on from
- * there, to the same bits.
+/* The journal of an in-place update. The process may die at any instruction of it; its successor resumes there, with
+ * the same bits.
  *
- * The elements of all tensors are numbered through. Each tensor is cut into parts, one a lane; a lane is a thread's
- * work and has a record of the block that is under way (device/undo.h). A tensor begins when all lanes are done with
- * the one before.
+ * The elements of all tensors are numbered consecutively. Each tensor is cut into parts, one per lane; a lane is one
+ * thread's work and has a record of its current block (device/undo.h). A tensor begins when all lanes have finished the
+ * one before.
  *
- * AdamW keeps one where named memory outlives the process (base/mem/named.h): a process that finds the same memory ends
- * the tess_adamw_step that another began, or was about to begin, by the same call. */
+ * AdamW keeps a journal where named memory outlives the process (base/mem/named.h): a process that finds the same
+ * memory completes the tess_adamw_step of its predecessor by making the same call. */
 #ifndef TESS_OPTIM_JOURNAL_H
 #define TESS_OPTIM_JOURNAL_H
 
@@ -23,17 +23,17 @@ typedef struct optim_part {
     int64_t begin, end;
 } optim_part;
 
-/* *journal NULL when named memory does not outlive the process: nothing is to be journaled. */
+/* *journal is NULL when named memory does not outlive the process: there is nothing to journal. */
 tess_status optim_journal_open(tess_mem *mem, optim_journal **journal);
 void optim_journal_close(tess_mem *mem, optim_journal **journal);
 
-/* Begins the update of `step` (> 0) with as many lanes as threads, or goes on with it. Returns its lanes. */
+/* Begins the update of `step` (> 0) with one lane per thread, or resumes it. Returns the number of lanes. */
 int optim_journal_begin(optim_journal *journal, int64_t step, int n_threads);
-/* From which element lane `lane` is to go on; part->end: it is done. What it was at is put back. */
+/* The element from which lane `lane` resumes; part->end: it is done. Restores the interrupted block first. */
 int64_t optim_journal_resume(const optim_journal *journal, int lane, const optim_part *part);
-/* The record for kernels that go on. */
+/* The record that the lane's kernels write. */
 tess_undo *optim_journal_undo(optim_journal *journal, int lane);
-/* All is updated: to go on with this step is to do nothing. */
+/* Marks the update complete: resuming this step then does nothing. */
 void optim_journal_end(optim_journal *journal);
 
 #endif

@@ -9,7 +9,7 @@ static double clamp01(double x)
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/* How far step is on the way from `begin` (0) to `end` (1). */
+/* How far the step is from `begin` (0) to `end` (1). */
 static double progress(int64_t step, int64_t begin, int64_t end)
 {
     return end > begin ? clamp01((double)(step - begin) / (double)(end - begin)) : step >= end;
@@ -19,7 +19,7 @@ double tess_schedule_lr(const tess_schedule *s, int64_t step)
 {
     if (step < s->warmup_steps)
         return s->lr * (double)(step > 0 ? step : 0) / (double)s->warmup_steps;
-    double left = 1; /* of the way from the lowest rate up to the full one */
+    double left = 1; /* fraction between the lowest rate (0) and the full rate (1) */
     switch (s->kind) {
     case TESS_SCHEDULE_CONSTANT:
         break;
