@@ -7,7 +7,7 @@ typedef struct slot {
     int64_t length; /* tokens in the cache */
     int64_t n_new;  /* tokens generated so far */
     int32_t last;   /* newest token: in the text, not yet in the cache */
-    bool in_prompt; /* prompt tokens are left to read */
+    bool in_prompt; /* some prompt tokens are not read yet */
 } slot;
 
 struct tess_generator {
@@ -118,7 +118,7 @@ void tess_generator_destroy(tess_generator **handle)
     *handle = NULL;
 }
 
-/* One call of tess_generate: what its parts share. */
+/* What the parts of one tess_generate call share. */
 typedef struct job {
     tess_generator *g;
     const tess_prompt *prompts;
@@ -139,7 +139,7 @@ static bool is_end(const job *j, int32_t token)
     return false;
 }
 
-/* The new token of a slot, drawn from `logits`: reports it and decides whether the slot goes on. */
+/* Takes a slot's new token, drawn from `logits`: reports it and decides whether the slot goes on. */
 static tess_status accept(job *j, slot *s, int32_t token, float logprob)
 {
     const tess_prompt *prompt = &j->prompts[s->prompt];
@@ -206,13 +206,13 @@ static tess_status read_prompt(job *j, slot *s)
         return TESS_OK;
     s->in_prompt = false;
     s->last = prompt->ids[prompt->n - 1];
-    /* The last prompt token runs again, as a batch of one, for its logits: the same row, the same bits, and the chunk's
-     * logits never have to exist. */
+    /* The last prompt token runs again, as a batch of one, for its logits: the same row, the same bits, without ever
+     * storing the chunk's logits. */
     s->length--;
     return TESS_OK;
 }
 
-/* One token for every slot that generates. */
+/* Generates one token for every slot past its prompt. */
 static tess_status step(job *j)
 {
     tess_generator *g = j->g;

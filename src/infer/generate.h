@@ -1,5 +1,5 @@
-/* Generation with a KV cache, several prompts at once. A token's log-probability is the same bits as in training and
- * evaluation, whatever runs beside it in the batch (law 2). */
+/* Generation with a KV cache, several prompts at once. A token's log-probability has the same bits as in training and
+ * evaluation, whatever else is in the batch (law 2). */
 #ifndef TESS_INFER_GENERATE_H
 #define TESS_INFER_GENERATE_H
 
@@ -9,18 +9,18 @@
 typedef struct tess_generator tess_generator;
 
 typedef struct tess_generator_options {
-    tess_dtype dtype;     /* of weights and cache */
-    int64_t max_length;   /* tokens of a prompt and its continuation, at most */
+    tess_dtype dtype;     /* of the weights and the cache */
+    int64_t max_length;   /* most tokens of a prompt with its continuation */
     int64_t n_slots;      /* prompts that run at once */
-    int64_t chunk_tokens; /* prompt tokens of one forward; 0: 512, or max_length when that is less */
+    int64_t chunk_tokens; /* prompt tokens per forward; 0: 512, or max_length when that is less */
 } tess_generator_options;
 
-/* stream, model and what hooks point to are borrowed. The cache is allocated at once (kv-cache pool). */
+/* stream, model and the hooks' context are borrowed. The cache is allocated at once (kv-cache pool). */
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                   const tess_generator_options *options, tess_generator **generator);
 void tess_generator_destroy(tess_generator **generator);
 
-/* Called for every token of sequence `prompt`, in order: those of the prompt from position 1 on (generated false), then
+/* Called for every token of sequence `prompt`, in order: the prompt's own from position 1 on (generated false), then
  * the new ones. logprob is log p(token | all before), at temperature 1. */
 typedef tess_status (*tess_token_fn)(void *context, int prompt, int64_t position, int32_t token, float logprob,
                                      bool generated);

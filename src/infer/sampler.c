@@ -39,7 +39,7 @@ void tess_sampler_destroy(tess_sampler **handle)
     *handle = NULL;
 }
 
-/* Likeliest first, then by id, so that the order is total. */
+/* The most likely first, then by id, so that the order is total. */
 static bool before(const candidate *x, const candidate *y)
 {
     return x->logit > y->logit || (x->logit == y->logit && x->token < y->token);
@@ -59,11 +59,11 @@ static void sink(candidate *heap, int64_t n, int64_t at)
     heap[at] = moved;
 }
 
-/* The candidates in order, as far as they are asked for: those taken out of the heap stand behind it, the first one
- * last. A draw looks at a few of a large vocabulary; sorting all of it would cost more than the head's product. */
+/* Candidates sorted on demand: those taken out of the heap stand behind it, the first one last. A draw looks at a few
+ * of a large vocabulary; sorting all of it would cost more than the head's product. */
 typedef struct ranking {
     candidate *candidates;
-    int64_t n, n_heap; /* in all, in the heap */
+    int64_t n, n_heap; /* all candidates; those in the heap */
 } ranking;
 
 static ranking rank_candidates(candidate *candidates, const float *logits, int64_t n)
@@ -95,13 +95,13 @@ static int32_t greedy(const float *logits, int64_t n)
     return (int32_t)best;
 }
 
-/* Relative to the likeliest token's, at the temperature of the draw. */
+/* Relative to the most likely token, at the draw's temperature. */
 static double weight(float logit, float top, double temperature)
 {
     return exp(((double)logit - top) / temperature);
 }
 
-/* The draw: u in [0, 1) falls on one of the places that top_k and top_p leave. */
+/* The draw: u in [0, 1) selects one of the candidates that top_k and top_p leave. */
 static int32_t draw(ranking *r, const tess_sampling *options, double u)
 {
     bool limited = options->top_k > 0 && options->top_k < r->n;
@@ -111,7 +111,7 @@ static int32_t draw(ranking *r, const tess_sampling *options, double u)
     for (int64_t i = 0; i < n; i++)
         total += weight(limited ? ranked(r, i)->logit : r->candidates[i].logit, top, options->temperature);
     double kept = total;
-    if (options->top_p < 1) { /* the shortest beginning that reaches top_p, never empty */
+    if (options->top_p < 1) { /* the shortest prefix that reaches top_p, never empty */
         double enough = options->top_p * total;
         int64_t i = 1;
         for (kept = 1; i < n && kept < enough; i++)

@@ -1,4 +1,4 @@
-/* Drawing the next token from logits. Pure: the draw is a function of (seed, stream, position), never of the batch. */
+/* Draws the next token from logits. Pure: the draw is a function of (seed, stream, position), never of the batch. */
 #ifndef TESS_INFER_SAMPLER_H
 #define TESS_INFER_SAMPLER_H
 
