@@ -1,4 +1,4 @@
-/* Faults of operations: left out, made twice, made for something else, too late or on the wrong team. */
+/* Faults of operations: skipped, repeated, altered, delayed, or made on the wrong team. */
 #include <string.h>
 
 #include "inject/inject_impl.h"
@@ -9,8 +9,7 @@ static bool is_message(int kind)
     return kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV;
 }
 
-/* ---- Which operation
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Which operation ---- */
 bool tess_fault_can_hit(tess_fault_kind kind, int op)
 {
     bool moves_data = op != TESS_TRACE_BARRIER && op < TESS_TRACE_TEAM_SPLIT;
@@ -28,13 +27,13 @@ bool tess_fault_can_hit(tess_fault_kind kind, int op)
     case TESS_FAULT_TEAM:
         return !is_message(op) && op < TESS_TRACE_TEAM_SPLIT;
     case TESS_FAULT_EXTRA:
-        return op < TESS_TRACE_TEAM_SPLIT; /* memory that is asked for twice would be lost */
+        return op < TESS_TRACE_TEAM_SPLIT; /* memory that is requested twice would leak */
     default:
         return true;
     }
 }
 
-/* Counts the operation for the fault; true: it is the one that the fault waits for. One that it cannot have is none. */
+/* Counts an operation that can have the fault; true: the fault waits for this one. */
 static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerprint *fp, tess_fault_point point)
 {
     if (f->point != point || (f->op != TESS_TRACE_NONE && f->op != fp->kind) ||
@@ -47,7 +46,7 @@ static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerpr
     return f->nth == 0 || f->nth == f->seen;
 }
 
-/* One at a time; all have counted it. */
+/* At most one fault is due; all have counted the operation. */
 static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
 {
     tess_fault *due = NULL;
@@ -69,8 +68,7 @@ static void strike_after(tess_runtime *rt, const tess_fingerprint *fp)
     }
 }
 
-/* ---- Left out, made twice, held back
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Skipped, repeated, held back ---- */
 static tess_status make_twice(tess_work *work, tess_work **handle)
 {
     const tess_work request = *work;
@@ -78,10 +76,10 @@ static tess_status make_twice(tess_work *work, tess_work **handle)
     return tess_work_repeat(&request, false, handle);
 }
 
-/* Blocking calls take their buffers back at once, so what is held has its own. Pieces are the caller's for longer. */
+/* A blocking call returns its buffers at once, so a held operation needs copies. Pieces live longer. */
 static bool copy_buffers(tess_mem *mem, tess_faults *faults, const tess_work *work)
 {
-    if (faults->held_in != NULL || /* of one that may still be under way */
+    if (faults->held_in != NULL || /* another held operation may still be under way */
         tess_mem_alloc(mem, TESS_POOL_MISC, work->in_bytes + 1, "held input", &faults->held_in) != TESS_OK ||
         tess_mem_alloc(mem, TESS_POOL_MISC, work->out_bytes + 1, "held output", &faults->held_out) != TESS_OK)
         return false;
@@ -103,23 +101,22 @@ static tess_status hold(tess_work *work, tess_work **handle)
     return tess_work_pretend(work, handle);
 }
 
-/* The team's next operation has just been made; now comes the one that should have been first. */
+/* The team's next operation was just submitted; now submit the one that should have been first. */
 static tess_status make_held(tess_faults *faults, tess_work *next, tess_work **handle)
 {
     tess_work *first = NULL, *unused = NULL;
     TESS_TRY(tess_work_post(next, &first));
     faults->holds = false;
     if (tess_work_repeat(&faults->held, true, &unused) != TESS_OK)
-        tess_error_clear(); /* the team is broken: whoever waits for the next one hears why */
+        tess_error_clear(); /* the team is broken: the next wait reports why */
     if (handle == NULL)
         return tess_work_wait(&first, 0);
     *handle = first;
     return TESS_OK;
 }
 
-/* ---- Made for something else
- * -------------------------------------------------------------------------------------------------------- */
-/* A call of the same family, where there is one. It moves nothing: its buffers would not fit. */
+/* ---- Altered ---- */
+/* Turns a call into another of the same family, where there is one. It moves nothing: its buffers would not fit. */
 static void ask_for_another(tess_work *work)
 {
     static const uint8_t others[TESS_TRACE_OP_COUNT] = {
@@ -174,7 +171,7 @@ static void ask_wrongly(tess_work *work, const tess_fault *f)
     }
 }
 
-/* The same request on another team; without one, its own team hears a hash that is not its own. */
+/* Submits the same request on another team; without one, its own team gets a wrong hash. */
 static tess_status make_elsewhere(tess_work *work, tess_work **handle)
 {
     tess_team *other = tess_team_find_alike(work->team);
@@ -189,8 +186,7 @@ static tess_status make_elsewhere(tess_work *work, tess_work **handle)
     return tess_work_repeat(&request, false, handle);
 }
 
-/* ---- Before and after
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Before and after ---- */
 static tess_status make_with(tess_fault *f, tess_work *work, tess_work **handle)
 {
     tess_runtime *rt = tess_team_runtime(work->team);

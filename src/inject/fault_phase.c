@@ -1,4 +1,4 @@
-/* Faults at the beginning of a phase or step, and phases that take longer than they should. */
+/* Faults at the beginning of a phase or step, and phases that take too long. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 
 static const double least_sleep_s = 1e-3;
 
-/* What the phase computed: waiting for others, or for input, is not made longer. */
+/* Only compute time is stretched, not waiting for peers or input. */
 static double cpu_s(void)
 {
     struct timespec now;
@@ -21,7 +21,7 @@ static bool phase_fits(const tess_faults *faults, const tess_fault *f)
     return strcmp(f->phase, faults->phase) == 0 && (f->detail < 0 || f->detail == faults->detail);
 }
 
-/* Short phases run up a debt: a sleep of less than a millisecond takes longer than it is asked to. */
+/* Short phases accumulate a debt: a sleep of less than a millisecond takes longer than requested. */
 static void lose_time(tess_fault *f, double took_s)
 {
     f->debt_s += took_s * f->percent / 100;

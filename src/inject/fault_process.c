@@ -1,4 +1,4 @@
-/* What happens to the process: it dies, stops, sleeps, computes, waits for input, or fills the memory. */
+/* Faults of the process: it dies, stops, sleeps, computes, waits for input, or fills the memory. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,14 +16,14 @@ enum { HOG_BYTES = 256 << 20, HOG_PIECE = 1 << 20, READ_BYTES = 1 << 16 };
 
 static const double for_ever_ms = 1e12;
 
-/* As the system leaves it: no handler of ours or of a sanitizer turns it into something else. */
+/* Restores the system's default: no handler of ours or of a sanitizer may change the signal's effect. */
 static void die_by(int number)
 {
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/* Names that a stack seen from outside shows. */
+/* Functions whose names a stack taken from outside shows. */
 static __attribute__((noinline)) void tess_fault_sleep(double ms)
 {
     struct timespec left = {.tv_sec = (time_t)(ms / 1000),
@@ -41,8 +41,7 @@ static __attribute__((noinline)) double tess_fault_spin(double ms)
     return x;
 }
 
-/* ---- Input
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Input ---- */
 typedef struct late_writer {
     int fd;
     double ms;
@@ -56,7 +55,7 @@ static void *write_later(void *context)
     return (void *)n;
 }
 
-/* A read for which nothing comes, or only after `ms`. */
+/* A read that gets no data, or only after `ms`. */
 static __attribute__((noinline)) void tess_fault_read_pipe(double ms)
 {
     int ends[2];
@@ -74,7 +73,7 @@ static __attribute__((noinline)) void tess_fault_read_pipe(double ms)
     close(ends[1]);
 }
 
-/* `path` to its end, past the system's copies of it. A FIFO has no end: this process holds its other side, too. */
+/* Reads `path` to its end, past the page cache. A FIFO has no end: this process also holds its other side. */
 static __attribute__((noinline)) void tess_fault_read_file(const char *path)
 {
     struct stat status;
@@ -90,9 +89,8 @@ static __attribute__((noinline)) void tess_fault_read_file(const char *path)
     close(fd);
 }
 
-/* ---- Memory
- * ------------------------------------------------------------------------------------------------------------------ */
-/* Never given back: that is what it is for. */
+/* ---- Memory ---- */
+/* Never freed: that is its purpose. */
 static __attribute__((noinline)) void tess_fault_hog(int64_t most)
 {
     for (int64_t bytes = 0; bytes < most; bytes += HOG_PIECE) {
@@ -103,9 +101,8 @@ static __attribute__((noinline)) void tess_fault_hog(int64_t most)
     }
 }
 
-/* ---- One alone
- * --------------------------------------------------------------------------------------------------------------- */
-/* Law 3 broken by hand: the other ranks make no such broadcast. */
+/* ---- One alone ---- */
+/* Breaks law 3 deliberately: the other ranks do not join this broadcast. */
 static void evaluate_alone(tess_runtime *rt, const tess_fault *fault)
 {
     int64_t loss = 0;
@@ -113,7 +110,7 @@ static void evaluate_alone(tess_runtime *rt, const tess_fault *fault)
     tess_fault_spin(fault->ms);
     tess_team_label(tess_runtime_team(rt), "eval", -1);
     if (tess_broadcast(tess_runtime_team(rt), &loss, 1, TESS_I64, 0, NULL) != TESS_OK)
-        tess_error_clear(); /* the team is broken: the rank's next operation says so */
+        tess_error_clear(); /* the team is broken: the rank's next operation reports it */
     tess_team_label(tess_runtime_team(rt), NULL, -1);
 }
 

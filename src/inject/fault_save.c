@@ -13,7 +13,7 @@ const char *tess_save_point_name(tess_save_point point)
     return (unsigned)point < TESS_SAVE_POINTS ? names[point] : "?";
 }
 
-/* Counts the call for the fault; true: it is the one that the fault waits for. */
+/* Counts the call for the fault; true: the fault waits for this one. */
 static bool is_met(const tess_faults *faults, tess_fault *f, tess_save_point point)
 {
     if (f->point != TESS_FAULT_SAVE || f->save_point != (int)point)
@@ -25,7 +25,7 @@ static bool is_met(const tess_faults *faults, tess_fault *f, tess_save_point poi
     return f->nth == 0 || f->nth == f->seen;
 }
 
-/* What comes of the fault: see tess_inject_save. */
+/* The fault's outcome: see tess_inject_save. */
 static int outcome(const tess_fault *fault)
 {
     switch (fault->kind) {
@@ -41,7 +41,7 @@ static int outcome(const tess_fault *fault)
     }
 }
 
-/* One at a time; all have counted the call. */
+/* At most one fault is due; all have counted the call. */
 static const tess_fault *find_due(tess_faults *faults, tess_save_point point)
 {
     const tess_fault *due = NULL;

@@ -1,4 +1,4 @@
-/* Reading a spec. */
+/* Parses a fault spec. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +21,15 @@ static const place places[] = {
 #undef X
 };
 
-/* One fault under way of being read. */
+/* A fault that is still being parsed. */
 typedef struct draft {
     tess_fault fault;
     const tess_fault_spec *spec;
     bool has_kind, has_rank, has_point, random_rank, random_step;
-    int64_t steps; /* that a random one is drawn from */
+    int64_t steps; /* range of a random step */
 } draft;
 
-/* Which of the names `text` is; `what` they are is for the message. */
+/* Finds `text` among the names; the message calls them `what`. */
 static tess_status choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
 {
     char list[512] = "";
@@ -80,7 +80,7 @@ static tess_status parse_kind(draft *d, char *text)
     return TESS_OK;
 }
 
-/* Takes "#3" from the end of the text. */
+/* Cuts "#3" off the end of the text. */
 static tess_status split_number(draft *d, char *text)
 {
     char *number = strchr(text, '#');
@@ -125,7 +125,7 @@ static tess_status parse_save_point(draft *d, char *text)
     return choose("call of a save", text, names, TESS_SAVE_POINTS, &d->fault.save_point);
 }
 
-/* Words of `point`; where something follows, who reads it and an example. */
+/* Words of `point`; for those with more behind them, its parser and an example. */
 static const struct point_word {
     const char *name;
     tess_fault_point point;
@@ -202,8 +202,8 @@ static tess_status parse_what(draft *d, char *text)
 
 /* ---- Keys ---- */
 
-/* A number or a text goes to its place in the draft; the rest has a reader of its own. The rows are not those of
- * base/core/options: those read integers as double, which has no room for INT64_MAX, and texts of one size. */
+/* A number or a text goes to its field of the draft; the other keys have parsers of their own. The rows are not those
+ * of base/core/options: those read integers as double, which has no room for INT64_MAX, and texts of one size. */
 typedef struct key {
     const char *name;
     enum { INT, FLOAT, TEXT, OWN } type;
@@ -266,20 +266,19 @@ static tess_status parse_word(draft *d, char *word)
     return parse_value(d, &keys[i], text);
 }
 
-/* ---- What was left out, and what does not fit together
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Defaults and contradictions ---- */
 static void set_default_point(tess_fault *f)
 {
     static const tess_fault_point defaults[] = {
         [OPERATION] = TESS_FAULT_BEFORE, [MOMENT] = TESS_FAULT_ENTER_STEP, [PHASE] = TESS_FAULT_ENTER_PHASE,
-        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* which is none of its */
+        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* not the kind's own point */
         [TENSOR] = TESS_FAULT_GRADIENT};
     f->point = defaults[places[f->kind]];
     if (f->kind == TESS_FAULT_SLOW_LOG)
         snprintf(f->phase, sizeof(f->phase), "log");
 }
 
-/* What saves may be a process that is no rank. */
+/* The process that saves may not be a rank. */
 static bool needs_runtime(tess_fault_kind kind)
 {
     return kind == TESS_FAULT_RANK0_EVAL || kind == TESS_FAULT_FAIL;
@@ -303,7 +302,7 @@ static bool point_fits(const tess_fault *f)
     }
 }
 
-/* A phase that nobody ever enters would be waited for in silence. */
+/* A fault at a phase that never begins would wait in silence. */
 static tess_status check_phase(const draft *d)
 {
     const char *const *phases = d->spec->phases;
@@ -315,7 +314,7 @@ static tess_status check_phase(const draft *d)
     return choose("phase", d->fault.phase, phases, n, &chosen);
 }
 
-/* So would a wrong root of an operation that has none. */
+/* So would a wrong root of an operation without a root. */
 static tess_status check_operation(const tess_fault *f)
 {
     char list[512] = "";
@@ -362,7 +361,7 @@ static tess_status complete(draft *d, int index)
     return TESS_OK;
 }
 
-/* The words up to ';' or the end; *at goes behind them. */
+/* Parses the words up to ';' or the end, and moves *at behind them. */
 static tess_status parse_fault(const char **at, draft *d)
 {
     while (**at != '\0' && **at != ';') {

@@ -1,4 +1,4 @@
-/* Numbers that are wrong: one element of a tensor. */
+/* Faults of numbers: one wrong element of a tensor. */
 #include <math.h>
 #include <string.h>
 

@@ -1,27 +1,27 @@
-/* Faults on purpose: what a drill does to a rank, and when. A job that asks for none pays one branch an operation
- * and one a phase for it.
+/* Deliberate faults: what a drill does to a rank, and when. A job without faults pays one branch per operation and one
+ * per phase.
  *
  * A spec is one fault, or several with ';' between them, of words key=value:
  *
  *     rank=3 step=12 point=before:reduce_scatter_pieces kind=skip
  *     rank=random step=random point=phase:forward:2 kind=sleep ms=3000; rank=1 point=gradient kind=nan
  *
- *     rank    number, "random" or "all"; 0 for rank0_eval and slow_log, else it must be given
- *     step    number, "random" (one of the first `steps`, 10), or absent: as soon as it can be
+ *     rank    number, "random" or "all"; 0 for rank0_eval and slow_log, else required
+ *     step    number, "random" (one of the first `steps`, 10), or absent: at the first opportunity
  *     point   before:OP, after:OP        a collective or message, "any" for OP; OP#k: the k-th of the step
- *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n), or comes to a moment
+ *             phase:NAME, phase:NAME:n   the rank enters a phase (of layer or micro-batch n), or reaches a moment
  *             step                       it enters the step
  *             save:NAME, save:NAME#k     the call of this name (save_points.h), the k-th of the step, that saves a
- *                                        checkpoint; kinds enospc, eio, short and whatever happens to a process
- *             gradient, parameter, state a tensor on its way (kinds nan, inf, flip)
- *     label   "layers:12": only operations that are for it
- *     times   how often it happens (1; 0: whenever it can)
+ *                                        checkpoint; kinds enospc, eio, short and all faults of a process
+ *             gradient, parameter, state a tensor in use (kinds nan, inf, flip)
+ *     label   "layers:12": only operations with this label
+ *     times   how often it happens (1; 0: at every opportunity)
  *     life    1 (the default) until ranks are first replaced, then 2, 3, ...; 0: in each
- *     n, ms, percent, bytes, bit, code, tensor, path, what: what the kind asks for, below
+ *     n, ms, percent, bytes, bit, code, tensor, path, what: parameters of the kind, below
  *
- * What is random is a function of the seed and of the fault's place in the spec: all ranks know it alike. A wrong
- * argument is injected by changing the fingerprint that the rank posts, not what it moves: the guard has to refuse
- * before data is touched, and so nothing is overrun should it not. */
+ * Random choices are a function of the seed and of the fault's place in the spec: all ranks agree on them. A wrong
+ * argument is injected by changing the fingerprint that the rank posts, not the data it moves: the guard must refuse
+ * before data is touched, and if it does not, no buffer is overrun. */
 #ifndef TESS_INJECT_INJECT_H
 #define TESS_INJECT_INJECT_H
 
@@ -72,14 +72,14 @@ typedef enum tess_fault_kind {
 } tess_fault_kind;
 
 typedef enum tess_fault_point {
-    TESS_FAULT_BEFORE, /* an operation; nobody has seen it yet */
-    TESS_FAULT_AFTER,  /* the call has been made; an asynchronous one may still be under way */
+    TESS_FAULT_BEFORE, /* an operation that no peer has seen yet */
+    TESS_FAULT_AFTER,  /* the call was made; an asynchronous one may still be under way */
     TESS_FAULT_ENTER_PHASE,
     TESS_FAULT_ENTER_STEP,
     TESS_FAULT_SAVE,      /* a call that saves a checkpoint */
     TESS_FAULT_GRADIENT,  /* of this rank's micro-batch, before ranks add theirs */
     TESS_FAULT_PARAMETER, /* this rank's shard of the weights */
-    TESS_FAULT_STATE      /* what all replicas must hold alike */
+    TESS_FAULT_STATE      /* state that all replicas must hold alike */
 } tess_fault_point;
 
 enum { TESS_FAULTS_MAX = 16, TESS_FAULT_TEXT = 256 };
@@ -90,13 +90,13 @@ typedef struct tess_fault {
     int rank;     /* -1: all */
     int64_t step; /* -1: any */
     int op;       /* tess_trace_op, NONE: any */
-    int64_t nth;  /* of the step's operations that fit, from 1; 0: any */
+    int64_t nth;  /* of the step's matching operations, from 1; 0: any */
     char phase[TESS_TRACE_PHASE_BYTES];
     int64_t detail; /* -1: any */
     int save_point; /* tess_save_point */
     uint64_t label; /* 0: any */
-    int64_t times;  /* 0: whenever it can */
-    int64_t life;   /* of the job: 1 until it first begins anew; 0: any */
+    int64_t times;  /* 0: at every opportunity */
+    int64_t life;   /* of the job: 1 until its first restart; 0: any */
 
     int64_t n, bytes, bit, code;
     double ms, percent;
@@ -104,59 +104,57 @@ typedef struct tess_fault {
     char path[TESS_FAULT_TEXT];
     bool whole_step; /* uneven: what=step */
 
-    int number;                 /* in the spec, from 1 */
-    char text[TESS_FAULT_TEXT]; /* its own part of it */
+    int number;                 /* its place in the spec, from 1 */
+    char text[TESS_FAULT_TEXT]; /* its own part of the spec */
 
-    uint64_t seed;     /* for what it draws itself: its own */
-    double debt_s;     /* slow: that it still has to lose */
+    uint64_t seed;     /* its own, for its random choices */
+    double debt_s;     /* slow: delay still to be added */
     int64_t happened;  /* so far */
-    int64_t seen_step; /* of which `seen` operations fitted */
+    int64_t seen_step; /* of which `seen` operations matched */
     int64_t seen;
 } tess_fault;
 
-typedef struct tess_faults tess_faults; /* those of one rank */
+typedef struct tess_faults tess_faults; /* the faults of one rank */
 
 /* A spec, and the job that it is for. */
 typedef struct tess_fault_spec {
     const char *text; /* NULL or "": no faults */
     uint64_t seed;
     int world;
-    const char *const *phases; /* names that its ranks give to phases and moments, NULL behind the last; NULL: any */
+    const char *const *phases; /* names that the job's ranks give to phases and moments, NULL-terminated; NULL: any */
 } tess_fault_spec;
 
-/* Reads it into at most `max` faults, *n of them. TESS_E_INVALID: the message names the word that is wrong, and the
- * nearest one that is right. */
+/* Parses it into at most `max` faults, *n of them. TESS_E_INVALID: the message names the wrong word, and the nearest
+ * right one. */
 tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n);
 const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 
-/* Those of `spec` that concern this rank in the job's `life`-th life; *faults is NULL when none does. */
+/* Makes the faults of `spec` for this rank in the job's `life`-th life; *faults is NULL when there are none. */
 tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
-/* Gives them to the runtime, which has none of its own from here on: they are destroyed with it. As the rank ends in
- * good order there is a warning on stderr for each of its own that was never due. */
+/* Gives the faults to the runtime, which must have none yet and destroys them with itself. When the rank ends in good
+ * order it warns on stderr about each of its faults that never came due. */
 tess_status tess_inject_begin(tess_runtime *runtime, const tess_fault_spec *spec, int64_t life);
 
-/* ---- Where a trainer asks; cheap, and any runtime will do
- * ------------------------------------------------------------------------------- */
+/* ---- Called by a trainer; cheap, and any runtime will do ---- */
 tess_faults *tess_inject_faults(const tess_runtime *runtime); /* this rank's; NULL: none */
-/* Spoils one of `n` elements when that is asked for in the step whose phase was told last: `what` is GRADIENT,
- * PARAMETER or STATE, `name` as users know the tensor. True when it did. nan and inf pass over dtypes that have none.
- */
+/* Corrupts one of `n` elements when a fault asks for it in the current step, that of the newest phase. `what` is
+ * GRADIENT, PARAMETER or STATE, `name` is the tensor's name for users. True when it did. nan and inf skip dtypes that
+ * cannot hold them. */
 bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char *name, void *data, size_t n,
                         tess_dtype dtype);
-/* A moment of the phase under way that a drill may want: "shard" 3. Points of faults name it as they name a phase. */
+/* A moment within the current phase that a drill may name, such as "shard" 3; a fault's point names it like a phase. */
 void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
-/* Micro-batches that this rank is to have in `step` where it should have `n`. */
+/* Micro-batches that this rank shall have in `step` instead of `n`. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
-/* TESS_E_IO when what the rank is about to do, in words ("read the held-out text"), is to fail. */
+/* TESS_E_IO when the rank's next action shall fail; `what` names it ("read the held-out text"). */
 tess_status tess_inject_failure(tess_runtime *runtime, const char *what);
-/* True when the rank is to leave off before `step`. */
+/* True when the rank shall stop before `step`. */
 bool tess_inject_stops(tess_runtime *runtime, int64_t step);
 
-/* ---- Where a checkpoint is saved: by a rank, or by a process that made faults of its own
- * ------------------------------- */
-/* 0: go on; an errno: the call is to fail with it; TESS_INJECT_SHORT: a write is to write half. May not return.
+/* ---- Called when a checkpoint is saved: by a rank, or by a process that made faults of its own ---- */
+/* 0: go on; an errno: the call shall fail with it; TESS_INJECT_SHORT: a write shall write half. May not return.
  * `faults` may be NULL. */
 enum { TESS_INJECT_SHORT = -1 };
 int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point);

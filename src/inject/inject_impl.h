@@ -1,4 +1,4 @@
-/* Inside of the injector. */
+/* Internals of the injector. */
 #ifndef TESS_INJECT_INJECT_IMPL_H
 #define TESS_INJECT_INJECT_IMPL_H
 
@@ -8,35 +8,35 @@
 struct tess_faults {
     int n;
     tess_fault fault[TESS_FAULTS_MAX];
-    int64_t step; /* that the rank is in, -1: none yet */
+    int64_t step; /* the rank's current one, -1: none yet */
 
-    /* skip, swallow: operations that are still to be left out. */
+    /* skip, swallow: operations still to be skipped. */
     int64_t skips;
-    int64_t swallowed_step; /* none of this step's is made; -1: no such step */
+    int64_t swallowed_step; /* all of this step's are skipped; -1: no such step */
 
-    int64_t failures; /* fail: of what is tried next */
+    int64_t failures; /* fail: calls that are still to fail */
 
-    /* order: the operation that is held back. */
+    /* order: the held operation. */
     bool holds;
-    tess_work held; /* its request: a copy */
+    tess_work held; /* a copy of its request */
     void *held_in, *held_out;
 
-    /* slow: the phase under way. */
+    /* slow: the current phase. */
     char phase[TESS_TRACE_PHASE_BYTES];
     int64_t detail;
-    double phase_cpu_s; /* this thread's, at its beginning */
+    double phase_cpu_s; /* of this thread, at the phase's beginning */
 };
 
-/* True when it is to happen now, at `point` of the step that the rank is in; counted as having happened. */
+/* True when the fault shall happen now, at `point` of the rank's current step; then it counts as having happened. */
 bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point point);
 
 /* Whether an operation (tess_trace_op) can have a fault of this kind: one without a root has no wrong root. */
 bool tess_fault_can_hit(tess_fault_kind kind, int op);
 
-/* Kinds that happen to the process. Returns when the rank is to go on. */
+/* Carries out a fault of the process. Returns when the rank shall go on. */
 void tess_fault_strike(tess_runtime *runtime, const tess_fault *fault);
 
-/* ---- What the runtime's observer does (comm/work.h) ---- */
+/* ---- The runtime's observer (comm/work.h) ---- */
 tess_status inject_submit(tess_work *work, tess_work **handle);
 void inject_phase_over(void *self);
 void inject_phase(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);

@@ -1,4 +1,4 @@
-/* How a runtime comes to have faults. */
+/* Connects faults to a runtime. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
     *faults = NULL;
 }
 
-/* What a save meets (save:CALL) is left out, as others may do that. */
+/* Faults of saves (save:CALL) are left out, because another process may carry them out. */
 static void warn_of_unused(const tess_faults *faults, int rank)
 {
     for (int i = 0; i < faults->n; i++) {

@@ -1,5 +1,5 @@
-/* The moments of a save at which a fault may happen: each stands before a system call that changes the disk, in the
- * order in which a save makes them. ckpt/store/io.h makes the calls. */
+/* The points of a save at which a fault may happen: each stands before a system call that changes the disk, in the
+ * order of a save. ckpt/store/io.h makes the calls. */
 #ifndef TESS_INJECT_SAVE_POINTS_H
 #define TESS_INJECT_SAVE_POINTS_H
 
