@@ -17,9 +17,8 @@ static tess_health_reading know(double value)
 
 static const tess_health_reading nothing = {.who = -1, .rank = -1};
 
-/* ---- Memory
- * ---------------------------------------------------------------------------------------------------- */
-/* The number behind `key`, at the beginning of a line; -1: it is not there. */
+/* ---- Memory ---- */
+/* The number behind `key` at the beginning of a line; -1: there is none. */
 static double number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);
@@ -59,8 +58,7 @@ tess_health_reading tess_health_read_load(const char *root)
     return know(strtod(text, NULL) / tess_os_cores());
 }
 
-/* ---- Open files
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Open files ---- */
 static tess_status count_name(void *context, const char *name)
 {
     (void)name;
@@ -68,7 +66,7 @@ static tess_status count_name(void *context, const char *name)
     return TESS_OK;
 }
 
-/* "Max open files            1024                 524288               files"; 0: not known. */
+/* Parses "Max open files            1024                 524288               files"; 0: not known. */
 static double files_allowed(const char *root, int pid)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
@@ -88,7 +86,7 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
         int n_open = 0;
         snprintf(path, sizeof(path), "%s/proc/%d/fd", root, pids[i]);
         if (pids[i] <= 0 || tess_os_list(path, count_name, &n_open) != TESS_OK) {
-            tess_error_clear(); /* it has ended */
+            tess_error_clear(); /* the process has ended */
             continue;
         }
         double allowed = files_allowed(root, pids[i]), share = allowed > 0 ? n_open / allowed : 0;
@@ -101,9 +99,8 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
     return worst;
 }
 
-/* ---- Disk
- * ---------------------------------------------------------------------------------------------------- */
-/* A folder's newest checkpoint: names of steps have as many digits as they need, eight at least. */
+/* ---- Disk ---- */
+/* A folder's newest checkpoint. The step numbers in names have at least eight digits. */
 typedef struct newest {
     const char *folder;
     long long step;
@@ -148,7 +145,7 @@ static double newest_checkpoint_bytes(const char *folder)
     return found ? (double)sum.bytes : 0;
 }
 
-/* Cuts `path` to the nearest folder that is there. */
+/* Cuts `path` to the nearest existing folder. */
 static void go_up(char *path)
 {
     while (!tess_os_is_dir(path)) {
@@ -171,7 +168,7 @@ void tess_health_read_disk(const char *folder, tess_health_reading *bytes, tess_
     if (tess_os_space_at(path, &space) == TESS_OK) {
         *bytes = know((double)space.free);
         bytes->limit = 2 * newest_checkpoint_bytes(folder);
-        if (space.files > 0) /* some file systems make room for them as they go */
+        if (space.files > 0) /* some file systems make inodes on demand and report 0 */
             *files = know((double)space.free_files);
     }
     tess_error_clear();

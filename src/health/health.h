@@ -1,27 +1,27 @@
-/* How well a job's host does: a few numbers against limits, and a state made from them. Pure: who gathers the numbers
- * (facts.h, and whoever sees the board and the GPUs) and who is told (alert.h) is not known here.
+/* The health of a job's host: readings against limits, and a state made from them. Pure: facts.h and others gather the
+ * readings (from the board and the GPUs), alert.h sends alerts.
  *
- * A round looks at all checks at once. One that goes beyond its limit fails, and is well again only a twentieth within
- * it, so that a number near its limit does not make noise. All well: healthy. Some failing: degraded, and unhealthy
- * from the max_failures-th such round in a row on. What is not known neither fails nor makes well. */
+ * A round judges all checks at once. A check fails beyond its limit, and recovers only a twentieth within it, so that a
+ * number near its limit does not flap. No check failing: healthy. Some failing: degraded, and unhealthy from the
+ * max_failures-th such round in a row. An unknown reading changes nothing. */
 #ifndef TESS_HEALTH_HEALTH_H
 #define TESS_HEALTH_HEALTH_H
 
 #include "tessera/types.h"
 
-/* name, text, on which side of the limit it fails: ABOVE and at it, or BELOW it. */
-#define TESS_HEALTH_CHECKS(X)                                                                            \
-    X(TESS_HEALTH_MEMORY, "memory", ABOVE)            /* percent in use of the machine's */              \
-    X(TESS_HEALTH_GROUP, "cgroup", ABOVE)             /* percent in use of the control group's */        \
-    X(TESS_HEALTH_FILES, "open_files", ABOVE)         /* of the process that has most */                 \
-    X(TESS_HEALTH_DISK, "disk", BELOW)                /* bytes free where checkpoints go */              \
-    X(TESS_HEALTH_INODES, "inodes", BELOW)            /* files that can still be made there */           \
-    X(TESS_HEALTH_HEARTBEAT, "heartbeat", ABOVE)      /* seconds since the most silent rank was heard */ \
-    X(TESS_HEALTH_STEPS, "steps", ABOVE)              /* seconds since the job finished a step */        \
-    X(TESS_HEALTH_LOAD, "load", ABOVE)                /* processes that want a core, for each core */    \
-    X(TESS_HEALTH_GPU_HEAT, "gpu_temperature", ABOVE) /* degrees Celsius of the hottest */               \
-    X(TESS_HEALTH_GPU_MEMORY, "gpu_memory", ABOVE)    /* percent in use of the fullest's */              \
-    X(TESS_HEALTH_GPU_ERRORS, "gpu_errors", ABOVE)    /* uncorrected errors of memory of the worst */
+/* name, text, and the side of the limit on which it fails: ABOVE (or at it), or BELOW. */
+#define TESS_HEALTH_CHECKS(X)                                                                              \
+    X(TESS_HEALTH_MEMORY, "memory", ABOVE)            /* percent of the machine's in use */                \
+    X(TESS_HEALTH_GROUP, "cgroup", ABOVE)             /* percent of the control group's in use */          \
+    X(TESS_HEALTH_FILES, "open_files", ABOVE)         /* of the process with the largest share */          \
+    X(TESS_HEALTH_DISK, "disk", BELOW)                /* bytes free on the checkpoint's disk */            \
+    X(TESS_HEALTH_INODES, "inodes", BELOW)            /* files that can still be made there */             \
+    X(TESS_HEALTH_HEARTBEAT, "heartbeat", ABOVE)      /* seconds since the most silent rank's heartbeat */ \
+    X(TESS_HEALTH_STEPS, "steps", ABOVE)              /* seconds since the job finished a step */          \
+    X(TESS_HEALTH_LOAD, "load", ABOVE)                /* runnable processes per core */                    \
+    X(TESS_HEALTH_GPU_HEAT, "gpu_temperature", ABOVE) /* degrees Celsius of the hottest GPU */             \
+    X(TESS_HEALTH_GPU_MEMORY, "gpu_memory", ABOVE)    /* percent in use of the fullest GPU */              \
+    X(TESS_HEALTH_GPU_ERRORS, "gpu_errors", ABOVE)    /* uncorrected memory errors of the worst GPU */
 
 typedef enum tess_health_check {
 #define X(name, text, side) name,
@@ -41,12 +41,12 @@ typedef enum tess_health_state {
 typedef struct tess_health_reading {
     bool known;
     double value;
-    double limit;  /* of its own, the tighter of it and the configured one counts; 0: none */
-    int who, rank; /* pid, or number of the GPU, that it is about; and its rank; -1: none */
+    double limit;  /* of its own, 0: none; the tighter of this and the configured one counts */
+    int who, rank; /* the pid or GPU number concerned, and its rank; -1: none */
 } tess_health_reading;
 
 typedef struct tess_health_limits {
-    double at[TESS_HEALTH_CHECK_COUNT]; /* 0: the check is off, but for a limit of the reading's own */
+    double at[TESS_HEALTH_CHECK_COUNT]; /* 0: the check is off, unless the reading has a limit */
     int64_t max_failures;               /* rounds in a row that make it unhealthy */
 } tess_health_limits;
 
@@ -55,13 +55,13 @@ typedef struct tess_health {
     tess_health_state state;
     int64_t failures; /* rounds in a row in which something failed */
     bool failing[TESS_HEALTH_CHECK_COUNT];
-    tess_health_reading last[TESS_HEALTH_CHECK_COUNT]; /* known readings, the newest; .limit: the one that counted */
+    tess_health_reading last[TESS_HEALTH_CHECK_COUNT]; /* newest known readings; .limit: the one that counted */
 } tess_health;
 
 /* What a round changed. */
 typedef struct tess_health_change {
-    bool any;              /* there is something to tell */
-    tess_health_state was; /* before it */
+    bool any;              /* there is a change to report */
+    tess_health_state was; /* state before the round */
     bool began[TESS_HEALTH_CHECK_COUNT], ended[TESS_HEALTH_CHECK_COUNT];
 } tess_health_change;
 

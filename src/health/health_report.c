@@ -1,4 +1,4 @@
-/* A round's changes, as text and as JSON. */
+/* A round's changes as text and as JSON. */
 #include "base/text/text.h"
 #include "health/alert.h"
 

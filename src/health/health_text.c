@@ -1,4 +1,4 @@
-/* What checks are called, and what they found, in words. */
+/* Names of checks, and their readings as text. */
 #include <stdio.h>
 
 #include "base/text/text.h"

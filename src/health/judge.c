@@ -1,6 +1,6 @@
 #include "health/health.h"
 
-/* How far within its limit a check has to be before it is well again. */
+/* How far within its limit a failing check must be to recover. */
 static const double margin = 0.05;
 
 typedef enum side { ABOVE, BELOW } side;
@@ -20,7 +20,7 @@ static double limit_of(const tess_health_limits *limits, tess_health_check check
     return (sides[check] == ABOVE) == (own < configured) ? own : configured;
 }
 
-/* `failing`: it did in the round before. */
+/* `failing`: it failed in the round before. */
 static bool fails(tess_health_check check, double value, double limit, bool failing)
 {
     if (sides[check] == ABOVE)

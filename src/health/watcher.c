@@ -14,11 +14,9 @@
 
 enum { TEXT_BYTES = 1024 };
 
-static const double end_s =
-    10; /* for a last look and what is told of it, on a busy machine; beside the user's program */
+static const double end_s = 10; /* for the last round and its alerts, on a busy machine; plus the user's program */
 
-/* ---- One round
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- One round ---- */
 static void gather(const tess_health_options *options, tess_health_view *view)
 {
     memset(view, 0, sizeof(*view));
@@ -60,8 +58,7 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
         report(options, health, &change);
 }
 
-/* ---- The process
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The process ---- */
 /* Signals are meant for the job: a ctrl-C that reaches all must not end the watcher before the ranks have saved. */
 _Noreturn static void watch(const tess_health_options *options, pid_t parent)
 {
@@ -103,7 +100,7 @@ void tess_health_watcher_stop(tess_health_watcher *watcher)
     kill(watcher->pid, SIGTERM);
     for (double until = tess_os_now_s() + watcher->patience_s; waitpid(watcher->pid, NULL, WNOHANG) == 0;) {
         if (tess_os_now_s() > until) {
-            kill(watcher->pid, SIGKILL); /* one that waits for a disk that is gone goes when the disk comes back */
+            kill(watcher->pid, SIGKILL); /* a process blocked on a dead disk ends when the disk comes back */
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
