@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* Seconds to wait after `n_in_a_row` failures without a step in between: none after the first, then first_s, doubled
- * each time up to max_s; of that a random part of up to a half is taken off, so that jobs that failed together do not
- * come back together. The same seed and number give the same pause. */
+ * each time up to max_s. A random part of up to half is subtracted, so that jobs that failed together do not restart
+ * together. The same seed and number give the same pause. */
 double tess_backoff_s(double first_s, double max_s, uint64_t seed, int n_in_a_row);
 
 #endif

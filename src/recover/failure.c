@@ -17,14 +17,14 @@ static const row table[] = {
 #undef X
 };
 
-/* Signals that a process brings upon itself. The others come from outside. */
+/* Signals that a process causes itself. The others come from outside. */
 static bool is_own_fault(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE ||
            signal == SIGSYS || signal == SIGTRAP;
 }
 
-/* Of a rank that ended by an error of its own. */
+/* Classifies a rank that ended by an error of its own. */
 static tess_failure_class classify_status(tess_status status)
 {
     switch (status) {
@@ -54,7 +54,7 @@ static tess_failure_class classify_status(tess_status status)
     }
 }
 
-/* What ended the process comes before what it said: an error that a dying rank left is a consequence, as a rule. */
+/* The end of the process counts before its message: an error that a dying rank left is usually a consequence. */
 tess_failure_class tess_failure_classify(const tess_failure *failure)
 {
     if (failure->asked)

@@ -1,5 +1,5 @@
-/* What ended a job, and what is done about that class of failure. Pure functions: whoever watches the ranks fills in
- * what it knows, the table says the rest. */
+/* Classes of failures that end a job, and the action for each. Pure functions: the process that watches the ranks fills
+ * in the facts, the table gives the rest. */
 #ifndef TESS_RECOVER_FAILURE_H
 #define TESS_RECOVER_FAILURE_H
 
@@ -8,32 +8,32 @@
 
 enum { TESS_FAILURE_BYTES = 2048 };
 
-/* The facts, as they are known outside the ranks. */
+/* The facts known outside of the ranks. */
 typedef struct tess_failure {
-    int rank;                      /* where it began, -1: not known */
-    char host[64];                 /* where that one ran; "" in a job of one host, or when it is not known */
-    int signal, exit_code;         /* how that rank's process ended; both 0: it did not, or its host is gone */
-    tess_status status;            /* with which it gave up; TESS_OK: it left no word */
-    bool asked;                    /* it was asked to end, by a signal to the job */
+    int rank;                      /* of the root cause, -1: not known */
+    char host[64];                 /* of that rank; "" in a job of one host, or when not known */
+    int signal, exit_code;         /* how that rank's process ended; both 0: it did not end, or its host is gone */
+    tess_status status;            /* with which it gave up; TESS_OK: it reported none */
+    bool asked;                    /* a signal to the job asked it to end */
     bool stopping;                 /* the job was asked to stop before it failed */
-    bool oom_killed;               /* by the system, for want of memory */
-    bool stuck;                    /* others gave up waiting for it */
-    bool host_lost;                /* nobody reaches its host */
+    bool oom_killed;               /* killed by the system because memory ran out */
+    bool stuck;                    /* peers timed out waiting for it */
+    bool host_lost;                /* its host cannot be reached */
     bool evaluating;               /* on held-out text, after `step`: training does not need it */
-    int64_t step;                  /* that it was in; -1: before the first */
-    int64_t steps_done;            /* that the job had completed */
+    int64_t step;                  /* its current step; -1: before the first */
+    int64_t steps_done;            /* completed by the job */
     char text[TESS_FAILURE_BYTES]; /* for people: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
 } tess_failure;
 
 typedef enum tess_action {
-    TESS_ACTION_STOP,    /* nothing that can be done here helps */
-    TESS_ACTION_RESPAWN, /* the rank anew, the others keep their processes; where that cannot be: RESTART */
-    TESS_ACTION_RESTART, /* all ranks anew, from the newest valid state */
-    TESS_ACTION_SHRINK   /* all ranks anew, with settings that need less memory (ladder.h) */
+    TESS_ACTION_STOP,    /* no automatic action helps */
+    TESS_ACTION_RESPAWN, /* replace the rank, the others keep their processes; if impossible: RESTART */
+    TESS_ACTION_RESTART, /* restart all ranks from the newest valid state */
+    TESS_ACTION_SHRINK   /* restart all ranks with settings that need less memory (ladder.h) */
 } tess_action;
 
-/* name, text, what is done, whether the same again at the same step proves that it will always happen, what people are
- * told to do when nothing is done. */
+/* name, text, action, whether a second failure at the same step proves that it will always happen, and the advice to
+ * people when no action is taken. */
 #define TESS_FAILURE_LIST(X)                                                                                        \
     X(TESS_FAILURE_CRASH, "crash", TESS_ACTION_RESPAWN, true,                                                       \
       "it is a bug: `tessera trace` on job.dump_folder, or a debugger, shows where")                                \
@@ -68,8 +68,8 @@ tess_failure_class tess_failure_classify(const tess_failure *failure);
 const char *tess_failure_name(tess_failure_class class);
 tess_action tess_failure_action(tess_failure_class class);
 const char *tess_failure_advice(tess_failure_class class);
-/* Whether the same class at the same step is a failure that will always come again there: one that lies in the program,
- * the data or the settings, not in what happens around it. */
+/* True when a second failure of this class at the same step shows that it will always recur there: its cause is in the
+ * program, the data or the settings, not in the environment. */
 bool tess_failure_is_of_step(tess_failure_class class);
 
 #endif

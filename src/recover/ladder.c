@@ -51,7 +51,7 @@ int tess_ladder_overrides(const tess_ladder *ladder, char overrides[TESS_LADDER_
     if (ladder->same_bits)
         return n;
     snprintf(overrides[n++], TESS_LADDER_TEXT, "training.local_batch_size=%lld", (long long)ladder->local_batch);
-    /* Said even where it was left to be derived: it must stay what it was. */
+    /* Set even if the configuration derived it: it must not change. */
     snprintf(overrides[n++], TESS_LADDER_TEXT, "training.global_batch_size=%lld", (long long)ladder->global_batch);
     return n;
 }

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "recover/backoff.h"
 
-/* Ranks replaced in a row without a step in between: what they keep in memory may be what fails. */
+/* Replacements in a row without a step in between: the ranks' memory may be the cause. */
 enum { RESPAWNS_IN_VAIN = 3 };
 
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds)
@@ -27,20 +27,20 @@ static void say(tess_recovery *recovery, const char *format, ...)
     va_end(arguments);
 }
 
-/* Failures that may have to do with where the rank runs. */
+/* Failures that the rank's place may cause. */
 static bool is_of_place(tess_failure_class class)
 {
     return class == TESS_FAILURE_CRASH || class == TESS_FAILURE_KILLED || class == TESS_FAILURE_LOST ||
            class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
 }
 
-/* Failures of which what ranks keep in memory may be the reason: it is not gone on from. */
+/* Failures that the ranks' memory may cause: recovery does not use it. */
 static bool is_of_memory(tess_failure_class class)
 {
     return class == TESS_FAILURE_MISMATCH || class == TESS_FAILURE_NUMBERS;
 }
 
-/* Where all are to start again; a state that brought no step any further is not tried a second time. */
+/* The state to restart from; a state that led to no further step is not tried twice. */
 static const char *choose_state(const tess_recover *recover, bool brings_on, tess_recovery *recovery)
 {
     recovery->from_memory = recover->settings.remembers && brings_on && !is_of_memory(recovery->class);
@@ -54,7 +54,7 @@ static void forgive(tess_recover *recover, int group)
             recover->record.kept[i].forgiven = true;
 }
 
-/* True: trying again would not help, and it is decided. */
+/* True: another attempt would not help, and the decision is to stop. */
 static bool stop_at_once(const tess_recover *recover, tess_recovery *recovery)
 {
     if (recovery->action != TESS_ACTION_STOP &&
@@ -85,7 +85,7 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
             tess_failure_advice(recovery->class));
         return;
     }
-    recorded->forgiven = true; /* it was not this configuration that failed */
+    recorded->forgiven = true; /* this configuration was not the cause */
     say(recovery, "all ranks start again from %s; %s", choose_state(recover, true, recovery),
         tess_ladder_report(&recover->ladder, rung, sizeof(rung)));
 }
@@ -138,7 +138,7 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
         return;
     }
     if (is_of_place(recovery->class) && tess_slots_fail(&recover->slots, recorded->group, &recover->worlds, now_s)) {
-        /* A bad place, too, fails at the same step each time. */
+        /* A bad place also fails at the same step each time. */
         drop_place(recover, failure, recorded->group, recovery);
         return;
     }
@@ -156,7 +156,7 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
     go_on(recover, failure, n, recovery);
 }
 
-/* A job that was asked to stop saves with the ranks that it has and the state that they keep, or not at all. */
+/* A job that was asked to stop saves with its present ranks and their state, or not at all. */
 static void leave(tess_recovery *recovery)
 {
     recovery->action = TESS_ACTION_STOP;

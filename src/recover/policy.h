@@ -1,6 +1,6 @@
-/* What is done about a failure: the table of classes, how often failures came lately, which places they came from and
- * what can still be given up, made into one decision and one sentence. Whoever watches the ranks asks and carries it
- * out; no rank decides for itself. Pure: clocks come as arguments, randomness from a seed. */
+/* The recovery policy: turns the table of classes, the recent failures, their places and the remaining ladder into one
+ * decision and one sentence. The process that watches the ranks asks and carries it out; no rank decides for itself.
+ * Pure: clocks come as arguments, randomness from a seed. */
 #ifndef TESS_RECOVER_POLICY_H
 #define TESS_RECOVER_POLICY_H
 
@@ -9,13 +9,13 @@
 #include "recover/slots.h"
 
 typedef struct tess_recover_settings {
-    bool respawns;                   /* a lost rank can be replaced, the others staying */
-    bool remembers;                  /* what ranks keep in memory is there for the next, too, when all start again */
-    bool rolls_back;                 /* after a NaN, too, go back to the newest checkpoint; once a step */
-    int max_failures;                /* so many within window_s end the job; 0: however many there are */
+    bool respawns;                   /* a lost rank can be replaced while the others stay */
+    bool remembers;                  /* the ranks' memory survives a restart of all ranks */
+    bool rolls_back;                 /* go back to the newest checkpoint after a NaN, too; once per step */
+    int max_failures;                /* this many within window_s end the job; 0: no limit */
     double window_s;                 /* seconds, as all that follow */
     double backoff_s, backoff_max_s; /* backoff.h */
-    double retry_s;                  /* a place that was left out is tried again after this */
+    double retry_s;                  /* after this a place that was left out is tried again */
     uint64_t seed;                   /* of the pauses */
 } tess_recover_settings;
 
@@ -25,30 +25,30 @@ typedef struct tess_recover {
     tess_slots slots;
     tess_ladder ladder;
     tess_record_of_failures record;
-    int64_t best_step; /* most steps done when a failure came */
+    int64_t best_step; /* most steps done at any failure */
     int n_in_a_row;    /* failures since then */
 } tess_recover;
 
 typedef struct tess_recovery {
-    tess_action action; /* never SHRINK: what that comes to */
+    tess_action action; /* never SHRINK: the action that it leads to */
     tess_failure_class class;
     double delay_s;
-    int n_ranks;      /* to go on with */
-    bool resized;     /* they are not as many as they were */
-    bool from_memory; /* RESTART: from the last step, as the ranks keep it; else from the newest checkpoint */
-    bool omits;       /* the evaluation that it failed in is not tried again */
-    bool reset;       /* settings have changed: tess_ladder_overrides of the ladder */
-    char what[700];   /* what is done and why, to stand behind the failure's text */
+    int n_ranks;      /* for the next attempt */
+    bool resized;     /* their number has changed */
+    bool from_memory; /* RESTART: from the last step, in the ranks' memory; else from the newest checkpoint */
+    bool omits;       /* the failed evaluation is skipped */
+    bool reset;       /* settings have changed: see tess_ladder_overrides */
+    char what[700];   /* the action and its reason, to follow the failure's text */
 } tess_recovery;
 
-/* slots and ladder begin by their own calls. */
+/* Slots and ladder have their own begin calls. */
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds);
 
-/* A failure has come at now_s. */
+/* Decides about a failure that came at now_s. */
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery);
 
-/* What a job that stops leaves to be read, when it had been recovered before: how many failures, each with what was
- * done about it, and what to do now. "" when this was the first. Returns text. */
+/* The final report of a job that stops after recoveries: the number of failures, the action after each, and what to do
+ * now. "" when this failure was the first. Returns text. */
 const char *tess_recover_report(const tess_recover *recover, double now_s, char *text, size_t size);
 
 #endif

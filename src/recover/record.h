@@ -1,4 +1,4 @@
-/* The failures of a job so far: how many lately, which of them came before, and a list of them for people. */
+/* The failures of a job so far: the recent ones to count and to recognise, and a list of them for people. */
 #ifndef TESS_RECOVER_RECORD_H
 #define TESS_RECOVER_RECORD_H
 
@@ -12,29 +12,29 @@ typedef struct tess_recorded_failure {
     double at_s;
     tess_failure_class class;
     int rank;
-    int group; /* of its place, -1: not known */
+    int group; /* the group of its place, -1: not known */
     int64_t step;
-    bool evaluating;             /* in something that is not tried again */
-    bool forgiven;               /* its cause is out of the way: it does not count */
-    char text[TESS_RECORD_TEXT]; /* the failure's, cut */
-    char done[TESS_RECORD_TEXT]; /* what was done about it */
+    bool evaluating;             /* it was in an evaluation, which is not tried again */
+    bool forgiven;               /* its cause is removed: it does not count */
+    char text[TESS_RECORD_TEXT]; /* of the failure, cut */
+    char done[TESS_RECORD_TEXT]; /* the action taken */
 } tess_recorded_failure;
 
 typedef struct tess_record_of_failures {
-    int n; /* ever; the newest TESS_RECORD_NEWEST of them are kept */
+    int n; /* ever; the record holds the newest TESS_RECORD_NEWEST */
     tess_recorded_failure kept[TESS_RECORD_NEWEST];
 } tess_record_of_failures;
 
-/* Adds one and returns it, for `done` to be filled in; valid until TESS_RECORD_NEWEST more have been added. */
+/* Adds one and returns it, so that `done` can be filled in; valid until TESS_RECORD_NEWEST more are added. */
 tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const tess_failure *failure, double now_s);
 
-/* Those of the last `window_s` seconds that are not forgiven. */
+/* Number of failures in the last `window_s` seconds that are not forgiven. */
 int tess_record_count(const tess_record_of_failures *record, double now_s, double window_s);
 
-/* Whether this class of failure at this step is recorded already, not forgiven, and not of an evaluation. */
+/* True when the record has this class at this step, not forgiven and not in an evaluation. */
 bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step);
 
-/* A line a failure, oldest first, each "\n  12.5 s ago: TEXT; DONE". Returns text. */
+/* One line per failure, oldest first, each "\n  12.5 s ago: TEXT; DONE". Returns text. */
 const char *tess_record_report(const tess_record_of_failures *record, double now_s, char *text, size_t size);
 
 #endif
