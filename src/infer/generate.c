@@ -251,7 +251,7 @@ tess_status tess_generate(tess_generator *g, const tess_prompt *prompts, int n_p
                           const tess_sampling *sampling, const int64_t *end_tokens, int n_end, tess_token_fn on_token,
                           void *context)
 {
-    TESS_CHECK(max_new_tokens >= 0, TESS_E_INVALID, "%lld new tokens cannot be made", (long long)max_new_tokens);
+    TESS_CHECK(max_new_tokens >= 0, TESS_E_INVALID, "cannot generate %lld new tokens", (long long)max_new_tokens);
     for (int i = 0; i < n_prompts; i++)
         TESS_CHECK(prompts[i].n >= 1 && prompts[i].n < g->options.max_length, TESS_E_INVALID,
                    "prompt %d has %lld tokens: it must have 1 to %lld, and room for new ones", i,

@@ -110,7 +110,7 @@ static tess_status parse_phase(draft *d, char *text)
         TESS_TRY(parse_int("point: the number behind the phase", number, 0, INT64_MAX, &d->fault.detail));
     }
     TESS_CHECK(text[0] != '\0' && strlen(text) < sizeof(d->fault.phase), TESS_E_INVALID,
-               "point: '%.60s' is no name of a phase (1 to %zu letters)", text, sizeof(d->fault.phase) - 1);
+               "point: '%.60s' is not a phase name (1 to %zu letters)", text, sizeof(d->fault.phase) - 1);
     snprintf(d->fault.phase, sizeof(d->fault.phase), "%s", text);
     return TESS_OK;
 }
@@ -271,7 +271,7 @@ static void set_default_point(tess_fault *f)
 {
     static const tess_fault_point defaults[] = {
         [OPERATION] = TESS_FAULT_BEFORE, [MOMENT] = TESS_FAULT_ENTER_STEP, [PHASE] = TESS_FAULT_ENTER_PHASE,
-        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* not the kind's own point */
+        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* invalid for DISK: its point must be given */
         [TENSOR] = TESS_FAULT_GRADIENT};
     f->point = defaults[places[f->kind]];
     if (f->kind == TESS_FAULT_SLOW_LOG)

@@ -26,7 +26,7 @@ static tess_status check_axes(const tess_axis *axes, int n_axes)
                    axes[a].size);
         n_open += axes[a].size == -1;
         for (int b = 0; b < a; b++)
-            TESS_CHECK(strcmp(axes[a].name, axes[b].name) != 0, TESS_E_INVALID, "mesh: axis '%s' is there twice",
+            TESS_CHECK(strcmp(axes[a].name, axes[b].name) != 0, TESS_E_INVALID, "mesh: axis '%s' is named twice",
                        axes[a].name);
     }
     TESS_CHECK(n_open <= 1, TESS_E_INVALID, "mesh: %d axes have size -1; only one can take what is left", n_open);

@@ -107,7 +107,7 @@ static tess_status get_text(const json_t *object, const char *key, const char *w
 static tess_status read_rank(const json_t *json, const char *what, tess_job_file *file)
 {
     int number = -1;
-    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'ranks' is no object", what);
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'ranks' is not an object", what);
     TESS_TRY(get_int(json, "rank", what, &number));
     TESS_CHECK(number >= 0 && number < file->world, TESS_E_FORMAT, "%s: 'rank' is %d in a job of %d", what, number,
                file->world);
@@ -132,7 +132,7 @@ static tess_status read_notice(const json_t *json, const char *what, tess_job_fi
     char kind[32] = "";
     int rank = -1;
     tess_notice *notice = &file->notices[file->n_notices];
-    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'notices' is no object", what);
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'notices' is not an object", what);
     *notice = (tess_notice){.step = -1};
     TESS_TRY(get_time(json, "wall_ns", what, &notice->wall_ns));
     TESS_TRY(get_text(json, "kind", what, kind, sizeof(kind)));
@@ -151,7 +151,7 @@ static tess_status read_notices(const json_t *json, const char *what, tess_job_f
     size_t i;
     json_t *entry, *notices = json_object_get(json, "notices");
     TESS_TRY(get_time(json, "n_told", what, &file->n_reported));
-    TESS_CHECK(notices == NULL || json_is_array(notices), TESS_E_FORMAT, "%s: 'notices' is no list", what);
+    TESS_CHECK(notices == NULL || json_is_array(notices), TESS_E_FORMAT, "%s: 'notices' is not a list", what);
     TESS_CHECK(json_array_size(notices) <= TESS_NOTICES, TESS_E_FORMAT, "%s: %zu notices, at most %d are kept", what,
                json_array_size(notices), TESS_NOTICES);
     json_array_foreach (notices, i, entry)
@@ -169,7 +169,7 @@ static tess_status read_job(const json_t *json, const char *what, tess_job_file 
     TESS_TRY(get_text(json, "command", what, file->command, sizeof(file->command)));
     TESS_TRY(get_text(json, "verdict", what, file->diagnosis, sizeof(file->diagnosis)));
     TESS_TRY(read_notices(json, what, file));
-    TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is no list", what);
+    TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is not a list", what);
     json_array_foreach (ranks, i, entry)
         TESS_TRY(read_rank(entry, what, file));
     return TESS_OK;
@@ -178,7 +178,7 @@ static tess_status read_job(const json_t *json, const char *what, tess_job_file 
 static tess_status read_json(tess_mem *mem, const json_t *json, const char *what, tess_job_file *file)
 {
     int version = 0, world = 0;
-    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: it is no object", what);
+    TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: not a JSON object", what);
     TESS_TRY(get_int(json, "version", what, &version));
     TESS_CHECK(version == TESS_JOB_FILE_VERSION, TESS_E_FORMAT, "%s: version %d; this program reads version %d", what,
                version, TESS_JOB_FILE_VERSION);
@@ -216,7 +216,7 @@ tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *f
 static tess_status parse_cut(tess_mem *mem, char *text, size_t size, const char *path, tess_job_file *file)
 {
     enum { MOST_TRIES = 16 };
-    tess_status status = TESS_FAIL(TESS_E_FORMAT, "%s: no rank in it is whole", path);
+    tess_status status = TESS_FAIL(TESS_E_FORMAT, "%s: no complete rank in it", path);
     int n_tries = 0;
     for (size_t i = size; i-- > 0 && n_tries < MOST_TRIES && status == TESS_E_FORMAT;) {
         if (text[i] != '}')

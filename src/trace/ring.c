@@ -93,7 +93,7 @@ tess_status tess_trace_open_cut(const void *memory, size_t bytes, const tess_tra
                "event ring: version %u with events of %u bytes; this program reads version %d with %d", r->version,
                r->event_bytes, TESS_TRACE_VERSION, TESS_TRACE_EVENT_BYTES);
     TESS_CHECK(r->capacity > 0 && (r->capacity & (r->capacity - 1)) == 0 && r->capacity <= 1u << 24, TESS_E_FORMAT,
-               "event ring: a capacity of %llu is no power of two up to 2^24", (unsigned long long)r->capacity);
+               "event ring: a capacity of %llu is not a power of two up to 2^24", (unsigned long long)r->capacity);
     uint64_t whole = (bytes - TESS_TRACE_HEADER_BYTES) / TESS_TRACE_EVENT_BYTES;
     *n_slots = whole < r->capacity ? whole : r->capacity;
     *ring = r;

@@ -243,11 +243,11 @@ static void messages_name_offset_and_opcode(void)
         {"cos\nsystem\nNR.", 14, TESS_E_FORMAT, "REDUCE: arguments are None"},
         {"\x82\x01.", 3, TESS_E_UNSUPPORTED, "EXT1: it names a class by a number"},
         {"\x97.", 2, TESS_E_UNSUPPORTED, "NEXT_BUFFER"},
-        {"Ixyz\n.", 6, TESS_E_FORMAT, "INT: 'xyz' is no integer"},
+        {"Ixyz\n.", 6, TESS_E_FORMAT, "INT: 'xyz' is not an integer"},
         {"F1.5e\n.", 7, TESS_E_FORMAT, "FLOAT: '1.5e' is no number"},
-        {"S'a\\x4'\n.", 9, TESS_E_FORMAT, "STRING: an escape at character 2"},
-        {"V\\ud800\n.", 9, TESS_E_FORMAT, "UNICODE: character 0 is no code point"},
-        {"?", 1, TESS_E_FORMAT, "offset 0: 0x3f is no opcode"},
+        {"S'a\\x4'\n.", 9, TESS_E_FORMAT, "STRING: an invalid escape at character 2"},
+        {"V\\ud800\n.", 9, TESS_E_FORMAT, "UNICODE: character 0 is not a code point"},
+        {"?", 1, TESS_E_FORMAT, "offset 0: 0x3f is not an opcode"},
     };
     tess_pickle *pickle;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -204,7 +204,7 @@ static void malformed_dumps_are_named_with_the_place(void)
         const char *text, *needle;
     } cases[] = {
         {"", "rank_0: offset 0: cut off"},
-        {"[]", "rank_0: offset 0: 0x5b is no opcode"},
+        {"[]", "rank_0: offset 0: 0x5b is not an opcode"},
         {"{\"entries\": 3}", "rank_0: 'entries' is no list"},
         {"{\"x\": 3}", "rank_0: it has neither 'entries' nor 'pg_config'"},
         {"{\"entries\": [{}, 4]}", "rank_0: entries[1]: it is no dict"},

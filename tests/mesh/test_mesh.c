@@ -128,7 +128,7 @@ static void bad_shapes_show_the_arithmetic(void)
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", -1}, {"b", -1}}, 2, &mesh), TESS_E_INVALID,
                  "2 axes have size -1");
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 3}, {"a", 1}}, 2, &mesh), TESS_E_INVALID,
-                 "'a' is there twice");
+                 "'a' is named twice");
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 0}}, 1, &mesh), TESS_E_INVALID, "size 0");
     EXPECT_FAILS(
         tess_mesh_create(rt, (const tess_axis[]){{"a", 70000}, {"b", 70000}, {"c", 70000}, {"d", 70000}}, 4, &mesh),

@@ -55,15 +55,15 @@ static void expect_bad(const char *text, const char *needle)
 static void bad_files_are_told_apart(void)
 {
     expect_bad("{", "job.json");
-    expect_bad("[]", "no object");
+    expect_bad("[]", "not a JSON object");
     expect_bad("{\"version\": 2, \"world\": 4}", "version 2");
     expect_bad("{\"version\": 1, \"world\": 100000}", "'world' is 100000");
     expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": [{\"rank\": 2}]}", "'rank' is 2 in a job of 2");
     expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": [{\"rank\": 0, \"blames\": 7}]}", "'blames' is 7");
     expect_bad("{\"version\": 1, \"world\": 2, \"end_ns\": -1}", "'end_ns' is -1");
-    expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": {}}", "no list");
-    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": {}}", "'notices' is no list");
-    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [3]}", "'notices' is no object");
+    expect_bad("{\"version\": 1, \"world\": 2, \"ranks\": {}}", "'ranks' is not a list");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": {}}", "'notices' is not a list");
+    expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [3]}", "'notices' is not an object");
     expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [{\"rank\": -2}]}", "about rank -2");
     expect_bad("{\"version\": 1, \"world\": 2, \"notices\": [{\"text\": 5}]}", "'text'");
     expect_bad("{\"version\": 1, \"world\": 2, \"n_told\": -1}", "'n_told' is -1");

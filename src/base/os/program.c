@@ -122,7 +122,7 @@ static tess_status fill_pipe(const char *input, int *out)
 {
     int ends[2];
     size_t size = strlen(input);
-    TESS_CHECK(size < PIPE_BUF, TESS_E_INVALID, "%zu bytes are more than a pipe surely takes", size);
+    TESS_CHECK(size < PIPE_BUF, TESS_E_INVALID, "%zu bytes do not fit into a pipe", size);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return tess_os_error("make", "a pipe");
     tess_status status = tess_os_write_all(ends[1], input, size, "a pipe");

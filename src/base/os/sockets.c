@@ -275,7 +275,7 @@ static tess_status wait_for_message(int fd, double timeout_s)
         if (n < 0 && errno != EINTR)
             return tess_os_error("wait for", "a message");
         if (n == 0 && left_s <= 0)
-            return TESS_FAIL(TESS_E_TIMEOUT, "no message came within %.3g s", timeout_s);
+            return TESS_FAIL(TESS_E_TIMEOUT, "no message arrived within %.3g s", timeout_s);
     }
 }
 
@@ -303,5 +303,5 @@ tess_status tess_os_receive_message(int fd, void *data, size_t size, double time
     tess_os_close(passed);
     if (n < 0)
         return tess_os_error("receive", "a message");
-    return TESS_FAIL(TESS_E_IO, n == 0 ? "the other end has closed" : "a message of another size came");
+    return TESS_FAIL(TESS_E_IO, n == 0 ? "the other end has closed" : "a message of the wrong size arrived");
 }

@@ -165,7 +165,8 @@ static void parse(tess_stack_probe *probe, tess_stack *stack)
     if (stack->n_lines == 0 && stack->reason[0] == '\0' && stack->seconds * 1e3 >= TESS_STACK_LIMIT_MS)
         snprintf(stack->reason, sizeof(stack->reason), "no answer within %d ms", TESS_STACK_LIMIT_MS);
     else if (stack->n_lines == 0 && stack->reason[0] == '\0')
-        snprintf(stack->reason, sizeof(stack->reason), "it could not be held within %d ms", TESS_STACK_HOLD_MS);
+        snprintf(stack->reason, sizeof(stack->reason), "the thread could not be stopped within %d ms",
+                 TESS_STACK_HOLD_MS);
 }
 
 bool tess_stack_poll(tess_stack_probe *probe, tess_stack *stack)
@@ -182,7 +183,7 @@ bool tess_stack_poll(tess_stack_probe *probe, tess_stack *stack)
         return false;
     *stack = (tess_stack){.seconds = (double)(now_ns - probe->begin_ns) * 1e-9};
     if (probe->pid == 0)
-        snprintf(stack->reason, sizeof(stack->reason), "no process to look with: %s", strerror(EAGAIN));
+        snprintf(stack->reason, sizeof(stack->reason), "cannot start a process to take it: %s", strerror(EAGAIN));
     else
         parse(probe, stack);
     tess_stack_cancel(probe);

@@ -61,7 +61,7 @@ tess_status pickle_read_int(tess_pickle *pickle, const char *line, size_t n, tes
     n -= negative;
     TESS_CHECK(n >= 1 && n <= MAX_DIGITS, TESS_E_FORMAT, "an integer of %zu digits: 1 to %d are read", n, MAX_DIGITS);
     for (size_t i = 0; i < n; i++)
-        TESS_CHECK(isdigit((unsigned char)line[i]), TESS_E_FORMAT, "'%.*s' is no integer", (int)n, line);
+        TESS_CHECK(isdigit((unsigned char)line[i]), TESS_E_FORMAT, "'%.*s' is not an integer", (int)n, line);
     if (n > 18)
         return read_big(pickle, line, n, negative, value);
     int64_t integer = 0;
@@ -142,7 +142,7 @@ tess_status pickle_read_quoted(tess_pickle *pickle, const char *line, size_t n, 
         }
         size_t used;
         int64_t byte = read_escape(line + i + 1, n - 2 - i, &used);
-        TESS_CHECK(byte >= 0, TESS_E_FORMAT, "an escape at character %zu that is none", i);
+        TESS_CHECK(byte >= 0, TESS_E_FORMAT, "an invalid escape at character %zu", i);
         out[n_out++] = (char)byte;
         i += 1 + used;
     }
@@ -169,7 +169,7 @@ tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n,
     for (size_t i = 0; i < n; i += used) {
         int64_t code_point = read_code_point(line + i, n - i, &used);
         bool valid = code_point >= 0 && code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff);
-        TESS_CHECK(valid, TESS_E_FORMAT, "character %zu is no code point", i);
+        TESS_CHECK(valid, TESS_E_FORMAT, "character %zu is not a code point", i);
         n_out += (size_t)tess_utf8_encode((uint32_t)code_point, out + n_out);
     }
     return pickle_make_text(pickle, out, n_out, value);

@@ -83,7 +83,7 @@ static tess_status step(machine *m, const char *what)
     TESS_CHECK(offset < m->size, TESS_E_FORMAT, "%s: offset %zu: cut off: no STOP", what, offset);
     m->op = m->data[m->at++];
     const opcode *opcode = &opcodes[m->op];
-    TESS_CHECK(opcode->run != NULL, TESS_E_FORMAT, "%s: offset %zu: 0x%02x is no opcode", what, offset, m->op);
+    TESS_CHECK(opcode->run != NULL, TESS_E_FORMAT, "%s: offset %zu: 0x%02x is not an opcode", what, offset, m->op);
     TESS_TRY_CTX(opcode->run(m), "%s: offset %zu, %s", what, offset, opcode->name);
     return TESS_OK;
 }

@@ -81,7 +81,7 @@ static tess_status take_index(machine *m, uint64_t *index)
     TESS_TRY(machine_take_line(m, &line, &n));
     TESS_CHECK(n >= 1 && n <= 18, TESS_E_FORMAT, "a memo number of %zu digits", n);
     for (size_t i = 0; i < n; i++) {
-        TESS_CHECK(line[i] >= '0' && line[i] <= '9', TESS_E_FORMAT, "'%.*s' is no memo number", (int)n, line);
+        TESS_CHECK(line[i] >= '0' && line[i] <= '9', TESS_E_FORMAT, "'%.*s' is not a memo number", (int)n, line);
         *index = *index * 10 + (uint64_t)(line[i] - '0');
     }
     return TESS_OK;

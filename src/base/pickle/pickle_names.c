@@ -105,7 +105,7 @@ static tess_status call_ordered_dict(tess_pickle *pickle, const tess_pickle_opti
     for (size_t i = 0; args->n == 1 && i < args->items[0]->n; i++) {
         const tess_pickle_value *pair = args->items[0]->items[i];
         TESS_CHECK((pair->kind == TESS_PICKLE_LIST || pair->kind == TESS_PICKLE_TUPLE) && pair->n == 2, TESS_E_FORMAT,
-                   "item %zu of an OrderedDict is no pair", i);
+                   "item %zu of an OrderedDict is not a pair", i);
         TESS_TRY(pickle_append(pickle, *value, pair->items, 2));
     }
     return TESS_OK;
