@@ -8,8 +8,8 @@
 
 _Static_assert(sizeof(tess_fingerprint) % 8 == 0, "the board copies it by words");
 
-/* Words, so that a reader never sees half of one and no thread checker sees a race. Each store stays behind what was
- * stored before it and each load before what is loaded after it, so that a version around them tells a torn copy. */
+/* Copies whole words atomically: no reader sees half a word, no thread checker a race. Each store is ordered after
+ * earlier stores and each load before later loads, so that a version around the words reveals a torn copy. */
 static void store_words(_Atomic uint64_t *to, const void *from, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++) {
@@ -63,7 +63,7 @@ void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BY
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns)
 {
     uint32_t version = atomic_load_explicit(&row->op_version, memory_order_relaxed);
-    /* Two threads on two teams may come at once: the board shows one of them. */
+    /* Threads on two teams may come here at once: the board shows one of them. */
     if ((version & 1) != 0 || !atomic_compare_exchange_strong(&row->op_version, &version, version + 1))
         return;
     bool same_team =
@@ -123,8 +123,7 @@ void tess_board_error(tess_job_row *row, const char *message, int blames)
         atomic_store(&row->blames, blames + 1);
 }
 
-/* A rank that died while it wrote leaves a torn operation for good: looked at a number of times, then taken as it is.
- */
+/* A rank that died while writing leaves a torn operation: the reader retries some times, then takes it as it is. */
 static void load_op(const tess_job_row *row, tess_board_copy *copy)
 {
     uint32_t version;
@@ -181,7 +180,7 @@ static void store_progress(tess_job_row *row, const tess_board_copy *copy)
 
 void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
 {
-    /* What says that there is an error comes before the error. */
+    /* The fields that announce an error are read before the error. */
     copy->state = atomic_load(&row->state);
     copy->ended = atomic_load(&row->ended);
     copy->run_state = atomic_load_explicit(&row->run_state, memory_order_relaxed);
@@ -221,7 +220,7 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
     atomic_store_explicit(&row->heartbeat_ns, age(copy->age_ns, now), memory_order_relaxed);
     atomic_store_explicit(&row->run_state, copy->run_state, memory_order_relaxed);
     atomic_store(&row->pid, copy->pid);
-    /* A copy may have caught the error half written: the longer one is the whole. */
+    /* A copy may have caught the error half written: the longer text is complete. */
     if (strlen(copy->error) > strnlen(row->error, sizeof(row->error))) {
         snprintf(row->error, sizeof(row->error), "%s", copy->error);
         news = true;
@@ -229,7 +228,7 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
     atomic_store(&row->blames, copy->blames);
     if (copy->broken_team != 0 && atomic_exchange(&row->broken_team, copy->broken_team) != copy->broken_team)
         news = true;
-    /* How it ended, then that it has. */
+    /* Signal and exit code are stored before the state that makes them valid. */
     if (copy->state > atomic_load(&row->state)) {
         atomic_store(&row->signal, copy->signal);
         atomic_store(&row->exit_code, copy->exit_code);

@@ -1,4 +1,4 @@
-/* The board in words: what a rank does, and how it ended. */
+/* Describes the board's rows for people: what a rank does, and how it ended. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t 
     return at + tess_board_describe_phase(copy, text + at, size - at);
 }
 
-/* A rank of a host that is silent may be well: then its host or the way to it is what is wrong. */
+/* When a host is silent its ranks may be well: the host is down, or the link to it is cut. */
 static void describe_silence(const tess_job *job, int rank, char *text, size_t size)
 {
     int number = job->rows[rank].host;

@@ -20,13 +20,13 @@ typedef struct place {
     uint64_t offset;
 } place;
 
-/* The file that was open last: messages name a place more than once. */
+/* The file opened last, kept open because messages name a place more than once. */
 typedef struct file {
     const char *path;
     tess_symbols symbols;
 } file;
 
-/* The text is the name that ranks, or who has not loaded it, give to the object (call_site.h). */
+/* Whether `text` names this object: by its file, or by its id where the writer has not loaded it (call_site.h). */
 static bool stands_for(const char *text, size_t n, uint32_t id, const char *name)
 {
     char site[TESS_OBJECT_PATH_BYTES];
@@ -45,7 +45,7 @@ static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t
     return false;
 }
 
-/* The rank that others are told of may have called from where they never did. */
+/* The object is searched in the other ranks' lists too: the message may quote a call site of another rank. */
 static bool find_object(const tess_job *job, int rank, const char *name, size_t n, place *found)
 {
     bool is_found = find_object_of(tess_job_ring(job, rank), name, n, found);
@@ -54,7 +54,7 @@ static bool find_object(const tess_job *job, int rank, const char *name, size_t 
     return is_found;
 }
 
-/* What the text behind a mark says; NULL: no file that is known, else where it ends. */
+/* Parses the call site in `text`. Returns where it ends, or NULL when it names no known file. */
 static const char *find_place(const tess_job *job, int rank, const char *text, place *found)
 {
     static const char program[] = "program";
@@ -71,7 +71,7 @@ static const char *find_place(const tess_job *job, int rank, const char *text, p
     return end;
 }
 
-/* An object that was built again since has its calls in other places. */
+/* False when the object was rebuilt since the rank loaded it: its calls have moved. */
 static bool is_as_it_was(const tess_symbols *symbols, const place *at)
 {
     return at->object == 0 || symbols->id == 0 || symbols->id == at->object;

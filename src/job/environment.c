@@ -9,14 +9,14 @@
 
 #include "job/warden_call.h"
 
-/* A step of srun, not the script of sbatch or the shell of salloc: those have reserved numbers, from 0xfffffff0 on. */
+/* True in a step of srun. The script of sbatch and the shell of salloc have reserved numbers, from 0xfffffff0 on. */
 static bool in_slurm_step(void)
 {
     const char *step = getenv("SLURM_STEP_ID");
     return step != NULL && strtoull(step, NULL, 10) < 0xfffffff0ull;
 }
 
-/* srun speaks PMI to an MPICH as well, but only hydra tells a process its number on the host. */
+/* srun offers PMI to an MPICH too, but only hydra tells a process its rank on the host. */
 static bool by_hydra(void)
 {
     return getenv("PMI_RANK") != NULL && (getenv("MPI_LOCALRANKID") != NULL || !in_slurm_step());
@@ -32,13 +32,13 @@ static bool by_open_mpi(void)
     return getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
-/* RANK alone is anybody's variable. */
+/* RANK alone may be anybody's variable. */
 static bool by_torchrun(void)
 {
     return getenv("WORLD_SIZE") != NULL;
 }
 
-/* A torchrun that srun started on every host stands nearer to us than srun. */
+/* When srun has started a torchrun on every host, torchrun started this process. */
 static bool by_srun(void)
 {
     return in_slurm_step() && getenv("SLURM_PROCID") != NULL && getenv("TORCHELASTIC_RUN_ID") == NULL;
@@ -48,11 +48,11 @@ typedef struct launcher {
     tess_starter starter;
     bool (*started_us)(void);
     const char *rank, *world;
-    const char *local_rank, *local_world; /* NULL: it has none */
+    const char *local_rank, *local_world; /* NULL: the starter sets none */
 } launcher;
 
-/* The one that stands nearest to the process first: Tessera's own launcher may run below any of the others, and mpirun
- * starts its ranks through srun where there is one. */
+/* Nearest to the process first: Tessera's own launcher may run below any of the others, and mpirun starts its ranks
+ * through srun where there is one. */
 static const launcher launchers[] = {
     {TESS_STARTER_TESSERA, by_tessera, "TESSERA_RANK", "TESSERA_WORLD", "TESSERA_RANK", "TESSERA_WORLD"},
     {TESS_STARTER_OPEN_MPI, by_open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -118,8 +118,8 @@ static tess_status read_master(tess_environment *e)
                                          : TESS_OK;
 }
 
-/* What torchrun says beside another starter must be the same. Ranks of our own launcher are exempt: whatever stands
- * around it, it was asked to start a job of its own. */
+/* Variables of torchrun must agree with those of another starter. Ranks of our own launcher are exempt: it was asked to
+ * start a job of its own, whatever started the launcher. */
 static tess_status compare_with_torchrun(const launcher *from, tess_environment *e)
 {
     e->has_torchrun = getenv(torchrun->rank) != NULL && getenv(torchrun->world) != NULL;

@@ -18,11 +18,11 @@ typedef enum tess_starter {
 typedef struct tess_environment {
     tess_starter starter;
     int rank, world;             /* as the starter numbers them; 0 of 1 when started alone */
-    int local_rank, local_world; /* on this host; -1: not told */
+    int local_rank, local_world; /* on this host; -1: not known */
     char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8": for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;
-    bool has_torchrun; /* RANK and WORLD_SIZE are set too (beside another starter): what they say */
+    bool has_torchrun; /* RANK and WORLD_SIZE are set, too, beside another starter's variables */
     int torchrun_rank, torchrun_world;
 } tess_environment;
 
@@ -33,7 +33,7 @@ tess_status tess_environment_read(tess_environment *environment);
 /* "Open MPI", "Slurm". */
 const char *tess_starter_name(tess_starter starter);
 
-/* The value of a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
+/* Reads a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
 tess_status tess_environment_number(const char *name, int least, int most, int *number);
 
 /* True inside a process that a launcher started. */

@@ -17,11 +17,10 @@
 
 static const char memory_name[] = "/memfd:tessera";
 
-/* ---- What lies behind a descriptor ---- */
+/* ---- Inspecting a descriptor ---- */
 typedef enum what_it_is { NO_JOB, OTHER_VERSION, A_JOB } what_it_is;
 
-/* Header, board and rings lie one behind the other inside what is mapped, however broken the program is that wrote it.
- */
+/* Header, board and rings must follow each other inside the file, even when a broken program wrote the header. */
 static bool fits(const tess_job_header *h, uint64_t file_bytes)
 {
     uint64_t world = h->world;
@@ -33,7 +32,7 @@ static bool fits(const tess_job_header *h, uint64_t file_bytes)
            h->heap - h->rings >= world * h->ring_bytes;
 }
 
-/* read(2) first: a job that is being made, or is none, is not worth a map. */
+/* Reads before mapping: a job still being created, or other memory, is not worth a map. */
 static what_it_is inspect(int fd, uint64_t file_bytes, tess_job_header *header)
 {
     if (file_bytes < sizeof(*header) || pread(fd, header, sizeof(*header), 0) != (ssize_t)sizeof(*header) ||
@@ -59,11 +58,11 @@ static bool map(int fd, const tess_job_header *header, tess_live_job *live)
 
 /* ---- The search ---- */
 typedef struct search {
-    int pid;            /* wanted; 0: any */
-    const char *folder; /* wanted; NULL: any */
-    bool own_only;      /* jobs of other users are passed over */
+    int pid;            /* requested process; 0: any */
+    const char *folder; /* requested folder; NULL: any */
+    bool own_only;      /* skip jobs of other users */
     int n;
-    int other_version; /* a process of a job of another version; 0: there is none */
+    int other_version; /* a process of a job of another version; 0: none */
     bool wanted[TESS_LIVE_MAX];
     tess_live_job jobs[TESS_LIVE_MAX];
 } search;
@@ -79,7 +78,7 @@ static bool keeps_traces_in(const tess_live_job *live, const char *folder)
            (tess_os_join(below, sizeof(below), folder, "trace") == TESS_OK && tess_os_same_file(text, below));
 }
 
-/* `pid` holds the memory of job `i`. */
+/* Records that `pid` holds the memory of job `i`. */
 static void note_holder(search *s, int i, int pid)
 {
     tess_live_job *live = &s->jobs[i];
@@ -138,7 +137,7 @@ static void see_process(search *s, int pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *fds = opendir(path); /* another user's is refused */
+    DIR *fds = opendir(path); /* opening another user's folder is refused */
     if (fds == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(fds)) != NULL;)
@@ -154,7 +153,7 @@ static tess_status see_name(void *context, const char *name)
     return TESS_OK;
 }
 
-/* Without the folder of the program. */
+/* The command line, the program's folder left out. */
 static void read_command(int pid, char *text, size_t size)
 {
     char path[64], words[4096];
@@ -188,7 +187,7 @@ static int by_pid(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Hands over what is wanted and closes the rest. */
+/* Returns the requested jobs in `jobs` and closes the rest. */
 static int take(search *s, tess_live_job *jobs, int max)
 {
     int n = 0;
@@ -221,7 +220,7 @@ static tess_status not_found(const search *s, const char *what)
                      "process %d has no part in a job (or the job is just starting, or another user's)", s->pid);
 }
 
-/* A number is a process unless there is a folder of that name. */
+/* A number is a process unless a folder has that name. */
 static tess_status read_what(const char *what, search *s)
 {
     char *end;

@@ -1,6 +1,6 @@
-/* Live jobs of this machine, looked at from outside: found by the memory that their processes hold, which is mapped for
- * reading only. Nothing here can disturb a job: no word of it is written, no lock taken, nobody woken, no process
- * stopped. While a job is open here its memory outlives it: close soon after it has ended. */
+/* Finds the live jobs of this machine from outside, by the memory that their processes hold, and maps it read-only.
+ * Nothing here can disturb a job: it writes nothing, takes no lock, wakes nobody and stops no process. While a job is
+ * open here its memory outlives it: close it soon after it has ended. */
 #ifndef TESS_JOB_FIND_H
 #define TESS_JOB_FIND_H
 
@@ -10,24 +10,25 @@ enum { TESS_LIVE_MAX = 64, TESS_LIVE_COMMAND_BYTES = 256 };
 
 typedef struct tess_live_job {
     tess_job job;             /* header, board and rings; stores to it fault. fd is -1 */
-    int world, n_hosts, host; /* checked once: a broken program may change the header's */
-    int pid;                  /* the launcher; where it is not to be seen, of the job's processes the lowest */
+    int world, n_hosts, host; /* checked once: a broken program may change those of the header */
+    int pid;                  /* the launcher; where that is not visible, the lowest pid of the job's processes */
     int pid_fd;               /* readable once that process has ended; -1: the system has none */
-    uint64_t device, inode;   /* of the memory: what tells jobs apart */
+    uint64_t device, inode;   /* of the memory: identify the job */
     uint64_t start_ns;        /* when `pid` was started, on the monotonic clock; 0: not known */
-    char command[TESS_LIVE_COMMAND_BYTES]; /* of `pid`, with blanks between the words */
+    char command[TESS_LIVE_COMMAND_BYTES]; /* of `pid`, arguments separated by blanks */
 } tess_live_job;
 
-/* Opens the live jobs of this user that `what` names, at most `max`, in ascending order of their pids:
+/* Opens the live jobs of this user selected by `what`, at most `max`, in ascending order of their pids:
  *   NULL      all
- *   "4711"    the one that this process launched or takes part in
- *   a folder  the one whose ranks keep their traces in it, or in its "trace"
- * *n_jobs is how many there are; close each with tess_live_close. TESS_E_NOT_FOUND: none (the message says why). A job
- * whose memory has another version than this program's is passed over; when there is no other: TESS_E_UNSUPPORTED. */
+ *   "4711"    the job that this process launched or takes part in
+ *   a folder  the job whose ranks write their traces to it, or to its "trace"
+ * *n_jobs is how many there are; close each with tess_live_close.
+ * TESS_E_NOT_FOUND: none (the message says why). Jobs whose memory has another version than this program's are skipped;
+ * TESS_E_UNSUPPORTED: there is no other. */
 tess_status tess_live_find(const char *what, tess_live_job *jobs, int max, int *n_jobs);
 void tess_live_close(tess_live_job *live);
 
-/* False once `pid` has ended: the board is then as the job left it. */
+/* False once `pid` has ended: the board then stays as the job left it. */
 bool tess_live_running(const tess_live_job *live);
 
 #endif

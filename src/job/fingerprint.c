@@ -18,8 +18,8 @@ _Static_assert(offsetof(tess_fingerprint, label) == offsetof(tess_fingerprint, r
 
 uint64_t tess_fingerprint_digest(const tess_fingerprint *fp)
 {
-    /* A product with an odd number loses nothing, so that no change of one word is lost; the sum waits for no product.
-     */
+    /* Multiplying by an odd number is a bijection, so a change of one word always changes the sum. The products are
+     * independent of each other. */
     static const uint64_t odd[] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
                                    0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3};
     uint64_t rest[2];
@@ -64,7 +64,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     static const char *const ops[] = {"sum", "max", "min", "avg"};
     char label[32];
     int kind = fp->kind;
-    if (kind == TESS_TRACE_NONE) { /* a plan that is over */
+    if (kind == TESS_TRACE_NONE) { /* a plan that has ended */
         snprintf(text, size, "nothing more");
         return text;
     }
@@ -95,8 +95,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     return text;
 }
 
-/* ---- Disagreement
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Disagreement ---- */
 typedef struct meeting {
     const char *posts;
     size_t stride;
@@ -126,7 +125,7 @@ static bool all_agree(const meeting *m)
     return true;
 }
 
-/* The ranks that asked what member `like` did, or those that did not; returns how many. */
+/* Lists the ranks whose request equals that of member `like` (`same`), or differs from it. Returns how many. */
 static int take_ranks(const meeting *m, int like, bool same, int *ranks)
 {
     int n = 0;

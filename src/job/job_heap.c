@@ -1,4 +1,4 @@
-/* First fit over a sorted table of holes. Calls are rare (setup), so the lock is a plain one that knows its holder. */
+/* First fit over a sorted table of holes. Calls are rare (setup), so one lock is enough; it names its holder. */
 #include "job/job_memory.h"
 
 #include <sched.h>
@@ -33,7 +33,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
     return (n + align - 1) & ~(align - 1);
 }
 
-/* Replaces holes[index] by `n` (0, 1 or 2) others. */
+/* Replaces holes[index] by the `n` (0, 1 or 2) holes of `with`. */
 static bool replace(tess_job_header *h, uint32_t index, const tess_job_hole *with, uint32_t n)
 {
     if (h->n_holes - 1 + n > JOB_HEAP_HOLES)
@@ -106,7 +106,7 @@ void tess_job_free(const tess_job *job, int rank, uint64_t offset, size_t bytes)
         memmove(&h->holes[i + 1], &h->holes[i], (h->n_holes - i) * sizeof(h->holes[0]));
         h->holes[i] = (tess_job_hole){.offset = offset, .bytes = size};
         h->n_holes++;
-    } /* else: the table is full and this range stays unused; its pages are already given back */
+    } /* else: the table is full and this range stays unused; its pages are already freed */
     h->heap_used -= size;
     unlock(job);
 }

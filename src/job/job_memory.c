@@ -9,7 +9,7 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Eight times the machine's memory: windows come and go, so holes must not run out before the memory does. */
+/* Eight times the machine's memory: windows come and go, and address space must not fragment before memory runs out. */
 static uint64_t heap_bytes(uint64_t *limit)
 {
     *limit = tess_os_memory_bytes();
@@ -24,7 +24,7 @@ static void attach(tess_job *job, void *base, size_t bytes, int fd)
     job->fd = fd;
 }
 
-/* What is the same whenever a job begins: nobody has joined, nothing is allocated. Rows are zero. */
+/* The state in which every job begins: nobody has joined, nothing is allocated. Rows are zero. */
 static tess_status begin(tess_job *job)
 {
     tess_job_header *h = job->header;
@@ -148,8 +148,8 @@ int tess_job_first_rank(const tess_job *job)
 void tess_job_wake(const tess_job *job, int rank)
 {
     tess_job_row *row = &job->rows[rank];
-    /* The change and this load, the sleeper's count and its look at the change: one of the two sees the other, because
-     * all four are sequentially consistent. */
+    /* The waker stores the change, then loads the count; the sleeper stores its count, then looks for the change. All
+     * four are sequentially consistent, so at least one of the two sees the other. */
     if (atomic_load(&row->n_sleeping) == 0)
         return;
     atomic_fetch_add(&row->doorbell, 1);

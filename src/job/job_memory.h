@@ -1,13 +1,13 @@
-/* A job's shared memory on one host: one sparse memfd that the launcher (or, started by MPI, the host's first rank)
- * makes and every rank of the host maps whole.
+/* A job's shared memory on one host: one sparse memfd, created by the launcher, or by the host's first rank when MPI
+ * started the job. Every rank of the host maps all of it.
  *
  *     header | board (a row a rank) | event rings | heap: windows, shared memory, teams
  *
- * A job over several hosts has one of these on each. The board has rows for all ranks of the job: those of other hosts
- * are copies, which the host's agent (agent/) brings up to date every tenth of a second.
+ * A job over several hosts has one of these on each. The board has rows for all ranks of the job. Rows of other hosts'
+ * ranks are copies, which the host's agent (agent/) updates every tenth of a second.
  *
- * Addresses differ from process to process, so everything in here refers to other things by their offset from the
- * beginning. The layout is read from outside (launcher, doctor): a change raises JOB_VERSION. */
+ * Addresses differ between processes, so everything in here refers to other things by their offset from the beginning.
+ * Other programs (launcher, doctor) read the layout: a change raises JOB_VERSION. */
 #ifndef TESS_JOB_JOB_MEMORY_H
 #define TESS_JOB_JOB_MEMORY_H
 
@@ -36,35 +36,35 @@ enum {
     JOB_HEAP_HOLES = 8192
 };
 
-#define JOB_MAGIC "TESSJOB" /* and its NUL; written last: a header that has it is whole */
+#define JOB_MAGIC "TESSJOB" /* and its NUL; written last: a header with it is complete */
 
 typedef enum tess_rank_state {
     JOB_RANK_ABSENT, /* not joined yet */
     JOB_RANK_JOINED,
     JOB_RANK_LEFT, /* tess_runtime_destroy */
-    JOB_RANK_GONE, /* exited with code 0 without leaving: an error only for those who wait for it */
+    JOB_RANK_GONE, /* exited with code 0 without leaving: an error only for ranks that wait for it */
     JOB_RANK_LOST  /* died, or exited with another code */
 } tess_rank_state;
 
-/* One rank's row of the board. Its rank writes it, everybody reads; only the launcher writes how it ended. */
+/* One rank's row of the board, written by its rank and read by everybody. Only the launcher writes how it ended. */
 typedef struct tess_job_row {
     _Alignas(64) _Atomic uint32_t doorbell; /* what this rank sleeps on */
-    _Atomic uint32_t n_sleeping;            /* its threads that may be asleep */
+    _Atomic uint32_t n_sleeping;            /* its threads that may be sleeping */
 
     _Alignas(64) _Atomic uint32_t state; /* tess_rank_state */
     _Atomic int32_t pid;
-    _Atomic int32_t signal, exit_code; /* how it ended: valid once it has; both 0 and LOST: with its host */
-    _Atomic int32_t blames;            /* 1 + the rank that this one's error names, 0: none */
+    _Atomic int32_t signal, exit_code; /* valid once it has ended; both 0 and LOST: lost with its host */
+    _Atomic int32_t blames;            /* 1 + the rank that this rank's error names, 0: none */
     _Atomic uint64_t heartbeat_ns;
-    int32_t host;                 /* number of its host */
+    int32_t host;                 /* index of its host */
     _Atomic uint32_t run_state;   /* as the agent sees it: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
     _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
-    _Atomic uint64_t broken_team; /* hash of the team that failed here (error says why), 0: none */
+    _Atomic uint64_t broken_team; /* hash of the team that failed here (see error), 0: none */
     uint64_t config_hash, version_hash, program_hash;
-    uint64_t ways_hash;            /* of what decides how teams over hosts move data */
+    uint64_t ways_hash;            /* of the settings that decide how teams over hosts move data */
     uint64_t cores_hash;           /* of the set of cores that it may run on */
-    uint64_t token, token_address; /* a word of its private memory, and where it is */
-    _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all others */
+    uint64_t token, token_address; /* a word of its private memory, and its address */
+    _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
     _Atomic uint32_t awaits;       /* 1: it has left and waits for the job to begin anew */
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
@@ -75,27 +75,27 @@ typedef struct tess_job_row {
     _Atomic uint32_t op_state;                /* tess_trace_state of the newest operation */
     _Atomic uint64_t op[sizeof(tess_fingerprint) / 8];
     _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* text */
-    _Atomic uint64_t op_since_ns;                 /* when it was asked for */
+    _Atomic uint64_t op_since_ns;                 /* when it was requested */
 
-    /* What it waits for, once that is more than a look: the operation, and who has not come to it. */
+    /* The operation it waits in, and the ranks missing from it. Set once the wait lasts longer than a look. */
     _Alignas(64) _Atomic uint64_t wait_since_ns; /* 0: it waits for nobody */
     _Atomic uint32_t wait_version;               /* odd: being written */
     _Atomic uint64_t wait_op[sizeof(tess_fingerprint) / 8];
     _Atomic uint64_t wait_team[JOB_TEXT_BYTES / 8]; /* text */
-    _Atomic uint64_t wait_missing[JOB_RANK_WORDS];  /* set of the job's ranks */
+    _Atomic uint64_t wait_missing[JOB_RANK_WORDS];  /* set of ranks of the job */
 
     _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
     _Atomic uint64_t loss, step_ns;                  /* of the newest step; the loss as the bits of a double */
     _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* of all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
 
-    /* Why it does not come, as the watchdog of its host sees it from outside. */
+    /* What keeps it from coming, as the watchdog of its host sees it from outside. */
     _Alignas(64) _Atomic uint32_t situation; /* tess_situation */
     _Atomic uint64_t situation_ns;           /* when that was seen */
     _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* text */
 
-    _Atomic int32_t status; /* tess_status with which it gives up; TESS_OK: not yet, or it left no word */
-    _Alignas(64) char error[JOB_ERROR_BYTES]; /* the comm error that it returned, if any */
+    _Atomic int32_t status; /* tess_status with which it gives up; TESS_OK: not yet, or it reported none */
+    _Alignas(64) char error[JOB_ERROR_BYTES]; /* error of comm that it returned, "": none */
 } tess_job_row;
 
 typedef struct tess_job_hole {
@@ -103,61 +103,61 @@ typedef struct tess_job_hole {
 } tess_job_hole;
 
 typedef enum tess_host_state {
-    JOB_HOST_UNHEARD, /* its agent has not called yet */
+    JOB_HOST_UNHEARD, /* its agent has not connected yet */
     JOB_HOST_UP,
-    JOB_HOST_GONE /* its agent hung up, or was told to: its ranks are lost unless they had left */
+    JOB_HOST_GONE /* one side closed the connection: its ranks are lost unless they had left */
 } tess_host_state;
 
 typedef struct tess_job_host {
     char name[JOB_NAME_BYTES];
     _Atomic uint32_t state;    /* tess_host_state */
-    _Atomic uint64_t heard_ns; /* when its agent last wrote, on this host's clock */
+    _Atomic uint64_t heard_ns; /* when its agent last sent something, on this host's clock */
 } tess_job_host;
 
 typedef enum tess_agent_state {
-    JOB_AGENT_NONE,  /* one host, or not asked yet */
-    JOB_AGENT_UP,    /* all hosts have been heard of */
+    JOB_AGENT_NONE,  /* one host, or not requested yet */
+    JOB_AGENT_UP,    /* all hosts are connected */
     JOB_AGENT_FAILED /* agent_error says why */
 } tess_agent_state;
 
-/* What the ranks are asked for. */
+/* How the ranks are asked to stop. */
 typedef enum tess_stop_request {
     JOB_STOP_NO,
-    JOB_STOP_NOW,       /* after the step, which is saved */
-    JOB_STOP_AFTER_SAVE /* after the next checkpoint that they save anyway */
+    JOB_STOP_NOW,       /* after the step, which is then saved */
+    JOB_STOP_AFTER_SAVE /* after the next regular checkpoint */
 } tess_stop_request;
 
-/* The root cause of a job that failed, as the host's guards know it. */
+/* The root cause of a job that failed, as the wardens of this host know it. */
 typedef enum tess_diagnosis_state {
     JOB_DIAGNOSIS_NONE,
     JOB_DIAGNOSIS_WRITING,
-    JOB_DIAGNOSIS_HERE,     /* a guard of this host tells it */
-    JOB_DIAGNOSIS_ELSEWHERE /* one of another host does */
+    JOB_DIAGNOSIS_HERE,     /* a warden of this host reports it */
+    JOB_DIAGNOSIS_ELSEWHERE /* a warden of another host reports it */
 } tess_diagnosis_state;
 
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
-    uint32_t n_hosts, host;                 /* of the job; number of this one */
-    uint64_t bytes;                         /* of all of this */
+    uint32_t n_hosts, host;                 /* of the job; index of this one */
+    uint64_t bytes;                         /* of the whole memory */
     uint64_t rows, rings, ring_bytes, heap; /* offsets */
-    uint64_t world_team;  /* offset of what team 'world' meets in, 0: the host's first rank has not made it yet */
+    uint64_t world_team;  /* offset of the world team's shared state, 0: the host's first rank has not created it yet */
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state; /* tess_agent_state */
     char agent_error[JOB_ERROR_BYTES];
-    _Atomic int32_t agent_pid;                      /* the guard that judges for the host, and is its agent */
-    _Atomic uint32_t diagnosis_state;               /* tess_diagnosis_state */
+    _Atomic int32_t agent_pid;        /* the warden that finds the diagnosis for this host, and is its agent */
+    _Atomic uint32_t diagnosis_state; /* tess_diagnosis_state */
     _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid once HERE or ELSEWHERE */
-    char trace_folder[JOB_FOLDER_BYTES];            /* of the rings of this host's ranks; "": they lie here */
+    char trace_folder[JOB_FOLDER_BYTES];            /* of the rings of this host's ranks; "": the rings are here */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost;              /* rank, -1: none */
     _Atomic uint32_t stop;                   /* tess_stop_request */
-    _Atomic uint32_t epoch;                  /* times that the job began anew; what survivors of a lost rank sleep on */
-    _Atomic uint32_t recovers;               /* 1: the launcher may begin it anew */
+    _Atomic uint32_t epoch;                  /* times that the job began anew; survivors of a lost rank sleep on it */
+    _Atomic uint32_t recovers;               /* 1: the launcher may begin the job anew */
     _Atomic uint32_t is_over;                /* 1: it will not */
-    _Atomic int64_t resumed_step;            /* at which ranks that met anew go on, -1: not yet */
-    _Atomic int64_t omitted[JOB_OMITTED];    /* steps behind which training alone goes on; 0: none */
-    tess_notices notices;                    /* what was told of the job, also before it began anew */
+    _Atomic int64_t resumed_step;            /* where ranks continue after a recovery, -1: not known yet */
+    _Atomic int64_t omitted[JOB_OMITTED];    /* steps whose evaluation is left out; 0: none */
+    tess_notices notices;                    /* about the job, also from before it began anew */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
@@ -165,7 +165,7 @@ typedef struct tess_job_header {
 } tess_job_header;
 
 typedef struct tess_job {
-    tess_job_header *header; /* the mapping begins here */
+    tess_job_header *header; /* start of the mapping */
     tess_job_row *rows;
     uint8_t *base;
     size_t bytes;
@@ -174,51 +174,52 @@ typedef struct tess_job {
 
 /* Makes the memory of a job of `world` ranks (TESS_E_INVALID: not 1 .. JOB_MAX_RANKS). */
 tess_status tess_job_create(int world, tess_job *job);
-/* Maps the one behind `fd`; TESS_E_INVALID when it is not a job of `world` ranks of this version. */
+/* Maps the memory behind `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);
-/* Makes it the memory of a job that begins anew, and wakes whoever waits for that (rejoin.c). No process may use it but
- * the launcher and those that wait. */
+/* Resets the memory for a job that begins anew, and wakes the ranks that wait for that (rejoin.c). Only the launcher
+ * and those ranks may use it meanwhile. */
 tess_status tess_job_reset(tess_job *job);
-/* Unmaps; closes the descriptor too when asked. */
+/* Unmaps the memory, and closes its descriptor if close_fd. */
 void tess_job_close(tess_job *job, bool close_fd);
 
-/* The ring of the rank's events that lies here; unused when there is a trace folder. */
+/* The event ring of `rank` in this memory; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
-/* The first rank of this host: its guard judges, and is the agent. */
+/* The first rank of this host: its warden finds the diagnosis for the host, and is its agent. */
 int tess_job_first_rank(const tess_job *job);
 
-/* ---- Doorbells: sleep until somebody changed something that concerns this rank ---- */
-/* Wakes the sleepers of `rank`, after the change was made. */
+/* ---- Doorbells: sleep until something that concerns this rank has changed ---- */
+/* Wakes the sleepers of `rank`. Call after the change. */
 void tess_job_wake(const tess_job *job, int rank);
 void tess_job_wake_all(const tess_job *job);
-/* begin; look at what is waited for; sleep only when it has not come; end. */
+/* Begin; check for the change; sleep only when it has not come; end. */
 uint32_t tess_job_sleep_begin(const tess_job *job, int rank);
 void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns);
 void tess_job_sleep_end(const tess_job *job, int rank);
 
 /* ---- The board ---- */
 void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
-/* The phase that the row is in, cut as events keep it. Any thread. */
+/* The phase of the row, cut as in events. Any thread. */
 void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BYTES]);
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns);
-/* The newest operation's state changed; nothing happens when `fp` is no longer the newest. */
+/* Updates the state of the newest operation. Does nothing when `fp` is no longer the newest. */
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
-/* The rank's error, for the launcher's report. `blames`: job's rank or -1. */
+/* The rank's error, for the launcher's report. `blames`: rank of the job, or -1. */
 void tess_board_error(tess_job_row *row, const char *message, int blames);
 
-/* `missing`: JOB_RANK_WORDS words, the set of ranks that have not come. One thread of the rank is shown at a time. */
+/* `missing`: JOB_RANK_WORDS words, the set of ranks that have not come. The board shows one thread of the rank at a
+ * time. */
 void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
                      const uint64_t *missing);
 void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp);
-/* The watchdog's word. */
+/* What the watchdog found. */
 void tess_board_situation(tess_job_row *row, uint32_t situation, const char *why);
 
-/* A row as it was at one moment, without clocks: what an agent sends and what texts are made from. */
+/* A row at one moment, times given as ages: agents send it, and texts are made from it. */
 typedef struct tess_board_copy {
     uint32_t state, ended, run_state, op_state;
     int32_t pid, signal, exit_code, blames;
-    uint64_t age_ns;                               /* of its last sign of life */
+    uint64_t age_ns;                               /* of its last heartbeat */
     uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
     uint64_t wait_missing[JOB_RANK_WORDS];
     uint32_t situation;
@@ -234,28 +235,26 @@ typedef struct tess_board_copy {
 } tess_board_copy;
 
 void tess_board_export(const tess_job_row *row, tess_board_copy *copy);
-/* Makes the row of a rank of another host say the same; one that has left or ended does not come back. True when there
- * is news to wake somebody for: another state, an error, a broken team. One writer a row. */
+/* Updates the row of a rank of another host from the copy. A rank that has left or ended does not come back. True when
+ * somebody must be woken: the state has changed, or there is a new error or broken team. One writer a row. */
 bool tess_board_import(tess_job_row *row, const tess_board_copy *copy);
 
 /* "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago", in a job of
- * several hosts "on host h2 is ..."; to stand behind "rank 3 "; returns text. */
+ * several hosts "on host h2 is ...". The caller puts "rank 3 " in front. Returns text. */
 const char *tess_board_describe(const tess_job *job, int rank, char *text, size_t size);
-/* "in phase 'data' of step 812 (3)", the step and the detail where there are some; "" without a phase. Returns its
- * length. */
+/* "in phase 'data' of step 812 (3)", with step and detail where known; "" without a phase. Returns its length. */
 size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t size);
-/* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)"; to stand behind "is ". Returns its
- * length. */
+/* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)". The caller puts "is " in front.
+ * Returns its length. */
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size);
-/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ..."; returns
- * text. */
+/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ...". */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
 
-/* ---- The heap: one allocator for all ranks, under a lock in the memory itself ---- */
-/* Zeroed bytes at *offset, aligned to `align` (a power of two from JOB_PAGE). TESS_E_NOMEM: more than the machine has,
- * or the address space is used up; TESS_E_PEER_LOST: a rank died inside the heap. */
+/* ---- The heap: one allocator for all ranks; its lock is in the memory itself ---- */
+/* Allocates zeroed bytes at *offset, aligned to `align` (a power of two from JOB_PAGE). TESS_E_NOMEM: more than the
+ * machine has, or the address space is used up; TESS_E_PEER_LOST: a rank died while it held the lock. */
 tess_status tess_job_alloc(const tess_job *job, int rank, size_t bytes, size_t align, uint64_t *offset);
-/* Gives the pages back. `bytes` as it was asked for. */
+/* Frees the pages. `bytes`: as passed to tess_job_alloc. */
 void tess_job_free(const tess_job *job, int rank, uint64_t offset, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* How long a rank may keep others waiting before it is told of: what was asked for, more in phases that take long by
- * their nature, and more where such waits are usual in this job. */
+/* How long a rank may keep others waiting before the watchdog reports it: the configured limit, extended in phases that
+ * take long by nature and where such waits are usual in this job. */
 #ifndef TESS_JOB_PATIENCE_H
 #define TESS_JOB_PATIENCE_H
 
@@ -13,14 +13,14 @@ typedef enum watchdog_kind {
     WATCHDOG_KINDS
 } watchdog_kind;
 
-/* Of a phase by its name, as tess_runtime_phase has it; NULL: before the rank has joined. */
+/* Kind of a phase, named as in tess_runtime_phase. NULL: before the rank has joined. */
 watchdog_kind watchdog_kind_of(const char *phase);
 const char *watchdog_kind_name(watchdog_kind kind); /* "training" */
 
-/* Times what holds in training: of the notice, and of a collective's deadline. */
+/* Factor on the limits of training: on that of the notice, and on the deadline of a collective. */
 double watchdog_soft_factor(watchdog_kind kind);
 double watchdog_deadline_factor(watchdog_kind kind);
-/* When the notice is due where nothing is known of the job yet: in time before the deadline. */
+/* When the notice is due while nothing is known of the job yet: in time before the deadline. */
 double watchdog_soft_limit(double soft_s, double timeout_s, watchdog_kind kind);
 
 enum { WATCHDOG_REMEMBERED = 16 };
@@ -34,11 +34,11 @@ typedef struct watchdog_patience {
     } past[WATCHDOG_KINDS];
 } watchdog_patience;
 
-/* A wait has ended well. Short ones are not remembered. */
+/* Learns from a wait that has ended well. Short waits are not remembered. */
 void watchdog_patience_learn(watchdog_patience *patience, watchdog_kind kind, double lasted_s, double now_s);
 
-/* Three times the second longest wait of those lately, at least the soft limit of the kind, at most half the
- * deadline. One long wait is an accident and changes nothing; two are how this job is. */
+/* Three times the second longest of the recent waits, at least the soft limit of the kind, at most half the deadline.
+ * One long wait may be an accident and changes nothing; two are usual for this job. */
 double watchdog_patience_limit(const watchdog_patience *patience, watchdog_kind kind, double now_s);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/core/rng.h"
 #include "base/os/os.h"
 
-/* Processes share memory when they run under one kernel and see each other's numbers. */
+/* Processes share memory when they run under one kernel and in one pid name space. */
 static uint64_t key_of_host(const char *name)
 {
     char text[256];

@@ -1,18 +1,18 @@
-/* Where the ranks of a job are, and which number each gets. Pure functions of what the processes say of themselves. */
+/* Which host each rank of a job runs on, and which number each process gets. Pure functions of the processes' cards. */
 #ifndef TESS_JOB_PLACE_H
 #define TESS_JOB_PLACE_H
 
 #include "job/job_memory.h"
 
-/* What a process says of itself when it joins; travels between hosts as it is. */
+/* What a process reports about itself when it joins; sent between hosts as it is. */
 typedef struct tess_card {
     char host[JOB_NAME_BYTES];
-    uint64_t host_key;    /* equal on two processes if they can share memory */
+    uint64_t host_key;    /* equal on two processes that can share memory */
     uint64_t config_hash; /* 0: not compared */
     uint64_t version_hash, program_hash, ways_hash;
     uint64_t cores_hash;    /* of the set of cores that it may run on */
     int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
-    int32_t pid;            /* within its host */
+    int32_t pid;            /* on its host */
     int32_t torchrun_rank;  /* RANK as it sees it, -1: none */
     int32_t torchrun_world; /* WORLD_SIZE, likewise */
 } tess_card;
@@ -25,14 +25,14 @@ typedef struct tess_placement {
     int host[JOB_MAX_RANKS];    /* by rank; hosts are numbered in the order of their first process */
 } tess_placement;
 
-/* This process's card (all but what the options say, core and the torchrun numbers). TESSERA_HOST stands for the name
- * of the host, and two names are two hosts. */
+/* Fills this process's card, except for what the options say, core and the torchrun numbers. TESSERA_HOST replaces the
+ * name of the host; different names are different hosts. */
 void tess_card_fill(tess_card *card);
 
-/* Ranks of a host come one after the other, as the pairs and quads of the canonical sum are to be neighbours; inside a
- * host they are ordered by core, then by the launcher's number.
- * TESS_E_INVALID: more ranks or hosts than a job can have; two processes that claim one number by torchrun's variables,
- * or different world sizes: the message names them. */
+/* Numbers the ranks. Ranks of a host are consecutive, because the pairs and quads of the canonical sum are to be
+ * neighbours; inside a host they are ordered by core, then by the launcher's number. TESS_E_INVALID: more ranks or
+ * hosts than a job can have; two processes with one number in torchrun's variables, or different world sizes. The
+ * message names the processes. */
 tess_status tess_place(const tess_card *cards, int n, tess_placement *placement);
 
 #endif

@@ -40,7 +40,7 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
     tess_job_wake_all(job);
 }
 
-/* A rank that failed by itself and said so, before others found that it does not do what they do. -1: none. */
+/* The rank that failed by itself and reported so, before others found the mismatch. -1: none. */
 static int find_self_blamed(const tess_job *job)
 {
     for (int r = 0; r < (int)job->header->world; r++)
@@ -76,7 +76,7 @@ bool tess_ending_keeps_waiting(const tess_job *job, int rank)
            situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
 }
 
-/* It ended because an operation failed in which it waited for others. */
+/* The rank ended because an operation failed in which it waited for others. */
 static bool gave_up(const tess_job_row *row, int rank)
 {
     int blamed = atomic_load(&row->blames) - 1;
@@ -98,7 +98,7 @@ int tess_ending_stuck(const tess_job *job, int rank)
     return tess_ending_leaves_finding(job, rank) ? rank : -1;
 }
 
-/* Who waits for `rank`, or did until it gave up; -1: nobody. */
+/* A rank that waits for `rank`, or did until it gave up; -1: none. */
 static int find_waiter(const tess_job *job, int rank)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
@@ -111,7 +111,7 @@ static int find_waiter(const tess_job *job, int rank)
     return -1;
 }
 
-/* " on host h2" in a job of several. */
+/* " on host h2" in a job of several hosts. */
 static const char *on_host(const tess_job *job, int rank, char *text, size_t size)
 {
     if (job->header->n_hosts > 1)
@@ -166,7 +166,7 @@ const char *tess_ending_report_stuck(const tess_job *job, int rank, int stuck, c
     return name_sites(job, stuck, text, size);
 }
 
-/* "was OOM-killed ..." says more than the signal that did it. */
+/* "was OOM-killed ..." says more than the signal. */
 static const char *report_oom(const tess_job *job, int rank, char *text, size_t size)
 {
     tess_board_copy copy;
@@ -177,7 +177,7 @@ static const char *report_oom(const tess_job *job, int rank, char *text, size_t 
     return text;
 }
 
-/* What ranks found together is not the fault of the one whose process happened to end first. */
+/* An error that several ranks found is not the fault of the one whose process ended first. */
 static const char *report_shared(const tess_job *job, int rank, char *text, size_t size)
 {
     const tess_job_row *row = &job->rows[rank];
@@ -191,7 +191,7 @@ const char *tess_ending_report(const tess_job *job, int rank, char *text, size_t
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
-    bool own = atomic_load(&row->blames) == rank + 1; /* the error: it failed alone */
+    bool own = atomic_load(&row->blames) == rank + 1; /* the rank failed alone */
     bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
         report_oom(job, rank, text, size);

@@ -16,10 +16,10 @@
 #include "job/job_memory.h"
 
 enum { RETRY_MS = 20 };
-/* Ranks speak at once, when they get to run: one that does not may keep the others waiting this long. */
+/* A caller sends its rank as soon as it runs. One that does not may delay the others this long. */
 static const double caller_s = 5;
 
-/* What a rank says of itself; the first rank answers with the same and the file descriptor. */
+/* What a rank sends; the first rank answers with the same and the file descriptor. */
 typedef struct hello {
     int32_t rank, world;
 } hello;
@@ -40,8 +40,8 @@ static tess_status check(const tess_environment *e)
     return TESS_OK;
 }
 
-/* The first byte of the path is 0: a name in the network name space, gone with its socket. Ranks that torchrun starts
- * again do not meet those of the attempt before. */
+/* The first byte of the path is 0: a name in the network name space, which vanishes with its socket. The attempt is
+ * part of the name, so that ranks restarted by torchrun do not meet those of the attempt before. */
 static socklen_t make_address(const tess_environment *e, struct sockaddr_un *address)
 {
     const char *run = getenv("TORCHELASTIC_RUN_ID"), *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
@@ -76,8 +76,7 @@ static bool wait_readable(int fd, double deadline_s)
     return ready > 0;
 }
 
-/* ---- The first rank ------------------------------------------------------------------------------------------------
- */
+/* ---- The first rank ---- */
 
 static bool hand_over(int connection, const hello *answer, int fd)
 {
@@ -110,7 +109,7 @@ static tess_status listen_for_ranks(const tess_environment *e, int *listener)
                      error == EADDRINUSE ? " by a second rank 0, or by another job with the same MASTER_PORT" : "");
 }
 
-/* Answers one caller. Strangers, and those that say nothing we know, are hung up on. */
+/* Answers one caller. Hangs up on strangers and on unknown messages. */
 static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came)
 {
     hello said;
@@ -172,10 +171,9 @@ tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, d
     return status;
 }
 
-/* ---- The others ----------------------------------------------------------------------------------------------------
- */
+/* ---- The others ---- */
 
-/* The first rank may not listen yet: tries again until it does. */
+/* Retries until the first rank listens. */
 static tess_status call_first(const tess_environment *e, double deadline_s, int *connection)
 {
     struct sockaddr_un address;

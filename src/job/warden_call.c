@@ -8,7 +8,7 @@
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 
-static const double answer_s = 60; /* it answers at once, unless it does not get to run */
+static const double answer_s = 60; /* the warden answers at once, unless it gets no CPU time */
 
 bool tess_warden_find(int *fd)
 {
@@ -20,7 +20,7 @@ bool tess_warden_find(int *fd)
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || number < 0 || number > INT32_MAX ||
         !tess_os_is_socket((int)number))
-        return false; /* a child of a rank: it has the variable, not the socket */
+        return false; /* a child of a rank inherits the variable, not the socket */
     *fd = (int)number;
     fcntl(*fd, F_SETFD, FD_CLOEXEC);
     return true;

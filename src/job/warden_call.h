@@ -1,5 +1,5 @@
-/* What a rank asks its guard for: small messages of one size over the socket pair that it was born with. The guard
- * itself is launch/agent. */
+/* Requests of a rank to its warden: small messages of one size over the socket pair inherited at its start. The warden
+ * itself is in launch/agent. */
 #ifndef TESS_JOB_WARDEN_CALL_H
 #define TESS_JOB_WARDEN_CALL_H
 
@@ -7,7 +7,7 @@
 
 enum { AGENT_ADDRESSES = 8, AGENT_ADDRESS_BYTES = 48, AGENT_SECRET_BYTES = 16 };
 
-/* How the agent of a host can be called. Travels between hosts as it is. */
+/* Where the agent of a host listens. Sent between hosts as it is. */
 typedef struct tess_agent_address {
     char address[AGENT_ADDRESSES][AGENT_ADDRESS_BYTES]; /* numeric, IPv4 or IPv6; "" behind the last */
     uint16_t port;
@@ -15,30 +15,32 @@ typedef struct tess_agent_address {
 } tess_agent_address;
 
 /* ---- What a rank calls, in this order ---- */
-/* True inside a rank that a guard has started; then *fd is where to reach it. */
+/* True inside a rank that a warden has started; *fd is then the socket to it. */
 bool tess_warden_find(int *fd);
-/* Hands over the host's shared memory and this rank's number: from now on its end is told on the board. Before that the
- * header says n_hosts and host, and the rows say the host of every rank; that of the host's first rank fills in
- * launcher_pid. Once all ranks have left a job in good order a guard may adopt its rank for the next. */
+/* Passes the host's shared memory and this rank's number to the warden, which from now on writes the rank's end to the
+ * board. Before the call the header must hold n_hosts and host, and the rows the host of every rank. The warden of the
+ * host's first rank fills in launcher_pid. Once all ranks have left a job in good order a warden may adopt its rank for
+ * the next job. */
 tess_status tess_warden_adopt(int fd, const tess_job *job, int rank);
-/* The host's first rank, in a job of several hosts: asks the guard to be the agent and to listen.
- * TESSERA_IFNAME names the network interface (prefix match, "eth,ib"; default: all but loopback), TESSERA_AGENT_PORTS
- * the ports ("40000-40100"; default: any). TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no port to be had. */
+/* The host's first rank, in a job of several hosts: asks the warden to be the agent and to listen.
+ * TESSERA_IFNAME       the network interface (prefix match, "eth,ib"; default: all but loopback)
+ * TESSERA_AGENT_PORTS  the ports ("40000-40100"; default: any)
+ * TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no free port. */
 tess_status tess_warden_listen(int fd, tess_agent_address *mine);
-/* Then tells it who the others are (hosts in the job's numbering) and the job's secret, which agents show each other.
- * Returns at once. The agent calls those with a larger number; header->agent_state says then that all are up,
- * or, after TESS_AGENT_REACH_S without a connection or TESS_AGENT_CALLED_S without a call, that they are not and
- * agent_error why; all sleepers of the host are woken then. */
+/* Then passes it the other hosts' addresses (in the job's numbering) and the job's secret, which agents show each
+ * other. Returns at once. The agent connects to those with a larger number. header->agent_state then says that all are
+ * up. It says that they are not, and agent_error why, after TESS_AGENT_REACH_S without a connection or
+ * TESS_AGENT_CALLED_S without being called. All sleepers of the host are then woken. */
 tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                              const uint8_t secret[AGENT_SECRET_BYTES]);
 
-/* ---- What goes through the socket ---- */
+/* ---- Messages on the socket ---- */
 typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;
 
-/* The rank's message; each gets an answer, but for REQUEST_HOST before the last host. */
+/* The rank's message. Each gets an answer, except REQUEST_HOST before the last host. */
 typedef struct warden_request {
     int32_t kind, rank, world; /* REQUEST_ADOPT */
-    int32_t host, n_hosts;     /* REQUEST_MEET says how many hosts follow, REQUEST_HOST which one it is */
+    int32_t host, n_hosts;     /* REQUEST_MEET: how many hosts follow; REQUEST_HOST: which one it is */
     uint8_t secret[AGENT_SECRET_BYTES];
     tess_agent_address address;
 } warden_request;

@@ -1,4 +1,4 @@
-/* A block and its regions. */
+/* One block of persistent memory and its regions. */
 #include "job/persist/persist_impl.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ tess_status persist_format(int fd, size_t bytes, uint64_t identity)
     return TESS_OK;
 }
 
-/* Files with names may hold anything. */
+/* Named files may hold anything, so the header is checked. */
 static bool is_whole(const persist_header *h, size_t bytes)
 {
     uint32_t n = atomic_load(&h->n_regions);
@@ -114,7 +114,7 @@ void *tess_persist_find(const tess_persist *persist, const char *name, size_t *b
     return persist->base + entry->offset;
 }
 
-/* Room behind the last region: what was there before is zero again. */
+/* Reserves zeroed space behind the last region. */
 static tess_status reserve(tess_persist *persist, const char *name, size_t bytes, uint64_t *offset)
 {
     persist_header *h = persist->header;

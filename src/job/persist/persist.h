@@ -1,12 +1,12 @@
-/* Memory of a rank that outlives it. The launcher makes one block a rank and keeps it: a rank that dies leaves its
- * weights, moments and gradients here, and the process that takes its place finds them by name. A job that nobody
- * launched has none (tess_persist_of, comm/rejoin.h, gives NULL).
+/* Memory of a rank that outlives its process. The launcher creates one block per rank. A rank that dies leaves its
+ * weights, moments and gradients there, and its replacement finds them by name. A job without a launcher has none
+ * (tess_persist_of, comm/rejoin.h, gives NULL).
  *
  *     header | directory of regions | regions, each from a huge page on
  *
- * Blocks are memory files; with a folder (of /dev/shm, as a rule) they have names there and outlive the launcher too.
- * One process at a time makes regions in a block; others may look at the same time. A process that dies at any moment
- * leaves a directory that is whole: a region is entered last. */
+ * Blocks are memory files. With a folder (usually in /dev/shm) they have names there and outlive the launcher too. One
+ * process at a time creates regions in a block; others may read it meanwhile. A region is entered last, so that a
+ * process that dies at any moment leaves a valid directory. */
 #ifndef TESS_JOB_PERSIST_PERSIST_H
 #define TESS_JOB_PERSIST_PERSIST_H
 
@@ -25,34 +25,34 @@ typedef struct tess_persist_set { /* of all ranks of a host */
     tess_mem *mem;
 } tess_persist_set;
 
-/* folder NULL: nameless, destroyed with the last process that has them. Else `<folder>/rank-%05d.keep`; blocks of the
- * same `identity` (of job and world) found there are taken over, others emptied. TESS_E_INVALID: another launch has the
- * folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
+/* folder NULL: nameless, freed with the last process that holds them. Otherwise `<folder>/rank-%05d.keep`: existing
+ * blocks of the same `identity` (of job and world) are taken over, others emptied. TESS_E_INVALID: another launch uses
+ * the folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
 tess_status tess_persist_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_persist_set *set);
-/* Another launch has them, once the ranks of the one before have ended: those that are damaged are emptied. */
+/* Passes the blocks to the next launch, once the ranks of the last one have ended. Damaged blocks are emptied. */
 tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity);
-/* remove: names are taken away too. A set of zeroes is fine. */
+/* remove: the named files are removed, too. A zeroed set is allowed. */
 void tess_persist_set_destroy(tess_persist_set *set, bool remove);
 
 /* ---- A rank's side ---- */
-/* Any block, by its descriptor, which stays the caller's (the checkpoint writer). TESS_E_INVALID: it is none. */
+/* Opens any block by its descriptor, which the caller keeps (the checkpoint writer). TESS_E_INVALID: it is no block. */
 tess_status tess_persist_open(tess_mem *mem, int fd, tess_persist **persist);
 void tess_persist_close(tess_persist **persist);
 
-/* Whose block it is, as tess_persist_set_create was told. */
+/* The identity passed to tess_persist_set_create. */
 uint64_t tess_persist_identity(const tess_persist *persist);
-/* Launches that have had this block so far, from 1: what another number was stored with is from an earlier one. */
+/* Launches that have used this block so far, from 1. Data stored with another number is from an earlier launch. */
 uint64_t tess_persist_launch(const tess_persist *persist);
 
-/* The region of this name. *found: it was there with the same size, with what was last stored in it; else it is new and
- * zero. Not for threads at the same time. TESS_E_NOMEM, TESS_E_NO_SPACE name region and size. */
+/* The region of this name. *found: it existed with the same size and still holds its data; else it is new and zero. Not
+ * thread-safe. TESS_E_NOMEM, TESS_E_NO_SPACE name region and size. */
 tess_status tess_persist_region(tess_persist *persist, const char *name, size_t bytes, void **address, bool *found);
-/* NULL: there is none. */
+/* NULL: there is no such region. */
 void *tess_persist_find(const tess_persist *persist, const char *name, size_t *bytes);
-/* Forgets all regions (another layout), and gives the memory back. */
+/* Removes all regions (another layout) and frees their memory. */
 void tess_persist_clear(tess_persist *persist);
 
-/* What `mem` allocates by name (base/mem/named.h) lies in `keep` from now on, which is borrowed; NULL: in private
+/* From now on `mem` places its named allocations (base/mem/named.h) in `persist`, which is borrowed. NULL: in private
  * memory again. */
 void tess_persist_attach(tess_persist *persist, tess_mem *mem);
 

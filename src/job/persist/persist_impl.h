@@ -1,4 +1,4 @@
-/* What a block looks like. */
+/* The layout of a block. */
 #ifndef TESS_JOB_PERSIST_PERSIST_IMPL_H
 #define TESS_JOB_PERSIST_PERSIST_IMPL_H
 
@@ -13,7 +13,7 @@ enum { PERSIST_VERSION = 1, PERSIST_HUGE_PAGE = 2 << 20 };
 typedef struct persist_entry {
     char name[TESS_PERSIST_NAME];
     uint64_t offset;
-    _Atomic uint64_t bytes; /* 0: there is none; written last */
+    _Atomic uint64_t bytes; /* 0: unused entry; written last */
 } persist_entry;
 
 typedef struct persist_header {
@@ -21,7 +21,7 @@ typedef struct persist_header {
     uint32_t version;
     _Atomic uint32_t n_regions;
     uint64_t bytes;    /* of the block */
-    uint64_t identity; /* of whom it belongs to */
+    uint64_t identity; /* of the owner */
     uint64_t n_launches;
     uint64_t end; /* of the last region */
     persist_entry regions[TESS_PERSIST_REGIONS];
@@ -35,9 +35,9 @@ struct tess_persist {
     size_t bytes;
 };
 
-/* Makes what is behind `fd` an empty block. */
+/* Formats the file behind `fd` as an empty block. */
 tess_status persist_format(int fd, size_t bytes, uint64_t identity);
-/* Whether `keep` belongs to `identity`; then it has one launch more. */
+/* Whether `persist` belongs to `identity`; if so, counts one more launch. */
 bool persist_take_over(tess_persist *persist, uint64_t identity);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/os/os.h"
 #include "job/persist/persist_impl.h"
 
-/* Address space, not memory: regions that change their size leave a hole. */
+/* This is address space, not memory: a region that changes its size leaves a hole. */
 static size_t block_bytes(void)
 {
     return (sizeof(persist_header) + 2 * tess_os_memory_bytes() + PERSIST_HUGE_PAGE - 1) / PERSIST_HUGE_PAGE *
@@ -35,7 +35,7 @@ static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
     return set->folder == NULL ? tess_os_memfd("tessera-keep", bytes, fd) : open_named(set, rank, bytes, fd);
 }
 
-/* Takes over what an earlier launch has left, when it is whole and of the same job; else begins anew. */
+/* Takes over the block of an earlier launch if it is valid and of the same job; else formats it. */
 static tess_status take_block(const tess_persist_set *set, int rank, uint64_t identity)
 {
     tess_persist *persist;
@@ -48,7 +48,7 @@ static tess_status take_block(const tess_persist_set *set, int rank, uint64_t id
     return taken ? TESS_OK : persist_format(set->fds[rank], block_bytes(), identity);
 }
 
-/* One launch at a time: its descriptor holds the lock, and no child inherits it. */
+/* The descriptor holds the lock, so that one launch at a time uses the folder. No child inherits it. */
 static tess_status begin_folder(tess_persist_set *set, const char *folder)
 {
     char path[1024];
@@ -62,7 +62,7 @@ static tess_status begin_folder(tess_persist_set *set, const char *folder)
     return TESS_OK;
 }
 
-/* Of an earlier launch with more ranks. */
+/* Removes blocks left by an earlier launch with more ranks. */
 static void remove_from(const tess_persist_set *set, int first)
 {
     char path[1024];
