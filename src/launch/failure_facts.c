@@ -2,7 +2,7 @@
 
 #include "diagnosis/history.h"
 
-/* Ranks that have met anew show no step until they have done one, but say from which they go on. */
+/* Ranks show no step between a recovery and their next step; resumed_step says where they continue. */
 static int64_t steps_of(const tess_job *job)
 {
     int64_t most = atomic_load(&job->header->resumed_step);

@@ -1,12 +1,12 @@
-/* A failure as whoever decides about it is told of it. */
+/* The facts about a failure that `decide` gets. */
 #ifndef TESS_LAUNCH_FAILURE_FACTS_H
 #define TESS_LAUNCH_FAILURE_FACTS_H
 
 #include "job/job_memory.h"
 #include "launch/launcher.h"
 
-/* What is known of the failure that *result tells (failed_rank, exit_code, report), which began at `cause`: another
- * rank, where that one waited for it in vain. Texts are the job's and the result's. */
+/* Collects the facts about the failure in *result (failed_rank, exit_code, report). It began at `cause`, which differs
+ * from failed_rank when `cause` waited for that rank in vain. Texts belong to the job and the result. */
 void tess_ending_facts(const tess_job *job, int cause, const tess_launch_result *result, tess_launch_failure *out);
 
 #endif

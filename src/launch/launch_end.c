@@ -1,4 +1,4 @@
-/* What became of a rank, and whose fault it was. */
+/* How a rank ended, and the root cause of a failure. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -8,8 +8,8 @@
 
 static const double settle_s = 0.06;
 
-/* A suspect that has left the job but still runs may yet say with its exit code what was wrong; one that awaits what is
- * decided has no more to say. */
+/* A suspect that has left the job but still runs may yet report the cause by its exit code. One that waits for the
+ * decision has no more to report. */
 void launch_find_cause(launcher *l)
 {
     if (l->suspect < 0)
@@ -24,7 +24,7 @@ void launch_find_cause(launcher *l)
     l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
     l->stuck = tess_ending_stuck(&l->job, l->suspect);
     if (l->stuck >= 0 && l->pids[l->stuck] != 0)
-        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can make use of it */
+        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can use it */
     l->cause = l->suspect;
     l->suspect = -1;
 }
@@ -43,8 +43,7 @@ void launch_report_failure(launcher *l)
     tess_ending_report_stuck(&l->job, l->cause, l->stuck, text, size);
 }
 
-/* A rank that was asked to stop may die of it before the job has begun for it, and the others lose it: none has failed.
- */
+/* A rank that is asked to stop before it has joined may die of the signal. Others that lose it then have not failed. */
 static bool comes_of_stop(const launcher *l, int rank, int state)
 {
     int cause = tess_ending_cause(&l->job, rank);
@@ -60,8 +59,8 @@ void launch_note_end(launcher *l, int rank, int state)
     int code = tess_ending_code(state);
     if (rank == 0)
         l->result->rank0_code = code;
-    /* Ranks of ours end with 130 whichever signal asked them to. One that takes another's place and dies of the signal
-     * before it knows what to do about it is lost again: the others wait for it. */
+    /* Ranks of ours exit with 130 whichever signal asked them to. A replacement that dies of the signal before it can
+     * handle it is lost again: the others wait for it. */
     bool returns = l->recovery.unreported && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
     bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);

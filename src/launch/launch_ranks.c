@@ -1,4 +1,4 @@
-/* The processes of the ranks: starting them, and what the launcher says to them and to whoever listens. */
+/* Starts the ranks' processes, sends them signals, and passes notices on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

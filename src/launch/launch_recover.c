@@ -1,7 +1,6 @@
-/* Beginning anew after a rank was lost. The others fall out of their collectives, give back what lies in the job's
- * memory and wait (rejoin.c); that memory is then emptied, processes take the place of those that ended, and all join
- * as they did at first. What a rank keeps (job/persist/persist.h) is not touched: what goes on from there is for the
- * ranks to agree on. */
+/* Begins a job anew after a rank was lost. The others leave their collectives, free their part of the job's memory and
+ * wait (rejoin.c). The launcher then resets that memory and replaces the processes that ended, and all ranks join as at
+ * first. Persistent memory (job/persist/persist.h) is not touched: the ranks agree on where to continue. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +37,7 @@ void launch_give_up(launcher *l)
         tess_os_futex_wake((const uint32_t *)(const void *)&header->epoch, INT32_MAX);
 }
 
-/* What was told of an earlier failure while its ranks had not met yet. */
+/* Reports the earlier failure once its outcome is known, unless that was done. */
 static void note(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
 {
     char line[2304];
@@ -116,8 +115,8 @@ static tess_status begin_anew(launcher *l)
     return launch_start_ranks(l);
 }
 
-/* All that still run wait for what is decided about a failure, and there is none: those that they lost were asked to
- * stop, or left without a word. */
+/* True when all running ranks wait for a decision that will not come: there is no failure, because the ranks that they
+ * lost were asked to stop or left without a report. */
 static bool is_forsaken(const launcher *l)
 {
     return l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l) == 0;

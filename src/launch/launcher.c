@@ -15,7 +15,7 @@
 #include "job/rank_end.h"
 #include "launch/launcher_impl.h"
 
-static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is dealt with */
+static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is handled */
 
 static void report_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void report_stop(const launcher *l, const char *format, ...)
@@ -28,7 +28,7 @@ static void report_stop(const launcher *l, const char *format, ...)
     launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
 }
 
-/* Ranks that are ours, and save what they find kept: a signal would end those that have not met yet without that. */
+/* True when ranks must still join to save persistent memory: a signal would end those that have not joined. */
 static bool find_what_is_kept(const launcher *l)
 {
     return l->recovery.unreported || l->options.stops_at_once ||
@@ -41,7 +41,7 @@ static void ask_to_stop(launcher *l, int signal)
         launch_kill_all(l);
         return;
     }
-    /* Ranks of ours finish what they do and leave; other programs get the signal itself. */
+    /* Ranks of ours finish their step and leave; other programs get the signal itself. */
     l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
@@ -63,7 +63,7 @@ static void take_signal(launcher *l, int signal)
         ask_to_stop(l, signal);
 }
 
-/* True when one came. */
+/* Waits for a signal. False: none came in time. */
 static bool wait_for_signal(launcher *l, long timeout_ns)
 {
     struct timespec pause = {.tv_nsec = timeout_ns};
@@ -79,7 +79,7 @@ static void reap(launcher *l)
         int state;
         if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
             continue;
-        /* A ctrl-C that killed it is here by now, and must be known before the end is judged. */
+        /* A ctrl-C that killed it has arrived by now, and the end depends on it. */
         while (wait_for_signal(l, 0))
             ;
         launch_note_end(l, r, state);
@@ -100,7 +100,7 @@ static void report_timeout(launcher *l, double timeout_s)
             snprintf(text + at, size - at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
         at += (size_t)written < size - at ? (size_t)written : size - at - 1;
     }
-    l->result->exit_code = 124; /* as timeout(1) has it */
+    l->result->exit_code = 124; /* as timeout(1) does */
 }
 
 static void check_deadlines(launcher *l, double begin_s, double timeout_s)
@@ -132,7 +132,7 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     }
 }
 
-/* Every rank has ended, and what is to be done about it is not decided yet. */
+/* True while all ranks have ended and the recovery is not decided yet. */
 static bool may_recover(const launcher *l)
 {
     return l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
@@ -148,7 +148,7 @@ static void watch(launcher *l, double timeout_s)
     double begin_s = tess_os_now_s();
     reap(l);
     while (goes_on(l)) {
-        /* The timeout is for the deadlines below, and for a child whose signal was merged with another's. */
+        /* The timeout serves the deadlines below, and a child whose signal was merged with another's. */
         wait_for_signal(l, l->cause >= 0 || l->recovery.gathering ? often_ns : seldom_ns);
         reap(l);
         tess_watchdog_look(l->watchdog);
@@ -162,7 +162,7 @@ static void watch(launcher *l, double timeout_s)
     launch_give_up(l);
 }
 
-/* The ranks, from their start to their end. */
+/* Runs the ranks from start to end. */
 static tess_status run_ranks(launcher *l, double timeout_s)
 {
     int report[2] = {-1, -1};

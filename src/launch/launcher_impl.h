@@ -1,9 +1,9 @@
 /* The launcher's parts.
  *
- *   launcher.c         the round, requests to stop, deadlines
+ *   launcher.c         the main loop, requests to stop, deadlines
  *   launch_ranks.c     starting ranks, signals to them
- *   launch_end.c       what became of a rank, who was to blame
- *   launch_recover.c   deciding what follows a failure, and beginning anew */
+ *   launch_end.c       how a rank ended, the root cause
+ *   launch_recover.c   deciding about a failure, and beginning anew */
 #ifndef TESS_LAUNCH_LAUNCHER_IMPL_H
 #define TESS_LAUNCH_LAUNCHER_IMPL_H
 
@@ -13,28 +13,28 @@
 #include "launch/watchdog/job_record.h"
 #include "launch/watchdog/watchdog.h"
 
-/* What a child runs: a program, or a function of this one. */
+/* What a child runs: a program, or a function of this process. */
 typedef struct launch_payload {
     char *const *argv;
     int (*fn)(void *context);
     void *context;
-    int report_fd; /* errno of a failed exec is written here; -1: nobody would read it */
+    int report_fd; /* a failed exec writes its errno here; -1: nobody reads it */
 } launch_payload;
 
-/* The failure at hand; all zero while there is none. */
+/* The current failure; all zero while there is none. */
 typedef struct launch_failing {
     double failed_s; /* when the first rank failed, 0: not yet */
     int failed_code; /* its exit code */
     bool terminated; /* SIGTERM was sent after it */
-    bool ended_here; /* the root cause did not end by itself: its signal was this launcher's */
+    bool ended_here; /* the launcher's signal ended the root cause, not a failure of its own */
     bool decided;
 } launch_failing;
 
 /* Beginning anew. */
 typedef struct launch_recovery {
-    bool gathering;  /* waits for the others to be ready */
+    bool gathering;  /* waiting for the others to be ready */
     bool unreported; /* ranks have been replaced, but have not met yet */
-    double since_s;  /* the failure */
+    double since_s;  /* when the failure was seen */
     int rank;        /* that failed */
     int n_replaced;
     char report[2048]; /* of that failure */
@@ -50,25 +50,25 @@ typedef struct launcher {
     tess_watchdog *watchdog;
     watchdog_job_record record;
     tess_child_signals signals;
-    int stop_signal;             /* SIGINT or SIGTERM once it came */
-    int stop_code;               /* with which ranks ended after it, or when they had asked for it themselves */
-    double stop_s;               /* when it came */
-    bool stopped[JOB_MAX_RANKS]; /* has ended because of it */
-    bool died[JOB_MAX_RANKS];    /* of a signal, the rank's newest process */
-    bool overdue;                /* they did not stop in time */
+    int stop_signal; /* SIGINT or SIGTERM once it came */
+    int stop_code;   /* exit code of ranks that stopped after it, or because they had requested it themselves */
+    double stop_s;   /* when it came */
+    bool stopped[JOB_MAX_RANKS]; /* ended because of it */
+    bool died[JOB_MAX_RANKS];    /* the rank's newest process died of a signal */
+    bool overdue;                /* ranks did not stop in time */
     bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;
     double begin_s; /* when the job began, or last began anew */
-    int suspect;    /* the rank that a failure leads to, -1: none, or the root cause is known */
+    int suspect;    /* rank under suspicion, -1: none, or the root cause is known */
     int cause;      /* the root cause, -1: not known, or there is none */
-    int stuck;      /* the rank that it waited for in vain, -1: none */
+    int stuck;      /* the rank that the root cause waited for in vain, -1: none */
     launch_failing failing;
     launch_recovery recovery;
     tess_launch_result *result;
 } launcher;
 
 /* ---- launch_ranks.c ---- */
-/* Tells `line` to whoever listens, and keeps it; `rank` and `step` that it is about, -1: none. */
+/* Passes `line` to `notice`, and stores it among the notices. `rank` and `step`: what it is about, -1: none. */
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line);
 /* Starts the ranks that have no process. */
 tess_status launch_start_ranks(launcher *l);
@@ -77,23 +77,23 @@ void launch_kill_all(launcher *l);
 
 /* ---- launch_end.c ---- */
 void launch_note_end(launcher *l, int rank, int state);
-/* Follows a failure to its root cause, once that one has ended or awaits what is decided. */
+/* Follows a failure to its root cause, once that rank has ended or waits for the decision. */
 void launch_find_cause(launcher *l);
-/* The root cause in words, once all that can be known of it is. */
+/* Writes the report of the root cause, once all facts are known. */
 void launch_report_failure(launcher *l);
-/* A rank that was killed has no more to say, and whoever is on call should not wait for the others to end. */
+/* Reports a killed rank at once: the operator should not wait for the others to end. */
 void launch_report_kill(launcher *l);
-/* The system has had time to say that it was the one who killed: for want of memory. */
+/* True once the system has had time to report an OOM kill. */
 bool launch_is_settled(const launcher *l);
 
-/* What watches the job from its beginning to its end, of which it writes down what there is to say. */
+/* Opens what watches the job until it ends, and writes its record then. */
 tess_status launch_open_watchdog(launcher *l);
 void launch_close_watchdog(launcher *l);
 
 /* ---- launch_recover.c ---- */
-/* A look at whether something is to be decided, or goes on. */
+/* Takes the next step of a recovery, if any: decides, or goes on. */
 void launch_recover(launcher *l);
-/* Nobody is to wait for the job to begin anew any more. */
+/* Tells waiting ranks that the job will not begin anew. */
 void launch_give_up(launcher *l);
 
 #endif

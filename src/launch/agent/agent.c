@@ -1,4 +1,4 @@
-/* The agent: how it begins and ends, and its part in the guard's loop. */
+/* Creates and closes the agent, and serves it in the warden's loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,9 @@
 #include "launch/agent/agent_impl.h"
 
 static const double goodbye_s = 0.5;
-static const uint64_t own_gap_ns = 100000000; /* a guard looks a hundred times a second */
+static const uint64_t own_gap_ns = 100000000; /* a warden's loop runs a hundred times a second */
 
-/* ---- Begin and end ---- */
-/* "40000-40100" in TESSERA_AGENT_PORTS; any port without it. */
+/* Reads "40000-40100" of TESSERA_AGENT_PORTS. Without it any port will do. */
 static tess_status read_ports(int *first, int *last)
 {
     const char *text = getenv("TESSERA_AGENT_PORTS");
@@ -31,7 +30,7 @@ static tess_status open_port(agent *a, tess_agent_address *mine)
     TESS_TRY(read_ports(&first, &last));
     TESS_TRY_CTX(tess_os_addresses(getenv("TESSERA_IFNAME"), mine->address, AGENT_ADDRESSES, &n),
                  "TESSERA_IFNAME names the interface that leads to the other hosts");
-    /* With one address to give, nobody has to call on another. */
+    /* With a single address there is no need to listen on any other. */
     return tess_os_listen(n == 1 ? mine->address[0] : NULL, first, last, &a->listen_fd, &mine->port);
 }
 
@@ -54,7 +53,7 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
     return TESS_OK;
 }
 
-/* ---- The loop's part ---- */
+/* ---- In the warden's loop ---- */
 int agent_watch(agent *a, struct pollfd *fds)
 {
     int n = 0;
@@ -73,7 +72,7 @@ int agent_watch(agent *a, struct pollfd *fds)
     return n;
 }
 
-/* While this process did not get to run it heard nobody: that is no silence of theirs. */
+/* While this process did not run it received nothing, so the gap is not counted as silence of the peers. */
 static void forgive_silence(const agent *a)
 {
     uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
@@ -108,7 +107,7 @@ void agent_close(agent **handle, bool stay)
     *handle = NULL;
     tess_os_close(&a->listen_fd);
     if (stay && a->peers != NULL)
-        agent_send_all(a); /* a guard in a hurry may have found the verdict a moment ago */
+        agent_send_all(a); /* a warden that ends early may have found the diagnosis a moment ago */
     for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
         if (!stay)
             agent_link_close(&a->peers[h].link);
@@ -152,7 +151,8 @@ void agent_say_goodbye(agent *a)
                 tess_os_end_sending(peer->link.fd);
                 ended[h] = true;
             }
-            /* Until it has hung up too: to close with bytes unread would take back what it has not read. */
+            /* Reads until the peer hangs up, too: closing with unread bytes would discard data that the peer has not
+             * read. */
             if (peer->state == PEER_UP && peer->link.slot >= 0 && fds[peer->link.slot].revents != 0)
                 agent_receive(a, h);
         }

@@ -1,5 +1,4 @@
-/* What agents tell each other: what the ranks of this host do goes out, and what others say goes on this host's board.
- */
+/* What agents send each other: rows of this host's ranks go out, rows of other hosts come in onto the board. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -29,7 +28,7 @@ void agent_peer_up(agent *a, int host)
     atomic_store(&entry->state, JOB_HOST_UP);
 }
 
-/* Whoever had neither left nor ended is lost with its host. */
+/* Marks a host's ranks as lost with it, unless they had left or ended. */
 static void peer_gone(agent *a, int host)
 {
     agent_link_close(&a->peers[host].link);
@@ -43,7 +42,7 @@ static void peer_gone(agent *a, int host)
     tess_job_wake_all(a->job);
 }
 
-/* One that has said nothing behind its hello gave that call up, and calls again. */
+/* A peer that hung up right after its hello has given that call up, and will call again. */
 static void hung_up(agent *a, int host)
 {
     agent_peer *peer = &a->peers[host];
@@ -55,8 +54,8 @@ static void hung_up(agent *a, int host)
     peer->state = PEER_AWAITED;
 }
 
-/* ---- What comes in ---- */
-/* A peer speaks for the ranks of its own host and for no others. */
+/* ---- Receiving ---- */
+/* A peer may report only ranks of its own host. */
 static bool is_allowed(const agent *a, int host, const frame_row *row)
 {
     const tess_board_copy *copy = &row->copy;
@@ -94,7 +93,7 @@ static bool take_diagnosis(agent *a, const frame_diagnosis *diagnosis)
     return true;
 }
 
-/* A request to leave at once outweighs one to leave after the next save, and neither is taken back. */
+/* A request to stop now outweighs one to stop after the next save. Neither is taken back. */
 static void take_stop(const agent *a, tess_stop_request asked)
 {
     uint32_t no = JOB_STOP_NO;
@@ -138,13 +137,13 @@ void agent_receive(agent *a, int host)
         hung_up(a, host);
 }
 
-/* ---- What goes out ---- */
+/* ---- Sending ---- */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     return (hash ^ value) * UINT64_C(0x100000001b3);
 }
 
-/* Changes whenever something does that others must know at once. */
+/* A hash that changes whenever something changes that the other hosts must know at once. */
 static uint64_t find_news(const agent *a)
 {
     const tess_job_header *header = a->job->header;
@@ -202,7 +201,7 @@ void agent_send_due(agent *a, int host)
         atomic_load(&a->job->header->diagnosis_state) == JOB_DIAGNOSIS_HERE)
         peer->diagnosis_sent = put_diagnosis(a, peer);
     if (!agent_link_send(&peer->link)) {
-        agent_receive(a, host); /* its last words may be here */
+        agent_receive(a, host); /* its last messages may be here */
         if (agent_is_connected(peer))
             hung_up(a, host);
     }

@@ -4,7 +4,7 @@
 
 #include "diagnosis/history.h"
 
-/* ---- Fields. A reader that has come to the end of its bytes gives zeros and says so at the end. ---- */
+/* ---- Fields. A reader at the end of its bytes returns zeros, and reports that at the end. ---- */
 typedef struct writer {
     uint8_t *at;
 } writer;
@@ -63,7 +63,7 @@ static void get_words(reader *r, uint64_t *words, int n)
         words[i] = get(r, 8);
 }
 
-/* Texts have their length in front; a reader refuses what would not fit with a NUL behind it. */
+/* Texts are sent after their length. A reader refuses a text that does not fit with its NUL. */
 static void put_text(writer *w, const char *text, size_t size)
 {
     size_t n = strnlen(text, size - 1);

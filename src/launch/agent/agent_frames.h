@@ -1,9 +1,9 @@
-/* What agents send each other, as bytes. Pure: no socket, no board.
+/* The messages between agents, as bytes. Pure: no socket, no board.
  *
  *     u16 bytes of the whole frame, u8 kind, u8 0, then the kind's fields, little-endian, without padding
  *
- * A connection begins with a hello in both directions. Then, ten times a second and at every change that matters, one
- * FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure. */
+ * A connection begins with a hello in both directions. Then, ten times a second and at every change that matters,
+ * follow one FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure. */
 #ifndef TESS_LAUNCH_AGENT_AGENT_FRAMES_H
 #define TESS_LAUNCH_AGENT_AGENT_FRAMES_H
 
@@ -13,7 +13,7 @@ enum { FRAME_VERSION = 4, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
 
 typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS } frame_kind;
 
-/* Who calls, and that it belongs to the job. */
+/* Identifies the caller, and shows that it belongs to the job. */
 typedef struct frame_hello {
     uint8_t secret[AGENT_SECRET_BYTES];
     uint32_t version;
@@ -22,7 +22,7 @@ typedef struct frame_hello {
 
 typedef struct frame_host {
     uint8_t stop;           /* tess_stop_request */
-    uint8_t diagnosis_seen; /* it knows the verdict */
+    uint8_t diagnosis_seen; /* the sender knows the diagnosis */
 } frame_host;
 
 typedef struct frame_row {
@@ -30,7 +30,7 @@ typedef struct frame_row {
     tess_board_copy copy;
 } frame_row;
 
-/* The root cause, from the one host that tells it. */
+/* The root cause, from the one host that reports it. */
 typedef struct frame_diagnosis {
     int32_t rank, code;
 } frame_diagnosis;
@@ -45,10 +45,10 @@ typedef struct agent_frame {
     };
 } agent_frame;
 
-/* Bytes written to out. */
+/* Returns the bytes written to out. */
 size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES]);
-/* The first frame in data[0 .. size): *used is its size, 0: it is not all there yet. TESS_E_FORMAT: no frame ever
- * begins like this. What it says about ranks and hosts is for the caller to check. */
+/* Decodes the first frame in data[0 .. size). *used is its size, 0: it is incomplete. TESS_E_FORMAT: these bytes begin
+ * no valid frame. The caller must check its ranks and hosts. */
 tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *frame, size_t *used);
 
 #endif

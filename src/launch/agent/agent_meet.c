@@ -1,5 +1,5 @@
-/* How agents find each other: of two, the one with the smaller number calls, on each address of the other in turn; both
- * show the job's secret before anything else is said. The one who is called shows it second. */
+/* How agents find each other. Of two, the one with the smaller number calls, on each address of the other in turn. Both
+ * show the job's secret before anything else; the one that is called shows it second. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/os/sockets.h"
 #include "launch/agent/agent_impl.h"
 
-/* A connection is up to the system of the other host, an answer to its agent, which may have to wait for a core. */
+/* The other host's system accepts a connection; its agent sends the answer, and may have to wait for a core. */
 static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
 
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
@@ -54,7 +54,7 @@ static agent_frame hello(const agent *a)
     return frame;
 }
 
-/* NULL when it is one of this job, else why not. The time it takes does not tell how much of a secret is right. */
+/* NULL when the hello is of this job, else why not. The time taken does not reveal how much of a secret is right. */
 static const char *refuse_hello(const agent *a, const agent_frame *frame)
 {
     uint8_t different = 0;
@@ -143,7 +143,7 @@ static void step_call(agent *a, int host, bool ready, double now_s)
     }
 }
 
-/* ---- Being called ---- */
+/* ---- Accepting ---- */
 static void accept_callers(agent *a, double now_s)
 {
     for (int i = 0; i < AGENT_CALLERS; i++) {
@@ -163,7 +163,7 @@ static bool is_awaited(const agent *a, const agent_frame *frame)
            a->peers[frame->hello.host].state == PEER_AWAITED;
 }
 
-/* A caller that was not answered in time has hung up behind its hello, and calls again. */
+/* A caller that was not answered in time has hung up after its hello, and calls again. */
 static void step_caller(agent *a, agent_caller *caller, double now_s)
 {
     agent_frame frame;
@@ -269,7 +269,7 @@ void agent_meet_step(agent *a, const struct pollfd *fds)
         if (a->callers[i].link.fd >= 0)
             step_caller(a, &a->callers[i], now_s);
     check_end(a, now_s);
-    if (a->listen_fd < 0) /* met, or not: nobody is awaited any more */
+    if (a->listen_fd < 0) /* the meeting has ended, so nobody is expected any more */
         for (int i = 0; i < AGENT_CALLERS; i++)
             agent_link_close(&a->callers[i].link);
 }

@@ -1,4 +1,4 @@
-/* Where the failure of a job began, and who says so: the lowest host of those that are in touch, once. */
+/* Finds the root cause of a job's failure. The lowest host in touch reports it, once. */
 #include "base/os/os.h"
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
@@ -23,7 +23,7 @@ bool diagnosis_is_running(const tess_job *job, int host)
     return false;
 }
 
-/* Killed, or lost with its host: nothing that another rank did to it. */
+/* True for a rank that was killed or lost with its host: no other rank caused that. */
 static bool was_struck(const tess_job *job, int rank)
 {
     const tess_job_row *row = &job->rows[rank];
@@ -31,7 +31,7 @@ static bool was_struck(const tess_job *job, int rank)
            (atomic_load(&row->signal) != 0 || atomic_load(&row->exit_code) == 0);
 }
 
-/* With which a rank failed: for a cause that has none of its own. 0: none has yet. */
+/* An exit code of a failed rank, for a cause without one of its own. 0: none yet. */
 static int first_code(const tess_job *job)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
@@ -45,7 +45,7 @@ static int first_code(const tess_job *job)
 int diagnosis_find(const tess_job *job, bool early, int *code)
 {
     int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
-    /* Survivors of a struck rank may end before the word of it is here. */
+    /* Survivors of a struck rank may end before the news of it arrives. */
     for (int r = 0; early && r < (int)job->header->world && !was_struck(job, cause); r++)
         if (was_struck(job, r) && tess_ending_cause(job, r) == r)
             cause = r;

@@ -1,5 +1,5 @@
-/* The guard's process: one thread that waits for its child, its signals, its rank's requests and, as an agent, the
- * other hosts. */
+/* The warden's process: one thread that waits for its child, for signals, for its rank's requests and, as an agent, for
+ * the other hosts. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,27 +11,27 @@
 #include "launch/agent/agent_impl.h"
 #include "launch/failure_facts.h"
 
-/* How long after the first failure its cause is looked for: word of what happened elsewhere may be under way. */
+/* Seconds from the first failure to the search for its cause: reports from elsewhere may be under way. */
 static const double settle_s = 0.15;
-/* From the end of the survivors' grace until a guard goes without having heard the verdict. */
+/* Seconds from the end of the survivors' grace until a warden ends without a diagnosis. */
 static const double patience_s = 10;
-/* Open MPI that has lost a host sends SIGTERM, and one second later SIGKILL to the guards too: ranks that have not
- * ended by the first of these get no more grace, and the verdict waits for nobody from the second on. */
+/* When Open MPI has lost a host it sends SIGTERM, and one second later SIGKILL, to the wardens too. Ranks that have not
+ * ended pressed_grace_s after the SIGTERM get no more grace. After pressed_wait_s the diagnosis waits for nobody. */
 static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
 
 typedef struct warden {
     warden_client rank;
     pid_t child;       /* 0: has ended */
-    int code;          /* with which it did */
-    bool failed_alone; /* before it was adopted */
+    int code;          /* exit code of the child */
+    bool failed_alone; /* the child failed before it was adopted */
     int signals_fd;
     warden_stop stop;
-    bool terminated, killed; /* what its child was sent */
+    bool terminated, killed; /* the child was sent SIGTERM, SIGKILL */
     tess_launch_options options;
     warden_watch watch;
-    double failed_s; /* when a failure of the job was seen here, 0: none */
+    double failed_s; /* when this warden saw that the job failed, 0: it has not */
     warden_processes processes;
-    bool tells; /* the verdict is for this guard to tell */
+    bool tells; /* this warden reports the diagnosis */
 } warden;
 
 static bool is_adopted(const warden *g)
@@ -57,14 +57,14 @@ static void kill_child(warden *g)
     signal_child(g, SIGKILL);
 }
 
-/* Ranks of ours end with 130 whichever signal asked them to; some may ask only one host. */
+/* Ranks of ours exit with 130 whichever signal asked them to stop. The signal may have come to one host only. */
 static bool was_asked(const warden *g, int code)
 {
     bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
     return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
 }
 
-/* A job that its rank has joined after the request to stop hears of it too. */
+/* Also passes a request to stop that came earlier on to a job that the rank has joined since. */
 static void take_request(warden *g)
 {
     warden_answer_request(&g->rank);
@@ -81,18 +81,18 @@ static void take_requests(warden *g)
 
 static void take_signals(warden *g);
 
-/* The zombie goes when its end is on the board: the judge takes a process that is gone without a word for one whose
- * guard was killed, and this process may stand still in between. */
+/* The zombie is reaped only once its end is on the board. Otherwise, if this process stood still in between, the host's
+ * first warden would take the missing process for one whose warden was killed. */
 static void reap(warden *g)
 {
     siginfo_t end = {0};
     pid_t pid = g->child;
     if (pid == 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != pid)
         return;
-    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* as waitpid gives it */
+    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* as waitpid returns it */
     g->child = 0;
-    take_signals(g);  /* a ctrl-C that killed it is here by now, and must be known before its end is judged */
-    take_requests(g); /* what it asked before it died is still there */
+    take_signals(g);  /* a ctrl-C that killed the child has arrived by now, and its end depends on it */
+    take_requests(g); /* requests sent before the child died are still there */
     g->code = tess_ending_code(state);
     bool asked = was_asked(g, g->code);
     warden_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);
@@ -117,7 +117,7 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
         signal_child(g, g->stop.signal);
 }
 
-/* SIGUSR2 is a ctrl-C that mpirun is not to know of (launch_watch.c). */
+/* SIGUSR2 is a ctrl-C that mpirun does not see (launch_watch.c). */
 static bool asks_to_stop(const warden *g, unsigned signal)
 {
     return signal == SIGINT || signal == SIGTERM || signal == SIGUSR2 || (signal == SIGUSR1 && g->options.usr1_stops);
@@ -147,14 +147,14 @@ static bool knows_diagnosis(const tess_job_header *header)
     return state == JOB_DIAGNOSIS_HERE || state == JOB_DIAGNOSIS_ELSEWHERE;
 }
 
-/* Whoever was named, a stopped rank was missed by somebody. */
+/* Whichever rank was named, others missed a stopped one. */
 static bool is_stopped(const warden *g)
 {
     const tess_job *job = &g->rank.job;
     return knows_diagnosis(job->header) && atomic_load(&job->rows[g->rank.rank].run_state) == 'T';
 }
 
-/* The rank that failed waited for ours in vain, and ours does not even know. */
+/* The rank that failed waited for ours in vain, and ours is not aware of it. */
 static bool is_blamed(const warden *g)
 {
     const tess_job *job = &g->rank.job;
@@ -164,16 +164,15 @@ static bool is_blamed(const warden *g)
     return atomic_load(&job->rows[atomic_load(&job->header->diagnosis_rank)].blames) == 1 + g->rank.rank;
 }
 
-/* A SIGTERM to which a failure belongs was `s` ago. Without one ranks that were asked to stop take the time they need.
- */
+/* True `s` seconds after a SIGTERM that belongs to a failure. Otherwise ranks asked to stop take their time. */
 static bool is_pressed(const warden *g, double now_s, double s)
 {
     const warden_stop *stop = &g->stop;
     return stop->signal == SIGTERM && g->failed_s - stop->signal_s < 1 && now_s - stop->signal_s >= s;
 }
 
-/* A grace is for ranks that can make use of it. One whose link broke inside MPI may never return: Open MPI gives the
- * job up in its name, and waits there until mpirun ends it. */
+/* A grace is only for ranks that can use it. A rank whose link broke inside MPI may never return: Open MPI aborts the
+ * job in its name, and waits there until mpirun ends it. */
 static void end_survivor(warden *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
@@ -192,7 +191,7 @@ static bool out_of_patience(const warden *g, double now_s)
     return g->failed_s != 0 && now_s - g->failed_s >= g->options.grace_s + patience_s;
 }
 
-/* No host that comes before this one is in touch: it tells the verdict. */
+/* True when no host before this one is in touch, so that this host reports the diagnosis. */
 static bool host_reports(const tess_job *job)
 {
     for (int h = 0; h < (int)job->header->host; h++)
@@ -201,8 +200,8 @@ static bool host_reports(const tess_job *job)
     return true;
 }
 
-/* The exit code of a job that lost a host is that of its survivors: as long as these have time to end by themselves, it
- * may come. */
+/* A job that lost a host gets the exit code of its survivors. It may still come while they have time to end by
+ * themselves. */
 static bool may_hear_code(const warden *g, double now_s)
 {
     return now_s - g->failed_s < g->options.grace_s && !is_pressed(g, now_s, pressed_grace_s) &&
@@ -219,7 +218,7 @@ static void judge(warden *g, double now_s)
         return;
     int code, cause = diagnosis_find(job, now_s - g->failed_s < g->options.grace_s, &code);
     const tess_job_row *row = &job->rows[cause];
-    /* One that has left the job but still runs may yet say with its exit code what was wrong. */
+    /* A rank that has left the job but still runs may yet report the cause by its exit code. */
     if (!late && atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
         return;
     if (code == 0 && may_hear_code(g, now_s))
@@ -243,8 +242,8 @@ static void look_at_failure(warden *g, double now_s)
     judge(g, now_s);
 }
 
-/* ---- When it may go ---- */
-/* The process that tells the verdict has done so: it has ended. */
+/* ---- When it may end ---- */
+/* The warden that reports the diagnosis has done so once it has ended. */
 static bool diagnosis_was_reported(const warden *g)
 {
     const tess_job *job = &g->rank.job;
@@ -270,7 +269,7 @@ static bool may_go_after_failure(const warden *g, double now_s)
     return !diagnosis_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
 }
 
-/* mpirun ends all ranks as soon as one guard ends with an error: those who have to wait for others. */
+/* mpirun ends all ranks as soon as one warden ends with an error, so a warden with an error waits for the others. */
 static bool may_go(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
@@ -327,7 +326,7 @@ static void report_alone(const warden *g, tess_launch_result *result)
                  g->code);
 }
 
-/* `decide` hears of it too; what becomes of the job is not decided here. */
+/* `decide` is informed too, but it does not decide about the job here. */
 static void write_report(const warden *g, tess_launch_result *result)
 {
     tess_launch_failure failure;

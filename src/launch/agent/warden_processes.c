@@ -1,4 +1,4 @@
-/* The ranks of the host, as processes: one whose guard was killed dies with it, and nobody says so. */
+/* Checks the processes of the host's ranks: a rank dies with a warden that is killed, and nobody reports it. */
 #include <signal.h>
 
 #include "base/os/os.h"
@@ -7,7 +7,7 @@
 
 static const double look_s = 0.1, vanished_s = 0.5;
 
-/* Nobody will say how it ended. */
+/* Marks a vanished rank as lost: there is no warden to report how it ended. */
 static void miss_process(const tess_job *job, int rank)
 {
     if (atomic_load(&job->rows[rank].state) != JOB_RANK_LEFT) {
@@ -18,7 +18,7 @@ static void miss_process(const tess_job *job, int rank)
     tess_job_wake_all(job);
 }
 
-/* A zombie has a guard that will say how it ended, but for an orphan: a container's first process may never take it. */
+/* A zombie's warden will report how it ended. An orphan has none, and a container's init may never reap it. */
 static bool is_missing(int pid, char state)
 {
     return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);

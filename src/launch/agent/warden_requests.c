@@ -1,4 +1,4 @@
-/* The guard's answers to what its rank asks for (job/warden_call.h). */
+/* The warden's answers to its rank's requests (job/warden_call.h). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static bool is_over(const tess_job *job)
     return over;
 }
 
-/* Other hosts may not know yet that the ranks of this one have left. */
+/* Says goodbye first: other hosts may not know yet that the ranks of this one have left. */
 static void forget_job(warden_client *client)
 {
     if (client->agent != NULL)
@@ -25,7 +25,7 @@ static void forget_job(warden_client *client)
     client->rank = -1;
 }
 
-/* `fd` becomes the job's, or is closed. */
+/* The job takes over `fd`, or it is closed. */
 static tess_status adopt(warden_client *client, const warden_request *request, int fd)
 {
     if (client->rank >= 0 && is_over(&client->job))
@@ -43,7 +43,7 @@ static tess_status adopt(warden_client *client, const warden_request *request, i
     client->rank = request->rank;
     if (client->rank == tess_job_first_rank(&client->job)) {
         atomic_store(&client->job.header->agent_pid, (int32_t)getpid());
-        client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon: it has all guards of the host */
+        client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon, parent of the host's wardens */
     }
     return TESS_OK;
 }

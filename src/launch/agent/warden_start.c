@@ -1,4 +1,4 @@
-/* The rank as the guard's child. */
+/* Starts the rank as the warden's child. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ _Noreturn static void run_child(const tess_child_signals *signals, pid_t parent,
 {
     char text[16];
     tess_child_begin(signals, parent);
-    setpgid(0, 0); /* mpirun signals whole process groups; a rank hears from its guard only */
+    setpgid(0, 0); /* mpirun signals whole process groups; only the warden may signal the rank */
     snprintf(text, sizeof(text), "%d", channel);
     setenv("TESSERA_GUARD_FD", text, 1);
     tess_os_inherit(channel);

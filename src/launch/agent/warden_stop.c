@@ -1,4 +1,4 @@
-/* A request to stop, in a guard: which signals are one request, and how long the ranks may take. */
+/* Requests to stop, in a warden: which signals are one request, and how long the ranks may take. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -6,11 +6,11 @@
 #include "base/os/os.h"
 #include "launch/agent/agent_impl.h"
 
-/* Two signals by one way that are this close are one. */
+/* Two signals by one way within this time are one request. */
 static const double same_stop_s = 1;
 
-/* A scheduler's signal to every process and the same one that mpirun passes on, or a terminal's, are one request that
- * came by two ways. */
+/* The sender and number of a signal. A scheduler, or a terminal, may signal every process, and mpirun pass the same
+ * signal on: that is one request by two ways. */
 static int way_of(const struct signalfd_siginfo *info)
 {
     bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();

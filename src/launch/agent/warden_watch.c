@@ -1,4 +1,4 @@
-/* The watchdog in a guard. */
+/* The watchdog in a warden. */
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 

@@ -1,4 +1,4 @@
-/* Lists of hosts as people write them. */
+/* Parses lists of hosts. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool is_host_name(const char *name)
     return true;
 }
 
-/* `slots`: NULL for one. `entry` is for messages. */
+/* `slots` NULL: one slot. `entry` is for messages. */
 static tess_status add(tess_launch_hosts *hosts, const char *entry, const char *name, const char *slots)
 {
     char *end = NULL;
@@ -67,7 +67,7 @@ tess_status tess_launch_hosts_parse(const char *text, tess_launch_hosts *hosts)
     }
 }
 
-/* Without comment and blanks at its ends. */
+/* Strips the comment, and blanks at both ends. */
 static char *trim(char *line)
 {
     line[strcspn(line, "#\r")] = '\0';

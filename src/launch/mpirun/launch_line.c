@@ -9,7 +9,7 @@
 static const char *const packages[] = {
     [TESS_MPI_ANY] = "openmpi-bin or mpich", [TESS_MPI_OPEN_MPI] = "openmpi-bin", [TESS_MPI_MPICH] = "mpich"};
 
-/* ---- Which mpirun ------------------------------------------------------------------------------------------------ */
+/* ---- Which mpirun ---- */
 static bool find_program(const char *search_path, const char *name, char *path, size_t size)
 {
     for (const char *at = search_path; at != NULL && *at != '\0';) {
@@ -21,7 +21,7 @@ static bool find_program(const char *search_path, const char *name, char *path, 
     return false;
 }
 
-/* Plain `mpirun` is a link to what an MPI calls its launcher: orterun, prterun, mpiexec.hydra. */
+/* Plain `mpirun` links to the real name of an MPI's launcher: orterun, prterun, mpiexec.hydra. */
 static tess_mpi whose(const char *mpirun)
 {
     char *real = realpath(mpirun, NULL);
@@ -60,7 +60,7 @@ tess_status tess_launch_find_mpi(const char *search_path, tess_mpi *mpi, char *m
                      *mpi == TESS_MPI_ANY ? "" : " of this MPI", packages[*mpi]);
 }
 
-/* ---- Its words --------------------------------------------------------------------------------------------------- */
+/* ---- Its arguments ---- */
 __attribute__((format(printf, 2, 3))) static tess_status add(tess_launch_line *line, const char *format, ...)
 {
     size_t room = sizeof(line->text) - line->used;
@@ -76,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static tess_status add(tess_launch_line *l
     return TESS_OK;
 }
 
-/* Words up to NULL. */
+/* Adds words up to NULL. */
 static tess_status add_all(tess_launch_line *line, const char *const *words)
 {
     for (; *words != NULL; words++)
@@ -84,7 +84,7 @@ static tess_status add_all(tess_launch_line *line, const char *const *words)
     return TESS_OK;
 }
 
-/* "h1:4,h2:4" as one word. */
+/* Adds "h1:4,h2:4" as one word. */
 static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts)
 {
     char text[LAUNCH_MOST_HOSTS * (LAUNCH_NAME_BYTES + 5)];
@@ -103,8 +103,8 @@ static int count_ranks(const tess_launch_hosts *hosts)
     return n;
 }
 
-/* Ours and those of the libraries that carry MPI's bytes, but for those that say who a process is; where libraries are.
- * `variable` is NAME=VALUE. */
+/* True for variables of ours and of the libraries under MPI, except those that identify one process, and for the
+ * library path. `variable` is NAME=VALUE. */
 static bool is_for_ranks(const char *variable)
 {
     static const char *const prefixes[] = {"TESSERA_", "UCX_", "FI_", "LD_LIBRARY_PATH="};
@@ -119,8 +119,8 @@ static bool is_for_ranks(const char *variable)
     return false;
 }
 
-/* Ranks of a host follow each other; on which cores, Tessera decides. A host that is gone without a word keeps mpirun
- * for 40 s; by default that is eight minutes, as the ranks are done long before. */
+/* Ranks of a host are consecutive; Tessera binds them to cores itself. When a host vanishes mpirun stays for 40 s:
+ * ranks end long before that, and the default is eight minutes. */
 static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_request *request)
 {
     static const char *const first[] = {"-q",
@@ -154,7 +154,7 @@ static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_reques
     return add_hosts(line, request->hosts);
 }
 
-/* Variables one by one: hydra of MPICH 4.0 carries only the first of a -genvlist to other hosts. */
+/* One -genv per variable: hydra of MPICH 4.0 passes only the first of a -genvlist to other hosts. */
 static tess_status add_mpich(tess_launch_line *line, const tess_launch_request *request)
 {
     TESS_TRY(add_all(line, (const char *const[]){"-bind-to", "none", NULL}));

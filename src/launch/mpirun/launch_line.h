@@ -1,4 +1,4 @@
-/* The command line that makes an MPI start a job on several hosts: which hosts, which mpirun, which words. */
+/* The command line that makes an MPI start a job on several hosts: the hosts, the mpirun, its arguments. */
 #ifndef TESS_LAUNCH_MPIRUN_LAUNCH_LINE_H
 #define TESS_LAUNCH_MPIRUN_LAUNCH_LINE_H
 
@@ -23,8 +23,8 @@ typedef struct tess_launch_request {
     tess_mpi mpi;             /* not ANY */
     const char *mpirun;       /* path */
     const char *agent;        /* instead of ssh; NULL: ssh */
-    bool root;                /* Open MPI starts nothing for root unless told to */
-    char *const *environment; /* what to choose the variables for the ranks from: environ */
+    bool root;                /* Open MPI refuses to run as root unless allowed to */
+    char *const *environment; /* source of the ranks' variables: environ */
     const char *program;      /* path of `tessera`, the same on all hosts */
     char *const *arguments;   /* of it, up to NULL */
 } tess_launch_request;
@@ -36,19 +36,20 @@ typedef struct tess_launch_line {
     char text[64 << 10];
 } tess_launch_line;
 
-/* "h1:4,h2:4"; a host without a number has one slot. Appends to `hosts`. TESS_E_INVALID names the entry: no name, a bad
- * number, a host that is there already. */
+/* Parses "h1:4,h2:4" and appends to `hosts`. A host without a number has one slot. TESS_E_INVALID names the entry: no
+ * name, a bad number, a host listed twice. */
 tess_status tess_launch_hosts_parse(const char *text, tess_launch_hosts *hosts);
-/* One host a line, "h1:4", "h1 slots=4" or "h1"; '#' starts a comment. Errors name the file and the line. */
+/* Reads a file with one host per line, "h1:4", "h1 slots=4" or "h1"; '#' begins a comment. Errors name it and the line.
+ */
 tess_status tess_launch_hosts_read(tess_mem *mem, const char *path, tess_launch_hosts *hosts);
 
-/* Looks along `search_path` (PATH) for the mpirun of *mpi; ANY takes plain `mpirun` first and says which it was.
+/* Searches `search_path` (PATH) for the mpirun of *mpi. ANY tries plain `mpirun` first; *mpi is then the one found.
  * TESS_E_NOT_FOUND says what to install. */
 tess_status tess_launch_find_mpi(const char *search_path, tess_mpi *mpi, char *mpirun, size_t size);
 
 /* TESS_E_INVALID: more words than fit. */
 tess_status tess_launch_line_make(const tess_launch_request *request, tess_launch_line *line);
-/* The line as a shell takes it; cut at the end of `out`. */
+/* Quotes the line for a shell; cut at the end of `out`. */
 void tess_launch_line_quote(const tess_launch_line *line, char *out, size_t size);
 
 #endif

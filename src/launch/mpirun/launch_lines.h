@@ -1,4 +1,4 @@
-/* Lines that another process writes into a pipe, one by one. */
+/* Reads lines that another process writes into a pipe. */
 #ifndef TESS_LAUNCH_MPIRUN_LAUNCH_LINES_H
 #define TESS_LAUNCH_MPIRUN_LAUNCH_LINES_H
 
@@ -7,13 +7,13 @@
 enum { LINES_BYTES = 8192 };
 
 typedef struct tess_lines {
-    int fd; /* of the pipe, does not block; -1: there is none, or it is at its end */
+    int fd; /* of the pipe, non-blocking; -1: none, or at its end */
     size_t n;
-    char text[LINES_BYTES]; /* the beginning of a line that has not ended */
+    char text[LINES_BYTES]; /* an incomplete line */
 } tess_lines;
 
-/* Hands what can be read now to `hear`, without newlines; a longer line comes in parts. Closes the pipe at its end,
- * where a line may end without a newline. */
+/* Reads what is available and passes each line to `hear`, without its newline. A longer line comes in parts. Closes the
+ * pipe at its end, where the last line may lack a newline. */
 void tess_lines_take(tess_lines *lines, void (*hear)(void *self, const char *line), void *self);
 
 #endif

@@ -15,10 +15,9 @@
 
 enum { AGENT_WORDS = 16, AGENT_TEXT = 4096 };
 
-/* ---- In the child
- * ---------------------------------------------------------------------------------------------------------- */
-/* Its own session: nothing can ask the terminal, and all that it starts can be ended with it. Nor is a window to ask
- * for a password, as ssh does where it has no terminal. */
+/* ---- In the child ---- */
+/* Runs in its own session, so that nothing can prompt on the terminal and all processes can be ended together. ssh
+ * without a terminal would open a window for a password; that is disabled, too. */
 static void stand_apart(void)
 {
     sigset_t none;
@@ -32,7 +31,7 @@ static void stand_apart(void)
         dup2(nothing, fd);
 }
 
-/* "ssh -p 2222" as words; their number. */
+/* Splits "ssh -p 2222" into words. Returns how many. */
 static int split(char *text, char *words[AGENT_WORDS])
 {
     int n = 0;
@@ -57,15 +56,14 @@ _Noreturn static void ask(const char *agent, const char *host, char *question)
     _exit(127);
 }
 
-/* ---- In the launcher
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- In the launcher ---- */
 tess_status tess_launch_probe_begin(tess_launch_probe *probe, const char *agent, const char *host, const char *program,
                                     double now_s)
 {
     static tess_launch_line line;
     static char question[sizeof(line.text) * 2];
     line = (tess_launch_line){.words = {(char *)program, (char *)"--version"}, .n = 2};
-    tess_launch_line_quote(&line, question, sizeof(question)); /* a shell reads it there */
+    tess_launch_line_quote(&line, question, sizeof(question)); /* a shell on the host parses it */
     fflush(NULL);                                              /* or the child would write our buffers again */
     pid_t pid = fork();
     if (pid == 0)

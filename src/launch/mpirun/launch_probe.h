@@ -1,5 +1,4 @@
-/* Whether a host can be used again: this program is asked for its version there, by the way mpirun starts what it
- * starts. */
+/* Checks whether a host can be used again: asks this program there for its version, the way mpirun starts it. */
 #ifndef TESS_LAUNCH_MPIRUN_LAUNCH_PROBE_H
 #define TESS_LAUNCH_MPIRUN_LAUNCH_PROBE_H
 
@@ -8,9 +7,9 @@
 
 #include "tessera/status.h"
 
-enum { LAUNCH_PROBE_S = 20 }; /* that a host has for its answer */
+enum { LAUNCH_PROBE_S = 20 }; /* timeout of the answer */
 
-/* Zero-initialised: none is under way. */
+/* Zero-initialised: none is running. */
 typedef struct tess_launch_probe {
     pid_t pid;
     double until_s;
@@ -18,13 +17,13 @@ typedef struct tess_launch_probe {
 
 typedef enum tess_probe_state { TESS_PROBE_RUNS, TESS_PROBE_ANSWERED, TESS_PROBE_SILENT } tess_probe_state;
 
-/* Begins to ask; what is said there goes nowhere. `agent`: what stands in for ssh, with words of its own perhaps; NULL:
- * ssh, which asks nobody for a password. This machine, by any of its names, is not called but always there. */
+/* Starts the check; its output is discarded. `agent`: replaces ssh, and may have arguments; NULL: ssh, which never asks
+ * for a password. This machine, by any of its names, is not called and always answers. */
 tess_status tess_launch_probe_begin(tess_launch_probe *probe, const char *agent, const char *host, const char *program,
                                     double now_s);
-/* What came of it by now_s; it is over when it no longer runs. */
+/* The result at now_s; unless it still runs, the probe is over. */
 tess_probe_state tess_launch_probe_look(tess_launch_probe *probe, double now_s);
-/* Leaves off. */
+/* Cancels it. */
 void tess_launch_probe_end(tess_launch_probe *probe);
 
 #endif

@@ -17,9 +17,9 @@
 
 enum {
     MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
-    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay when its ranks here have ended */
+    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay after its ranks here have ended */
     CODE_INTERRUPTED = 130, /* of ranks that saved */
-    CODE_OUT_OF_TOUCH = 205 /* Open MPI says -51, in eight bits: it has lost a host */
+    CODE_OUT_OF_TOUCH = 205 /* Open MPI exits with -51, in eight bits: it has lost a host */
 };
 static const double same_stop_s = 1.1;
 static const double look_s = 1;
@@ -28,27 +28,26 @@ typedef struct launched {
     const tess_launch_watch *watch;
     pid_t mpirun;
     int n_stops, stop_signal;
-    double stop_s; /* when the newest was asked for */
+    double stop_s; /* when the newest request came */
     bool had_wardens;
-    int n_alone; /* looks in a row at which there was none any more */
+    int n_alone; /* looks in a row that found no warden any more */
     double next_look_s;
     int signals_fd;
-    int words[2];      /* its standard input, when somebody speaks to it; both ends are held, so it never breaks */
-    tess_lines errors; /* what it writes there, when somebody hears it */
+    int words[2];      /* its standard input, if used; both ends stay open, so it never breaks */
+    tess_lines errors; /* its standard error, if read */
 } launched;
 
-/* What ends mpirun and all ranks. */
+/* The signal that ends mpirun and all ranks. */
 static int end_signal(tess_mpi mpi)
 {
     return mpi == TESS_MPI_OPEN_MPI ? SIGINT : SIGTERM;
 }
 
-/* ---- In the child
- * ---------------------------------------------------------------------------------------------------------- */
-/* Open MPI answers a SIGTERM, and a ctrl-C of the terminal, with SIGTERM to the ranks, SIGKILL one second later, and by
- * then forwards no output, so that a rank that says something stands still. So it runs in a group of its own, without
- * the terminal's input, and does not get the first at all: what is sent to it alone waits there to be seen. (It gives
- * its own children all signals back.) */
+/* ---- In the child ---- */
+/* Open MPI answers a SIGTERM, and a ctrl-C of the terminal, with SIGTERM to the ranks, and SIGKILL one second later. By
+ * then it forwards no output, so a rank that writes is blocked. So mpirun runs in its own process group, without the
+ * terminal's input, and blocks SIGTERM: one sent to mpirun alone stays pending, where we see it. (mpirun unblocks all
+ * signals in its own children.) */
 _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const tess_child_signals *signals,
                              pid_t parent, int report_fd, int word_fd, int error_fd)
 {
@@ -68,16 +67,15 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
     tess_child_exec(NULL, line->words, report_fd);
 }
 
-/* ---- Requests to stop
- * ------------------------------------------------------------------------------------------------------ */
-/* What makes mpirun tell all guards to stop: Open MPI passes SIGUSR2 on and does nothing else; hydra passes SIGINT on
- * and waits. */
+/* ---- Requests to stop ---- */
+/* The signal that makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra passes
+ * SIGINT on and waits. */
 static int polite_signal(tess_mpi mpi)
 {
     return mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
 }
 
-/* What comes within a second is one request, as it is to the guards (agent/warden_stop.c). */
+/* Signals within a second are one request, as in the wardens (agent/warden_stop.c). */
 static void ask_to_stop(launched *l, int signal)
 {
     double now_s = tess_os_now_s();
@@ -98,7 +96,7 @@ static void take_signal(launched *l, int signal)
         kill(l->mpirun, SIGUSR1);
 }
 
-/* A SIGTERM that mpirun was sent and does not take. */
+/* True when mpirun has a pending SIGTERM. */
 static bool mpirun_was_asked(pid_t mpirun)
 {
     char path[64], line[256];
@@ -113,9 +111,8 @@ static bool mpirun_was_asked(pid_t mpirun)
     return (pending >> (SIGTERM - 1) & 1) != 0;
 }
 
-/* ---- mpirun that stays
- * ----------------------------------------------------------------------------------------------------- */
-/* Processes of this program below `pid`: the guards of ranks on this host. */
+/* ---- mpirun that does not end ---- */
+/* Processes of this program below `pid`: the wardens of ranks on this host. */
 static int count_wardens(pid_t pid, int depth)
 {
     char path[64];
@@ -134,8 +131,7 @@ static int count_wardens(pid_t pid, int depth)
     return n;
 }
 
-/* Ranks whose link was cut end at their deadline, but mpirun stays, as long as it takes the system to give up what was
- * to be said to the other host. */
+/* Ranks whose link was cut end at their deadline. mpirun stays until the system gives up sending to the other host. */
 static void end_if_alone(launched *l)
 {
     bool wardens = count_wardens(l->mpirun, MPIRUN_DEPTH) > 0;
@@ -145,8 +141,7 @@ static void end_if_alone(launched *l)
         kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? end_signal(l->watch->mpi) : SIGKILL);
 }
 
-/* ---- The loop
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- The loop ---- */
 static void look(launched *l)
 {
     double now_s = tess_os_now_s();
@@ -184,15 +179,14 @@ static void watch(launched *l, tess_launch_line_end *end)
     end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
     end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
     if (l->n_alone >= MOST_LOOKS_ALONE)
-        end->exit_code = 1; /* how it ended is our doing */
+        end->exit_code = 1; /* we ended it */
     end->stop_signal = l->stop_signal;
     end->twice = l->n_stops > 1;
     if (l->stop_signal != 0 && end->exit_code != 0 && end->exit_code != CODE_INTERRUPTED)
         end->exit_code = 128 + l->stop_signal;
 }
 
-/* ---- Start
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Start ---- */
 static tess_status open_pipes(launched *l, int report[2], int errors[2])
 {
     bool well = pipe2(report, O_CLOEXEC) == 0;
@@ -201,7 +195,7 @@ static tess_status open_pipes(launched *l, int report[2], int errors[2])
     tess_status status = well ? TESS_OK : tess_os_error("pipe", "for mpirun");
     l->errors.fd = errors[0];
     if (errors[0] >= 0)
-        fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end alone: mpirun's writes wait */
+        fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end only: mpirun's writes block */
     return status;
 }
 
@@ -216,7 +210,7 @@ static tess_status fork_mpirun(launched *l, const tess_launch_line *line, const 
     return l->mpirun > 0 ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(errno));
 }
 
-/* Starts mpirun; its ends of what goes one way are closed here when it returns. */
+/* Starts mpirun, and closes the child's ends of the pipes. */
 static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
 {
     int report[2] = {-1, -1}, errors[2] = {-1, -1};

@@ -1,4 +1,4 @@
-/* Runs an mpirun line and stays beside it: a request to stop becomes what leaves the ranks time to save. */
+/* Runs an mpirun line and watches it. A request to stop is passed on so that the ranks have time to save. */
 #ifndef TESS_LAUNCH_MPIRUN_LAUNCH_WATCH_H
 #define TESS_LAUNCH_MPIRUN_LAUNCH_WATCH_H
 
@@ -7,11 +7,11 @@
 typedef struct tess_launch_watch {
     tess_mpi mpi;    /* not ANY */
     bool usr1_stops; /* SIGUSR1 asks to stop; else the ranks get it */
-    /* Hears each line that mpirun and the ranks write on their standard error (no newline; cut at 8 KiB); it goes no
-     * further. NULL: they write on that of this process. */
+    /* Gets each line that mpirun and the ranks write to standard error (no newline; cut at 8 KiB) instead of this
+     * process's standard error. NULL: it stays there. */
     void (*hear)(void *self, const char *line);
-    /* Asked about once a second for a text that goes to the standard input of MPI's first process; NULL: nothing now.
-     * Without this it has no input. */
+    /* Called about once a second for text to write to the standard input of MPI's first process; NULL returned: nothing
+     * now. Without this callback that process has no input. */
     const char *(*say)(void *self);
     void *self;
 } tess_launch_watch;
@@ -19,15 +19,15 @@ typedef struct tess_launch_watch {
 typedef struct tess_launch_line_end {
     int exit_code; /* of mpirun, or 128 + signal; of a job that was asked to stop and did not save: 128 + that signal */
     int stop_signal; /* SIGINT or SIGTERM: it was asked to stop */
-    bool twice;      /* and again: the ranks were killed */
-    bool lost_host;  /* Open MPI has lost touch with one, and what its ranks said after that with it */
-    bool in_touch;   /* mpirun ended by itself, and knew all hosts to the end: no rank of the job runs any more */
+    bool twice;      /* asked a second time: the ranks were killed */
+    bool lost_host;  /* Open MPI has lost a host, and later reports of its ranks with it */
+    bool in_touch;   /* mpirun ended by itself, in touch with all hosts to the end: no rank of the job runs any more */
 } tess_launch_line_end;
 
-/* Returns when mpirun has ended. The first SIGINT, SIGTERM, SIGUSR1 (where it stops) or SIGUSR2 that comes meanwhile
- * asks all ranks to stop, the second kills them, the third mpirun, too. A SIGTERM to Open MPI's mpirun alone, which
- * would leave ranks one second, counts as one to this process. When the ranks of this host have ended, mpirun has ten
- * seconds to do so too. Not thread-safe: signals are the process's. */
+/* Returns when mpirun has ended. The first SIGINT, SIGTERM, SIGUSR1 (if usr1_stops) or SIGUSR2 that comes meanwhile
+ * asks all ranks to stop, the second kills them, the third kills mpirun, too. A SIGTERM to Open MPI's mpirun alone,
+ * which would leave ranks one second, counts as one to this process. Once the ranks of this host have ended, mpirun has
+ * ten seconds to end. Not thread-safe: signals are the process's. */
 tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch_watch *watch,
                                  tess_launch_line_end *end);
 

@@ -1,13 +1,13 @@
-/* What a rank does instead of coming, from two looks at its process a tenth of a second apart or more. */
+/* Classifies what a late rank does, from two looks at its process at least a tenth of a second apart. */
 #include <stdio.h>
 #include <string.h>
 
 #include "launch/watchdog/watchdog_impl.h"
 
-/* Share of a core from which on a thread is at work and does not merely wake up now and then. */
+/* Share of a core from which a thread is busy and does not merely wake up now and then. */
 static const double busy_share = 0.1;
 
-/* Of a core that all threads used, as far as there are threads to use it: the two clocks are not read at once. */
+/* Share of a core used by all threads, at most their number: the two clocks are not read at the same moment. */
 static double share_used(const tess_process_facts *before, const tess_process_facts *after)
 {
     double s = (double)(after->time_ns - before->time_ns), most = after->n_threads > 1 ? after->n_threads : 1;
@@ -15,7 +15,7 @@ static double share_used(const tess_process_facts *before, const tess_process_fa
     return share < most ? share : most;
 }
 
-/* It would have used one, had it been given one. */
+/* The share used, and the time spent ready and waiting for a core. */
 static double share_wanted(const tess_process_facts *before, const tess_process_facts *after)
 {
     double s = (double)(after->time_ns - before->time_ns);
@@ -23,7 +23,7 @@ static double share_wanted(const tess_process_facts *before, const tess_process_
     return share_used(before, after) + queued;
 }
 
-/* Sits in the same call on the same file as before, and no byte of it has moved. */
+/* Same call on the same file as before, and no byte transferred. */
 static bool is_blocked_in_io(const tess_process_facts *before, const tess_process_facts *after)
 {
     const tess_thread_facts *a = &before->thread, *b = &after->thread;
@@ -64,7 +64,7 @@ static tess_situation find(const tess_board_copy *row, const tess_process_facts 
                                                                                    : TESS_RANK_SLEEPING;
 }
 
-/* "rank 1", "ranks 1 2 3 ..." of a set. */
+/* "rank 1", "ranks 1 2 3 ..." for a set. */
 static void list(const uint64_t *set, char *text, size_t size)
 {
     int n = 0;

@@ -15,7 +15,7 @@
 
 static const double again_s = 1;
 
-/* The words of this process's command line. */
+/* This process's command line. */
 static void read_command(char *text, size_t size)
 {
     FILE *file = fopen("/proc/self/cmdline", "re");
@@ -51,7 +51,7 @@ static void fill_rank(const watchdog_job_record *record, const tess_job *job, in
     tess_call_sites_name(job, rank, out->error, sizeof(out->error));
 }
 
-/* A record that cannot be written is no reason to trouble the job. */
+/* Failures are ignored: the job does not depend on the record. */
 static void write_file(const watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
     char path[JOB_FOLDER_BYTES + 32];
@@ -93,7 +93,7 @@ static void look_at_ends(watchdog_job_record *record, const tess_job *job)
     }
 }
 
-/* Of what is news to whoever reads the file. */
+/* Changes with what is new to a reader of the file. */
 static uint64_t hash_of_news(const tess_job *job)
 {
     uint64_t hash = 1 + atomic_load(&job->header->notices.n_changes);
@@ -109,7 +109,7 @@ static bool is_writing(watchdog_job_record *record)
     return record->writer > 0;
 }
 
-/* By a child: a disk that hangs, which may be what ranks wait for, must not stop the one who watches. */
+/* A child writes the file: a disk that hangs, which may be what ranks wait for, must not block the watchdog. */
 static void write_aside(watchdog_job_record *record, const tess_job *job)
 {
     double now_s = tess_os_now_s();
@@ -133,7 +133,7 @@ static void end_writer(watchdog_job_record *record)
     if (record->writer <= 0)
         return;
     kill(record->writer, SIGKILL);
-    waitpid(record->writer, NULL, 0); /* or its file could take the place of the one that is written next */
+    waitpid(record->writer, NULL, 0); /* its file could replace the next one */
     record->writer = 0;
 }
 

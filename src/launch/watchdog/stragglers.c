@@ -5,7 +5,7 @@
 #include "base/os/os.h"
 
 static const uint64_t pause_ns = 60000000000;
-/* Between samples: what is slow for less than 20 of these is a neighbour's burst, however short the steps are. */
+/* Between samples. A slowdown of less than 20 samples is a neighbour's burst, however short the steps are. */
 static const uint64_t sample_ns = 100000000;
 
 tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *s)

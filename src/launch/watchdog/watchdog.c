@@ -1,4 +1,4 @@
-/* The watchdog's round: who is waited for, what they do, when it is told, how they end. */
+/* The watchdog's round: which ranks are waited for, what they do, when that is reported, how they end. */
 #include "launch/watchdog/watchdog.h"
 
 #include <signal.h>
@@ -12,13 +12,13 @@
 #include "job/rank_end.h"
 #include "launch/watchdog/watchdog_impl.h"
 
-enum { MOST_LOOKED_AT = 8 }; /* processes at once: more that are late have the same reason, and looks cost time */
+enum { MOST_LOOKED_AT = 8 }; /* processes at once: when more are late the reason is the same, and looks cost time */
 
-static const uint64_t often_ns = 20000000;   /* looks that come faster are left out */
+static const uint64_t often_ns = 20000000;   /* more frequent looks are skipped */
 static const uint64_t gap_ns = 500000000;    /* between looks: this process was stopped, or the machine slept */
-static const uint64_t fresh_ns = 200000000;  /* a wait that was not seen before is at most this old */
+static const uint64_t fresh_ns = 200000000;  /* greatest age of a wait not seen before */
 static const uint64_t apart_ns = 100000000;  /* between the two looks at a process */
-static const uint64_t again_ns = 1000000000; /* and between such pairs */
+static const uint64_t again_ns = 1000000000; /* between such pairs */
 static const uint64_t first_pause_ns = 30000000000, change_pause_ns = 5000000000;
 static const uint64_t open_ns = 50000000; /* how long a kill may take to appear in the system's counters */
 static const double first_look_share = 0.75;
@@ -73,7 +73,7 @@ static watchdog_kind kind_of(const tess_watchdog *w, int rank)
 {
     tess_board_copy row;
     tess_board_export(&w->job->rows[rank], &row);
-    if (row.wait_age_ns != 0) /* who is waited for and waits stands in a circle: no phase takes that long */
+    if (row.wait_age_ns != 0) /* it waits itself, in a circle: no phase takes that long */
         return WATCHDOG_TRAINING;
     return watchdog_kind_of(row.state == JOB_RANK_ABSENT ? NULL : row.phase);
 }
@@ -83,7 +83,7 @@ static uint64_t waited_ns(const watchdog_stall *stall, uint64_t now_ns)
     return now_ns > stall->since_ns ? now_ns - stall->since_ns : 0;
 }
 
-/* The rank that stood before it in a chain of waits has come: its own part of the wait begins now. */
+/* Starts a stall. If the rank before it in a chain of waits has just come, its own part of the wait begins now. */
 static void see_stall(tess_watchdog *w, const tess_missed *missed, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[missed->rank];
@@ -102,7 +102,7 @@ static bool job_goes_on(const tess_watchdog *w, int rank)
            atomic_load(&row->broken_team) == 0;
 }
 
-/* It has come, or nobody waits any more because the job ends: then what was found stays on the board. */
+/* Ends a stall: the rank has come. If nobody waits any more because the job ends, the finding stays on the board. */
 static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
@@ -122,7 +122,7 @@ static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
         watchdog_report_came(w, rank, lasted_s);
 }
 
-/* Two looks at its process, a moment apart, and again every second. */
+/* Takes two looks at the rank's process, a moment apart, and again every second. */
 static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
@@ -287,7 +287,7 @@ static void look_at_probe(tess_watchdog *w, uint64_t now_ns)
     if (w->probed < 0 || !tess_stack_poll(&w->probe, &stack))
         return;
     watchdog_report_stack(w, w->probed, (double)waited_ns(&w->stalls[w->probed], now_ns) * 1e-9, &stack);
-    w->stalls[w->probed].is_looked_at = false; /* being held has changed what a second look would see */
+    w->stalls[w->probed].is_looked_at = false; /* holding the process has changed what a second look would see */
     w->probed = -1;
 }
 
@@ -309,8 +309,8 @@ static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
         w->options.notice(w->options.self, line);
 }
 
-/* Of a gap between looks no more than gap_ns is held against anybody: the job may have stood as still as this process.
- * What had lasted until then has lasted. */
+/* Subtracts a gap between looks from all waits, except for gap_ns: the job may have stood still with this process.
+ * Waits up to the gap count in full. */
 static void leave_out(tess_watchdog *w, uint64_t ns)
 {
     for (int r = 0; r < (int)w->job->header->world; r++)

@@ -1,4 +1,4 @@
-/* Private to the watchdog: who is waited for, what they do, what is usual, how it is told. */
+/* Private to the watchdog: which ranks are waited for, what they do, what is usual, how it is reported. */
 #ifndef TESS_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
 #define TESS_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
 
@@ -11,21 +11,21 @@
 #include "diagnosis/history.h"
 #include "diagnosis/missed.h"
 
-/* ---- watchdog_waits.c: who is waited for, from the board ---- */
+/* ---- watchdog_waits.c: which ranks are waited for, from the board ---- */
 typedef struct watchdog_waits {
-    int n; /* ranks that are waited for and wait for nobody themselves */
+    int n; /* ranks that are waited for and wait for none themselves */
     tess_missed list[JOB_MAX_RANKS];
 } watchdog_waits;
 
-/* `joined_ns`: when the first rank was seen to have joined, 0: none has. */
+/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. */
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *waits);
-/* How many ranks wait for `rank`, themselves or through others. */
+/* How many ranks wait for `rank`, directly or through others. */
 int watchdog_count_waiters(const tess_job *job, int rank);
 
-/* ---- classify.c: what a rank does instead, from two looks at its process ---- */
+/* ---- classify.c: what a late rank does, from two looks at its process ---- */
 typedef struct watchdog_finding {
     tess_situation situation;
-    char why[JOB_WHY_BYTES]; /* "stopped (state T)"; to stand behind "it is " */
+    char why[JOB_WHY_BYTES]; /* "stopped (state T)", behind "it is " */
 } watchdog_finding;
 
 void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
@@ -37,16 +37,16 @@ typedef struct watchdog_stall {
     int waiter;
     uint64_t since_ns;
     bool is_looked_at; /* once: `first` is what was seen */
-    uint64_t look_ns;  /* not to be looked at before */
+    uint64_t look_ns;  /* time of the next look */
     tess_process_facts first;
     watchdog_finding finding;       /* WELL: not looked into yet */
-    tess_situation reported;        /* what was last told, WELL: nothing */
-    uint64_t reported_ns, pause_ns; /* when, and until it is told again */
+    tess_situation reported;        /* last situation reported, WELL: none */
+    uint64_t reported_ns, pause_ns; /* when, and the pause until the next report */
     bool deadline_reported;
-    uint64_t notice; /* 1 + the number of what is kept of it for later, 0: nothing yet */
+    uint64_t notice; /* 1 + the number of its notice, 0: none yet */
     char who[160];   /* "rank 3 kept 7 ranks waiting" */
     char in[480];    /* "in all_reduce #7 ...; it was stopped" */
-    char stack[480]; /* of the rank meanwhile, "": not looked at */
+    char stack[480]; /* of the rank meanwhile, "": not read */
 } watchdog_stall;
 
 typedef struct watchdog_death {
@@ -62,20 +62,20 @@ struct tess_watchdog {
     watchdog_waits waits;
     watchdog_patience patience;
     tess_stack_probe probe;
-    int probed; /* whose stack is being looked at, -1: nobody's */
+    int probed; /* rank whose stack is being read, -1: none */
     tess_oom_watch oom;
     watchdog_stragglers stragglers;
     watchdog_stall *stalls; /* (world) */
     watchdog_death *deaths; /* (world) */
 };
 
-/* ---- watchdog_notes.c: what is kept of them for later ---- */
-/* Of a stall that was told of. */
+/* ---- watchdog_notes.c: notices for later ---- */
+/* Of a stall that was reported. */
 void watchdog_note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come);
 void watchdog_note_pace(const tess_watchdog *w, int rank, const char *line);
 
 /* ---- watchdog_report.c: lines for people ---- */
-/* `ranks`: those that became due together; the first of them is described. */
+/* `ranks`: those that became due together; the line describes the first. */
 void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
 void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
 void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s);

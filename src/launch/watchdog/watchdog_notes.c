@@ -1,5 +1,5 @@
-/* What is kept of the watchdog's lines for whoever asks later (trace/notice.h). Of a stall that is one notice, however
- * often it was told of: how long it lasted, or had lasted when it was last told of. */
+/* The notices that keep the watchdog's lines for later (trace/notice.h). A stall has one notice, however often it was
+ * reported: how long it lasted, or had lasted at the last report. */
 #include <stdio.h>
 
 #include "launch/watchdog/watchdog_impl.h"

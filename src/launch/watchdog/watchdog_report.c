@@ -34,7 +34,7 @@ static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
     return at;
 }
 
-/* "in phase 'data' of step 812, ", or else by its last operation: where it is by its own word. */
+/* Where the rank itself says it is: "in phase 'data' of step 812, ", or else its last operation. */
 static size_t report_place(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
@@ -56,7 +56,7 @@ static void report_progress(const tess_watchdog *w, int rank, char *text, size_t
 {
     char why[TESS_ENDING_PROGRESS];
     if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
-        return; /* one that is on its way may still be in an older step */
+        return; /* a rank on its way may still be in an older step */
     if (tess_ending_report_progress(w->job, rank, why))
         tess_text_add(text, size, 0, "; %s", why);
 }

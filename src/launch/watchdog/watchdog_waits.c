@@ -1,7 +1,7 @@
-/* Who is waited for, from the board. */
+/* Finds the ranks that are waited for, from the board. */
 #include "launch/watchdog/watchdog_impl.h"
 
-/* Since when `rank` has waited, and for whom; 0: it waits for nobody. */
+/* Since when `rank` has waited, and for which ranks; 0: it waits for none. */
 static uint64_t read_wait(const tess_job *job, int rank, uint64_t *missing)
 {
     const tess_job_row *row = &job->rows[rank];
@@ -31,7 +31,7 @@ static bool is_ours(const tess_job *job, int rank, uint32_t state)
     return job->rows[rank].host == (int32_t)job->header->host && atomic_load(&job->rows[rank].state) == state;
 }
 
-/* Those of this host that are in the job. */
+/* Drops ranks of other hosts and ranks that are not in the job. */
 static int keep_ours(const tess_job *job, tess_missed *list, int n)
 {
     int n_kept = 0;
