@@ -28,14 +28,14 @@ bool tess_warden_find(int *fd)
 
 static tess_status send_request(int fd, const warden_request *request, int passed)
 {
-    TESS_TRY_CTX(tess_os_send_message(fd, request, sizeof(*request), passed), "ask the guard of this rank");
+    TESS_TRY_CTX(tess_os_send_message(fd, request, sizeof(*request), passed), "ask the warden of this rank");
     return TESS_OK;
 }
 
 static tess_status read_answer(int fd, warden_answer *answer)
 {
     int passed;
-    TESS_TRY_CTX(tess_os_receive_message(fd, answer, sizeof(*answer), answer_s, &passed), "the guard of this rank");
+    TESS_TRY_CTX(tess_os_receive_message(fd, answer, sizeof(*answer), answer_s, &passed), "the warden of this rank");
     tess_os_close(&passed);
     if (answer->status == TESS_OK)
         return TESS_OK;

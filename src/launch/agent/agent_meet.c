@@ -14,7 +14,7 @@ static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
 {
     TESS_CHECK(a->peers == NULL && n_hosts == (int)a->job->header->n_hosts, TESS_E_INVALID,
-               "the agent of host %d is told of %d hosts, the job has %u (or it was told twice)", a->host, n_hosts,
+               "the agent of host %d got %d hosts, the job has %u (or it got them twice)", a->host, n_hosts,
                a->job->header->n_hosts);
     void *peers, *callers;
     TESS_TRY(tess_mem_alloc_array(a->mem, TESS_POOL_MISC, (size_t)n_hosts, sizeof(agent_peer), "agents", &peers));

@@ -378,13 +378,13 @@ static void release(warden *g)
 tess_status tess_warden_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result)
 {
     TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
-               "tess_guard_run: there is no program");
+               "tess_warden_run: there is no program");
     tess_child_signals signals;
     tess_mem *mem;
     void *memory;
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(warden), "guard", &memory);
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(warden), "warden", &memory);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);
         return status;
@@ -394,7 +394,7 @@ tess_status tess_warden_run(char *const *argv, const tess_launch_options *option
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
     status = g->signals_fd >= 0 ? warden_start(argv, &signals, &g->child, &g->rank.channel)
-                                : tess_os_error("signalfd", "of the guard");
+                                : tess_os_error("signalfd", "of the warden");
     if (g->child != 0)
         watch(g);
     warden_watch_settle(&g->watch);

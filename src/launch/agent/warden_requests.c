@@ -32,8 +32,9 @@ static tess_status adopt(warden_client *client, const warden_request *request, i
         forget_job(client);
     if (client->rank >= 0 || fd < 0 || request->rank < 0 || request->rank >= request->world) {
         tess_os_close(&fd);
-        return TESS_FAIL(TESS_E_INVALID,
-                         "a guard adopts a rank with the memory of its job, and again only when all have left that");
+        return TESS_FAIL(
+            TESS_E_INVALID,
+            "a warden adopts a rank with the memory of its job, and again only once all ranks have left it");
     }
     tess_status status = tess_job_open(fd, request->world, &client->job);
     if (status != TESS_OK) {
@@ -52,16 +53,17 @@ static tess_status listen_for_others(warden_client *client, tess_agent_address *
 {
     TESS_CHECK(client->rank >= 0 && client->agent == NULL && client->rank == tess_job_first_rank(&client->job) &&
                    client->job.header->n_hosts <= JOB_MAX_HOSTS,
-               TESS_E_INVALID, "the guard of a host's first rank becomes its agent, once it has adopted the rank");
+               TESS_E_INVALID, "the warden of a host's first rank becomes its agent, once it has adopted the rank");
     return agent_listen(client->mem, &client->job, &client->agent, mine);
 }
 
 static tess_status begin_meeting(warden_client *client, const warden_request *request)
 {
     void *hosts;
-    TESS_CHECK(
-        client->agent != NULL && client->hosts == NULL && request->n_hosts >= 2 && request->n_hosts <= JOB_MAX_HOSTS,
-        TESS_E_INVALID, "an agent that listens is told once of 2 to %d hosts, not %d", JOB_MAX_HOSTS, request->n_hosts);
+    TESS_CHECK(client->agent != NULL && client->hosts == NULL && request->n_hosts >= 2 &&
+                   request->n_hosts <= JOB_MAX_HOSTS,
+               TESS_E_INVALID, "a listening agent gets the addresses of 2 to %d hosts once, not of %d", JOB_MAX_HOSTS,
+               request->n_hosts);
     TESS_TRY(tess_mem_alloc_array(client->mem, TESS_POOL_MISC, (size_t)request->n_hosts, sizeof(tess_agent_address),
                                   "addresses of the agents", &hosts));
     client->hosts = hosts;
@@ -73,7 +75,7 @@ static tess_status begin_meeting(warden_client *client, const warden_request *re
 static tess_status note_host(warden_client *client, const warden_request *request)
 {
     TESS_CHECK(client->hosts != NULL && request->host >= 0 && request->host < client->n_hosts, TESS_E_INVALID,
-               "host %d of %d is none of those that the agent was to be told of", request->host, client->n_hosts);
+               "host %d of %d is not one that the agent expects the address of", request->host, client->n_hosts);
     tess_agent_address *host = &client->hosts[request->host];
     *host = request->address;
     for (int i = 0; i < AGENT_ADDRESSES; i++)
@@ -119,7 +121,7 @@ void warden_answer_request(warden_client *client)
             status = meet(client);
         break;
     default:
-        TESS_FAIL(status, "a guard knows no request %d", request.kind);
+        TESS_FAIL(status, "a warden knows no request %d", request.kind);
     }
     tess_os_close(&passed);
     if (more)

@@ -39,8 +39,7 @@ typedef struct tess_launch_line {
 /* Parses "h1:4,h2:4" and appends to `hosts`. A host without a number has one slot. TESS_E_INVALID names the entry: no
  * name, a bad number, a host listed twice. */
 tess_status tess_launch_hosts_parse(const char *text, tess_launch_hosts *hosts);
-/* Reads a file with one host per line, "h1:4", "h1 slots=4" or "h1"; '#' begins a comment. Errors name it and the line.
- */
+/* Reads a file of one host per line, "h1:4", "h1 slots=4" or "h1"; '#' begins a comment. Errors name file and line. */
 tess_status tess_launch_hosts_read(tess_mem *mem, const char *path, tess_launch_hosts *hosts);
 
 /* Searches `search_path` (PATH) for the mpirun of *mpi. ANY tries plain `mpirun` first; *mpi is then the one found.
