@@ -65,7 +65,7 @@ typedef struct tess_job_row {
     uint64_t cores_hash;           /* of the set of cores that it may run on */
     uint64_t token, token_address; /* a word of its private memory, and its address */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
-    _Atomic uint32_t awaits;       /* 1: it has left and waits for the job to begin anew */
+    _Atomic uint32_t awaits;       /* 1: it has left and waits for the recovery */
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic int64_t step, detail;
@@ -150,14 +150,14 @@ typedef struct tess_job_header {
     _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid once HERE or ELSEWHERE */
     char trace_folder[JOB_FOLDER_BYTES];            /* of the rings of this host's ranks; "": the rings are here */
     tess_job_host hosts[JOB_MAX_HOSTS];
-    _Atomic int32_t first_lost;              /* rank, -1: none */
-    _Atomic uint32_t stop;                   /* tess_stop_request */
-    _Atomic uint32_t epoch;                  /* times that the job began anew; survivors of a lost rank sleep on it */
-    _Atomic uint32_t recovers;               /* 1: the launcher may begin the job anew */
-    _Atomic uint32_t is_over;                /* 1: it will not */
+    _Atomic int32_t first_lost; /* rank, -1: none */
+    _Atomic uint32_t stop;      /* tess_stop_request */
+    _Atomic uint32_t epoch;    /* times that the job was restarted or recovered; survivors of a lost rank sleep on it */
+    _Atomic uint32_t recovers; /* 1: the launcher may recover the job */
+    _Atomic uint32_t is_over;  /* 1: it will not */
     _Atomic int64_t resumed_step;            /* where ranks continue after a recovery, -1: not known yet */
     _Atomic int64_t omitted[JOB_OMITTED];    /* steps whose evaluation is left out; 0: none */
-    tess_notices notices;                    /* about the job, also from before it began anew */
+    tess_notices notices;                    /* about the job, also from before recoveries */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
@@ -176,7 +176,7 @@ typedef struct tess_job {
 tess_status tess_job_create(int world, tess_job *job);
 /* Maps the memory behind `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);
-/* Resets the memory for a job that begins anew, and wakes the ranks that wait for that (rejoin.c). Only the launcher
+/* Resets the memory for a recovery, and wakes the ranks that wait for it (rejoin.c). Only the launcher
  * and those ranks may use it meanwhile. */
 tess_status tess_job_reset(tess_job *job);
 /* Unmaps the memory, and closes its descriptor if close_fd. */

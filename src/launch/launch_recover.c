@@ -1,4 +1,4 @@
-/* Begins a job anew after a rank was lost. The others leave their collectives, free their part of the job's memory and
+/* Recovers a job that lost a rank. The others leave their collectives, free their part of the job's memory and
  * wait (rejoin.c). The launcher then resets that memory and replaces the processes that ended, and all ranks join as at
  * first. Persistent memory (job/persist/persist.h) is not touched: the ranks agree on where to continue. */
 #include <signal.h>

@@ -20,7 +20,7 @@ struct tess_notices;     /* trace/notice.h */
 typedef enum tess_launch_action {
     TESS_LAUNCH_END,    /* the job ends as it failed */
     TESS_LAUNCH_HOT,    /* replace the processes that ended; the others stay */
-    TESS_LAUNCH_RESTART /* the job ends; the caller launches it anew with other arguments or number of ranks */
+    TESS_LAUNCH_RESTART /* the job ends; the caller launches it again with other arguments or number of ranks */
 } tess_launch_action;
 
 /* A failure, as `decide` gets it. */
@@ -35,8 +35,8 @@ typedef struct tess_launch_failure {
     int situation;                      /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
     int n_ranks, n_ended;               /* of the job; how many processes have ended by now */
     int64_t steps;                      /* done by the job, as far as the ranks show; -1: not known */
-    double ran_s;                       /* since the job began, or last began anew */
-    int n_before;                       /* times that it began anew before */
+    double ran_s;                       /* since the job began, or last recovered */
+    int n_before;                       /* recoveries before this failure */
     bool stopping;      /* the job was asked to stop: ranks may still be replaced, to save persistent memory */
     const char *report; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
 } tess_launch_failure;
@@ -53,7 +53,7 @@ typedef struct tess_launch_result {
     int failed_rank;           /* root cause, -1: none */
     bool reported;             /* `notice` has got the report */
     tess_launch_action action; /* last decision; END when there was nothing to decide */
-    int n_recovered;           /* times that the job began anew */
+    int n_recovered;           /* number of recoveries */
     bool asked_to_stop;        /* by a signal to the launcher or to a rank, or from the start (stops_at_once) */
     int stop_signal;           /* that the launcher got: SIGINT or SIGTERM; 0: none */
     bool left;                 /* no rank died of a signal: those asked to stop did so in their own time */
@@ -73,7 +73,7 @@ typedef struct tess_launch_options {
     bool usr1_stops;          /* SIGUSR1 asks to stop, as SIGTERM does; else the ranks get it */
     bool stops_at_once;       /* ranks are asked to stop before they begin: they save persistent memory, and leave */
     double stop_grace_s;      /* seconds that ranks get after a request to stop, reported to `notice`; 0: no limit */
-    int n_before;             /* times that the same job was launched or began anew before: drills count lives */
+    int n_before;             /* times that the same job was launched or recovered before: drills count lives */
     void (*notice)(void *self, const char *line); /* gets a line while the job runs; NULL: none */
     struct tess_notices *notices; /* of earlier lives, and at the end also of this one; NULL: not collected */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */
@@ -88,7 +88,7 @@ typedef struct tess_launch_options {
 /* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
  * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT; a second signal ends them at once. Returns when
  * all have ended. After a rank was lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then
- * SIGTERM, then SIGKILL; or, when the decision is to recover, they wait until the job begins anew. */
+ * SIGTERM, then SIGKILL; or, when the decision is to recover, they wait for that. */
 tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result);
 
 /* The same with forked children that exit with the return value of fn(context) (tests). timeout_s 0: none. */

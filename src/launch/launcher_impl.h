@@ -3,7 +3,7 @@
  *   launcher.c         the main loop, requests to stop, deadlines
  *   launch_ranks.c     starting ranks, signals to them
  *   launch_end.c       how a rank ended, the root cause
- *   launch_recover.c   deciding about a failure, and beginning anew */
+ *   launch_recover.c   deciding about a failure, and recovery */
 #ifndef TESS_LAUNCH_LAUNCHER_IMPL_H
 #define TESS_LAUNCH_LAUNCHER_IMPL_H
 
@@ -30,7 +30,7 @@ typedef struct launch_failing {
     bool decided;
 } launch_failing;
 
-/* Beginning anew. */
+/* A recovery. */
 typedef struct launch_recovery {
     bool gathering;  /* waiting for the others to be ready */
     bool unreported; /* ranks have been replaced, but have not met yet */
@@ -58,7 +58,7 @@ typedef struct launcher {
     bool overdue;                /* ranks did not stop in time */
     bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;
-    double begin_s; /* when the job began, or last began anew */
+    double begin_s; /* when the job began, or last recovered */
     int suspect;    /* rank under suspicion, -1: none, or the root cause is known */
     int cause;      /* the root cause, -1: not known, or there is none */
     int stuck;      /* the rank that the root cause waited for in vain, -1: none */
@@ -93,7 +93,7 @@ void launch_close_watchdog(launcher *l);
 /* ---- launch_recover.c ---- */
 /* Takes the next step of a recovery, if any: decides, or goes on. */
 void launch_recover(launcher *l);
-/* Tells waiting ranks that the job will not begin anew. */
+/* Tells waiting ranks that there will be no recovery. */
 void launch_give_up(launcher *l);
 
 #endif

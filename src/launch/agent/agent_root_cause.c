@@ -45,7 +45,7 @@ static int first_code(const tess_job *job)
 int diagnosis_find(const tess_job *job, bool early, int *code)
 {
     int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
-    /* Survivors of a struck rank may end before the news of it arrives. */
+    /* Survivors of such a rank may end before its loss is known here. */
     for (int r = 0; early && r < (int)job->header->world && !was_struck(job, cause); r++)
         if (was_struck(job, r) && tess_ending_cause(job, r) == r)
             cause = r;
