@@ -1,36 +1,140 @@
 #include "launch/agent/agent_frames.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "diagnosis/history.h"
 
-/* ---- Fields. A reader at the end of its bytes returns zeros, and reports that at the end. ---- */
-typedef struct writer {
-    uint8_t *at;
-} writer;
+/* One field of a frame, for both directions. */
+typedef struct field {
+    uint16_t offset; /* in agent_frame */
+    uint16_t size;   /* of an element there */
+    uint16_t n;      /* elements */
+    uint16_t bytes;  /* of an element in the frame; 0: a text of up to `size` bytes, its length in front in two */
+} field;
 
-typedef struct reader {
-    const uint8_t *at, *end;
-    bool is_short;
-} reader;
+#define SIZE(member) sizeof(((const agent_frame *)0)->member)
+#define NUMBER(member, bytes)                                   \
+    {                                                           \
+        offsetof(agent_frame, member), SIZE(member), 1, (bytes) \
+    }
+#define ARRAY(member)                                                                                   \
+    {                                                                                                   \
+        offsetof(agent_frame, member), SIZE(member[0]), SIZE(member) / SIZE(member[0]), SIZE(member[0]) \
+    }
+#define TEXT(member)                                      \
+    {                                                     \
+        offsetof(agent_frame, member), SIZE(member), 1, 0 \
+    }
+#define OPERATION(member)                                                                                     \
+    NUMBER(member.team, 8), NUMBER(member.sequence, 8), NUMBER(member.count, 8), NUMBER(member.tag, 8),       \
+        NUMBER(member.call_site, 8), NUMBER(member.root, 4), NUMBER(member.kind, 1), NUMBER(member.dtype, 1), \
+        NUMBER(member.in_dtype, 1), NUMBER(member.op, 1), NUMBER(member.flags, 1), NUMBER(member.label, 8)
 
-static void put(writer *w, uint64_t value, int n_bytes)
+static const field hello_fields[] = {ARRAY(hello.secret), NUMBER(hello.version, 4), NUMBER(hello.host, 4),
+                                     NUMBER(hello.n_hosts, 4), NUMBER(hello.world, 4)};
+static const field host_fields[] = {NUMBER(host.stop, 1), NUMBER(host.diagnosis_seen, 1)};
+static const field diagnosis_fields[] = {NUMBER(diagnosis.rank, 4), NUMBER(diagnosis.code, 4)};
+static const field row_fields[] = {
+    NUMBER(row.rank, 4),
+    NUMBER(row.copy.state, 1),
+    NUMBER(row.copy.ended, 1),
+    NUMBER(row.copy.run_state, 1),
+    NUMBER(row.copy.op_state, 1),
+    NUMBER(row.copy.pid, 4),
+    NUMBER(row.copy.signal, 4),
+    NUMBER(row.copy.exit_code, 4),
+    NUMBER(row.copy.blames, 4),
+    NUMBER(row.copy.age_ns, 8),
+    NUMBER(row.copy.broken_team, 8),
+    NUMBER(row.copy.step, 8),
+    NUMBER(row.copy.detail, 8),
+    NUMBER(row.copy.phase_age_ns, 8),
+    NUMBER(row.copy.op_age_ns, 8),
+    NUMBER(row.copy.wait_age_ns, 8),
+    ARRAY(row.copy.wait_missing),
+    NUMBER(row.copy.situation, 1),
+    NUMBER(row.copy.status, 4),
+    NUMBER(row.copy.n_steps, 8),
+    NUMBER(row.copy.n_tokens, 8),
+    NUMBER(row.copy.loss, 8),
+    NUMBER(row.copy.step_ns, 8),
+    ARRAY(row.copy.phase_ns),
+    ARRAY(row.copy.pool_bytes),
+    OPERATION(row.copy.op),
+    OPERATION(row.copy.wait_op),
+    TEXT(row.copy.phase),
+    TEXT(row.copy.op_team),
+    TEXT(row.copy.wait_team),
+    TEXT(row.copy.why),
+    TEXT(row.copy.error),
+};
+
+#define FIELDS(table)                             \
+    {                                             \
+        table, sizeof(table) / sizeof((table)[0]) \
+    }
+static const struct {
+    const field *fields;
+    size_t n;
+} kinds[] = {[FRAME_HELLO] = FIELDS(hello_fields),
+             [FRAME_HOST] = FIELDS(host_fields),
+             [FRAME_ROW] = FIELDS(row_fields),
+             [FRAME_DIAGNOSIS] = FIELDS(diagnosis_fields)};
+
+/* ---- Writing ---- */
+static uint8_t *put(uint8_t *at, uint64_t value, int n_bytes)
 {
     for (int i = 0; i < n_bytes; i++)
-        *w->at++ = (uint8_t)(value >> 8 * i);
+        *at++ = (uint8_t)(value >> 8 * i);
+    return at;
 }
 
-static void put_bytes(writer *w, const void *data, size_t n)
+static uint64_t load(const void *from, size_t size)
 {
-    memcpy(w->at, data, n);
-    w->at += n;
+    if (size == 8)
+        return *(const uint64_t *)from;
+    return size == 4 ? *(const uint32_t *)from : *(const uint8_t *)from;
 }
+
+static uint8_t *put_field(uint8_t *at, const field *f, const uint8_t *from)
+{
+    if (f->bytes == 0) {
+        size_t n = strnlen((const char *)from, f->size - 1u);
+        at = put(at, n, 2);
+        memcpy(at, from, n);
+        return at + n;
+    }
+    for (int i = 0; i < f->n; i++)
+        at = put(at, load(from + i * f->size, f->size), f->bytes);
+    return at;
+}
+
+size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES])
+{
+    uint8_t *at = out + FRAME_HEAD_BYTES;
+    for (size_t i = 0; i < kinds[frame->kind].n; i++) {
+        const field *f = &kinds[frame->kind].fields[i];
+        at = put_field(at, f, (const uint8_t *)frame + f->offset);
+    }
+    size_t bytes = (size_t)(at - out);
+    at = put(out, bytes, 2);
+    at = put(at, frame->kind, 1);
+    put(at, 0, 1);
+    return bytes;
+}
+
+/* ---- Reading. Bytes that are missing read as zeros. ---- */
+typedef struct reader {
+    const uint8_t *at, *end;
+    bool is_malformed; /* a field is cut off, or a text does not fit */
+} reader;
 
 static uint64_t get(reader *r, int n_bytes)
 {
     uint64_t value = 0;
     if (r->end - r->at < n_bytes) {
-        r->is_short = true;
+        r->is_malformed = true;
         r->at = r->end;
         return 0;
     }
@@ -39,216 +143,45 @@ static uint64_t get(reader *r, int n_bytes)
     return value;
 }
 
-static void get_bytes(reader *r, void *data, size_t n)
+static void store(void *to, size_t size, uint64_t value)
 {
-    if ((size_t)(r->end - r->at) < n) {
-        r->is_short = true;
-        r->at = r->end;
-        memset(data, 0, n);
+    if (size == 8)
+        *(uint64_t *)to = value;
+    else if (size == 4)
+        *(uint32_t *)to = (uint32_t)value;
+    else
+        *(uint8_t *)to = (uint8_t)value;
+}
+
+/* Refuses a text that does not fit with a NUL behind it, or has one inside. */
+static void get_text(reader *r, char *text, size_t size)
+{
+    size_t n = (size_t)get(r, 2);
+    if (n >= size || (size_t)(r->end - r->at) < n || memchr(r->at, '\0', n) != NULL) {
+        r->is_malformed = true;
         return;
     }
-    memcpy(data, r->at, n);
+    memcpy(text, r->at, n);
     r->at += n;
 }
 
-static void put_words(writer *w, const uint64_t *words, int n)
+static void get_field(reader *r, const field *f, uint8_t *to)
 {
-    for (int i = 0; i < n; i++)
-        put(w, words[i], 8);
+    if (f->bytes == 0)
+        get_text(r, (char *)to, f->size);
+    for (int i = 0; i < f->n && f->bytes > 0; i++)
+        store(to + i * f->size, f->size, get(r, f->bytes));
 }
 
-static void get_words(reader *r, uint64_t *words, int n)
+static bool is_known(const agent_frame *frame)
 {
-    for (int i = 0; i < n; i++)
-        words[i] = get(r, 8);
-}
-
-/* Texts are sent after their length. A reader refuses a text that does not fit with its NUL. */
-static void put_text(writer *w, const char *text, size_t size)
-{
-    size_t n = strnlen(text, size - 1);
-    put(w, n, 2);
-    put_bytes(w, text, n);
-}
-
-static bool get_text(reader *r, char *text, size_t size)
-{
-    size_t n = (size_t)get(r, 2);
-    text[0] = '\0';
-    if (n >= size)
-        return false;
-    get_bytes(r, text, n);
-    text[n] = '\0';
-    return memchr(text, '\0', n) == NULL;
-}
-
-/* ---- Operations ---- */
-static void put_op(writer *w, const tess_fingerprint *op)
-{
-    put(w, op->team, 8);
-    put(w, op->sequence, 8);
-    put(w, op->count, 8);
-    put(w, op->tag, 8);
-    put(w, op->call_site, 8);
-    put(w, (uint32_t)op->root, 4);
-    put(w, op->kind, 1);
-    put(w, op->dtype, 1);
-    put(w, op->in_dtype, 1);
-    put(w, op->op, 1);
-    put(w, op->flags, 1);
-    put(w, op->label, 8);
-}
-
-static bool get_op(reader *r, tess_fingerprint *op)
-{
-    memset(op, 0, sizeof(*op));
-    op->team = get(r, 8);
-    op->sequence = get(r, 8);
-    op->count = get(r, 8);
-    op->tag = get(r, 8);
-    op->call_site = get(r, 8);
-    op->root = (int32_t)get(r, 4);
-    op->kind = (uint8_t)get(r, 1);
-    op->dtype = (uint8_t)get(r, 1);
-    op->in_dtype = (uint8_t)get(r, 1);
-    op->op = (uint8_t)get(r, 1);
-    op->flags = (uint8_t)get(r, 1);
-    op->label = get(r, 8);
-    return op->kind < TESS_TRACE_OP_COUNT;
-}
-
-/* ---- Rows ---- */
-static void put_row(writer *w, const frame_row *row)
-{
-    const tess_board_copy *c = &row->copy;
-    put(w, row->rank, 4);
-    put(w, c->state, 1);
-    put(w, c->ended, 1);
-    put(w, c->run_state, 1);
-    put(w, c->op_state, 1);
-    put(w, (uint32_t)c->pid, 4);
-    put(w, (uint32_t)c->signal, 4);
-    put(w, (uint32_t)c->exit_code, 4);
-    put(w, (uint32_t)c->blames, 4);
-    put(w, c->age_ns, 8);
-    put(w, c->broken_team, 8);
-    put(w, (uint64_t)c->step, 8);
-    put(w, (uint64_t)c->detail, 8);
-    put(w, c->phase_age_ns, 8);
-    put(w, c->op_age_ns, 8);
-    put(w, c->wait_age_ns, 8);
-    put_words(w, c->wait_missing, JOB_RANK_WORDS);
-    put(w, c->situation, 1);
-    put(w, (uint32_t)c->status, 4);
-    put(w, c->n_steps, 8);
-    put(w, c->n_tokens, 8);
-    put(w, c->loss, 8);
-    put(w, c->step_ns, 8);
-    put_words(w, c->phase_ns, TESS_PHASE_COUNT);
-    put_words(w, c->pool_bytes, TESS_POOL_COUNT);
-    put_op(w, &c->op);
-    put_op(w, &c->wait_op);
-    put_text(w, c->phase, sizeof(c->phase));
-    put_text(w, c->op_team, sizeof(c->op_team));
-    put_text(w, c->wait_team, sizeof(c->wait_team));
-    put_text(w, c->why, sizeof(c->why));
-    put_text(w, c->error, sizeof(c->error));
-}
-
-static bool get_row(reader *r, frame_row *row)
-{
-    tess_board_copy *c = &row->copy;
-    memset(row, 0, sizeof(*row));
-    row->rank = (uint32_t)get(r, 4);
-    c->state = (uint32_t)get(r, 1);
-    c->ended = (uint32_t)get(r, 1);
-    c->run_state = (uint32_t)get(r, 1);
-    c->op_state = (uint32_t)get(r, 1);
-    c->pid = (int32_t)get(r, 4);
-    c->signal = (int32_t)get(r, 4);
-    c->exit_code = (int32_t)get(r, 4);
-    c->blames = (int32_t)get(r, 4);
-    c->age_ns = get(r, 8);
-    c->broken_team = get(r, 8);
-    c->step = (int64_t)get(r, 8);
-    c->detail = (int64_t)get(r, 8);
-    c->phase_age_ns = get(r, 8);
-    c->op_age_ns = get(r, 8);
-    c->wait_age_ns = get(r, 8);
-    get_words(r, c->wait_missing, JOB_RANK_WORDS);
-    c->situation = (uint32_t)get(r, 1);
-    c->status = (int32_t)get(r, 4);
-    c->n_steps = get(r, 8);
-    c->n_tokens = get(r, 8);
-    c->loss = get(r, 8);
-    c->step_ns = get(r, 8);
-    get_words(r, c->phase_ns, TESS_PHASE_COUNT);
-    get_words(r, c->pool_bytes, TESS_POOL_COUNT);
-    bool known = c->state <= JOB_RANK_LOST && c->ended <= 1 && c->op_state <= TESS_TRACE_FAILED && c->run_state < 128 &&
-                 c->situation < TESS_SITUATION_COUNT;
-    bool op = get_op(r, &c->op), wait = get_op(r, &c->wait_op);
-    bool phase = get_text(r, c->phase, sizeof(c->phase));
-    bool team = get_text(r, c->op_team, sizeof(c->op_team));
-    bool wait_team = get_text(r, c->wait_team, sizeof(c->wait_team));
-    bool why = get_text(r, c->why, sizeof(c->why));
-    bool error = get_text(r, c->error, sizeof(c->error));
-    return known && op && wait && phase && team && wait_team && why && error;
-}
-
-/* ---- Frames ---- */
-size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES])
-{
-    writer w = {.at = out + FRAME_HEAD_BYTES};
-    switch (frame->kind) {
-    case FRAME_HELLO:
-        put_bytes(&w, frame->hello.secret, AGENT_SECRET_BYTES);
-        put(&w, frame->hello.version, 4);
-        put(&w, frame->hello.host, 4);
-        put(&w, frame->hello.n_hosts, 4);
-        put(&w, frame->hello.world, 4);
-        break;
-    case FRAME_HOST:
-        put(&w, frame->host.stop, 1);
-        put(&w, frame->host.diagnosis_seen, 1);
-        break;
-    case FRAME_ROW:
-        put_row(&w, &frame->row);
-        break;
-    case FRAME_DIAGNOSIS:
-        put(&w, (uint32_t)frame->diagnosis.rank, 4);
-        put(&w, (uint32_t)frame->diagnosis.code, 4);
-        break;
-    }
-    size_t bytes = (size_t)(w.at - out);
-    writer head = {.at = out};
-    put(&head, bytes, 2);
-    put(&head, frame->kind, 1);
-    put(&head, 0, 1);
-    return bytes;
-}
-
-static bool get_body(reader *r, agent_frame *frame)
-{
-    switch (frame->kind) {
-    case FRAME_HELLO:
-        get_bytes(r, frame->hello.secret, AGENT_SECRET_BYTES);
-        frame->hello.version = (uint32_t)get(r, 4);
-        frame->hello.host = (uint32_t)get(r, 4);
-        frame->hello.n_hosts = (uint32_t)get(r, 4);
-        frame->hello.world = (uint32_t)get(r, 4);
-        return true;
-    case FRAME_HOST:
-        frame->host.stop = (uint8_t)get(r, 1);
-        frame->host.diagnosis_seen = (uint8_t)get(r, 1);
+    const tess_board_copy *c = &frame->row.copy;
+    if (frame->kind == FRAME_HOST)
         return frame->host.stop <= JOB_STOP_AFTER_SAVE && frame->host.diagnosis_seen <= 1;
-    case FRAME_ROW:
-        return get_row(r, &frame->row);
-    case FRAME_DIAGNOSIS:
-        frame->diagnosis.rank = (int32_t)get(r, 4);
-        frame->diagnosis.code = (int32_t)get(r, 4);
-        return true;
-    }
-    return false;
+    return frame->kind != FRAME_ROW ||
+           (c->state <= JOB_RANK_LOST && c->ended <= 1 && c->op_state <= TESS_TRACE_FAILED && c->run_state < 128 &&
+            c->situation < TESS_SITUATION_COUNT && c->op.kind < TESS_TRACE_OP_COUNT &&
+            c->wait_op.kind < TESS_TRACE_OP_COUNT);
 }
 
 tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *frame, size_t *used)
@@ -263,10 +196,14 @@ tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *fr
     if (size < bytes)
         return TESS_OK;
     reader r = {.at = data + FRAME_HEAD_BYTES, .end = data + bytes};
+    memset(frame, 0, sizeof(*frame));
     frame->kind = (frame_kind)data[2];
-    bool valid = get_body(&r, frame);
-    TESS_CHECK(valid && !r.is_short && r.at == r.end, TESS_E_FORMAT, "a frame of kind %d with %zu bytes is malformed",
-               data[2], bytes);
+    for (size_t i = 0; i < kinds[frame->kind].n; i++) {
+        const field *f = &kinds[frame->kind].fields[i];
+        get_field(&r, f, (uint8_t *)frame + f->offset);
+    }
+    TESS_CHECK(!r.is_malformed && r.at == r.end && is_known(frame), TESS_E_FORMAT,
+               "a frame of kind %d with %zu bytes is malformed", data[2], bytes);
     *used = bytes;
     return TESS_OK;
 }
