@@ -1,9 +1,57 @@
-/* The public collectives: arguments checked, fingerprint filled, handed to the team's backend. */
+/* The public collectives: check the arguments, fill the fingerprint, hand the operation to the team's backend. */
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 
 #define SITE __builtin_return_address(0)
+
+/* Size of a buffer. */
+typedef enum extent {
+    NOTHING,
+    BLOCK,         /* n elements */
+    BLOCKS,        /* n elements for each rank */
+    BLOCKS_AT_ROOT /* the same on the root, nothing elsewhere */
+} extent;
+
+typedef enum overlap {
+    APART,
+    OR_EQUAL,     /* or in == out */
+    OR_OWN_BLOCK, /* or `in` is this rank's block of `out` */
+    ONE_BUFFER    /* in == out, and the caller knows it as `buffer` */
+} overlap;
+
+/* What a collective asks of its arguments. */
+typedef struct contract {
+    const char *call;
+    extent in, out;
+    overlap overlap;
+    bool is_rooted, reduces;
+} contract;
+
+static const contract contracts[TESS_TRACE_OP_COUNT] = {
+    [TESS_TRACE_ALL_GATHER] = {"all_gather", .in = BLOCK, .out = BLOCKS, .overlap = OR_OWN_BLOCK},
+    [TESS_TRACE_REDUCE_SCATTER] = {"reduce_scatter", .in = BLOCKS, .out = BLOCK, .reduces = true},
+    [TESS_TRACE_ALL_REDUCE] = {"all_reduce", .in = BLOCK, .out = BLOCK, .overlap = OR_EQUAL, .reduces = true},
+    [TESS_TRACE_BROADCAST] = {"broadcast", .in = BLOCK, .out = BLOCK, .overlap = ONE_BUFFER, .is_rooted = true},
+    [TESS_TRACE_ALL_TO_ALL] = {"all_to_all", .in = BLOCKS, .out = BLOCKS},
+    [TESS_TRACE_GATHER] = {"gather", BLOCK, BLOCKS_AT_ROOT, OR_OWN_BLOCK, .is_rooted = true},
+    [TESS_TRACE_SCATTER] = {"scatter", .in = BLOCKS_AT_ROOT, .out = BLOCK, .is_rooted = true},
+    [TESS_TRACE_SEND] = {"send", .in = BLOCK, .is_rooted = true},
+    [TESS_TRACE_RECV] = {"recv", .out = BLOCK, .is_rooted = true},
+    [TESS_TRACE_BARRIER] = {"barrier", .in = NOTHING},
+};
+
+/* The arguments of a call. */
+typedef struct request {
+    tess_trace_op kind;
+    const void *in;
+    void *out;
+    size_t n;
+    tess_dtype dtype;
+    tess_op op;
+    int root; /* or the peer; -1: none */
+    uint32_t tag;
+} request;
 
 static tess_status check(const tess_team *team, const char *call, tess_dtype dtype, size_t n, size_t *bytes)
 {
@@ -20,19 +68,6 @@ static tess_status check_buffer(const char *call, const char *which, const void 
     return TESS_OK;
 }
 
-static tess_status check_root(const tess_team *team, const char *call, int root)
-{
-    TESS_CHECK(root >= 0 && root < team->size, TESS_E_INVALID, "%s: rank %d is not in team '%s' of %d ranks", call,
-               root, team->name, team->size);
-    return TESS_OK;
-}
-
-static tess_status check_op(const char *call, tess_op op)
-{
-    TESS_CHECK((unsigned)op <= TESS_AVG, TESS_E_INVALID, "%s: %d is no reduction", call, (int)op);
-    return TESS_OK;
-}
-
 static tess_status check_apart(const char *call, const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     uintptr_t p = (uintptr_t)a, q = (uintptr_t)b;
@@ -41,35 +76,39 @@ static tess_status check_apart(const char *call, const void *a, size_t a_bytes, 
     return TESS_OK;
 }
 
-/* Or `in` is this rank's block of `out`. */
-static tess_status check_own_block(const char *call, const tess_team *team, const void *in, size_t bytes,
-                                   const void *out, size_t all)
+static size_t extent_bytes(extent e, const tess_team *team, int root, size_t block)
 {
-    if (out != NULL && in == (const uint8_t *)out + (size_t)team->rank * bytes)
-        return TESS_OK;
-    return check_apart(call, in, bytes, out, all);
+    switch (e) {
+    case NOTHING:
+        return 0;
+    case BLOCK:
+        return block;
+    case BLOCKS:
+        return block * (size_t)team->size;
+    case BLOCKS_AT_ROOT:
+        return team->rank == root ? block * (size_t)team->size : 0;
+    }
+    return 0;
 }
 
-/* What a collective asks; submit fills a work with it. */
-typedef struct request {
-    tess_trace_op kind;
-    const void *in;
-    void *out;
-    size_t in_bytes, out_bytes, n;
-    tess_dtype dtype;
-    tess_op op;
-    int root;
-    uint64_t tag;
-} request;
-
-static tess_status submit(tess_team *team, const request *q, const void *site, tess_work **handle)
+/* True when the overlap of in and out is one that the contract allows. */
+static bool may_overlap(overlap o, const tess_team *team, const request *q, size_t block)
 {
-    tess_work *work;
-    TESS_TRY(tess_work_begin(team, q->kind, site, &work));
+    if (o == OR_OWN_BLOCK)
+        return q->out != NULL && q->in == (const uint8_t *)q->out + (size_t)team->rank * block;
+    return o != APART && q->in == q->out;
+}
+
+/* Begins a work with what its request and its buffers say; the team is locked from then on. */
+static tess_status begin(tess_team *team, const request *q, size_t in_bytes, size_t out_bytes, const void *site,
+                         tess_work **out)
+{
+    TESS_TRY(tess_work_begin(team, q->kind, site, out));
+    tess_work *work = *out;
     work->in = q->in;
     work->out = q->out;
-    work->in_bytes = q->in_bytes;
-    work->out_bytes = q->out_bytes;
+    work->in_bytes = in_bytes;
+    work->out_bytes = out_bytes;
     work->n = q->n;
     work->dtype = work->in_dtype = q->dtype;
     work->op = q->op;
@@ -79,110 +118,97 @@ static tess_status submit(tess_team *team, const request *q, const void *site, t
     work->fp.root = q->root;
     work->fp.dtype = work->fp.in_dtype = (uint8_t)q->dtype;
     work->fp.op = (uint8_t)q->op;
+    return TESS_OK;
+}
+
+static tess_status submit(tess_team *team, const request *q, const void *site, tess_work **handle)
+{
+    const contract *c = &contracts[q->kind];
+    size_t block = 0;
+    TESS_TRY(check(team, c->call, q->dtype, q->n, &block));
+    TESS_CHECK(!c->is_rooted || (q->root >= 0 && q->root < team->size), TESS_E_INVALID,
+               "%s: rank %d is not in team '%s' of %d ranks", c->call, q->root, team->name, team->size);
+    TESS_CHECK(!c->reduces || (unsigned)q->op <= TESS_AVG, TESS_E_INVALID, "%s: %d is no reduction", c->call,
+               (int)q->op);
+    size_t in_bytes = extent_bytes(c->in, team, q->root, block);
+    size_t out_bytes = extent_bytes(c->out, team, q->root, block);
+    TESS_TRY(check_buffer(c->call, c->overlap == ONE_BUFFER ? "buffer" : "in", q->in, in_bytes));
+    TESS_TRY(check_buffer(c->call, "out", q->out, out_bytes));
+    if (!may_overlap(c->overlap, team, q, block))
+        TESS_TRY(check_apart(c->call, q->in, in_bytes, q->out, out_bytes));
+    tess_work *work;
+    TESS_TRY(begin(team, q, in_bytes, out_bytes, site, &work));
     return tess_work_submit(work, handle);
 }
 
 tess_status tess_all_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_work **work)
 {
-    size_t bytes = 0;
-    TESS_TRY(check(team, "all_gather", dtype, n, &bytes));
-    size_t all = bytes * (size_t)team->size;
-    TESS_TRY(check_buffer("all_gather", "in", in, bytes));
-    TESS_TRY(check_buffer("all_gather", "out", out, all));
-    TESS_TRY(check_own_block("all_gather", team, in, bytes, out, all));
-    request q = {.kind = TESS_TRACE_ALL_GATHER,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = bytes,
-                 .out_bytes = all,
-                 .n = n,
-                 .dtype = dtype,
-                 .root = -1};
+    request q = {TESS_TRACE_ALL_GATHER, in, out, n, dtype, .root = -1};
     return submit(team, &q, SITE, work);
 }
 
 tess_status tess_reduce_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_op op,
                                 tess_work **work)
 {
-    size_t bytes = 0;
-    TESS_TRY(check(team, "reduce_scatter", dtype, n, &bytes));
-    TESS_TRY(check_op("reduce_scatter", op));
-    size_t all = bytes * (size_t)team->size;
-    TESS_TRY(check_buffer("reduce_scatter", "in", in, all));
-    TESS_TRY(check_buffer("reduce_scatter", "out", out, bytes));
-    TESS_TRY(check_apart("reduce_scatter", in, all, out, bytes));
-    request q = {.kind = TESS_TRACE_REDUCE_SCATTER,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = all,
-                 .out_bytes = bytes,
-                 .n = n,
-                 .dtype = dtype,
-                 .op = op,
-                 .root = -1};
+    request q = {TESS_TRACE_REDUCE_SCATTER, in, out, n, dtype, op, .root = -1};
     return submit(team, &q, SITE, work);
 }
 
 tess_status tess_all_reduce(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_op op,
                             tess_work **work)
 {
-    size_t bytes = 0;
-    TESS_TRY(check(team, "all_reduce", dtype, n, &bytes));
-    TESS_TRY(check_op("all_reduce", op));
-    TESS_TRY(check_buffer("all_reduce", "in", in, bytes));
-    TESS_TRY(check_buffer("all_reduce", "out", out, bytes));
-    if (in != out)
-        TESS_TRY(check_apart("all_reduce", in, bytes, out, bytes));
-    request q = {.kind = TESS_TRACE_ALL_REDUCE,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = bytes,
-                 .out_bytes = bytes,
-                 .n = n,
-                 .dtype = dtype,
-                 .op = op,
-                 .root = -1};
+    request q = {TESS_TRACE_ALL_REDUCE, in, out, n, dtype, op, .root = -1};
     return submit(team, &q, SITE, work);
 }
 
 tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tess_dtype dtype, int root, tess_work **work)
 {
-    size_t bytes = 0;
-    TESS_TRY(check(team, "broadcast", dtype, n, &bytes));
-    TESS_TRY(check_root(team, "broadcast", root));
-    TESS_TRY(check_buffer("broadcast", "buffer", buffer, bytes));
-    request q = {.kind = TESS_TRACE_BROADCAST,
-                 .in = buffer,
-                 .out = buffer,
-                 .in_bytes = bytes,
-                 .out_bytes = bytes,
-                 .n = n,
-                 .dtype = dtype,
-                 .root = root};
+    request q = {TESS_TRACE_BROADCAST, buffer, buffer, n, dtype, .root = root};
     return submit(team, &q, SITE, work);
 }
 
 tess_status tess_all_to_all(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_work **work)
 {
-    size_t bytes = 0;
-    TESS_TRY(check(team, "all_to_all", dtype, n, &bytes));
-    size_t all = bytes * (size_t)team->size;
-    TESS_TRY(check_buffer("all_to_all", "in", in, all));
-    TESS_TRY(check_buffer("all_to_all", "out", out, all));
-    TESS_TRY(check_apart("all_to_all", in, all, out, all));
-    request q = {.kind = TESS_TRACE_ALL_TO_ALL,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = all,
-                 .out_bytes = all,
-                 .n = n,
-                 .dtype = dtype,
-                 .root = -1};
+    request q = {TESS_TRACE_ALL_TO_ALL, in, out, n, dtype, .root = -1};
     return submit(team, &q, SITE, work);
 }
 
-/* First element behind the last block. */
-static tess_status extent(const char *call, int size, const size_t *counts, const size_t *offsets, size_t *elements)
+tess_status tess_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
+                        tess_work **work)
+{
+    request q = {TESS_TRACE_GATHER, in, out, n, dtype, .root = root};
+    return submit(team, &q, SITE, work);
+}
+
+tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
+                         tess_work **work)
+{
+    request q = {TESS_TRACE_SCATTER, in, out, n, dtype, .root = root};
+    return submit(team, &q, SITE, work);
+}
+
+tess_status tess_send(tess_team *team, const void *in, size_t n, tess_dtype dtype, int to, uint32_t tag,
+                      tess_work **work)
+{
+    request q = {TESS_TRACE_SEND, in, NULL, n, dtype, .root = to, .tag = tag};
+    return submit(team, &q, SITE, work);
+}
+
+tess_status tess_recv(tess_team *team, void *out, size_t n, tess_dtype dtype, int from, uint32_t tag, tess_work **work)
+{
+    request q = {TESS_TRACE_RECV, NULL, out, n, dtype, .root = from, .tag = tag};
+    return submit(team, &q, SITE, work);
+}
+
+tess_status tess_barrier(tess_team *team, tess_work **work)
+{
+    request q = {TESS_TRACE_BARRIER, .dtype = TESS_U8, .root = -1};
+    return submit(team, &q, SITE, work);
+}
+
+/* ---- Uneven blocks ---- */
+/* *elements = first element behind the last block. */
+static tess_status find_end(const char *call, int size, const size_t *counts, const size_t *offsets, size_t *elements)
 {
     *elements = 0;
     for (int r = 0; r < size; r++) {
@@ -199,97 +225,22 @@ tess_status tess_all_to_all_v(tess_team *team, const void *in, const size_t *in_
                               void *out, const size_t *out_counts, const size_t *out_offsets, tess_dtype dtype,
                               tess_work **handle)
 {
+    static const char call[] = "all_to_all_v";
     size_t none = 0, in_n = 0, out_n = 0;
-    TESS_TRY(check(team, "all_to_all_v", dtype, 0, &none));
+    TESS_TRY(check(team, call, dtype, 0, &none));
     TESS_CHECK(in_counts != NULL && in_offsets != NULL && out_counts != NULL && out_offsets != NULL, TESS_E_INVALID,
-               "all_to_all_v: counts and offsets may not be NULL");
-    TESS_TRY(extent("all_to_all_v", team->size, in_counts, in_offsets, &in_n));
-    TESS_TRY(extent("all_to_all_v", team->size, out_counts, out_offsets, &out_n));
+               "%s: counts and offsets may not be NULL", call);
+    TESS_TRY(find_end(call, team->size, in_counts, in_offsets, &in_n));
+    TESS_TRY(find_end(call, team->size, out_counts, out_offsets, &out_n));
     size_t element = tess_dtype_size(dtype);
-    TESS_TRY(check_buffer("all_to_all_v", "in", in, in_n * element));
-    TESS_TRY(check_buffer("all_to_all_v", "out", out, out_n * element));
-    TESS_TRY(check_apart("all_to_all_v", in, in_n * element, out, out_n * element));
+    TESS_TRY(check_buffer(call, "in", in, in_n * element));
+    TESS_TRY(check_buffer(call, "out", out, out_n * element));
+    TESS_TRY(check_apart(call, in, in_n * element, out, out_n * element));
+    request q = {TESS_TRACE_ALL_TO_ALL_V, in, out, .dtype = dtype, .root = -1};
     tess_work *work;
-    TESS_TRY(tess_work_begin(team, TESS_TRACE_ALL_TO_ALL_V, SITE, &work));
-    work->in = in;
-    work->out = out;
-    work->in_bytes = in_n * element;
-    work->out_bytes = out_n * element;
-    work->dtype = work->in_dtype = dtype;
-    work->fp.dtype = work->fp.in_dtype = (uint8_t)dtype;
+    TESS_TRY(begin(team, &q, in_n * element, out_n * element, SITE, &work));
     work->counts = (comm_counts){in_counts, in_offsets, out_counts, out_offsets};
     return tess_work_submit(work, handle);
-}
-
-tess_status tess_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
-                        tess_work **work)
-{
-    size_t bytes = 0;
-    TESS_TRY(check(team, "gather", dtype, n, &bytes));
-    TESS_TRY(check_root(team, "gather", root));
-    size_t all = team->rank == root ? bytes * (size_t)team->size : 0;
-    TESS_TRY(check_buffer("gather", "in", in, bytes));
-    TESS_TRY(check_buffer("gather", "out", out, all));
-    TESS_TRY(check_own_block("gather", team, in, bytes, out, all));
-    request q = {.kind = TESS_TRACE_GATHER,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = bytes,
-                 .out_bytes = all,
-                 .n = n,
-                 .dtype = dtype,
-                 .root = root};
-    return submit(team, &q, SITE, work);
-}
-
-tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
-                         tess_work **work)
-{
-    size_t bytes = 0;
-    TESS_TRY(check(team, "scatter", dtype, n, &bytes));
-    TESS_TRY(check_root(team, "scatter", root));
-    size_t all = team->rank == root ? bytes * (size_t)team->size : 0;
-    TESS_TRY(check_buffer("scatter", "in", in, all));
-    TESS_TRY(check_buffer("scatter", "out", out, bytes));
-    TESS_TRY(check_apart("scatter", in, all, out, bytes));
-    request q = {.kind = TESS_TRACE_SCATTER,
-                 .in = in,
-                 .out = out,
-                 .in_bytes = all,
-                 .out_bytes = bytes,
-                 .n = n,
-                 .dtype = dtype,
-                 .root = root};
-    return submit(team, &q, SITE, work);
-}
-
-tess_status tess_send(tess_team *team, const void *in, size_t n, tess_dtype dtype, int to, uint32_t tag,
-                      tess_work **work)
-{
-    size_t bytes = 0;
-    TESS_TRY(check(team, "send", dtype, n, &bytes));
-    TESS_TRY(check_root(team, "send", to));
-    TESS_TRY(check_buffer("send", "in", in, bytes));
-    request q = {.kind = TESS_TRACE_SEND, .in = in, .in_bytes = bytes, .n = n, .dtype = dtype, .root = to, .tag = tag};
-    return submit(team, &q, SITE, work);
-}
-
-tess_status tess_recv(tess_team *team, void *out, size_t n, tess_dtype dtype, int from, uint32_t tag, tess_work **work)
-{
-    size_t bytes = 0;
-    TESS_TRY(check(team, "recv", dtype, n, &bytes));
-    TESS_TRY(check_root(team, "recv", from));
-    TESS_TRY(check_buffer("recv", "out", out, bytes));
-    request q = {
-        .kind = TESS_TRACE_RECV, .out = out, .out_bytes = bytes, .n = n, .dtype = dtype, .root = from, .tag = tag};
-    return submit(team, &q, SITE, work);
-}
-
-tess_status tess_barrier(tess_team *team, tess_work **work)
-{
-    TESS_CHECK(team != NULL, TESS_E_INVALID, "barrier: there is no team");
-    request q = {.kind = TESS_TRACE_BARRIER, .dtype = TESS_U8, .root = -1};
-    return submit(team, &q, SITE, work);
 }
 
 /* ---- Pieces ---- */
@@ -360,16 +311,10 @@ tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_d
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
                                const void *mine, void *all, size_t bytes)
 {
+    request q = {kind, mine, all, bytes, TESS_U8, .root = -1};
     tess_work *work;
-    TESS_TRY(tess_work_begin(team, kind, call_site, &work));
+    TESS_TRY(begin(team, &q, bytes, bytes * (size_t)team->size, call_site, &work));
     work->fp.count = count;
     work->fp.tag = tag;
-    work->in = mine;
-    work->out = all;
-    work->n = bytes;
-    work->in_bytes = bytes;
-    work->out_bytes = bytes * (size_t)team->size;
-    work->dtype = TESS_U8;
-    work->in_dtype = TESS_U8;
     return tess_work_submit(work, NULL);
 }
