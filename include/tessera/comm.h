@@ -7,22 +7,24 @@
  * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
  * but the data and the number of ranks.
  *
- * Operations whose fingerprints agree may still be called in different orders. Labels (tess_team_label) always reveal
- * it. Without labels call sites (in the program or a shared object) reveal it, but only when both of these hold:
- * - at each of these call sites all ranks have met before, and never some ranks there with others elsewhere;
- * - after the site where all ranks met last they had always gone on to one site, and some ranks are there now.
- * Everything else passes, since a program may mean it. Two swapped operations go unnoticed
- * - in a first step, before all ranks have met there: ranks with different roles or branches look the same;
- * - after a site that is followed now by one site, now by another (A once an epoch among many B): a rank that calls B
- *   once more looks the same;
- * - behind one call site (a wrapper, a foreign-function interface), or in code that lies in no file.
+ * Two operations with equal fingerprints may be swapped on some ranks. Labels (tess_team_label) always reveal this.
+ * Without labels the call sites (in the program or a shared object) reveal it when all of these hold:
+ * - at each of the call sites involved, all ranks have met before;
+ * - no rank at one of these sites has ever met ranks that called from another site;
+ * - after the last meeting place, all ranks had always gone on to one and the same site;
+ * - some ranks have now come to that site.
+ * All else passes, as the program may intend it. So a swap goes unnoticed
+ * - where not all ranks have met yet, as in a first step: ranks with roles or branches of their own look the same;
+ * - after a site that is followed by different sites, as A once an epoch among many B: a rank with one more B looks the
+ *   same;
+ * - behind a single site (a wrapper, a foreign-function interface), or in code that lies in no file.
  *
- * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (ranks called
- * different things; the message names who and what), TESS_E_PEER_LOST (a rank died or left the job; names the rank, its
- * signal or exit code and its last operation), TESS_E_TIMEOUT (names the ranks that did not arrive), TESS_E_CANCELLED
- * (names the rank that cancelled an operation). After the last four the team is broken: further calls return the same
- * error. A rank has at most 15 collectives of a team in flight: the next call first waits for the oldest.
- * Not thread-safe per team; distinct teams may be used from distinct threads. */
+ * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (the ranks'
+ * calls differ; the message names ranks and calls), TESS_E_PEER_LOST (a rank died or left the job; the message names
+ * the rank, its signal or exit code, and its last operation), TESS_E_TIMEOUT (the message names the ranks that did not
+ * come), TESS_E_CANCELLED (a rank cancelled an operation; the message names the rank). After the last four the team is
+ * broken: further calls return the same error. A rank has at most 15 collectives of a team in flight: the next call
+ * first waits for the oldest. Not thread-safe per team; distinct teams may be used from distinct threads. */
 #ifndef TESSERA_COMM_H
 #define TESSERA_COMM_H
 
@@ -43,10 +45,9 @@ TESS_API const char *tess_team_name(const tess_team *team);
 TESS_API tess_runtime *tess_team_runtime(const tess_team *team);
 TESS_API void tess_team_set_timeout(tess_team *team, double seconds);
 
-/* Labels this rank's next operations on the team: a word of up to nine letters (a longer one is visibly cut) and a
- * number from 0 (-1: none), such as "layers", 12. NULL clears the label, as at the beginning. The label is part of the
- * fingerprint: ranks that call equal operations with different labels get TESS_E_MISMATCH, and messages show the
- * labels. Costs one store. */
+/* Labels this rank's next operations on the team with a word of up to nine letters and a number from 0 (-1: none), such
+ * as "layers", 12. A longer word is cut, and messages show that. The label is part of the fingerprint: operations that
+ * differ only in it get TESS_E_MISMATCH. Messages include it. NULL (the default) removes it. Costs one store. */
 TESS_API void tess_team_label(tess_team *team, const char *word, int64_t number);
 
 /* Splits `parent`: ranks that pass the same `color` (>= 0) form a team, ordered by `key`, then by parent rank; color -1
@@ -54,12 +55,12 @@ TESS_API void tess_team_label(tess_team *team, const char *word, int64_t number)
 TESS_API tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **team);
 TESS_API void tess_team_destroy(tess_team **team);
 
-/* out = concatenation over ranks r of in_r (n elements each). `in` may be this rank's block of `out`; any other overlap
- * is forbidden. */
+/* out = concatenation over ranks r of in_r (n elements each). `in` may be this rank's block of `out`; otherwise
+ * the buffers may not overlap. */
 TESS_API tess_status tess_all_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                      tess_work **work);
 
-/* out (n) = op over ranks r of in_r[rank * n + i]; in holds size * n elements. May not overlap. */
+/* out (n) = op over ranks r of in_r[rank * n + i]; in holds size * n elements. The buffers may not overlap. */
 TESS_API tess_status tess_reduce_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                          tess_op op, tess_work **work);
 
@@ -70,24 +71,25 @@ TESS_API tess_status tess_all_reduce(tess_team *team, const void *in, void *out,
 TESS_API tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tess_dtype dtype, int root,
                                     tess_work **work);
 
-/* Block r of `in` goes to rank r, n elements each. May not overlap. */
+/* Block r of `in` goes to rank r, n elements each. The buffers may not overlap. */
 TESS_API tess_status tess_all_to_all(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype,
                                      tess_work **work);
 
-/* Uneven all-to-all: in_counts[r] elements from in + in_offsets[r] go to rank r, which must expect as many. Offsets are
- * in elements. The four arrays (one entry a rank) are borrowed until the work completes. */
+/* Uneven all_to_all: in_counts[r] elements from in + in_offsets[r] go to rank r, whose out_counts must agree. Offsets
+ * are in elements.
+ * The four arrays (size of the team each) are borrowed until the work completes. */
 TESS_API tess_status tess_all_to_all_v(tess_team *team, const void *in, const size_t *in_counts,
                                        const size_t *in_offsets, void *out, const size_t *out_counts,
                                        const size_t *out_offsets, tess_dtype dtype, tess_work **work);
 
-/* gather: the root's `out` gets the concatenation (others pass NULL); `in` may be its own block, as in all_gather.
- * scatter: the reverse; the root's `in` and `out` may not overlap. */
+/* gather: root's `out` gets the concatenation; other ranks pass NULL. Root's `in` may be its own block of `out`.
+ * scatter: the reverse. Root's `in` and `out` may not overlap. */
 TESS_API tess_status tess_gather(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
                                  tess_work **work);
 TESS_API tess_status tess_scatter(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, int root,
                                   tess_work **work);
 
-/* Point to point; messages of one (sender, receiver, tag) arrive in order. */
+/* Point to point. Messages arrive in order per (sender, receiver, tag). */
 TESS_API tess_status tess_send(tess_team *team, const void *in, size_t n, tess_dtype dtype, int to, uint32_t tag,
                                tess_work **work);
 TESS_API tess_status tess_recv(tess_team *team, void *out, size_t n, tess_dtype dtype, int from, uint32_t tag,
@@ -106,16 +108,17 @@ typedef struct tess_piece {
     size_t shard_offset; /* of this rank's rows, in elements of the shard */
 } tess_piece;
 
-/* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`. When `full` comes from
- * tess_shared_alloc, every rank writes only its own rows and nothing is copied. The call itself writes them, so no rank
- * may still read the old content when a rank calls it. The pieces are borrowed until the work completes. */
+/* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.
+ * When `full` is memory from tess_shared_alloc, every rank writes only the rows that it owns and nothing is copied. The
+ * call itself writes them: no rank may still read the old content when any rank calls. The pieces are borrowed until
+ * the work completes. */
 TESS_API tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtype in_dtype, void *full,
                                             tess_dtype out_dtype, const tess_piece *pieces, size_t n_pieces,
                                             tess_work **work);
 
-/* shard[rows of this rank] (+)= sum over ranks r, as the tree, of full_r[the same rows], in float32. With `accumulate`
- * the old shard is added last: shard = tree + shard. `full` (F32 or BF16) should come from tess_window_alloc, where
- * peers read it in place; it may be overwritten once the work completes on this rank. `shard` is F32. */
+/* shard[rows of this rank] (+)= sum over ranks r, as the tree, of full_r[the same rows], in float32.
+ * With `accumulate` the old shard is added last: shard = tree + shard. `full` (F32 or BF16) is fastest in memory
+ * from tess_window_alloc, which peers read in place. It may be written again once the work is complete on this rank. */
 TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
                                                 const tess_piece *pieces, size_t n_pieces, bool accumulate,
                                                 tess_work **work);
@@ -125,8 +128,8 @@ TESS_API tess_status tess_reduce_scatter_pieces(tess_team *team, const void *ful
 TESS_API tess_status tess_work_wait(tess_work **work, double timeout_s);
 /* True when tess_work_wait would return at once. */
 TESS_API bool tess_work_done(tess_work *work);
-/* Cancels the operation; the team is broken from then on. On a job over several hosts all of this rank's teams that
- * span hosts break too: MPI cannot recall a message in flight, and is not called again. */
+/* Cancels the operation. The team is broken from then on. In a job over several hosts, all of this rank's teams that
+ * span hosts break too: MPI cannot take back messages in flight, and is not called again. */
 TESS_API void tess_work_cancel(tess_work **work);
 
 #ifdef __cplusplus

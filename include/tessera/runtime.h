@@ -1,10 +1,10 @@
-/* tess_runtime: this process's place in the job. Created once, passed explicitly; there is no other global state.
+/* tess_runtime: this process's place in the job. Made once, passed explicitly; there is no other global state.
  *
- * A program started by `tessera run -n N -- PROGRAM` (or by `tessera train`) finds its rank and the job's shared memory
- * in the environment and joins it; started alone it is a job of one rank (backend `self`).
- *
- * A program started by mpirun, srun or `tessera launch` through `tessera run -- PROGRAM` is a rank of a job over one or
- * several hosts; torchrun's variables are understood on one host. */
+ * - Started by mpirun, srun or `tessera launch` through `tessera run -- PROGRAM`, it is a rank of a job over one or
+ *   several hosts. torchrun's variables are understood on one host.
+ * - Started by `tessera run -n N -- PROGRAM` or `tessera train`, it finds its rank and the job's shared memory in the
+ *   environment and joins.
+ * - Started alone, it is a job of one rank (backend `self`). */
 #ifndef TESSERA_RUNTIME_H
 #define TESSERA_RUNTIME_H
 
@@ -19,11 +19,11 @@ extern "C" {
 typedef struct tess_runtime tess_runtime;
 typedef struct tess_team tess_team;
 
-/* How ranks meet. */
+/* How ranks communicate. */
 typedef enum tess_backend {
     TESS_BACKEND_AUTO, /* shared memory on a host, MPI between hosts */
-    TESS_BACKEND_SHM,  /* shared memory only: refuses a job over several hosts */
-    TESS_BACKEND_MPI   /* MPI between any two ranks, each as a host of its own (slower on one host; for trials) */
+    TESS_BACKEND_SHM,  /* shared memory only; a job over several hosts is refused */
+    TESS_BACKEND_MPI   /* MPI between any two ranks, each taken as its own host (slower on one host; for tests) */
 } tess_backend;
 
 typedef struct tess_runtime_options {
@@ -31,50 +31,51 @@ typedef struct tess_runtime_options {
     double comm_timeout_s; /* deadline of a collective; 0: 600 */
     uint64_t config_hash;  /* ranks with different hashes are refused; 0: not checked */
     tess_backend backend;
-    const char *tuning;        /* file that `tessera bench comm --tune` wrote; NULL: TESSERA_TUNING, or none */
-    bool native_reductions;    /* over several hosts, use MPI's own all_reduce and reduce_scatter where MPI knows the
-                                * dtype: their sums then depend on the number of ranks */
-    const char *kernels;       /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
-    const char *fault;         /* fault to inject in a drill ("rank=3 step=12 point=before:all_reduce kind=skip";
-                                * docs/debugging.md); "": none; NULL: TESSERA_FAULT, or none */
-    uint64_t fault_seed;       /* seeds the random choices of `fault` */
+    const char *tuning;     /* file that `tessera bench comm --tune` wrote; NULL: TESSERA_TUNING, or none */
+    bool native_reductions; /* over several hosts, MPI does all_reduce and reduce_scatter where it knows the dtype; the
+                               sums then depend on the number of ranks */
+    const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
+    const char
+        *fault; /* fault to inject in a drill ("rank=3 step=12 point=before:all_reduce kind=skip"; docs/debugging.md);
+                   "": none; NULL: TESSERA_FAULT, or none */
+    uint64_t fault_seed;       /* seed of what `fault` calls random */
     const char *const *phases; /* names that the program passes to tess_runtime_phase, NULL-terminated: a fault at
-                                * another phase is refused (TESS_E_INVALID). NULL: not known; such a fault never
-                                * happens, and its rank says so when it ends */
+                                  another phase is refused (TESS_E_INVALID). NULL: not known; such a fault never
+                                  happens, and its rank says so as it ends */
 } tess_runtime_options;
 
-/* Joins the job. Collective over the job's ranks. `options` may be NULL. TESS_E_MISMATCH: ranks differ in config hash
- * or library version (names who); TESS_E_TIMEOUT: a rank never arrived; TESS_E_INVALID: contradictory environment.
- * First destroy all that was made from it, then call tess_runtime_destroy. */
+/* Joins the job. Collective over the job's ranks. `options` may be NULL.
+ * TESS_E_MISMATCH: ranks differ in config hash or library version (names who); TESS_E_TIMEOUT: a rank never came;
+ * TESS_E_INVALID: contradictory environment. Destroy with tess_runtime_destroy, after everything created from it. */
 TESS_API tess_status tess_runtime_create(const tess_runtime_options *options, tess_runtime **runtime);
 
-/* Leaves the job in an orderly way (peers see "exited", not "lost") and nulls the handle. Not collective, but in a job
- * that MPI started it waits until all ranks leave or one is lost, as MPI_Finalize would. */
+/* Leaves the job in good order (others see "exited", not "lost") and nulls the handle. Not collective. In a job that
+ * MPI started it waits until all ranks leave or one is lost, as MPI_Finalize would. */
 TESS_API void tess_runtime_destroy(tess_runtime **runtime);
 
 TESS_API int tess_runtime_rank(const tess_runtime *runtime);
 TESS_API int tess_runtime_world(const tess_runtime *runtime);
 TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self", "shm"; "mpi": over several hosts */
 TESS_API int tess_runtime_threads(const tess_runtime *runtime);         /* compute threads of this rank */
-TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* as requested in the options, or NULL */
+TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* as asked for in the options, or NULL */
 TESS_API int tess_runtime_hosts(const tess_runtime *runtime);           /* number of hosts of the job */
-TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* this rank's host */
+TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* number of this rank's host */
 TESS_API const char *tess_runtime_host_name(const tess_runtime *runtime, int host); /* "?": no such host */
 TESS_API tess_mem *tess_runtime_mem(const tess_runtime *runtime);
 TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks; owned by the runtime */
 
-/* Publishes what the rank is doing on the board, for outside readers: a short static string such as "forward", with the
- * step and the micro-batch or layer (-1: none). A few stores, no lock. */
+/* Shows on the board, to readers outside the rank, what it is doing. `phase` is a short static string such as
+ * "forward"; `detail` is the micro-batch or layer (-1: none). Costs a few stores, no lock. */
 TESS_API void tess_runtime_phase(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);
 
-/* From here on FOLDER/rank-00003.ring holds each rank's newest 16384 events (operations, phases), including those
- * recorded so far. The file outlives the rank; without this call the events are lost when the job ends. An earlier
- * job's files in the folder move to "FOLDER.previous". `tessera trace FOLDER` reads them. Collective over the job's
- * ranks. tess_runtime_create makes the call when TESSERA_TRACE names a folder; only the first call counts.
+/* Writes each rank's newest 16384 events (operations, phases) to FOLDER/rank-00003.ring, a file that outlives the rank,
+ * beginning with those recorded so far. Without this call the events end with the job. An earlier job's files are moved
+ * to "FOLDER.previous". `tessera trace FOLDER` reads the files.
+ * Collective over the job's ranks. tess_runtime_create does it when TESSERA_TRACE names a folder. It happens only once.
  * TESS_E_NO_SPACE, TESS_E_IO: no room, or not writable; the run may go on without. */
 TESS_API tess_status tess_runtime_keep_trace(tess_runtime *runtime, const char *folder);
 
-/* Publishes the progress, for the same readers: a short call once a step. */
+/* Shows the rank's progress to the same readers: a short call once a step. */
 enum { TESS_PROGRESS_PHASES = 8 };
 typedef struct tess_progress {
     int64_t n_steps, n_tokens;            /* done so far; tokens of all ranks together */
@@ -84,26 +85,27 @@ typedef struct tess_progress {
 } tess_progress;
 TESS_API void tess_runtime_progress(tess_runtime *runtime, const tess_progress *progress);
 
-/* Reports why this rank is about to fail: the launcher quotes it when it names the root cause. The first report stays;
- * failed collectives report by themselves. Afterwards the rank takes part in no collective: all of them, including
- * those that free memory, fail at once with the current error. */
+/* Records why this rank is about to fail, for the launcher's report of the root cause. The first message stays;
+ * collectives record their errors themselves. Afterwards all collectives of this rank, also those that free memory,
+ * fail at once with the current error. */
 TESS_API void tess_runtime_report(tess_runtime *runtime, const char *message);
-/* The same, when the fault is that of `rank` (this or another one; -1: of no rank). */
+/* The same, and names the rank to blame (this one or another; -1: none). */
 TESS_API void tess_runtime_report_of(tess_runtime *runtime, int rank, const char *message);
 
-/* Records a warning of this rank, with its step, in the job's memory: `tessera trace` shows the newest of them, also
- * once the job is dead. Any thread. */
+/* Records a warning of this rank with its step. `tessera trace` shows the newest warnings, also after the job has
+ * ended. Any thread may call. */
 TESS_API void tess_runtime_warn(tess_runtime *runtime, const char *message);
 
-/* Reports the status with which this rank is about to give up, for the restart policy; the first stays. */
+/* Records the status with which this rank is about to fail: it decides whether the job is restarted. The first stays.
+ */
 TESS_API void tess_runtime_report_status(tess_runtime *runtime, tess_status status);
 
 /* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
  * agree on it (an all_reduce with max) before acting on it. */
 TESS_API bool tess_runtime_stop_requested(const tess_runtime *runtime);
 TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
-/* True once the launcher wants the ranks to leave after their next regular checkpoint, to restart them in another
- * number. Ranks must agree on it, too. */
+/* True once the launcher asks the ranks to leave after their next regular checkpoint, to be restarted in another
+ * number. Agree on it in the same way. */
 TESS_API bool tess_runtime_leave_requested(const tess_runtime *runtime);
 
 /* Memory that peers on this host can read: `bytes` in every rank's own window, zeroed, aligned to 4096. Collectives
