@@ -20,7 +20,7 @@ static void find_siblings(tess_team *team)
     }
 }
 
-/* Bytes of what a host shares for a team. */
+/* Bytes of a host's shared memory for a team. */
 static uint64_t shared_bytes(int size, int n_local)
 {
     const comm_backend *backend = tess_backend_choose(size, n_local);
@@ -197,7 +197,7 @@ void tess_team_destroy(tess_team **handle)
     if (team->backend->detach != NULL)
         team->backend->detach(team);
 
-    /* Whoever is last gives the area back. A broken team's area stays: a peer may still look at it. */
+    /* The last rank frees the area. A broken team's area stays: a peer may still read it. */
     bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
     if (last && team->broken == TESS_OK) {
         tess_message_free_channels(team);

@@ -1,5 +1,5 @@
-/* Call sites as numbers that mean the same on every rank. Each is found once for each team: no lock and no system call
- * after that. Where an object has been unloaded and another lies in its place, the address keeps its number. */
+/* Call sites as numbers that mean the same on every rank. A team looks each up once; later calls take no lock and no
+ * system call. An address keeps its number even if another shared object is loaded there later. */
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "trace/call_site.h"

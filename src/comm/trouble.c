@@ -1,4 +1,4 @@
-/* What can go wrong while a rank waits: somebody has ended, has given up, or does not come in time. */
+/* What can go wrong while a rank waits: a peer ended, gave up, or does not come in time. */
 #include "comm/comm_impl.h"
 
 #include <stdio.h>
@@ -6,15 +6,15 @@
 #include "base/os/os.h"
 #include "job/rank_end.h"
 
-static const double own_report_s = 1;  /* to find out oneself what broke the team on another rank */
-static const double last_report_s = 5; /* for what a rank of another host sent before it left */
+static const double own_report_s = 1;  /* time for this rank to find the cause itself after another rank's team broke */
+static const double last_report_s = 5; /* time for messages that a rank of another host sent before it left */
 
 static const char *format_work(const tess_work *work, char *text, size_t size)
 {
     return tess_fingerprint_format(&work->fp, work->team->name, text, size);
 }
 
-/* True once something has been so for `least_s`; *since_s is when it was first seen, 0: it is not. */
+/* True once `is` has held for `least_s`. *since_s: when it was first seen, 0: it does not hold. */
 static bool has_lasted(double *since_s, bool is, double least_s)
 {
     if (!is) {
@@ -27,7 +27,7 @@ static bool has_lasted(double *since_s, bool is, double least_s)
     return now_s - *since_s >= least_s;
 }
 
-/* A member that has ended can never come: true when one of those that `work` waits for has. */
+/* True when a member that `work` waits for has ended, so that it can never come. */
 static bool find_ended(const tess_work *work, int *ended)
 {
     tess_team *team = work->team;
@@ -39,7 +39,7 @@ static bool find_ended(const tess_work *work, int *ended)
         uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
         if (rank == team->runtime->rank || state == JOB_RANK_JOINED)
             continue;
-        /* Word that it left in good order may be faster than its last messages. */
+        /* The news that it left in good order may overtake its last messages. */
         left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
         if (!left || has_lasted(&team->left_seen_s, true, last_report_s)) {
             *ended = rank;
@@ -60,8 +60,7 @@ static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
     return tess_team_break(team, TESS_E_PEER_LOST, lost);
 }
 
-/* Of members that did not come, the one to blame: of several, one may be late only as it waits for another. -1: none.
- */
+/* The member to blame among those that did not come; others may only be late because they wait for it. -1: none. */
 static int choose_culprit(const tess_team *team, const int *members, int n)
 {
     const tess_job *job = &team->runtime->job;
@@ -93,8 +92,8 @@ static tess_status fail_timeout(tess_team *team, const tess_work *work, double t
     return tess_team_break(team, TESS_E_TIMEOUT, choose_culprit(team, ranks, n));
 }
 
-/* A member elsewhere whose part of the team is broken: it comes to no further operation. -1: none, or the reason may
- * still be on its way to us. */
+/* A member on another host whose part of the team is broken: it joins no further operation. -1: none, or the reason may
+ * still be on its way. */
 static int find_broken(tess_team *team)
 {
     int found = -1;
@@ -130,7 +129,7 @@ void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout
     tess_runtime *rt = team->runtime;
     int lost = atomic_load(&rt->job.header->first_lost), again = -1, broken = find_broken(team);
     uint32_t given_up = atomic_load(&team->control->given_up);
-    /* What they did before they ended still counts, and is visible by now. */
+    /* Work that ranks finished before they ended still counts, and is visible by now. */
     bool trouble = lost >= 0 || given_up != 0 || broken >= 0 || find_ended(work, &again);
     if (trouble) {
         tess_team_progress(team);

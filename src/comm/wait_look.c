@@ -1,6 +1,6 @@
-/* What a waiting rank does before it sleeps. Alone on its core it looks for a while; where ranks share cores it hands
- * the core on. Waking up may take longer than a look: two ranks can then put each other to sleep for ever, so after
- * some sleeps in a row one looks long enough to be there when the other wakes. */
+/* What a waiting rank does before it sleeps. Alone on its core it polls for a while; where ranks share cores it yields.
+ * Waking up may take longer than polling: two ranks could then put each other to sleep for ever. So after some sleeps
+ * in a row a rank polls long enough to be there when the other wakes. */
 #include <immintrin.h>
 #include <sched.h>
 
@@ -16,9 +16,8 @@ enum {
 
 static const uint64_t longest_yield_ns = 100000;
 
-/* Gives the core away for a moment. False when it was long in coming back: others than ranks about to arrive are at
- * work on it. The scheduler holds a yield against who yields, and puts them behind the others, but favours who wakes.
- */
+/* Yields the core. False when the yield took long: the core then runs other work than ranks about to arrive. The
+ * scheduler puts a thread that yields behind the others, but favours one that wakes. */
 static bool yield_quickly(void)
 {
     uint64_t before_ns = tess_os_now_ns();
@@ -71,7 +70,7 @@ bool tess_work_look(tess_work *work, bool has_slept)
             team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
         return true;
     }
-    if (patient) { /* in vain: the next time later */
+    if (patient) { /* in vain: more sleeps before the next */
         team->n_sleeps = 0;
         if (team->n_sleeps_to_patience < MOST_SLEEPS_TO_PATIENCE)
             team->n_sleeps_to_patience *= 2;

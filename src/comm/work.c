@@ -1,11 +1,11 @@
-/* Work handles. No thread works behind the caller's back: operations move on (work_progress.c) inside start, wait and
- * done, of this team or, while a rank waits (work_wait.c), of all its teams. */
+/* Work handles. There is no background thread: start, wait and done progress the team's operations (work_progress.c). A
+ * waiting rank progresses all its teams (work_wait.c). */
 #include <string.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 
-/* What this rank asks for, before anything of it is touched: whoever looks at a crashed rank finds it. */
+/* Records the request before any buffer is touched, so that the ring of a crashed rank shows it. */
 static void record_request(tess_work *work)
 {
     if (!COMM_IS_GUARDED)
@@ -30,7 +30,7 @@ static void record_request(tess_work *work)
     work->event = tess_trace_emit(rt->ring, &event, 0);
 }
 
-/* When that was, and the board: the peers have been told already, so this costs none of their time. */
+/* Records the time, and updates the board. The peers have the post by now, so this does not delay them. */
 static void record_request_time(tess_work *work)
 {
     if (!COMM_IS_GUARDED)

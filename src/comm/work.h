@@ -1,5 +1,5 @@
-/* What a rank asks a team for, and what stands between the asking and the doing: whoever observes a runtime
- * (src/inject) sees each operation here before anybody else does, and each phase. */
+/* A requested operation, and the hook between request and start: an observer of the runtime (src/inject) sees each
+ * operation and each phase first. */
 #ifndef TESS_COMM_WORK_H
 #define TESS_COMM_WORK_H
 
@@ -21,13 +21,13 @@ struct tess_work {
     tess_fingerprint fp;
     tess_status status;
     bool done;
-    bool is_short;       /* it is complete as soon as all have come */
+    bool is_short;       /* complete as soon as all have met */
     uint64_t event;      /* its number in the ring */
-    uint64_t started_ns; /* all have come; 0: not yet, or it is short */
-    bool blocks;         /* who asked for it waits */
-    bool detached;       /* nobody waits on it: it goes when it is done */
+    uint64_t started_ns; /* when all had met; 0: not yet, or it is short */
+    bool blocks;         /* the caller waits */
+    bool detached;       /* nobody waits on it: released when done */
 
-    const uint8_t *in; /* what this rank shows, NULL: nothing */
+    const uint8_t *in; /* NULL: this rank shows nothing */
     uint8_t *out;
     size_t in_bytes, out_bytes; /* extents of the two */
     size_t n;                   /* elements of one block */
@@ -41,28 +41,28 @@ struct tess_work {
     const struct comm_link *link; /* of a send or receive */
 };
 
-/* What its backend or its link keeps of it lies behind it (comm_backend.work_bytes), in zeroes at first. */
+/* State of the backend or the link, behind the work (comm_backend.work_bytes). Zeroed at first. */
 static inline void *tess_work_state(const tess_work *work)
 {
     return (void *)(uintptr_t)(work + 1);
 }
 
 /* ---- work.c ---- */
-/* A fresh work of the team, filled with defaults; the team is locked until tess_work_submit. Fails when the team is
+/* Makes a work of the team, filled with defaults. The team is locked until tess_work_submit. Fails when the team is
  * broken. */
 tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *call_site, tess_work **work);
-/* Starts it and gives the handle, or waits when `handle` is NULL; with the faults that are to be injected. */
+/* Starts the work and gives the handle, or waits when `handle` is NULL. Faults are injected here. */
 tess_status tess_work_submit(tess_work *work, tess_work **handle);
-/* The same without. */
+/* The same without faults. */
 tess_status tess_work_post(tess_work *work, tess_work **handle);
 static inline bool tess_work_is_message(const tess_work *work)
 {
     return work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
 }
 
-/* Ends a work that was begun and not posted: for who asked for it it is done, and nobody else hears of it. */
+/* Completes a work that was begun and not posted. The caller sees it done; peers never see it. */
 tess_status tess_work_pretend(tess_work *work, tess_work **handle);
-/* Begins and posts what `request` is a copy of. `detached`: nobody waits on it. */
+/* Begins and posts the operation again of which `request` is a copy. `detached`: nobody waits on it. */
 tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work **handle);
 
 /* ---- team.c ---- */
@@ -73,9 +73,9 @@ uint64_t tess_team_hash(const tess_team *team);
 /* ---- Observers (runtime.c) ---- */
 typedef struct comm_observer {
     void *self;
-    /* In place of tess_work_post. */
+    /* Called in place of tess_work_post. */
     tess_status (*submit)(tess_work *work, tess_work **handle);
-    /* The phase under way is over; the next one has begun. */
+    /* phase_over: the current phase has ended. phase: the next one has begun. */
     void (*phase_over)(void *self);
     void (*phase)(tess_runtime *runtime, const char *phase, int64_t step, int64_t detail);
     /* The runtime ends, in good order or not: frees self. */

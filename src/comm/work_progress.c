@@ -1,11 +1,11 @@
-/* How the operations of a team move on, and how they end. */
+/* Progress and end of a team's operations. */
 #include <stdio.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "job/deadline.h"
 
-static const uint64_t large_bytes = 1 << 20; /* from here on an operation tells how fast the links are */
+static const uint64_t large_bytes = 1 << 20; /* least size of an operation that measures the links */
 
 void tess_work_record(tess_work *work, tess_trace_state state)
 {
@@ -21,7 +21,7 @@ void tess_work_record(tess_work *work, tess_trace_state state)
     tess_board_op_state(rt->row, &work->fp, state);
 }
 
-/* Of links between hosts, while the caller does nothing else. */
+/* Measures the links between hosts, while the caller does nothing else. */
 static void note_speed(const tess_work *work)
 {
     double *known = &work->team->bytes_per_s;
@@ -47,7 +47,7 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
         return team->broken;
     team->broken = status;
     snprintf(team->error, sizeof(team->error), "%s", tess_error_message());
-    /* Who blames itself has failed alone, before anybody met it (tess_runtime_report). */
+    /* A rank that blames itself has failed alone, before any meeting (tess_runtime_report). */
     tess_board_error(team->runtime->row, team->error, blames == team->runtime->rank ? -1 : blames);
     atomic_store(&team->runtime->row->broken_team, team->hash);
     if (team->backend->give_up != NULL)

@@ -3,9 +3,9 @@
 #include "comm/comm_impl.h"
 #include "job/deadline.h"
 
-static const double shown_s = 0.02; /* a longer wait is for others to see */
+static const double shown_s = 0.02; /* a longer wait is shown on the board */
 
-/* A peer may wait for our part in an operation of another team: no order between teams is asked of the caller. */
+/* Progresses other teams too: a peer may wait for our part there, as callers need no order between teams. */
 static void help_other_teams(tess_runtime *rt, tess_team *mine)
 {
     if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
@@ -20,7 +20,7 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
     atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
 }
 
-/* Shows on the board what this rank waits for and who has not come, for whoever watches from outside. */
+/* Shows on the board what this rank waits for, and which ranks have not come. */
 static void show_wait(const tess_work *work, uint64_t since_ns)
 {
     tess_team *team = work->team;
@@ -31,7 +31,7 @@ static void show_wait(const tess_work *work, uint64_t since_ns)
     tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
 }
 
-/* A deadline that was set for a team holds as it is; the job's grows with what is done. */
+/* A deadline set for a team is taken as it is; the job's deadline grows with the size of the operation. */
 static double deadline_of(const tess_work *work)
 {
     const tess_team *team = work->team;
