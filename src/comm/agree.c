@@ -12,7 +12,7 @@ tess_status tess_team_agree(tess_team *team, tess_status status)
     int rank = tess_team_rank(team);
     if (status != TESS_OK)
         snprintf(message, sizeof(message), "%s", tess_error_message());
-    /* Status and rank in one number: the minimum is the worst status, and of its ranks the first. */
+    /* Status and rank in one number: the minimum is the worst status and its first rank. */
     int64_t mine = (int64_t)status * RANK_SPAN + rank, worst;
     TESS_TRY_CTX(tess_all_reduce(team, &mine, &worst, 1, TESS_I64, TESS_MIN, NULL), "agree on the outcome");
     if (worst >= 0)

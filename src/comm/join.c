@@ -1,4 +1,4 @@
-/* Joining a job: whose rank this process is, the meeting of all, and what they must have in common. */
+/* Joining a job: find the job, meet all ranks, and compare what must be equal. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static tess_status open_persist(tess_runtime *rt)
     return status;
 }
 
-/* The only rank that an MPI has started; it may have a guard all the same. */
+/* Makes the job of a single rank that MPI started; it may still have a warden. */
 static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
@@ -55,7 +55,6 @@ static tess_status make_own_job(tess_runtime *rt)
     return status;
 }
 
-/* Rank, world and shared memory from whoever started this process, or a job of one. */
 tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *options)
 {
     tess_environment environment;
@@ -122,7 +121,7 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     return TESS_OK;
 }
 
-/* Ranks that have not joined, as " 1 3"; their number. */
+/* Lists the ranks that have not joined, as " 1 3"; returns how many. */
 static int list_absent(const tess_runtime *rt, char *text, size_t size)
 {
     int n = 0;
@@ -149,8 +148,7 @@ static int find_ended(const tess_runtime *rt)
     return -1;
 }
 
-/* Every rank has joined at some time: the meeting is over, whoever has ended since. The next operation tells of those.
- */
+/* True once every rank has joined, even if some have ended since: the next operation reports those. */
 static bool all_have_joined(const tess_runtime *rt)
 {
     for (int r = 0; r < rt->world; r++)
@@ -170,8 +168,8 @@ static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
     return status;
 }
 
-/* One look around: *met, or why that cannot be any more. Who has ended and who is absent is seen before it is asked
- * whether all have met, which they may do in between. */
+/* Checks once: *met, or the reason why the ranks cannot meet. Ended and absent ranks are read first, because the last
+ * rank may join in between. */
 static tess_status look_around(tess_runtime *rt, double waited_s, bool *met)
 {
     char absent[512], end[640];
@@ -206,8 +204,8 @@ static tess_status wait_for_all(tess_runtime *rt)
     return status;
 }
 
-/* Ranks whose value differs from that of the majority (ties: from the first's), by offset in the row. `skip_zero`:
- * those that have none are not compared. */
+/* Finds ranks whose value at `offset` of the row differs from the majority's (ties: from the first's). `skip_zero`:
+ * ranks without a value are not compared. */
 static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip_zero, const char *what)
 {
     uint64_t values[JOB_MAX_RANKS], best = 0;
@@ -261,7 +259,7 @@ static tess_status compare_ranks(const tess_runtime *rt)
     return TESS_OK;
 }
 
-/* A process number may mean another process elsewhere: only who finds the token reads the right one. */
+/* A process id may mean another process elsewhere; the token proves that it is the right one. */
 static void try_reading_peers(tess_runtime *rt)
 {
     bool all = true;

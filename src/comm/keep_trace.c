@@ -18,7 +18,7 @@ static void report_folder(const tess_runtime *rt, const char *folder)
     free(whole);
 }
 
-/* All ranks go on or none does: the others learn of the first that could not. */
+/* All ranks go on or none does: all report the first failure. */
 static tess_status agree(tess_runtime *rt, tess_status status, const char *folder)
 {
     int32_t failed = status != TESS_OK ? rt->world - rt->rank : 0;
@@ -39,8 +39,8 @@ static tess_status make_ring(const tess_runtime *rt, const char *folder, tess_tr
     return tess_trace_create(path, JOB_RING_EVENTS, rt->rank, rt->world, ring);
 }
 
-/* Gives back the memory of the events in the job's own ring, which has been copied. Its header stays: it says who the
- * rank is. */
+/* Frees the events of the ring in the job's memory, which have been copied. The header stays: it identifies the rank.
+ */
 static void release_events(const tess_runtime *rt)
 {
     const tess_job *job = &rt->job;
@@ -54,7 +54,7 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
     TESS_CHECK(folder != NULL && folder[0] != '\0', TESS_E_INVALID, "tess_runtime_keep_trace: there is no folder");
     if (rt->ring_is_file)
         return TESS_OK;
-    /* What an earlier job left in the folder is put away before anybody writes there. */
+    /* Rank 0 moves an earlier job's files away before any rank writes there. */
     TESS_TRY(agree(rt, rt->rank == 0 ? tess_trace_folder_begin(folder) : TESS_OK, folder));
     tess_status status = agree(rt, make_ring(rt, folder, &ring), folder);
     if (status != TESS_OK) {

@@ -1,4 +1,4 @@
-/* Where a rank's events go: a file of the trace folder that outlives everybody, or the job's memory. */
+/* Where a rank's events go: a file of the trace folder, which outlives the job, or the job's memory. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "job/job_memory.h"
 
 enum {
-    BLOCK = 1024,  /* elements at a time: what is at work at once stays in the first-level cache */
+    BLOCK = 1024,  /* elements at a time: the working set stays in the first-level cache */
     MAX_DEPTH = 19 /* blocks: a tree over 512 ranks has nine levels, two blocks each, and the result */
 };
 

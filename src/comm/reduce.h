@@ -5,7 +5,7 @@
 #include "device/stream.h"
 #include "tessera/comm.h"
 
-/* From so many bytes written by one rank on, results are taken not to be read while they are in a cache. */
+/* Results of at least this many bytes per rank are assumed to leave the caches before they are read. */
 enum { REDUCE_STREAM_BYTES = 8 << 20 };
 
 /* Each of the `n_outs` outs gets op over r of x[r][i], n elements of `dtype` each, as tess_reduction says; an average
@@ -18,7 +18,7 @@ tess_status tess_reduce(tess_stream *s, const void *const *x, int n_inputs, tess
 tess_status tess_reduce_tree_f32(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *out,
                                  size_t n, bool accumulate, bool streams, bool *finite);
 
-/* ---- Reductions in parts: what the ranks of one host come to, before it meets what those of others come to
+/* ---- Reductions in parts: each host reduces its own ranks first, then the hosts' results are combined
  *
  * The tree over n inputs splits them at the largest power of two below n, and so on; a partial is the value of one of
  * its subtrees, in a dtype that loses nothing: float32 for sums of floats, int64 for averages of integers. */

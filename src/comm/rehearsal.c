@@ -12,7 +12,7 @@ struct tess_rehearsal {
     const char *counted; /* what a line of kind NONE says that the rank has `count` of; NULL: there is none */
     tess_fingerprint *lines;
     size_t n, capacity;
-    tess_status (*submit)(tess_work *work, tess_work **handle); /* before it began */
+    tess_status (*submit)(tess_work *work, tess_work **handle); /* the hook before the rehearsal */
 };
 
 /* Teams of one name have as many hashes as colors: replicas rehearse alike, each on its own. */
@@ -108,7 +108,7 @@ static void look_at(const tess_runtime *rt, tess_team *team, view *v)
     }
 }
 
-/* Of the first `n` lines, without call sites: ranks may come to the same by different ways. */
+/* Hash of the first `n` lines, without call sites: ranks may make the same calls from different places. */
 static uint64_t hash_of(const view *v, size_t n)
 {
     uint64_t hash = v->n < n ? v->n : n;
@@ -130,8 +130,7 @@ static tess_status are_equal(const view *v, size_t n, bool *equal)
     return TESS_OK;
 }
 
-/* The first line that is not the same on all members, by halves: they are equal up to `equal` and not up to `differ`.
- */
+/* Bisects for the first line that differs between members: they agree up to `equal` and not up to `differ`. */
 static tess_status find_difference(const view *v, size_t *line)
 {
     int64_t longest = (int64_t)v->n;
@@ -158,7 +157,7 @@ static bool are_counts(const tess_fingerprint *all, int n)
     return true;
 }
 
-/* "ranks 0 1 3 have 4": those that have as many as member `like`. */
+/* "ranks 0 1 3 have 4": the ranks with the same count as member `like`. */
 static void report_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_sentence *words)
 {
     int ranks[JOB_MAX_RANKS], n = 0;
@@ -178,7 +177,7 @@ static bool is_first_of_camp(const tess_fingerprint *all, int i)
     return true;
 }
 
-/* In place of the error that is there. Whoever is to blame comes first; guilty -1: nobody is. */
+/* Replaces the current error. The culprit comes first; -1: none. */
 static tess_status report_counts(const tess_team *team, const tess_fingerprint *all, int culprit)
 {
     char text[512];
@@ -195,7 +194,7 @@ static tess_status report_counts(const tess_team *team, const tess_fingerprint *
                      odd >= 0 ? ", the odd one out" : "", text, team->runtime->rehearsal->counted);
 }
 
-/* Shows line `i` of all members. A rehearsal that is over by then shows an empty line. */
+/* Shows line `i` of all members. A shorter rehearsal shows an empty line. */
 static tess_status report_difference(const view *v, size_t i)
 {
     tess_team *team = v->team;
@@ -228,7 +227,7 @@ static tess_status compare(const view *v)
     return report_difference(v, line);
 }
 
-/* Every rank's list of teams is in one order. */
+/* Lists of teams have the same order on every rank. */
 static tess_status compare_all(tess_runtime *rt)
 {
     view v = {0};

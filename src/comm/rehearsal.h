@@ -1,20 +1,20 @@
-/* A rehearsal of collectives: what a rank would ask for, written down without asking, and compared over all ranks
- * before anything depends on it. */
+/* A rehearsal of collectives: each rank records its operations without running them, and the ranks compare the records
+ * before anything depends on them. */
 #ifndef TESS_COMM_REHEARSAL_H
 #define TESS_COMM_REHEARSAL_H
 
 #include "tessera/comm.h"
 
-/* From here on this rank's collectives are written down and taken for done: buffers stay as they are. What gets or
- * frees shared memory, or splits a team, is made all the same. */
+/* Begins a rehearsal: this rank's collectives are recorded and complete at once; buffers stay as they are. Calls that
+ * allocate or free shared memory, or split a team, still run. */
 tess_status tess_rehearsal_begin(tess_runtime *runtime);
-/* A line that is no operation: every rank must have as many (4) of something ("a step's micro-batches"). At most one in
- * a rehearsal. `what` is borrowed until the rehearsal ends. */
+/* Records a number that every rank must have alike, such as 4 of "a step's micro-batches". At most one in a rehearsal.
+ * `what` is borrowed until the rehearsal ends. */
 tess_status tess_rehearsal_count(tess_runtime *runtime, const char *what, int64_t number);
-/* From here on they are made again. Collective over the job's ranks: compares what was written down. TESS_E_MISMATCH:
- * the message shows the first line in which they differ, and names the odd ranks by majority. */
+/* Ends the rehearsal and compares the records. Collective over the job's ranks. TESS_E_MISMATCH: the message shows the
+ * first line in which they differ, and names the ranks that differ from the majority. */
 tess_status tess_rehearsal_end(tess_runtime *runtime);
-/* The same after a failure: nothing is compared. */
+/* Ends the rehearsal after a failure, without comparing. */
 void tess_rehearsal_drop(tess_runtime *runtime);
 
 #endif

@@ -27,7 +27,7 @@ static bool open_job(tess_job *job, int *rank)
     return there;
 }
 
-/* The launcher counts whoever awaits as ready, so the epoch is read before it can change. */
+/* The launcher counts a waiting rank as ready, so the epoch is read before it can change. */
 static bool await(const tess_job *job, int rank)
 {
     tess_job_header *header = job->header;

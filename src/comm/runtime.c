@@ -1,4 +1,4 @@
-/* What a rank is asked and tells of itself. Becoming one is in seat.c. */
+/* Queries and reports of a rank. Joining a job is in seat.c. */
 #include "tessera/runtime.h"
 
 #include <sched.h>
@@ -103,7 +103,7 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         atomic_store_explicit(&row->pool_bytes[pool], tess_mem_stats(rt->mem, (tess_pool)pool).bytes,
                               memory_order_relaxed);
-    /* Last: who sees the step sees what belongs to it. */
+    /* Last: a reader that sees the step sees its values. */
     atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }
 

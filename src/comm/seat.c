@@ -47,8 +47,8 @@ static tess_status keep_asked_trace(tess_runtime *rt)
     return folder != NULL && folder[0] != '\0' ? tess_runtime_keep_trace(rt, folder) : TESS_OK;
 }
 
-/* Ranks that run on the cores that this one may run on. An mpirun may have bound each to its own; and what counts as
- * several hosts may be one machine (TESS_BACKEND_MPI). */
+/* Ranks that share this rank's cores. mpirun may have bound each rank to its own core; several hosts may be one machine
+ * (TESS_BACKEND_MPI). */
 static int count_sharers(const tess_runtime *rt)
 {
     const tess_job_host *hosts = rt->job.header->hosts;
@@ -64,11 +64,11 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
     int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
     rt->n_threads = n_threads > 0 ? n_threads : cores / sharers > 1 ? cores / sharers : 1;
-    /* With a core for each rank a short look is worth more than a sleep; without, it takes the core from the one that
-     * is waited for, and yielding hands it on: a barrier of 8 ranks on 2 cores takes 9 us, through sleeps 30 to 40. A
-     * barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work 80 us
-     * with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same with
-     * any of them. 300 keeps some of the look for ranks that come a little apart. */
+    /* With a core for each rank, a short poll beats a sleep. With fewer cores, polling takes the core from the rank
+     * being waited for; yielding gives it up. A barrier of 8 ranks on 2 cores takes 9 us with yields, 30 to 40 with
+     * sleeps. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work
+     * 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same
+     * with any of them. 300 still covers ranks that come a little apart. */
     rt->n_spins = sharers <= cores ? 300 : 1;
     rt->n_yields = sharers <= cores ? 0 : 20;
 }
@@ -158,8 +158,8 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_mem_destroy(&mem);
 }
 
-/* What is given back from here on is given back without the others, who do not know of it: to wait for them would be to
- * wait for the deadline. */
+/* Breaks the teams, so that memory is freed without the other ranks from here on. They do not take part: waiting for
+ * them would last until the deadline. */
 static void leave_teams(tess_runtime *rt)
 {
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {
@@ -171,7 +171,7 @@ static void leave_teams(tess_runtime *rt)
 
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
-    /* The first word is the rank's own: it blames itself. */
+    /* When this is the first error of the rank, it blames itself. */
     tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
     leave_teams(rt);
 }

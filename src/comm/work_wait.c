@@ -31,7 +31,7 @@ static void show_wait(const tess_work *work, uint64_t since_ns)
     tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
 }
 
-/* A deadline set for a team is taken as it is; the job's deadline grows with the size of the operation. */
+/* A deadline set for a team is taken as it is; the job's depends on the phase and size of the operation. */
 static double deadline_of(const tess_work *work)
 {
     const tess_team *team = work->team;

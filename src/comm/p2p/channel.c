@@ -1,6 +1,6 @@
-/* Messages from rank to rank: a channel per direction with a few slots, each with its own buffer, so that a receiver
- * may take tags in any order. Small messages are copied into the slot and the sender goes on; larger ones are read from
- * the sender's memory, or flow through the slot's buffer when it is private and the system lets nobody read it. */
+/* Messages between ranks: each direction has a channel with a few slots. Each slot has its own buffer, so a receiver
+ * may take tags in any order. Small messages are copied into the slot, and the sender goes on. The receiver reads
+ * larger ones from the sender's memory; they go through the slot's buffer when that memory is unreadable. */
 #include "comm/p2p/channel.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "comm/shm/reach.h"
 
 enum {
-    CHANNEL_SLOTS = 32, /* messages of one direction that nobody has taken yet; further ones wait at the sender */
+    CHANNEL_SLOTS = 32, /* untaken messages of one direction; further ones wait at the sender */
     CHANNEL_INLINE = 2048,
     CHANNEL_BUFFER = 256 << 10
 };
@@ -80,7 +80,7 @@ static void wake(const tess_work *work)
     tess_job_wake(&work->team->runtime->job, work->team->ranks[work->root]);
 }
 
-/* An older send to the same rank, or receive of the same tag, that has no slot yet goes first. */
+/* True when an older send to the same rank, or receive of the same tag, has no slot yet: it goes first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next)
@@ -183,8 +183,8 @@ static message_slot *find_message(const tess_work *work)
     channel *c = find_channel(work->team, work->root, work->team->rank);
     if (c == NULL || oldest_posted(c, work->fp.tag) == NULL)
         return NULL;
-    /* The sender may have posted two while we looked, the first behind our back and the second before our eyes. Whoever
-     * has seen the second sees the first, so looking again finds it. */
+    /* The sender may have posted two during the scan, the first in a slot that was already passed. A rank that has seen
+     * the second also sees the first, so a second scan finds it. */
     return oldest_posted(c, work->fp.tag);
 }
 

@@ -8,14 +8,14 @@
 typedef struct channel_work {
     struct message_slot *slot; /* of the channel, NULL: none yet */
     uint64_t moved;            /* bytes */
-    bool is_unreadable;        /* the sender's memory could not be read: it has ended, or it is waited for in vain */
+    bool is_unreadable;        /* the sender's memory could not be read: it has ended, or the wait times out */
 } channel_work;
 
 extern const comm_link tess_link_channel;
-/* It, for whatever peer: comm_backend.link of teams on one host. */
+/* comm_backend.link of teams on one host: the same for every peer. */
 const comm_link *tess_channel_link(const tess_team *team, int peer);
 
-/* Frees the channels of a team that nobody uses any more. */
+/* Frees the channels of an unused team. */
 void tess_message_free_channels(tess_team *team);
 
 #endif

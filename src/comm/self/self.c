@@ -76,7 +76,7 @@ static int missing(const tess_work *work, int *ranks)
 {
     (void)work;
     ranks[0] = 0;
-    return 1; /* only a message can be waited for, and it comes from ourselves */
+    return 1; /* only a message can wait, and only for this rank */
 }
 
 const comm_backend tess_backend_self = {.name = "self",

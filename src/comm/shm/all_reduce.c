@@ -2,9 +2,9 @@
 
 #include "comm/reduce.h"
 
-/* Small: everybody reduces everything. Large: each rank reduces its part, into the buffers of all where they can be
- * reached, so that every byte is read once and written once; else, round by round, into its stage (fold), from where
- * all copy the parts (take). The order of summation is the same tree, so are the bits. */
+/* Small: every rank reduces everything. Large, in reachable buffers: each rank reduces its part into the buffers of
+ * all, so every byte is read once and written once. Large otherwise: in rounds, each rank reduces its part into its
+ * stage (fold), and all copy the parts (take). All use the same summation tree, so the bits are the same. */
 
 enum { RESULT_AREA = 2 };
 
@@ -31,7 +31,7 @@ static void show(tess_work *work, uint8_t *to)
     memcpy(to + end * element, from + end * element, (shm_of(work)->count - end) * element);
 }
 
-/* In place is fine: of a rank's buffer, part r is read and written by rank r alone. */
+/* In-place works: only rank r reads and writes part r of any buffer. */
 static void fold(tess_work *work)
 {
     const void *parts[JOB_MAX_RANKS];

@@ -1,6 +1,6 @@
 #include "comm/shm/shm_impl.h"
 
-/* Beside each post, a row for each rank: how much is sent to it, from where, and how much is expected of it. */
+/* A row for each rank, beside each post: elements sent to it, their offset, and elements expected from it. */
 typedef struct part {
     uint64_t sends, offset, expects;
 } part;

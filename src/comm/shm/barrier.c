@@ -1,4 +1,3 @@
 #include "comm/shm/shm_impl.h"
 
-/* Meeting is all there is. */
 const shm_collective shm_barrier = {.may_be_inline = true};

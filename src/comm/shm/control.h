@@ -7,7 +7,7 @@
 #include "job/fingerprint.h"
 
 enum {
-    CONTROL_SLOTS = 32,        /* operations whose posts exist at once */
+    CONTROL_SLOTS = 32,        /* operations with posts at a time */
     CONTROL_IN_FLIGHT = 15,    /* at most, per rank: fewer than half of the slots, so that a post is never overwritten
                                   while a slower rank still has to compare it */
     CONTROL_INLINE = 16384,    /* bytes that a rank can show with its post */
@@ -21,12 +21,12 @@ enum {
 typedef struct tess_post {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t in_offset, out_offset;   /* of its buffers in the job's memory, or CONTROL_PRIVATE */
-    uint64_t in_address, out_address; /* of the same, in its own process */
+    uint64_t in_address, out_address; /* of the buffers in its own process */
     uint32_t shown;                   /* 1: what it shows lies beside this post */
     uint32_t site;                    /* tess_fingerprint_site */
     uint64_t beside;                  /* bytes that lie there */
-    uint64_t digest;                  /* of the fingerprint: while all agree nobody reads that */
-    _Atomic uint64_t arrivals;        /* of this rank in this slot, ever */
+    uint64_t digest;                  /* of the fingerprint, which is read only when digests differ */
+    _Atomic uint64_t arrivals;        /* of this rank in this slot, in total */
 } tess_post;
 
 /* Ranks pass the phases of an operation together: phase k is over when `arrivals` has grown by k times the team's size.
@@ -44,8 +44,8 @@ typedef struct tess_control {
      */
 } tess_control;
 
-/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 1.3 GiB for 512. Pages that nobody touches, as
- * those of slots without short operations and of stages where buffers are shared, cost nothing. */
+/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 1.3 GiB for 512. Untouched pages cost
+ * nothing, such as slots without short operations, and stages where buffers are shared. */
 uint64_t tess_control_bytes(int size);
 
 tess_post *tess_control_post(tess_control *control, int size, uint64_t sequence, int rank);

@@ -54,7 +54,7 @@ static void show_equal_blocks(const tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work), blocks = shm_blocks(work);
     for (size_t b = 0; b < blocks; b++)
-        if (blocks == 1 || b != (size_t)work->team->rank) /* who reads its own block reads it where it is */
+        if (blocks == 1 || b != (size_t)work->team->rank) /* a rank reads its own block in place */
             memcpy(to + b * shm_stride(work), work->in + (b * work->n + shm_of(work)->first) * element,
                    shm_of(work)->count * element);
 }
@@ -67,7 +67,7 @@ void shm_show(tess_work *work, uint8_t *to)
         show_equal_blocks(work, to);
 }
 
-/* What peers can read in place is not worth two copies, unless it is short. */
+/* Data that peers can read in place is copied only when it is short. */
 static bool shows_inline(const tess_work *work, const tess_post *post)
 {
     size_t bytes = shm_blocks(work) * work->n * shm_element(work);
@@ -135,7 +135,7 @@ static comm_place *place_of(tess_team *team, uint32_t site)
     return &team->places[site / 2 % COMM_PLACES];
 }
 
-/* All have met at `site`: so they did at the one before, and that is the order, as long as it is the only one. */
+/* All have met at `site`, after the last site where all met. That is the order while no other site has followed it. */
 static void note_meeting(tess_team *team, uint32_t site)
 {
     comm_place *place = place_of(team, site), *before = place_of(team, team->last_place);
@@ -148,8 +148,8 @@ static void note_meeting(tess_team *team, uint32_t site)
     team->last_place = site;
 }
 
-/* Not all call from one place. One where they have not all met, or of which nothing is known (0), is a branch that some
- * ranks take, and stays one. */
+/* Ranks call from different sites. A site where not all have met, or an unknown one (0), is a branch that some ranks
+ * take; it stays one. */
 static bool is_branch(const tess_work *work)
 {
     tess_team *team = work->team;
@@ -165,9 +165,8 @@ static bool is_branch(const tess_work *work)
     return branch;
 }
 
-/* After the last meeting all have always gone to one place, and some have gone there now: the others have two
- * operations in another order. Where all have gone now here and now there, it depends on data, and that may be uneven.
- */
+/* True when all have always gone from the last meeting to one site, and only some have gone there now: the others have
+ * two operations in another order. Sites that vary depend on data, which may differ between ranks. */
 static bool breaks_order(const tess_work *work)
 {
     tess_team *team = work->team;

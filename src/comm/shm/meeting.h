@@ -1,6 +1,6 @@
-/* How ranks meet in a team's control area, on behalf of those of other hosts too. Each posts its fingerprint and where
- * its data is; when all have, the fingerprints are compared. What is short lies beside the posts, and is taken at once;
- * the rest moves as the backend has it.
+/* How ranks meet in a team's control area, also on behalf of ranks on other hosts. Each posts its fingerprint and the
+ * place of its data. When all have posted, the fingerprints are compared. Short data lies beside the posts and is taken
+ * at once; the backend moves the rest.
  *
  * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
 #ifndef TESS_COMM_SHM_MEETING_H
@@ -17,7 +17,7 @@ typedef struct shm_work {
     size_t first, count; /* elements of the round at hand */
     size_t per_round;    /* elements of a full round */
     int area;            /* stage of the round */
-    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or it is waited for in vain */
+    int unreadable;      /* 1 + team rank whose memory could not be read: it has ended, or the wait times out */
 } shm_work;
 
 static inline shm_work *shm_of(const tess_work *work)
@@ -44,13 +44,13 @@ static inline bool shm_phase_over(const tess_work *work)
 
 /* Fills this rank's post, and what lies beside it; shm_arrive shows it to the others. */
 void shm_post_request(tess_work *work);
-/* This rank comes to the next phase; whoever is last wakes the others. */
+/* This rank arrives in the next phase; the last rank wakes the others. */
 void shm_arrive(tess_work *work);
 /* The same for `rank`, whose post is in place. */
 void shm_arrive_for(tess_team *team, uint64_t sequence, int rank, uint64_t phase);
-/* All have posted. True when the operation is over, well or not; else its data is to be moved. */
+/* Called when all have posted. True: the operation is complete or failed; else its data must be moved. */
 bool shm_meet(tess_work *work);
-/* All have come to its last phase. Returns true. */
+/* Called when all have arrived in the last phase. Returns true. */
 bool shm_complete(tess_work *work);
 /* Team ranks that have not come to the phase where the oldest operation stands. late (NULL: itself): whose fault it is
  * that `rank` has not. */

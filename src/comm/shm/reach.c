@@ -1,5 +1,4 @@
-/* Private memory of peers, which the system copies from process to process: one copy where a stage takes two, and no
- * meeting for each chunk. */
+/* Reads private memory of peers by a system call: one copy where a stage takes two, and no meeting for each chunk. */
 #include "base/os/os.h"
 #include "comm/reduce.h"
 #include "comm/shm/reach.h"
@@ -20,7 +19,7 @@ bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
 
 bool shm_can_reach(const tess_work *work)
 {
-    /* What is read at once: where sums are folded, a rank's part. */
+    /* Bytes of one read: a rank's part where sums are folded. */
     size_t bytes =
         work->n * shm_element(work) / (shm_of(work)->collective->fold != NULL ? (size_t)work->team->size : 1);
     bool all = !shm_of(work)->collective->never_direct && !shm_of(work)->collective->never_reached;

@@ -6,7 +6,7 @@
 
 /* True when team rank `rank` may read private memory of the others, and `bytes` are enough for it to pay. */
 bool tess_can_reach(const tess_team *team, int rank, size_t bytes);
-/* Copies it. False: it could not be read, so its rank has ended or is about to. */
+/* Copies private memory of `rank`. False: unreadable, so the rank has ended or is about to. */
 bool tess_reach(const tess_team *team, void *to, int rank, uint64_t address, size_t bytes);
 
 #endif

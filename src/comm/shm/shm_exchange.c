@@ -31,11 +31,11 @@ static bool all_direct(const tess_work *work)
     return true;
 }
 
-/* The data is where it can be had without rounds.
+/* Takes the data without rounds.
  *
- * A rank that finds a peer's memory unreadable arrives once more, as others may have nothing to do with what it missed,
- * and then never again (advance). So who only took from buffers completes, with the right data; and no one completes
- * with a sum of which this rank has folded a part from garbage, as the phase that takes such parts needs everybody. */
+ * A rank that finds a peer's memory unreadable arrives once more, as others may not need what it missed, and then never
+ * again (advance). So ranks that only took from buffers complete with the right data. No rank completes with a sum of
+ * which this rank folded a part from garbage: the phase that takes such parts needs all ranks. */
 static void take_at_once(tess_work *work, int path)
 {
     const shm_collective *c = shm_of(work)->collective;
@@ -64,7 +64,6 @@ static void begin_round(tess_work *work)
     shm_arrive(work);
 }
 
-/* The data is where it can be had, or moves in rounds. */
 static void move(tess_work *work)
 {
     if (all_direct(work) || shm_can_reach(work)) {

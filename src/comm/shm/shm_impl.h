@@ -1,4 +1,4 @@
-/* Collectives over shared memory: what one of them has to say for itself; shm_exchange.c does the meeting. */
+/* Collectives over shared memory: the function table of one; shm_exchange.c does the meeting. */
 #ifndef TESS_COMM_SHM_SHM_IMPL_H
 #define TESS_COMM_SHM_SHM_IMPL_H
 
@@ -24,7 +24,7 @@ typedef struct shm_collective {
     bool may_be_inline;
     bool never_direct;  /* peers cannot use the buffer as it is */
     bool never_reached; /* too many small parts to ask the system for each */
-    /* Before others can see the post: writes into place what needs no meeting. May be NULL. */
+    /* Writes what needs no meeting, before others can see the post. May be NULL. */
     void (*post)(tess_work *work, tess_post *post);
     /* After the meeting: sizes that depend on others' posts; sets `path` SHM_NOTHING when nothing is left. May be NULL.
      */
@@ -93,14 +93,14 @@ static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block
 }
 
 /* ---- reach.c ---- */
-/* tess_reach; when that fails the work stands still until the peer's end is known, or the deadline passes. */
+/* tess_reach; when it fails, the work stops until the peer's end is known or the deadline passes. */
 void shm_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes);
 /* True when all ranks may read each other's private memory, and the operation is large enough. */
 bool shm_can_reach(const tess_work *work);
 /* out = the reduction of elements [first, first + n) of every rank's in. */
 void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out);
 
-/* True when what this rank writes is too much to be read from a cache afterwards. */
+/* True when this rank writes more than a cache holds. */
 static inline bool shm_streams(size_t bytes)
 {
     return bytes >= REDUCE_STREAM_BYTES;
