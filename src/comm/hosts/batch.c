@@ -1,4 +1,4 @@
-/* The messages of a round, and how much of an operation's data is whose. */
+/* The messages of a round, and how an operation's data is divided among ranks. */
 #include "comm/hosts/hosts_impl.h"
 
 size_t hosts_block_of(const tess_work *work, int rank)

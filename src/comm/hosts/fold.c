@@ -1,6 +1,6 @@
 /* Reductions. The ranks of a host add what they have for a rank elsewhere, one partial for each subtree of the
- * canonical tree that is wholly theirs (one, when hosts hold aligned powers of two), and send it there; who owns the
- * block adds the partials of all hosts in the tree's order.
+ * canonical tree that is wholly theirs (one, when hosts hold aligned powers of two), and send it there. The block's
+ * owner adds the partials of all hosts in the tree's order.
  *
  * A rank's area in a round: what it shows, a part for each rank of the team (nothing where siblings read its buffer);
  * the partials that it sends; the partials of all hosts for its own block. */
@@ -52,7 +52,7 @@ static uint64_t offset_in_job(const tess_work *work, int rank)
     return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->in_offset;
 }
 
-/* Siblings read this rank's buffer where it is. */
+/* True when siblings read this rank's buffer in place. */
 static bool reads_buffer(const tess_work *work, int rank)
 {
     return rank == work->team->rank || offset_in_job(work, rank) != CONTROL_PRIVATE;
@@ -140,7 +140,7 @@ static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *su
     }
 }
 
-/* A lone leaf in one piece, in the partial's dtype, is its own partial: it is sent from where it is. */
+/* A single contiguous leaf in the partial's dtype is its own partial: it is sent from its place. */
 static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subtree, int block, size_t first,
                                 size_t count)
 {

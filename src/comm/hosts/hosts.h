@@ -1,4 +1,4 @@
-/* Becoming a rank where others than the launcher have started the processes. */
+/* Joining a job whose processes the launcher did not start. */
 #ifndef TESS_COMM_HOSTS_HOSTS_H
 #define TESS_COMM_HOSTS_HOSTS_H
 
@@ -9,7 +9,7 @@
  * processes. */
 tess_status tess_hosts_join(tess_runtime *runtime, const tess_environment *environment,
                             const tess_runtime_options *options);
-/* The same for the processes that torchrun started, which are to be on one host. */
+/* The same for processes that torchrun started; all must be on one host. */
 tess_status tess_hosts_meet(tess_runtime *runtime, const tess_environment *environment);
 
 #endif

@@ -1,4 +1,4 @@
-/* Operations of a team over several hosts: they meet as on one, and what is short is over then. */
+/* Operations of a team over several hosts. They meet as on one host; short ones are complete then. */
 #include "comm/hosts/hosts_impl.h"
 
 static hosts_work *state_of(const tess_work *work)
@@ -13,7 +13,7 @@ static void start(tess_work *work)
     shm_arrive(work);
 }
 
-/* True when it is over after the meeting, well or not. */
+/* True when the operation is complete or failed after the meeting. */
 static bool meet(tess_work *work)
 {
     if (shm_meet(work))

@@ -1,7 +1,8 @@
-/* What one rank shows, all (or many) take: all_gather, broadcast, and the second half of a large all_reduce.
+/* Operations where all (or many) ranks take what one shows: all_gather, broadcast, and the second half of a large
+ * all_reduce.
  *
- * A rank's area holds its own block's elements of the round, and behind them those of the ranks that it handles. Alone
- * on its host, with a block that is in one piece, it needs no area: messages go from buffer to buffer. */
+ * A rank's area holds its own block's elements of the round, and behind them those of the ranks that it handles. A rank
+ * alone on its host with a contiguous block needs no area: messages go from buffer to buffer. */
 #include <string.h>
 
 #include "comm/hosts/hosts_impl.h"

@@ -2,8 +2,7 @@
  *
  * Each host has a control area for the whole team, as a team of one host has (shm/control.h). A rank's post, with what
  * it shows beside it, goes to every other host in one message; there one rank, its handler, puts it into place and
- * arrives on its behalf. So the meeting, the guard and everything short are those of shared memory
- * (shm/shm_exchange.c).
+ * arrives on its behalf. So meeting, comparison and short data work as in shared memory (shm/shm_exchange.c).
  *
  * Large data goes in rounds, through areas that the ranks of a host share (rounds.c). For each round a rank shows its
  * part, its handlers on the other hosts receive it, and all take it from there: every byte crosses to a host once, and
@@ -28,9 +27,9 @@
 #include "comm/shm/meeting.h"
 
 enum {
-    HOSTS_AREAS = 4,                       /* rounds on their way */
+    HOSTS_AREAS = 4,                       /* rounds in flight */
     HOSTS_AREA_BYTES = 8 << 20,            /* of one rank's area */
-    HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations whose posts are on their way */
+    HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations with posts in flight */
     HOSTS_TAGS = 8192                      /* operations that tags tell apart */
 };
 
@@ -42,14 +41,14 @@ typedef struct hosts_member {
     int index; /* among the members of the host */
 } hosts_member;
 
-/* Who has a rank's data on this host. */
+/* Where a rank's data is on this host. */
 typedef struct hosts_seat {
     int keeper; /* index: itself, or its handler */
     int slot;   /* where in the keeper's area: 0: its own, 1 + k: the k-th that it handles */
 } hosts_seat;
 
-/* Who stands for whom, in one of the ways that a host's bytes can be carried. A rank's handler on another host receives
- * what that host is to have of it, and sends what is for it. */
+/* The handlers, in one way of carrying a host's bytes. A rank's handler on another host receives that host's share of
+ * the rank's data, and sends the host's data for the rank. */
 typedef struct hosts_way {
     int carriers;     /* ranks of a host that carry, at most */
     int most_sources; /* remote ranks that any rank of any host handles */
@@ -62,7 +61,7 @@ typedef struct hosts_way {
 typedef enum hosts_stage {
     HOSTS_SHOWN,  /* its part is in its area */
     HOSTS_LANDED, /* what it receives for its host has come */
-    HOSTS_TAKEN,  /* it reads the areas no more */
+    HOSTS_TAKEN,  /* it has finished reading the areas */
     HOSTS_STAGES
 } hosts_stage;
 
@@ -78,7 +77,7 @@ typedef struct hosts_subtree {
     int host;
 } hosts_subtree;
 
-/* A post on its way. */
+/* A post in flight. */
 typedef struct hosts_letter {
     tess_post post;
     uint8_t beside[CONTROL_INLINE];
@@ -95,7 +94,7 @@ typedef struct hosts_batch {
 
 typedef struct hosts_rounds hosts_rounds;
 
-/* What a team has for it. */
+/* A team's state for several hosts. */
 typedef struct comm_hosts {
     wire_group *group;
     int n_hosts, mine;     /* of the team; number of this rank's */
@@ -125,19 +124,19 @@ static inline comm_hosts *hosts_of(const tess_team *team)
     return team->state;
 }
 
-/* A message on its way. */
+/* A message in flight. */
 typedef struct hosts_message {
     tess_fingerprint sent, wanted;
     wire_request *head, *answer, *data;
     bool has_begun;
-    bool agreed; /* sender: the data is on its way; receiver: it has asked for it */
+    bool agreed; /* sender: the data is in flight; receiver: it has requested it */
 } hosts_message;
 
 /* Of an operation or a message. */
 typedef union hosts_work {
     struct {
         shm_work meeting; /* first: shm_of gives it */
-        bool moves;       /* all have met, and its data is on its way */
+        bool moves;       /* all have met, and the data is in flight */
     };
     channel_work local;
     hosts_message message;
@@ -187,8 +186,8 @@ static inline int hosts_tag(const tess_work *work, int kind)
 tess_status hosts_send_post(tess_work *work);
 /* Puts posts that have come into place, of all operations in flight. */
 tess_status hosts_receive_posts(tess_team *team);
-/* Whose fault it is that the post of `rank` is not here: its own, or that of the rank of this host that should have put
- * it into place, when the board says that it was made. */
+/* The rank to blame for the missing post of `rank`: itself, or its handler on this host when the board says that the
+ * post was made. */
 int hosts_late(const tess_work *work, int rank);
 
 /* ---- rounds.c
@@ -218,9 +217,9 @@ struct hosts_rounds {
     wire_request *native; /* instead of passes */
 };
 
-/* All have posted: begins to move the data. */
+/* Begins to move the data; all have posted. */
 tess_status hosts_begin(tess_work *work);
-/* Goes on without waiting. True: over, or failed (work->status). */
+/* Progresses without waiting. True: complete, or failed (work->status). */
 bool hosts_advance(tess_work *work);
 /* Team ranks that it waits for. */
 int hosts_missing(const tess_work *work, int *ranks);

@@ -82,7 +82,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     return TESS_OK;
 }
 
-/* Everybody says how it went; when it failed somewhere, all fail with the first rank's words. */
+/* Exchanges the status of all processes; after a failure, all fail with the message of the first failed rank. */
 static tess_status agree(joining *j, tess_status status)
 {
     j->mine.status = status;
@@ -152,7 +152,7 @@ static tess_status open_memory(joining *j)
     return status;
 }
 
-/* ---- Guard and agents
+/* ---- Warden and agents
  * --------------------------------------------------------------------------------------------------------- */
 static tess_status call_warden(joining *j)
 {
@@ -212,7 +212,7 @@ static void leave(tess_runtime *rt)
             all_left = all_left && state == JOB_RANK_LEFT;
             lost = state == JOB_RANK_LOST || state == JOB_RANK_GONE || atomic_load(&rt->job.rows[r].broken_team) != 0;
         }
-        tess_wire_poll(); /* what we sent last may still be on its way */
+        tess_wire_poll(); /* our last messages may still be in flight */
         if (!all_left && !lost)
             tess_job_sleep(&rt->job, rt->rank, ticket, LEAVE_LOOK_NS);
         tess_job_sleep_end(&rt->job, rt->rank);

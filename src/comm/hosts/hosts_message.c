@@ -1,5 +1,5 @@
 /* Sends and receives between hosts. The sender's fingerprint goes first. Short data follows at once; for longer data
- * the receiver answers with its own fingerprint, and both see whether they fit before the data goes. */
+ * the receiver answers with its own fingerprint, and both sides compare the two before the data goes. */
 #include "comm/hosts/hosts_impl.h"
 
 enum { AT_ONCE_BYTES = 2048 };
@@ -12,7 +12,7 @@ static hosts_message *message_of(const tess_work *work)
     return tess_work_state(work);
 }
 
-/* An older message of the same kind, peer and tag that has not come to its data goes first. */
+/* True when an older message of the same kind, peer and tag has not reached its data: it goes first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next) {

@@ -32,7 +32,7 @@ static void seat_members(const tess_team *team, comm_hosts *h)
     h->index = h->members[team->rank].index;
 }
 
-/* Who keeps whose data on this host; and the most that any rank of any host handles. */
+/* Chooses which rank holds whose data on this host, and the most that any rank of any host handles. */
 static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_way *way)
 {
     int n_handled[JOB_MAX_RANKS] = {0}, carriers = hosts_carriers(h, way, h->mine);

@@ -1,5 +1,5 @@
-/* Reductions that MPI does by itself, when asked to (comm.reduction=native): its order of summation depends on the
- * number of ranks and on the MPI, so results are no longer those of one rank. */
+/* Reductions by MPI itself (comm.reduction=native). The order of summation depends on the number of ranks and on the
+ * MPI, so results differ from those of one rank. */
 #include "comm/hosts/hosts_impl.h"
 
 static bool find_type(tess_dtype dtype, wire_type *type)

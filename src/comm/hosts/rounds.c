@@ -1,5 +1,5 @@
 /* The pipeline of a large operation. Round g of the team lies in area g modulo HOSTS_AREAS of every rank, so a rank may
- * be that many rounds ahead of the slowest of its host. Which round a rank is in, its host sees in its counters. */
+ * be that many rounds ahead of the slowest of its host. A rank's counters show its host which round it is in. */
 #include "base/os/os.h"
 #include "comm/hosts/hosts_impl.h"
 
@@ -17,7 +17,7 @@ static void post_stage(const tess_work *work, hosts_stage stage, uint64_t rounds
             tess_job_wake(&team->runtime->job, team->ranks[hosts_local_rank(h, i)]);
 }
 
-/* So many rounds are over for all ranks of this host, as far as the stage goes. */
+/* True when all ranks of this host have passed the stage of `rounds` rounds. */
 static bool all_have(const comm_hosts *h, hosts_stage stage, uint64_t rounds)
 {
     bool all = true;
@@ -216,7 +216,7 @@ static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
     return behind;
 }
 
-/* A rank that waits gives a sign of life at every look: what it said it waits for still holds. */
+/* A waiting rank gives a sign of life at every poll: what it waits for is still current. */
 static bool is_waiting(const tess_work *work, int index)
 {
     const tess_team *team = work->team;
@@ -242,7 +242,7 @@ int hosts_missing(const tess_work *work, int *ranks)
         if (rank >= 0)
             named[rank] = true;
     }
-    /* Nobody is behind: the far end of what we send is. */
+    /* No rank is behind here: the receivers of our messages are. */
     for (int area = 0; n == 0 && area < HOSTS_AREAS; area++)
         if (r->sends[area].n_done < r->sends[area].n)
             ranks[n++] = r->sends[area].messages[r->sends[area].n_done].peer;

@@ -39,7 +39,7 @@ static void at_exit(int status, void *unused)
     table->close(orderly);
 }
 
-/* What MPI writes to a rank that has just died would end this one too, before the board names who was first. */
+/* A write of MPI to a rank that has just died would end this one too, before the board names the first. */
 static void survive_broken_pipes(void)
 {
     struct sigaction action;
@@ -171,7 +171,7 @@ void tess_wire_poll(void)
     if (atomic_load(&given_up) || !tess_wire_is_mine())
         return;
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-        return; /* somebody is about it */
+        return; /* another thread does it */
     table->poll();
     leave();
 }

@@ -1,5 +1,5 @@
-/* This process's use of the wire. MPI is a thing of the process, not of a runtime: it is opened once, stays open when a
- * runtime goes and another comes, and is finalized when the process exits, if all went well until then. */
+/* This process's use of the wire. MPI belongs to the process, not to a runtime: it is opened once, stays open between
+ * runtimes, and is finalized when the process exits, if all went well until then. */
 #ifndef TESS_COMM_HOSTS_SESSION_H
 #define TESS_COMM_HOSTS_SESSION_H
 
@@ -12,8 +12,8 @@ int tess_wire_most_tag(void);
 bool tess_wire_is_mine(void); /* false: MPI does not let this thread call */
 /* Between joining a job and leaving it in good order: a process that exits there waits for nobody. */
 void tess_wire_in_job(bool in);
-/* Something went wrong. MPI is not called again, so that no message on its way reaches memory that goes back to its
- * owner; at exit nobody is waited for. */
+/* Stops using MPI after an error. MPI is not called again, so that no message in flight reaches memory that returns to
+ * its owner. The exit waits for no rank. */
 void tess_wire_give_up(void);
 
 /* As the functions of wire_table, with errors as status: TESS_E_INVALID from a thread that MPI does not let call,
@@ -28,7 +28,7 @@ tess_status tess_wire_reduce_scatter(wire_group *group, const void *in, void *ou
                                      wire_request **request);
 /* *done: the request is freed and nulled. Failures free it too. */
 tess_status tess_wire_test(wire_request **request, bool *done);
-/* Others may wait for what MPI does here only when it is called. Nothing happens from a thread that may not call. */
+/* Calls MPI, whose progress others may wait for. Does nothing in a thread that may not call MPI. */
 void tess_wire_poll(void);
 void tess_wire_cancel(wire_request **request);
 

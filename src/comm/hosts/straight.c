@@ -1,5 +1,5 @@
-/* Straight from buffer to buffer, rank to rank, in one round: all_to_all, all_to_all_v, gather and scatter, where no
- * two ranks of a host want the same bytes; and the rows of pieces whose buffer a host shares. */
+/* Operations that go from buffer to buffer in one round: all_to_all, all_to_all_v, gather and scatter, where no two
+ * ranks of a host need the same bytes; and the rows of pieces whose buffer a host shares. */
 #include <string.h>
 
 #include "comm/hosts/hosts_impl.h"

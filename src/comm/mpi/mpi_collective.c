@@ -1,4 +1,4 @@
-/* Collectives by the MPI itself. What is larger than a part goes in rounds, all of them under way at once. */
+/* Collectives by MPI itself. Data larger than a part goes in rounds, all of them in flight at once. */
 #include "comm/mpi/mpi_impl.h"
 
 static size_t smaller(size_t a, size_t b)
@@ -107,8 +107,7 @@ int mpi_all_reduce(wire_group *group, const void *in, void *out, size_t n, wire_
     return 0;
 }
 
-/* MPI reduces only what lies together, and a round of a large reduce-scatter does not: one reduction a rank and round.
- */
+/* MPI reduces only contiguous data, and a round of a large reduce-scatter is not: one reduction per rank and round. */
 static int reduce_to_each(wire_group *group, const char *in, char *out, size_t n, const reduction *by,
                           wire_request *request)
 {

@@ -1,4 +1,4 @@
-/* What the files of the plug-in share. MPI is one thing a process, and so is its state here. */
+/* What the files of the plug-in share. A process has one MPI, and so one state. */
 #ifndef TESS_COMM_MPI_MPI_IMPL_H
 #define TESS_COMM_MPI_MPI_IMPL_H
 
@@ -6,7 +6,7 @@
 
 #include "comm/wire/wire.h"
 
-/* Counts of MPI are ints, and not every transport below it stands messages over 2 GiB: longer ones go in parts. */
+/* MPI counts are ints, and not every transport below MPI carries messages over 2 GiB: longer ones go in parts. */
 #define MPI_PART_BYTES ((size_t)1 << 30)
 
 struct wire_group {
@@ -32,7 +32,7 @@ typedef struct mpi_state {
     size_t part_bytes;
     wire_group world;
     wire_group *groups; /* newest first */
-    wire_request *idle; /* what is kept for the next messages: nothing is allocated once a job runs */
+    wire_request *idle; /* reused by the next messages: a running job allocates nothing */
 } mpi_state;
 
 extern mpi_state mpi;
@@ -46,7 +46,7 @@ int mpi_first_core(void);
 /* A request with room for n_parts, each MPI_REQUEST_NULL, none posted (n_parts counts those that are); NULL with a text
  * when memory is out. */
 wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES]);
-/* Gives up what is still under way and keeps the request for later. */
+/* Cancels what is still in flight and keeps the request for reuse. */
 void mpi_request_cancel(wire_request **request);
 int mpi_request_test(wire_request **request, char error[WIRE_ERROR_BYTES]);
 void mpi_requests_free(void); /* the idle ones */

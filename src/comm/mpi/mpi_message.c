@@ -1,7 +1,7 @@
 /* Messages of any size, in parts of at most mpi.part_bytes under one tag, which MPI keeps in order.
  *
- * The last part is always shorter than a full one (empty where the size divides): so both sides see where a message
- * ends, and one that has another size than the receiver expects is always noticed. */
+ * The last part is always shorter than a full one (empty where the size divides). So both sides see where a message
+ * ends, and always notice a message of another size than the receiver expects. */
 #include "comm/mpi/mpi_impl.h"
 
 static size_t count_parts(size_t bytes)

@@ -1,4 +1,4 @@
-/* The plug-in's table; what begins and ends with the process. */
+/* The plug-in's table, and the start and end of MPI. */
 #include "comm/mpi/mpi_impl.h"
 
 #include <ctype.h>
@@ -47,15 +47,15 @@ static void name_library(char *name, size_t size)
     }
 }
 
-/* Open MPI asks for the parts of a large message over the connection that carries the other direction's bytes, and the
- * question waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of 5 Gbit/s,
+/* Open MPI requests the parts of a large message over the connection that carries the other direction's bytes, and the
+ * request waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of 5 Gbit/s,
  * 0.56 with two). The user's own choice stays. */
 static void prefer_two_connections(void)
 {
     setenv("OMPI_MCA_btl_tcp_links", "2", 0);
 }
 
-/* A program that initialised MPI before it came to us keeps it: we use it, and it finalizes it. */
+/* Uses an MPI that the program has initialised; the program then finalizes it. */
 static int initialize(int *level, char error[WIRE_ERROR_BYTES])
 {
     int begun = 0, over = 0;
@@ -173,13 +173,13 @@ static int make_group(const int *ranks, int n, int tag, wire_group **group, char
     return 0;
 }
 
-/* MPI_Comm_free may wait for the other members, who may be gone: the communicator stays until close. */
+/* MPI_Comm_free may wait for other members, which may be gone: the communicator stays until close. */
 static void free_group(wire_group **group)
 {
     *group = NULL;
 }
 
-/* MPI moves when it is called, whatever for. */
+/* Any call into MPI makes it progress. */
 static void poll_mpi(void)
 {
     int there;

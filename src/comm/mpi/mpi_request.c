@@ -1,4 +1,4 @@
-/* What is under way: one or several requests of MPI that are done when all are. */
+/* Requests: one or several requests of MPI, done when all are. */
 #include "comm/mpi/mpi_impl.h"
 
 #include <stdio.h>
@@ -48,8 +48,8 @@ wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIR
     return request;
 }
 
-/* Receives are cancelled; MPI has no way to call back a send or a collective, so those are left to themselves. (Freeing
- * the request of a collective that is under way is an error: its handle is dropped.) */
+/* Cancels receives. MPI cannot cancel a send or a collective, so those run on. (MPI forbids freeing the request of a
+ * collective in flight: its handle is dropped.) */
 static void give_up(MPI_Request *part, request_kind kind)
 {
     if (*part == MPI_REQUEST_NULL || kind == REQUEST_COLLECTIVE)
@@ -70,8 +70,7 @@ void mpi_request_cancel(wire_request **request)
     keep(given);
 }
 
-/* Every part but the last is full, and the last is not (mpi_message.c): sizes that differ are seen at one of the parts.
- */
+/* Every part but the last is full, and the last is not (mpi_message.c), so one of the parts shows a wrong size. */
 static size_t wanted(const wire_request *request)
 {
     bool last = request->n_done + 1 == request->n_parts;
@@ -92,7 +91,7 @@ static size_t count_bytes(const MPI_Status *status)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* A single part may be shorter: it says itself what it is. */
+/* A single part may be shorter: its status gives its size. */
 static int check_size(const wire_request *request, const MPI_Status *status, char error[WIRE_ERROR_BYTES])
 {
     size_t got = count_bytes(status), want = wanted(request);
@@ -105,7 +104,7 @@ static int receive_failed(const wire_request *request, int code, const MPI_Statu
     MPI_Error_class(code, &class);
     if (class != MPI_ERR_TRUNCATE)
         return mpi_fail(error, code, "receiving %zu bytes from %d", request->bytes, request->from);
-    /* Open MPI tells the size of the part that was sent, MPICH does not; behind a full one there may be more. */
+    /* Open MPI reports the size of the part that was sent, MPICH does not; a full part may be followed by more. */
     size_t got = count_bytes(status), want = wanted(request);
     return got > want && got < mpi.part_bytes ? other_size(request, "", got, error)
                                               : other_size(request, "at least ", want + 1, error);

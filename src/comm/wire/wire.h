@@ -1,11 +1,11 @@
 /* The wire: what carries bytes between hosts. A plug-in (libtessera_mpi_openmpi.so, libtessera_mpi_mpich.so) fills this
  * table; it is loaded only by jobs that an MPI has started, so the plain binary needs no MPI.
  *
- * The plug-in sees nothing else of Tessera: plain C types, return values 0 (well) and -1 (with a text in `error`), no
- * exit, no abort, no output. All calls of a process come one at a time (the core holds a lock); when the MPI offers no
- * more than MPI_THREAD_FUNNELED, from the thread that opened it. Nothing here waits, but for open, close and
- * make_group. Messages between two ranks of a group with one tag arrive in the order in which they were sent; all
- * members of a group start its collectives in one order.
+ * The plug-in sees nothing else of Tessera: plain C types, return values 0 (success) and -1 (with a text in `error`),
+ * no exit, no abort, no output. The core holds a lock, so a process makes one call at a time; when the MPI offers only
+ * MPI_THREAD_FUNNELED, the thread that opened it makes all calls. Only open, close and make_group wait. Messages
+ * between two ranks of a group with one tag arrive in the order in which they were sent; all members of a group start
+ * its collectives in one order.
  *
  * TESSERA_MPI_PART_BYTES, for tests of the plug-in: messages are cut into parts of so many bytes instead of 1 GiB. */
 #ifndef TESS_COMM_WIRE_WIRE_H
@@ -38,17 +38,17 @@ typedef enum wire_op { WIRE_SUM, WIRE_MAX, WIRE_MIN } wire_op;
 typedef struct wire_table {
     uint32_t version; /* WIRE_VERSION */
     /* MPI_Init_thread. Fails (with what to change) when the MPI offers less than MPI_THREAD_FUNNELED. When MPI itself
-     * cannot start it ends the process: no error handler can be set before. An MPI that the program has initialised is
-     * used as it is, and left to the program. */
+     * cannot start, it ends the process: no error handler can be set before. An MPI that the program has initialised is
+     * used as it is, and the program finalizes it. */
     int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
-    /* `orderly`: all ranks come here (MPI_Finalize, collective). Else nothing of MPI is touched any more: a peer is
-     * lost and finalizing could wait for it for ever. */
+    /* `orderly`: all ranks come here (MPI_Finalize, collective). Otherwise MPI is not called any more: a peer is
+     * lost, and finalizing could wait for it for ever. */
     void (*close)(bool orderly);
 
     /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`, and make the
      * groups that they share in one order. */
     int (*make_group)(const int *ranks, int n, int tag, wire_group **group, char error[WIRE_ERROR_BYTES]);
-    /* Local. What is under way goes on, to be tested or cancelled as before: MPI keeps the communicator until close
+    /* Local. Requests in flight stay valid and may be tested or cancelled: MPI keeps the communicator until close
      * (MPICH has about 2000). */
     void (*free_group)(wire_group **group);
 
@@ -68,13 +68,13 @@ typedef struct wire_table {
     /* out: n elements; in: n for each rank of the group. They do not overlap. */
     int (*reduce_scatter)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                           wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Moves on everything
-     * that is under way in this process. */
+    /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Progresses
+     * all requests of this process. */
     int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* Moves on everything that is under way in this process, also what only others wait for. */
+    /* Progresses all requests of this process, also those that only others wait for. */
     void (*poll)(void);
-    /* Gives a message up: cancelled where it can be, and never waited for. NULL is fine. MPI can call back only
-     * receives that have not begun: the buffer stays the wire's until the process ends, and the tag is used no more. */
+    /* Cancels a message where possible, and never waits. NULL is allowed. MPI can cancel only receives that have not
+     * begun: the buffer stays the wire's until the process ends, and the tag is not used again. */
     void (*cancel)(wire_request **request);
 } wire_table;
 

@@ -63,8 +63,8 @@ static bool find(const char *file, char path[PATH_MAX])
 
 /* ---- Which one it is ---- */
 
-/* The plug-in of the MPI that started us; the other one when it is the only one here and Slurm, which knows both, or
- * nobody in particular did. */
+/* The plug-in of the MPI that started this process. The other one when only that is installed, and the starter is Slurm
+ * (which supports both) or unknown. */
 static const kind *choose(tess_starter starter)
 {
     char path[PATH_MAX];
@@ -77,8 +77,7 @@ static const kind *choose(tess_starter starter)
     return !find(first->file, path) && find(second->file, path) ? second : first;
 }
 
-/* Symbols of an MPI that is in the process come before those of a second one, which then works on the first one's
- * data: better refused. */
+/* Refuses a second MPI in the process: it would bind to symbols of the first, and work on the first one's data. */
 static tess_status refuse_second(const kind *wanted)
 {
     void *init = dlsym(RTLD_DEFAULT, "MPI_Init");
