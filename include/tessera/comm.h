@@ -7,8 +7,8 @@
  * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
  * but the data and the number of ranks.
  *
- * Two operations with equal fingerprints may be swapped on some ranks. Labels (tess_team_label) always reveal this.
- * Without labels the call sites (in the program or a shared object) reveal it when all of these hold:
+ * Two operations with equal fingerprints may be swapped on some ranks. Different labels (tess_team_label) always reveal
+ * this. Without labels the call sites (in the program or a shared object) reveal it when all of these hold:
  * - at each of the call sites involved, all ranks have met before;
  * - no rank at one of these sites has ever met ranks that called from another site;
  * - after the last meeting place, all ranks had always gone on to one and the same site;
@@ -22,7 +22,7 @@
  * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (the ranks'
  * calls differ; the message names ranks and calls), TESS_E_PEER_LOST (a rank died or left the job; the message names
  * the rank, its signal or exit code, and its last operation), TESS_E_TIMEOUT (the message names the ranks that did not
- * come), TESS_E_CANCELLED (a rank cancelled an operation; the message names the rank). After the last four the team is
+ * come), TESS_E_CANCELLED (a rank gave up an operation; the message names the rank). After the last four the team is
  * broken: further calls return the same error. A rank has at most 15 collectives of a team in flight: the next call
  * first waits for the oldest. Not thread-safe per team; distinct teams may be used from distinct threads. */
 #ifndef TESSERA_COMM_H

@@ -8,7 +8,7 @@
 #include "comm/comm_impl.h"
 #include "trace/trace_folder.h"
 
-/* The folder as everybody finds it, wherever they are; of one that is too long nobody hears. */
+/* Publishes the absolute path of the folder; one that is too long is not published. */
 static void report_folder(const tess_runtime *rt, const char *folder)
 {
     char *whole = realpath(folder, NULL);

@@ -84,6 +84,6 @@ typedef struct comm_observer {
 
 /* Copied; once in a runtime's life. */
 void tess_runtime_observe(tess_runtime *runtime, const comm_observer *observer);
-void *tess_runtime_observer(const tess_runtime *runtime); /* its self; NULL: nobody observes */
+void *tess_runtime_observer(const tess_runtime *runtime); /* its self; NULL: no observer */
 
 #endif

@@ -1,4 +1,4 @@
-/* Who carries a host's bytes, and in rounds of what size: the table that `tessera bench comm --tune` writes, by
+/* Which ranks carry a host's bytes, and in rounds of what size: the table that `tessera bench comm --tune` writes, by
  * operation and size. Results do not depend on it, but all ranks must choose alike. */
 #ifndef TESS_COMM_HOSTS_CHOICE_H
 #define TESS_COMM_HOSTS_CHOICE_H

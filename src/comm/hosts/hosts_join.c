@@ -1,5 +1,5 @@
-/* Becoming a job when MPI has started the processes: who is where, shared memory on each host, agents between them. All
- * processes go through the same exchanges; a failure on one of them ends all at the next, with its message. */
+/* Makes a job of the processes that MPI started: places of ranks, shared memory on each host, agents between hosts. All
+ * processes take part in the same exchanges; a failure of one ends all at the next exchange, with its message. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     card.core = j->process->first_core;
     card.config_hash = options->config_hash;
     card.ways_hash = tess_runtime_ways_hash(j->rt);
-    if (options->backend == TESS_BACKEND_MPI) /* nobody shares memory with it */
+    if (options->backend == TESS_BACKEND_MPI) /* no rank shares memory with it */
         card.host_key = tess_hash_bytes(&(uint64_t){(uint64_t)j->process->rank}, sizeof(uint64_t), card.host_key);
     if (e->has_torchrun) {
         card.torchrun_rank = e->torchrun_rank;

@@ -159,7 +159,7 @@ void hosts_give_up(tess_team *team)
     tess_wire_give_up();
 }
 
-/* A post may still be on its way to a host that is late: nobody there may miss it. */
+/* Waits for posts in flight: a slow host still needs them. */
 static void finish_posts(const tess_team *team)
 {
     const comm_hosts *h = hosts_of(team);

@@ -10,7 +10,8 @@
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **process);
 int tess_wire_most_tag(void);
 bool tess_wire_is_mine(void); /* false: MPI does not let this thread call */
-/* Between joining a job and leaving it in good order: a process that exits there waits for nobody. */
+/* Marks the time between joining a job and leaving it in good order: a process that exits meanwhile waits for no rank.
+ */
 void tess_wire_in_job(bool in);
 /* Stops using MPI after an error. MPI is not called again, so that no message in flight reaches memory that returns to
  * its owner. The exit waits for no rank. */

@@ -4,7 +4,7 @@
 
 #include "comm/comm_impl.h"
 
-/* Of a message under way. */
+/* State of a message in flight. */
 typedef struct channel_work {
     struct message_slot *slot; /* of the channel, NULL: none yet */
     uint64_t moved;            /* bytes */

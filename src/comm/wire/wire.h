@@ -20,7 +20,7 @@ enum { WIRE_VERSION = 1, WIRE_ERROR_BYTES = 512 };
 #define WIRE_TABLE_SYMBOL "tess_wire_plugin"
 
 typedef struct wire_group wire_group;     /* ranks that exchange messages: a communicator */
-typedef struct wire_request wire_request; /* a message, or a native collective, under way */
+typedef struct wire_request wire_request; /* a message or a native collective in flight */
 
 typedef struct wire_process {
     int rank, size;    /* the launcher's numbers */
