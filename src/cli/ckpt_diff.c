@@ -5,10 +5,11 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/diff.h"
+#include "cli/ckpt_text.h"
 #include "cli/cli_ckpt.h"
 #include "cli/cli_progress.h"
 
-enum { DIFFERS = CLI_FAILED, NAME_WIDTH = 66 };
+enum { DIFFERS = TESS_EXIT_FAILED, NAME_WIDTH = 66 };
 
 typedef struct comparison {
     tess_mem *mem;
@@ -140,7 +141,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_ckpt_diff, flags, 4);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 2)
         return cli_misuse(&cli_ckpt_diff, "name two checkpoints");
     c.tensors = json_array();
@@ -156,7 +157,7 @@ static int run(int argc, char **argv)
     json_decref(c.tensors);
     if (status != TESS_OK)
         return cli_fail(status);
-    return tess_diff_alike(&summary) ? CLI_OK : DIFFERS;
+    return tess_diff_alike(&summary) ? TESS_EXIT_OK : DIFFERS;
 }
 
 const cli_command cli_ckpt_diff = {

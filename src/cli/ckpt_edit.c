@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "ckpt/tools/edit.h"
+#include "cli/ckpt_text.h"
 #include "cli/cli_ckpt.h"
 
 /* One line for every member, below `prefix`, that is another after than before. */
@@ -35,7 +36,7 @@ static int run(int argc, char **argv)
     const cli_flag flags[] = {{"--add", NULL, "a key that is not there is made", &add}};
     int n = cli_parse(argc, argv, &cli_ckpt_edit, flags, 1);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 2)
         return cli_misuse(&cli_ckpt_edit, "%s", n == 0 ? "which checkpoint?" : "what is to change: key=value?");
     json_t *before = NULL, *after = NULL;
@@ -48,7 +49,7 @@ static int run(int argc, char **argv)
     }
     json_decref(before);
     json_decref(after);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_ckpt_edit = {

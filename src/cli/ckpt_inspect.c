@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/formats/export_catalog.h"
+#include "cli/ckpt_text.h"
 #include "cli/cli_ckpt.h"
 
 enum { MAX_NAME_WIDTH = 100 };
@@ -195,7 +196,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_ckpt_inspect, flags, 3);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 1 || n > 2)
         return cli_misuse(&cli_ckpt_inspect, "%s", n == 0 ? "which checkpoint?" : "one checkpoint, one pattern");
     tess_mem *mem = NULL;
@@ -213,7 +214,7 @@ static int run(int argc, char **argv)
     tess_mem_destroy(&mem);
     if (status != TESS_OK)
         return cli_fail(status);
-    return n_found > 0 || o.pattern == NULL ? CLI_OK : CLI_FAILED;
+    return n_found > 0 || o.pattern == NULL ? TESS_EXIT_OK : TESS_EXIT_FAILED;
 }
 
 const cli_command cli_ckpt_inspect = {

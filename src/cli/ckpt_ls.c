@@ -5,6 +5,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/list.h"
+#include "cli/ckpt_text.h"
 #include "cli/cli_ckpt.h"
 
 /* "42 s", "3 min", "5 h", "12 d" */
@@ -72,7 +73,7 @@ static int run(int argc, char **argv)
     const cli_flag flags[] = {{"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", &json}};
     int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1)
         return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder?" : "one folder at a time");
     tess_mem *mem = NULL;
@@ -88,7 +89,7 @@ static int run(int argc, char **argv)
         tess_ckpt_list_free(&list);
     }
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_ckpt_ls = {

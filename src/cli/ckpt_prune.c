@@ -61,7 +61,7 @@ static int run(int argc, char **argv)
                               {"--dry-run", NULL, "only say what would go", &dry}};
     int n = cli_parse(argc, argv, &cli_ckpt_prune, flags, 2);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1 || keep_text == NULL)
         return cli_misuse(&cli_ckpt_prune, "%s", n != 1 ? "name one folder" : "--keep says how many stay");
     tess_mem *mem = NULL;
@@ -76,7 +76,7 @@ static int run(int argc, char **argv)
     if (mem != NULL)
         tess_ckpt_list_free(&list);
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_ckpt_prune = {

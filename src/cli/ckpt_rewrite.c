@@ -40,7 +40,7 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
         printf(", step %" PRId64, result.step);
     printf("; %s to %s%s in %.1f s\n", result.source, tess_target_name(options->target),
            options->unchecked ? ", not read again," : ", read again and equal,", tess_os_now_s() - begin_s);
-    return CLI_OK;
+    return TESS_EXIT_OK;
 }
 
 tess_target cli_target_of(const char *out, tess_target folder)
@@ -58,7 +58,7 @@ static int start(int argc, char **argv, const cli_command *command, const cli_fl
 {
     int n = cli_parse(argc, argv, command, flags, n_flags);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     return n != 2 ? cli_misuse(command, "name a checkpoint and what is to be written") : -1;
 }
 

@@ -8,7 +8,7 @@
 #include "cli/cli_ckpt.h"
 #include "cli/cli_progress.h"
 
-enum { DAMAGED = CLI_FAILED };
+enum { DAMAGED = TESS_EXIT_FAILED };
 
 typedef struct verification {
     tess_mem *mem;
@@ -132,7 +132,7 @@ static int run(int argc, char **argv)
     const cli_flag flags[] = {{"--newest", NULL, "of a folder of checkpoints the newest alone", &v.newest}};
     int n = cli_parse(argc, argv, &cli_ckpt_verify, flags, 1);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_ckpt_verify, "which checkpoint?");
     tess_status status = tess_mem_create(&v.mem);
@@ -141,7 +141,7 @@ static int run(int argc, char **argv)
     tess_mem_destroy(&v.mem);
     if (status != TESS_OK)
         return cli_fail(status);
-    return v.n_bad > 0 ? DAMAGED : CLI_OK;
+    return v.n_bad > 0 ? DAMAGED : TESS_EXIT_OK;
 }
 
 const cli_command cli_ckpt_verify = {

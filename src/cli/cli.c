@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/core/options.h"
+#include "job/job_memory.h"
 
 static void print_usage(FILE *out, const cli_command *command, const cli_flag *flags, int n_flags)
 {
@@ -50,16 +51,44 @@ static const char **place_of(const cli_flag *flag)
     return NULL;
 }
 
+const char *cli_hint(const char *before, const char *word, const char *const *names, int n, char *text)
+{
+    const char *nearest = tess_options_nearest(word, names, n);
+    text[0] = '\0';
+    if (nearest != NULL)
+        snprintf(text, CLI_HINT, ": did you mean '%s%s'?", before, nearest);
+    return text;
+}
+
+int cli_choose(int argc, char **argv, const char *const *names, int n, void (*print_help)(FILE *out))
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_NO_WORD;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return CLI_HELPED;
+    }
+    int i = 0;
+    while (i < n && strcmp(argv[1], names[i]) != 0)
+        i++;
+    return i;
+}
+
+int cli_unchosen(int chosen)
+{
+    return chosen == CLI_HELPED ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
+}
+
 static int complain(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[64];
-    char name[64]; /* without a value */
+    char name[64], hint[CLI_HINT]; /* name: without a value */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
-    const char *nearest = tess_options_nearest(name, names, n_flags);
-    cli_misuse(command, "unknown option '%s'%s%s%s", name, nearest != NULL ? ": did you mean '" : "",
-               nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    cli_misuse(command, "unknown option '%s'%s", name, cli_hint("", name, names, n_flags, hint));
     return -2;
 }
 
@@ -109,27 +138,20 @@ int cli_misuse(const cli_command *command, const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fprintf(stderr, "\nusage: tessera %s %s   (tessera %s --help)\n", command->name, command->arguments, command->name);
-    return CLI_BAD_INPUT;
+    return TESS_EXIT_BAD_INPUT;
 }
 
 int cli_fail(tess_status status)
 {
     cli_status_clear();
-    const char *message = tess_error_message();
-    fprintf(stderr, "tessera: %s\n", message[0] != '\0' ? message : tess_status_text(status));
-    switch (status) {
-    case TESS_E_INVALID:
-    case TESS_E_NOT_FOUND:
-    case TESS_E_FORMAT:
-    case TESS_E_UNSUPPORTED:
-    case TESS_E_NO_SPACE:
-    case TESS_E_NOT_FINITE:
-        return CLI_BAD_INPUT;
-    case TESS_E_INTERRUPTED:
-        return CLI_INTERRUPTED;
-    default:
-        return CLI_FAILED;
-    }
+    return tess_exit_fail(status);
+}
+
+tess_status cli_count_ranks(const char *text, tess_ranks *ranks)
+{
+    int64_t n = 0;
+    TESS_TRY(cli_int("-n", text, 1, JOB_MAX_RANKS, &n));
+    return tess_ranks_count((int)n, ranks);
 }
 
 tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value)

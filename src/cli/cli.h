@@ -4,6 +4,10 @@
 #ifndef TESS_CLI_CLI_H
 #define TESS_CLI_CLI_H
 
+#include <stdio.h>
+
+#include "supervise/exit.h"
+#include "supervise/start_ranks.h"
 #include "tessera/memory.h"
 #include "train/weights.h"
 
@@ -22,20 +26,32 @@ typedef struct cli_command {
 } cli_command;
 
 enum { CLI_REPEATS = 16 };
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_BAD_INPUT = 2, CLI_INTERRUPTED = 130 };
 
 /* Sorts argv[1..] into flags and positionals (which are moved to the front of argv + 1; their number is returned). On
  * -h or --help prints the usage and returns -1; on a bad flag prints why and returns -2. */
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags);
 
-/* Prints the chain of the newest failure as "tessera: ..." and returns the exit code for `status`. */
+enum { CLI_HINT = 256, CLI_HELPED = -1, CLI_NO_WORD = -2 };
+
+/* Of commands in two words: which of `names` argv[1] is, n: none of them. CLI_HELPED: help was asked for and printed;
+ * CLI_NO_WORD: there is none, and it was printed to standard error. */
+int cli_choose(int argc, char **argv, const char *const *names, int n, void (*print_help)(FILE *out));
+/* The exit code of the latter two. */
+int cli_unchosen(int chosen);
+
+/* ": did you mean 'before NAME'?" for the name that is near to `word`, or ""; returns text, of CLI_HINT bytes. */
+const char *cli_hint(const char *before, const char *word, const char *const *names, int n, char *text);
+
+/* tess_exit_fail, where a status line may stand on the terminal. */
 int cli_fail(tess_status status);
-/* Prints "tessera: <message>" with the usage of `command`; returns CLI_BAD_INPUT. */
+/* Prints "tessera: <message>" with the usage of `command`; returns TESS_EXIT_BAD_INPUT. */
 int cli_misuse(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* NULL text leaves *value alone. TESS_E_INVALID names the flag and the range. */
 tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value);
 tess_status cli_number(const char *flag, const char *text, double min, double max, double *value);
+/* `text` is what -n was given, NULL: nothing. As tess_ranks_count. */
+tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
 /* "float32" or "bfloat16", and for what is only stored "float16"; NULL: TESS_DTYPE_COUNT. */
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
 

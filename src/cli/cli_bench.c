@@ -5,7 +5,6 @@
 
 #include "bench/bench.h"
 #include "bench/compare.h"
-#include "cli/start.h"
 #include "job/environment.h"
 
 enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
@@ -131,10 +130,10 @@ static int run_rank(session *s)
     bool slower = false;
     tess_status status = tess_runtime_create(NULL, &s->runtime);
     if (status != TESS_OK)
-        return status == TESS_E_PEER_LOST ? CLI_FAILED : cli_fail(status);
+        return status == TESS_E_PEER_LOST ? TESS_EXIT_FAILED : cli_fail(status);
     s->speaks = tess_runtime_rank(s->runtime) == 0;
     status = open_and_measure(s, &slower);
-    int code = status != TESS_OK ? cli_end_rank(status, s->runtime) : slower ? CLI_FAILED : CLI_OK;
+    int code = status != TESS_OK ? tess_exit_rank(status, s->runtime) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
     tess_runtime_destroy(&s->runtime);
     return code;
 }
@@ -144,13 +143,13 @@ static int run_alone(session *s)
     bool slower = false;
     s->speaks = true;
     tess_status status = open_and_measure(s, &slower);
-    return status != TESS_OK ? cli_fail(status) : slower ? CLI_FAILED : CLI_OK;
+    return status != TESS_OK ? cli_fail(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
 }
 
 /* Here, as a rank of the job that somebody has started, or as the guard of one. `words`: as they were given. */
 static int run_somewhere(session *s, int n_words, char **words)
 {
-    cli_ranks ranks = {0};
+    tess_ranks ranks = {0};
     bool is_rank = tess_launch_is_rank();
     tess_status status = is_rank ? TESS_OK : cli_count_ranks(NULL, &ranks);
     bool in_job = is_rank || ranks.n > 1;
@@ -159,8 +158,8 @@ static int run_somewhere(session *s, int n_words, char **words)
                            s->bench->name);
     if (status != TESS_OK)
         return cli_fail(status);
-    if (ranks.guarded)
-        return cli_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
+    if (ranks.is_warden)
+        return tess_ranks_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
     return in_job ? run_rank(s) : run_alone(s);
 }
 
@@ -177,7 +176,7 @@ static int run_bench(int argc, char **argv, const tess_bench *bench)
     collect_flags(&set, bench->name);
     int n = cli_parse(argc, argv, &command, set.flags, set.n);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n > 0)
         return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
     return run_somewhere(&(session){.bench = bench, .set = &set}, argc + 1, words);
@@ -193,7 +192,7 @@ static void print_help(FILE *out)
     fputs("\ntessera bench NAME --help lists its options.\n", out);
 }
 
-static void complain(const char *name)
+static int run(int argc, char **argv)
 {
     enum { MOST = 16 };
     const char *names[MOST];
@@ -201,26 +200,16 @@ static void complain(const char *name)
     const tess_bench *const *benches = tess_bench_list(&n);
     for (int i = 0; i < n && i < MOST; i++)
         names[i] = benches[i]->name;
-    const char *nearest = tess_options_nearest(name, names, n < MOST ? n : MOST);
-    fprintf(stderr, "tessera: no bench '%.60s'%s%s%s\n", name, nearest != NULL ? ": did you mean '" : "",
-            nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
-}
-
-static int run(int argc, char **argv)
-{
-    int n;
-    const tess_bench *const *benches = tess_bench_list(&n);
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        print_help(stdout);
-        return CLI_OK;
-    }
-    for (int i = 0; argc > 1 && i < n; i++)
-        if (strcmp(argv[1], benches[i]->name) == 0)
-            return run_bench(argc - 1, argv + 1, benches[i]);
-    if (argc > 1)
-        complain(argv[1]);
+    n = n < MOST ? n : MOST;
+    int bench = cli_choose(argc, argv, names, n, print_help);
+    if (bench < 0)
+        return cli_unchosen(bench);
+    if (bench < n)
+        return run_bench(argc - 1, argv + 1, benches[bench]);
+    char hint[CLI_HINT];
+    fprintf(stderr, "tessera: no bench '%.60s'%s\n", argv[1], cli_hint("", argv[1], names, n, hint));
     print_help(stderr);
-    return CLI_BAD_INPUT;
+    return TESS_EXIT_BAD_INPUT;
 }
 
 const cli_command cli_bench = {"bench", "NAME [OPTIONS]", "measure this machine and what Tessera makes of it", run};

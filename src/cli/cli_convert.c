@@ -58,7 +58,7 @@ static int convert_folder(tess_mem *mem, const char *in, const char *out, const 
     if (status != TESS_OK)
         return cli_fail(status);
     show(out, &result);
-    return CLI_OK;
+    return TESS_EXIT_OK;
 }
 
 /* Whether `in` is one; what is not there was meant to be. */
@@ -139,7 +139,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 2)
         return cli_misuse(&cli_convert, "name what to convert and what to write");
     tess_mem *mem = NULL;

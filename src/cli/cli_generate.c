@@ -152,7 +152,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
 
@@ -191,7 +191,7 @@ opened:
     tess_model_folder_close(&s.m);
 parsed:
     tess_mem_destroy(&s.mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --prompts FILE [options]",

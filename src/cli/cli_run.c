@@ -2,20 +2,18 @@
 
 #include <stdio.h>
 
-#include "cli/start.h"
-
 static int run(int argc, char **argv)
 {
     const char *n_ranks = NULL, *grace = NULL, *trace = NULL;
-    cli_ranks ranks = {0};
-    tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = cli_notice};
+    tess_ranks ranks = {0};
+    tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = tess_exit_notice};
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes to start (1)", &n_ranks},
         {"--grace", "SECONDS", "time that the others get to end once a rank is lost (5)", &grace},
         {"--trace", "FOLDER", "keep each rank's last events there, for `tessera trace FOLDER`", &trace}};
     int n = cli_parse(argc, argv, &cli_run, flags, 3);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_run, "name the program to run");
     tess_status status = cli_count_ranks(n_ranks, &ranks);
@@ -26,7 +24,7 @@ static int run(int argc, char **argv)
     argv[n + 1] = NULL;
     tess_launch_result result;
     options.trace_folder = trace;
-    status = cli_start(&ranks, argv + 1, &options, &result);
+    status = tess_ranks_start(&ranks, argv + 1, &options, &result);
     if (status != TESS_OK)
         return cli_fail(status);
     if (result.report[0] != '\0' && !result.reported)

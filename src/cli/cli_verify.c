@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/start.h"
 
 enum { DIFFERS = 5 };
 
@@ -45,9 +44,9 @@ static tess_status verify(tess_mem *mem, const options *o, tess_verify_plan *pla
 /* It starts the ranks of both runs itself. */
 static tess_status count_ranks(const options *o, int *n)
 {
-    cli_ranks ranks = {0};
+    tess_ranks ranks = {0};
     TESS_TRY(cli_count_ranks(o->ranks, &ranks));
-    TESS_CHECK(!ranks.guarded && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
+    TESS_CHECK(!ranks.is_warden && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
                "verify starts its ranks on this machine: call it without mpirun, srun or torchrun");
     *n = o->ranks != NULL ? ranks.n : 2;
     return TESS_OK;
@@ -76,7 +75,7 @@ static int run(int argc, char **argv)
                               {"--json", NULL, "print the result as JSON", &o.json}};
     int n = cli_parse(argc, argv, &cli_verify, flags, 5);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_verify, "name a configuration file");
     bool same = false;
@@ -84,7 +83,7 @@ static int run(int argc, char **argv)
     if (status == TESS_OK)
         status = run_options(&o, mem, n, argv + 1, &same);
     tess_mem_destroy(&mem);
-    return status != TESS_OK ? cli_fail(status) : same ? CLI_OK : DIFFERS;
+    return status != TESS_OK ? cli_fail(status) : same ? TESS_EXIT_OK : DIFFERS;
 }
 
 const cli_command cli_verify = {

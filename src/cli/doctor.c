@@ -1,9 +1,6 @@
 #include "cli/doctor.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include "base/core/options.h"
 
 static const struct {
     const char *name, *help;
@@ -27,22 +24,15 @@ static void print_list(FILE *out)
 static int run(int argc, char **argv)
 {
     const char *names[N_DOCTORS];
-    if (argc < 2) {
-        print_list(stderr);
-        return CLI_BAD_INPUT;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_list(stdout);
-        return CLI_OK;
-    }
-    for (int i = 0; i < N_DOCTORS; i++) {
+    for (int i = 0; i < N_DOCTORS; i++)
         names[i] = doctors[i].name;
-        if (strcmp(argv[1], names[i]) == 0)
-            return doctors[i].run(argc - 1, argv + 1);
-    }
-    const char *nearest = tess_options_nearest(argv[1], names, N_DOCTORS);
-    return cli_misuse(&cli_doctor, "no doctor '%.60s'%s%s%s", argv[1], nearest != NULL ? ": did you mean '" : "",
-                      nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    int doctor = cli_choose(argc, argv, names, N_DOCTORS, print_list);
+    if (doctor < 0)
+        return cli_unchosen(doctor);
+    if (doctor < N_DOCTORS)
+        return doctors[doctor].run(argc - 1, argv + 1);
+    char hint[CLI_HINT];
+    return cli_misuse(&cli_doctor, "no doctor '%.60s'%s", argv[1], cli_hint("", argv[1], names, N_DOCTORS, hint));
 }
 
 const cli_command cli_doctor = {"doctor", "SUBCOMMAND ...", "before, during and after a run: logs, variables, machines",

@@ -88,7 +88,7 @@ int cli_doctor_env(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, n_findings = 0;
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n > 0 || (o.file != NULL && o.pid != NULL))
         return cli_misuse(&command, "name one environment: --file or --pid, or none for this one");
     while (o.knowledge[n_files] != NULL)
@@ -110,5 +110,5 @@ int cli_doctor_env(int argc, char **argv)
     tess_mem_destroy(&mem);
     if (status != TESS_OK)
         return cli_fail(status);
-    return n_findings > 0 ? CLI_DOCTOR_FINDS : CLI_OK;
+    return n_findings > 0 ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
 }

@@ -50,7 +50,7 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const optio
                 survey.n_ranks - 1, survey.n_ranks);
     if (status == TESS_OK) {
         tess_log_judge(&survey, (int)world, &diagnosis);
-        *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : CLI_OK;
+        *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
         status =
             o->json != NULL ? tess_log_print_json(&survey, &diagnosis, out) : tess_log_print(&survey, &diagnosis, out);
     }
@@ -77,7 +77,7 @@ static tess_status search(const tess_knowledge *knowledge, const char *words, te
         TESS_TRY(tess_buffer_printf(out, "%s", i > 0 ? "\n" : ""));
         TESS_TRY(tess_log_print_entry(tess_knowledge_at(knowledge, hits[i]), out));
     }
-    *code = n > 0 ? CLI_OK : CLI_DOCTOR_FINDS;
+    *code = n > 0 ? TESS_EXIT_OK : CLI_DOCTOR_FINDS;
     return TESS_OK;
 }
 
@@ -93,9 +93,9 @@ int cli_doctor_log(int argc, char **argv)
         {"--knowledge", "FILE ...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
          o.knowledge},
     };
-    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, code = CLI_OK;
+    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, code = TESS_EXIT_OK;
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if ((n > 0) + (o.search != NULL) + (o.list != NULL) != 1)
         return cli_misuse(&command, "name log files, or --search, or --list");
     while (o.knowledge[n_files] != NULL)

@@ -7,8 +7,8 @@
 #include "base/core/options.h"
 #include "base/os/os.h"
 #include "cli/doctor.h"
-#include "cli/preflight_config.h"
-#include "cli/start.h"
+#include "supervise/preflight_config.h"
+#include "supervise/start_ranks.h"
 #include "job/environment.h"
 #include "job/place.h"
 #include "tessera/comm.h"
@@ -26,7 +26,7 @@ static const cli_command command = {
 
 typedef struct preflight {
     const char *only, *json; /* NULL: not given; json "": to standard output */
-    cli_preflight_config config;
+    tess_preflight_config config;
     tess_probe_plan plan;
     double begin_s;
 } preflight;
@@ -35,8 +35,8 @@ typedef struct preflight {
  * --------------------------------------------------------------------------------------------------- */
 static const tess_probe_check *checks_of(int group, int *n)
 {
-    *n = cli_preflight_n_config_checks;
-    return group == TESS_PROBE_CONFIG ? cli_preflight_config_checks : tess_probe_checks((tess_probe_group)group, n);
+    *n = tess_preflight_n_config_checks;
+    return group == TESS_PROBE_CONFIG ? tess_preflight_config_checks : tess_probe_checks((tess_probe_group)group, n);
 }
 
 static int list_checks(void)
@@ -48,7 +48,7 @@ static int list_checks(void)
         for (int i = 0; i < n; i++)
             printf("  %-16s %s (%s)\n", checks[i].name, checks[i].looks_at, checks[i].threshold);
     }
-    return CLI_OK;
+    return TESS_EXIT_OK;
 }
 
 static bool wants_group(const preflight *p, int group)
@@ -106,21 +106,21 @@ static int show_report(const preflight *p, tess_probe_report *report)
     struct winsize window;
     bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
     report->seconds = tess_os_now_s() - p->begin_s;
-    report->config_checks = cli_preflight_config_checks;
-    report->n_config_checks = cli_preflight_n_config_checks;
+    report->config_checks = tess_preflight_config_checks;
+    report->n_config_checks = tess_preflight_n_config_checks;
     cli_status_clear();
     if (p->json == NULL || p->json[0] != '\0')
         tess_probe_print(report, terminal ? window.ws_col : 120, stdout);
     tess_status status = p->json != NULL ? write_json(p, report) : TESS_OK;
     if (status != TESS_OK)
         return cli_fail(status);
-    return tess_probe_count(report, TESS_PROBE_FAIL) > 0 ? NOT_READY : CLI_OK;
+    return tess_probe_count(report, TESS_PROBE_FAIL) > 0 ? NOT_READY : TESS_EXIT_OK;
 }
 
 /* This host, its GPUs and the files of the configuration. */
 static void look_here(const preflight *p, int world, tess_probe_findings *findings)
 {
-    cli_preflight_look(&p->config, world, p->only, findings);
+    tess_preflight_look(&p->config, world, p->only, findings);
     tess_probe_host(&p->plan, "", findings);
 }
 
@@ -137,12 +137,12 @@ static int child_main(void *context)
     tess_runtime *runtime;
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = MEET_MOST_S};
     if (tess_runtime_create(&options, &runtime) != TESS_OK)
-        return CLI_FAILED; /* the launcher tells it */
+        return TESS_EXIT_FAILED; /* the launcher tells it */
     tess_status status = tess_probe_ranks(runtime, &job->preflight->plan, job->findings);
     if (status != TESS_OK)
         tess_runtime_report(runtime, tess_error_message());
     tess_runtime_destroy(&runtime);
-    return status == TESS_OK ? CLI_OK : CLI_FAILED;
+    return status == TESS_OK ? TESS_EXIT_OK : TESS_EXIT_FAILED;
 }
 
 static void run_children(const preflight *p, tess_probe_findings *findings)
@@ -228,7 +228,7 @@ static tess_status look_as_rank(preflight *p, tess_runtime *runtime, int *code)
     int world = tess_runtime_world(runtime);
     p->plan.n_ranks = count_local(runtime, &first);
     p->plan.n_hosts = tess_runtime_hosts(runtime);
-    cli_preflight_plan(&p->config, world, &p->plan);
+    tess_preflight_plan(&p->config, world, &p->plan);
     if (first)
         look_here(p, world, &here);
     if (wants_group(p, TESS_PROBE_RANKS))
@@ -239,18 +239,18 @@ static tess_status look_as_rank(preflight *p, tess_runtime *runtime, int *code)
 static int run_rank(preflight *p)
 {
     tess_runtime *runtime;
-    int code = CLI_OK;
+    int code = TESS_EXIT_OK;
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = RANKS_MOST_S};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status != TESS_OK && tess_launch_is_rank() && (status == TESS_E_PEER_LOST || status == TESS_E_MISMATCH))
         return NOT_READY; /* whoever watches us tells it, once */
     if (status != TESS_OK) {
-        cli_fail_once(status);
+        tess_exit_fail_once(status);
         return NOT_READY;
     }
     status = look_as_rank(p, runtime, &code);
     if (status != TESS_OK)
-        code = cli_end_rank(status, runtime);
+        code = tess_exit_rank(status, runtime);
     tess_runtime_destroy(&runtime);
     return code;
 }
@@ -259,21 +259,21 @@ static int run_rank(preflight *p)
  * ------------------------------------------------------------------------------------------------------- */
 static int start(preflight *p, const char *n_ranks, int n_words, char **words)
 {
-    cli_ranks ranks = {0};
+    tess_ranks ranks = {0};
     bool is_rank = tess_launch_is_rank();
     tess_status status = check_names(p->only);
     if (status == TESS_OK && !is_rank)
         status = cli_count_ranks(n_ranks, &ranks);
     if (status != TESS_OK)
-        return cli_fail_once(status);
-    if (ranks.guarded)
-        return cli_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = 2});
-    cli_preflight_read(&p->config);
+        return tess_exit_fail_once(status);
+    if (ranks.is_warden)
+        return tess_ranks_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = 2});
+    tess_preflight_read(&p->config);
     if (is_rank || (ranks.joins && ranks.n > 1)) /* a single one is more use as a parent: it outlives its rank */
         return run_rank(p);
     p->plan.n_ranks = ranks.n;
     p->plan.n_hosts = 1;
-    cli_preflight_plan(&p->config, ranks.n, &p->plan);
+    tess_preflight_plan(&p->config, ranks.n, &p->plan);
     return run_alone(p);
 }
 
@@ -291,7 +291,7 @@ int cli_doctor_preflight(int argc, char **argv)
                               {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", &p.json}};
     int n = cli_parse(argc, argv, &command, flags, 4);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (list != NULL)
         return list_checks();
     const char *tmp = getenv("TMPDIR");

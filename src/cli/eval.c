@@ -38,7 +38,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_eval, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1 || data == NULL)
         return cli_misuse(&cli_eval, n != 1 ? "name one model folder" : "--data FILE is missing");
 
@@ -71,7 +71,7 @@ static int run(int argc, char **argv)
     }
 parsed:
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]",

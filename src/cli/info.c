@@ -106,12 +106,12 @@ static int run(int argc, char **argv)
     tess_mem *mem = NULL;
     int n = cli_parse(argc, argv, &cli_info, NULL, 0);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = print_about(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0);
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_info = {"info", "[CONFIG.yaml [section.key=value ...] | MODEL_DIR | config.json]",

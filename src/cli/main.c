@@ -28,7 +28,7 @@ static int close_output(int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     fprintf(stderr, "tessera: standard output: %s\n", strerror(errno));
-    return code != CLI_OK ? code : CLI_FAILED;
+    return code != TESS_EXIT_OK ? code : TESS_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -38,15 +38,15 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {
         print_help(stderr);
-        return CLI_BAD_INPUT;
+        return TESS_EXIT_BAD_INPUT;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return CLI_OK;
+        return TESS_EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("tessera " TESS_VERSION);
-        return CLI_OK;
+        return TESS_EXIT_OK;
     }
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
@@ -58,5 +58,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "tessera: no command '%s': did you mean '%s'?\n", argv[1], nearest);
     else
         fprintf(stderr, "tessera: no command '%s': `tessera help` lists them\n", argv[1]);
-    return CLI_BAD_INPUT;
+    return TESS_EXIT_BAD_INPUT;
 }

@@ -133,7 +133,7 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_tokenize, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 2)
         return cli_misuse(&cli_tokenize, "say what to do, and with which file");
     tess_status status = cli_int("--vocab-size", vocab_text, 257, 1000000, &vocab);
@@ -158,7 +158,7 @@ static int run(int argc, char **argv)
         return cli_misuse(&cli_tokenize, "'%s' is neither train, encode nor decode", argv[1]);
     }
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? CLI_OK : cli_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
 }
 
 const cli_command cli_tokenize = {

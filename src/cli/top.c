@@ -81,7 +81,7 @@ static int run(int argc, char **argv)
         {"--interval", "SECONDS", "between two looks (1); with --once: rates of that time", &o.interval}};
     int n = cli_parse(argc, argv, &cli_top, flags, 4);
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
@@ -96,7 +96,7 @@ static int run(int argc, char **argv)
     status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
     tess_mem_destroy(&mem);
     if (status == TESS_OK)
-        return CLI_OK;
+        return TESS_EXIT_OK;
     int code = cli_fail(status);
     return status == TESS_E_NOT_FOUND ? NO_SUCH_JOB : code;
 }

@@ -81,7 +81,7 @@ static tess_status format_report(const tess_report *report, const trace_options 
 static int code_of(const tess_diagnosis *diagnosis)
 {
     if (diagnosis->kind == TESS_DIAGNOSIS_HEALTHY || diagnosis->kind == TESS_DIAGNOSIS_FINISHED)
-        return CLI_OK;
+        return TESS_EXIT_OK;
     return diagnosis->tie || diagnosis->kind == TESS_DIAGNOSIS_UNDECIDED ? TRACE_TIE : TRACE_CULPRIT;
 }
 
@@ -113,12 +113,12 @@ static int run(int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 0)
-        return n == -1 ? CLI_OK : CLI_BAD_INPUT;
+        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1)
         return cli_misuse(&cli_trace, "%s", n == 0 ? "which job?" : "one job at a time");
     tess_mem *mem;
     tess_history *history = NULL;
-    int code = CLI_OK;
+    int code = TESS_EXIT_OK;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = read_history(mem, argv[1], &history);

@@ -114,13 +114,13 @@ static void on_validation(void *self, const tess_validation_report *r)
     fflush(stdout);
 }
 
-void cli_train_view_open(cli_train_view *view, const tess_config *config)
+static void begin(void *self, const tess_config *config)
 {
+    cli_train_view *view = self;
     *view = (cli_train_view){.per_point = 1,
                              .begin_s = tess_os_now_s(),
                              .saves = config->checkpoint.enable,
                              .resumes = config->checkpoint.resume};
-    view->observer = (tess_train_observer){view, on_note, on_step, on_validation};
     if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
         printf("%s\n", config->job.description);
 }
@@ -161,8 +161,10 @@ static void draw_curve(const cli_train_view *view)
     }
 }
 
-void cli_train_view_close(cli_train_view *view, tess_status status, const tess_train_result *result)
+/* The curve and what became of the run. */
+static void end(void *self, tess_status status, const tess_train_result *result)
 {
+    const cli_train_view *view = self;
     char time[32];
     cli_status_clear();
     if (status != TESS_OK)
@@ -185,4 +187,9 @@ void cli_train_view_close(cli_train_view *view, tess_status status, const tess_t
         printf(", validation loss %.4f, %.4f bits per byte%s", result->last.loss, result->last.bits_per_byte,
                result->last.outcome == TESS_VALIDATION_PARTIAL ? " (of a part of the text)" : "");
     printf("\n%s\n", result->model_folder);
+}
+
+tess_train_view cli_train_view_of(cli_train_view *view)
+{
+    return (tess_train_view){.observer = {view, on_note, on_step, on_validation}, .begin = begin, .end = end};
 }

@@ -2,12 +2,11 @@
 #ifndef TESS_CLI_TRAIN_VIEW_H
 #define TESS_CLI_TRAIN_VIEW_H
 
-#include "train/train.h"
+#include "supervise/train_rank.h"
 
 enum { CLI_CURVE_POINTS = 256 };
 
 typedef struct cli_train_view {
-    tess_train_observer observer;
     double begin_s;
     bool saves, resumes;
     /* Losses for the curve: pairs are merged when it is full, so each point stands for `per_point` steps. */
@@ -16,8 +15,7 @@ typedef struct cli_train_view {
     int64_t per_point, first_step, last_step;
 } cli_train_view;
 
-void cli_train_view_open(cli_train_view *view, const tess_config *config);
-/* The curve and what became of the run. */
-void cli_train_view_close(cli_train_view *view, tess_status status, const tess_train_result *result);
+/* What the rank calls; `view` must stay where it is. */
+tess_train_view cli_train_view_of(cli_train_view *view);
 
 #endif

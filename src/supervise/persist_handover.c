@@ -1,4 +1,4 @@
-#include "cli/persist_heir.h"
+#include "supervise/persist_handover.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -7,9 +7,10 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "ckpt/store/store.h"
-#include "cli/cli.h"
-#include "cli/replacing.h"
-#include "cli/stop_signals.h"
+#include "supervise/exit.h"
+#include "supervise/run_memory.h"
+#include "supervise/start_ranks.h"
+#include "supervise/stop_signals.h"
 #include "train/logbook.h"
 
 typedef struct kept {
@@ -35,7 +36,7 @@ static void look(tess_mem *mem, int fd, const tess_config *config, kept *k)
     tess_error_clear();
 }
 
-static bool fits(const cli_persist_heir *heir, const kept *k)
+static bool fits(const tess_persist_heir *heir, const kept *k)
 {
     tess_run_layout layout;
     tess_run_layout_of(heir->config, &layout);
@@ -57,7 +58,7 @@ static bool is_newer_than_disk(const tess_config *config, const kept *k)
 }
 
 /* "-n 4 training.local_batch_size=2": what makes the heir's command that of those who kept it. */
-static const char *report_difference(const cli_persist_heir *heir, const kept *k, char *text, size_t size)
+static const char *report_difference(const tess_persist_heir *heir, const kept *k, char *text, size_t size)
 {
     tess_run_layout layout;
     char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
@@ -76,15 +77,15 @@ static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
     (void)self;
     (void)job;
     (void)pids;
-    cli_stop_signals_pass_on();
+    tess_stop_signals_pass_on();
 }
 
-static tess_status live_once_more(const cli_persist_heir *heir, const kept *k, const tess_persist_set *set,
+static tess_status live_once_more(const tess_persist_heir *heir, const kept *k, const tess_persist_set *set,
                                   tess_launch_result *result)
 {
     static char own_shards[] = "parallelism.data_parallel_shard_degree=-1", no_drill[] = "fault.spec=";
     char changes[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
-    cli_arguments words = *heir->command;
+    tess_own_command words = *heir->command;
     tess_launch_options options = *heir->options;
     int n = tess_run_layout_words(&k->layout, NULL, changes);
     for (int i = 0; i < n; i++)
@@ -99,8 +100,8 @@ static tess_status live_once_more(const cli_persist_heir *heir, const kept *k, c
     return tess_launch(k->n_ranks, words.word, &options, result);
 }
 
-/* Returns the exit code of those who save: CLI_OK when they have. */
-static int save(const cli_persist_heir *heir, const kept *k, const tess_persist_set *set)
+/* Returns the exit code of those who save: TESS_EXIT_OK when they have. */
+static int save(const tess_persist_heir *heir, const kept *k, const tess_persist_set *set)
 {
     char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
     tess_launch_result result;
@@ -109,16 +110,16 @@ static int save(const cli_persist_heir *heir, const kept *k, const tess_persist_
             heir->n_ranks == 1 ? "" : "s", heir->n_ranks == 1 ? "es" : "");
     tess_status status = live_once_more(heir, k, set, &result);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return tess_exit_fail(status);
     if (result.stop_signal != 0)
         raise(result.stop_signal); /* who comes next ends of it */
-    int code = cli_report_end(&(cli_ranks){.n = k->n_ranks}, &result);
-    return code == CLI_INTERRUPTED && result.left ? CLI_OK : code;
+    int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result);
+    return code == TESS_EXIT_INTERRUPTED && result.left ? TESS_EXIT_OK : code;
 }
 
 /* ---- The two moments
  * ----------------------------------------------------------------------------------------------------- */
-bool cli_persist_hand_on(const cli_persist_heir *heir, const tess_persist_set *set)
+bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set)
 {
     kept k;
     look(set->mem, set->fds[0], heir->config, &k);
@@ -128,7 +129,7 @@ bool cli_persist_hand_on(const cli_persist_heir *heir, const tess_persist_set *s
         return false;
     if (!heir->config->checkpoint.enable)
         fprintf(stderr, "tessera: what is kept in memory is lost, for it cannot be saved: checkpoint.enable=false\n");
-    else if (save(heir, &k, set) != CLI_OK)
+    else if (save(heir, &k, set) != TESS_EXIT_OK)
         fprintf(stderr, "tessera: what is kept in memory could not be saved, and is lost\n");
     return false;
 }
@@ -138,7 +139,7 @@ static tess_status find(tess_mem *mem, const tess_config *config, char *folder, 
     char path[1100];
     int fd;
     *k = (kept){.step = -1};
-    TESS_TRY(cli_replacing_folder(config->job.dump_folder, folder, size));
+    TESS_TRY(tess_run_memory_folder(config->job.dump_folder, folder, size));
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "rank-00000.keep"));
     if (!tess_os_is_file(path))
         return TESS_OK;
@@ -148,7 +149,7 @@ static tess_status find(tess_mem *mem, const tess_config *config, char *folder, 
     return TESS_OK;
 }
 
-static tess_status inherit(const cli_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
+static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
 {
     char folder[1024], difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
     kept k;
@@ -163,7 +164,7 @@ static tess_status inherit(const cli_persist_heir *heir, tess_mem *mem, bool *sa
                (long long)k.step, difference);
     TESS_TRY(tess_persist_set_create(mem, k.n_ranks, folder, (uint64_t)k.n_ranks, &set));
     *code = save(heir, &k, &set);
-    *saved = *code == CLI_OK;
+    *saved = *code == TESS_EXIT_OK;
     tess_persist_set_destroy(&set, *saved);
     if (!*saved)
         fprintf(stderr,
@@ -173,16 +174,16 @@ static tess_status inherit(const cli_persist_heir *heir, tess_mem *mem, bool *sa
     return TESS_OK;
 }
 
-int cli_persist_inherit(const cli_persist_heir *heir, bool *saved)
+int tess_persist_inherit(const tess_persist_heir *heir, bool *saved)
 {
     tess_mem *mem = NULL;
-    int code = CLI_OK;
+    int code = TESS_EXIT_OK;
     *saved = false;
     if (!heir->config->checkpoint.memory_copies || !tess_os_is_dir(heir->config->job.dump_folder))
-        return CLI_OK;
+        return TESS_EXIT_OK;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = inherit(heir, mem, saved, &code);
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? code : cli_fail(status);
+    return status == TESS_OK ? code : tess_exit_fail(status);
 }

@@ -1,25 +1,25 @@
-/* `tessera launch ... -- train CONFIG.yaml`: the job is started again after a failure, as on one host. What failed is
- * said by the guard that names the root cause, in a line among those that mpirun forwards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
-#include "cli/cli.h"
-#include "cli/launch.h"
-#include "cli/supervise.h"
+#include "supervise/supervise_hosts.h"
+#include "supervise/exit.h"
+#include "supervise/launch_failure.h"
+#include "supervise/own_command.h"
+#include "supervise/supervise.h"
+#include "supervise/warden_link.h"
 #include "job/lives.h"
 #include "launch/mpirun/launch_probe.h"
 #include "recover/failure_line.h"
 #include "train/train.h"
-#include "diagnosis/history.h"
 
 typedef struct launch_job {
-    cli_hosts *hosts;
+    tess_mpirun_job *hosts;
     bool heard;           /* in this life */
     tess_failure failure; /* then: the last that was heard; a host that is lost stays so until another is */
     char lost_host[64];
-    void *supervision;       /* what cli_supervise_look is asked with */
+    void *supervision;       /* what tess_supervise_look is asked with */
     tess_launch_probe probe; /* of the host of this group */
     int probed;
 } launch_job;
@@ -39,15 +39,15 @@ static void hear(void *self, const char *line)
 static const char *say(void *self)
 {
     const launch_job *j = self;
-    return cli_supervise_look(j->supervision) ? CLI_LAUNCH_LEAVE : NULL;
+    return tess_supervise_look(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
 }
 
 static tess_status begin_to_ask(launch_job *j, int group)
 {
     char program[4096];
-    TESS_TRY(cli_own_path(program, sizeof(program)));
+    TESS_TRY(tess_own_path(program, sizeof(program)));
     j->probed = group;
-    return tess_launch_probe_begin(&j->probe, getenv(CLI_LAUNCH_AGENT), j->hosts->hosts.hosts[group].name, program,
+    return tess_launch_probe_begin(&j->probe, getenv(TESS_MPIRUN_AGENT), j->hosts->hosts.hosts[group].name, program,
                                    tess_os_now_s());
 }
 
@@ -87,12 +87,12 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = say, .self = j};
     j->heard = false;
     tess_lives_report(options->n_before, options->omitted);
-    setenv(CLI_LAUNCH_REPORTS, "1", 1);
+    setenv(TESS_WARDEN_REPORTS, "1", 1);
     choose_hosts(j, slots, &now);
-    TESS_TRY(cli_hosts_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
+    TESS_TRY(tess_mpirun_job_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
     watch.mpi = j->hosts->mpi;
     j->supervision = options->self;
-    tess_status status = cli_hosts_run(&line, &watch, end);
+    tess_status status = tess_mpirun_job_run(&line, &watch, end);
     tess_launch_probe_end(&j->probe);
     return status;
 }
@@ -101,11 +101,12 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
  * that was lost before. */
 static void guess(launch_job *j, const tess_launch_line_end *end)
 {
-    j->failure = (tess_failure){.rank = -1,
-                                .exit_code = end->exit_code,
-                                .host_lost = end->exit_code != CLI_BAD_INPUT, /* a rank has said what it refuses */
-                                .step = -1,
-                                .steps_done = -1};
+    j->failure =
+        (tess_failure){.rank = -1,
+                       .exit_code = end->exit_code,
+                       .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT, /* a rank has said what it refuses */
+                       .step = -1,
+                       .steps_done = -1};
     snprintf(j->failure.host, sizeof(j->failure.host), "%s", j->lost_host);
     snprintf(j->failure.text, sizeof(j->failure.text), "mpirun ended with code %d, and no rank has said why%s%s",
              end->exit_code, j->lost_host[0] != '\0' ? "; the host that was lost before is " : "", j->lost_host);
@@ -114,22 +115,9 @@ static void guess(launch_job *j, const tess_launch_line_end *end)
 static void decide(launch_job *j, const tess_launch_options *options, tess_launch_result *result)
 {
     const tess_failure *f = &j->failure;
-    tess_situation situation = f->oom_killed  ? TESS_RANK_OOM_KILLED
-                               : f->host_lost ? TESS_RANK_HOST_LOST
-                                              : TESS_RANK_WELL;
-    tess_launch_failure failure = {.rank = f->rank,
-                                   .host = f->host,
-                                   .signal = f->signal,
-                                   .exit_code = f->exit_code,
-                                   .status = f->status,
-                                   .stuck = f->stuck,
-                                   .stopping = f->stopping || result->asked_to_stop,
-                                   .step = f->step,
-                                   .situation = (int)situation,
-                                   .steps = f->steps_done,
-                                   .report = f->text};
-    if (f->evaluating)
-        snprintf(failure.phase, sizeof(failure.phase), "validation"); /* what cli_failure_facts takes for it */
+    tess_launch_failure failure;
+    tess_failure_to_launch(f, &failure);
+    failure.stopping = f->stopping || result->asked_to_stop;
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
     result->failed_rank = f->rank;
     options->decide(options->self, &failure, &decision);
@@ -144,11 +132,11 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     tess_launch_line_end end;
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(run_life(j, slots, words, options, &end));
-    bool saved = j->heard && j->failure.exit_code == CLI_INTERRUPTED && j->failure.rank < 0;
+    bool saved = j->heard && j->failure.exit_code == TESS_EXIT_INTERRUPTED && j->failure.rank < 0;
     result->asked_to_stop = end.stop_signal != 0 || (saved && j->failure.stopping);
-    result->exit_code = saved ? CLI_INTERRUPTED : end.exit_code; /* hydra forgets it where a host has one rank */
+    result->exit_code = saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra forgets it where a host has one rank */
     result->rank0_code = result->exit_code;
-    if (result->exit_code == CLI_OK || result->exit_code == CLI_INTERRUPTED)
+    if (result->exit_code == TESS_EXIT_OK || result->exit_code == TESS_EXIT_INTERRUPTED)
         return TESS_OK;
     if (j->heard)
         snprintf(result->report, sizeof(result->report), "%s", j->failure.text);
@@ -171,7 +159,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     return TESS_OK;
 }
 
-bool cli_launch_trains(int argc, char **argv, tess_config *config)
+bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
 {
     tess_mem *mem = NULL;
     bool plain = argc >= 2 && strcmp(argv[0], "train") == 0;
@@ -205,7 +193,7 @@ static tess_status check_places(const tess_config *config, int n)
     return TESS_OK;
 }
 
-int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char **argv)
+int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
 {
     static tess_slots slots;
     static tess_config with_batch;
@@ -223,6 +211,7 @@ int cli_launch_train(cli_hosts *hosts, const tess_config *config, int argc, char
     tess_error_clear();
     tess_status status = check_places(&with_batch, slots.n_ranks);
     if (status != TESS_OK)
-        return cli_fail(status);
-    return cli_supervise_with(&(cli_starter){start, answers, &job}, &slots, &with_batch, argc, argv, &options);
+        return tess_exit_fail(status);
+    return tess_supervise_with(&(tess_supervise_starter){start, answers, &job}, &slots, &with_batch, argc, argv,
+                               &options);
 }

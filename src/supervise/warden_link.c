@@ -1,14 +1,12 @@
-/* A guard whose job `tessera launch` looks after: what it says of a failure goes there as a line, and a word from there
- * reaches the ranks through it. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/launch.h"
-#include "cli/supervise.h"
+#include "supervise/exit.h"
+#include "supervise/launch_failure.h"
+#include "supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
 #include "recover/failure_line.h"
@@ -25,7 +23,7 @@ static void report(void *self, const tess_launch_failure *failure, tess_launch_d
 {
     (void)self;
     tess_failure facts;
-    cli_failure_facts(failure, &facts);
+    tess_failure_of_launch(failure, &facts);
     write_line(&facts);
     decision->reported = true;
 }
@@ -36,32 +34,35 @@ static void listen(void *self, const tess_job *job, const pid_t *pids)
     char word;
     uint32_t no = JOB_STOP_NO;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &word, 1) == 1 && word == CLI_LAUNCH_LEAVE[0])
+    if (poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &word, 1) == 1 && word == TESS_WARDEN_LEAVE[0])
         atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
 }
 
-bool cli_warden_is_heard(void)
+bool tess_warden_is_heard(void)
 {
-    return getenv(CLI_LAUNCH_REPORTS) != NULL;
+    return getenv(TESS_WARDEN_REPORTS) != NULL;
 }
 
-void cli_warden_reports(tess_launch_options *options)
+void tess_warden_reports(tess_launch_options *options)
 {
     tess_environment environment;
-    if (!cli_warden_is_heard())
+    if (!tess_warden_is_heard())
         return;
     options->decide = report;
     if (tess_environment_read(&environment) == TESS_OK && environment.rank == 0) /* the others have no such input */
         options->tick = listen;
 }
 
-void cli_warden_reports_end(tess_launch_result *result)
+void tess_warden_reports_end(tess_launch_result *result)
 {
-    if (!cli_warden_is_heard() || result->failed_rank >= 0)
+    if (!tess_warden_is_heard() || result->failed_rank >= 0)
         return;
     if (result->asked_to_stop)
         result->reported = true; /* mpirun may end this guard before it has said so */
-    if (result->exit_code == CLI_INTERRUPTED)
-        write_line(&(tess_failure){
-            .rank = -1, .exit_code = CLI_INTERRUPTED, .stopping = result->asked_to_stop, .step = -1, .steps_done = -1});
+    if (result->exit_code == TESS_EXIT_INTERRUPTED)
+        write_line(&(tess_failure){.rank = -1,
+                                   .exit_code = TESS_EXIT_INTERRUPTED,
+                                   .stopping = result->asked_to_stop,
+                                   .step = -1,
+                                   .steps_done = -1});
 }

@@ -1,4 +1,4 @@
-#include "cli/replacing.h"
+#include "supervise/run_memory.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 
 /* One folder a job: by its dump folder. */
-tess_status cli_replacing_folder(const char *dump_folder, char *path, size_t size)
+tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t size)
 {
     char whole[PATH_MAX];
     TESS_CHECK(realpath(dump_folder, whole) != NULL, TESS_E_IO, "job.dump_folder: cannot find %s", dump_folder);
@@ -17,19 +17,19 @@ tess_status cli_replacing_folder(const char *dump_folder, char *path, size_t siz
     return TESS_OK;
 }
 
-static tess_status open_persist(const tess_config *config, int n_ranks, cli_replacing *r)
+static tess_status open_persist(const tess_config *config, int n_ranks, tess_run_memory *r)
 {
     if (config->checkpoint.memory_copies) {
         TESS_TRY(tess_os_make_dirs(config->job.dump_folder));
-        TESS_TRY(cli_replacing_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
+        TESS_TRY(tess_run_memory_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
     }
     return tess_persist_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks,
                                    &r->persist);
 }
 
-static tess_status open_new(const tess_config *config, int n_ranks, cli_replacing *r)
+static tess_status open_new(const tess_config *config, int n_ranks, tess_run_memory *r)
 {
-    *r = (cli_replacing){0};
+    *r = (tess_run_memory){0};
     TESS_TRY(tess_mem_create(&r->mem));
     tess_status status = open_persist(config, n_ranks, r);
     if (status != TESS_OK)
@@ -41,7 +41,7 @@ static tess_status open_new(const tess_config *config, int n_ranks, cli_replacin
 static void report_unused_copies(const char *dump_folder)
 {
     char path[128];
-    if (!tess_os_is_dir(dump_folder) || cli_replacing_folder(dump_folder, path, sizeof(path)) != TESS_OK ||
+    if (!tess_os_is_dir(dump_folder) || tess_run_memory_folder(dump_folder, path, sizeof(path)) != TESS_OK ||
         !tess_os_is_dir(path))
         return;
     fprintf(stderr,
@@ -50,7 +50,8 @@ static void report_unused_copies(const char *dump_folder)
             path, path);
 }
 
-tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_launch_options *options, cli_replacing *r)
+tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_launch_options *options,
+                                  tess_run_memory *r)
 {
     options->persist = NULL;
     if (!config->checkpoint.memory_copies && options->n_before == 0)
@@ -65,7 +66,7 @@ tess_status cli_replacing_begin(const tess_config *config, int n_ranks, tess_lau
     return TESS_OK;
 }
 
-void cli_replacing_end(cli_replacing *r, bool over)
+void tess_run_memory_end(tess_run_memory *r, bool over)
 {
     if (r->mem == NULL)
         return;

@@ -1,4 +1,4 @@
-#include "cli/preflight_config.h"
+#include "supervise/preflight_config.h"
 
 #include <inttypes.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ enum { NOTE_BYTES = 1024 };
 /* Bytes a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
 enum { STATE_BYTES = 16, CHECKPOINT_BYTES = 12 };
 
-const tess_probe_check cli_preflight_config_checks[N_CHECKS] = {
+const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
     [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
                 "what the message says; `tessera info CONFIG.yaml` lists every value"},
     [MODEL] = {"model", "the model's sizes, and its weights where it starts from some", "fail when bad",
@@ -27,7 +27,7 @@ const tess_probe_check cli_preflight_config_checks[N_CHECKS] = {
                     "fail when the newest is damaged; warn with checkpoint.on_damage=previous",
                     "remove the damaged folder, or copy it again from where it is whole"},
 };
-const int cli_preflight_n_config_checks = N_CHECKS;
+const int tess_preflight_n_config_checks = N_CHECKS;
 
 /* ---- Reading
  * ----------------------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void keep_error(char *text, size_t size)
     tess_error_clear();
 }
 
-void cli_preflight_read(cli_preflight_config *read)
+void tess_preflight_read(tess_preflight_config *read)
 {
     tess_mem *mem;
     read->loaded = tess_mem_create(&mem);
@@ -63,7 +63,7 @@ void cli_preflight_read(cli_preflight_config *read)
     tess_mem_destroy(&mem);
 }
 
-void cli_preflight_plan(const cli_preflight_config *read, int world, tess_probe_plan *plan)
+void tess_preflight_plan(const tess_preflight_config *read, int world, tess_probe_plan *plan)
 {
     bool known = read->path != NULL && read->loaded == TESS_OK;
     plan->dump_folder = known ? read->config.job.dump_folder : ".";
@@ -74,23 +74,23 @@ void cli_preflight_plan(const cli_preflight_config *read, int world, tess_probe_
 
 /* ---- Looking
  * ----------------------------------------------------------------------------------------------------------- */
-typedef struct look {
-    const cli_preflight_config *read;
+typedef struct config_look {
+    const tess_preflight_config *read;
     int world;
     tess_probe_findings *findings;
-} look;
+} config_look;
 
-static void add_failure(const look *l, int check, const char *message)
+static void add_failure(const config_look *l, int check, const char *message)
 {
-    tess_probe_add(l->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
+    tess_probe_add(l->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
                    message);
     tess_error_clear();
 }
 
 #define ADD(l, check, diagnosis, ...) \
-    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, cli_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
+    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
-static void look_at_config(const look *l)
+static void look_at_config(const config_look *l)
 {
     tess_config checked = l->read->config;
     if (l->read->loaded != TESS_OK) {
@@ -104,7 +104,7 @@ static void look_at_config(const look *l)
     }
 }
 
-static void look_at_model(const look *l)
+static void look_at_model(const config_look *l)
 {
     char count[32];
     const tess_config *config = &l->read->config;
@@ -143,7 +143,7 @@ static void survey(file_survey *s, const char *path)
         snprintf(s->first, sizeof(s->first), "%s %s", path, trouble);
 }
 
-static void look_at_data(const look *l)
+static void look_at_data(const config_look *l)
 {
     file_survey s = {0};
     char size[32];
@@ -170,7 +170,7 @@ static void keep_first(void *self, const char *note)
 }
 
 /* `newest`: that is whole; -1: none. */
-static void add_damage(const look *l, const char *damaged, int64_t newest)
+static void add_damage(const config_look *l, const char *damaged, int64_t newest)
 {
     const tess_config *config = &l->read->config;
     if (newest < 0)
@@ -183,7 +183,7 @@ static void add_damage(const look *l, const char *damaged, int64_t newest)
             "%s: the job would not start; checkpoint.on_damage=previous goes on from step %" PRId64, damaged, newest);
 }
 
-static void look_at_checkpoint(const look *l)
+static void look_at_checkpoint(const config_look *l)
 {
     char folder[1024], note[NOTE_BYTES] = "";
     int64_t newest = -1;
@@ -211,14 +211,14 @@ static void look_at_checkpoint(const look *l)
         ADD(l, CHECKPOINT, TESS_PROBE_OK, "none yet");
 }
 
-void cli_preflight_look(const cli_preflight_config *read, int world, const char *only, tess_probe_findings *findings)
+void tess_preflight_look(const tess_preflight_config *read, int world, const char *only, tess_probe_findings *findings)
 {
-    static void (*const looks[N_CHECKS])(const look *l) = {look_at_config, look_at_model, look_at_data,
-                                                           look_at_checkpoint};
-    look l = {read, world, findings};
+    static void (*const looks[N_CHECKS])(const config_look *l) = {look_at_config, look_at_model, look_at_data,
+                                                                  look_at_checkpoint};
+    config_look l = {read, world, findings};
     if (read->path == NULL)
         return;
     for (int i = 0; i < N_CHECKS; i++)
-        if (tess_probe_wanted(only, cli_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
+        if (tess_probe_wanted(only, tess_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
             looks[i](&l);
 }

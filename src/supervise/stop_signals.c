@@ -1,4 +1,4 @@
-#include "cli/stop_signals.h"
+#include "supervise/stop_signals.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -14,19 +14,19 @@ static void on_signal(int number)
     came = number;
 }
 
-void cli_stop_signals_hear(void)
+void tess_stop_signals_hear(void)
 {
     for (int i = 0; i < N_SIGNALS; i++)
         signal(signals[i], on_signal);
 }
 
-void cli_stop_signals_forget(void)
+void tess_stop_signals_forget(void)
 {
     for (int i = 0; i < N_SIGNALS; i++)
         signal(signals[i], SIG_DFL);
 }
 
-int cli_stop_signals_pause(double seconds)
+int tess_stop_signals_pause(double seconds)
 {
     time_t whole_s = (time_t)seconds;
     struct timespec left = {.tv_sec = whole_s, .tv_nsec = (long)((seconds - (double)whole_s) * 1e9)};
@@ -43,7 +43,7 @@ int cli_stop_signals_pause(double seconds)
     return came;
 }
 
-void cli_stop_signals_pass_on(void)
+void tess_stop_signals_pass_on(void)
 {
     int number = came;
     came = 0;

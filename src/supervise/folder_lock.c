@@ -1,4 +1,4 @@
-#include "cli/folder_lock.h"
+#include "supervise/folder_lock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "cli/start.h"
 #include "job/environment.h"
 
 enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
@@ -16,10 +15,10 @@ enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
 static const double patience_s = 60; /* for ranks that are about to end, as their launcher was killed */
 
-typedef struct holder {
+typedef struct folder_holder {
     int pid; /* 0: it is not known who holds it */
     char host[HOST_SIZE], since[64];
-} holder;
+} folder_holder;
 
 static void name_host(char host[HOST_SIZE])
 {
@@ -28,10 +27,10 @@ static void name_host(char host[HOST_SIZE])
         snprintf(host, HOST_SIZE, "this host");
 }
 
-static void read_holder(const char *path, holder *h)
+static void read_holder(const char *path, folder_holder *h)
 {
     FILE *file = fopen(path, "r");
-    *h = (holder){0};
+    *h = (folder_holder){0};
     if (file == NULL)
         return;
     if (fscanf(file, "%d %255s %63s", &h->pid, h->host, h->since) != 3)
@@ -52,7 +51,7 @@ static void sign(int fd, const char *path)
         tess_error_clear();
 }
 
-static tess_status refuse(const char *folder, const holder *h)
+static tess_status refuse(const char *folder, const folder_holder *h)
 {
     char who[512] = "another job";
     if (h->pid > 0)
@@ -65,7 +64,7 @@ static tess_status refuse(const char *folder, const holder *h)
 }
 
 /* Whether who signed is gone, and only what it has started is left. */
-static bool is_about_to_end(const holder *h)
+static bool is_about_to_end(const folder_holder *h)
 {
     char host[HOST_SIZE];
     name_host(host);
@@ -77,7 +76,7 @@ static tess_status lock(int fd, const char *folder, const char *path)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
     double deadline_s = tess_os_now_s() + patience_s;
-    holder h;
+    folder_holder h;
     while (!tess_os_lock(fd)) {
         if (errno != EWOULDBLOCK) {
             fprintf(stderr, "tessera: warning: %s: %s: whether another job writes there is not known\n", path,
@@ -139,11 +138,11 @@ static tess_status open_and_lock(const char *dir, const char *path, int *fd)
     return status;
 }
 
-tess_status cli_folder_hold(const tess_config *config, cli_folder *folder)
+tess_status tess_folder_lock_take(const tess_config *config, tess_folder_lock *folder)
 {
     char path[PATH_SIZE];
     const char *dir = config->job.dump_folder;
-    *folder = (cli_folder){.fd = -1};
+    *folder = (tess_folder_lock){.fd = -1};
     if (!is_first())
         return TESS_OK;
     folder->made = !tess_os_is_dir(dir);
@@ -152,7 +151,7 @@ tess_status cli_folder_hold(const tess_config *config, cli_folder *folder)
     return open_and_lock(dir, path, &folder->fd);
 }
 
-void cli_folder_release(const tess_config *config, cli_folder *folder)
+void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folder)
 {
     char path[PATH_SIZE];
     if (folder->fd >= 0 && tess_os_join(path, sizeof(path), config->job.dump_folder, LOCK_NAME) == TESS_OK)

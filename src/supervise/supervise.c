@@ -1,23 +1,24 @@
-#include "cli/supervise.h"
+#include "supervise/supervise.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
-#include "cli/cli.h"
-#include "cli/cli_health.h"
-#include "cli/persist_heir.h"
-#include "cli/replacing.h"
-#include "cli/stop_signals.h"
+#include "supervise/exit.h"
+#include "supervise/launch_failure.h"
+#include "supervise/run_alerts.h"
+#include "supervise/persist_handover.h"
+#include "supervise/own_command.h"
+#include "supervise/run_memory.h"
+#include "supervise/stop_signals.h"
 #include "job/job_memory.h"
 #include "nn/model.h"
 #include "recover/policy.h"
-#include "diagnosis/history.h"
 
 typedef struct supervision {
     const tess_config *config;
-    cli_ranks ranks;
+    tess_ranks ranks;
     tess_recover recover;
     tess_recovery next; /* what was decided last */
     bool stopped;       /* the job was asked to stop between two lives */
@@ -28,9 +29,9 @@ typedef struct supervision {
     int n_omitted;      /* ever: of the newest, evaluations that ended ranks */
     int64_t omitted[JOB_OMITTED];
     tess_launch_options options;
-    cli_starter starter; /* NULL: cli_start */
-    cli_replacing replacing;
-    cli_alerts alerts;
+    tess_supervise_starter starter; /* NULL: tess_ranks_start */
+    tess_run_memory replacing;
+    tess_run_alerts alerts;
     tess_notices notices; /* of all lives */
     char reported[2304];  /* of the newest failure */
 } supervision;
@@ -46,23 +47,6 @@ static bool admits(const void *self, int n_ranks)
     bool fits = tess_config_check_step(&trial, n_ranks) == TESS_OK;
     tess_error_clear();
     return fits;
-}
-
-void cli_failure_facts(const tess_launch_failure *failure, tess_failure *facts)
-{
-    *facts = (tess_failure){.rank = failure->rank,
-                            .signal = failure->signal,
-                            .exit_code = failure->exit_code,
-                            .status = failure->status,
-                            .oom_killed = failure->situation == TESS_RANK_OOM_KILLED,
-                            .stuck = failure->stuck,
-                            .stopping = failure->stopping,
-                            .host_lost = failure->situation == TESS_RANK_HOST_LOST,
-                            .evaluating = strcmp(failure->phase, "validation") == 0,
-                            .step = failure->step,
-                            .steps_done = failure->steps};
-    snprintf(facts->host, sizeof(facts->host), "%s", failure->host);
-    snprintf(facts->text, sizeof(facts->text), "%s", failure->report);
 }
 
 /* To whoever is on call: the launcher does not wait for it. */
@@ -84,7 +68,7 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
                                                  [TESS_ACTION_RESTART] = TESS_LAUNCH_RESTART};
     supervision *s = self;
     tess_failure facts;
-    cli_failure_facts(failure, &facts);
+    tess_failure_of_launch(failure, &facts);
     s->stepped = s->stepped || failure->steps > 0;
     tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
     if (s->next.omits)
@@ -127,15 +111,15 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
     (void)pids;
     supervision *s = self;
     uint32_t no = JOB_STOP_NO;
-    cli_stop_signals_pass_on();
+    tess_stop_signals_pass_on();
     if (has_room(s))
         s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
 }
 
-bool cli_supervise_look(void *self)
+bool tess_supervise_look(void *self)
 {
     supervision *s = self;
-    cli_stop_signals_pass_on();
+    tess_stop_signals_pass_on();
     if (!has_room(s))
         return false;
     s->growing = true;
@@ -160,7 +144,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
                                       .seed = tess_os_now_ns()};
     s->config = config;
     s->options = *options;
-    if (cli_alerts_open(config, &s->alerts) != TESS_OK)
+    if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
         tess_error_clear(); /* a path that is too long: the ranks refuse it */
     s->options.self = s;
     s->options.omitted = s->omitted;
@@ -182,7 +166,7 @@ typedef struct changes {
     char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
 } changes;
 
-static void add_changes(const supervision *s, changes *c, cli_arguments *words)
+static void add_changes(const supervision *s, changes *c, tess_own_command *words)
 {
     static char resumes[] = "checkpoint.resume=true";
     int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
@@ -199,7 +183,7 @@ static void add_changes(const supervision *s, changes *c, cli_arguments *words)
 }
 
 /* What the life before has kept is given up where the next cannot go on with it. */
-static void hand_on(supervision *s, const cli_arguments *words)
+static void hand_on(supervision *s, const tess_own_command *words)
 {
     static tess_config next;
     if (s->replacing.mem == NULL)
@@ -209,31 +193,31 @@ static void hand_on(supervision *s, const cli_arguments *words)
     next.checkpoint.resume = next.checkpoint.resume || s->stepped;
     bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
     tess_error_clear();
-    const cli_persist_heir heir = {&next, s->ranks.n, words, &s->options};
-    if (!is_possible || !cli_persist_hand_on(&heir, &s->replacing.persist))
-        cli_replacing_end(&s->replacing, true);
+    const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
+    if (!is_possible || !tess_persist_hand_on(&heir, &s->replacing.persist))
+        tess_run_memory_end(&s->replacing, true);
 }
 
-static tess_status live(supervision *s, const cli_arguments *command, tess_launch_result *result)
+static tess_status live(supervision *s, const tess_own_command *command, tess_launch_result *result)
 {
     changes changed;
-    cli_arguments words = *command;
+    tess_own_command words = *command;
     add_changes(s, &changed, &words);
     s->growing = false;
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
         hand_on(s, &words);
-        TESS_TRY(cli_replacing_begin(s->config, s->ranks.n, &s->options, &s->replacing));
+        TESS_TRY(tess_run_memory_begin(s->config, s->ranks.n, &s->options, &s->replacing));
     }
     tess_status status = s->starter.start != NULL
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
-                             : cli_start(&s->ranks, words.word, &s->options, result);
+                             : tess_ranks_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
-    bool saved = result->exit_code == CLI_INTERRUPTED && result->left && s->config->checkpoint.enable;
+    bool saved = result->exit_code == TESS_EXIT_INTERRUPTED && result->left && s->config->checkpoint.enable;
     bool restarts = status == TESS_OK && result->action == TESS_LAUNCH_RESTART;
-    bool over = status == TESS_OK && (result->exit_code == CLI_OK || saved || restarts);
+    bool over = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved || restarts);
     if (!restarts || !s->next.from_memory) /* a state from which nobody could go on is not gone on from */
-        cli_replacing_end(&s->replacing, over);
+        tess_run_memory_end(&s->replacing, over);
     return status;
 }
 
@@ -257,12 +241,12 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
     int before = s->ranks.n;
     if (result->asked_to_stop)
         return false;
-    if (s->growing && result->exit_code == CLI_INTERRUPTED && result->failed_rank < 0) {
+    if (s->growing && result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank < 0) {
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
         note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
              slots->n_ranks, before);
     } else if (result->action == TESS_LAUNCH_RESTART) {
-        int number = cli_stop_signals_pause(s->next.delay_s);
+        int number = tess_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;
         if (s->stopped)
             note(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
@@ -279,22 +263,22 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
                      const tess_launch_options *options)
 {
     static char report[16384];
-    cli_arguments command;
+    tess_own_command command;
     tess_launch_result result;
     begin(config, slots, options, s);
-    cli_stop_signals_hear();
-    tess_status status = cli_arguments_of_self(argc, argv, &command);
+    tess_stop_signals_hear();
+    tess_status status = tess_own_command_of(argc, argv, &command);
     do
         status = status == TESS_OK ? live(s, &command, &result) : status;
     while (status == TESS_OK && goes_on(s, &result));
-    cli_replacing_end(&s->replacing, false);
-    cli_stop_signals_forget();
+    tess_run_memory_end(&s->replacing, false);
+    tess_stop_signals_forget();
     if (status != TESS_OK)
-        return cli_fail(status);
+        return tess_exit_fail(status);
     if (s->stopped)
-        return CLI_INTERRUPTED;
-    int code = cli_report_end(&s->ranks, &result);
-    if (code != CLI_OK && code != CLI_INTERRUPTED &&
+        return TESS_EXIT_INTERRUPTED;
+    int code = tess_ranks_report_end(&s->ranks, &result);
+    if (code != TESS_EXIT_OK && code != TESS_EXIT_INTERRUPTED &&
         tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
         fprintf(stderr, "tessera: %s\n", report);
     return code;
@@ -309,21 +293,21 @@ static tess_status check_places(const tess_config *config, int n)
     return TESS_OK;
 }
 
-int cli_supervise(const tess_config *config, const cli_ranks *ranks, int argc, char **argv,
-                  const tess_launch_options *options)
+int tess_supervise(const tess_config *config, const tess_ranks *ranks, int argc, char **argv,
+                   const tess_launch_options *options)
 {
     static supervision s;
     static tess_slots slots;
     s.ranks = *ranks;
     tess_status status = check_places(config, ranks->n);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return tess_exit_fail(status);
     tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
     return supervise(&s, config, &slots, argc, argv, options);
 }
 
-int cli_supervise_with(const cli_starter *starter, const tess_slots *slots, const tess_config *config, int argc,
-                       char **argv, const tess_launch_options *options)
+int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,
+                        int argc, char **argv, const tess_launch_options *options)
 {
     static supervision s;
     s.starter = *starter;

@@ -1,4 +1,4 @@
-#include "cli/persist_config.h"
+#include "supervise/job_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static tess_status put(const char *text, size_t size, int *fd)
     return status;
 }
 
-tess_status cli_config_keep(tess_mem *mem, const char *path)
+tess_status tess_job_config_persist(tess_mem *mem, const char *path)
 {
     char *text, name[32];
     size_t size;
@@ -34,7 +34,7 @@ tess_status cli_config_keep(tess_mem *mem, const char *path)
     return TESS_OK;
 }
 
-const char *cli_config_path(const char *path)
+const char *tess_job_config_path(const char *path)
 {
     const char *kept = getenv(variable);
     return kept != NULL && tess_launch_is_rank() ? kept : path;

@@ -1,13 +1,14 @@
-#include "cli/cli_health.h"
+#include "supervise/run_health.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "cli/cli.h"
 #include "doctor/probe/probe.h"
 #include "job/environment.h"
 #include "job/find.h"
+#include "supervise/exit.h"
+#include "supervise/run_alerts.h"
 #include "train/timers.h"
 
 /* What the watcher's process knows of its job. */
@@ -133,10 +134,10 @@ static tess_health_limits limits_of(const tess_config *config)
 }
 
 /* Of the guards that MPI has started on a host, the first one is the host's. */
-static bool is_first_here(const cli_ranks *ranks)
+static bool is_first_here(const tess_ranks *ranks)
 {
     tess_environment environment;
-    if (!ranks->guarded && !ranks->joins)
+    if (!ranks->is_warden && !ranks->joins)
         return true;
     if (tess_environment_read(&environment) == TESS_OK)
         return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
@@ -144,26 +145,13 @@ static bool is_first_here(const cli_ranks *ranks)
     return false;
 }
 
-tess_status cli_alerts_open(const tess_config *config, cli_alerts *alerts)
-{
-    const tess_text_list *words = &config->health.alert_command;
-    *alerts = (cli_alerts){.channel = {.file = alerts->file,
-                                       .command = words->n > 0 ? alerts->command : NULL,
-                                       .command_timeout_s = config->health.alert_timeout_s,
-                                       .job = config->job.dump_folder,
-                                       .pid = (int)getpid()}};
-    for (int i = 0; i < words->n; i++)
-        alerts->command[i] = (char *)words->item[i];
-    return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
-}
-
 static tess_status start(const tess_config *config, tess_health_watcher *watcher)
 {
     char folder[2 * TESS_TEXT_SIZE];
-    cli_alerts alerts;
+    tess_run_alerts alerts;
     job_view view = {0};
     TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
-    TESS_TRY(cli_alerts_open(config, &alerts));
+    TESS_TRY(tess_run_alerts_open(config, &alerts));
     snprintf(view.job, sizeof(view.job), "%d", (int)getpid());
     for (int k = 0; k < WATCHDOG_KINDS; k++)
         view.silence_s[k] = tess_timers_silence(config, (watchdog_kind)k);
@@ -172,17 +160,17 @@ static tess_status start(const tess_config *config, tess_health_watcher *watcher
                                                             .checkpoint_folder = folder,
                                                             .alerts = alerts.channel,
                                                             .look = look,
-                                                            .notice = cli_notice,
+                                                            .notice = tess_exit_notice,
                                                             .self = &view},
                                      watcher);
 }
 
-void cli_health_start(const tess_config *config, const cli_ranks *ranks, tess_health_watcher *watcher)
+void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, tess_health_watcher *watcher)
 {
     *watcher = (tess_health_watcher){0};
     if (!config->health.enable || !is_first_here(ranks))
         return;
     if (start(config, watcher) != TESS_OK)
-        cli_notice(NULL, tess_error_message());
+        tess_exit_notice(NULL, tess_error_message());
     tess_error_clear();
 }

@@ -1,0 +1,62 @@
+#include "supervise/start_ranks.h"
+
+#include <stdio.h>
+
+#include "supervise/exit.h"
+#include "supervise/own_command.h"
+#include "supervise/warden_link.h"
+#include "job/environment.h"
+#include "job/job_memory.h"
+#include "launch/agent/agent.h"
+
+tess_status tess_ranks_count(int n, tess_ranks *ranks)
+{
+    tess_environment environment;
+    TESS_TRY(tess_environment_read(&environment));
+    bool started = environment.starter != TESS_STARTER_NONE && environment.starter != TESS_STARTER_TESSERA &&
+                   (environment.world > 1 || tess_warden_is_heard());
+    TESS_CHECK(
+        !started || n == 0, TESS_E_INVALID,
+        "-n %d starts ranks on this machine, but %s has started %d already (%s): leave -n away, or start tessera "
+        "without it",
+        n, tess_starter_name(environment.starter), environment.world, environment.reported_by);
+    bool torchrun = started && environment.starter == TESS_STARTER_TORCHRUN;
+    *ranks = (tess_ranks){.n = started ? environment.world
+                               : n > 0 ? n
+                                       : 1,
+                          .is_warden = started && !torchrun,
+                          .joins = torchrun || (!started && n <= 1)};
+    return TESS_OK;
+}
+
+tess_status tess_ranks_start(const tess_ranks *ranks, char *const *argv, const tess_launch_options *options,
+                             tess_launch_result *result)
+{
+    return ranks->is_warden ? tess_warden_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
+}
+
+int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *result)
+{
+    bool reported =
+        result->reported || (result->exit_code == TESS_EXIT_BAD_INPUT && result->rank0_code == TESS_EXIT_BAD_INPUT) ||
+        result->exit_code == TESS_EXIT_INTERRUPTED ||
+        (ranks->is_warden && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
+    if (result->report[0] != '\0' && !reported)
+        fprintf(stderr, "tessera: %s\n", result->report);
+    return result->exit_code;
+}
+
+int tess_ranks_start_self(const tess_ranks *ranks, int argc, char **argv, const tess_launch_options *options)
+{
+    tess_own_command words;
+    tess_launch_result result;
+    tess_status status = tess_own_command_of(argc, argv, &words);
+    tess_launch_options reported = *options;
+    if (ranks->is_warden)
+        tess_warden_reports(&reported);
+    if (status == TESS_OK)
+        status = tess_ranks_start(ranks, words.word, &reported, &result);
+    if (status == TESS_OK && ranks->is_warden)
+        tess_warden_reports_end(&result);
+    return status == TESS_OK ? tess_ranks_report_end(ranks, &result) : tess_exit_fail(status);
+}

@@ -1,0 +1,125 @@
+#include "supervise/train_job.h"
+
+#include "ckpt/async/async.h"
+#include "job/environment.h"
+#include "supervise/exit.h"
+#include "supervise/folder_lock.h"
+#include "supervise/job_config.h"
+#include "supervise/own_command.h"
+#include "supervise/persist_handover.h"
+#include "supervise/run_health.h"
+#include "supervise/stop_signals.h"
+#include "supervise/supervise.h"
+#include "train/timers.h"
+
+static tess_status check_timers(const tess_config *config, double grace_s)
+{
+    tess_timers timers;
+    tess_timers_make(config, grace_s, &timers);
+    return tess_timers_check(&timers);
+}
+
+/* The process that writes checkpoints beside training is there before the ranks, and before any thread: one a host. */
+static tess_status start_saves(const tess_config *config, tess_async_service **saves)
+{
+    tess_environment environment;
+    if (!config->checkpoint.enable || !config->checkpoint.async)
+        return TESS_OK;
+    TESS_TRY(tess_environment_read(&environment));
+    return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
+}
+
+/* Of the state that was just saved. */
+static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
+{
+    tess_mem *mem = NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_train_take_batch(mem, open);
+    tess_mem_destroy(&mem);
+    *checked = *open;
+    return tess_config_check(checked, n_ranks);
+}
+
+/* Ranks of this launcher, once what those of an earlier one keep is theirs. `open` is the configuration as it was
+ * given, and becomes `checked`, with the batch that the run has. */
+static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, int argc, char **words,
+                     const tess_launch_options *options)
+{
+    static tess_own_command command;
+    const tess_persist_heir heir = {checked, ranks->n, &command, options};
+    bool saved = false;
+    tess_stop_signals_hear();
+    tess_status status = tess_own_command_of(argc, words, &command);
+    int code = status == TESS_OK ? tess_persist_inherit(&heir, &saved) : tess_exit_fail(status);
+    if (code != TESS_EXIT_OK)
+        return code;
+    status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
+    if (status != TESS_OK)
+        return tess_exit_fail(status);
+    open->training.global_batch_size = checked->training.global_batch_size; /* whatever becomes of the ranks */
+    return tess_supervise(open, ranks, argc, words, options);
+}
+
+static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
+{
+    tess_mem *mem = NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status =
+        tess_config_load(mem, tess_job_config_path(job->config), job->overrides, job->n_overrides, config);
+    if (status == TESS_OK && !is_rank) {
+        status = tess_job_config_persist(mem, job->config);
+        tess_train_take_batch(mem, config);
+    }
+    tess_mem_destroy(&mem);
+    return status;
+}
+
+/* Once the writer of checkpoints is there (it outlives a killed job, and holds nothing) and the folder is held. */
+static int run_held(const tess_train_job *job, tess_config *config, tess_config *checked,
+                    const tess_launch_options *options)
+{
+    tess_ranks ranks = job->ranks;
+    tess_health_watcher watcher;
+    if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
+        ranks.joins = false; /* somebody has to be there when it is lost */
+    tess_run_health_start(config, &ranks, &watcher);
+    int code = ranks.joins       ? tess_train_rank(config, &job->view)
+               : ranks.is_warden ? tess_ranks_start_self(&ranks, job->n_words, job->words, options)
+                                 : supervise(config, checked, &ranks, job->n_words, job->words, options);
+    tess_health_watcher_stop(&watcher);
+    return code;
+}
+
+int tess_train_job_run(const tess_train_job *job)
+{
+    static tess_config config, checked;
+    bool is_rank = tess_launch_is_rank();
+    tess_status status = load(job, is_rank, &config);
+    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
+                                   .grace_s = TESS_LAUNCH_GRACE_S,
+                                   .soft_timeout_s = config.comm.soft_timeout_s,
+                                   .timeout_s = config.comm.timeout_s,
+                                   .waits_on = tess_train_waits_on(&config),
+                                   .usr1_stops = true,
+                                   .stop_grace_s = config.checkpoint.emergency_grace_s,
+                                   .notice = tess_exit_notice};
+    if (status == TESS_OK)
+        status = check_timers(&config, options.grace_s);
+    if (status != TESS_OK)
+        return tess_exit_fail_once(status);
+    if (is_rank)
+        return tess_train_rank(&config, &job->view);
+    checked = config; /* the ranks check again; here it spares starting them */
+    status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
+    tess_async_service *saves = NULL;
+    tess_folder_lock folder = {.fd = -1};
+    if (status == TESS_OK)
+        status = start_saves(&config, &saves);
+    if (status == TESS_OK)
+        status = tess_folder_lock_take(&config, &folder);
+    int code = status == TESS_OK ? run_held(job, &config, &checked, &options) : tess_exit_fail(status);
+    tess_async_service_stop(&saves);
+    if (status == TESS_OK)
+        tess_folder_lock_release(&config, &folder);
+    return code;
+}

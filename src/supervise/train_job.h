@@ -1,0 +1,23 @@
+/* `tessera train` in the process that people start: the job around its ranks. It holds the run's folder, writes
+ * checkpoints beside training, looks after the host, and starts the ranks or is one itself. */
+#ifndef TESS_SUPERVISE_TRAIN_JOB_H
+#define TESS_SUPERVISE_TRAIN_JOB_H
+
+#include "supervise/start_ranks.h"
+#include "supervise/train_rank.h"
+
+typedef struct tess_train_job {
+    const char *config; /* its file */
+    char *const *overrides;
+    int n_overrides;
+    int n_words; /* what starts the ranks, as it was given */
+    char **words;
+    tess_ranks ranks;  /* not for a rank of a launcher */
+    bool counts_ranks; /* -n was given */
+    tess_train_view view;
+} tess_train_job;
+
+/* Returns the exit code, after people were told why where that was not well. */
+int tess_train_job_run(const tess_train_job *job);
+
+#endif

@@ -1,0 +1,88 @@
+#include "supervise/train_rank.h"
+
+#include <signal.h>
+
+#include "comm/rejoin.h"
+#include "job/environment.h"
+#include "supervise/exit.h"
+#include "train/phases.h"
+
+static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
+/* A rank that was lost may be replaced, and a signal that came meanwhile: what is kept is saved once all have met. */
+static volatile sig_atomic_t is_replaceable, asked_meanwhile;
+
+/* Schedulers send what announces the end to every process of a job. Once a rank is lost for good there is nothing to be
+ * saved. */
+static void on_signal(int number)
+{
+    signal(number, SIG_DFL); /* a second one kills */
+    if (stoppable != NULL && !tess_launch_has_lost(stoppable))
+        tess_runtime_request_stop(stoppable);
+    else if (is_replaceable)
+        asked_meanwhile = 1;
+    else
+        raise(number);
+}
+
+/* At the deadline ranks give up, or wait on and the launcher says so. */
+enum { ON_TIMEOUT_REPORT = 0 };
+static const double for_ever_s = 1e9;
+
+bool tess_train_waits_on(const tess_config *config)
+{
+    return config->comm.on_timeout == ON_TIMEOUT_REPORT;
+}
+
+/* One life of the job in this process. *lost: it ended because a peer was lost, and may begin anew. An error of its own
+ * is none, even if all ranks have it and another has ended of it before. */
+static int live(const tess_config *config, const tess_train_view *view, bool *lost)
+{
+    bool waits_on = tess_train_waits_on(config);
+    tess_runtime *runtime = NULL;
+    tess_train_result result;
+    tess_runtime_options options = {.n_threads = (int)config->training.threads,
+                                    .comm_timeout_s = waits_on ? for_ever_s : config->comm.timeout_s,
+                                    .config_hash = tess_config_hash(config),
+                                    .backend = (tess_backend)config->comm.backend,
+                                    .tuning = config->comm.tuning,
+                                    .native_reductions = config->comm.reduction == 1,
+                                    .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
+                                    .fault_seed = (uint64_t)config->fault.seed,
+                                    .phases = tess_train_phases};
+    tess_status status = tess_runtime_create(&options, &runtime);
+    *lost = status == TESS_E_PEER_LOST;
+    if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
+        return TESS_EXIT_FAILED; /* whoever watches us tells it, once */
+    if (status != TESS_OK)
+        return tess_exit_fail_once(status);
+    int rank = tess_runtime_rank(runtime);
+    stoppable = runtime;
+    is_replaceable = tess_launch_recovers(runtime);
+    if (asked_meanwhile)
+        tess_runtime_request_stop(runtime);
+    signal(SIGTERM, on_signal);
+    signal(SIGUSR1, on_signal);
+    if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */
+        signal(SIGINT, on_signal);
+    status = tess_train(runtime, config, &view->observer, &result);
+    *lost = status == TESS_E_PEER_LOST;
+    if (rank == 0)
+        view->end(view->observer.self, status, &result);
+    int code = result.interrupted ? TESS_EXIT_INTERRUPTED : TESS_EXIT_OK;
+    if (status != TESS_OK)
+        code = tess_exit_rank(status, runtime);
+    stoppable = NULL;
+    tess_runtime_destroy(&runtime);
+    return code;
+}
+
+int tess_train_rank(const tess_config *config, const tess_train_view *view)
+{
+    bool lost;
+    int code;
+    view->begin(view->observer.self, config);
+    do
+        code = live(config, view, &lost);
+    while (lost && tess_launch_await());
+    return code;
+}

@@ -1,0 +1,20 @@
+/* A rank of `tessera train`: it joins the job, trains, and may begin anew when a peer is lost. */
+#ifndef TESS_SUPERVISE_TRAIN_RANK_H
+#define TESS_SUPERVISE_TRAIN_RANK_H
+
+#include "train/train.h"
+
+/* What a person sees of a rank's training; all have observer.self. */
+typedef struct tess_train_view {
+    tess_train_observer observer;
+    void (*begin)(void *self, const tess_config *config);
+    void (*end)(void *self, tess_status status, const tess_train_result *result); /* on rank 0, of each life */
+} tess_train_view;
+
+/* True: an operation that takes longer than comm.timeout_s is reported, and not given up. */
+bool tess_train_waits_on(const tess_config *config);
+
+/* Trains in this process; returns the exit code, after people were told why where that was not well. */
+int tess_train_rank(const tess_config *config, const tess_train_view *view);
+
+#endif
