@@ -146,7 +146,7 @@ static int run_alone(session *s)
     return status != TESS_OK ? cli_fail(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
 }
 
-/* Here, as a rank of the job that somebody has started, or as the guard of one. `words`: as they were given. */
+/* Here, as a rank of the job that somebody has started, or as the warden of one. `words`: as they were given. */
 static int run_somewhere(session *s, int n_words, char **words)
 {
     tess_ranks ranks = {0};

@@ -1,21 +1,12 @@
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/core/options.h"
 #include "base/os/os.h"
 #include "cli/doctor.h"
-#include "supervise/preflight_config.h"
-#include "supervise/start_ranks.h"
 #include "job/environment.h"
-#include "job/place.h"
-#include "tessera/comm.h"
-
-enum { NOT_READY = 4, MOST_NAMES = 96 };
-#define RANKS_MOST_S 300 /* for all that the ranks do: some 3 s, and on machines with other work far more */
-#define MEET_MOST_S 60
+#include "supervise/preflight.h"
 
 static const cli_command command = {
     "doctor preflight", "[-n RANKS] [CONFIG.yaml [section.key=value ...]] [OPTIONS]",
@@ -24,26 +15,16 @@ static const cli_command command = {
     "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
     NULL};
 
-typedef struct preflight {
-    const char *only, *json; /* NULL: not given; json "": to standard output */
-    tess_preflight_config config;
-    tess_probe_plan plan;
+typedef struct screen {
+    const char *json; /* NULL: not given; "": to standard output */
     double begin_s;
-} preflight;
-
-/* ---- Names of checks
- * --------------------------------------------------------------------------------------------------- */
-static const tess_probe_check *checks_of(int group, int *n)
-{
-    *n = tess_preflight_n_config_checks;
-    return group == TESS_PROBE_CONFIG ? tess_preflight_config_checks : tess_probe_checks((tess_probe_group)group, n);
-}
+} screen;
 
 static int list_checks(void)
 {
     for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
         int n;
-        const tess_probe_check *checks = checks_of(group, &n);
+        const tess_probe_check *checks = tess_preflight_checks((tess_probe_group)group, &n);
         printf("%s\n", tess_probe_group_name((tess_probe_group)group));
         for (int i = 0; i < n; i++)
             printf("  %-16s %s (%s)\n", checks[i].name, checks[i].looks_at, checks[i].threshold);
@@ -51,236 +32,51 @@ static int list_checks(void)
     return TESS_EXIT_OK;
 }
 
-static bool wants_group(const preflight *p, int group)
+static tess_status write_json(const screen *s, const tess_probe_report *report)
 {
-    int n;
-    const tess_probe_check *checks = checks_of(group, &n);
-    for (int i = 0; i < n; i++)
-        if (tess_probe_wanted(p->only, checks[i].name))
-            return true;
-    return false;
-}
-
-static tess_status check_names(const char *only)
-{
-    const char *names[MOST_NAMES];
-    int n_names = 0;
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        int n;
-        const tess_probe_check *checks = checks_of(group, &n);
-        for (int i = 0; i < n && n_names < MOST_NAMES; i++)
-            names[n_names++] = checks[i].name;
-    }
-    for (const char *at = only; at != NULL; at = strchr(at, ',')) {
-        char name[64];
-        bool known = false;
-        at += *at == ',';
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-        for (int i = 0; i < n_names; i++)
-            known = known || strcmp(names[i], name) == 0;
-        const char *nearest = known ? NULL : tess_options_nearest(name, names, n_names);
-        TESS_CHECK(known, TESS_E_INVALID, "--only: no check '%s'%s%s%s", name,
-                   nearest != NULL ? ": did you mean '" : "; --list names them", nearest != NULL ? nearest : "",
-                   nearest != NULL ? "'?" : "");
-    }
-    return TESS_OK;
-}
-
-/* ---- Telling
- * ----------------------------------------------------------------------------------------------------------- */
-static tess_status write_json(const preflight *p, const tess_probe_report *report)
-{
-    if (p->json[0] == '\0')
+    if (s->json[0] == '\0')
         return tess_probe_write_json(report, stdout);
-    FILE *file = fopen(p->json, "we");
+    FILE *file = fopen(s->json, "we");
     if (file == NULL)
-        return tess_os_error("create", p->json);
+        return tess_os_error("create", s->json);
     tess_status status = tess_probe_write_json(report, file);
     if (fclose(file) != 0 && status == TESS_OK)
-        status = tess_os_error("write", p->json);
+        status = tess_os_error("write", s->json);
     return status;
 }
 
-static int show_report(const preflight *p, tess_probe_report *report)
+static int show(void *self, const tess_probe_report *report)
 {
     struct winsize window;
+    const screen *s = self;
     bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
-    report->seconds = tess_os_now_s() - p->begin_s;
-    report->config_checks = tess_preflight_config_checks;
-    report->n_config_checks = tess_preflight_n_config_checks;
+    tess_probe_report shown = *report;
+    shown.seconds = tess_os_now_s() - s->begin_s;
+    shown.config_checks = tess_preflight_config_checks;
+    shown.n_config_checks = tess_preflight_n_config_checks;
     cli_status_clear();
-    if (p->json == NULL || p->json[0] != '\0')
-        tess_probe_print(report, terminal ? window.ws_col : 120, stdout);
-    tess_status status = p->json != NULL ? write_json(p, report) : TESS_OK;
+    if (s->json == NULL || s->json[0] != '\0')
+        tess_probe_print(&shown, terminal ? window.ws_col : 120, stdout);
+    tess_status status = s->json != NULL ? write_json(s, &shown) : TESS_OK;
     if (status != TESS_OK)
         return cli_fail(status);
-    return tess_probe_count(report, TESS_PROBE_FAIL) > 0 ? NOT_READY : TESS_EXIT_OK;
+    return tess_probe_count(&shown, TESS_PROBE_FAIL) > 0 ? TESS_PREFLIGHT_NOT_READY : TESS_EXIT_OK;
 }
 
-/* This host, its GPUs and the files of the configuration. */
-static void look_here(const preflight *p, int world, tess_probe_findings *findings)
+static void show_doing(int n_ranks)
 {
-    tess_preflight_look(&p->config, world, p->only, findings);
-    tess_probe_host(&p->plan, "", findings);
-}
-
-/* ---- Alone: the ranks are children
- * ----------------------------------------------------------------------------------------------------------------- */
-typedef struct child_job {
-    const preflight *preflight;
-    tess_probe_findings *findings; /* shared memory: rank 0's */
-} child_job;
-
-static int child_main(void *context)
-{
-    const child_job *job = context;
-    tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = MEET_MOST_S};
-    if (tess_runtime_create(&options, &runtime) != TESS_OK)
-        return TESS_EXIT_FAILED; /* the launcher tells it */
-    tess_status status = tess_probe_ranks(runtime, &job->preflight->plan, job->findings);
-    if (status != TESS_OK)
-        tess_runtime_report(runtime, tess_error_message());
-    tess_runtime_destroy(&runtime);
-    return status == TESS_OK ? TESS_EXIT_OK : TESS_EXIT_FAILED;
-}
-
-static void run_children(const preflight *p, tess_probe_findings *findings)
-{
-    tess_launch_result result = {0};
-    child_job job = {p, findings};
-    tess_status status = tess_launch_function(p->plan.n_ranks, child_main, &job, 2, RANKS_MOST_S, &result);
-    if (status == TESS_OK && result.exit_code == 0)
-        return;
-    tess_probe_add(findings, TESS_PROBE_RANKS, TESS_PROBE_START, TESS_PROBE_FAIL, "%s",
-                   status != TESS_OK ? tess_error_message() : result.report);
-    tess_error_clear();
-}
-
-static int run_alone(preflight *p)
-{
-    void *shared;
-    tess_card card;
-    tess_probe_findings here = {0}, private = {0};
-    tess_card_fill(&card);
-    cli_status_line("preflight: this machine (2 s)");
-    look_here(p, p->plan.n_ranks, &here);
-    tess_status status = tess_os_share("preflight", sizeof(tess_probe_findings), &shared);
-    tess_probe_findings *of_ranks = status == TESS_OK ? shared : &private;
-    if (wants_group(p, TESS_PROBE_RANKS)) {
-        cli_status_line("preflight: %d ranks (3 s)", p->plan.n_ranks);
-        run_children(p, of_ranks);
-    }
-    char name[1][64];
-    snprintf(name[0], sizeof(name[0]), "%s", card.host);
-    tess_probe_report report = {
-        .n_ranks = p->plan.n_ranks, .n_hosts = 1, .host_names = name, .hosts = &here, .job = of_ranks};
-    int code = show_report(p, &report);
-    if (status == TESS_OK)
-        tess_os_unmap_shared(shared, sizeof(tess_probe_findings));
-    return code;
-}
-
-/* ---- As a rank of a job that somebody has started
- * ----------------------------------------------------------------------------------------------------------------- */
-/* The first rank of a host looks at it. */
-static int count_local(const tess_runtime *runtime, bool *first)
-{
-    tess_team *team = tess_runtime_team(runtime);
-    int n = 0;
-    for (int r = 0; r < tess_team_size(team); r++) {
-        if (tess_team_host(team, r) != tess_runtime_host(runtime))
-            continue;
-        if (n++ == 0)
-            *first = r == tess_team_rank(team);
-    }
-    return n;
-}
-
-static tess_status gather_and_report(const preflight *p, tess_runtime *runtime, const tess_probe_findings *here,
-                                     const tess_probe_findings *of_ranks, int *code)
-{
-    int n_hosts = tess_runtime_hosts(runtime);
-    tess_mem *mem = tess_runtime_mem(runtime);
-    void *hosts = NULL, *names = NULL;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_hosts, sizeof(*here), "findings", &hosts));
-    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_hosts, 64, "names of hosts", &names);
-    if (status == TESS_OK)
-        status = tess_probe_gather(runtime, here, hosts);
-    tess_probe_report report = {.n_ranks = tess_runtime_world(runtime),
-                                .n_hosts = n_hosts,
-                                .host_names = names,
-                                .hosts = hosts,
-                                .job = of_ranks};
-    for (int h = 0; status == TESS_OK && h < n_hosts; h++)
-        snprintf(report.host_names[h], 64, "%s", tess_runtime_host_name(runtime, h));
-    if (status == TESS_OK && tess_runtime_rank(runtime) == 0)
-        *code = show_report(p, &report);
-    tess_mem_free(mem, names);
-    tess_mem_free(mem, hosts);
-    return status;
-}
-
-static tess_status look_as_rank(preflight *p, tess_runtime *runtime, int *code)
-{
-    bool first = false;
-    tess_probe_findings here = {0}, of_ranks = {0};
-    int world = tess_runtime_world(runtime);
-    p->plan.n_ranks = count_local(runtime, &first);
-    p->plan.n_hosts = tess_runtime_hosts(runtime);
-    tess_preflight_plan(&p->config, world, &p->plan);
-    if (first)
-        look_here(p, world, &here);
-    if (wants_group(p, TESS_PROBE_RANKS))
-        TESS_TRY(tess_probe_ranks(runtime, &p->plan, &of_ranks));
-    return gather_and_report(p, runtime, &here, &of_ranks, code);
-}
-
-static int run_rank(preflight *p)
-{
-    tess_runtime *runtime;
-    int code = TESS_EXIT_OK;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = RANKS_MOST_S};
-    tess_status status = tess_runtime_create(&options, &runtime);
-    if (status != TESS_OK && tess_launch_is_rank() && (status == TESS_E_PEER_LOST || status == TESS_E_MISMATCH))
-        return NOT_READY; /* whoever watches us tells it, once */
-    if (status != TESS_OK) {
-        tess_exit_fail_once(status);
-        return NOT_READY;
-    }
-    status = look_as_rank(p, runtime, &code);
-    if (status != TESS_OK)
-        code = tess_exit_rank(status, runtime);
-    tess_runtime_destroy(&runtime);
-    return code;
-}
-
-/* ---- The command
- * ------------------------------------------------------------------------------------------------------- */
-static int start(preflight *p, const char *n_ranks, int n_words, char **words)
-{
-    tess_ranks ranks = {0};
-    bool is_rank = tess_launch_is_rank();
-    tess_status status = check_names(p->only);
-    if (status == TESS_OK && !is_rank)
-        status = cli_count_ranks(n_ranks, &ranks);
-    if (status != TESS_OK)
-        return tess_exit_fail_once(status);
-    if (ranks.is_warden)
-        return tess_ranks_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = 2});
-    tess_preflight_read(&p->config);
-    if (is_rank || (ranks.joins && ranks.n > 1)) /* a single one is more use as a parent: it outlives its rank */
-        return run_rank(p);
-    p->plan.n_ranks = ranks.n;
-    p->plan.n_hosts = 1;
-    tess_preflight_plan(&p->config, ranks.n, &p->plan);
-    return run_alone(p);
+    if (n_ranks == 0)
+        cli_status_line("preflight: this machine (2 s)");
+    else
+        cli_status_line("preflight: %d ranks (3 s)", n_ranks);
 }
 
 int cli_doctor_preflight(int argc, char **argv)
 {
     enum { MAX_WORDS = 256 };
-    static preflight p;
+    static screen s;
+    static tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
+    tess_ranks ranks = {0};
     char *words[MAX_WORDS] = {"doctor"}; /* cli_parse reorders; ranks get the words as they were */
     const char *n_ranks = NULL, *list = NULL;
     for (int i = 0; i < argc && i + 1 < MAX_WORDS; i++)
@@ -288,18 +84,21 @@ int cli_doctor_preflight(int argc, char **argv)
     const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine that work together (1)", &n_ranks},
                               {"--only", "NAME,...", "these checks alone", &p.only},
                               {"--list", NULL, "name all checks, what they look at and their thresholds", &list},
-                              {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", &p.json}};
+                              {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", &s.json}};
     int n = cli_parse(argc, argv, &command, flags, 4);
     if (n < 0)
         return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (list != NULL)
         return list_checks();
     const char *tmp = getenv("TMPDIR");
-    p.begin_s = tess_os_now_s();
+    s.begin_s = tess_os_now_s();
     p.plan.only = p.only;
     p.plan.tmp_folder = tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp";
     p.config.path = n > 0 ? argv[1] : NULL;
     p.config.overrides = argv + 2;
     p.config.n_overrides = n > 1 ? n - 1 : 0;
-    return start(&p, n_ranks, argc + 1, words);
+    tess_status status = tess_preflight_check_names(p.only);
+    if (status == TESS_OK && !tess_launch_is_rank())
+        status = cli_count_ranks(n_ranks, &ranks);
+    return status == TESS_OK ? tess_preflight_run(&p, &ranks, argc + 1, words) : tess_exit_fail_once(status);
 }

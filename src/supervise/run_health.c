@@ -133,7 +133,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                 .max_failures = config->health.max_failures};
 }
 
-/* Of the guards that MPI has started on a host, the first one is the host's. */
+/* Of the wardens that MPI has started on a host, the first one is the host's. */
 static bool is_first_here(const tess_ranks *ranks)
 {
     tess_environment environment;

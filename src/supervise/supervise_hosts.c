@@ -97,7 +97,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     return status;
 }
 
-/* mpirun has failed and no guard has said why. Once the job has run, a host that cannot be reached does that: the one
+/* mpirun has failed and no warden has said why. Once the job has run, a host that cannot be reached does that: the one
  * that was lost before. */
 static void guess(launch_job *j, const tess_launch_line_end *end)
 {

@@ -58,7 +58,7 @@ void tess_warden_reports_end(tess_launch_result *result)
     if (!tess_warden_is_heard() || result->failed_rank >= 0)
         return;
     if (result->asked_to_stop)
-        result->reported = true; /* mpirun may end this guard before it has said so */
+        result->reported = true; /* mpirun may end this warden before it has said so */
     if (result->exit_code == TESS_EXIT_INTERRUPTED)
         write_line(&(tess_failure){.rank = -1,
                                    .exit_code = TESS_EXIT_INTERRUPTED,
