@@ -142,15 +142,6 @@ static companion judge(const char *name)
     return LEFT_OUT;
 }
 
-static tess_status copy_file(const char *from, const char *to)
-{
-    tess_mapping mapping;
-    TESS_TRY(tess_os_map(from, &mapping));
-    tess_status status = tess_os_write_atomic(to, mapping.data != NULL ? (const void *)mapping.data : "", mapping.size);
-    tess_os_unmap(&mapping);
-    return status;
-}
-
 typedef struct copying {
     const char *in, *out;
     const tess_convert_options *options;
@@ -166,7 +157,7 @@ static tess_status visit(void *context, const char *name)
     if (what == SILENT)
         return TESS_OK;
     if (what == COPY && tess_os_is_file(from))
-        return copy_file(from, to);
+        return tess_os_copy(from, to);
     tess_convert_report(c->options, "%s is left out: neither safetensors nor a file that a model needs", from);
     return TESS_OK;
 }
@@ -182,5 +173,5 @@ tess_status tess_convert_companions(tess_mem *mem, const char *in, const char *o
         tess_convert_report(options, "%s is missing: the new folder has none either", from);
         return TESS_OK;
     }
-    return options->dtype == NULL ? copy_file(from, to) : write_config(mem, from, to, *options->dtype);
+    return options->dtype == NULL ? tess_os_copy(from, to) : write_config(mem, from, to, *options->dtype);
 }

@@ -27,7 +27,7 @@ static void report_progress(void *self, uint64_t done, uint64_t all)
 static const char *describe_side(const tess_export_tensor *t, char *text, size_t size)
 {
     char dims[160];
-    snprintf(text, size, "%s %s", t->dtype, cli_format_dims(t->n_dims, t->dim, dims, sizeof(dims)));
+    snprintf(text, size, "%s %s", t->dtype, tess_dims_format(t->n_dims, t->dim, dims, sizeof(dims)));
     return text;
 }
 

@@ -73,7 +73,7 @@ static void print_tensor(const tess_catalog *c, const tess_catalog_tensor *t, in
         snprintf(files, sizeof(files), "%.60s%s", file_name(c, first), first != last ? " .." : "");
     }
     printf("  %-*s %-5s %-16s %10s %4d  %s\n", width, t->name, t->dtype,
-           cli_format_dims(t->n_dims, t->dim, dims, sizeof(dims)),
+           tess_dims_format(t->n_dims, t->dim, dims, sizeof(dims)),
            tess_format_bytes((double)tess_catalog_tensor_bytes(t), bytes, sizeof(bytes)), t->n_pieces, files);
     for (int i = 0; i < t->n_pieces && pieces; i++)
         print_piece(c, t, &c->pieces[t->first_piece + i]);

@@ -60,21 +60,18 @@ static tess_status encode(tess_mem *mem, const char *tokenizer_path, const char 
                           bool special)
 {
     tess_tokenizer *tokenizer = NULL;
-    tess_encoder *encoder = NULL;
     tess_buffer text = {.mem = mem};
     tess_ids ids = {.mem = mem};
     tess_status status;
     TESS_GOTO(tess_tokenizer_load(mem, tokenizer_path, &tokenizer), opened);
-    TESS_GOTO(tess_encoder_create(mem, tokenizer, &encoder), opened);
     status = literal != NULL ? tess_buffer_append(&text, literal, strlen(literal)) : read_input(mem, file, &text);
     if (status == TESS_OK)
-        status = tess_encode(encoder, text.data, text.size, special, &ids);
+        status = tess_encode_text(tokenizer, text.data, text.size, special, &ids);
     for (size_t i = 0; status == TESS_OK && i < ids.size; i++)
         printf("%d%c", ids.data[i], i + 1 < ids.size ? ' ' : '\n');
 opened:
     tess_ids_free(&ids);
     tess_buffer_free(&text);
-    tess_encoder_destroy(&encoder);
     tess_tokenizer_destroy(&tokenizer);
     return status;
 }

@@ -67,13 +67,7 @@ static json_t *json_of_job(const tess_job_file *file)
 
 tess_status tess_job_file_write(const tess_job_file *file, const char *path)
 {
-    json_t *json = json_of_job(file);
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
-    json_decref(json);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "%s: no memory to write it", path);
-    tess_status status = tess_os_write_atomic(path, text, strlen(text));
-    free(text);
-    return status;
+    return tess_json_write(json_of_job(file), JSON_INDENT(1) | JSON_PRESERVE_ORDER, path);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------------------------------

@@ -51,6 +51,17 @@ static tess_status find_newest(search *s, int64_t limit, int64_t *step)
     return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
 }
 
+/* *step -1: there is none. */
+static tess_status find_newest_or_none(search *s, int64_t *step)
+{
+    tess_status status = find_newest(s, INT64_MAX, step);
+    if (status != TESS_E_NOT_FOUND)
+        return status;
+    *step = -1;
+    tess_error_clear();
+    return TESS_OK;
+}
+
 /* Damage is told before anything is lost to it: work of the steps since the checkpoint before. */
 static tess_status refuse_damage(const search *s, int64_t previous)
 {
@@ -131,12 +142,7 @@ static tess_status look_further(search *s, bool *further)
 {
     int64_t newest, asked = s->t->config.checkpoint.load_step;
     *further = false;
-    tess_status status = find_newest(s, INT64_MAX, &newest);
-    if (status == TESS_E_NOT_FOUND) {
-        tess_error_clear();
-        return TESS_OK;
-    }
-    TESS_TRY(status);
+    TESS_TRY(find_newest_or_none(s, &newest));
     if (newest <= asked)
         return TESS_OK;
     TESS_TRY(ask(s, newest, has_gone_back, further));
@@ -308,14 +314,8 @@ static tess_status go_on(search *s, bool *resumed)
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
 {
     search s = {.t = t};
-    *step = -1;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
-    tess_status status = find_newest(&s, INT64_MAX, step);
-    if (status != TESS_E_NOT_FOUND)
-        return status;
-    *step = -1;
-    tess_error_clear();
-    return TESS_OK;
+    return find_newest_or_none(&s, step);
 }
 
 static void report_anew(const search *s)

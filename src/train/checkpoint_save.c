@@ -15,48 +15,6 @@ enum { PRUNE_NOTE = 2048 };
  * same. */
 static const double reading_s = 86400;
 
-tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
-{
-    int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
-    tess_ckpt_tensor *tensors;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
-                                  (void **)&tensors));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < n_shards && status == TESS_OK; i++) {
-        tess_shard shard;
-        float *moments[2];
-        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
-        if (status != TESS_OK)
-            break;
-        tess_ckpt_tensor tensor = {.name = shard.name,
-                                   .kind = TESS_CKPT_WEIGHT,
-                                   .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
-                                   .shape = shard.shape,
-                                   .row_begin = shard.row_begin,
-                                   .n_rows = shard.n_rows,
-                                   .primary_begin = shard.primary_begin,
-                                   .primary_rows = shard.primary_rows,
-                                   .data = shard.master};
-        tensors[n++] = tensor;
-        if (!shard.trainable)
-            continue;
-        tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
-        for (int k = 0; k < 2; k++) {
-            tensor.stored = TESS_F32;
-            tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
-            tensor.data = moments[k];
-            tensors[n++] = tensor;
-        }
-    }
-    if (status != TESS_OK) {
-        tess_mem_free(t->mem, tensors);
-        return status;
-    }
-    *out = tensors;
-    *n_out = n;
-    return TESS_OK;
-}
-
 /* Where the data stands after this step, on every rank: the rank that read the step's last micro-batch knows. */
 static tess_status agree_on_cursor(tess_trainer *t, int64_t words[3])
 {
@@ -86,14 +44,6 @@ static json_t *describe_optimizer(const tess_trainer *t)
                      c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
 }
 
-static json_t *describe_list(const tess_text_list *list)
-{
-    json_t *items = json_array();
-    for (int i = 0; i < list->n; i++)
-        json_array_append_new(items, json_string(list->item[i]));
-    return items;
-}
-
 /* Where training stands. */
 static json_t *describe_progress(const tess_trainer *t, const int64_t cursor[3])
 {
@@ -112,7 +62,7 @@ static json_t *describe_run(const tess_trainer *t)
     return json_pack("{s:I, s:I, s:I, s:O, s:I, s:o, s:i, s:o, s:o}", "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
                      "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
-                     describe_list(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
+                     tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
                      describe_optimizer(t), "config", tess_config_to_json(c));
 }
 

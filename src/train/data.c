@@ -1,26 +1,56 @@
-/* The training text, as a source of micro-batches. */
+/* The text of a run: what is trained on, as a source of micro-batches, and what is held out. */
 #include "train/batches.h"
 #include "train/trainer_impl.h"
 
-tess_status tess_trainer_open_data(tess_trainer *t)
+bool tess_trainer_can_validate(const tess_trainer *t)
+{
+    return t->config.validation.enable && (t->config.validation.files.n > 0 || t->config.validation.fraction > 0);
+}
+
+double tess_trainer_trained_share(const tess_trainer *t)
+{
+    bool held_out = tess_trainer_can_validate(t) && t->config.validation.files.n == 0;
+    return held_out ? 1 - t->config.validation.fraction : 1;
+}
+
+/* Part [begin, end) of each file. What is trained on has no end. */
+static tess_status open_text(const tess_trainer *t, const tess_text_list *list, double begin, double end, bool trains,
+                             tess_loader **loader)
 {
     const tess_config *config = &t->config;
     const char *files[TESS_LIST_SIZE];
-    for (int i = 0; i < config->data.files.n; i++)
-        files[i] = config->data.files.item[i];
+    for (int i = 0; i < list->n; i++)
+        files[i] = list->item[i];
     tess_loader_options options = {.files = files,
-                                   .n_files = config->data.files.n,
+                                   .n_files = list->n,
                                    .text_key = config->data.text_key,
                                    .seq_len = config->training.seq_len,
                                    .micro_batch = config->training.local_batch_size,
                                    .seed = (uint64_t)config->debug.seed,
-                                   .shuffle = config->data.shuffle,
-                                   .repeat = true,
-                                   .begin = 0,
-                                   .end = tess_trainer_trained_share(t),
+                                   .shuffle = trains && config->data.shuffle,
+                                   .repeat = trains,
+                                   .begin = begin,
+                                   .end = end,
                                    .eos_id = tess_trainer_eos(t),
                                    .bos_id = -1};
-    TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->loader), "data.files");
+    return tess_loader_create(t->mem, t->tokenizer, &options, loader);
+}
+
+tess_status tess_trainer_open_data(tess_trainer *t)
+{
+    double share = tess_trainer_trained_share(t);
+    TESS_TRY_CTX(open_text(t, &t->config.data.files, 0, share, true, &t->loader), "data.files");
+    return TESS_OK;
+}
+
+tess_status tess_trainer_open_validation(tess_trainer *t)
+{
+    const tess_config *config = &t->config;
+    bool own_files = config->validation.files.n > 0;
+    if (tess_trainer_can_validate(t))
+        TESS_TRY_CTX(open_text(t, own_files ? &config->validation.files : &config->data.files,
+                               own_files ? 0 : 1 - config->validation.fraction, 1, false, &t->held_out),
+                     "validation");
     return TESS_OK;
 }
 

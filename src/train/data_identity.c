@@ -14,12 +14,6 @@ enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
 static const char *const what = "the checkpoint's description of the data";
 static const char *const way_out = "give the same, or start the data anew with checkpoint.exclude_from_loading=data";
 
-double tess_trainer_trained_share(const tess_trainer *t)
-{
-    bool held_out = tess_trainer_can_validate(t) && t->config.validation.files.n == 0;
-    return held_out ? 1 - t->config.validation.fraction : 1;
-}
-
 static json_t *json_hash(uint64_t hash)
 {
     char text[HASH_BYTES];
@@ -65,16 +59,12 @@ uint64_t tess_trainer_hash_data(const tess_trainer *t)
 static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
 {
     tess_mapping file;
-    tess_encoder *encoder = NULL;
     tess_ids ids = {.mem = t->mem};
     TESS_TRY_CTX(tess_os_map(t->config.data.files.item[0], &file), "data.files");
     size_t n = file.size < SAMPLE_BYTES ? file.size : SAMPLE_BYTES;
-    tess_status status = tess_encoder_create(t->mem, t->tokenizer, &encoder);
-    if (status == TESS_OK)
-        status = tess_encode(encoder, (const char *)file.data, n, false, &ids);
+    tess_status status = tess_encode_text(t->tokenizer, (const char *)file.data, n, false, &ids);
     *hash = tess_hash_bytes(ids.data, ids.size * sizeof(*ids.data), 0);
     tess_ids_free(&ids);
-    tess_encoder_destroy(&encoder);
     tess_os_unmap(&file);
     return status;
 }

@@ -1,8 +1,6 @@
 /* Evaluation of a text file by a model folder, in one process. */
 #include "train/model_folder.h"
 
-#include <math.h>
-
 #include "train/batches.h"
 #include "train/loss.h"
 
@@ -57,14 +55,13 @@ tess_status tess_evaluate_file(tess_model_folder *m, const char *path, const cha
     TESS_CHECK(seq_len >= 2 && seq_len <= longest, TESS_E_INVALID, "rows of %lld tokens: the model takes 2 to %lld",
                (long long)seq_len, (long long)longest);
     int64_t rows = seq_len >= 4096 ? 1 : 4096 / seq_len;
-    bool has_eos = m->config.n_eos > 0 && m->config.eos_token_id[0] < tess_tokenizer_vocab_size(m->tokenizer);
     tess_loader_options data = {.files = &path,
                                 .n_files = 1,
                                 .text_key = text_key,
                                 .seq_len = seq_len,
                                 .micro_batch = rows,
                                 .end = 1,
-                                .eos_id = has_eos ? (int32_t)m->config.eos_token_id[0] : -1,
+                                .eos_id = tess_model_end_of_text(&m->config, m->tokenizer),
                                 .bos_id = -1};
     tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};
     evaluation_run run = {.m = m, .per_token = per_token, .progress = progress, .context = context};
@@ -82,11 +79,7 @@ opened:
     tess_loader_destroy(&run.loader);
     TESS_TRY_CTX(status, "evaluate %s", path);
     TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "evaluate %s: it has no token that another one precedes", path);
-    double nll = tess_exact_value(&sum.nll);
-    *result = (tess_evaluation){.loss = nll / (double)sum.n_tokens,
-                                .perplexity = exp(nll / (double)sum.n_tokens),
-                                .bits_per_byte = sum.n_bytes > 0 ? nll / M_LN2 / (double)sum.n_bytes : 0,
-                                .n_tokens = sum.n_tokens,
-                                .n_bytes = sum.n_bytes};
+    *result = (tess_evaluation){.n_tokens = sum.n_tokens, .n_bytes = sum.n_bytes};
+    tess_loss_score(&sum, &result->loss, &result->perplexity, &result->bits_per_byte);
     return TESS_OK;
 }

@@ -1,5 +1,6 @@
 #include "train/loss.h"
 
+#include <math.h>
 #include <string.h>
 
 void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n)
@@ -9,6 +10,14 @@ void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *tar
             tess_exact_add(&sum->nll, -(double)logprobs[i]);
             sum->n_tokens++;
         }
+}
+
+void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity, double *bits_per_byte)
+{
+    double nll = tess_exact_value(&sum->nll);
+    *loss = nll / (double)sum->n_tokens;
+    *perplexity = exp(*loss);
+    *bits_per_byte = sum->n_bytes > 0 ? nll / M_LN2 / (double)sum->n_bytes : 0;
 }
 
 tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)

@@ -18,6 +18,12 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
                                          : tess_os_join(path, size, "", config->model.config);
 }
 
+int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer)
+{
+    int64_t id = config->n_eos > 0 ? config->eos_token_id[0] : -1;
+    return id >= 0 && id < tess_tokenizer_vocab_size(tokenizer) ? (int32_t)id : -1;
+}
+
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
                                    const tess_reporter *reporter, tess_model_folder *m)
 {

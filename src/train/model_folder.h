@@ -13,6 +13,9 @@ tess_status tess_model_folder_file(const char *folder, const char *name, char *p
 /* Path of the config.json that a run's model is made after: model.config, or that of model.path. */
 tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
 
+/* The token that ends a text: the first of the model's, where the tokenizer has it; -1: none. */
+int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
+
 typedef struct tess_model_folder {
     tess_mem *mem;
     tess_model_config config;

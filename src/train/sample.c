@@ -14,22 +14,14 @@ static tess_status keep_token(void *context, int prompt, int64_t position, int32
     return generated ? tess_ids_append(context, token) : TESS_OK;
 }
 
-static tess_status encode_prompt(tess_mem *mem, const tess_tokenizer *tokenizer, const char *prompt, tess_ids *ids)
-{
-    tess_encoder *encoder;
-    TESS_TRY(tess_encoder_create(mem, tokenizer, &encoder));
-    tess_status status = tess_encode(encoder, prompt, strlen(prompt), false, ids);
-    tess_encoder_destroy(&encoder);
-    return status;
-}
-
 tess_status tess_trainer_check_sample(const tess_trainer *t)
 {
     tess_ids ids = {.mem = t->mem};
     int64_t longest = tess_model_config_max_length(&t->model_config);
     if (t->config.sample.prompt[0] == '\0')
         return TESS_OK;
-    tess_status status = encode_prompt(t->mem, t->tokenizer, t->config.sample.prompt, &ids);
+    const char *prompt = t->config.sample.prompt;
+    tess_status status = tess_encode_text(t->tokenizer, prompt, strlen(prompt), false, &ids);
     int64_t n = (int64_t)ids.size;
     tess_ids_free(&ids);
     TESS_TRY_CTX(status, "sample.prompt");
@@ -44,7 +36,7 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
     const tess_config *c = &t->config;
     tess_generator *generator = NULL;
     tess_status status;
-    TESS_TRY(encode_prompt(t->mem, m->tokenizer, c->sample.prompt, ids));
+    TESS_TRY(tess_encode_text(m->tokenizer, c->sample.prompt, strlen(c->sample.prompt), false, ids));
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;

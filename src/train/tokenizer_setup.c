@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
+#include "train/model_folder.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
 enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
@@ -216,7 +217,5 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
 
 int32_t tess_trainer_eos(const tess_trainer *t)
 {
-    bool known = t->model_config.n_eos > 0 && t->model_config.eos_token_id[0] >= 0 &&
-                 t->model_config.eos_token_id[0] < tess_tokenizer_vocab_size(t->tokenizer);
-    return known ? (int32_t)t->model_config.eos_token_id[0] : -1;
+    return tess_model_end_of_text(&t->model_config, t->tokenizer);
 }

@@ -156,6 +156,7 @@ tess_status tess_config_check_step(tess_config *config, int world);
 
 /* Every option with its value, by section; a new reference, NULL or with gaps when there is no memory. */
 json_t *tess_config_to_json(const tess_config *config);
+json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strings, likewise */
 
 /* Of everything that decides the bits of a run or what ranks must agree on. */
 uint64_t tess_config_hash(const tess_config *config);

@@ -4,7 +4,7 @@
 #include "base/text/json.h"
 #include "train/train_config.h"
 
-static json_t *list_to_json(const tess_text_list *list)
+json_t *tess_text_list_to_json(const tess_text_list *list)
 {
     json_t *items = json_array();
     for (int i = 0; i < list->n; i++)
@@ -24,7 +24,7 @@ static json_t *value_to_json(const tess_option *option, const tess_config *confi
     case TESS_OPTION_FLOAT:
         return json_real(*(const double *)field);
     case TESS_OPTION_LIST:
-        return list_to_json((const tess_text_list *)field);
+        return tess_text_list_to_json((const tess_text_list *)field);
     default:
         return tess_options_format(option, config, text, sizeof(text)) == TESS_OK ? tess_json_text(text) : NULL;
     }

@@ -19,14 +19,14 @@ static tess_dtype save_dtype(const tess_trainer *t)
     return t->config.model.save_dtype == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
 }
 
-static tess_status write_json(const char *folder, const char *name, const json_t *json)
+/* Takes over `json`. */
+static tess_status write_json(const char *folder, const char *name, json_t *json)
 {
     char path[1024];
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-    char *text = json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "%s: no memory", path);
-    tess_status status = tess_os_write_atomic(path, text, strlen(text));
-    free(text);
+    tess_status status = tess_os_join(path, sizeof(path), folder, name);
+    if (status == TESS_OK)
+        return tess_json_write(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, path);
+    json_decref(json);
     return status;
 }
 
@@ -35,16 +35,10 @@ static tess_status copy_file(const char *from_folder, const char *from_name, con
                              bool *found)
 {
     char from[1024], to[1024];
-    tess_mapping file;
     TESS_TRY(tess_os_join(from, sizeof(from), from_folder, from_name));
     TESS_TRY(tess_os_join(to, sizeof(to), folder, name));
     *found = tess_os_is_file(from);
-    if (!*found)
-        return TESS_OK;
-    TESS_TRY(tess_os_map(from, &file));
-    tess_status status = tess_os_write_atomic(to, file.data != NULL ? (const void *)file.data : "", file.size);
-    tess_os_unmap(&file);
-    return status;
+    return *found ? tess_os_copy(from, to) : TESS_OK;
 }
 
 static tess_status write_tokenizer_config(const tess_trainer *t, const char *folder)
@@ -56,9 +50,7 @@ static tess_status write_tokenizer_config(const tess_trainer *t, const char *fol
     int32_t eos = tess_trainer_eos(t);
     if (eos >= 0 && tess_tokenizer_id(t->tokenizer, "<|endoftext|>") == eos)
         json_object_set_new(json, "eos_token", json_string("<|endoftext|>"));
-    tess_status status = write_json(folder, "tokenizer_config.json", json);
-    json_decref(json);
-    return status;
+    return write_json(folder, "tokenizer_config.json", json);
 }
 
 static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
@@ -90,9 +82,7 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     json_t *json;
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_model_config_to_json(&t->model_config, save_dtype(t), &json));
-    tess_status status = write_json(folder, "config.json", json);
-    json_decref(json);
-    TESS_TRY(status);
+    TESS_TRY(write_json(folder, "config.json", json));
     bool found;
     if (t->config.model.path[0] != '\0') /* chat models keep their end tokens there */
         TESS_TRY(copy_file(t->config.model.path, "generation_config.json", folder, "generation_config.json", &found));

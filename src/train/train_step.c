@@ -1,38 +1,10 @@
-/* One optimizer step: micro-batches, the sums over ranks, clipping, the update. */
+/* One optimizer step: a pass over its micro-batches (train_pass.c), what its numbers are worth, clipping, the update.
+ */
 #include <math.h>
 
 #include "inject/inject.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
-
-static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
-                                   tess_loss_sum *own)
-{
-    tess_batch batch;
-    int64_t index = e->step * n_micro + s * e->world + e->rank;
-    tess_runtime_phase(e->runtime, "data", e->step + 1, index);
-    tess_phase_switch(&e->clock, TESS_PHASE_DATA);
-    TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
-    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
-    tess_numbers_micro_begin(e->numbers, s);
-    TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
-    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    tess_loss_add(own, e->logprobs, batch.targets, batch.n_tokens);
-    return TESS_OK;
-}
-
-tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
-{
-    const tess_config *c = e->config;
-    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
-    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
-    tess_numbers_pass_begin(e->numbers);
-    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
-    for (int64_t s = 0; s < n_local; s++)
-        TESS_TRY(run_micro_batch(e, source, s, n_micro, own));
-    return tess_fsdp_step_end(e->fsdp);
-}
 
 /* Over the steps that are left after the first `begin`. */
 static tess_schedule schedule_of(const tess_config *config, int64_t begin)
@@ -50,24 +22,6 @@ static tess_schedule schedule_of(const tess_config *config, int64_t begin)
         .steps = steps,
         .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
     };
-}
-
-tess_status tess_engine_measure(tess_engine *e, const tess_loss_sum *own, tess_engine_report *report)
-{
-    double norm_of_sum;
-    tess_loss_sum sum = *own;
-    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: whatever it takes is for the last rank to come */
-    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
-    tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
-    TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
-    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
-    *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / (double)sum.n_tokens,
-                                   .grad_norm = norm_of_sum / (double)sum.n_tokens,
-                                   .n_tokens = sum.n_tokens,
-                                   .stop = sum.flag != 0,
-                                   .news = sum.news != 0,
-                                   .leave = sum.leave != 0};
-    return TESS_OK;
 }
 
 static tess_status update(tess_engine *e, tess_engine_report *report)

@@ -1,7 +1,6 @@
 /* Building a trainer from a configuration, and the loop around its steps. */
 #include "train/trainer_impl.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,39 +14,9 @@
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
-void tess_trainer_note(const tess_trainer *t, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    if (t->observer == NULL || t->observer->note == NULL || t->rank != 0)
-        return;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    t->observer->note(t->observer->self, text);
-}
-
-void tess_trainer_warn(const tess_trainer *t, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    if (t->rank != 0)
-        return;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    tess_trainer_note(t, "warning: %s", text);
-    tess_runtime_warn(t->runtime, text);
-}
-
 static void report_line(void *self, const char *text)
 {
     tess_trainer_note(self, "%s", text);
-}
-
-tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size)
-{
-    return tess_os_join(path, size, t->config.job.dump_folder, name);
 }
 
 tess_status tess_trainer_load_model(tess_trainer *t)
@@ -153,8 +122,22 @@ static tess_status build(tess_trainer *t)
     return TESS_OK;
 }
 
-void tess_trainer_release(tess_trainer *t)
+void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_config *config,
+                        const tess_train_observer *observer)
 {
+    *t = (tess_trainer){.config = *config,
+                        .observer = observer,
+                        .runtime = runtime,
+                        .team = tess_runtime_team(runtime),
+                        .mem = tess_runtime_mem(runtime),
+                        .rank = tess_runtime_rank(runtime),
+                        .world = tess_runtime_world(runtime)};
+}
+
+tess_status tess_trainer_end(tess_trainer *t, tess_status status)
+{
+    if (status != TESS_OK)
+        tess_runtime_report(t->runtime, tess_error_message());
     tess_metrics_close(&t->metrics);
     tess_saver_destroy(&t->saver);
     tess_engine_destroy(&t->engine);
@@ -167,6 +150,7 @@ void tess_trainer_release(tess_trainer *t)
         tess_buffer_free(&t->trained_tokenizer);
     tess_logbook_close(t->mem, &t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
+    return status;
 }
 
 /* Speed since the last log line. */
@@ -206,8 +190,7 @@ static tess_status describe_memory(const tess_trainer *t)
     int64_t peaks[TESS_POOL_COUNT];
     char line[512], bytes[32];
     int used = 0;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+    tess_engine_peaks(t->engine, peaks);
     TESS_TRY(tess_all_reduce(t->team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         if (peaks[pool] > 0)
@@ -380,20 +363,12 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
 tess_status tess_train(tess_runtime *runtime, const tess_config *config, const tess_train_observer *observer,
                        tess_train_result *result)
 {
-    tess_trainer t = {.config = *config,
-                      .observer = observer,
-                      .runtime = runtime,
-                      .team = tess_runtime_team(runtime),
-                      .mem = tess_runtime_mem(runtime),
-                      .rank = tess_runtime_rank(runtime),
-                      .world = tess_runtime_world(runtime)};
+    tess_trainer t;
+    tess_trainer_begin(&t, runtime, config, observer);
     memset(result, 0, sizeof(*result));
     tess_runtime_phase(runtime, "setup", -1, -1);
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run(&t, result);
-    if (status != TESS_OK) /* the others know nothing of it, and would not meet this rank in what release gives back */
-        tess_runtime_report(runtime, tess_error_message());
-    tess_trainer_release(&t);
-    return status;
+    return tess_trainer_end(&t, status);
 }

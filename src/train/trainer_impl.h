@@ -56,8 +56,11 @@ void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
-/* Frees what the calls below have made. */
-void tess_trainer_release(tess_trainer *t);
+/* An empty trainer; what is made with it below, `end` frees. `end` first reports a failure: the other ranks know
+ * nothing of it, and would not meet this one in what is given back. Returns `status`. */
+void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_config *config,
+                        const tess_train_observer *observer);
+tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
 /* Reads the model's configuration. */
 tess_status tess_trainer_load_model(tess_trainer *t);

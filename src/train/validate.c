@@ -4,7 +4,6 @@
  * the next one leaves this evaluation out. */
 #include "train/trainer_impl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,35 +14,6 @@
 #include "train/loss.h"
 
 enum { FAILURE_BYTES = 384 };
-
-bool tess_trainer_can_validate(const tess_trainer *t)
-{
-    return t->config.validation.enable && (t->config.validation.files.n > 0 || t->config.validation.fraction > 0);
-}
-
-tess_status tess_trainer_open_validation(tess_trainer *t)
-{
-    const tess_config *config = &t->config;
-    if (!tess_trainer_can_validate(t))
-        return TESS_OK;
-    bool own_files = config->validation.files.n > 0;
-    const tess_text_list *list = own_files ? &config->validation.files : &config->data.files;
-    const char *files[TESS_LIST_SIZE];
-    for (int i = 0; i < list->n; i++)
-        files[i] = list->item[i];
-    tess_loader_options options = {.files = files,
-                                   .n_files = list->n,
-                                   .text_key = config->data.text_key,
-                                   .seq_len = config->training.seq_len,
-                                   .micro_batch = config->training.local_batch_size,
-                                   .shuffle = false,
-                                   .begin = own_files ? 0 : 1 - config->validation.fraction,
-                                   .end = 1,
-                                   .eos_id = tess_trainer_eos(t),
-                                   .bos_id = -1};
-    TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->held_out), "validation");
-    return TESS_OK;
-}
 
 /* How a rank sees the round before it; all take the greatest. */
 typedef enum outlook {
@@ -232,10 +202,7 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
         report_why(&e, report);
     if (report->outcome == TESS_VALIDATION_MISSING)
         return TESS_OK;
-    double nll = tess_exact_value(&e.sum.nll);
     report->n_tokens_all = e.outlook == ENDED ? e.sum.n_tokens : estimate_tokens(&e);
-    report->loss = nll / (double)e.sum.n_tokens;
-    report->perplexity = exp(report->loss);
-    report->bits_per_byte = e.sum.n_bytes > 0 ? nll / M_LN2 / (double)e.sum.n_bytes : 0;
+    tess_loss_score(&e.sum, &report->loss, &report->perplexity, &report->bits_per_byte);
     return TESS_OK;
 }

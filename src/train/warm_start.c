@@ -27,7 +27,7 @@ static tess_status check_shape(const warm_start *w, const tess_ckpt_tensor *want
 {
     char text[200], asked[96];
     tess_box whole = tess_catalog_whole(found);
-    TESS_CHECK(tess_weights_has_shape(found, &wanted->shape), TESS_E_INVALID,
+    TESS_CHECK(tess_catalog_has_shape(found, &wanted->shape), TESS_E_INVALID,
                "%s: tensor '%s' has elements %s, but this model's shape is %s: give the checkpoint's model, or start "
                "the tensor anew with checkpoint.exclude_from_loading",
                w->catalog->path, found->name, tess_box_format(found->n_dims, &whole, text, sizeof(text)),

@@ -1,11 +1,11 @@
 #include "train/weights.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "ckpt/store/tensor.h"
+#include "train/numbers/finite.h"
 
 struct tess_weights {
     tess_mem *mem;
@@ -45,23 +45,6 @@ const tess_catalog_tensor *tess_weights_find(const tess_catalog *c, const char *
     return found != NULL ? found : tess_catalog_find(c, base_name(name));
 }
 
-bool tess_weights_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape)
-{
-    bool same = tensor->n_dims == shape->n_dims;
-    for (int d = 0; d < shape->n_dims && same; d++)
-        same = tensor->dim[d] == shape->dim[d];
-    return same;
-}
-
-static const char *format_dims(const tess_catalog_tensor *tensor, char *text, size_t size)
-{
-    size_t at = tess_text_add(text, size, 0, "[");
-    for (int d = 0; d < tensor->n_dims; d++)
-        at = tess_text_add(text, size, at, "%s%lld", d > 0 ? ", " : "", (long long)tensor->dim[d]);
-    tess_text_add(text, size, at, "]");
-    return text;
-}
-
 static tess_status match(tess_weights *w)
 {
     int n_missing = 0, n = tess_model_n_params(w->model);
@@ -74,10 +57,11 @@ static tess_status match(tess_weights *w)
             missing = n_missing++ == 0 ? param->name : missing;
             continue;
         }
-        TESS_CHECK(tess_weights_has_shape(tensor, &param->shape), TESS_E_FORMAT,
+        TESS_CHECK(tess_catalog_has_shape(tensor, &param->shape), TESS_E_FORMAT,
                    "%s: tensor '%s' has shape %s, but config.json asks for %s: the file and config.json are not of "
                    "the same model",
-                   tess_catalog_file_of(w->catalog, tensor), tensor->name, format_dims(tensor, found, sizeof(found)),
+                   tess_catalog_file_of(w->catalog, tensor), tensor->name,
+                   tess_dims_format(tensor->n_dims, tensor->dim, found, sizeof(found)),
                    tess_shape_format(&param->shape, expected, sizeof(expected)));
         w->requests[i] = (tess_catalog_request){.tensor = tensor, .box = tess_catalog_whole(tensor)};
     }
@@ -166,23 +150,6 @@ void tess_weights_close(tess_weights **handle)
     *handle = NULL;
 }
 
-/* Whether any exponent is all ones. The loops are plain so that the compiler vectorises them. */
-static bool any_broken_f32(const float *values, int64_t n)
-{
-    int broken = 0;
-    for (int64_t i = 0; i < n; i++)
-        broken |= !isfinite(values[i]);
-    return broken != 0;
-}
-
-static bool any_broken_bf16(const uint16_t *values, int64_t n)
-{
-    int broken = 0;
-    for (int64_t i = 0; i < n; i++)
-        broken |= (values[i] & 0x7f80) == 0x7f80;
-    return broken != 0;
-}
-
 int32_t *tess_weights_broken(tess_weights *w)
 {
     return w->broken;
@@ -208,7 +175,8 @@ tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     const tess_box rows = tess_catalog_rows(tensor, row_begin, n_rows);
     TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, &rows, dst));
-    w->broken[index] |= any_broken_f32(dst, n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape));
+    int64_t n = n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape);
+    w->broken[index] |= !tess_all_finite(dst, TESS_F32, n);
     return TESS_OK;
 }
 
@@ -234,7 +202,7 @@ static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dty
     float *wide;
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "weights", (void **)&wide));
     tess_status status = read_whole(w, stream, index, true, wide);
-    w->broken[index] = status == TESS_OK && any_broken_f32(wide, n);
+    w->broken[index] = status == TESS_OK && !tess_all_finite(wide, TESS_F32, n);
     if (status == TESS_OK)
         status = stream->kernels->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
     tess_mem_free(w->mem, wide);
@@ -257,7 +225,7 @@ static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype d
             return read_converted(w, stream, dtype, index, n);
         TESS_TRY(read_whole(w, stream, index, !same, w->owned[index]));
     }
-    w->broken[index] = dtype == TESS_BF16 ? any_broken_bf16(w->whole[index], n) : any_broken_f32(w->whole[index], n);
+    w->broken[index] = !tess_all_finite(w->whole[index], dtype, n);
     return TESS_OK;
 }
 

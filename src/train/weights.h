@@ -47,7 +47,6 @@ tess_status tess_random_weights_fill(void *random, const char *name, int64_t row
 /* The tensor of a parameter: "model.X" as Tessera names it, X itself, X behind the prefix that the catalog states, or X
  * as files of a base model without a head have it ("h.0..." of "transformer.h.0..."). NULL: none. */
 const tess_catalog_tensor *tess_weights_find(const tess_catalog *catalog, const char *name);
-bool tess_weights_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape);
 /* How many weights of the catalog are in none of the requests; *first is one of them. State of a run, known buffers and
  * the head of a model that is tied are not counted. */
 int tess_weights_count_unused(const tess_catalog *catalog, const tess_catalog_request *requests, int n, bool tied,

@@ -250,3 +250,12 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
     parent_of(path, folder, sizeof(folder));
     return tess_os_fsync_dir(folder);
 }
+
+tess_status tess_os_copy(const char *from, const char *to)
+{
+    tess_mapping file;
+    TESS_TRY(tess_os_map(from, &file));
+    tess_status status = tess_os_write_atomic(to, file.data != NULL ? (const void *)file.data : "", file.size);
+    tess_os_unmap(&file);
+    return status;
+}

@@ -37,6 +37,8 @@ tess_status tess_os_read_at(int fd, uint64_t offset, void *data, size_t size, co
 /* Writes `path` atomically: a temporary sibling, fsync, rename, fsync of the folder. TESS_E_NO_SPACE when the disk is
  * full: nothing is left behind and an old file is unchanged. */
 tess_status tess_os_write_atomic(const char *path, const void *data, size_t size);
+/* Copies a regular file: reads as tess_os_map, writes as tess_os_write_atomic. */
+tess_status tess_os_copy(const char *from, const char *to);
 
 /* write(2) until done, with EINTR and short writes handled; errors name `path`. */
 tess_status tess_os_write_all(int fd, const void *data, size_t size, const char *path);

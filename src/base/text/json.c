@@ -134,16 +134,6 @@ void tess_json_put_int(json_t *object, const char *key, int64_t value)
     json_object_set_new(object, key, json_integer(value));
 }
 
-tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out)
-{
-    char *text = json_dumps(document, flags);
-    json_decref(document);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report as JSON");
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
-}
-
 const char *tess_format_double(double value, char *text, size_t size)
 {
     if (!isfinite(value)) {
@@ -170,4 +160,30 @@ const char *tess_format_float(float value, char *text, size_t size)
             break;
     }
     return text;
+}
+
+static tess_status dump(json_t *json, size_t flags, const char *what, char **text)
+{
+    *text = json != NULL ? json_dumps(json, flags) : NULL;
+    json_decref(json);
+    TESS_CHECK(*text != NULL, TESS_E_NOMEM, "%s: no memory for its JSON", what);
+    return TESS_OK;
+}
+
+tess_status tess_json_print(json_t *json, size_t flags, tess_buffer *out)
+{
+    char *text;
+    TESS_TRY(dump(json, flags, "the report", &text));
+    tess_status status = tess_buffer_printf(out, "%s\n", text);
+    free(text);
+    return status;
+}
+
+tess_status tess_json_write(json_t *json, size_t flags, const char *path)
+{
+    char *text;
+    TESS_TRY(dump(json, flags, path, &text));
+    tess_status status = tess_os_write_atomic(path, text, strlen(text));
+    free(text);
+    return status;
 }

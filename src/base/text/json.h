@@ -27,8 +27,11 @@ json_t *tess_json_text(const char *text);
 json_t *tess_json_number(double value);
 json_t *tess_json_ints(const int *values, int n);
 void tess_json_put_int(json_t *object, const char *key, int64_t value);
-/* A report and a line end, appended to `out`; takes over `document`, `flags` are jansson's. TESS_E_NOMEM. */
+/* A report and a line end, appended to `out`; takes over `document` (NULL: there was no memory for it), `flags` are
+ * jansson's. TESS_E_NOMEM. */
 tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out);
+/* The same, written to `path` as tess_os_write_atomic does. */
+tess_status tess_json_write(json_t *document, size_t flags, const char *path);
 
 /* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
 const char *tess_format_double(double value, char *text, size_t size);

@@ -2,7 +2,6 @@
  * of what they wrote. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -55,13 +54,8 @@ tess_status async_meeting_leave_part(const async_meeting *m, const json_t *part,
     json_t *whole = json_pack("{s:I, s:I, s:i, s:o, s:O*}", "job", (json_int_t)m->job, "generation",
                               (json_int_t)m->generation, "status", (int)made, "error",
                               tess_json_text(made != TESS_OK ? tess_error_message() : ""), "part", (json_t *)part);
-    char *text = whole != NULL ? json_dumps(whole, JSON_COMPACT) : NULL;
     part_path(m, m->host, path);
-    tess_status status = text != NULL ? tess_os_write_atomic(path, text, strlen(text))
-                                      : TESS_FAIL(TESS_E_NOMEM, "%s: no memory for it", path);
-    free(text);
-    json_decref(whole);
-    return status;
+    return tess_json_write(whole, JSON_COMPACT, path);
 }
 
 static bool is_of(const async_meeting *m, const json_t *whole)

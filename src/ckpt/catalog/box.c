@@ -37,6 +37,15 @@ const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t 
     return text;
 }
 
+const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size)
+{
+    size_t at = tess_text_add(text, size, 0, "[");
+    for (int d = 0; d < n_dims; d++)
+        at = tess_text_add(text, size, at, "%s%" PRId64, d > 0 ? ", " : "", dim[d]);
+    tess_text_add(text, size, at, "]");
+    return text;
+}
+
 void tess_box_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATALOG_DIMS])
 {
     int64_t n = 1;

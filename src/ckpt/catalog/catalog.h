@@ -26,6 +26,8 @@ int64_t tess_box_count(int n_dims, const tess_box *box);
 bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
 /* "[0, 3) x [8, 16)"; returns text. */
 const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size);
+/* "[4096, 11008]"; returns text. */
+const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size);
 
 typedef struct tess_catalog_piece {
     int file;                /* of the catalog's files */
@@ -102,6 +104,7 @@ const tess_catalog_tensor *tess_catalog_find(const tess_catalog *catalog, const 
 /* (n_tensors) all tensors as their first elements lie in the files; those without elements come last. *list: free. */
 tess_status tess_catalog_tensors_in_files(const tess_catalog *catalog, const tess_catalog_tensor ***list);
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor);
+bool tess_catalog_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape);
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor);
 tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n); /* of dimension 0 */
 /* Completeness without reading data: every file there with its size, every tensor covered (unless it is a part).

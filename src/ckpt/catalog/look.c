@@ -26,6 +26,14 @@ const char *tess_catalog_file_of(const tess_catalog *c, const tess_catalog_tenso
     return tensor->n_pieces > 0 ? c->files[c->pieces[tensor->first_piece].file].path : c->path;
 }
 
+bool tess_catalog_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape)
+{
+    bool same = tensor->n_dims == shape->n_dims;
+    for (int d = 0; d < shape->n_dims && same; d++)
+        same = tensor->dim[d] == shape->dim[d];
+    return same;
+}
+
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor)
 {
     tess_box box = {.begin = {0}};

@@ -15,15 +15,12 @@ static const char way_out[] = "give the model that it was saved with, or begin t
 static tess_status check_tensor(const tess_load *l, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
 {
     char asked[96], there[96];
-    tess_shape shape = {.n_dims = found->n_dims};
     TESS_CHECK(found->n_dims <= TESS_MAX_DIMS && tess_st_dtype_is_float(found->dtype), TESS_E_FORMAT,
                "%s: tensor '%s' is not of numbers in at most %d dimensions", l->catalog->path, found->name,
                TESS_MAX_DIMS);
-    for (int d = 0; d < found->n_dims; d++)
-        shape.dim[d] = found->dim[d];
-    TESS_CHECK(tess_shape_equal(&wanted->shape, &shape), TESS_E_INVALID,
+    TESS_CHECK(tess_catalog_has_shape(found, &wanted->shape), TESS_E_INVALID,
                "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
-               l->catalog->path, found->name, tess_shape_format(&shape, there, sizeof(there)),
+               l->catalog->path, found->name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),
                tess_shape_format(&wanted->shape, asked, sizeof(asked)), way_out);
     return TESS_OK;
 }

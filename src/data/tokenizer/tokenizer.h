@@ -36,6 +36,9 @@ void tess_encoder_destroy(tess_encoder **encoder);
 /* Appends the ids of `text`. Invalid UTF-8 is read as U+FFFD per maximal subpart (as Python's errors="replace").
  * add_special: apply the post-processor's template (bos/eos) as HF's add_special_tokens=True. */
 tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bool add_special, tess_ids *ids);
+/* Likewise, for one text: with an encoder made for it, whose memory is that of `ids`. */
+tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, size_t size, bool add_special,
+                             tess_ids *ids);
 
 /* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode. skip_special drops special added tokens. Unknown ids
  * are TESS_E_INVALID. `text` is a tess_buffer (base/text/text.h). */

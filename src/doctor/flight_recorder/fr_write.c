@@ -206,15 +206,6 @@ static json_t *dump_json(const writer *w, int rank)
                      fr_own_rank_json(w->history, rank));
 }
 
-static tess_status write_json(const json_t *dump, const char *path)
-{
-    char *text = json_dumps(dump, JSON_COMPACT);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "%s: no memory for its text", path);
-    tess_status status = tess_os_write_atomic(path, text, strlen(text));
-    free(text);
-    return status;
-}
-
 static tess_status write_pickle(tess_mem *mem, const json_t *dump, const char *path)
 {
     tess_buffer buffer = {.mem = mem};
@@ -232,7 +223,9 @@ static tess_status write_rank(const writer *w, int rank, const char *folder, boo
     TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
     json_t *dump = dump_json(w, rank);
     TESS_CHECK(dump != NULL, TESS_E_NOMEM, "%s: no memory for its entries", path);
-    tess_status status = pickle ? write_pickle(w->history->mem, dump, path) : write_json(dump, path);
+    if (!pickle)
+        return tess_json_write(dump, JSON_COMPACT, path);
+    tess_status status = write_pickle(w->history->mem, dump, path);
     json_decref(dump);
     return status;
 }

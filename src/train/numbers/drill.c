@@ -4,17 +4,6 @@
 #include "inject/inject.h"
 #include "train/numbers/numbers_impl.h"
 
-void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
-{
-    n->drill = drill != NULL ? *drill : (tess_watch){NULL, NULL};
-    tess_numbers_watch(n);
-}
-
-int64_t tess_numbers_local(const tess_numbers *n)
-{
-    return n->local;
-}
-
 static size_t elements_of(const tess_shard *shard)
 {
     return (size_t)(shard->n_rows * tess_shape_row_count(&shard->shape));

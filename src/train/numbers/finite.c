@@ -8,7 +8,7 @@
 enum { BLOCK = 4096 };
 
 /* Exponents of ones, as loops that compilers turn into vector code. */
-static bool block_is_finite_f32(const uint32_t *bits, int64_t n)
+static bool all_finite_f32(const uint32_t *bits, int64_t n)
 {
     uint32_t largest = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -18,7 +18,7 @@ static bool block_is_finite_f32(const uint32_t *bits, int64_t n)
     return largest != 0x7f800000u;
 }
 
-static bool block_is_finite_bf16(const uint16_t *bits, int64_t n)
+static bool all_finite_bf16(const uint16_t *bits, int64_t n)
 {
     uint16_t largest = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -28,10 +28,9 @@ static bool block_is_finite_bf16(const uint16_t *bits, int64_t n)
     return largest != 0x7f80u;
 }
 
-static bool block_is_finite(const void *data, tess_dtype dtype, int64_t begin, int64_t n)
+bool tess_all_finite(const void *data, tess_dtype dtype, int64_t n)
 {
-    return dtype == TESS_F32 ? block_is_finite_f32((const uint32_t *)data + begin, n)
-                             : block_is_finite_bf16((const uint16_t *)data + begin, n);
+    return dtype == TESS_F32 ? all_finite_f32(data, n) : all_finite_bf16(data, n);
 }
 
 double tess_value_at(const void *data, tess_dtype dtype, int64_t i)
@@ -66,7 +65,7 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t at = begin; at < end; at += BLOCK) {
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
-        if (block_is_finite(s->data, s->dtype, at, n))
+        if (tess_all_finite((const char *)s->data + (size_t)at * tess_dtype_size(s->dtype), s->dtype, n))
             continue;
         int64_t found = first_in_block(s, at, n), first = atomic_load(&s->first);
         while (found < first && !atomic_compare_exchange_weak(&s->first, &first, found))

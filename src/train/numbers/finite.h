@@ -5,6 +5,7 @@
 #include "base/os/threads.h"
 #include "tessera/types.h"
 
+bool tess_all_finite(const void *data, tess_dtype dtype, int64_t n);
 /* The first NaN or infinity among n values of `dtype` (TESS_F32 or TESS_BF16), -1: there is none. */
 int64_t tess_find_not_finite(tess_threads *threads, const void *data, tess_dtype dtype, int64_t n);
 int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n);

@@ -44,6 +44,17 @@ tess_spikes *tess_numbers_norms(tess_numbers *n)
     return &n->norms;
 }
 
+void tess_numbers_set_drill(tess_numbers *n, const tess_watch *drill)
+{
+    n->drill = drill != NULL ? *drill : (tess_watch){NULL, NULL};
+    tess_numbers_watch(n);
+}
+
+int64_t tess_numbers_local(const tess_numbers *n)
+{
+    return n->local;
+}
+
 void tess_numbers_blame(const tess_numbers *n, int rank)
 {
     tess_runtime_report_of(n->engine->runtime, rank, tess_error_message());

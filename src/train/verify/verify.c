@@ -82,11 +82,6 @@ static tess_status run_both(const tess_verify_plan *plan, verify_run runs[2], do
 }
 
 /* ---- What differs ---- */
-static const run_digest *digest_of(const verify_run *run, int64_t step, int tensor)
-{
-    return &run->digests[(step - 1) * run->n_tensors + tensor];
-}
-
 static bool differs(double a, double b)
 {
     return memcmp(&a, &b, sizeof(a)) != 0;
@@ -103,7 +98,7 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
     note_step(step, differs(r->loss[0][step - 1], r->loss[1][step - 1]), &r->loss_step);
     note_step(step, differs(r->grad_norm[0][step - 1], r->grad_norm[1][step - 1]), &r->norm_step);
     for (int i = 0; i < r->n_tensors; i++) {
-        const run_digest *a = digest_of(&runs[LAYOUT], step, i), *b = digest_of(&runs[ONE], step, i);
+        const run_digest *a = verify_digest_of(&runs[LAYOUT], step, i), *b = verify_digest_of(&runs[ONE], step, i);
         note_step(step, a->grads != b->grads, &r->tensors[i].grads_step);
         note_step(step, a->weights != b->weights, &r->tensors[i].weights_step);
         note_step(step, r->tensors[i].grads_step != 0 || r->tensors[i].weights_step != 0, &r->first_step);
@@ -112,15 +107,12 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 }
 
 /* ---- Where rows lie ---- */
-static int shard_of(const verify_run *layout, int rank)
-{
-    return rank % (int)layout->config.parallelism.data_parallel_shard_degree;
-}
-
 /* The rows that the rank's part of the plan says, of a tensor of so many. */
 static void plan_rows(const verify_run *layout, int rank, int64_t rows, int64_t *begin, int64_t *n)
 {
-    tess_shard_rows(rows, (int)layout->config.parallelism.data_parallel_shard_degree, shard_of(layout, rank), begin, n);
+    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
+    int n_parts = replicated ? 1 : (int)layout->config.parallelism.data_parallel_shard_degree;
+    tess_shard_rows(rows, n_parts, rank % n_parts, begin, n);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -155,12 +147,10 @@ static void check_cover(const verify_run *layout, int tensor, tess_verify_tensor
 
 static void check_plan(const verify_run *layout, int tensor, tess_verify_tensor *t)
 {
-    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
     for (int rank = layout->ranks - 1; rank >= 0; rank--) {
         const run_shard *s = &layout->shards[rank * layout->n_tensors + tensor];
-        int64_t begin = 0, n = t->rows;
-        if (!replicated)
-            plan_rows(layout, rank, t->rows, &begin, &n);
+        int64_t begin, n;
+        plan_rows(layout, rank, t->rows, &begin, &n);
         if (s->rows != n || (n > 0 && s->begin != begin))
             snprintf(t->shards, sizeof(t->shards), "rank %d holds rows %lld + %lld, planned are %lld + %lld", rank,
                      (long long)s->begin, (long long)s->rows, (long long)begin, (long long)n);
@@ -199,7 +189,7 @@ static void check_replicas(const verify_run *layout, int tensor, tess_verify_ten
     if (odd >= 0)
         snprintf(who, sizeof(who), ": the odd one is rank %d", odd);
     for (int64_t step = layout->steps; step >= 1; step--) {
-        const run_digest *d = digest_of(layout, step, tensor);
+        const run_digest *d = verify_digest_of(layout, step, tensor);
         bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;
         if (weights || grads)
             snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same%s",
@@ -220,14 +210,13 @@ static void check_shards(const verify_run *layout, tess_verify_result *r)
 /* Float32 elements of the rank that holds most. */
 static int64_t most_held(const verify_run *layout, const tess_verify_result *r)
 {
-    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
     int64_t most = 0;
     for (int rank = 0; rank < layout->ranks; rank++) {
         int64_t sum = 0;
         for (int i = 0; i < r->n_tensors; i++) {
             int64_t begin, n;
             plan_rows(layout, rank, r->tensors[i].rows, &begin, &n);
-            sum += (replicated ? r->tensors[i].rows : n) * r->tensors[i].row;
+            sum += n * r->tensors[i].row;
         }
         most = sum > most ? sum : most;
     }
@@ -276,8 +265,8 @@ static bool same_again(const verify_run *run, const verify_run *again, int64_t s
     if (differs(run->header->loss[step - 1], again->header->loss[step - 1]))
         return false;
     for (int i = 0; i < run->n_tensors; i++)
-        if (digest_of(run, step, i)->grads != digest_of(again, step, i)->grads ||
-            digest_of(run, step, i)->weights != digest_of(again, step, i)->weights)
+        if (verify_digest_of(run, step, i)->grads != verify_digest_of(again, step, i)->grads ||
+            verify_digest_of(run, step, i)->weights != verify_digest_of(again, step, i)->weights)
             return false;
     return true;
 }

@@ -54,6 +54,12 @@ typedef struct verify_run {
     run_shard *shards;   /* (ranks, n_tensors) */
 } verify_run;
 
+/* Of a tensor after `step`, which counts from 1. */
+static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, int tensor)
+{
+    return &run->digests[(step - 1) * run->n_tensors + tensor];
+}
+
 /* Shared memory for what the ranks find. Close with verify_run_close. */
 tess_status verify_run_open(verify_run *run);
 void verify_run_close(verify_run *run);

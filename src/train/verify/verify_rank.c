@@ -14,11 +14,6 @@
 
 enum { CHUNK = 1 << 16 }; /* elements that are compared at a time */
 
-static run_digest *digest_of(const verify_run *run, int64_t step, int tensor)
-{
-    return &run->digests[(step - 1) * run->n_tensors + tensor];
-}
-
 static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t first, int64_t n)
 {
     int64_t row = tess_shape_row_count(&shard->shape);
@@ -30,7 +25,7 @@ static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t 
 
 static void add_digest(const verify_run *run, const tess_engine *e, int tensor, const tess_shard *shard)
 {
-    run_digest *d = digest_of(run, e->step, tensor);
+    run_digest *d = verify_digest_of(run, e->step, tensor);
     const float *values[] = {shard->master, shard->grad};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
     for (int i = 0; i < 2 && values[i] != NULL; i++) {
@@ -165,19 +160,12 @@ static tess_status build(tess_trainer *t)
 
 static tess_status run_rank(verify_run *run, tess_runtime *rt)
 {
-    tess_trainer t = {.config = run->config,
-                      .runtime = rt,
-                      .team = tess_runtime_team(rt),
-                      .mem = tess_runtime_mem(rt),
-                      .rank = tess_runtime_rank(rt),
-                      .world = tess_runtime_world(rt)};
+    tess_trainer t;
+    tess_trainer_begin(&t, rt, &run->config, NULL);
     tess_status status = build(&t);
     if (status == TESS_OK)
         status = run_steps(run, &t);
-    if (status != TESS_OK)
-        tess_runtime_report(rt, tess_error_message());
-    tess_trainer_release(&t);
-    return status;
+    return tess_trainer_end(&t, status);
 }
 
 int verify_rank_main(void *context)

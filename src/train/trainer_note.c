@@ -1,0 +1,37 @@
+/* What a trainer tells people, and where its files are. */
+#include "train/trainer_impl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/os/os.h"
+
+void tess_trainer_note(const tess_trainer *t, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (t->observer == NULL || t->observer->note == NULL || t->rank != 0)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    t->observer->note(t->observer->self, text);
+}
+
+void tess_trainer_warn(const tess_trainer *t, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (t->rank != 0)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tess_trainer_note(t, "warning: %s", text);
+    tess_runtime_warn(t->runtime, text);
+}
+
+tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size)
+{
+    return tess_os_join(path, size, t->config.job.dump_folder, name);
+}
