@@ -311,17 +311,17 @@ static tess_status facts(const tess_bench_options *options, const ckpt_plan *pla
 }
 
 /* `limit`: seconds of what bounds it, round by round. */
-typedef struct row {
+typedef struct ckpt_row {
     const char *name;
     size_t seconds, limit; /* offsets in ckpt_round */
-} row;
+} ckpt_row;
 
 static double at(const ckpt_round *round, size_t offset)
 {
     return *(const double *)((const char *)round + offset);
 }
 
-static tess_status add_row(const ckpt_plan *plan, const ckpt_result *r, const row *what, tess_bench_report *report)
+static tess_status add_row(const ckpt_plan *plan, const ckpt_result *r, const ckpt_row *what, tess_bench_report *report)
 {
     tess_bench_samples seconds = {0}, ratio = {0};
     for (int i = 0; i < plan->rounds; i++) {
@@ -338,12 +338,12 @@ static tess_status add_row(const ckpt_plan *plan, const ckpt_result *r, const ro
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
 #define FIELD(name) offsetof(ckpt_round, name)
-    static const row rows[] = {{"copy in memory", FIELD(copy), FIELD(copy)},
-                               {"stage: training stands still", FIELD(staged), FIELD(copy)},
-                               {"plain write to the disk", FIELD(disk), FIELD(disk)},
-                               {"write and commit beside training", FIELD(written), FIELD(disk)},
-                               {"save while training stands still", FIELD(saved), FIELD(disk)},
-                               {"load", FIELD(loaded), FIELD(disk)}};
+    static const ckpt_row rows[] = {{"copy in memory", FIELD(copy), FIELD(copy)},
+                                    {"stage: training stands still", FIELD(staged), FIELD(copy)},
+                                    {"plain write to the disk", FIELD(disk), FIELD(disk)},
+                                    {"write and commit beside training", FIELD(written), FIELD(disk)},
+                                    {"save while training stands still", FIELD(saved), FIELD(disk)},
+                                    {"load", FIELD(loaded), FIELD(disk)}};
 #undef FIELD
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_LOWER},
                                                 {"best", "ms", TESS_BENCH_LOWER},

@@ -7,21 +7,21 @@
 #include "launch/launcher.h"
 
 /* What ranks and the command share: the end of rank 0, and behind it every rank's result. */
-typedef struct outcome {
+typedef struct ranks_outcome {
     int32_t status;
     char message[1024];
     _Alignas(64) char results[];
-} outcome;
+} ranks_outcome;
 
-typedef struct job {
+typedef struct ranks_job {
     const tess_bench_ranks *ranks;
-    outcome *outcome;
+    ranks_outcome *outcome;
     size_t size; /* of a result */
-} job;
+} ranks_job;
 
 static int rank_main(void *context)
 {
-    const job *j = context;
+    const ranks_job *j = context;
     const tess_bench_ranks *ranks = j->ranks;
     tess_runtime *runtime;
     if (tess_runtime_create(&ranks->options, &runtime) != TESS_OK)
@@ -41,7 +41,7 @@ static int rank_main(void *context)
 }
 
 /* A refusal is the same on all ranks, and rank 0 tells it; what ended another rank the launcher tells. */
-static tess_status judge(const outcome *outcome, const tess_launch_result *launch)
+static tess_status judge(const ranks_outcome *outcome, const tess_launch_result *launch)
 {
     if (launch->exit_code == 0)
         return TESS_OK;
@@ -54,9 +54,9 @@ tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, si
 {
     void *shared;
     tess_launch_result launch;
-    size_t place = (size + 63) / 64 * 64, bytes = sizeof(outcome) + (size_t)ranks->n * place;
+    size_t place = (size + 63) / 64 * 64, bytes = sizeof(ranks_outcome) + (size_t)ranks->n * place;
     TESS_TRY(tess_os_share("bench", bytes, &shared));
-    job j = {ranks, shared, place};
+    ranks_job j = {ranks, shared, place};
     tess_status status = tess_launch_function(ranks->n, rank_main, &j, 5, 0, &launch);
     if (status == TESS_OK)
         status = judge(j.outcome, &launch);

@@ -4,10 +4,10 @@
 #include <string.h>
 
 /* What a rank tells the others; travels as 64-bit words. */
-typedef struct place {
+typedef struct host_place {
     int64_t number;
     char name[TESS_CKPT_HOST_NAME];
-} place;
+} host_place;
 
 static tess_status allocate(tess_ckpt_hosts *h, size_t world)
 {
@@ -23,7 +23,7 @@ static tess_status allocate(tess_ckpt_hosts *h, size_t world)
 }
 
 /* Every rank comes to the same answer from the same places. */
-static tess_status number_hosts(tess_ckpt_hosts *h, const place *places, int world)
+static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, int world)
 {
     for (int rank = 0; rank < world; rank++) {
         if (rank == 0 || places[rank].number != places[rank - 1].number) {
@@ -43,7 +43,7 @@ static tess_status number_hosts(tess_ckpt_hosts *h, const place *places, int wor
 
 static tess_status learn(tess_ckpt_hosts *h, int number, const char *name)
 {
-    place mine = {.number = number}, *places;
+    host_place mine = {.number = number}, *places;
     size_t world = (size_t)tess_team_size(h->all);
     snprintf(mine.name, sizeof(mine.name), "%s", name);
     TESS_TRY(allocate(h, world));

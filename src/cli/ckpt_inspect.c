@@ -12,9 +12,9 @@
 
 enum { MAX_NAME_WIDTH = 100 };
 
-typedef struct options {
+typedef struct inspect_options {
     const char *pattern, *json, *pieces, *meta;
-} options;
+} inspect_options;
 
 typedef struct totals {
     int n_tensors, n_pieces;
@@ -111,7 +111,7 @@ static void print_totals(const tess_catalog *c, const totals *sum, const char *p
     printf("; %d file%s in all\n", c->n_files, c->n_files == 1 ? "" : "s");
 }
 
-static void print(const tess_catalog *c, const options *o, int *n_found)
+static void print(const tess_catalog *c, const inspect_options *o, int *n_found)
 {
     totals sum = {0};
     int64_t step = tess_export_find_step(c);
@@ -166,7 +166,7 @@ static json_t *describe_tensor(const tess_catalog *c, const tess_catalog_tensor 
     return object;
 }
 
-static tess_status print_json(const tess_catalog *c, const options *o, int *n_found)
+static tess_status print_json(const tess_catalog *c, const inspect_options *o, int *n_found)
 {
     totals sum = {0};
     json_t *tensors = json_array(), *files = json_array();
@@ -188,7 +188,7 @@ static tess_status print_json(const tess_catalog *c, const options *o, int *n_fo
 
 static int run(int argc, char **argv)
 {
-    options o = {0};
+    inspect_options o = {0};
     const cli_flag flags[] = {
         {"--pieces", NULL, "also where every piece of a tensor lies, and which rank wrote it", &o.pieces},
         {"--meta", NULL, "the metadata alone", &o.meta},

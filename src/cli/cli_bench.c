@@ -61,7 +61,7 @@ static tess_status set_options(const flag_set *set, tess_bench_options *options)
 }
 
 /* What becomes of a bench: `runtime` is NULL unless it measures inside a job, of which only rank 0 speaks. */
-typedef struct session {
+typedef struct bench_session {
     const tess_bench *bench;
     const flag_set *set;
     tess_mem *mem;
@@ -69,9 +69,9 @@ typedef struct session {
     const json_t *old; /* to compare with, NULL: nothing */
     FILE *table;
     bool speaks;
-} session;
+} bench_session;
 
-static tess_status run_one(const session *s, const tess_bench_options *options, tess_bench_report *report)
+static tess_status run_one(const bench_session *s, const tess_bench_options *options, tess_bench_report *report)
 {
     TESS_TRY(tess_bench_machine_facts(report, options->common.table));
     TESS_TRY(s->runtime != NULL ? s->bench->run_in_job(s->runtime, options, report)
@@ -82,7 +82,7 @@ static tess_status run_one(const session *s, const tess_bench_options *options, 
 }
 
 /* Measures, writes, compares. *slower: a row is, by more than the tolerance. */
-static tess_status measure(const session *s, bool *slower)
+static tess_status measure(const bench_session *s, bool *slower)
 {
     const flag_set *set = s->set;
     const char *json = set->texts[0];
@@ -105,7 +105,7 @@ static tess_status measure(const session *s, bool *slower)
 }
 
 /* With the table where people (rank 0's) see it, or nowhere. */
-static tess_status open_and_measure(session *s, bool *slower)
+static tess_status open_and_measure(bench_session *s, bool *slower)
 {
     json_t *old = NULL;
     const char *json = s->set->texts[0], *compare = s->set->texts[1];
@@ -125,7 +125,7 @@ static tess_status open_and_measure(session *s, bool *slower)
 }
 
 /* This process is a rank of a job. */
-static int run_rank(session *s)
+static int run_rank(bench_session *s)
 {
     bool slower = false;
     tess_status status = tess_runtime_create(NULL, &s->runtime);
@@ -138,7 +138,7 @@ static int run_rank(session *s)
     return code;
 }
 
-static int run_alone(session *s)
+static int run_alone(bench_session *s)
 {
     bool slower = false;
     s->speaks = true;
@@ -147,7 +147,7 @@ static int run_alone(session *s)
 }
 
 /* Here, as a rank of the job that somebody has started, or as the warden of one. `words`: as they were given. */
-static int run_somewhere(session *s, int n_words, char **words)
+static int run_somewhere(bench_session *s, int n_words, char **words)
 {
     tess_ranks ranks = {0};
     bool is_rank = tess_launch_is_rank();
@@ -179,7 +179,7 @@ static int run_bench(int argc, char **argv, const tess_bench *bench)
         return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n > 0)
         return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
-    return run_somewhere(&(session){.bench = bench, .set = &set}, argc + 1, words);
+    return run_somewhere(&(bench_session){.bench = bench, .set = &set}, argc + 1, words);
 }
 
 static void print_help(FILE *out)

@@ -11,13 +11,13 @@
 #include "cli/cli.h"
 #include "cli/cli_progress.h"
 
-typedef struct options {
+typedef struct convert_options {
     const char *to, *dtype_text, *shard_text, *files_text, *step_text;
     const char *assets, *model_only, *no_check;
     tess_target target;
     tess_dtype dtype;
     int64_t shard_mb, files, step;
-} options;
+} convert_options;
 
 /* ---- A Hugging Face folder to another: not a byte is changed that need not be */
 static void report(void *context, const char *line)
@@ -44,7 +44,7 @@ static void show(const char *out, const tess_convert_result *result)
                (unsigned long long)result->n_overflowed);
 }
 
-static int convert_folder(tess_mem *mem, const char *in, const char *out, const options *o)
+static int convert_folder(tess_mem *mem, const char *in, const char *out, const convert_options *o)
 {
     cli_progress progress = {0};
     tess_convert_result result;
@@ -76,7 +76,7 @@ static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
 }
 
 /* ---- Any other way */
-static int rewrite(tess_mem *mem, const char *in, const char *out, const options *o)
+static int rewrite(tess_mem *mem, const char *in, const char *out, const convert_options *o)
 {
     tess_rewrite_options rewrite = {.target = o->target,
                                     .weights_dtype = tess_store_dtype_text(o->dtype),
@@ -97,7 +97,7 @@ static tess_target default_target(const char *out)
     return target != TESS_TARGETS ? target : TESS_TO_HF;
 }
 
-static tess_status read_options(const char *out, options *o)
+static tess_status read_options(const char *out, convert_options *o)
 {
     o->target = default_target(out);
     o->step = -1;
@@ -112,7 +112,7 @@ static tess_status read_options(const char *out, options *o)
     return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
 }
 
-static int convert(tess_mem *mem, const char *in, const char *out, const options *o)
+static int convert(tess_mem *mem, const char *in, const char *out, const convert_options *o)
 {
     bool folder = false;
     if (o->target == TESS_TO_HF && o->assets == NULL) {
@@ -125,7 +125,7 @@ static int convert(tess_mem *mem, const char *in, const char *out, const options
 
 static int run(int argc, char **argv)
 {
-    options o = {0};
+    convert_options o = {0};
     const cli_flag flags[] = {
         {"--to", "FORMAT", "hf, safetensors, torch, dcp, megatron, tessera (by OUT's ending; hf for a folder)", &o.to},
         {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",

@@ -11,16 +11,16 @@
 enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
 
 /* What a generation keeps per prompt, and how it is shown. */
-typedef struct session {
+typedef struct generate_session {
     tess_model_folder m;
     tess_mem *mem;
     const char *logprobs; /* given: JSON lines instead of text */
     int n_prompts;
     tess_ids prompts[MOST_PROMPTS], texts[MOST_PROMPTS];
     size_t shown; /* bytes of the only prompt's text already printed */
-} session;
+} generate_session;
 
-static tess_status show_new_text(session *s, bool last)
+static tess_status show_new_text(generate_session *s, bool last)
 {
     tess_buffer text = {.mem = s->mem};
     tess_status status = tess_decode(s->m.tokenizer, s->texts[0].data, s->texts[0].size, true, &text);
@@ -39,7 +39,7 @@ static tess_status show_new_text(session *s, bool last)
 
 static tess_status on_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
 {
-    session *s = context;
+    generate_session *s = context;
     char number[40];
     if (s->logprobs != NULL) {
         printf("{\"prompt\": %d, \"position\": %lld, \"token\": %d, \"logprob\": %s, \"generated\": %s}\n", prompt,
@@ -53,7 +53,7 @@ static tess_status on_token(void *context, int prompt, int64_t position, int32_t
     return s->n_prompts == 1 ? show_new_text(s, false) : TESS_OK;
 }
 
-static tess_status add_prompt(session *s, tess_encoder *encoder, const char *text, size_t size)
+static tess_status add_prompt(generate_session *s, tess_encoder *encoder, const char *text, size_t size)
 {
     TESS_CHECK(s->n_prompts < MOST_PROMPTS, TESS_E_INVALID, "more than %d prompts", MOST_PROMPTS);
     int i = s->n_prompts++;
@@ -66,7 +66,7 @@ static tess_status add_prompt(session *s, tess_encoder *encoder, const char *tex
 }
 
 /* One prompt a line. */
-static tess_status add_file(session *s, tess_encoder *encoder, const char *path)
+static tess_status add_file(generate_session *s, tess_encoder *encoder, const char *path)
 {
     char *text;
     size_t size;
@@ -85,7 +85,7 @@ static tess_status add_file(session *s, tess_encoder *encoder, const char *path)
     return TESS_OK;
 }
 
-static tess_status generate(session *s, int64_t max_new_tokens, const tess_sampling *sampling, int64_t batch)
+static tess_status generate(generate_session *s, int64_t max_new_tokens, const tess_sampling *sampling, int64_t batch)
 {
     tess_prompt prompts[MOST_PROMPTS];
     int64_t longest = 0, limit = tess_model_config_max_length(&s->m.config);
@@ -110,7 +110,7 @@ static tess_status generate(session *s, int64_t max_new_tokens, const tess_sampl
     return status;
 }
 
-static tess_status show_results(session *s)
+static tess_status show_results(generate_session *s)
 {
     if (s->logprobs != NULL)
         return TESS_OK;
@@ -156,7 +156,7 @@ static int run(int argc, char **argv)
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
 
-    static session s;
+    static generate_session s;
     int64_t max_new_tokens = 128, top_k_value = 0, seed_value = 0, threads = 0, batch = 8;
     tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     tess_dtype dtype;

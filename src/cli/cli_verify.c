@@ -6,9 +6,9 @@
 
 enum { DIFFERS = 5 };
 
-typedef struct options {
+typedef struct verify_options {
     const char *ranks, *steps, *kernels, *json, *all;
-} options;
+} verify_options;
 
 static void show_progress(void *self, const char *text)
 {
@@ -16,7 +16,7 @@ static void show_progress(void *self, const char *text)
     cli_status_line("verify: %s", text);
 }
 
-static tess_status print(tess_mem *mem, const options *o, const tess_verify_result *result)
+static tess_status print(tess_mem *mem, const verify_options *o, const tess_verify_result *result)
 {
     tess_buffer text = {.mem = mem};
     cli_status_clear();
@@ -28,7 +28,7 @@ static tess_status print(tess_mem *mem, const options *o, const tess_verify_resu
     return status;
 }
 
-static tess_status verify(tess_mem *mem, const options *o, tess_verify_plan *plan, bool *same)
+static tess_status verify(tess_mem *mem, const verify_options *o, tess_verify_plan *plan, bool *same)
 {
     tess_verify_result *result;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
@@ -42,7 +42,7 @@ static tess_status verify(tess_mem *mem, const options *o, tess_verify_plan *pla
 }
 
 /* It starts the ranks of both runs itself. */
-static tess_status count_ranks(const options *o, int *n)
+static tess_status count_ranks(const verify_options *o, int *n)
 {
     tess_ranks ranks = {0};
     TESS_TRY(cli_count_ranks(o->ranks, &ranks));
@@ -52,7 +52,7 @@ static tess_status count_ranks(const options *o, int *n)
     return TESS_OK;
 }
 
-static tess_status run_options(const options *o, tess_mem *mem, int n_words, char **words, bool *same)
+static tess_status run_options(const verify_options *o, tess_mem *mem, int n_words, char **words, bool *same)
 {
     static tess_config config;
     tess_verify_plan plan = {.config = &config, .steps = 3, .reference_kernels = o->kernels, .note = show_progress};
@@ -64,7 +64,7 @@ static tess_status run_options(const options *o, tess_mem *mem, int n_words, cha
 
 static int run(int argc, char **argv)
 {
-    options o = {0};
+    verify_options o = {0};
     tess_mem *mem = NULL;
     const cli_flag flags[] = {{"-n", "RANKS", "ranks of the layout, on this machine (2)", &o.ranks},
                               {"--steps", "N", "steps to compare (3)", &o.steps},

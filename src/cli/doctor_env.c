@@ -9,10 +9,10 @@
 
 enum { MOST_BYTES = 16 << 20 };
 
-typedef struct options {
+typedef struct env_options {
     const char *file, *pid, *json;
     const char *knowledge[CLI_REPEATS + 1];
-} options;
+} env_options;
 
 static const cli_command command = {"doctor env", "[--file FILE | --pid PID] [--json] [--knowledge FILE]...",
                                     "every variable of NCCL, PyTorch, MPI, UCX, CUDA, OpenMP and Tessera that is set: "
@@ -57,7 +57,7 @@ static tess_status read_file(tess_mem *mem, const char *path, tess_buffer *text)
     return status;
 }
 
-static tess_status examine(tess_mem *mem, const options *o, const tess_env_registry *registry, tess_buffer *text,
+static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_registry *registry, tess_buffer *text,
                            tess_buffer *out, int *n_findings)
 {
     tess_env_report report = {.mem = mem};
@@ -78,7 +78,7 @@ static tess_status examine(tess_mem *mem, const options *o, const tess_env_regis
 
 int cli_doctor_env(int argc, char **argv)
 {
-    options o = {0};
+    env_options o = {0};
     const cli_flag flags[] = {
         {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", &o.file},
         {"--pid", "PID", "the environment that this process was started with", &o.pid},

@@ -6,10 +6,10 @@
 
 enum { MOST_HITS = 8 };
 
-typedef struct options {
+typedef struct log_options {
     const char *search, *list, *json, *world;
     const char *knowledge[CLI_REPEATS + 1];
-} options;
+} log_options;
 
 static const cli_command command = {
     "doctor log", "FILE... | --search WORDS | --list",
@@ -35,8 +35,8 @@ static tess_status read_files(tess_survey *survey, char *const *files, int n_fil
     return n_read > 0 ? TESS_OK : status;
 }
 
-static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const options *o, char *const *files, int n_files,
-                           tess_buffer *out, int *code)
+static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *files,
+                           int n_files, tess_buffer *out, int *code)
 {
     tess_survey survey;
     tess_log_diagnosis diagnosis;
@@ -83,7 +83,7 @@ static tess_status search(const tess_knowledge *knowledge, const char *words, te
 
 int cli_doctor_log(int argc, char **argv)
 {
-    options o = {0};
+    log_options o = {0};
     const cli_flag flags[] = {
         {"--search", "WORDS", "entries about a symptom that has no text: --search 'hang at the end of an epoch'",
          &o.search},

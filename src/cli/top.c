@@ -8,12 +8,12 @@
 
 enum { NO_SUCH_JOB = 3 };
 
-typedef struct options {
+typedef struct top_options {
     const char *what;
     const char *once, *json, *interval, *width;
     double interval_s;
     int64_t n_columns; /* 0: as many as there are */
-} options;
+} top_options;
 
 static void put(void *self, tess_top_style style, const char *text)
 {
@@ -26,7 +26,7 @@ static void end_line(void *self)
     fputc('\n', self);
 }
 
-static tess_status print(const options *o, const tess_top_snapshot *now, const tess_top_snapshot *before)
+static tess_status print(const top_options *o, const tess_top_snapshot *now, const tess_top_snapshot *before)
 {
     if (o->json != NULL)
         return tess_top_print_json(now, before, stdout);
@@ -36,7 +36,7 @@ static tess_status print(const options *o, const tess_top_snapshot *now, const t
 }
 
 /* With an interval the rates are those of its two ends. */
-static tess_status show(const options *o, tess_mem *mem, const tess_live_job *live)
+static tess_status show(const top_options *o, tess_mem *mem, const tess_live_job *live)
 {
     tess_top_snapshot *now = NULL, *before = NULL;
     tess_status status = TESS_OK;
@@ -54,7 +54,7 @@ static tess_status show(const options *o, tess_mem *mem, const tess_live_job *li
     return status;
 }
 
-static tess_status show_all(const options *o, tess_mem *mem)
+static tess_status show_all(const top_options *o, tess_mem *mem)
 {
     tess_live_job jobs[TESS_LIVE_MAX];
     int n_jobs;
@@ -72,7 +72,7 @@ static tess_status show_all(const options *o, tess_mem *mem)
 
 static int run(int argc, char **argv)
 {
-    options o = {.interval_s = 1};
+    top_options o = {.interval_s = 1};
     tess_mem *mem = NULL;
     const cli_flag flags[] = {
         {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", &o.once},

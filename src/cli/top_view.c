@@ -10,7 +10,7 @@
 #include "base/os/os.h"
 #include "doctor/top/page.h"
 
-typedef struct view {
+typedef struct top_view {
     tess_mem *mem;
     const char *what;
     double interval_s;
@@ -20,7 +20,7 @@ typedef struct view {
     tess_top_snapshot *now, *before; /* before: the newest with fewer steps than now */
     int first_rank, n_rows;
     bool looking, ended, done;
-} view;
+} top_view;
 
 /* ---- The terminal
  * ----------------------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static uint64_t steps_of(const tess_top_snapshot *s)
     return most;
 }
 
-static tess_status look(view *v)
+static tess_status look(top_view *v)
 {
     tess_top_snapshot *next;
     if (v->ended)
@@ -120,7 +120,7 @@ static tess_status look(view *v)
     return TESS_OK;
 }
 
-static void draw_job(view *v)
+static void draw_job(top_view *v)
 {
     const tess_top_canvas canvas = {NULL, put, end_line};
     /* A line that filled the last column would begin the next. */
@@ -136,7 +136,7 @@ static void draw_job(view *v)
     attrset(A_NORMAL);
 }
 
-static void scroll_ranks(view *v, int by)
+static void scroll_ranks(top_view *v, int by)
 {
     int last = v->now->world - v->n_rows;
     int first = v->first_rank + by;
@@ -144,7 +144,7 @@ static void scroll_ranks(view *v, int by)
     v->first_rank = v->first_rank < 0 ? 0 : v->first_rank;
 }
 
-static void take_job_key(view *v, int key)
+static void take_job_key(top_view *v, int key)
 {
     if (key == KEY_DOWN || key == 'j')
         scroll_ranks(v, 1);
@@ -158,14 +158,14 @@ static void take_job_key(view *v, int key)
 
 /* ---- The list of jobs
  * ------------------------------------------------------------------------------------------------- */
-static void close_jobs(view *v)
+static void close_jobs(top_view *v)
 {
     for (int i = 0; i < v->n_jobs; i++)
         tess_live_close(&v->jobs[i]);
     v->n_jobs = 0;
 }
 
-static void choose(view *v, int chosen)
+static void choose(top_view *v, int chosen)
 {
     v->live = v->jobs[chosen];
     v->jobs[chosen] = v->jobs[--v->n_jobs];
@@ -174,7 +174,7 @@ static void choose(view *v, int chosen)
 }
 
 /* Keeps the choice on the job that it was on. */
-static tess_status list_jobs(view *v)
+static tess_status list_jobs(top_view *v)
 {
     int pid = v->n_jobs > 0 ? v->jobs[v->chosen].pid : 0;
     close_jobs(v);
@@ -188,7 +188,7 @@ static tess_status list_jobs(view *v)
     return TESS_OK;
 }
 
-static tess_status draw_list(view *v)
+static tess_status draw_list(top_view *v)
 {
     mvaddnstr(0, 0, "Jobs on this machine: arrows choose one, Enter looks at it, q quits", COLS - 1);
     int first = v->chosen < LINES - 2 ? 0 : v->chosen - (LINES - 3);
@@ -205,7 +205,7 @@ static tess_status draw_list(view *v)
     return TESS_OK;
 }
 
-static void take_list_key(view *v, int key)
+static void take_list_key(top_view *v, int key)
 {
     if ((key == KEY_DOWN || key == 'j') && v->chosen + 1 < v->n_jobs)
         v->chosen++;
@@ -218,7 +218,7 @@ static void take_list_key(view *v, int key)
 /* ---- The loop
  * --------------------------------------------------------------------------------------------------------- */
 /* Until a key (true), the end of the job, another size of the terminal (EINTR), or the deadline. */
-static bool wait_for_news(const view *v, double until_s)
+static bool wait_for_news(const top_view *v, double until_s)
 {
     double rest_s = until_s - tess_os_now_s();
     bool watches = v->looking && !v->ended && v->live.pid_fd >= 0;
@@ -227,7 +227,7 @@ static bool wait_for_news(const view *v, double until_s)
     return poll(news, 2, rest_s > 0 ? (int)(rest_s * 1000) + 1 : 0) > 0 && news[0].revents != 0;
 }
 
-static void take_key(view *v, int key)
+static void take_key(top_view *v, int key)
 {
     if (key == KEY_RESIZE)
         clear();
@@ -240,7 +240,7 @@ static void take_key(view *v, int key)
 }
 
 /* All keys that have come. Input that is ready but holds none is at its end: the terminal is gone. */
-static void take_keys(view *v, bool ready)
+static void take_keys(top_view *v, bool ready)
 {
     int key = getch();
     v->done = ready && key == ERR;
@@ -248,7 +248,7 @@ static void take_keys(view *v, bool ready)
         take_key(v, key);
 }
 
-static tess_status draw(view *v)
+static tess_status draw(top_view *v)
 {
     erase();
     if (v->looking)
@@ -259,14 +259,14 @@ static tess_status draw(view *v)
     return TESS_OK;
 }
 
-static tess_status read_anew(view *v)
+static tess_status read_anew(top_view *v)
 {
     if (!v->looking)
         TESS_TRY(list_jobs(v));
     return v->looking ? look(v) : TESS_OK;
 }
 
-static tess_status run(view *v)
+static tess_status run(top_view *v)
 {
     double next_s = 0;
     while (!v->done) {
@@ -285,7 +285,7 @@ static tess_status run(view *v)
 
 tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s)
 {
-    view v = {.mem = mem, .what = what, .interval_s = interval_s};
+    top_view v = {.mem = mem, .what = what, .interval_s = interval_s};
     tess_status status = list_jobs(&v); /* says what is wrong before the screen is taken */
     if (status == TESS_OK && v.looking)
         status = look(&v);

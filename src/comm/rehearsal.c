@@ -70,11 +70,11 @@ void tess_rehearsal_drop(tess_runtime *rt)
 
 /* ---- Where rehearsals differ ---- */
 /* What the members of one team must rehearse alike. */
-typedef struct view {
+typedef struct rehearsal_view {
     tess_team *team;
     tess_fingerprint *lines;
     size_t n;
-} view;
+} rehearsal_view;
 
 static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
 {
@@ -94,7 +94,7 @@ static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerpri
     return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
 }
 
-static void look_at(const tess_runtime *rt, tess_team *team, view *v)
+static void look_at(const tess_runtime *rt, tess_team *team, rehearsal_view *v)
 {
     const struct tess_rehearsal *rehearsal = rt->rehearsal;
     v->team = team;
@@ -109,7 +109,7 @@ static void look_at(const tess_runtime *rt, tess_team *team, view *v)
 }
 
 /* Hash of the first `n` lines, without call sites: ranks may make the same calls from different places. */
-static uint64_t hash_of(const view *v, size_t n)
+static uint64_t hash_of(const rehearsal_view *v, size_t n)
 {
     uint64_t hash = v->n < n ? v->n : n;
     for (size_t i = 0; i < n && i < v->n; i++) {
@@ -120,7 +120,7 @@ static uint64_t hash_of(const view *v, size_t n)
     return hash;
 }
 
-static tess_status are_equal(const view *v, size_t n, bool *equal)
+static tess_status are_equal(const rehearsal_view *v, size_t n, bool *equal)
 {
     uint64_t mine = hash_of(v, n), all[JOB_MAX_RANKS];
     TESS_TRY(tess_all_gather(v->team, &mine, all, 1, TESS_I64, NULL));
@@ -131,7 +131,7 @@ static tess_status are_equal(const view *v, size_t n, bool *equal)
 }
 
 /* Bisects for the first line that differs between members: they agree up to `equal` and not up to `differ`. */
-static tess_status find_difference(const view *v, size_t *line)
+static tess_status find_difference(const rehearsal_view *v, size_t *line)
 {
     int64_t longest = (int64_t)v->n;
     TESS_TRY(tess_all_reduce(v->team, &longest, &longest, 1, TESS_I64, TESS_MAX, NULL));
@@ -195,7 +195,7 @@ static tess_status report_counts(const tess_team *team, const tess_fingerprint *
 }
 
 /* Shows line `i` of all members. A shorter rehearsal shows an empty line. */
-static tess_status report_difference(const view *v, size_t i)
+static tess_status report_difference(const rehearsal_view *v, size_t i)
 {
     tess_team *team = v->team;
     tess_fingerprint mine = {.sequence = i, .root = -1}, all[JOB_MAX_RANKS];
@@ -216,7 +216,7 @@ static tess_status report_difference(const view *v, size_t i)
     return status;
 }
 
-static tess_status compare(const view *v)
+static tess_status compare(const rehearsal_view *v)
 {
     bool equal;
     size_t line;
@@ -230,7 +230,7 @@ static tess_status compare(const view *v)
 /* Lists of teams have the same order on every rank. */
 static tess_status compare_all(tess_runtime *rt)
 {
-    view v = {0};
+    rehearsal_view v = {0};
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
     look_at(rt, rt->team, &v);

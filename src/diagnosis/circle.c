@@ -4,20 +4,20 @@
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-typedef struct edge {
+typedef struct wait_edge {
     int missing;
     const tess_record *record;
-} edge;
+} wait_edge;
 
 static bool take_first(void *context, int missing, const tess_record *record)
 {
-    *(edge *)context = (edge){.missing = missing, .record = record};
+    *(wait_edge *)context = (wait_edge){.missing = missing, .record = record};
     return true;
 }
 
-static edge first_edge(const diagnosis_search *search, int rank)
+static wait_edge first_edge(const diagnosis_search *search, int rank)
 {
-    edge e = {.missing = -1};
+    wait_edge e = {.missing = -1};
     diagnosis_visit_blockers(search, rank, take_first, &e);
     return e;
 }
@@ -44,7 +44,7 @@ static void report_circle(diagnosis_search *search, int n)
 {
     enum { MOST_REPORTED = 8 };
     for (int i = 0; i < n && i < MOST_REPORTED; i++) {
-        edge e = first_edge(search, search->queue[i]);
+        wait_edge e = first_edge(search, search->queue[i]);
         char what[192], site[TESS_HISTORY_TEXT + 8];
         tess_request_site(e.record, site, sizeof(site));
         diagnosis_add_line(search->diagnosis, "rank %d waits for rank %d in %s%s%s", search->queue[i], e.missing,
@@ -167,7 +167,7 @@ static bool name_one_of_circle(diagnosis_search *search, int n)
     tess_diagnosis *diagnosis = search->diagnosis;
     int n_found = 0;
     for (int i = 0; i < n; i++) {
-        edge own = first_edge(search, search->queue[i]), due = first_edge(search, search->queue[(i + n - 1) % n]);
+        wait_edge own = first_edge(search, search->queue[i]), due = first_edge(search, search->queue[(i + n - 1) % n]);
         int n_slipped;
         tess_slip slip = tess_habit_slip(search->history, search->queue[i], due.record, own.record, &n_slipped);
         if (slip == TESS_SLIP_OTHER)
@@ -197,7 +197,7 @@ void diagnosis_name_circle(diagnosis_search *search, int from)
             n_messages++;
         }
     }
-    edge a = first_edge(search, search->queue[0]), b = first_edge(search, search->queue[n > 1]);
+    wait_edge a = first_edge(search, search->queue[0]), b = first_edge(search, search->queue[n > 1]);
     if (n_messages > 0 && n_messages < n)
         diagnosis_judge_message(search, with_message, first_edge(search, with_message).record);
     else if (n == 2 && n_messages == 0 && a.record->team != b.record->team)

@@ -43,7 +43,7 @@ static void add_absence_lines(diagnosis_search *search)
         if (rank->error[0] != '\0')
             diagnosis_add_line(diagnosis, "rank %d says: %.200s", diagnosis->ranks[i], rank->error);
         if (i > 0 && rank->n_spans > 0) { /* the headline says it of the first */
-            const tess_span *span = &rank->spans[rank->n_spans - 1];
+            const tess_phase_span *span = &rank->spans[rank->n_spans - 1];
             diagnosis_add_line(diagnosis, "rank %d was last seen in phase '%.*s' of step %lld", diagnosis->ranks[i],
                                TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->step);
         }

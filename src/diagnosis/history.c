@@ -114,7 +114,7 @@ tess_status tess_history_add_record(tess_history *history, int rank, const tess_
     return TESS_OK;
 }
 
-tess_status tess_history_add_span(tess_history *history, int rank, const tess_span *span)
+tess_status tess_history_add_span(tess_history *history, int rank, const tess_phase_span *span)
 {
     tess_rank_history *r = &history->ranks[rank];
     TESS_TRY(grow(history->mem, (void **)&r->spans, r->n_spans, sizeof(*span)));
@@ -265,7 +265,7 @@ tess_status tess_history_add_events(tess_history *history, int rank, const tess_
             tess_record record = record_of(event);
             TESS_TRY(tess_history_add_record(history, rank, &record));
         } else if (event->op == TESS_TRACE_PHASE) {
-            tess_span span = {
+            tess_phase_span span = {
                 .begin_ns = event->time_ns, .starved_ns = event->count, .step = event->step, .detail = event->detail};
             snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
             TESS_TRY(tess_history_add_span(history, rank, &span));

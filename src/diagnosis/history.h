@@ -33,12 +33,12 @@ typedef struct tess_record {
 } tess_record;
 
 /* A phase that a rank went through. It lasts until the next one begins. */
-typedef struct tess_span {
+typedef struct tess_phase_span {
     uint64_t begin_ns;
     uint64_t starved_ns; /* that the rank had been ready to run without a core until then; 0: not known */
     int64_t step, detail;
     char phase[TESS_TRACE_PHASE_BYTES];
-} tess_span;
+} tess_phase_span;
 
 /* Why a rank does not come. In the order of what is told first when several ranks are in trouble. */
 #define TESS_SITUATION_LIST(X)                           \
@@ -85,7 +85,7 @@ typedef struct tess_rank_history {
     uint64_t ended_ns;                /* when its process ended, on the reader's clock; 0: not known */
     tess_record *records;             /* in the order of enqueued_ns */
     size_t n_records;
-    tess_span *spans;
+    tess_phase_span *spans;
     size_t n_spans;
 } tess_rank_history;
 
@@ -128,7 +128,7 @@ tess_status tess_history_add_notices(tess_history *history, const tess_notice *n
 
 /* Appends, growing the array. The record is copied. */
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record);
-tess_status tess_history_add_span(tess_history *history, int rank, const tess_span *span);
+tess_status tess_history_add_span(tess_history *history, int rank, const tess_phase_span *span);
 /* Makes `rank` member number `position` of the team, which is created when it is new. */
 tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
                                     int rank);

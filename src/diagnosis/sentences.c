@@ -153,7 +153,7 @@ static bool is_elsewhere(tess_situation situation)
  * on to something else. */
 static const char *where_in(const tess_rank_history *rank, const tess_record *record)
 {
-    const tess_span *last = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
+    const tess_phase_span *last = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
     if (record->state == TESS_TRACE_COMPLETED)
         return "after";
     bool went_on = last != NULL && last->begin_ns > record->enqueued_ns;
@@ -165,7 +165,7 @@ static const char *own_phase(const tess_rank_history *rank, const tess_record *r
 {
     if (rank->n_spans == 0)
         return tess_request_phase(record, text, size);
-    const tess_span *last = &rank->spans[rank->n_spans - 1];
+    const tess_phase_span *last = &rank->spans[rank->n_spans - 1];
     tess_record here = {.step = last->step, .detail = last->detail};
     memcpy(here.phase, last->phase, sizeof(here.phase));
     return tess_request_phase(&here, text, size);

@@ -53,14 +53,14 @@ static int longest_waiting(const diagnosis_search *search, double *longest_s)
 
 /* ---- All that it waits for in the end ------------------------------------------------------------------------------
  */
-typedef struct reach {
+typedef struct wait_reach {
     diagnosis_search *search;
     int n; /* of search->queue; mark says who is in it */
-} reach;
+} wait_reach;
 
 static bool add_to_reach(void *context, int missing, const tess_record *record)
 {
-    reach *r = context;
+    wait_reach *r = context;
     (void)record;
     if (!r->search->mark[missing]) {
         r->search->mark[missing] = true;
@@ -71,7 +71,7 @@ static bool add_to_reach(void *context, int missing, const tess_record *record)
 
 static int find_reach(diagnosis_search *search, int from)
 {
-    reach r = {.search = search};
+    wait_reach r = {.search = search};
     add_to_reach(&r, from, NULL);
     for (int i = 0; i < r.n; i++)
         if (!diagnosis_is_explained(&search->history->ranks[search->queue[i]]))

@@ -119,7 +119,7 @@ static phase_sum sum_of_step(const tess_rank_history *rank, const char *phase, i
     phase_sum sum = {0};
     size_t from = 0;
     for (size_t i = 0; i + 1 < rank->n_spans; i++) {
-        const tess_span *span = &rank->spans[i];
+        const tess_phase_span *span = &rank->spans[i];
         uint64_t end = rank->spans[i + 1].begin_ns;
         if (span->step != step || end <= span->begin_ns || strcmp(span->phase, phase) != 0)
             continue;
@@ -131,7 +131,7 @@ static phase_sum sum_of_step(const tess_rank_history *rank, const char *phase, i
 }
 
 /* The first phase of the step; NULL: it is not there. */
-static const tess_span *first_of_step(const tess_rank_history *rank, int64_t step)
+static const tess_phase_span *first_of_step(const tess_rank_history *rank, int64_t step)
 {
     for (size_t i = 0; i < rank->n_spans; i++)
         if (rank->spans[i].step == step)
@@ -143,7 +143,7 @@ static const tess_span *first_of_step(const tess_rank_history *rank, int64_t ste
  * so of all. */
 static double running_share(const tess_rank_history *rank, int64_t step)
 {
-    const tess_span *begin = first_of_step(rank, step), *end = first_of_step(rank, step + 1);
+    const tess_phase_span *begin = first_of_step(rank, step), *end = first_of_step(rank, step + 1);
     if (begin == NULL || end == NULL || begin->starved_ns == 0 || end->starved_ns <= begin->starved_ns ||
         end->begin_ns <= begin->begin_ns)
         return 1;

@@ -101,15 +101,15 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
 
 /* ---- Disk ---- */
 /* A folder's newest checkpoint. The step numbers in names have at least eight digits. */
-typedef struct newest {
+typedef struct newest_alert {
     const char *folder;
     long long step;
     char path[PATH_BYTES];
-} newest;
+} newest_alert;
 
 static tess_status see_checkpoint(void *context, const char *name)
 {
-    newest *n = context;
+    newest_alert *n = context;
     char *end;
     if (strncmp(name, "step-", 5) != 0)
         return TESS_OK;
@@ -138,7 +138,7 @@ static tess_status add_file(void *context, const char *name)
 
 static double newest_checkpoint_bytes(const char *folder)
 {
-    newest n = {.folder = folder, .step = -1};
+    newest_alert n = {.folder = folder, .step = -1};
     folder_size sum = {.folder = n.path};
     bool found = tess_os_list(folder, see_checkpoint, &n) == TESS_OK && n.step >= 0 &&
                  tess_os_list(n.path, add_file, &sum) == TESS_OK;

@@ -119,7 +119,7 @@ void tess_generator_destroy(tess_generator **handle)
 }
 
 /* What the parts of one tess_generate call share. */
-typedef struct job {
+typedef struct generate_job {
     tess_generator *g;
     const tess_prompt *prompts;
     int n_prompts, next_prompt;
@@ -129,9 +129,9 @@ typedef struct job {
     int n_end;
     tess_token_fn on_token;
     void *context;
-} job;
+} generate_job;
 
-static bool is_end(const job *j, int32_t token)
+static bool is_end(const generate_job *j, int32_t token)
 {
     for (int i = 0; i < j->n_end; i++)
         if (j->end_tokens[i] == token)
@@ -140,7 +140,7 @@ static bool is_end(const job *j, int32_t token)
 }
 
 /* Takes a slot's new token, drawn from `logits`: reports it and decides whether the slot goes on. */
-static tess_status accept(job *j, slot *s, int32_t token, float logprob)
+static tess_status accept(generate_job *j, slot *s, int32_t token, float logprob)
 {
     const tess_prompt *prompt = &j->prompts[s->prompt];
     s->last = token;
@@ -152,7 +152,7 @@ static tess_status accept(job *j, slot *s, int32_t token, float logprob)
 }
 
 /* Draws for `n` slots from g->logits and accepts. Log-probabilities come from the kernel that training uses. */
-static tess_status draw(job *j, slot *const *slots, int64_t n)
+static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
 {
     tess_generator *g = j->g;
     int64_t vocab = tess_model_get_config(g->model)->vocab_size;
@@ -181,7 +181,7 @@ static tess_batch batch_of(const tess_generator *g, int64_t n_tokens, int64_t n_
 }
 
 /* Reads the next chunk of a slot's prompt into the cache and reports its tokens' log-probabilities. */
-static tess_status read_prompt(job *j, slot *s)
+static tess_status read_prompt(generate_job *j, slot *s)
 {
     tess_generator *g = j->g;
     const tess_prompt *prompt = &j->prompts[s->prompt];
@@ -213,7 +213,7 @@ static tess_status read_prompt(job *j, slot *s)
 }
 
 /* Generates one token for every slot past its prompt. */
-static tess_status step(job *j)
+static tess_status step(generate_job *j)
 {
     tess_generator *g = j->g;
     slot *active[4096];
@@ -240,7 +240,7 @@ static tess_status step(job *j)
     return draw(j, active, n);
 }
 
-static void fill_slots(job *j)
+static void fill_slots(generate_job *j)
 {
     for (int64_t i = 0; i < j->g->options.n_slots && j->next_prompt < j->n_prompts; i++)
         if (j->g->slots[i].prompt < 0)
@@ -256,7 +256,7 @@ tess_status tess_generate(tess_generator *g, const tess_prompt *prompts, int n_p
         TESS_CHECK(prompts[i].n >= 1 && prompts[i].n < g->options.max_length, TESS_E_INVALID,
                    "prompt %d has %lld tokens: it must have 1 to %lld, and room for new ones", i,
                    (long long)prompts[i].n, (long long)g->options.max_length - 1);
-    job j = {g, prompts, n_prompts, 0, max_new_tokens, sampling, end_tokens, n_end, on_token, context};
+    generate_job j = {g, prompts, n_prompts, 0, max_new_tokens, sampling, end_tokens, n_end, on_token, context};
     for (int64_t i = 0; i < g->options.n_slots; i++)
         g->slots[i].prompt = -1;
     for (;;) {

@@ -13,9 +13,9 @@
 enum { WORD_BYTES = 320, FIRST_STEPS = 10 };
 
 /* Where a kind may happen. */
-typedef enum place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } place;
+typedef enum fault_place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } fault_place;
 
-static const place places[] = {
+static const fault_place places[] = {
 #define X(name, text, where, help) where,
     TESS_FAULT_LIST(X)
 #undef X

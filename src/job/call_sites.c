@@ -14,11 +14,11 @@ enum { MOST_BYTES = 4096 };
 static const char mark[] = "called at ";
 
 /* A place in a file that a rank had loaded. */
-typedef struct place {
+typedef struct site_place {
     const char *path;
     uint32_t object; /* id; 0: the program */
     uint64_t offset;
-} place;
+} site_place;
 
 /* The file opened last, kept open because messages name a place more than once. */
 typedef struct file {
@@ -34,7 +34,7 @@ static bool stands_for(const char *text, size_t n, uint32_t id, const char *name
     return strncmp(site, text, n) == 0 && strcmp(site + n, "+0x0") == 0;
 }
 
-static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t n, place *found)
+static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t n, site_place *found)
 {
     const char *path;
     for (size_t at = 0; (path = tess_trace_objects_next(&ring->objects, &at, &found->object)) != NULL;) {
@@ -46,7 +46,7 @@ static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t
 }
 
 /* The object is searched in the other ranks' lists too: the message may quote a call site of another rank. */
-static bool find_object(const tess_job *job, int rank, const char *name, size_t n, place *found)
+static bool find_object(const tess_job *job, int rank, const char *name, size_t n, site_place *found)
 {
     bool is_found = find_object_of(tess_job_ring(job, rank), name, n, found);
     for (int r = 0; r < (int)job->header->world && !is_found; r++)
@@ -55,7 +55,7 @@ static bool find_object(const tess_job *job, int rank, const char *name, size_t 
 }
 
 /* Parses the call site in `text`. Returns where it ends, or NULL when it names no known file. */
-static const char *find_place(const tess_job *job, int rank, const char *text, place *found)
+static const char *find_place(const tess_job *job, int rank, const char *text, site_place *found)
 {
     static const char program[] = "program";
     const char *plus = strstr(text, "+0x");
@@ -64,7 +64,7 @@ static const char *find_place(const tess_job *job, int rank, const char *text, p
     if (n == 0 || n > strcspn(text, ")"))
         return NULL;
     if (n == strlen(program) && strncmp(text, program, n) == 0)
-        *found = (place){.path = tess_job_ring(job, rank)->owner.program};
+        *found = (site_place){.path = tess_job_ring(job, rank)->owner.program};
     else if (!find_object(job, rank, text, n, found))
         return NULL;
     found->offset = strtoull(plus + 1, &end, 16);
@@ -72,12 +72,12 @@ static const char *find_place(const tess_job *job, int rank, const char *text, p
 }
 
 /* False when the object was rebuilt since the rank loaded it: its calls have moved. */
-static bool is_as_it_was(const tess_symbols *symbols, const place *at)
+static bool is_as_it_was(const tess_symbols *symbols, const site_place *at)
 {
     return at->object == 0 || symbols->id == 0 || symbols->id == at->object;
 }
 
-static const char *find_function(file *open, const place *at, char *text, size_t size)
+static const char *find_function(file *open, const site_place *at, char *text, size_t size)
 {
     text[0] = '\0';
     if (open->path != at->path) {
@@ -91,7 +91,7 @@ static const char *find_function(file *open, const place *at, char *text, size_t
     return text;
 }
 
-static size_t report(file *open, const place *at, char *text, size_t size, size_t end)
+static size_t report(file *open, const site_place *at, char *text, size_t size, size_t end)
 {
     char function[160];
     unsigned long long offset = at->offset;
@@ -108,7 +108,7 @@ void tess_call_sites_name(const tess_job *job, int rank, char *text, size_t size
     size_t n = 0;
     file open = {0};
     while ((at = strstr(from, mark)) != NULL) {
-        place found;
+        site_place found;
         const char *end = find_place(job, rank, at + strlen(mark), &found);
         n = tess_text_add(named, sizeof(named), n, "%.*s", (int)(at - from), from);
         if (end != NULL)

@@ -44,16 +44,16 @@ static bool by_srun(void)
     return in_slurm_step() && getenv("SLURM_PROCID") != NULL && getenv("TORCHELASTIC_RUN_ID") == NULL;
 }
 
-typedef struct launcher {
+typedef struct launcher_variables {
     tess_starter starter;
     bool (*started_us)(void);
     const char *rank, *world;
     const char *local_rank, *local_world; /* NULL: the starter sets none */
-} launcher;
+} launcher_variables;
 
 /* Nearest to the process first: Tessera's own launcher may run below any of the others, and mpirun starts its ranks
  * through srun where there is one. */
-static const launcher launchers[] = {
+static const launcher_variables launchers[] = {
     {TESS_STARTER_TESSERA, by_tessera, "TESSERA_RANK", "TESSERA_WORLD", "TESSERA_RANK", "TESSERA_WORLD"},
     {TESS_STARTER_OPEN_MPI, by_open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -62,7 +62,7 @@ static const launcher launchers[] = {
     {TESS_STARTER_TORCHRUN, by_torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
 
-static const launcher *const torchrun = &launchers[sizeof(launchers) / sizeof(launchers[0]) - 1];
+static const launcher_variables *const torchrun = &launchers[sizeof(launchers) / sizeof(launchers[0]) - 1];
 
 const char *tess_starter_name(tess_starter starter)
 {
@@ -85,7 +85,7 @@ tess_status tess_environment_number(const char *name, int least, int most, int *
     return TESS_OK;
 }
 
-static tess_status read_place(const launcher *from, int *rank, int *world)
+static tess_status read_place(const launcher_variables *from, int *rank, int *world)
 {
     bool has_rank = getenv(from->rank) != NULL, has_world = getenv(from->world) != NULL;
     TESS_CHECK(has_rank && has_world, TESS_E_INVALID, "%s is set, but %s is not: %s sets both, unset the first",
@@ -95,7 +95,7 @@ static tess_status read_place(const launcher *from, int *rank, int *world)
     return tess_environment_number(from->rank, 0, *world - 1, rank);
 }
 
-static tess_status read_local_place(const launcher *from, tess_environment *e)
+static tess_status read_local_place(const launcher_variables *from, tess_environment *e)
 {
     e->local_rank = e->local_world = -1;
     if (from->local_world != NULL && getenv(from->local_world) != NULL)
@@ -120,7 +120,7 @@ static tess_status read_master(tess_environment *e)
 
 /* Variables of torchrun must agree with those of another starter. Ranks of our own launcher are exempt: it was asked to
  * start a job of its own, whatever started the launcher. */
-static tess_status compare_with_torchrun(const launcher *from, tess_environment *e)
+static tess_status compare_with_torchrun(const launcher_variables *from, tess_environment *e)
 {
     e->has_torchrun = getenv(torchrun->rank) != NULL && getenv(torchrun->world) != NULL;
     if (!e->has_torchrun)
@@ -133,7 +133,7 @@ static tess_status compare_with_torchrun(const launcher *from, tess_environment 
     return TESS_OK;
 }
 
-static tess_status read_launcher(const launcher *from, tess_environment *e)
+static tess_status read_launcher(const launcher_variables *from, tess_environment *e)
 {
     e->starter = from->starter;
     TESS_TRY(read_place(from, &e->rank, &e->world));

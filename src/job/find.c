@@ -57,7 +57,7 @@ static bool map(int fd, const tess_job_header *header, tess_live_job *live)
 }
 
 /* ---- The search ---- */
-typedef struct search {
+typedef struct job_search {
     int pid;            /* requested process; 0: any */
     const char *folder; /* requested folder; NULL: any */
     bool own_only;      /* skip jobs of other users */
@@ -65,7 +65,7 @@ typedef struct search {
     int other_version; /* a process of a job of another version; 0: none */
     bool wanted[TESS_LIVE_MAX];
     tess_live_job jobs[TESS_LIVE_MAX];
-} search;
+} job_search;
 
 static bool keeps_traces_in(const tess_live_job *live, const char *folder)
 {
@@ -79,7 +79,7 @@ static bool keeps_traces_in(const tess_live_job *live, const char *folder)
 }
 
 /* Records that `pid` holds the memory of job `i`. */
-static void note_holder(search *s, int i, int pid)
+static void note_holder(job_search *s, int i, int pid)
 {
     tess_live_job *live = &s->jobs[i];
     int launcher = live->job.header->launcher_pid;
@@ -89,7 +89,7 @@ static void note_holder(search *s, int i, int pid)
         s->wanted[i] |= pid == s->pid || launcher == s->pid;
 }
 
-static int seen_before(const search *s, const struct stat *info)
+static int seen_before(const job_search *s, const struct stat *info)
 {
     for (int i = 0; i < s->n; i++)
         if (s->jobs[i].inode == info->st_ino && s->jobs[i].device == info->st_dev)
@@ -97,7 +97,7 @@ static int seen_before(const search *s, const struct stat *info)
     return -1;
 }
 
-static bool add_job(search *s, int fd, const struct stat *info, int pid)
+static bool add_job(job_search *s, int fd, const struct stat *info, int pid)
 {
     tess_live_job *live = &s->jobs[s->n];
     tess_job_header *header = malloc(sizeof(*header));
@@ -113,7 +113,7 @@ static bool add_job(search *s, int fd, const struct stat *info, int pid)
     return true;
 }
 
-static void see_descriptor(search *s, int fds, const char *name, int pid)
+static void see_descriptor(job_search *s, int fds, const char *name, int pid)
 {
     char target[64];
     struct stat info;
@@ -133,7 +133,7 @@ static void see_descriptor(search *s, int fds, const char *name, int pid)
         note_holder(s, i, pid);
 }
 
-static void see_process(search *s, int pid)
+static void see_process(job_search *s, int pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
@@ -188,7 +188,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* Returns the requested jobs in `jobs` and closes the rest. */
-static int take(search *s, tess_live_job *jobs, int max)
+static int take(job_search *s, tess_live_job *jobs, int max)
 {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -203,7 +203,7 @@ static int take(search *s, tess_live_job *jobs, int max)
     return n;
 }
 
-static tess_status not_found(const search *s, const char *what)
+static tess_status not_found(const job_search *s, const char *what)
 {
     TESS_CHECK(s->other_version == 0, TESS_E_UNSUPPORTED,
                "the job of process %d is of another version of tessera: look at it with the program that started it",
@@ -221,10 +221,10 @@ static tess_status not_found(const search *s, const char *what)
 }
 
 /* A number is a process unless a folder has that name. */
-static tess_status read_what(const char *what, search *s)
+static tess_status read_what(const char *what, job_search *s)
 {
     char *end;
-    *s = (search){.own_only = what == NULL};
+    *s = (job_search){.own_only = what == NULL};
     if (what == NULL)
         return TESS_OK;
     if (tess_os_is_dir(what)) {
@@ -241,7 +241,7 @@ static tess_status read_what(const char *what, search *s)
 
 tess_status tess_live_find(const char *what, tess_live_job *jobs, int max, int *n_jobs)
 {
-    search s;
+    job_search s;
     *n_jobs = 0;
     TESS_TRY(read_what(what, &s));
     TESS_TRY(tess_os_list("/proc", see_name, &s));

@@ -30,15 +30,15 @@ static bool recomputes(const tess_executor_options *options, int64_t layer)
            (options->recompute == TESS_RECOMPUTE_EVERY_N && layer % options->recompute_every == 0);
 }
 
-typedef struct sizes {
+typedef struct plan_sizes {
     size_t T, C, Q, K, H, G, F, V, element;
     bool train, gated, qk_norm, layer_norm;
-} sizes;
+} plan_sizes;
 
-static sizes sizes_of(const tess_executor *e)
+static plan_sizes sizes_of(const tess_executor *e)
 {
     const tess_model_config *c = &e->model->config;
-    return (sizes){
+    return (plan_sizes){
         .T = (size_t)e->options.max_tokens,
         .C = (size_t)c->hidden_size,
         .Q = (size_t)(c->n_heads * c->head_size),
@@ -57,17 +57,17 @@ static sizes sizes_of(const tess_executor *e)
 
 /* a x b elements of the compute dtype, or floats; sizes are bounded by the config's check, so a x b does not overflow.
  */
-static void *elements(cursor *at, const sizes *n, size_t width)
+static void *elements(cursor *at, const plan_sizes *n, size_t width)
 {
     return take(at, n->T * width, n->element);
 }
 
-static float *floats(cursor *at, const sizes *n, size_t width)
+static float *floats(cursor *at, const plan_sizes *n, size_t width)
 {
     return take(at, n->T * width, sizeof(float));
 }
 
-static tess_norm_stats take_stats(cursor *at, const sizes *n)
+static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
 {
     tess_norm_stats stats = {NULL, NULL};
     if (!n->train)
@@ -79,7 +79,7 @@ static tess_norm_stats take_stats(cursor *at, const sizes *n)
 }
 
 /* Apart with norms of q and k, else three parts of every row. */
-static void take_qkv(cursor *at, const sizes *n, void **q, void **k, void **v)
+static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void **v)
 {
     if (n->qk_norm) {
         *q = elements(at, n, n->Q);
@@ -93,7 +93,7 @@ static void take_qkv(cursor *at, const sizes *n, void **q, void **k, void **v)
     *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
 }
 
-static void take_attention(cursor *at, const sizes *n, tess_layer_saved *saved)
+static void take_attention(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
 {
     take_qkv(at, n, &saved->q_raw, &saved->k_raw, &saved->v);
     saved->q = saved->q_raw;
@@ -108,7 +108,7 @@ static void take_attention(cursor *at, const sizes *n, tess_layer_saved *saved)
     }
 }
 
-static void take_mlp(cursor *at, const sizes *n, tess_layer_saved *saved)
+static void take_mlp(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
 {
     if (n->gated)
         saved->gate = elements(at, n, n->F);
@@ -116,7 +116,7 @@ static void take_mlp(cursor *at, const sizes *n, tess_layer_saved *saved)
 }
 
 /* All of a layer but its input. */
-static tess_layer_saved take_layer(cursor *at, const sizes *n)
+static tess_layer_saved take_layer(cursor *at, const plan_sizes *n)
 {
     tess_layer_saved saved = {0};
     saved.input_stats = take_stats(at, n);
@@ -129,7 +129,7 @@ static tess_layer_saved take_layer(cursor *at, const sizes *n)
 
 /* Work space of one phase at a time: attention, feed-forward, head. Without backward what a layer keeps (`only`) lives
  * only inside its phase too. Normed q and k are work space of all layers. */
-static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer_saved *only)
+static void plan_phases(tess_executor *e, cursor *at, const plan_sizes *n, tess_layer_saved *only)
 {
     size_t start = at->used, most;
     void *q = NULL, *k = NULL;
@@ -167,7 +167,7 @@ static void plan_phases(tess_executor *e, cursor *at, const sizes *n, tess_layer
     }
 }
 
-static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
+static void plan_layers(tess_executor *e, cursor *at, const plan_sizes *n)
 {
     if (!n->train) {
         tess_layer_saved only = {0};
@@ -194,7 +194,7 @@ static void plan_layers(tess_executor *e, cursor *at, const sizes *n)
     plan_phases(e, at, n, NULL);
 }
 
-static size_t fusing_bytes(const tess_executor *e, const sizes *n)
+static size_t fusing_bytes(const tess_executor *e, const plan_sizes *n)
 {
     int64_t T = (int64_t)n->T;
     size_t act = tess_gemm_fused_work(T, (int64_t)n->F, false, TESS_THEN_ACT_BACKWARD, e->options.dtype);
@@ -203,7 +203,7 @@ static size_t fusing_bytes(const tess_executor *e, const sizes *n)
 
 size_t tess_executor_plan(tess_executor *e, char *base)
 {
-    sizes n = sizes_of(e);
+    plan_sizes n = sizes_of(e);
     cursor at = {base, 0};
     e->work.branch = elements(&at, &n, n.C);
     e->work.y = elements(&at, &n, n.C);

@@ -4,14 +4,14 @@
 
 enum { EXIT_REFUSED = 2 }; /* of our commands: bad input */
 
-typedef struct row {
+typedef struct failure_row {
     const char *name;
     tess_action action;
     bool of_step;
     const char *advice;
-} row;
+} failure_row;
 
-static const row table[] = {
+static const failure_row table[] = {
 #define X(name, text, action, of_step, advice) {text, action, of_step, advice},
     TESS_FAILURE_LIST(X)
 #undef X
@@ -72,7 +72,7 @@ tess_failure_class tess_failure_classify(const tess_failure *failure)
     return classify_status(failure->status);
 }
 
-static const row *row_of(tess_failure_class class)
+static const failure_row *row_of(tess_failure_class class)
 {
     return &table[(unsigned)class < TESS_FAILURE_CLASSES ? class : TESS_FAILURE_UNKNOWN];
 }

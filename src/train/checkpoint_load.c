@@ -12,22 +12,23 @@
 
 enum { MESSAGE_SIZE = 1024 };
 
-typedef struct search {
+typedef struct step_search {
     tess_trainer *t;
     char folder[1024];          /* of checkpoints */
     char damaged[MESSAGE_SIZE]; /* the newest one that was passed over, and why; "" when there was none */
     int64_t n_ranks;            /* that have saved what is loaded, 0: it does not say */
-} search;
+} step_search;
 
 static void hear_of_damage(void *self, const char *text)
 {
-    search *s = self;
+    step_search *s = self;
     if (s->damaged[0] == '\0')
         snprintf(s->damaged, sizeof(s->damaged), "%s", text);
 }
 
 /* Of folders that every host has of its own. */
-static tess_status find_newest_of_hosts(search *s, int64_t limit, const tess_ckpt_listener *listener, int64_t *step)
+static tess_status find_newest_of_hosts(step_search *s, int64_t limit, const tess_ckpt_listener *listener,
+                                        int64_t *step)
 {
     int64_t newest;
     TESS_TRY(tess_ckpt_latest_local(s->t->hosts, s->folder, limit, listener, step, &newest));
@@ -39,7 +40,7 @@ static tess_status find_newest_of_hosts(search *s, int64_t limit, const tess_ckp
 
 /* The newest whole checkpoint up to `limit`. Collective. Rank 0 looks for all: hosts may see a shared folder at
  * different ages. */
-static tess_status find_newest(search *s, int64_t limit, int64_t *step)
+static tess_status find_newest(step_search *s, int64_t limit, int64_t *step)
 {
     tess_trainer *t = s->t;
     const tess_ckpt_listener listener = {.self = s, .note = hear_of_damage};
@@ -52,7 +53,7 @@ static tess_status find_newest(search *s, int64_t limit, int64_t *step)
 }
 
 /* *step -1: there is none. */
-static tess_status find_newest_or_none(search *s, int64_t *step)
+static tess_status find_newest_or_none(step_search *s, int64_t *step)
 {
     tess_status status = find_newest(s, INT64_MAX, step);
     if (status != TESS_E_NOT_FOUND)
@@ -63,7 +64,7 @@ static tess_status find_newest_or_none(search *s, int64_t *step)
 }
 
 /* Damage is told before anything is lost to it: work of the steps since the checkpoint before. */
-static tess_status refuse_damage(const search *s, int64_t previous)
+static tess_status refuse_damage(const step_search *s, int64_t previous)
 {
     const tess_trainer *t = s->t;
     tess_status status = TESS_OK;
@@ -77,7 +78,7 @@ static tess_status refuse_damage(const search *s, int64_t previous)
     return tess_team_agree(t->team, status);
 }
 
-static tess_status choose_newest(search *s, int64_t *step)
+static tess_status choose_newest(step_search *s, int64_t *step)
 {
     tess_status status = find_newest(s, INT64_MAX, step);
     if (status == TESS_E_NOT_FOUND) {
@@ -93,7 +94,7 @@ static tess_status choose_newest(search *s, int64_t *step)
 }
 
 /* What a run was told that a checkpoint is of; on rank 0. The result is new. */
-static tess_status read_meta(const search *s, int64_t step, json_t **meta)
+static tess_status read_meta(const step_search *s, int64_t step, json_t **meta)
 {
     tess_catalog *catalog;
     TESS_TRY(tess_ckpt_open_step(s->t->mem, s->folder, step, &catalog));
@@ -103,8 +104,8 @@ static tess_status read_meta(const search *s, int64_t step, json_t **meta)
 }
 
 /* Asks rank 0 of a checkpoint's description; one answer for all. */
-static tess_status ask(const search *s, int64_t step, bool (*question)(const tess_config *config, const json_t *meta),
-                       bool *answer)
+static tess_status ask(const step_search *s, int64_t step,
+                       bool (*question)(const tess_config *config, const json_t *meta), bool *answer)
 {
     json_t *meta = NULL;
     int64_t word = 0;
@@ -138,7 +139,7 @@ static bool has_gone_back(const tess_config *config, const json_t *meta)
 }
 
 /* Whether the newest checkpoint is of a run that began at checkpoint.load_step. */
-static tess_status look_further(search *s, bool *further)
+static tess_status look_further(step_search *s, bool *further)
 {
     int64_t newest, asked = s->t->config.checkpoint.load_step;
     *further = false;
@@ -154,7 +155,7 @@ static tess_status look_further(search *s, bool *further)
     return TESS_OK;
 }
 
-static tess_status find_asked(const search *s, int64_t step)
+static tess_status find_asked(const step_search *s, int64_t step)
 {
     char folder[TESS_CKPT_PATH];
     tess_status status = tess_ckpt_find(NULL, s->folder, step, folder);
@@ -163,7 +164,7 @@ static tess_status find_asked(const search *s, int64_t step)
     return status;
 }
 
-static tess_status choose(search *s, int64_t *step)
+static tess_status choose(step_search *s, int64_t *step)
 {
     bool further = false;
     *step = s->t->config.checkpoint.load_step;
@@ -174,7 +175,7 @@ static tess_status choose(search *s, int64_t *step)
     return tess_team_agree(s->t->team, find_asked(s, *step));
 }
 
-static tess_status choose_exclusions(const search *s, int64_t step)
+static tess_status choose_exclusions(const step_search *s, int64_t step)
 {
     tess_trainer *t = s->t;
     bool done = false;
@@ -186,7 +187,7 @@ static tess_status choose_exclusions(const search *s, int64_t step)
     return TESS_OK;
 }
 
-static tess_status load_tensors(const search *s, int64_t step, tess_ckpt_tensor *tensors, int n, json_t **meta)
+static tess_status load_tensors(const step_search *s, int64_t step, tess_ckpt_tensor *tensors, int n, json_t **meta)
 {
     tess_trainer *t = s->t;
     const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
@@ -197,7 +198,7 @@ static tess_status load_tensors(const search *s, int64_t step, tess_ckpt_tensor 
                : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
 }
 
-static tess_status load(const search *s, int64_t step, json_t **meta)
+static tess_status load(const step_search *s, int64_t step, json_t **meta)
 {
     tess_ckpt_tensor *tensors;
     int n;
@@ -209,7 +210,7 @@ static tess_status load(const search *s, int64_t step, json_t **meta)
 }
 
 /* After a load that has found damage: on to the checkpoint before, or a word that there is one. */
-static tess_status fall_back(search *s, tess_status status, int64_t *step)
+static tess_status fall_back(step_search *s, tess_status status, int64_t *step)
 {
     char message[MESSAGE_SIZE];
     int64_t previous;
@@ -234,7 +235,7 @@ static bool is_damage(tess_status status)
     return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND;
 }
 
-static tess_status name_fix(const search *s, tess_status status)
+static tess_status name_fix(const step_search *s, tess_status status)
 {
     char message[MESSAGE_SIZE];
     snprintf(message, sizeof(message), "%s", tess_error_message());
@@ -247,7 +248,7 @@ static tess_status name_fix(const search *s, tess_status status)
         message, s->folder);
 }
 
-static tess_status restore(search *s, int64_t step, const json_t *meta)
+static tess_status restore(step_search *s, int64_t step, const json_t *meta)
 {
     s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
     TESS_TRY(tess_trainer_restore_state(s->t, meta));
@@ -258,7 +259,7 @@ static tess_status restore(search *s, int64_t step, const json_t *meta)
 }
 
 /* A text for training that one rank cannot read is no damage of a checkpoint: it ends all ranks. */
-static tess_status load_or_fall_back(search *s, int64_t *step)
+static tess_status load_or_fall_back(step_search *s, int64_t *step)
 {
     json_t *meta = NULL;
     tess_status status = load(s, *step, &meta);
@@ -274,7 +275,7 @@ static tess_status load_or_fall_back(search *s, int64_t *step)
 }
 
 /* What is newer than the step that the run goes on from is of a future that will be another one. */
-static tess_status set_newer_aside(const search *s, int64_t step)
+static tess_status set_newer_aside(const step_search *s, int64_t step)
 {
     int n = 0;
     tess_status status = TESS_OK;
@@ -286,7 +287,7 @@ static tess_status set_newer_aside(const search *s, int64_t step)
     return tess_team_agree(s->t->team, status);
 }
 
-static void report_resumed(const search *s, int64_t step)
+static void report_resumed(const step_search *s, int64_t step)
 {
     char by[48] = "";
     if (s->n_ranks > 0)
@@ -294,7 +295,7 @@ static void report_resumed(const search *s, int64_t step)
     tess_trainer_note(s->t, "resumed from step %lld of %s%s%s", (long long)step, s->folder, by, s->t->not_taken);
 }
 
-static tess_status go_on(search *s, bool *resumed)
+static tess_status go_on(step_search *s, bool *resumed)
 {
     int64_t step;
     tess_status status = choose(s, &step);
@@ -313,12 +314,12 @@ static tess_status go_on(search *s, bool *resumed)
 
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
 {
-    search s = {.t = t};
+    step_search s = {.t = t};
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
     return find_newest_or_none(&s, step);
 }
 
-static void report_anew(const search *s)
+static void report_anew(const step_search *s)
 {
     const tess_trainer *t = s->t;
     if (!t->config.checkpoint.enable)
@@ -331,7 +332,7 @@ static void report_anew(const search *s)
 
 /* What lies in the folder of a run that starts anew is of another one: it would go on from there when it is started
  * again. */
-static tess_status start_anew(search *s)
+static tess_status start_anew(step_search *s)
 {
     const tess_trainer *t = s->t;
     if (t->config.checkpoint.initial_load_path[0] != '\0')
@@ -343,7 +344,7 @@ static tess_status start_anew(search *s)
 
 tess_status tess_trainer_resume(tess_trainer *t)
 {
-    search s = {.t = t};
+    step_search s = {.t = t};
     bool resumed = false;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
     if (t->config.checkpoint.enable && t->config.checkpoint.resume)

@@ -43,14 +43,14 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
 }
 
 /* What all ranks have in common; a rank without anything of use has done -1. */
-typedef struct outlook {
+typedef struct resume_outlook {
     bool is_hot;  /* this launch has written it, on every rank */
     bool is_here; /* it is of a job in this folder, on every rank: this one, or one with other settings */
     logbook_marks least;
     int64_t committed; /* the newest of any rank */
-} outlook;
+} resume_outlook;
 
-static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
+static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *all)
 {
     bool is_hot, is_of = tess_logbook_is_of(t->book, t->kept_identity, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
@@ -62,10 +62,11 @@ static tess_status look(const tess_trainer *t, uint64_t folder, outlook *all)
                                                    tess_logbook_is_in(t->book, folder)};
     TESS_TRY(tess_all_reduce(t->team, least, least, 6, TESS_I64, TESS_MIN, NULL));
     TESS_TRY(tess_all_reduce(t->team, &committed, &committed, 1, TESS_I64, TESS_MAX, NULL));
-    *all = (outlook){.is_hot = least[4] != 0,
-                     .is_here = least[5] != 0,
-                     .least = {.done = least[0], .committed = least[1], .validated = least[2], .saved = least[3]},
-                     .committed = committed};
+    *all =
+        (resume_outlook){.is_hot = least[4] != 0,
+                         .is_here = least[5] != 0,
+                         .least = {.done = least[0], .committed = least[1], .validated = least[2], .saved = least[3]},
+                         .committed = committed};
     return TESS_OK;
 }
 
@@ -91,7 +92,7 @@ static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
 }
 
 /* Work that other settings cannot go on from is not thrown away without a word. */
-static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
+static tess_status refuse_other_settings(tess_trainer *t, const resume_outlook *all)
 {
     int64_t saved;
     if (all->least.done >= 0 || !all->is_here || !t->config.checkpoint.resume || t->config.checkpoint.load_step >= 0)
@@ -108,7 +109,7 @@ static tess_status refuse_other_settings(tess_trainer *t, const outlook *all)
 
 tess_status tess_trainer_look_at_persistent(tess_trainer *t)
 {
-    outlook all;
+    resume_outlook all;
     TESS_TRY(tess_logbook_open(t->runtime, &t->book));
     if (t->book == NULL)
         return TESS_OK;

@@ -16,13 +16,13 @@
 enum { FAILURE_BYTES = 384 };
 
 /* How a rank sees the round before it; all take the greatest. */
-typedef enum outlook {
+typedef enum validation_outlook {
     ENDED,   /* no text is left */
     GOES_ON, /* a micro-batch is at hand */
     STOPPED, /* the job was asked to stop */
     LATE,    /* the deadline has passed */
     FAILED
-} outlook;
+} validation_outlook;
 
 typedef struct evaluation {
     tess_trainer *t;
@@ -33,7 +33,7 @@ typedef struct evaluation {
     /* Where this rank's loader last stood, and how many rows before n_rows that is: a retry goes on from there. */
     tess_data_cursor cursor;
     int64_t gap;
-    outlook outlook;
+    validation_outlook outlook;
     char failure[FAILURE_BYTES]; /* "rank 1: ..." */
     int n_retries;
 } evaluation;
@@ -61,7 +61,7 @@ static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool 
     return tess_loader_next(t->held_out, e->gap / e->rows + t->rank, data, end);
 }
 
-static outlook own_outlook(const evaluation *e, tess_status taken, bool end)
+static validation_outlook own_outlook(const evaluation *e, tess_status taken, bool end)
 {
     double timeout_s = e->t->config.validation.timeout_s;
     if (taken != TESS_OK)
@@ -119,7 +119,7 @@ static tess_status run_round(evaluation *e)
     tess_status taken = take_batch(e, &data, &end);
     int32_t view = own_outlook(e, taken, end);
     TESS_TRY(tess_all_reduce(e->t->team, &view, &view, 1, TESS_I32, TESS_MAX, NULL));
-    e->outlook = (outlook)view;
+    e->outlook = (validation_outlook)view;
     if (e->outlook == FAILED)
         return share_failure(e, taken);
     if (e->outlook != GOES_ON)

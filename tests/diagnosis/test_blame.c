@@ -168,7 +168,7 @@ static void only_who_waits_is_said_to_wait(void)
 static void enter_phase(tess_history *history, int rank, const char *phase, int64_t step, int64_t detail)
 {
     tess_rank_history *r = &history->ranks[rank];
-    tess_span span = {.begin_ns = r->last_ns, .step = step, .detail = detail};
+    tess_phase_span span = {.begin_ns = r->last_ns, .step = step, .detail = detail};
     snprintf(span.phase, sizeof(span.phase), "%s", phase);
     EXPECT_OK(tess_history_add_span(history, rank, &span));
 }

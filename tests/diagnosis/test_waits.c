@@ -35,7 +35,7 @@ static void who_comes_last_is_who_was_waited_for(void)
 
 static void add_phase(tess_history *history, int rank, const char *phase, int64_t step, uint64_t ms)
 {
-    tess_span span = {.begin_ns = ms * play_ms, .step = step, .detail = -1};
+    tess_phase_span span = {.begin_ns = ms * play_ms, .step = step, .detail = -1};
     snprintf(span.phase, sizeof(span.phase), "%s", phase);
     EXPECT_OK(tess_history_add_span(history, rank, &span));
 }
@@ -75,7 +75,7 @@ static void time_without_a_core_is_no_work(void)
     for (int step = 0; step < STEPS + 2; step++)
         for (int r = 0; r < 2; r++) {
             uint64_t takes = r == 0 ? 100 : 200, begin = 1000 + (uint64_t)step * takes;
-            tess_span span = {.begin_ns = begin * play_ms, .step = step, .detail = -1, .phase = "forward"};
+            tess_phase_span span = {.begin_ns = begin * play_ms, .step = step, .detail = -1, .phase = "forward"};
             span.starved_ns = r == 0 ? 0 : (7 + (uint64_t)step * 100) * play_ms;
             EXPECT_OK(tess_history_add_span(history, r, &span));
         }

@@ -323,7 +323,7 @@ static tess_history *make_busy_history(void)
     history->now_ns = UINT64_C(9000000000);
     for (int r = 0; r < 3; r++) {
         tess_rank_history *rank = &history->ranks[r];
-        const tess_span span = {.begin_ns = 1000, .step = 7, .detail = 2, .phase = "forward"};
+        const tess_phase_span span = {.begin_ns = 1000, .step = 7, .detail = 2, .phase = "forward"};
         EXPECT_OK(tess_history_add_member(history, 77, "world", 3, r, r));
         rank->present = rank->lost_any = true;
         rank->situation = r == 1 ? TESS_RANK_COMPUTING : TESS_RANK_WELL;

@@ -98,8 +98,8 @@ static void waits_phases_and_arrows_are_drawn_on_one_clock(void)
     add(history, 0, 1, 100 * MS, 105 * MS + 250, 106 * MS);
     add(history, 0, 2, 110 * MS, 0, 0);
     add(history, 1, 1, 98 * MS, 98 * MS + 250, 99 * MS + 500);
-    const tess_span spans[] = {{.begin_ns = 91 * MS, .step = 3, .detail = -1, .phase = "data"},
-                               {.begin_ns = 95 * MS, .step = 3, .detail = 12, .phase = "forward"}};
+    const tess_phase_span spans[] = {{.begin_ns = 91 * MS, .step = 3, .detail = -1, .phase = "data"},
+                                     {.begin_ns = 95 * MS, .step = 3, .detail = 12, .phase = "forward"}};
     for (int i = 0; i < 2; i++)
         EXPECT_OK(tess_history_add_span(history, 1, &spans[i]));
     history->ranks[1].situation = TESS_RANK_STOPPED;
@@ -208,7 +208,7 @@ static void nonsense_is_still_valid_json(void)
         add(history, i % 3, (uint64_t)i / 3, times[i % 6], times[i / 6 % 6], times[i / 36]);
         history->ranks[i % 3].records[history->ranks[i % 3].n_records - 1].op = (uint8_t)i;
     }
-    const tess_span span = {.begin_ns = UINT64_MAX, .phase = "\x01\"\\"};
+    const tess_phase_span span = {.begin_ns = UINT64_MAX, .phase = "\x01\"\\"};
     EXPECT_OK(tess_history_add_span(history, 0, &span));
     json_t *document;
     expect_tracks_in_order(draw(history, &document), 3, 16);

@@ -66,12 +66,12 @@ static void find_range(const struct dl_phdr_info *info, tess_object *object)
 }
 
 /* ---- Walks over all of them; the program comes first ---- */
-typedef struct search {
+typedef struct object_search {
     tess_object *object;
     uintptr_t at;
     uint32_t id; /* 0: search for the object that contains `at` */
     int n_seen;
-} search;
+} object_search;
 
 static int take_first(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -83,7 +83,7 @@ static int take_first(struct dl_phdr_info *info, size_t size, void *context)
 static int take_wanted(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
-    search *s = context;
+    object_search *s = context;
     tess_object *object = s->object;
     bool is_program = s->n_seen++ == 0;
     find_range(info, object);
@@ -104,13 +104,13 @@ void tess_object_program(tess_object *object)
 
 bool tess_object_find(const void *address, tess_object *object)
 {
-    return dl_iterate_phdr(take_wanted, &(search){.object = object, .at = (uintptr_t)address}) != 0;
+    return dl_iterate_phdr(take_wanted, &(object_search){.object = object, .at = (uintptr_t)address}) != 0;
 }
 
 const char *tess_object_name(uint32_t id, char *name, size_t size)
 {
     tess_object object;
-    bool found = id != 0 && dl_iterate_phdr(take_wanted, &(search){.object = &object, .id = id}) != 0;
+    bool found = id != 0 && dl_iterate_phdr(take_wanted, &(object_search){.object = &object, .id = id}) != 0;
     snprintf(name, size, "%s", found ? tess_object_file_name(object.path) : "");
     return name;
 }

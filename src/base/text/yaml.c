@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 
-typedef struct reader {
+typedef struct yaml_reader {
     yaml_parser_t parser;
     yaml_event_t event;
     bool have_event;
@@ -14,14 +14,14 @@ typedef struct reader {
     size_t section_size; /* length of "section." at the start of key */
     tess_yaml_fn fn;
     void *context;
-} reader;
+} yaml_reader;
 
-static int line_of(const reader *r)
+static int line_of(const yaml_reader *r)
 {
     return (int)r->event.start_mark.line + 1;
 }
 
-static tess_status next(reader *r)
+static tess_status next(yaml_reader *r)
 {
     if (r->have_event)
         yaml_event_delete(&r->event);
@@ -36,7 +36,7 @@ static tess_status next(reader *r)
     return TESS_OK;
 }
 
-static tess_status append_scalar(reader *r, tess_buffer *out)
+static tess_status append_scalar(yaml_reader *r, tess_buffer *out)
 {
     const char *text = (const char *)r->event.data.scalar.value;
     size_t n = r->event.data.scalar.length;
@@ -47,7 +47,7 @@ static tess_status append_scalar(reader *r, tess_buffer *out)
 }
 
 /* Reads the value of a key: a scalar, or a list of scalars. */
-static tess_status read_value(reader *r)
+static tess_status read_value(yaml_reader *r)
 {
     int line = line_of(r);
     r->value.size = 0;
@@ -71,7 +71,7 @@ static tess_status read_value(reader *r)
     return r->fn(r->context, r->key.data, r->value.data, line);
 }
 
-static tess_status read_section(reader *r)
+static tess_status read_section(yaml_reader *r)
 {
     for (;;) {
         TESS_TRY(next(r));
@@ -85,7 +85,7 @@ static tess_status read_section(reader *r)
     }
 }
 
-static tess_status read_document(reader *r)
+static tess_status read_document(yaml_reader *r)
 {
     do
         TESS_TRY(next(r));
@@ -122,7 +122,7 @@ static tess_status read_document(reader *r)
 tess_status tess_yaml_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_yaml_fn fn,
                             void *context)
 {
-    reader r = {.what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}};
+    yaml_reader r = {.what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}};
     TESS_CHECK(yaml_parser_initialize(&r.parser), TESS_E_NOMEM, "%s: no memory for the YAML parser", what);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
     tess_status status = read_document(&r);

@@ -15,15 +15,15 @@ bool async_keeper_has_ended(const tess_saver *s)
     return poll(&keeper, 1, 0) > 0;
 }
 
-typedef struct holder {
+typedef struct save_holder {
     const tess_saver *saver;
     const char *dir;
-} holder;
+} save_holder;
 
 /* Of what this host's writer found good after the save before, and what still lies there. */
 static int64_t newest_good(void *self, int64_t limit)
 {
-    const holder *h = self;
+    const save_holder *h = self;
     const async_header *header = h->saver->area.header;
     char path[TESS_CKPT_PATH];
     int n = atomic_load(&header->state) == ASYNC_COMMITTED ? header->outcome.n_good : 0;
@@ -36,7 +36,7 @@ static int64_t newest_good(void *self, int64_t limit)
 
 tess_status async_agree_on_save(tess_saver *s, const char *dir, uint64_t *generation, int64_t *keep_from)
 {
-    holder h = {s, dir};
+    save_holder h = {s, dir};
     int64_t words[2] = {(int64_t)atomic_load(&s->area.header->generation), async_keeper_has_ended(s)};
     *keep_from = -1;
     TESS_TRY(tess_all_reduce(s->hosts->all, words, words, 2, TESS_I64, TESS_MAX, NULL));

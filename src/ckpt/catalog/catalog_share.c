@@ -4,14 +4,14 @@
 
 #include "ckpt/catalog/catalog_impl.h"
 
-typedef struct job {
+typedef struct share_job {
     int request, piece;
-} job;
+} share_job;
 
 typedef struct sharing {
     const tess_catalog *catalog;
     const tess_catalog_request *requests;
-    const job *jobs;
+    const share_job *jobs;
     int64_t n_jobs;
     int64_t next;   /* job that nobody has taken; shared */
     int64_t failed; /* the first job that failed, n_jobs: none; shared, as the two below behind the lock */
@@ -41,7 +41,7 @@ static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
         int64_t index = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
         if (index >= __atomic_load_n(&s->failed, __ATOMIC_RELAXED))
             return;
-        const job *j = &s->jobs[index];
+        const share_job *j = &s->jobs[index];
         tess_status status = tess_catalog_read_piece(s->catalog, j->piece, &s->requests[j->request]);
         if (status != TESS_OK)
             note_failure(s, index, status);
@@ -51,7 +51,7 @@ static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
 static int compare_jobs(const void *a, const void *b, void *context)
 {
     const tess_catalog *c = context;
-    const job *x = a, *y = b;
+    const share_job *x = a, *y = b;
     const tess_catalog_piece *p = &c->pieces[x->piece], *q = &c->pieces[y->piece];
     if (p->file != q->file)
         return p->file < q->file ? -1 : 1;
@@ -61,7 +61,7 @@ static int compare_jobs(const void *a, const void *b, void *context)
 }
 
 /* Pieces that meet a request's box. jobs NULL: counts them alone. */
-static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *requests, int n, job *jobs)
+static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *requests, int n, share_job *jobs)
 {
     size_t count = 0;
     for (int i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
             if (!tess_box_meet(t->n_dims, &c->pieces[k].box, &requests[i].box, NULL))
                 continue;
             if (jobs != NULL)
-                jobs[count] = (job){i, k};
+                jobs[count] = (share_job){i, k};
             count++;
         }
     }
@@ -80,7 +80,7 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
 tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
                                   int n)
 {
-    job *jobs;
+    share_job *jobs;
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_catalog_check_request(c, &requests[i]));
     size_t n_jobs = list_jobs(c, requests, n, NULL);

@@ -85,21 +85,21 @@ tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_pie
 }
 
 /* Where a piece begins or ends along a dimension, and the elements of its cross-section that come or go there. */
-typedef struct edge {
+typedef struct cover_edge {
     int64_t at, change;
-} edge;
+} cover_edge;
 
 typedef struct gap_search {
     int n_dims;
     const tess_box *box;
     const tess_catalog_piece **pieces; /* those that cover the element as far as it is found */
     int n;
-    edge *edges;
+    cover_edge *edges;
 } gap_search;
 
 static int compare_edges(const void *x, const void *y)
 {
-    const edge *a = x, *b = y;
+    const cover_edge *a = x, *b = y;
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
@@ -112,8 +112,8 @@ static size_t list_edges(gap_search *s, int dim)
         tess_box_meet(s->n_dims, &s->pieces[i]->box, s->box, &common);
         for (int d = dim + 1; d < s->n_dims; d++)
             section *= common.size[d];
-        s->edges[n++] = (edge){common.begin[dim], section};
-        s->edges[n++] = (edge){common.begin[dim] + common.size[dim], -section};
+        s->edges[n++] = (cover_edge){common.begin[dim], section};
+        s->edges[n++] = (cover_edge){common.begin[dim] + common.size[dim], -section};
     }
     qsort(s->edges, n, sizeof(s->edges[0]), compare_edges);
     return n;
@@ -164,7 +164,7 @@ static tess_status list_present(tess_mem *mem, gap_search *s, const tess_catalog
     for (int i = 0; i < n; i++)
         if (tess_box_meet(s->n_dims, &pieces[i].box, s->box, NULL))
             s->pieces[s->n++] = &pieces[i];
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * (size_t)s->n, sizeof(edge), "edges of pieces",
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * (size_t)s->n, sizeof(cover_edge), "edges of pieces",
                                 (void **)&s->edges);
 }
 

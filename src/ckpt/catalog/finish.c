@@ -7,9 +7,9 @@
 #include "ckpt/catalog/catalog_impl.h"
 
 /* Sorting needs tensor and piece together; the arrays are put into that order afterwards. */
-typedef struct sort_item {
+typedef struct finish_item {
     int tensor, piece;
-} sort_item;
+} finish_item;
 
 static int compare_tensors(const void *a, const void *b, void *context)
 {
@@ -20,7 +20,7 @@ static int compare_tensors(const void *a, const void *b, void *context)
 static int compare_pieces(const void *a, const void *b, void *context)
 {
     const tess_catalog *c = context;
-    const sort_item *x = a, *y = b;
+    const finish_item *x = a, *y = b;
     if (x->tensor != y->tensor)
         return x->tensor < y->tensor ? -1 : 1;
     const tess_box *p = &c->pieces[x->piece].box, *q = &c->pieces[y->piece].box;
@@ -64,11 +64,11 @@ static tess_status sort_tensors(tess_catalog *c)
 
 static tess_status sort_pieces(tess_catalog *c)
 {
-    sort_item *items;
+    finish_item *items;
     size_t n = (size_t)c->n_pieces;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(items[0]), "catalog", (void **)&items));
     for (size_t i = 0; i < n; i++)
-        items[i] = (sort_item){c->impl->owner[i], (int)i};
+        items[i] = (finish_item){c->impl->owner[i], (int)i};
     for (int i = 0; i < c->n_tensors; i++)
         c->tensors[i].first_piece = 0;
     for (int i = 1; i < c->n_tensors; i++)

@@ -91,16 +91,16 @@ static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata
 }
 
 /* ---- Files ---- */
-typedef struct reader {
+typedef struct dcp_reader {
     tess_catalog *catalog;
     const dcp_metadata *metadata;
     const char *path; /* of the file at hand */
     tess_mapping mapping;
     int catalog_file;
     int left_meta;
-} reader;
+} dcp_reader;
 
-static tess_status read_item(reader *reader, const dcp_item *item)
+static tess_status read_item(dcp_reader *reader, const dcp_item *item)
 {
     torch_file file;
     const tess_pickle_value *described = dcp_find(&reader->metadata->tensors, item->name);
@@ -122,7 +122,7 @@ static tess_status read_item(reader *reader, const dcp_item *item)
 }
 
 /* Items [begin, end), all of one file. */
-static tess_status read_file(reader *reader, const char *folder, size_t begin, size_t end)
+static tess_status read_file(dcp_reader *reader, const char *folder, size_t begin, size_t end)
 {
     char path[PATH_SIZE];
     const dcp_item *items = reader->metadata->items;
@@ -143,7 +143,7 @@ static tess_status read_file(reader *reader, const char *folder, size_t begin, s
 
 static tess_status read_files(tess_catalog *catalog, const char *folder, const dcp_metadata *metadata)
 {
-    reader reader = {.catalog = catalog, .metadata = metadata, .left_meta = TORCH_META_VALUES};
+    dcp_reader reader = {.catalog = catalog, .metadata = metadata, .left_meta = TORCH_META_VALUES};
     for (size_t begin = 0, end; begin < metadata->n_items; begin = end) {
         for (end = begin + 1;
              end < metadata->n_items && strcmp(metadata->items[begin].file, metadata->items[end].file) == 0;)

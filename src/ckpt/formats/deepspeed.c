@@ -5,7 +5,7 @@
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/formats_impl.h"
 
-typedef struct reader {
+typedef struct deepspeed_reader {
     tess_catalog *catalog;
     const ds_files *files;
     torch_file model; /* of the first rank; `params` and `frozen` borrow its names */
@@ -13,7 +13,7 @@ typedef struct reader {
     ds_params params, frozen;
     int stage;
     int64_t *begins; /* (n_groups * N_KINDS) elements of group vectors that ranks before have given */
-} reader;
+} deepspeed_reader;
 
 /* ---- What ranks hold of the optimizer's state ---- */
 enum { MASTER, MOMENT_1, MOMENT_2, N_KINDS };
@@ -65,7 +65,8 @@ static int64_t find_ranks(const tess_pickle_value *optim)
 }
 
 /* Flat tensor `index` of a kind; its elements follow those at *begin. */
-static tess_status add_flat(reader *reader, ds_flat *flat, const tess_pickle_value *value, int kind, int64_t *begin)
+static tess_status add_flat(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *value, int kind,
+                            int64_t *begin)
 {
     TESS_TRY(torch_read_tensor(flat->file, value, &flat->tensor));
     flat->prefix = kinds[kind].prefix;
@@ -77,7 +78,7 @@ static tess_status add_flat(reader *reader, ds_flat *flat, const tess_pickle_val
 }
 
 /* All flat tensors of one kind in one rank's file. A ZeRO 3 rank's go on where the one before ended. */
-static tess_status add_kind(reader *reader, ds_flat *flat, const tess_pickle_value *optim, int kind)
+static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *optim, int kind)
 {
     bool partitioned = reader->stage == 3;
     const tess_pickle_value *adam =
@@ -101,7 +102,7 @@ static tess_status add_kind(reader *reader, ds_flat *flat, const tess_pickle_val
     return TESS_OK;
 }
 
-static tess_status add_optim(reader *reader, const torch_file *file, int rank)
+static tess_status add_optim(deepspeed_reader *reader, const torch_file *file, int rank)
 {
     const tess_pickle_value *optim = tess_pickle_get(file->root, "optimizer_state_dict");
     ds_flat flat = {.catalog = reader->catalog, .file = file, .rank = rank};
@@ -116,7 +117,7 @@ static tess_status add_optim(reader *reader, const torch_file *file, int rank)
     return TESS_OK;
 }
 
-static tess_status add_optims(reader *reader)
+static tess_status add_optims(deepspeed_reader *reader)
 {
     char path[DS_PATH];
     torch_file file;
@@ -137,7 +138,7 @@ static tess_status add_optims(reader *reader)
 
 /* ---- The model's file ---- */
 /* Parts of parameters that are not trained, under ZeRO 3 in the model's file of every rank. */
-static tess_status add_frozen_parts(reader *reader, const torch_file *file, int catalog_file, int rank)
+static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_file *file, int catalog_file, int rank)
 {
     const tess_pickle_value *parts = tess_pickle_get(file->root, "frozen_param_fragments");
     ds_flat flat = {.catalog = reader->catalog, .file = file, .catalog_file = catalog_file, .rank = rank};
@@ -152,7 +153,7 @@ static tess_status add_frozen_parts(reader *reader, const torch_file *file, int 
     return TESS_OK;
 }
 
-static tess_status add_frozen(reader *reader)
+static tess_status add_frozen(deepspeed_reader *reader)
 {
     char path[DS_PATH];
     torch_file file;
@@ -174,7 +175,7 @@ static tess_status add_frozen(reader *reader)
 
 /* What the model has beside the optimizer's masters: buffers, frozen parameters, or, without an optimizer, all of it.
  * Another name of a tensor that is there is left out; meta says of which ("shared_params"). */
-static tess_status add_module(reader *reader)
+static tess_status add_module(deepspeed_reader *reader)
 {
     torch_walk *walk;
     const tess_pickle_value *module = tess_pickle_get(reader->model.root, "module"),
@@ -200,7 +201,7 @@ static tess_status add_module(reader *reader)
     return status;
 }
 
-static void add_meta(reader *reader)
+static void add_meta(deepspeed_reader *reader)
 {
     static const char *const elsewhere[] = {"module", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"};
     const tess_pickle_value *root = reader->model.root;
@@ -216,7 +217,7 @@ static void add_meta(reader *reader)
     json_object_set_new(reader->catalog->meta, "model_prefix", json_string("model."));
 }
 
-static tess_status read_model(reader *reader, char *path)
+static tess_status read_model(deepspeed_reader *reader, char *path)
 {
     TESS_TRY(tess_os_join(path, DS_PATH, reader->files->folder, reader->files->model[0].name));
     TESS_TRY(torch_open_file(reader->catalog->mem, path, &reader->model));
@@ -232,7 +233,7 @@ static tess_status read_model(reader *reader, char *path)
     return TESS_OK;
 }
 
-static tess_status read_all(reader *reader)
+static tess_status read_all(deepspeed_reader *reader)
 {
     char path[DS_PATH]; /* the model file's, as long as it is open */
     tess_status status = read_model(reader, path);
@@ -258,7 +259,8 @@ tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **
     TESS_TRY(ds_list(mem, path, &files));
     tess_status status = tess_catalog_create(mem, "deepspeed", path, catalog);
     if (status == TESS_OK) {
-        reader reader = {.catalog = *catalog, .files = &files, .params = {.mem = mem}, .frozen = {.mem = mem}};
+        deepspeed_reader reader = {
+            .catalog = *catalog, .files = &files, .params = {.mem = mem}, .frozen = {.mem = mem}};
         status = formats_finish(catalog, read_all(&reader));
     }
     ds_files_free(&files);

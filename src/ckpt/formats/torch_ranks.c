@@ -46,15 +46,15 @@ static bool read_name(const char *name, torch_rank_file *file)
     return true;
 }
 
-typedef struct listing {
+typedef struct rank_listing {
     tess_mem *mem;
     torch_rank_file *files;
     size_t n, room;
-} listing;
+} rank_listing;
 
 static tess_status add_name(void *self, const char *name)
 {
-    listing *list = self;
+    rank_listing *list = self;
     torch_rank_file file;
     if (!read_name(name, &file))
         return TESS_OK;
@@ -103,7 +103,7 @@ static tess_status group_files(const char *folder, torch_rank_file *files, size_
 
 tess_status torch_list_ranks(tess_mem *mem, const char *folder, torch_rank_file **files, size_t *n)
 {
-    listing list = {.mem = mem};
+    rank_listing list = {.mem = mem};
     tess_status status = tess_os_list(folder, add_name, &list);
     if (status == TESS_OK)
         status = group_files(folder, list.files, list.n);

@@ -78,14 +78,14 @@ static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
     plan->n_files = file + 1;
 }
 
-typedef struct sort_item {
+typedef struct layout_item {
     const char *name;
     int file, dtype, entry;
-} sort_item;
+} layout_item;
 
 static int compare_items(const void *a, const void *b)
 {
-    const sort_item *x = a, *y = b;
+    const layout_item *x = a, *y = b;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     if (x->dtype != y->dtype)
@@ -95,14 +95,14 @@ static int compare_items(const void *a, const void *b)
 
 static tess_status sort_entries(tess_mem *mem, const tess_st_tensor *tensors, tess_st_plan *plan)
 {
-    sort_item *items;
+    layout_item *items;
     size_t n = (size_t)plan->n_entries;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "order of tensors", (void **)&items));
     for (int i = 0; i < plan->n_entries; i++)
-        items[i] = (sort_item){.name = tensors[i].name,
-                               .file = plan->places[i].file,
-                               .dtype = tess_st_dtype_number(tensors[i].dtype_text),
-                               .entry = i};
+        items[i] = (layout_item){.name = tensors[i].name,
+                                 .file = plan->places[i].file,
+                                 .dtype = tess_st_dtype_number(tensors[i].dtype_text),
+                                 .entry = i};
     if (n > 1)
         qsort(items, n, sizeof(items[0]), compare_items);
     for (size_t i = 0; i < n; i++)
@@ -170,11 +170,11 @@ tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *
 /* huggingface_hub's form: two spaces, sorted keys, a newline at the end. */
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors, tess_buffer *out)
 {
-    sort_item *items;
+    layout_item *items;
     size_t n = (size_t)plan->n_entries;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "index of shards", (void **)&items));
     for (int i = 0; i < plan->n_entries; i++)
-        items[i] = (sort_item){.name = tensors[i].name, .entry = i};
+        items[i] = (layout_item){.name = tensors[i].name, .entry = i};
     if (n > 1)
         qsort(items, n, sizeof(items[0]), compare_items);
     tess_status status =

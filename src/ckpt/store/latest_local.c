@@ -15,13 +15,13 @@ static tess_status newest_here(const char *dir, int64_t limit, const tess_ckpt_l
 }
 
 /* The lowest and highest of the hosts' newest steps, and a host of each. */
-typedef struct newest {
+typedef struct newest_local {
     int64_t lowest, highest;
     int low_host, high_host;
-} newest;
+} newest_local;
 
 static tess_status ask_hosts(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
-                             const tess_ckpt_listener *listener, newest *all)
+                             const tess_ckpt_listener *listener, newest_local *all)
 {
     int64_t mine = -1, words[2], who[2];
     TESS_TRY(tess_team_agree(hosts->all, newest_here(dir, limit, listener, &mine)));
@@ -41,7 +41,7 @@ static tess_status ask_hosts(const tess_ckpt_hosts *hosts, const char *dir, int6
 tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
                                    const tess_ckpt_listener *listener, int64_t *step, int64_t *highest)
 {
-    newest all;
+    newest_local all;
     TESS_TRY(ask_hosts(hosts, dir, limit, listener, &all));
     *highest = all.highest;
     TESS_CHECK(all.highest >= 0, TESS_E_NOT_FOUND, "%s: no complete checkpoint there on any host", dir);

@@ -37,15 +37,15 @@ tess_status tess_ckpt_keep_from(const tess_ckpt_hosts *hosts, int keep, tess_ckp
 }
 
 /* A host's folder. */
-typedef struct holder {
+typedef struct part_holder {
     const tess_ckpt_pruner *pruner;
     const char *dir;
     int64_t newest;
-} holder;
+} part_holder;
 
 static int64_t newest_good(void *self, int64_t limit)
 {
-    const holder *h = self;
+    const part_holder *h = self;
     int64_t step = -1;
     int n;
     if (tess_ckpt_list_good(h->pruner, h->dir, limit < h->newest ? limit : h->newest, 0, 1, &step, &n) != TESS_OK) {
@@ -55,7 +55,7 @@ static int64_t newest_good(void *self, int64_t limit)
     return n > 0 ? step : -1;
 }
 
-static tess_status count_whole(const holder *h, int64_t *n)
+static tess_status count_whole(const part_holder *h, int64_t *n)
 {
     tess_store_names names;
     TESS_TRY(tess_store_list_whole(h->dir, h->newest, &names));
@@ -67,7 +67,7 @@ static tess_status count_whole(const holder *h, int64_t *n)
 tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckpt_hosts *hosts, const char *dir,
                                   int keep_latest_k, int64_t newest)
 {
-    holder h = {pruner, dir, newest};
+    part_holder h = {pruner, dir, newest};
     bool first = tess_ckpt_hosts_is_first(hosts);
     int64_t n = 0, fewest, most, from = -1;
     TESS_TRY(tess_team_agree(hosts->all, first ? count_whole(&h, &n) : TESS_OK));

@@ -3,18 +3,18 @@
 
 #include "ckpt/store/store_impl.h"
 
-typedef struct place {
+typedef struct show_place {
     const tess_io *io;
     const char *dir;
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
     bool replaces;  /* an older one of the same step */
     bool exchanged; /* by one call: the older one has this one's temporary name; else it is retired */
-} place;
+} show_place;
 
-static tess_status find_place(const tess_io *io, const char *dir, int64_t step, place *p)
+static tess_status find_place(const tess_io *io, const char *dir, int64_t step, show_place *p)
 {
     tess_os_entry entry;
-    *p = (place){.io = io, .dir = dir};
+    *p = (show_place){.io = io, .dir = dir};
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, p->temporary));
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_RETIRED, p->retired));
     TESS_TRY(tess_ckpt_folder(dir, step, "", p->final));
@@ -24,7 +24,7 @@ static tess_status find_place(const tess_io *io, const char *dir, int64_t step, 
 }
 
 /* The disk still has the older one, so it takes its place again. If that fails, a reader finds one of the two. */
-static bool step_back(const place *p)
+static bool step_back(const show_place *p)
 {
     if (p->exchanged)
         return tess_io_exchange(p->io, p->temporary, p->final) == TESS_OK;
@@ -34,13 +34,13 @@ static bool step_back(const place *p)
 
 /* For file systems that cannot exchange names (NFS, ...): between the two renames, a reader finds the older one under
  * its other name. */
-static tess_status stand_aside(const place *p)
+static tess_status stand_aside(const show_place *p)
 {
     TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
     return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
 }
 
-static tess_status give_name(place *p)
+static tess_status give_name(show_place *p)
 {
     if (!p->replaces)
         return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
@@ -53,7 +53,7 @@ static tess_status give_name(place *p)
 }
 
 /* The folder of all checkpoints may be new, too. */
-static tess_status sync_names(const place *p)
+static tess_status sync_names(const show_place *p)
 {
     char above[TESS_CKPT_PATH];
     TESS_TRY(tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, p->dir));
@@ -62,7 +62,7 @@ static tess_status sync_names(const place *p)
 }
 
 /* Fails with `status`, and puts the state of the place before the message. */
-static tess_status explain(const place *p, tess_status status)
+static tess_status explain(const show_place *p, tess_status status)
 {
     char message[2048];
     snprintf(message, sizeof(message), "%s", tess_error_message());
@@ -73,7 +73,7 @@ static tess_status explain(const place *p, tess_status status)
 
 tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
 {
-    place p;
+    show_place p;
     TESS_TRY(find_place(io, dir, step, &p));
     TESS_TRY(give_name(&p));
     tess_status status = sync_names(&p);

@@ -117,13 +117,14 @@ static tess_status refuse_old(const tess_io *io, const char *folder)
                      "%s has no " TESS_STORE_MARKER ": its save was never finished, or it was removed since", folder);
 }
 
-typedef struct look {
+typedef struct store_look {
     const tess_io *io;
     const char *folder;
     int64_t step;
-} look;
+} store_look;
 
-static tess_status open_marked(const look *l, const json_t *json, const char *text, size_t size, json_t **manifest)
+static tess_status open_marked(const store_look *l, const json_t *json, const char *text, size_t size,
+                               json_t **manifest)
 {
     marker m;
     TESS_TRY(check_marker(l->folder, l->step, json, &m));
@@ -137,7 +138,7 @@ static tess_status open_marked(const look *l, const json_t *json, const char *te
     return status;
 }
 
-static tess_status parse_marker(const look *l, const char *path, const char *text, size_t size, json_t **manifest)
+static tess_status parse_marker(const store_look *l, const char *path, const char *text, size_t size, json_t **manifest)
 {
     json_t *json;
     TESS_CHECK(size > 0, TESS_E_FORMAT, "%s has no bytes: it is damaged", path);
@@ -152,7 +153,7 @@ tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step,
     char path[TESS_CKPT_PATH], *text;
     size_t size;
     tess_os_entry entry;
-    const look l = {io, folder, step};
+    const store_look l = {io, folder, step};
     *manifest = NULL;
     TESS_TRY(tess_io_look_up(io, folder, &entry));
     TESS_CHECK(entry.kind == TESS_OS_FOLDER, TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);

@@ -29,16 +29,16 @@ tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item
 
 /* ---- Names */
 /* What a name says beside the step: the suffixes are those of saves (ckpt/store/store_write.h). */
-typedef enum mark { MARK_NONE, MARK_UNFINISHED, MARK_STOOD_ASIDE } mark;
+typedef enum list_mark { MARK_NONE, MARK_UNFINISHED, MARK_STOOD_ASIDE } list_mark;
 
-static bool find_mark(const char *suffix, mark *m)
+static bool find_mark(const char *suffix, list_mark *m)
 {
     *m = *suffix == '\0' ? MARK_NONE : strcmp(suffix, ".old") == 0 ? MARK_STOOD_ASIDE : MARK_UNFINISHED;
     return *m != MARK_UNFINISHED || strncmp(suffix, ".tmp", 4) == 0;
 }
 
 /* The step that a name states, -1: it is no checkpoint's. */
-static int64_t step_of(const char *name, mark *m)
+static int64_t step_of(const char *name, list_mark *m)
 {
     static const char *const prefixes[] = {"step-", "iter_", "global_step", "checkpoint-"};
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
@@ -148,7 +148,7 @@ static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step
 }
 
 /* What stood aside for another is left over once that has its name, and stands for its step until then. */
-static bool is_leftover(const char *path, mark m)
+static bool is_leftover(const char *path, list_mark m)
 {
     char other[PATH_SIZE];
     int n = (int)(strlen(path) - strlen(".old"));
@@ -161,7 +161,7 @@ static tess_status visit(void *context, const char *name)
 {
     tess_ckpt_list *list = context;
     char path[PATH_SIZE];
-    mark m;
+    list_mark m;
     int64_t step = step_of(name, &m);
     TESS_TRY(tess_os_join(path, sizeof(path), list->folder, name));
     return step >= 0 && tess_os_is_dir(path) ? add_item(list, name, step, is_leftover(path, m)) : TESS_OK;
@@ -188,7 +188,7 @@ static tess_status fail_empty(const char *folder)
 /* One name alone: no base folder, but a checkpoint. */
 static tess_status add_folder_itself(tess_ckpt_list *list)
 {
-    mark m = MARK_NONE;
+    list_mark m = MARK_NONE;
     const char *slash = strrchr(list->folder, '/');
     int64_t step = step_of(slash != NULL ? slash + 1 : list->folder, &m);
     TESS_TRY(add_item(list, ".", step, m == MARK_UNFINISHED));

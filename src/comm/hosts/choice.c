@@ -2,15 +2,15 @@
 
 #include "base/core/rng.h"
 
-typedef struct row {
+typedef struct choice_row {
     uint64_t up_to_bytes;
     tess_hosts_choice choice;
-} row;
+} choice_row;
 
 struct tess_tuning {
     tess_mem *mem;
     int n[TESS_TRACE_OP_COUNT];
-    row rows[TESS_TRACE_OP_COUNT][TUNING_ROWS];
+    choice_row rows[TESS_TRACE_OP_COUNT][TUNING_ROWS];
 };
 
 static const char *const way_names[HOSTS_WAYS] = {[HOSTS_STRIPED] = "striped", [HOSTS_LEADERS] = "leaders"};
@@ -83,7 +83,7 @@ tess_status tess_tuning_add(tess_tuning *tuning, int kind, uint64_t up_to_bytes,
     TESS_CHECK(n == 0 || up_to_bytes > tuning->rows[kind][n - 1].up_to_bytes, TESS_E_INVALID,
                "up_to_bytes is %llu after %llu: bounds must grow", (unsigned long long)up_to_bytes,
                (unsigned long long)tuning->rows[kind][n - 1].up_to_bytes);
-    tuning->rows[kind][tuning->n[kind]++] = (row){up_to_bytes, choice};
+    tuning->rows[kind][tuning->n[kind]++] = (choice_row){up_to_bytes, choice};
     return TESS_OK;
 }
 
@@ -109,7 +109,7 @@ uint64_t tess_tuning_hash(const tess_tuning *tuning)
     uint64_t hash = 0;
     for (int kind = 0; tuning != NULL && kind < TESS_TRACE_OP_COUNT; kind++)
         for (int i = 0; i < tuning->n[kind]; i++) {
-            const row *r = &tuning->rows[kind][i];
+            const choice_row *r = &tuning->rows[kind][i];
             const uint64_t fields[] = {(uint64_t)kind, r->up_to_bytes, (uint64_t)r->choice.way, r->choice.round_bytes};
             hash = tess_hash_bytes(fields, sizeof(fields), hash);
         }

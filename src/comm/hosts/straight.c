@@ -4,46 +4,46 @@
 
 #include "comm/hosts/hosts_impl.h"
 
-typedef struct block {
+typedef struct straight_block {
     size_t offset, bytes; /* in the buffer */
-} block;
+} straight_block;
 
 /* What goes from this rank to `rank`. */
-static block sent_to(const tess_work *work, int rank)
+static straight_block sent_to(const tess_work *work, int rank)
 {
     size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
     switch (work->fp.kind) {
     case TESS_TRACE_ALL_TO_ALL_V:
-        return (block){work->counts.in_offsets[rank] * element, work->counts.in_counts[rank] * element};
+        return (straight_block){work->counts.in_offsets[rank] * element, work->counts.in_counts[rank] * element};
     case TESS_TRACE_GATHER:
-        return (block){0, rank == work->root ? bytes : 0};
+        return (straight_block){0, rank == work->root ? bytes : 0};
     case TESS_TRACE_SCATTER:
-        return (block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
+        return (straight_block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
     default:
-        return (block){(size_t)rank * bytes, bytes};
+        return (straight_block){(size_t)rank * bytes, bytes};
     }
 }
 
 /* What comes to this rank from `rank`. */
-static block got_from(const tess_work *work, int rank)
+static straight_block got_from(const tess_work *work, int rank)
 {
     size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
     switch (work->fp.kind) {
     case TESS_TRACE_ALL_TO_ALL_V:
-        return (block){work->counts.out_offsets[rank] * element, work->counts.out_counts[rank] * element};
+        return (straight_block){work->counts.out_offsets[rank] * element, work->counts.out_counts[rank] * element};
     case TESS_TRACE_GATHER:
-        return (block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
+        return (straight_block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
     case TESS_TRACE_SCATTER:
-        return (block){0, rank == work->root ? bytes : 0};
+        return (straight_block){0, rank == work->root ? bytes : 0};
     default:
-        return (block){(size_t)rank * bytes, bytes};
+        return (straight_block){(size_t)rank * bytes, bytes};
     }
 }
 
 static tess_status receive(tess_work *work, uint64_t round)
 {
     for (int rank = 0; rank < work->team->size; rank++) {
-        block b = got_from(work, rank);
+        straight_block b = got_from(work, rank);
         if (rank != work->team->rank)
             TESS_TRY(hosts_receive(work, round, work->out + b.offset, b.bytes, rank));
     }
@@ -53,7 +53,7 @@ static tess_status receive(tess_work *work, uint64_t round)
 static tess_status show(tess_work *work, uint64_t round)
 {
     for (int rank = 0; rank < work->team->size; rank++) {
-        block b = sent_to(work, rank);
+        straight_block b = sent_to(work, rank);
         if (rank != work->team->rank)
             TESS_TRY(hosts_send(work, round, work->in + b.offset, b.bytes, rank));
     }
@@ -64,7 +64,7 @@ static void take(tess_work *work, uint64_t round)
 {
     (void)round;
     int me = work->team->rank;
-    block from = sent_to(work, me), to = got_from(work, me);
+    straight_block from = sent_to(work, me), to = got_from(work, me);
     if (to.bytes > 0 && work->out + to.offset != work->in + from.offset)
         memcpy(work->out + to.offset, work->in + from.offset, to.bytes);
 }

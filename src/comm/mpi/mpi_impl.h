@@ -15,11 +15,11 @@ struct wire_group {
     int rank, size; /* this process in it */
 };
 
-typedef enum request_kind { REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE } request_kind;
+typedef enum mpi_request_kind { REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE } mpi_request_kind;
 
 struct wire_request {
     wire_request *next; /* idle ones */
-    request_kind kind;
+    mpi_request_kind kind;
     MPI_Request *parts;
     size_t n_parts, n_done, room;
     size_t bytes; /* REQUEST_RECV: of the whole message */
@@ -45,7 +45,7 @@ int mpi_first_core(void);
 
 /* A request with room for n_parts, each MPI_REQUEST_NULL, none posted (n_parts counts those that are); NULL with a text
  * when memory is out. */
-wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES]);
+wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES]);
 /* Cancels what is still in flight and keeps the request for reuse. */
 void mpi_request_cancel(wire_request **request);
 int mpi_request_test(wire_request **request, char error[WIRE_ERROR_BYTES]);

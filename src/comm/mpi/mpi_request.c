@@ -29,7 +29,7 @@ static void keep(wire_request *request)
     mpi.idle = request;
 }
 
-wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES])
+wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES])
 {
     wire_request *request = mpi.idle;
     if (request != NULL) {
@@ -50,7 +50,7 @@ wire_request *mpi_request_take(request_kind kind, size_t n_parts, char error[WIR
 
 /* Cancels receives. MPI cannot cancel a send or a collective, so those run on. (MPI forbids freeing the request of a
  * collective in flight: its handle is dropped.) */
-static void give_up(MPI_Request *part, request_kind kind)
+static void give_up(MPI_Request *part, mpi_request_kind kind)
 {
     if (*part == MPI_REQUEST_NULL || kind == REQUEST_COLLECTIVE)
         return;

@@ -1,18 +1,18 @@
 #include "comm/shm/control.h"
 
-typedef struct layout {
+typedef struct control_layout {
     uint64_t posts, inlines, channels, stages, end;
-} layout;
+} control_layout;
 
 static uint64_t page(uint64_t n)
 {
     return (n + 4095) / 4096 * 4096;
 }
 
-static layout layout_of(int size)
+static control_layout layout_of(int size)
 {
     uint64_t W = (uint64_t)size;
-    layout l;
+    control_layout l;
     l.posts = page(sizeof(tess_control));
     l.channels = page(l.posts + CONTROL_SLOTS * W * sizeof(tess_post));
     l.inlines = page(l.channels + W * W * sizeof(uint64_t));

@@ -11,7 +11,7 @@ enum { MAX_SEQ_LEN = 1 << 24, MAX_BATCH_TOKENS = 1 << 30 };
 
 /* The reading thread's request and result. One request at a time; the loader does not touch the window until the thread
  * is idle again. */
-typedef struct reader {
+typedef struct loader_reader {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -22,7 +22,7 @@ typedef struct reader {
     char error[1024];
     tess_encoder *encoder;
     tess_buffer text;
-} reader;
+} loader_reader;
 
 struct tess_loader {
     tess_mem *mem;
@@ -32,7 +32,7 @@ struct tess_loader {
     uint64_t n_windows;
     tess_window windows[2];
     int current; /* window that rows come from; the other one is read ahead */
-    reader reader;
+    loader_reader reader;
     tess_data_cursor cursor;
     int32_t *ids, *pos, *targets, *cu_seqlens;
     const tess_tokenizer *tokenizer;
@@ -42,7 +42,7 @@ struct tess_loader {
 static void *read_ahead(void *argument)
 {
     tess_loader *loader = argument;
-    reader *r = &loader->reader;
+    loader_reader *r = &loader->reader;
     pthread_mutex_lock(&r->mutex);
     for (;;) {
         while (!r->busy && !r->quit)
@@ -62,7 +62,7 @@ static void *read_ahead(void *argument)
     return NULL;
 }
 
-static void ask(reader *r, tess_window *window, uint64_t epoch, uint64_t index)
+static void ask(loader_reader *r, tess_window *window, uint64_t epoch, uint64_t index)
 {
     pthread_mutex_lock(&r->mutex);
     r->window = window;
@@ -74,7 +74,7 @@ static void ask(reader *r, tess_window *window, uint64_t epoch, uint64_t index)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static void wait_idle(reader *r)
+static void wait_idle(loader_reader *r)
 {
     pthread_mutex_lock(&r->mutex);
     while (r->busy)
@@ -84,7 +84,7 @@ static void wait_idle(reader *r)
 
 static tess_status start_reader(tess_loader *loader)
 {
-    reader *r = &loader->reader;
+    loader_reader *r = &loader->reader;
     r->text.mem = loader->mem;
     TESS_TRY(tess_encoder_create(loader->mem, loader->tokenizer, &r->encoder));
     pthread_mutex_init(&r->mutex, NULL);
@@ -99,7 +99,7 @@ static tess_status start_reader(tess_loader *loader)
     return TESS_OK;
 }
 
-static void stop_reader(reader *r)
+static void stop_reader(loader_reader *r)
 {
     if (r->started) {
         wait_idle(r);
@@ -143,7 +143,7 @@ static tess_status need_window(tess_loader *loader)
     uint64_t epoch = loader->cursor.epoch, index = loader->cursor.window;
     if (holds(&loader->windows[loader->current], epoch, index))
         return TESS_OK;
-    reader *r = &loader->reader;
+    loader_reader *r = &loader->reader;
     tess_window *other = &loader->windows[1 - loader->current];
     wait_idle(r);
     if (!holds(other, epoch, index)) {

@@ -31,13 +31,13 @@ typedef struct scores {
     float s[4 * TILE_FLOATS], dp[4 * TILE_FLOATS]; /* C tiles (2 of keys, 2 of queries) of a quadrant */
 } scores;
 
-typedef struct backward_memory {
+typedef struct backward_memory_amx {
     uint16_t p[PARTS * STEPS * TILE_BF16], ds[PARTS * STEPS * TILE_BF16]; /* A tiles (keys, steps of queries) */
     uint16_t ds_pairs[STEPS * PARTS * TILE_BF16];                         /* B tiles (steps of keys, queries) */
     scores scores[STEPS];                                                 /* of a row of quadrants */
     float nowhere[4 * TILE_FLOATS];
     char rest[]; /* dk and dv of RUN blocks: C tiles (PARTS, D / 16); products */
-} backward_memory;
+} backward_memory_amx;
 
 /* What to sum up: dk and dv of blocks, dq of tiles, or both. */
 typedef enum sums { SUM_KEYS = 1, SUM_QUERIES = 2 } sums;
@@ -47,13 +47,13 @@ typedef struct step_range {
     const attention_unit *u;
     int64_t rep_begin, rep_end, tile_begin, tile_end, block_begin, block_end;
     sums sums;
-    backward_memory *m;
+    backward_memory_amx *m;
 } step_range;
 
 typedef struct step {
     int64_t rep, tile, block;
     quadrant seen[QUADRANTS]; /* (keys, queries) */
-    query_tile t;
+    query_tile_amx t;
     unit_layout k;
     float *dk, *dv;
 } step;
@@ -193,7 +193,7 @@ static int64_t add_gradients(const step_range *r, const step *s, int64_t ld, pro
 /* P and dS of quadrant i: two keys by 32 queries at a time. Queries 16 apart share a dword of P and dS, keys side by
  * side one of the pairs. */
 static inline __attribute__((always_inline)) void softmax_rows(const step *s, int i, __m512 scale,
-                                                               const lane_keys *keys, backward_memory *m)
+                                                               const lane_keys *keys, backward_memory_amx *m)
 {
     const int kq = i / STEPS, qq = i % STEPS;
     const scores *from = &m->scores[qq];
@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) void softmax_rows(const step *s, in
     }
 }
 
-static void softmax_quadrant(const attention_unit *u, const step *s, int i, backward_memory *m)
+static void softmax_quadrant(const attention_unit *u, const step *s, int i, backward_memory_amx *m)
 {
     const __m512 scale = _mm512_set1_ps(u->a->scale * 0x1.715476p+0f);
     if (s->seen[i] == QUADRANT_ALL) {
@@ -257,7 +257,7 @@ static void run_list(product_stream *products, const product *list, int64_t n)
 static void run_steps(const step_range *r)
 {
     const int64_t ld = padded_head(r->u->a);
-    backward_memory *m = r->m;
+    backward_memory_amx *m = r->m;
     product *list = (product *)((float *)m->rest + 2 * RUN * gradient_floats(r->u));
     product_stream products = products_none(m->nowhere);
     step s = {.rep = r->rep_begin, .tile = r->tile_begin, .block = first_block(r, r->tile_begin) - 1};
@@ -316,7 +316,7 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
     const attention_backward_steps steps = {
         .tile_rows = BLOCK,
         .block_keys = BLOCK,
-        .worker_bytes = sizeof(backward_memory) + sizeof(float) * (size_t)(2 * RUN * BLOCK * padded_head(a)) +
+        .worker_bytes = sizeof(backward_memory_amx) + sizeof(float) * (size_t)(2 * RUN * BLOCK * padded_head(a)) +
                         attention_align(sizeof(product) * (size_t)(2 + 3 * STEPS * padded_head(a) / TILE_K)),
         .unit_bytes = unit_bytes,
         .enter = tess_tiles_enter,

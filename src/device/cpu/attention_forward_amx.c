@@ -94,17 +94,17 @@ static void correct(const softmax_lanes *state, int64_t ld, float *out)
         }
 }
 
-typedef struct forward_memory {
+typedef struct forward_memory_amx {
     float scores[2][KEY_TILES * GROUPS * TILE_FLOATS];
     uint16_t p[2][KEY_STEPS * GROUPS * TILE_BF16];
     float nowhere[4 * TILE_FLOATS];
     char rest[]; /* out, q, packed blocks, products */
-} forward_memory;
+} forward_memory_amx;
 
 static size_t worker_bytes(const tess_attention *a)
 {
     const size_t ld = (size_t)padded_head(a), few = tess_attention_few_rows_bytes(a);
-    const size_t bytes = sizeof(forward_memory) + ATTENTION_ROWS * ld * (sizeof(float) + sizeof(uint16_t)) +
+    const size_t bytes = sizeof(forward_memory_amx) + ATTENTION_ROWS * ld * (sizeof(float) + sizeof(uint16_t)) +
                          OWN_BLOCKS * sizeof(uint16_t) * (size_t)block_elements(a) +
                          attention_align((2 + ld / TILE_K) * sizeof(product));
     return bytes > few ? bytes : few;
@@ -170,7 +170,7 @@ static key_block key_block_of(const attention_forward_job *job, const attention_
 
 /* A worker's memory by its parts. */
 typedef struct tile_memory {
-    forward_memory *m;
+    forward_memory_amx *m;
     float *out;    /* (D / 16, GROUPS) */
     uint16_t *q;   /* packed */
     uint16_t *own; /* OWN_BLOCKS blocks */
@@ -180,7 +180,7 @@ typedef struct tile_memory {
 static tile_memory tile_memory_of(const tess_attention *a, void *memory)
 {
     const int64_t ld = padded_head(a);
-    forward_memory *m = memory;
+    forward_memory_amx *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + ATTENTION_ROWS * ld), *own = q + ATTENTION_ROWS * ld;
     return (tile_memory){m, out, q, own, (product *)(own + OWN_BLOCKS * block_elements(a))};

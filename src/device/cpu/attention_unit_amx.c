@@ -41,7 +41,7 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
     const int64_t begin = u->seq->q_begin + tile * BLOCK, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
-    const query_tile t = query_tile_of(u, rep, tile);
+    const query_tile_amx t = query_tile_of(u, rep, tile);
     const uint16_t *q[BLOCK], *dout[BLOCK];
     (void)memory;
     rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, n, q);
@@ -86,7 +86,7 @@ void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t t
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
-    const query_tile t = query_tile_of(u, rep, tile);
+    const query_tile_amx t = query_tile_of(u, rep, tile);
     uint16_t *out =
         (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
     const __m512 scale = _mm512_set1_ps(a->scale);

@@ -18,11 +18,11 @@ typedef struct unit_layout {
     uint16_t *k_rows, *k_turned, *v_rows; /* of the unit, BLOCK ld elements a block */
 } unit_layout;
 
-typedef struct query_tile {
+typedef struct query_tile_amx {
     uint16_t *q_columns, *q_pairs, *dout_columns, *dout_pairs; /* BLOCK ld elements each */
     float *dq;
     float *lse, *delta; /* (BLOCK); lse in units of log 2 */
-} query_tile;
+} query_tile_amx;
 
 static inline size_t query_tile_bytes(const tess_attention *a)
 {
@@ -45,12 +45,12 @@ static inline unit_layout unit_layout_of(const attention_unit *u, int64_t block)
     return l;
 }
 
-static inline query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t tile)
+static inline query_tile_amx query_tile_of(const attention_unit *u, int64_t rep, int64_t tile)
 {
     const int64_t size = BLOCK * padded_head(u->a);
     char *at =
         (char *)unit_layout_of(u, u->n_blocks).k_rows + (size_t)(rep * u->n_tiles + tile) * query_tile_bytes(u->a);
-    query_tile q;
+    query_tile_amx q;
     q.q_columns = (uint16_t *)at;
     q.q_pairs = q.q_columns + size;
     q.dout_columns = q.q_pairs + size;

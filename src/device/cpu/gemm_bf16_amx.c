@@ -15,7 +15,7 @@ enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLO
 enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2, PANELS_AHEAD = 6 };
 static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
 
-typedef struct plan {
+typedef struct amx_plan {
     const tess_gemm *g;       /* C, and the first term */
     const tess_gemm_fused *f; /* NULL: a plain product */
     tess_gemm terms[1 + TESS_GEMM_TERMS];
@@ -36,11 +36,11 @@ typedef struct plan {
     uint16_t *slab;             /* packed B */
     char *work;                 /* of all workers, each: */
     size_t a_bytes, work_bytes; /* packed A, and with packed B, tiles and a bias */
-} plan;
+} amx_plan;
 
 /* One worker. */
 typedef struct share {
-    const plan *p;
+    const amx_plan *p;
     int64_t block, panels; /* panels of A: the block's first, and how many */
     uint16_t *a, *own_b;   /* the packed block; where it packs B when that is not shared */
     float *bias, *live;    /* (32); (panels) tiles between the parts of a stretch and on their way to C */
@@ -67,7 +67,7 @@ static gemm_pack_ahead ahead_of(const packing *x, int64_t panel, int64_t n_k, in
     return (gemm_pack_ahead){from, panel + 1 < x->end ? k_steps * GEMM_STEP_ELEMENTS : 0};
 }
 
-static void pack_term(const plan *p, const tess_gemm *term, int64_t term_begin, const packing *x)
+static void pack_term(const amx_plan *p, const tess_gemm *term, int64_t term_begin, const packing *x)
 {
     int64_t chunk = x->k_outside ? PACK_STEPS : x->last - x->first;
     for (int64_t step = x->first; step < x->last; step += chunk) {
@@ -79,7 +79,7 @@ static void pack_term(const plan *p, const tess_gemm *term, int64_t term_begin, 
     }
 }
 
-static void pack(const plan *p, packing x)
+static void pack(const amx_plan *p, packing x)
 {
     for (int i = 0; i < p->n_terms; i++) {
         x.first = max64(p->term_begin[i] - p->k_step, 0);
@@ -89,7 +89,7 @@ static void pack(const plan *p, packing x)
     }
 }
 
-static void pack_b(const plan *p, int64_t begin, int64_t end, uint16_t *to)
+static void pack_b(const amx_plan *p, int64_t begin, int64_t end, uint16_t *to)
 {
     pack(p, (packing){.fn = tess_gemm_pack_b_amx,
                       .k_outside = !p->g->trans_b,
@@ -103,12 +103,12 @@ static void pack_b(const plan *p, int64_t begin, int64_t end, uint16_t *to)
 static void pack_slab(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    const plan *p = context;
+    const amx_plan *p = context;
     pack_b(p, begin, end, p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
 /* Panels [begin, end) of A. */
-static void pack_a(const plan *p, int64_t begin, int64_t end, uint16_t *to)
+static void pack_a(const amx_plan *p, int64_t begin, int64_t end, uint16_t *to)
 {
     pack(p, (packing){.fn = tess_gemm_pack_a_amx,
                       .k_outside = p->g->trans_a,
@@ -128,7 +128,7 @@ typedef struct tile_place {
 
 static tile_place place_of(const share *s, int64_t panel, int64_t t)
 {
-    const plan *p = s->p;
+    const amx_plan *p = s->p;
     const tess_gemm *g = p->g;
     tile_place x = {.i = (s->block + t) * GEMM_SPAN, .j = panel * GEMM_SPAN};
     x.rows = min64(GEMM_SPAN, g->m - x.i);
@@ -145,7 +145,7 @@ typedef struct tile_walk {
 } tile_walk;
 
 /* An activation follows. */
-static bool fuses(const plan *p)
+static bool fuses(const amx_plan *p)
 {
     return p->f != NULL && p->f->then != TESS_THEN_NOTHING && p->last;
 }
@@ -200,7 +200,7 @@ static bool next_enters(const tile_walk *w, int64_t panels, int64_t *panel, int6
 /* Lines of the sums that the next tile adds to, or of what this one's end reads, or writes through the caches. */
 static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool adds)
 {
-    const plan *p = s->p;
+    const amx_plan *p = s->p;
     int64_t panel, t;
     if (adds && next_enters(w, s->panels, &panel, &t)) {
         tile_place next = place_of(s, panel, t);
@@ -222,7 +222,7 @@ static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool ad
 /* b: the stretch of the walk's panel. */
 static void one_tile(share *s, const tile_walk *w, const uint16_t *b)
 {
-    const plan *p = s->p;
+    const amx_plan *p = s->p;
     int64_t panel = w->panel, t = w->t, part = w->part, n_parts = w->n_parts;
     int64_t begin = p->k_steps * part / n_parts, steps = p->k_steps * (part + 1) / n_parts - begin;
     bool enters = part == 0, leaves = part == n_parts - 1, adds = !p->first || p->g->accumulate;
@@ -258,7 +258,7 @@ static void one_tile(share *s, const tile_walk *w, const uint16_t *b)
 /* The present block with panels [begin, end) of the slab. */
 static void multiply_run(share *s, int64_t begin, int64_t end)
 {
-    const plan *p = s->p;
+    const amx_plan *p = s->p;
     const uint16_t *b = p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS;
     if (!p->shared) {
         pack_b(p, begin, end, s->own_b);
@@ -274,7 +274,7 @@ static void multiply_run(share *s, int64_t begin, int64_t end)
 
 static void enter_block(share *s, int64_t block)
 {
-    const plan *p = s->p;
+    const amx_plan *p = s->p;
     int64_t begin = block * p->block_panels;
     s->block = begin;
     s->panels = min64(p->block_panels, p->n_panels_a - begin);
@@ -284,7 +284,7 @@ static void enter_block(share *s, int64_t block)
 /* [begin, end) counts panels of B, block of rows by block of rows. */
 static void multiply_share(void *context, int64_t begin, int64_t end, int worker)
 {
-    const plan *p = context;
+    const amx_plan *p = context;
     char *work = p->work + (size_t)worker * p->work_bytes;
     share s = {.p = p, .bias = (float *)(void *)work, .live = (float *)(void *)work + GEMM_SPAN};
     s.a = (uint16_t *)(void *)(s.live + p->block_panels * GEMM_SUMS);
@@ -307,7 +307,7 @@ static void multiply_share(void *context, int64_t begin, int64_t end, int worker
 }
 
 /* Blocks of equal height, as many rows as keep A in L2; more blocks when there are fewer panels of B than threads. */
-static void plan_rows(plan *p, int64_t n_threads)
+static void plan_rows(amx_plan *p, int64_t n_threads)
 {
     int64_t most = min64(MOST_ROWS / GEMM_SPAN, BLOCK_BYTES / (p->stretch * PANEL_STEP_BYTES));
     int64_t n_blocks = divide_up(p->n_panels_a, most);
@@ -317,7 +317,7 @@ static void plan_rows(plan *p, int64_t n_threads)
     p->shared = p->block_panels < p->n_panels_a;
 }
 
-static bool can_stream(const plan *p)
+static bool can_stream(const amx_plan *p)
 {
     const tess_gemm *g = p->g;
     size_t size = tess_dtype_size(g->c_dtype), row = (size_t)g->ldc * size;
@@ -328,12 +328,12 @@ static bool can_stream(const plan *p)
     return (size_t)g->m * row >= STREAM_BYTES && row % LINE == 0 && all % LINE == 0;
 }
 
-static size_t panels_bytes(const plan *p, int64_t panels)
+static size_t panels_bytes(const amx_plan *p, int64_t panels)
 {
     return (size_t)(panels * p->stretch) * PANEL_STEP_BYTES;
 }
 
-static void plan_terms(plan *p)
+static void plan_terms(amx_plan *p)
 {
     const tess_gemm_fused *f = p->f;
     p->n_terms = 1 + (f != NULL ? f->n_terms : 0);
@@ -353,7 +353,7 @@ static void plan_terms(plan *p)
 }
 
 /* Sizes and scratch memory. */
-static tess_status plan_all(tess_stream *s, plan *p, int64_t n_threads)
+static tess_status plan_all(tess_stream *s, amx_plan *p, int64_t n_threads)
 {
     const tess_gemm *g = p->g;
     plan_terms(p);
@@ -393,7 +393,7 @@ typedef struct threads {
     bool parallel;
 } threads;
 
-static void run(const threads *t, tess_loop_fn fn, plan *p, int64_t n)
+static void run(const threads *t, tess_loop_fn fn, amx_plan *p, int64_t n)
 {
     if (t->parallel)
         tess_threads_run(t->stream->threads, fn, p, n, 1);
@@ -402,7 +402,7 @@ static void run(const threads *t, tess_loop_fn fn, plan *p, int64_t n)
 }
 
 /* The slab and the stretch are set. */
-static void multiply_slab(const threads *t, plan *p)
+static void multiply_slab(const threads *t, amx_plan *p)
 {
     if (p->shared)
         run(t, pack_slab, p, p->slab_panels);
@@ -415,7 +415,7 @@ static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gem
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
     threads t = {s, 2.0 * (double)g->m * (double)g->n * (double)g->k > PARALLEL_FLOPS};
-    plan p = {.g = g, .f = f};
+    amx_plan p = {.g = g, .f = f};
     TESS_TRY(plan_all(s, &p, t.parallel ? tess_threads_count(s->threads) : 1));
     for (p.slab_begin = 0; p.slab_begin < p.n_panels_b; p.slab_begin += p.slab_most) {
         p.slab_panels = min64(p.slab_most, p.n_panels_b - p.slab_begin);

@@ -4,21 +4,21 @@
 #include "device/activation.h"
 #include "device/cpu/gemm_amx_impl.h"
 
-typedef struct row {
+typedef struct fused_row {
     __m512 half[2];
-} row;
+} fused_row;
 
-static inline row unpack(__m512i x)
+static inline fused_row unpack(__m512i x)
 {
-    return (row){{tess_gemm_widen(_mm512_castsi512_si256(x)), tess_gemm_widen(_mm512_extracti64x4_epi64(x, 1))}};
+    return (fused_row){{tess_gemm_widen(_mm512_castsi512_si256(x)), tess_gemm_widen(_mm512_extracti64x4_epi64(x, 1))}};
 }
 
-static inline row get(const gemm_chores *w, const void *matrix)
+static inline fused_row get(const gemm_chores *w, const void *matrix)
 {
     return unpack(_mm512_maskz_loadu_epi16(w->columns, (const uint16_t *)matrix + w->at));
 }
 
-static inline __m512i round_row(row x)
+static inline __m512i round_row(fused_row x)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(x.half[1], x.half[0]);
 }
@@ -32,11 +32,11 @@ static inline void put(const gemm_chores *w, void *matrix, __m512i x)
         _mm512_mask_storeu_epi16(to, w->columns, x);
 }
 
-static inline void forward(const gemm_chores *w, row c, tess_activation act)
+static inline void forward(const gemm_chores *w, fused_row c, tess_activation act)
 {
     const tess_gemm_fused *f = w->fused;
     __m512i kept = round_row(c);
-    row x = unpack(kept), gate = f->gate != NULL ? get(w, f->gate) : x, y;
+    fused_row x = unpack(kept), gate = f->gate != NULL ? get(w, f->gate) : x, y;
     for (int i = 0; i < 2; i++) {
         y.half[i] = v_activate(gate.half[i], act);
         if (f->gate != NULL)
@@ -46,11 +46,11 @@ static inline void forward(const gemm_chores *w, row c, tess_activation act)
     put(w, f->y, round_row(y));
 }
 
-static inline void backward(const gemm_chores *w, row c, tess_activation act)
+static inline void backward(const gemm_chores *w, fused_row c, tess_activation act)
 {
     const tess_gemm_fused *f = w->fused;
-    row d = unpack(round_row(c)), up = get(w, f->up), y, slope, dup;
-    row gate = f->gate != NULL ? get(w, f->gate) : up;
+    fused_row d = unpack(round_row(c)), up = get(w, f->up), y, slope, dup;
+    fused_row gate = f->gate != NULL ? get(w, f->gate) : up;
     for (int i = 0; i < 2; i++)
         y.half[i] = v_activate_with_slope(gate.half[i], act, &slope.half[i]);
     if (f->gate != NULL) {
@@ -68,7 +68,7 @@ static inline void backward(const gemm_chores *w, row c, tess_activation act)
         put(w, f->y, round_row(y));
 }
 
-static inline void write(const gemm_chores *w, row c, tess_activation act)
+static inline void write(const gemm_chores *w, fused_row c, tess_activation act)
 {
     if (w->fused->then == TESS_THEN_ACT)
         forward(w, c, act);
@@ -78,7 +78,7 @@ static inline void write(const gemm_chores *w, row c, tess_activation act)
 
 void tess_gemm_fused_row_amx(const gemm_chores *w, __m512 low, __m512 high)
 {
-    row c = {{low, high}};
+    fused_row c = {{low, high}};
     if (w->fused->act == TESS_ACT_SILU)
         write(w, c, TESS_ACT_SILU);
     else if (w->fused->act == TESS_ACT_GELU_TANH)

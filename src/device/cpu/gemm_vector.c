@@ -22,7 +22,7 @@ enum {
     PACK_B_COST = 32,
 };
 
-typedef struct plan {
+typedef struct vector_plan {
     const tess_gemm *g;
     const gemm_engine *e;
     int64_t row_parts, column_parts;
@@ -33,16 +33,16 @@ typedef struct plan {
     bool sums_in_c;                                       /* else in work space */
     char *work;                                           /* per part: packed A, packed B, sums, addresses */
     size_t work_bytes, a_bytes, b_bytes, sum_bytes;
-} plan;
+} vector_plan;
 
 /* A block of rows, columns and k, and where its things are. */
-typedef struct block {
+typedef struct vector_block {
     int64_t i, j, k, rows, columns, depth;
     char *a, *b; /* packed */
     float *sums; /* (rows, columns), rows ld_sums apart */
     int64_t ld_sums;
     const void **ahead; /* as in gemm_tile */
-} block;
+} vector_block;
 
 /* A walk over the lines of a rectangle of memory. */
 typedef struct line_walk {
@@ -52,17 +52,17 @@ typedef struct line_walk {
     int64_t line;            /* of the row */
 } line_walk;
 
-static int64_t packed_k(const plan *p, int64_t k)
+static int64_t packed_k(const vector_plan *p, int64_t k)
 {
     return divide_up(k, p->e->k_step);
 }
 
-static size_t panel_bytes(const plan *p, int64_t k, int64_t tile_size)
+static size_t panel_bytes(const vector_plan *p, int64_t k, int64_t tile_size)
 {
     return (size_t)(packed_k(p, k) * tile_size) * sizeof(float);
 }
 
-static void pack_b(const plan *p, const block *b)
+static void pack_b(const vector_plan *p, const vector_block *b)
 {
     const gemm_engine *e = p->e;
     int64_t chunk = p->g->trans_b ? b->depth : STRIDED_K;
@@ -74,7 +74,7 @@ static void pack_b(const plan *p, const block *b)
 }
 
 /* `rows` rows from the block's row i. */
-static void pack_a(const plan *p, const block *b, int64_t i, int64_t rows)
+static void pack_a(const vector_plan *p, const vector_block *b, int64_t i, int64_t rows)
 {
     const gemm_engine *e = p->e;
     int64_t chunk = p->g->trans_a ? STRIDED_K : b->depth;
@@ -86,7 +86,7 @@ static void pack_a(const plan *p, const block *b, int64_t i, int64_t rows)
 }
 
 /* What pack_a reads for the group of rows from the block's row i. */
-static line_walk lines_of_a(const plan *p, const block *b, int64_t i)
+static line_walk lines_of_a(const vector_plan *p, const vector_block *b, int64_t i)
 {
     const tess_gemm *g = p->g;
     size_t size = tess_dtype_size(g->ab_dtype);
@@ -100,7 +100,7 @@ static line_walk lines_of_a(const plan *p, const block *b, int64_t i)
 }
 
 /* The tile of sums at (i, j) of the block. */
-static line_walk lines_of_sums(const plan *p, const block *b, int64_t i, int64_t j)
+static line_walk lines_of_sums(const vector_plan *p, const vector_block *b, int64_t i, int64_t j)
 {
     return (line_walk){.row = (const char *)(b->sums + i * b->ld_sums + j),
                        .row_bytes = (size_t)b->ld_sums * sizeof(float),
@@ -124,7 +124,7 @@ static const void **list_lines(line_walk *x, int64_t n, const void **list, const
 
 /* What is wanted after the tile at (i, j) of the block: the next tile's sums and `n` lines of the next group's A.
  * Behind them stay addresses of earlier tiles, which are in the cache. */
-static void list_ahead(const plan *p, const block *b, int64_t i, int64_t j, line_walk *next_a, int64_t n)
+static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *next_a, int64_t n)
 {
     bool last = j + p->e->tile_columns >= b->columns;
     line_walk sums = lines_of_sums(p, b, last ? i + p->e->tile_rows : i, last ? 0 : j + p->e->tile_columns);
@@ -134,7 +134,7 @@ static void list_ahead(const plan *p, const block *b, int64_t i, int64_t j, line
 }
 
 /* The block's rows from i, packed at `a`. */
-static void multiply_group(const plan *p, const block *b, const char *a, int64_t i)
+static void multiply_group(const vector_plan *p, const vector_block *b, const char *a, int64_t i)
 {
     const tess_gemm *g = p->g;
     const gemm_engine *e = p->e;
@@ -163,7 +163,7 @@ static void multiply_group(const plan *p, const block *b, const char *a, int64_t
 }
 
 /* The block's rows and columns for all k. */
-static void multiply_block(const plan *p, block *b)
+static void multiply_block(const vector_plan *p, vector_block *b)
 {
     b->k = 0;
     do {
@@ -179,12 +179,12 @@ static void multiply_block(const plan *p, block *b)
     } while (b->k < p->g->k);
 }
 
-static void multiply_part(const plan *p, int64_t part)
+static void multiply_part(const vector_plan *p, int64_t part)
 {
     const tess_gemm *g = p->g;
     int64_t row = part / p->column_parts * p->part_rows, row_end = min64(row + p->part_rows, g->m);
     int64_t column = part % p->column_parts * p->part_columns, column_end = min64(column + p->part_columns, g->n);
-    block b = {.a = p->work + (size_t)part * p->work_bytes};
+    vector_block b = {.a = p->work + (size_t)part * p->work_bytes};
     b.b = b.a + p->a_bytes;
     float *sums = (float *)(b.b + p->b_bytes);
     b.ahead = (const void **)((char *)sums + p->sum_bytes);
@@ -211,7 +211,7 @@ static void multiply_parts(void *context, int64_t begin, int64_t end, int worker
 }
 
 /* The grid of parts whose largest takes the least time. */
-static void plan_parts(plan *p, int64_t n_parts)
+static void plan_parts(vector_plan *p, int64_t n_parts)
 {
     const gemm_engine *e = p->e;
     int64_t row_panels = divide_up(p->g->m, e->tile_rows), column_panels = divide_up(p->g->n, e->tile_columns);
@@ -245,7 +245,7 @@ static size_t whole_lines(int64_t elements, size_t size)
     return ((size_t)elements * size + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
 }
 
-static void plan_blocks(plan *p)
+static void plan_blocks(vector_plan *p)
 {
     const tess_gemm *g = p->g;
     const gemm_engine *e = p->e;
@@ -272,7 +272,7 @@ tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engi
         return TESS_OK;
     bool parallel = 2.0 * (double)g->m * (double)g->n * (double)g->k > e->parallel_flops;
     int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
-    plan p = {.g = g, .e = e};
+    vector_plan p = {.g = g, .e = e};
     plan_parts(&p, n_parts);
     plan_blocks(&p);
     void *scratch;

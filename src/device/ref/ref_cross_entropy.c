@@ -5,15 +5,15 @@
 #include "device/vmath.h"
 
 /* Exponentials of a chunk are relative to its own largest element. */
-typedef struct softmax_chunk {
+typedef struct ref_softmax_chunk {
     float largest, e, ex; /* sums of e = exp(x - largest) and of e (x - largest), 0 where e is 0 (a masked logit) */
-} softmax_chunk;
+} ref_softmax_chunk;
 
 /* Of the row, relative to its largest element. */
-typedef struct softmax_sums {
+typedef struct ref_softmax_sums {
     double e, ex;
     float largest;
-} softmax_sums;
+} ref_softmax_sums;
 
 static int64_t end_of_chunk(int64_t begin, int64_t V)
 {
@@ -34,7 +34,7 @@ static float base_of(float largest)
     return largest == -INFINITY ? 0 : largest;
 }
 
-static softmax_chunk sum_chunk(const float *x, int64_t n)
+static ref_softmax_chunk sum_chunk(const float *x, int64_t n)
 {
     float e_lane[TESS_ROW_LANES] = {0}, ex_lane[TESS_ROW_LANES] = {0};
     float largest = largest_of(x, n);
@@ -43,14 +43,14 @@ static softmax_chunk sum_chunk(const float *x, int64_t n)
         e_lane[i % TESS_ROW_LANES] += e;
         ex_lane[i % TESS_ROW_LANES] += e == 0 ? 0 : e * d;
     }
-    return (softmax_chunk){largest, ref_fold(e_lane), ref_fold(ex_lane)};
+    return (ref_softmax_chunk){largest, ref_fold(e_lane), ref_fold(ex_lane)};
 }
 
-static softmax_sums sum_row(const float *x, int64_t V)
+static ref_softmax_sums sum_row(const float *x, int64_t V)
 {
-    softmax_sums sums = {0, 0, largest_of(x, V)};
+    ref_softmax_sums sums = {0, 0, largest_of(x, V)};
     for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
-        softmax_chunk chunk = sum_chunk(x + begin, end_of_chunk(begin, V) - begin);
+        ref_softmax_chunk chunk = sum_chunk(x + begin, end_of_chunk(begin, V) - begin);
         float distance = chunk.largest - sums.largest;
         double factor = (double)v_exp(distance);
         sums.e += factor * (double)chunk.e;
@@ -86,7 +86,7 @@ static tess_status cross_entropy(tess_stream *s, const float *logits, int64_t ld
             for (int64_t i = 0; i < V && dlogits != NULL; i++)
                 ref_put(dlogits, r * ldd + i, 0.0f, dtype);
         } else {
-            softmax_sums sums = sum_row(x, V);
+            ref_softmax_sums sums = sum_row(x, V);
             float log_sum = v_log((float)sums.e), inverse = 1.0f / (float)sums.e;
             float at_target = x[targets[r]] - sums.largest;
             row_logprob = at_target - log_sum;

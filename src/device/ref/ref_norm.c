@@ -70,17 +70,17 @@ static tess_status layernorm_forward(tess_stream *s, const void *x, const void *
     return TESS_OK;
 }
 
-typedef struct norm_grad {
+typedef struct ref_norm_grad {
     const void *h, *w, *dy, *dresidual;
     const float *mean, *rstd; /* mean NULL: RMSNorm */
     void *dx;
     float *dw, *db;
     int64_t T, C;
     tess_dtype dtype;
-} norm_grad;
+} ref_norm_grad;
 
 /* dw[c] = sum of dy * xhat, db[c] = sum of dy: an FMA and an addition a token. */
-static void sum_columns(const norm_grad *g)
+static void sum_columns(const ref_norm_grad *g)
 {
     for (int64_t c = 0; c < g->C; c++) {
         float dw = 0, db = 0;
@@ -103,7 +103,7 @@ static void sum_columns(const norm_grad *g)
 }
 
 /* dx = (g - mean(g) - xhat mean(g xhat)) rstd + dresidual with g = dy w; RMSNorm has no mean(g). */
-static void row_backward(const norm_grad *g, int64_t t)
+static void row_backward(const ref_norm_grad *g, int64_t t)
 {
     float along_xhat[TESS_ROW_LANES] = {0}, along_one[TESS_ROW_LANES] = {0};
     float mean = g->mean != NULL ? g->mean[t] : 0.0f, rstd = g->rstd[t];
@@ -126,7 +126,7 @@ static void row_backward(const norm_grad *g, int64_t t)
     }
 }
 
-static void backward(const norm_grad *g)
+static void backward(const ref_norm_grad *g)
 {
     sum_columns(g); /* first: dx may be dy's memory */
     for (int64_t t = 0; t < g->T; t++)
@@ -138,7 +138,7 @@ static tess_status rmsnorm_backward(tess_stream *s, const void *h, const void *w
 {
     (void)s;
     TESS_TRY(tess_check_dtype("rmsnorm backward", dtype));
-    backward(&(norm_grad){h, w, dy, dresidual, NULL, rstd, dx, dw, NULL, T, C, dtype});
+    backward(&(ref_norm_grad){h, w, dy, dresidual, NULL, rstd, dx, dw, NULL, T, C, dtype});
     return TESS_OK;
 }
 
@@ -148,7 +148,7 @@ static tess_status layernorm_backward(tess_stream *s, const void *h, const void 
 {
     (void)s;
     TESS_TRY(tess_check_dtype("layernorm backward", dtype));
-    backward(&(norm_grad){h, w, dy, dresidual, mean, rstd, dx, dw, db, T, C, dtype});
+    backward(&(ref_norm_grad){h, w, dy, dresidual, mean, rstd, dx, dw, db, T, C, dtype});
     return TESS_OK;
 }
 

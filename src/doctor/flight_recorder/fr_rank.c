@@ -6,13 +6,13 @@
 #include "base/core/rng.h"
 #include "doctor/flight_recorder/own_impl.h"
 
-typedef struct reader {
+typedef struct fr_rank_reader {
     tess_mem *mem;
     const char *path;
     dump dump;
     fr_rank *rank;
     uint8_t seen[TESS_HISTORY_MAX_RANKS / 8]; /* ranks of the group being read, one bit each */
-} reader;
+} fr_rank_reader;
 
 void fr_rank_note(fr_rank *rank, const char *format, ...)
 {
@@ -53,7 +53,7 @@ static fr_group *find_group(fr_rank *rank, const char *name)
     return NULL;
 }
 
-static tess_status add_group(reader *r, const char *name, const char *desc, fr_group **group)
+static tess_status add_group(fr_rank_reader *r, const char *name, const char *desc, fr_group **group)
 {
     fr_rank *rank = r->rank;
     TESS_CHECK(rank->n_groups < FR_MOST_GROUPS, TESS_E_FORMAT, "%s: more than %d process groups", r->path,
@@ -66,7 +66,7 @@ static tess_status add_group(reader *r, const char *name, const char *desc, fr_g
     return TESS_OK;
 }
 
-static tess_status add_rank(reader *r, fr_group *group, int64_t rank)
+static tess_status add_rank(fr_rank_reader *r, fr_group *group, int64_t rank)
 {
     TESS_CHECK(rank >= 0 && rank < TESS_HISTORY_MAX_RANKS, TESS_E_FORMAT,
                "%s: pg_config: group '%s': rank %lld is not 0 to %d", r->path, group->name, (long long)rank,
@@ -80,7 +80,7 @@ static tess_status add_rank(reader *r, fr_group *group, int64_t rank)
 }
 
 /* "[0, 1, 2]", as c10d writes it. */
-static tess_status read_ranks_text(reader *r, fr_group *group, const char *text)
+static tess_status read_ranks_text(fr_rank_reader *r, fr_group *group, const char *text)
 {
     for (const char *at = text + strspn(text, "[( "); *at != '\0' && *at != ']' && *at != ')';) {
         char *end;
@@ -93,7 +93,7 @@ static tess_status read_ranks_text(reader *r, fr_group *group, const char *text)
     return TESS_OK;
 }
 
-static tess_status read_ranks(reader *r, fr_group *group, dump_value ranks)
+static tess_status read_ranks(fr_rank_reader *r, fr_group *group, dump_value ranks)
 {
     const char *text = dump_text(ranks);
     memset(r->seen, 0, sizeof(r->seen));
@@ -118,7 +118,7 @@ static uint64_t hash_group(const fr_group *group)
 /* gloo lists one group without a name, with the ranks that came last: it means nothing. */
 static tess_status visit_group(void *context, const char *key, dump_value value)
 {
-    reader *r = context;
+    fr_rank_reader *r = context;
     const char *desc = dump_text(dump_get(value, "desc"));
     fr_group *group;
     if (key[0] == '\0' || find_group(r->rank, key) != NULL)
@@ -129,7 +129,7 @@ static tess_status visit_group(void *context, const char *key, dump_value value)
     return TESS_OK;
 }
 
-static tess_status get_group(reader *r, const fr_entry *entry, fr_group **group)
+static tess_status get_group(fr_rank_reader *r, const fr_entry *entry, fr_group **group)
 {
     *group = find_group(r->rank, entry->group);
     if (*group != NULL)
@@ -172,7 +172,7 @@ static void settle_newest(fr_rank *rank, fr_group *group)
     group->newest_is_out = false;
 }
 
-static tess_status add_record(reader *r, fr_group *group, const fr_entry *entry)
+static tess_status add_record(fr_rank_reader *r, fr_group *group, const fr_entry *entry)
 {
     fr_rank *rank = r->rank;
     TESS_TRY(grow(r->mem, (void **)&rank->records, rank->n_records, sizeof(*rank->records)));
@@ -188,7 +188,7 @@ static tess_status add_record(reader *r, fr_group *group, const fr_entry *entry)
     return TESS_OK;
 }
 
-static tess_status add_entry(reader *r, const fr_entry *entry)
+static tess_status add_entry(fr_rank_reader *r, const fr_entry *entry)
 {
     fr_group *group;
     TESS_TRY(get_group(r, entry, &group));
@@ -207,7 +207,7 @@ static tess_status add_entry(reader *r, const fr_entry *entry)
     return TESS_OK;
 }
 
-static tess_status read_entries(reader *r)
+static tess_status read_entries(fr_rank_reader *r)
 {
     dump_value entries = dump_get(r->dump.root, "entries");
     size_t n = dump_length(entries);
@@ -222,14 +222,14 @@ static tess_status read_entries(reader *r)
     return TESS_OK;
 }
 
-static void read_text(const reader *r, const char *key, char *text, size_t size)
+static void read_text(const fr_rank_reader *r, const char *key, char *text, size_t size)
 {
     const char *value = dump_text(dump_get(r->dump.root, key));
     if (value != NULL && value[0] != '\0')
         snprintf(text, size, "%s", value);
 }
 
-static tess_status read_all(reader *r)
+static tess_status read_all(fr_rank_reader *r)
 {
     dump_value root = r->dump.root;
     TESS_CHECK(dump_present(dump_get(root, "entries")) || dump_present(dump_get(root, "pg_config")), TESS_E_FORMAT,
@@ -246,7 +246,7 @@ static tess_status read_all(reader *r)
 
 tess_status fr_rank_read(tess_mem *mem, const char *path, fr_rank *rank)
 {
-    reader r = {.mem = mem, .path = path, .rank = rank};
+    fr_rank_reader r = {.mem = mem, .path = path, .rank = rank};
     TESS_TRY(dump_open(mem, path, &r.dump));
     tess_status status = read_all(&r);
     dump_close(&r.dump);

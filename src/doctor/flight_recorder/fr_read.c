@@ -8,16 +8,16 @@
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/flight_recorder/own_impl.h"
 
-typedef struct job {
+typedef struct dump_job {
     tess_mem *mem;
     const char *folder;
     fr_files files;
     fr_rank *ranks; /* (files.n) */
     int n_read, world;
     tess_history *history;
-} job;
+} dump_job;
 
-static tess_status read_ranks(job *job)
+static tess_status read_ranks(dump_job *job)
 {
     char path[4096], first[512] = "";
     for (size_t i = 0; i < job->files.n; i++) {
@@ -42,7 +42,7 @@ static tess_status read_ranks(job *job)
 
 /* ---- Teams ---- */
 /* The same group as another rank knows it; NULL: no rank does. */
-static const fr_group *find_elsewhere(const job *job, const fr_group *group, int rank)
+static const fr_group *find_elsewhere(const dump_job *job, const fr_group *group, int rank)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
@@ -54,7 +54,7 @@ static const fr_group *find_elsewhere(const job *job, const fr_group *group, int
     return NULL;
 }
 
-static void find_teams(job *job)
+static void find_teams(dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
@@ -71,7 +71,7 @@ static const char *team_name(const fr_group *group)
     return group->desc[0] != '\0' && strcmp(group->desc, "undefined") != 0 ? group->desc : group->name;
 }
 
-static tess_status add_team(job *job, const fr_group *group, const int *ranks, int n_ranks)
+static tess_status add_team(dump_job *job, const fr_group *group, const int *ranks, int n_ranks)
 {
     for (int i = 0; i < n_ranks; i++)
         TESS_TRY(tess_history_add_member(job->history, group->team, team_name(group), n_ranks, i, ranks[i]));
@@ -79,7 +79,7 @@ static tess_status add_team(job *job, const fr_group *group, const int *ranks, i
 }
 
 /* No dump lists its members: the default group has all ranks, another one those that took part. */
-static tess_status add_guessed_team(job *job, const fr_group *group)
+static tess_status add_guessed_team(dump_job *job, const fr_group *group)
 {
     void *memory;
     TESS_TRY(
@@ -99,7 +99,7 @@ static tess_status add_guessed_team(job *job, const fr_group *group)
     return status;
 }
 
-static tess_status add_teams(job *job)
+static tess_status add_teams(dump_job *job)
 {
     for (int known = 1; known >= 0; known--) {
         for (size_t i = 0; i < job->files.n; i++) {
@@ -116,7 +116,7 @@ static tess_status add_teams(job *job)
 
 /* ---- Oddities ---- */
 /* The text that most ranks have at `offset` of fr_rank; "" if no rank has one. */
-static const char *most_common(const job *job, size_t offset)
+static const char *most_common(const dump_job *job, size_t offset)
 {
     const char *best = "";
     size_t most = 0;
@@ -133,7 +133,7 @@ static const char *most_common(const job *job, size_t offset)
     return best;
 }
 
-static void note_versions(job *job)
+static void note_versions(dump_job *job)
 {
     const char *version = most_common(job, offsetof(fr_rank, version));
     const char *library = most_common(job, offsetof(fr_rank, library));
@@ -159,7 +159,7 @@ static const char *format_ranks(const fr_group *group, char *text, size_t size)
 }
 
 /* Notes another rank with a group of the same name but different members, if one of the two groups has both ranks. */
-static void note_members(job *job, fr_rank *rank, const fr_group *group)
+static void note_members(dump_job *job, fr_rank *rank, const fr_group *group)
 {
     for (size_t i = 0; i < job->files.n && job->ranks[i].rank < rank->rank; i++) {
         const fr_rank *other = &job->ranks[i];
@@ -177,7 +177,7 @@ static void note_members(job *job, fr_rank *rank, const fr_group *group)
     }
 }
 
-static void note_oddities(job *job)
+static void note_oddities(dump_job *job)
 {
     note_versions(job);
     for (size_t i = 0; i < job->files.n; i++)
@@ -188,7 +188,7 @@ static void note_oddities(job *job)
 
 /* ---- The history ---- */
 /* 1 + the sequence of the rank's newest operation in the team; 0: none. */
-static uint64_t newest_of(const job *job, int rank, uint64_t team)
+static uint64_t newest_of(const dump_job *job, int rank, uint64_t team)
 {
     for (size_t i = 0; i < job->files.n; i++)
         for (size_t g = 0; job->ranks[i].rank == rank && g < job->ranks[i].n_groups; g++) {
@@ -199,7 +199,7 @@ static uint64_t newest_of(const job *job, int rank, uint64_t team)
     return 0;
 }
 
-static bool all_came(const job *job, uint64_t team, uint64_t sequence)
+static bool all_came(const dump_job *job, uint64_t team, uint64_t sequence)
 {
     const tess_team_history *members = tess_history_team(job->history, team);
     for (int i = 0; members != NULL && i < members->n_ranks; i++)
@@ -215,7 +215,7 @@ static bool needs_all(int op)
            op == TESS_TRACE_REDUCE_SCATTER;
 }
 
-static bool anyone_went_on(const job *job, uint64_t team, const tess_record *record)
+static bool anyone_went_on(const dump_job *job, uint64_t team, const tess_record *record)
 {
     const tess_team_history *members = tess_history_team(job->history, team);
     for (int i = 0; needs_all(record->op) && members != NULL && i < members->n_ranks; i++)
@@ -226,7 +226,7 @@ static bool anyone_went_on(const job *job, uint64_t team, const tess_record *rec
 
 /* gloo retires a failed operation like a successful one, and records no end. So the newest operation of a group counts
  * as complete only when all members asked for it, or when one has gone on to the next. */
-static void settle_newest(job *job)
+static void settle_newest(dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
@@ -272,7 +272,7 @@ static void fill_rank(tess_rank_history *to, fr_rank *from)
 }
 
 /* If all dumps are our own, they say where their history came from and when it was taken. */
-static void take_source(job *job)
+static void take_source(dump_job *job)
 {
     tess_history *history = job->history;
     for (size_t i = 0; i < job->files.n; i++)
@@ -285,7 +285,7 @@ static void take_source(job *job)
     }
 }
 
-static tess_status fill_history(job *job)
+static tess_status fill_history(dump_job *job)
 {
     tess_history *history = job->history;
     find_teams(job);
@@ -307,7 +307,7 @@ static tess_status fill_history(job *job)
 }
 
 /* A recorder that was off does not say which rank waits. A dump of ours may still say how its job ended. */
-static tess_status refuse_empty(const job *job)
+static tess_status refuse_empty(const dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++)
         if (job->ranks[i].n_records > 0 || job->ranks[i].has_own)
@@ -317,7 +317,7 @@ static tess_status refuse_empty(const job *job)
                      job->folder);
 }
 
-static tess_status read_job(job *job)
+static tess_status read_job(dump_job *job)
 {
     void *memory;
     TESS_TRY(fr_files_list(job->mem, job->folder, &job->files));
@@ -341,7 +341,7 @@ static tess_status read_job(job *job)
 
 tess_status tess_flight_recorder_read(tess_mem *mem, const char *folder, tess_history **history)
 {
-    job job = {.mem = mem, .folder = folder};
+    dump_job job = {.mem = mem, .folder = folder};
     tess_status status = read_job(&job);
     for (size_t i = 0; job.ranks != NULL && i < job.files.n; i++)
         fr_rank_free(mem, &job.ranks[i]);

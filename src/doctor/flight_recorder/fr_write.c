@@ -10,15 +10,15 @@
 #include "doctor/flight_recorder/own_impl.h"
 #include "diagnosis/request.h"
 
-typedef struct writer {
+typedef struct fr_writer {
     const tess_history *history;
     uint64_t *first; /* per team: the first sequence that all ranks still have */
-} writer;
+} fr_writer;
 
 /* ---- What all ranks still have ---- */
 /* Analysers pair operations from the first one on. If one rank still had older operations, the others would seem to
  * have skipped them. */
-static void find_first(writer *w)
+static void find_first(fr_writer *w)
 {
     const tess_history *history = w->history;
     for (int r = 0; r < history->world; r++) {
@@ -34,7 +34,7 @@ static void find_first(writer *w)
     }
 }
 
-static bool is_kept(const writer *w, const tess_record *record)
+static bool is_kept(const fr_writer *w, const tess_record *record)
 {
     size_t t = tess_history_team_index(w->history, record->team);
     return t < w->history->n_teams && (tess_request_is_message(record) || record->sequence >= w->first[t]);
@@ -114,7 +114,7 @@ static const char *state_name(const tess_record *record)
     return record->state == TESS_TRACE_STARTED ? "started" : "scheduled";
 }
 
-static json_t *entry_json(const writer *w, int rank, const tess_record *record, size_t id)
+static json_t *entry_json(const fr_writer *w, int rank, const tess_record *record, size_t id)
 {
     size_t t = tess_history_team_index(w->history, record->team);
     const tess_team_history *team = &w->history->teams[t];
@@ -155,7 +155,7 @@ static json_t *ranks_text(const tess_team_history *team)
     return text;
 }
 
-static json_t *groups_json(const writer *w, int rank)
+static json_t *groups_json(const fr_writer *w, int rank)
 {
     json_t *groups = json_object();
     for (size_t t = 0; t < w->history->n_teams; t++) {
@@ -171,7 +171,7 @@ static json_t *groups_json(const writer *w, int rank)
 }
 
 /* The last sequence that the rank enqueued, started and completed in each group's collectives; -1: none. */
-static json_t *status_json(const writer *w, int rank)
+static json_t *status_json(const fr_writer *w, int rank)
 {
     const tess_rank_history *from = &w->history->ranks[rank];
     json_t *groups = json_object();
@@ -194,7 +194,7 @@ static json_t *status_json(const writer *w, int rank)
     return groups;
 }
 
-static json_t *dump_json(const writer *w, int rank)
+static json_t *dump_json(const fr_writer *w, int rank)
 {
     const tess_rank_history *from = &w->history->ranks[rank];
     json_t *entries = json_array();
@@ -216,7 +216,7 @@ static tess_status write_pickle(tess_mem *mem, const json_t *dump, const char *p
     return status;
 }
 
-static tess_status write_rank(const writer *w, int rank, const char *folder, bool pickle)
+static tess_status write_rank(const fr_writer *w, int rank, const char *folder, bool pickle)
 {
     char name[64], path[4096];
     snprintf(name, sizeof(name), pickle ? "nccl_trace_rank_%d" : "nccl_trace_rank_%d.json", rank);
@@ -230,7 +230,7 @@ static tess_status write_rank(const writer *w, int rank, const char *folder, boo
     return status;
 }
 
-static tess_status write_ranks(writer *w, const char *folder, bool pickle)
+static tess_status write_ranks(fr_writer *w, const char *folder, bool pickle)
 {
     find_first(w);
     for (int r = 0; r < w->history->world; r++)
@@ -245,7 +245,7 @@ tess_status tess_flight_recorder_write(const tess_history *history, const char *
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, history->n_teams, sizeof(uint64_t), "flight recorder",
                                   &memory));
-    writer w = {.history = history, .first = memory};
+    fr_writer w = {.history = history, .first = memory};
     tess_status status = write_ranks(&w, folder, pickle);
     tess_mem_free(history->mem, memory);
     return status;

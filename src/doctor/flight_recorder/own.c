@@ -25,7 +25,7 @@ static json_t *spans_json(const tess_rank_history *rank)
 {
     json_t *spans = json_array();
     for (size_t i = 0; i < rank->n_spans; i++) {
-        const tess_span *span = &rank->spans[i];
+        const tess_phase_span *span = &rank->spans[i];
         json_array_append_new(spans,
                               json_pack("[I, I, I, o]", (json_int_t)(span->begin_ns + (uint64_t)rank->clock_offset_ns),
                                         (json_int_t)span->step, (json_int_t)span->detail, tess_json_text(span->phase)));
@@ -115,7 +115,7 @@ tess_status fr_own_read_record(dump_value entry, tess_record *record)
     return TESS_OK;
 }
 
-static tess_status read_span(dump *dump, dump_value value, tess_span *span)
+static tess_status read_span(dump *dump, dump_value value, tess_phase_span *span)
 {
     int64_t begin_ns;
     const char *phase = dump_text(dump_at(dump, value, 3));
@@ -134,8 +134,8 @@ static tess_status read_spans(tess_mem *mem, dump *dump, dump_value spans, tess_
                FR_MOST_ENTRIES);
     while (room < n) /* a power of two, as history.c needs */
         room *= 2;
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, room, sizeof(tess_span), "flight recorder", (void **)&own->spans));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, room, sizeof(tess_phase_span), "flight recorder",
+                                  (void **)&own->spans));
     for (; own->n_spans < n; own->n_spans++)
         TESS_TRY(read_span(dump, dump_at(dump, spans, own->n_spans), &own->spans[own->n_spans]));
     return TESS_OK;

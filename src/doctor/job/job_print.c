@@ -41,7 +41,7 @@ static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
 /* ---- Ranks ---- */
 static void describe_phase(const tess_rank_history *rank, char *text, size_t size, int64_t *step)
 {
-    const tess_span *span = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
+    const tess_phase_span *span = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
     *step = span != NULL ? span->step : -1;
     if (span == NULL)
         snprintf(text, size, "-");

@@ -9,7 +9,7 @@ static double step_seconds(const tess_rank_history *rank)
 {
     if (rank->n_spans < 2)
         return 0;
-    const tess_span *first = &rank->spans[0], *last = &rank->spans[rank->n_spans - 1];
+    const tess_phase_span *first = &rank->spans[0], *last = &rank->spans[rank->n_spans - 1];
     if (last->step <= first->step || last->begin_ns <= first->begin_ns)
         return 0;
     return (double)(last->begin_ns - first->begin_ns) * 1e-9 / (double)(last->step - first->step);

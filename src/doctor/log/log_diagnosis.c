@@ -173,53 +173,57 @@ static int who_is_absent(const wait_table *t)
     return n_missing > 0 && n_missing < n_waiting && (count(t, UNSEEN) == 0 || n_missing == 1) ? MISSING : 0;
 }
 
-typedef struct outcome {
+typedef struct log_outcome {
     tess_log_kind kind;
     int culprit; /* bits of `stand` */
     const char *headline, *evidence;
-} outcome;
+} log_outcome;
 
 #define DIFFERENT "ranks wait in different collectives[ ({tie})]: {guilty} in {own}, {in_it} in {work}"
 
-static outcome judge_missing(const wait_table *t)
+static log_outcome judge_missing(const wait_table *t)
 {
     int absent = who_is_absent(t);
     if (count(t, OUTSIDE) > count(t, WAITS))
-        return (outcome){TESS_LOG_MISMATCH, WAITS,
-                         "{guilty} called {work}, which {outside} never did: one collective more", NULL};
+        return (log_outcome){TESS_LOG_MISMATCH, WAITS,
+                             "{guilty} called {work}, which {outside} never did: one collective more", NULL};
     if (absent != 0)
-        return (outcome){TESS_LOG_MISSING, absent,
-                         "{guilty} never joined {work}, in which {waiting} waited {timeout} s[{doubt}]", NULL};
-    return (outcome){TESS_LOG_ONE_SIDED, 0,
-                     "{waiting} waited {timeout} s in {work} for a rank that did not come; the logs of the others say "
-                     "which",
-                     "no timeout of {missing} is in these logs"};
+        return (log_outcome){TESS_LOG_MISSING, absent,
+                             "{guilty} never joined {work}, in which {waiting} waited {timeout} s[{doubt}]", NULL};
+    return (log_outcome){
+        TESS_LOG_ONE_SIDED, 0,
+        "{waiting} waited {timeout} s in {work} for a rank that did not come; the logs of the others say "
+        "which",
+        "no timeout of {missing} is in these logs"};
 }
 
 /* Who belongs to a group is not in the logs, so in several groups nobody can be called missing. */
-static outcome judge_stands(const wait_table *t, bool world_known)
+static log_outcome judge_stands(const wait_table *t, bool world_known)
 {
     if (count(t, DIFFERS) > 0)
-        return (outcome){TESS_LOG_MISMATCH, DIFFERS, DIFFERENT,
-                         "same place in the sequence, other operation or counts: a branch or a shape that differs "
-                         "between ranks"};
+        return (log_outcome){TESS_LOG_MISMATCH, DIFFERS, DIFFERENT,
+                             "same place in the sequence, other operation or counts: a branch or a shape that differs "
+                             "between ranks"};
     if (count(t, AT_OTHER_PLACE) > 0)
-        return (outcome){TESS_LOG_MISMATCH, AT_OTHER_PLACE, DIFFERENT,
-                         "one group, different places in its sequence: some skipped a collective or called one more"};
+        return (log_outcome){
+            TESS_LOG_MISMATCH, AT_OTHER_PLACE, DIFFERENT,
+            "one group, different places in its sequence: some skipped a collective or called one more"};
     if (count(t, IN_OTHER_GROUP) > 0)
-        return (outcome){TESS_LOG_ONE_SIDED, 0,
-                         "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in others",
-                         "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`"};
+        return (log_outcome){
+            TESS_LOG_ONE_SIDED, 0,
+            "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in others",
+            "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`"};
     if (count(t, MISSING) > 0)
         return judge_missing(t);
     if (world_known)
-        return (outcome){TESS_LOG_ALL_WAITED, 0,
-                         "all {n} ranks waited in {work}: nobody is missing; the network or a device stands still",
-                         NULL};
-    return (outcome){TESS_LOG_ONE_SIDED, 0,
-                     "all {n} ranks of these logs waited in {work}: a rank without a line here is missing, or nobody "
-                     "(--world N tells how many there are) and the network or a device stands still",
-                     NULL};
+        return (log_outcome){TESS_LOG_ALL_WAITED, 0,
+                             "all {n} ranks waited in {work}: nobody is missing; the network or a device stands still",
+                             NULL};
+    return (log_outcome){
+        TESS_LOG_ONE_SIDED, 0,
+        "all {n} ranks of these logs waited in {work}: a rank without a line here is missing, or nobody "
+        "(--world N tells how many there are) and the network or a device stands still",
+        NULL};
 }
 
 static void put_waits(const wait_table *t, int culprit, tess_fields *fields)
@@ -233,7 +237,7 @@ static void put_waits(const wait_table *t, int culprit, tess_fields *fields)
 static void judge_waits(const wait_table *t, tess_log_diagnosis *v)
 {
     tess_fields fields = {.n = 0};
-    outcome found = judge_stands(t, v->world_known);
+    log_outcome found = judge_stands(t, v->world_known);
     v->kind = found.kind;
     set_culprits(t, found.culprit, v);
     put_waits(t, found.culprit, &fields);

@@ -53,20 +53,20 @@ int log_parse_mark(const char *words, const char *line, size_t size, int64_t *nu
 
 /* ---- Who is behind
  * ------------------------------------------------------------------------------------------------- */
-typedef struct mark {
+typedef struct log_mark {
     const tess_survey *survey;
     const log_match *match;
     int64_t most; /* that a rank came to */
-} mark;
+} log_mark;
 
-static int64_t came_to(const mark *m, int rank)
+static int64_t came_to(const log_mark *m, int rank)
 {
     return rank < m->match->n_came ? m->match->came[rank] : 0;
 }
 
 static bool is_there(const void *mark_, int rank)
 {
-    const mark *m = mark_;
+    const log_mark *m = mark_;
     return came_to(m, rank) == m->most;
 }
 
@@ -82,12 +82,12 @@ static bool is_silent(const void *mark_, int rank)
 
 static bool is_unseen(const void *mark_, int rank)
 {
-    const mark *m = mark_;
+    const log_mark *m = mark_;
     return is_silent(mark_, rank) && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
 }
 
 /* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". */
-static void name_mark(const mark *m, const char *words, char *text, size_t size)
+static void name_mark(const log_mark *m, const char *words, char *text, size_t size)
 {
     size_t n = strlen(words);
     while (n > 0 && strchr(" :=[", words[n - 1]) != NULL)
@@ -100,7 +100,7 @@ static void name_mark(const mark *m, const char *words, char *text, size_t size)
         snprintf(text, size, "\"%.*s %" PRId64 "\"", (int)n, words, m->most - 1);
 }
 
-static void report_behind(const mark *m, int n_ranks, const char *words, log_behind *out)
+static void report_behind(const log_mark *m, int n_ranks, const char *words, log_behind *out)
 {
     char who[120], others[120], what[160], last[64] = "";
     bool unseen = log_count_ranks(is_unseen, m, n_ranks) > 0;
@@ -116,7 +116,7 @@ static void report_behind(const mark *m, int n_ranks, const char *words, log_beh
 
 static bool find_in(const tess_survey *s, int entry, int n_ranks, log_behind *out)
 {
-    mark m = {.survey = s, .match = &s->matches[entry]};
+    log_mark m = {.survey = s, .match = &s->matches[entry]};
     for (int r = 0; r < m.match->n_came; r++)
         m.most = m.match->came[r] > m.most ? m.match->came[r] : m.most;
     int n_behind = log_count_ranks(is_behind, &m, n_ranks), n_there = n_ranks - n_behind;

@@ -10,13 +10,13 @@
 enum { ROOT_BLOCK_LINES = 10 }; /* torchrun's block "Root Cause" has that many */
 
 /* A file while it is read. */
-typedef struct reading {
+typedef struct survey_reading {
     tess_survey *survey;
     int file, path_rank;
     int root_lines, root_rank; /* lines left of torchrun's block, and the rank that it named */
     char stamped[LOG_HEAD];    /* the beginning of the last line with a time */
     size_t stamped_size;
-} reading;
+} survey_reading;
 
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
 {
@@ -52,7 +52,7 @@ static tess_status rank_of(tess_survey *s, int rank, log_rank **out)
 }
 
 /* A line's own time, or that of the last line of the file that had one. */
-static double time_of(const reading *r, const char *line, size_t size)
+static double time_of(const survey_reading *r, const char *line, size_t size)
 {
     double time_s = log_time_of_line(line, size);
     return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
@@ -63,7 +63,7 @@ static bool is_earlier(double time_s, const log_match *match)
     return match->n_lines == 0 || (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s));
 }
 
-static tess_status note_match(reading *r, int entry, const char *line, size_t size, int64_t number, int rank)
+static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number, int rank)
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
@@ -117,7 +117,7 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
     return TESS_OK;
 }
 
-static tess_status note_work(reading *r, const char *line, size_t size, int64_t number, int speaker)
+static tess_status note_work(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
 {
     log_work work;
     log_rank *rank;
@@ -139,7 +139,7 @@ static tess_status note_work(reading *r, const char *line, size_t size, int64_t 
 }
 
 /* The state of the group that timed out wins over that of others. */
-static tess_status note_progress(reading *r, const char *line, size_t size, int speaker)
+static tess_status note_progress(survey_reading *r, const char *line, size_t size, int speaker)
 {
     log_progress progress;
     log_rank *rank;
@@ -171,7 +171,7 @@ static void note_world(tess_survey *s, const char *line, size_t size, const char
 }
 
 /* torchrun: "Root Cause (first observed failure):", "rank      : 5 (local_rank: 5)", "exitcode  : -9 (pid: 1)". */
-static tess_status note_root(reading *r, const char *line, size_t size, uint32_t hooks)
+static tess_status note_root(survey_reading *r, const char *line, size_t size, uint32_t hooks)
 {
     char text[256];
     int number;
@@ -195,7 +195,8 @@ static tess_status note_root(reading *r, const char *line, size_t size, uint32_t
     return TESS_OK;
 }
 
-static tess_status note_hooks(reading *r, uint32_t hooks, const char *line, size_t size, int64_t number, int speaker)
+static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
+                              int speaker)
 {
     if (hooks & 1u << TESS_HOOK_WORK)
         TESS_TRY(note_work(r, line, size, number, speaker));
@@ -215,7 +216,7 @@ static tess_status note_hooks(reading *r, uint32_t hooks, const char *line, size
     return TESS_OK;
 }
 
-static tess_status take_line(reading *r, const char *line, size_t size, int64_t number)
+static tess_status take_line(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     tess_survey *s = r->survey;
     tess_found found;
@@ -247,12 +248,12 @@ static tess_status take_line(reading *r, const char *line, size_t size, int64_t 
     return TESS_OK;
 }
 
-static tess_status add_file(tess_survey *s, const char *path, reading *r)
+static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
 {
     TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
-    *r = (reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path), .root_rank = -1};
+    *r = (survey_reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path), .root_rank = -1};
     if (r->path_rank >= 0) {
         log_rank *rank;
         TESS_TRY(rank_of(s, r->path_rank, &rank));
@@ -264,7 +265,7 @@ static tess_status add_file(tess_survey *s, const char *path, reading *r)
 tess_status tess_survey_read(tess_survey *s, const char *path)
 {
     log_lines lines;
-    reading r;
+    survey_reading r;
     tess_status status = log_lines_open(s->mem, path, &lines);
     if (status == TESS_OK)
         status = add_file(s, lines.path, &r);

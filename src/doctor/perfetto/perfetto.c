@@ -12,7 +12,7 @@ static const uint64_t shortest_arrow_ns = 1000000;
 
 typedef struct drawing {
     const tess_history *history;
-    stream out;
+    perfetto_stream out;
     arrivals arrivals;
     uint64_t *lane_ends; /* (n_teams, LANES) of the rank being drawn: end of the last slice in each */
     uint64_t origin_ns;  /* on the reader's clock */
@@ -20,11 +20,11 @@ typedef struct drawing {
 } drawing;
 
 /* The position of a record on the timeline. */
-typedef struct place {
+typedef struct track_place {
     uint64_t begin_ns, started_ns, end_ns;
     uint32_t tid;
     bool fresh_lane, has_ended;
-} place;
+} track_place;
 
 /* ---- One clock ---- */
 static uint64_t to_reader(const tess_history *history, int rank, uint64_t ns)
@@ -96,7 +96,7 @@ static arrival *last_arrival(const drawing *d, const tess_record *record)
 }
 
 /* Takes a free lane of the team. If none is free, takes the one that ends first, and the record begins then. */
-static void take_lane(drawing *d, size_t team, place *p)
+static void take_lane(drawing *d, size_t team, track_place *p)
 {
     uint64_t *ends = d->lane_ends + team * LANES;
     int best = 0;
@@ -111,9 +111,9 @@ static void take_lane(drawing *d, size_t team, place *p)
     ends[best] = p->end_ns > 0 ? p->end_ns : 1;
 }
 
-static place find_place(drawing *d, int rank, const tess_record *record)
+static track_place find_place(drawing *d, int rank, const tess_record *record)
 {
-    place p = {.begin_ns = on_timeline(d, rank, record->enqueued_ns), .has_ended = record->completed_ns != 0};
+    track_place p = {.begin_ns = on_timeline(d, rank, record->enqueued_ns), .has_ended = record->completed_ns != 0};
     const arrival *last = last_arrival(d, record);
     p.end_ns = p.has_ended ? on_timeline(d, rank, record->completed_ns) : last_moment(d, rank);
     p.started_ns = record->started_ns != 0 ? on_timeline(d, rank, record->started_ns) : p.end_ns;
@@ -126,7 +126,7 @@ static place find_place(drawing *d, int rank, const tess_record *record)
     return p;
 }
 
-static void put_thread_name(drawing *d, int rank, const place *p)
+static void put_thread_name(drawing *d, int rank, const track_place *p)
 {
     size_t lane = p->tid - TID_TEAMS, team = lane / LANES;
     char name[96];
@@ -140,7 +140,7 @@ static void put_thread_name(drawing *d, int rank, const place *p)
     stream_end(&d->out);
 }
 
-static void put_slice(drawing *d, int rank, const place *p, uint64_t begin_ns, uint64_t end_ns, const char *name,
+static void put_slice(drawing *d, int rank, const track_place *p, uint64_t begin_ns, uint64_t end_ns, const char *name,
                       const char *colour)
 {
     stream_begin(&d->out, 'X', rank, p->tid, name);
@@ -168,7 +168,7 @@ static void put_arguments(drawing *d, const tess_record *record)
     stream_end(&d->out);
 }
 
-static void put_record(drawing *d, int rank, const tess_record *record, const place *p)
+static void put_record(drawing *d, int rank, const tess_record *record, const track_place *p)
 {
     char wait[64];
     const char *name = tess_trace_op_name(record->op);
@@ -184,7 +184,7 @@ static void put_record(drawing *d, int rank, const tess_record *record, const pl
 }
 
 /* An arrow from the slice of the rank that came last to the slice of one that waited for it. */
-static void put_arrow(drawing *d, int rank, const place *p, const arrival *last)
+static void put_arrow(drawing *d, int rank, const track_place *p, const arrival *last)
 {
     const struct {
         char kind;
@@ -203,7 +203,7 @@ static void put_arrow(drawing *d, int rank, const place *p, const arrival *last)
     }
 }
 
-static void maybe_put_arrow(drawing *d, int rank, const tess_record *record, const place *p)
+static void maybe_put_arrow(drawing *d, int rank, const tess_record *record, const track_place *p)
 {
     const arrival *last = last_arrival(d, record);
     if (last != NULL && last->rank != rank && last->tid != 0 && last->last_ns <= p->end_ns &&
@@ -211,7 +211,7 @@ static void maybe_put_arrow(drawing *d, int rank, const tess_record *record, con
         put_arrow(d, rank, p, last);
 }
 
-static void draw_record(drawing *d, int rank, const tess_record *record, const place *p)
+static void draw_record(drawing *d, int rank, const tess_record *record, const track_place *p)
 {
     if (p->fresh_lane)
         put_thread_name(d, rank, p);
@@ -229,7 +229,7 @@ static void draw_records(drawing *d, int rank, bool arrows)
     for (size_t i = 0; i < history->n_records; i++) {
         if (!can_be_drawn(&history->records[i]))
             continue;
-        place p = find_place(d, rank, &history->records[i]);
+        track_place p = find_place(d, rank, &history->records[i]);
         if (arrows)
             maybe_put_arrow(d, rank, &history->records[i], &p);
         else
@@ -269,7 +269,7 @@ static void draw_spans(drawing *d, int rank)
     if (history->n_spans > 0)
         put_metadata(d, rank, TID_PHASES, "thread_name", "name", "phases");
     for (size_t i = 0; i < history->n_spans; i++) {
-        const tess_span *span = &history->spans[i];
+        const tess_phase_span *span = &history->spans[i];
         uint64_t begin = on_timeline(d, rank, span->begin_ns);
         uint64_t end = i + 1 < history->n_spans ? on_timeline(d, rank, span[1].begin_ns) : last_moment(d, rank);
         stream_begin(&d->out, 'X', rank, TID_PHASES, span->phase);

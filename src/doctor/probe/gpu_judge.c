@@ -18,14 +18,14 @@ static const reason reasons[] = {
 };
 
 /* One sentence about the first few GPUs with a problem. */
-typedef struct listing {
+typedef struct gpu_listing {
     char text[TESS_PROBE_TEXT_BYTES - 32];
     size_t at;
     int n;
-} listing;
+} gpu_listing;
 
-static void list(listing *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void list(listing *l, const char *format, ...)
+static void list(gpu_listing *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void list(gpu_listing *l, const char *format, ...)
 {
     char one[160];
     va_list args;
@@ -39,7 +39,7 @@ static void list(listing *l, const char *format, ...)
 }
 
 /* The finding is the list, or `fine` if the list is empty. */
-static void conclude(const listing *l, tess_probe_outcome outcome, const char *fine, tess_probe_finding *finding)
+static void conclude(const gpu_listing *l, tess_probe_outcome outcome, const char *fine, tess_probe_finding *finding)
 {
     if (l->n == 0)
         probe_say(finding, TESS_PROBE_OK, "%s", fine);
@@ -51,7 +51,7 @@ static void conclude(const listing *l, tess_probe_outcome outcome, const char *f
 
 static void judge_present(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     char fine[120];
     for (int i = 1; i < g->n; i++)
         if (strcmp(g->gpu[i].name, g->gpu[0].name) != 0)
@@ -62,7 +62,7 @@ static void judge_present(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_temperature(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     char fine[48];
     double most = 0;
     for (int i = 0; i < g->n; i++) {
@@ -76,7 +76,7 @@ static void judge_temperature(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_ecc(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     char fine[64];
     int64_t corrected = 0;
     for (int i = 0; i < g->n; i++) {
@@ -90,7 +90,7 @@ static void judge_ecc(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_throttling(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     for (int i = 0; i < g->n; i++)
         for (size_t k = 0; k < sizeof(reasons) / sizeof(reasons[0]); k++)
             if (g->gpu[i].slowed_by > 0 && (g->gpu[i].slowed_by & reasons[k].bit) != 0)
@@ -100,7 +100,7 @@ static void judge_throttling(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_persistence(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     for (int i = 0; i < g->n; i++)
         if (g->gpu[i].persistence == 0)
             list(&l, "GPU %d: off, so the first job waits for the driver", g->gpu[i].index);
@@ -109,7 +109,7 @@ static void judge_persistence(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_pcie(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     for (int i = 0; i < g->n; i++)
         if (g->gpu[i].lanes > 0 && g->gpu[i].lanes < g->gpu[i].most_lanes)
             list(&l, "GPU %d: %d lanes of %d", g->gpu[i].index, g->gpu[i].lanes, g->gpu[i].most_lanes);
@@ -119,7 +119,7 @@ static void judge_pcie(const probe_gpus *g, tess_probe_finding *finding)
 /* Warns of a pair linked through the processors where others have NVLink: a ring runs at that speed. */
 static void judge_topology(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     const probe_gpu_matrix *m = &g->topology;
     bool has_nvlink = false;
     for (int i = 0; i < m->n; i++)
@@ -137,7 +137,7 @@ static void judge_topology(const probe_gpus *g, tess_probe_finding *finding)
 
 static void judge_peers(const probe_gpus *g, tess_probe_finding *finding)
 {
-    listing l = {0};
+    gpu_listing l = {0};
     const probe_gpu_matrix *m = &g->peers;
     for (int i = 0; i < m->n; i++)
         for (int k = i + 1; k < m->n; k++)

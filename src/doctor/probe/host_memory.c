@@ -11,18 +11,18 @@
 enum { SIZE_TEXT = 32 };
 
 /* Buffers for the sizes in one sentence: "1.5 GiB". */
-typedef struct sizes {
+typedef struct memory_sizes {
     char text[3][SIZE_TEXT];
-} sizes;
+} memory_sizes;
 
-static const char *put(sizes *s, int i, double bytes)
+static const char *put(memory_sizes *s, int i, double bytes)
 {
     return tess_format_bytes(bytes, s->text[i], SIZE_TEXT);
 }
 
 void probe_memory(const probe_host *host, tess_probe_finding *finding)
 {
-    sizes s;
+    memory_sizes s;
     double total, available, needed = host->plan.state_bytes;
     if (!probe_meminfo(host->root, "MemTotal:", &total) || !probe_meminfo(host->root, "MemAvailable:", &available)) {
         probe_say(finding, TESS_PROBE_ABSENT, "/proc/meminfo does not say");
@@ -47,7 +47,7 @@ void probe_memory(const probe_host *host, tess_probe_finding *finding)
 
 void probe_cgroup(const probe_host *host, tess_probe_finding *finding)
 {
-    sizes s;
+    memory_sizes s;
     double limit, used, needed = host->plan.state_bytes;
     if (!probe_cgroup_memory(host->root, &limit, &used))
         probe_say(finding, TESS_PROBE_OK, "no limit");
@@ -64,7 +64,7 @@ void probe_cgroup(const probe_host *host, tess_probe_finding *finding)
 
 void probe_swap(const probe_host *host, tess_probe_finding *finding)
 {
-    sizes s;
+    memory_sizes s;
     double memory = 0, total = 0, unused = 0;
     probe_meminfo(host->root, "MemTotal:", &memory);
     probe_meminfo(host->root, "SwapTotal:", &total);
@@ -113,7 +113,7 @@ void probe_huge_pages(const probe_host *host, tess_probe_finding *finding)
 
 void probe_shm(const probe_host *host, tess_probe_finding *finding)
 {
-    sizes s;
+    memory_sizes s;
     if (host->shm.total == 0)
         probe_say(finding, TESS_PROBE_ABSENT, "no /dev/shm (Tessera needs none; MPI, NCCL and PyTorch do)");
     else if ((double)host->shm.free < SHM_WARN)

@@ -38,7 +38,7 @@ const tess_probe_check *probe_rank_checks(int *n)
 }
 
 /* State of all ranks; meaningful on rank 0, which has `ranks`. */
-typedef struct session {
+typedef struct probe_session {
     tess_runtime *runtime;
     tess_team *team;
     const tess_probe_plan *plan;
@@ -46,9 +46,9 @@ typedef struct session {
     int local_index, n_local;
     probe_rank mine, *ranks;
     probe_link links[JOB_MAX_HOSTS];
-} session;
+} probe_session;
 
-static void find_places(session *s)
+static void find_places(probe_session *s)
 {
     int host = tess_runtime_host(s->runtime);
     for (int h = 0; h < s->n_hosts; h++)
@@ -62,12 +62,12 @@ static void find_places(session *s)
     }
 }
 
-static bool wants(const session *s, row_kind kind)
+static bool wants(const probe_session *s, row_kind kind)
 {
     return tess_probe_wanted(s->plan->only, rows[kind].name);
 }
 
-static tess_status look(session *s)
+static tess_status look(probe_session *s)
 {
     tess_card card;
     tess_card_fill(&card);
@@ -91,7 +91,7 @@ static const char *host_name(const void *runtime, int host)
     return tess_runtime_host_name(runtime, host);
 }
 
-static void judge_row(const session *s, row_kind kind, tess_probe_finding *finding)
+static void judge_row(const probe_session *s, row_kind kind, tess_probe_finding *finding)
 {
     int n = tess_team_size(s->team);
     switch (kind) {
@@ -128,7 +128,7 @@ static void judge_row(const session *s, row_kind kind, tess_probe_finding *findi
     }
 }
 
-static void judge(const session *s, tess_probe_findings *findings)
+static void judge(const probe_session *s, tess_probe_findings *findings)
 {
     for (int kind = 0; kind < N_ROWS; kind++) {
         if (!wants(s, (row_kind)kind) || findings->n == TESS_PROBE_MOST)
@@ -140,7 +140,7 @@ static void judge(const session *s, tess_probe_findings *findings)
     }
 }
 
-static tess_status run(session *s, tess_probe_findings *findings)
+static tess_status run(probe_session *s, tess_probe_findings *findings)
 {
     bool first = tess_team_rank(s->team) == 0;
     tess_mem *mem = tess_runtime_mem(s->runtime);
@@ -158,9 +158,9 @@ tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan,
 {
     void *block;
     tess_mem *mem = tess_runtime_mem(runtime);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(session), "probe", &block));
-    session *s = block;
-    *s = (session){
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(probe_session), "probe", &block));
+    probe_session *s = block;
+    *s = (probe_session){
         .runtime = runtime, .team = tess_runtime_team(runtime), .plan = plan, .n_hosts = tess_runtime_hosts(runtime)};
     find_places(s);
     tess_status status = run(s, findings);

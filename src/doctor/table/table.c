@@ -9,11 +9,11 @@
 #include "base/text/yaml.h"
 
 /* One file being read. */
-typedef struct reading {
+typedef struct table_reading {
     tess_table *table;
     const char *what;
     int current; /* row of the last key; -1: none yet */
-} reading;
+} table_reading;
 
 static const char **field_of(const tess_table *table, void *row, int field)
 {
@@ -66,7 +66,7 @@ static tess_status grow(tess_table *table)
     return TESS_OK;
 }
 
-static tess_status check_row(const reading *r)
+static tess_status check_row(const table_reading *r)
 {
     const tess_table *table = r->table;
     if (r->current < 0)
@@ -79,7 +79,7 @@ static tess_status check_row(const reading *r)
 }
 
 /* Begins the row of an id. A row from an earlier file is emptied and filled anew. */
-static tess_status begin_row(reading *r, const char *id, size_t id_size, int line)
+static tess_status begin_row(table_reading *r, const char *id, size_t id_size, int line)
 {
     tess_table *table = r->table;
     tess_table_row *row = NULL;
@@ -112,7 +112,7 @@ static tess_status begin_row(reading *r, const char *id, size_t id_size, int lin
     return status;
 }
 
-static tess_status fail_unknown(const reading *r, const char *name, int line)
+static tess_status fail_unknown(const table_reading *r, const char *name, int line)
 {
     enum { MOST = 32 };
     const char *names[MOST];
@@ -128,7 +128,7 @@ static tess_status fail_unknown(const reading *r, const char *name, int line)
 
 static tess_status take_value(void *context, const char *key, const char *text, int line)
 {
-    reading *r = context;
+    table_reading *r = context;
     tess_table *table = r->table;
     const char *dot = strrchr(key, '.'), *name = dot + 1;
     size_t id_size = (size_t)(dot - key), size = strlen(text);
@@ -154,7 +154,7 @@ static tess_status take_value(void *context, const char *key, const char *text, 
 
 tess_status tess_table_parse(tess_table *table, const char *text, size_t size, const char *what)
 {
-    reading r = {.table = table, .what = what, .current = -1};
+    table_reading r = {.table = table, .what = what, .current = -1};
     TESS_TRY(tess_yaml_parse(table->mem, text, size, what, take_value, &r));
     return check_row(&r);
 }

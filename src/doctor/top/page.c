@@ -181,12 +181,12 @@ static const column columns[] = {{"rank", 4, 0, true, fill_rank},
                                  {"the step", BAR_LEAST, 6, false, NULL}};
 enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-typedef struct layout {
+typedef struct page_layout {
     bool shown[N_COLUMNS];
     int bar; /* its width */
-} layout;
+} page_layout;
 
-static int width_of(const layout *l)
+static int width_of(const page_layout *l)
 {
     int width = -1;
     for (int c = 0; c < N_COLUMNS; c++)
@@ -194,9 +194,9 @@ static int width_of(const layout *l)
     return width;
 }
 
-static layout lay_out(const pen *p, bool limited)
+static page_layout lay_out(const pen *p, bool limited)
 {
-    layout l;
+    page_layout l;
     for (int c = 0; c < N_COLUMNS; c++)
         l.shown[c] = columns[c].fill != fill_host || p->now->n_hosts > 1;
     for (int turn = 1; limited && turn < N_COLUMNS && width_of(&l) > p->width; turn++)
@@ -233,7 +233,7 @@ static void draw_cell(pen *p, const column *column, tess_top_style style, char *
     put(p, style, "%*s%s%*s ", column->right ? pad : 0, "", text, column->right ? 0 : pad, "");
 }
 
-static void draw_titles(pen *p, const layout *l)
+static void draw_titles(pen *p, const page_layout *l)
 {
     for (int c = 0; c < N_COLUMNS; c++) {
         char title[32];
@@ -245,7 +245,7 @@ static void draw_titles(pen *p, const layout *l)
     end_line(p);
 }
 
-static void draw_rank(pen *p, int rank, const layout *l)
+static void draw_rank(pen *p, int rank, const page_layout *l)
 {
     for (int c = 0; c < N_COLUMNS; c++) {
         char text[256];
@@ -358,7 +358,7 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
              .before = before,
              .totals = tess_top_sum(now, before),
              .width = limited ? size->width : ALL_COLUMNS};
-    layout l = lay_out(&p, limited);
+    page_layout l = lay_out(&p, limited);
     int rest = now->world;
     int head = draw_head(&p, size->height) + 1;
     bool legend = l.shown[N_COLUMNS - 1] && (size->height == 0 || size->height > head + 2);

@@ -125,12 +125,12 @@ size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES
 }
 
 /* ---- Reading. Bytes that are missing read as zeros. ---- */
-typedef struct reader {
+typedef struct frame_reader {
     const uint8_t *at, *end;
     bool is_malformed; /* a field is cut off, or a text does not fit */
-} reader;
+} frame_reader;
 
-static uint64_t get(reader *r, int n_bytes)
+static uint64_t get(frame_reader *r, int n_bytes)
 {
     uint64_t value = 0;
     if (r->end - r->at < n_bytes) {
@@ -154,7 +154,7 @@ static void store(void *to, size_t size, uint64_t value)
 }
 
 /* Refuses a text that does not fit with a NUL behind it, or has one inside. */
-static void get_text(reader *r, char *text, size_t size)
+static void get_text(frame_reader *r, char *text, size_t size)
 {
     size_t n = (size_t)get(r, 2);
     if (n >= size || (size_t)(r->end - r->at) < n || memchr(r->at, '\0', n) != NULL) {
@@ -165,7 +165,7 @@ static void get_text(reader *r, char *text, size_t size)
     r->at += n;
 }
 
-static void get_field(reader *r, const field *f, uint8_t *to)
+static void get_field(frame_reader *r, const field *f, uint8_t *to)
 {
     if (f->bytes == 0)
         get_text(r, (char *)to, f->size);
@@ -195,7 +195,7 @@ tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *fr
                "a frame of kind %d, %d", data[2], data[3]);
     if (size < bytes)
         return TESS_OK;
-    reader r = {.at = data + FRAME_HEAD_BYTES, .end = data + bytes};
+    frame_reader r = {.at = data + FRAME_HEAD_BYTES, .end = data + bytes};
     memset(frame, 0, sizeof(*frame));
     frame->kind = (frame_kind)data[2];
     for (size_t i = 0; i < kinds[frame->kind].n; i++) {

@@ -9,10 +9,10 @@
 #include "nn/layers/layers.h"
 
 /* How far to go: all the way, or, of a checkpointed layer, up to what backward reads. */
-typedef enum reach { TO_THE_OUTPUT, TO_THE_SAVED } reach;
+typedef enum layer_reach { TO_THE_OUTPUT, TO_THE_SAVED } layer_reach;
 
 static tess_status forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
-                           const tess_layer_work *w, reach reach)
+                           const tess_layer_work *w, layer_reach reach)
 {
     const tess_block_params *p = c->block;
     void *y = w->y, *branch = w->branch; /* (T, C), (T, C) */

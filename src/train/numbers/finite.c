@@ -45,13 +45,13 @@ double tess_value_at(const void *data, tess_dtype dtype, int64_t i)
     return (double)value;
 }
 
-typedef struct search {
+typedef struct finite_search {
     const void *data;
     tess_dtype dtype;
     _Atomic int64_t first;
-} search;
+} finite_search;
 
-static int64_t first_in_block(const search *s, int64_t begin, int64_t n)
+static int64_t first_in_block(const finite_search *s, int64_t begin, int64_t n)
 {
     for (int64_t i = begin; i < begin + n; i++)
         if (!isfinite(tess_value_at(s->data, s->dtype, i)))
@@ -61,7 +61,7 @@ static int64_t first_in_block(const search *s, int64_t begin, int64_t n)
 
 static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
 {
-    search *s = context;
+    finite_search *s = context;
     (void)worker;
     for (int64_t at = begin; at < end; at += BLOCK) {
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
@@ -76,7 +76,7 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
 
 int64_t tess_find_not_finite(tess_threads *threads, const void *data, tess_dtype dtype, int64_t n)
 {
-    search s = {.data = data, .dtype = dtype, .first = INT64_MAX};
+    finite_search s = {.data = data, .dtype = dtype, .first = INT64_MAX};
     tess_threads_run(threads, search_blocks, &s, n, BLOCK);
     return s.first == INT64_MAX ? -1 : s.first;
 }
