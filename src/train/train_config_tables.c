@@ -1,4 +1,4 @@
-/* Every option, its default and its help: `tessera info` and docs/configuration.md print this table. */
+/* Every option, its default and its help: `tessera info` prints this table. */
 #include "train/train_config.h"
 
 #define ROW(key_, type_, field_, ...)                                                    \
