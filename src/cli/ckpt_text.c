@@ -1,12 +1,9 @@
 #include "cli/ckpt_text.h"
 
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/text/text.h"
 
 tess_status cli_print_json(json_t *object)
 {
@@ -16,15 +13,6 @@ tess_status cli_print_json(json_t *object)
     puts(text);
     free(text);
     return TESS_OK;
-}
-
-const char *cli_format_dims(int n_dims, const int64_t *dim, char *text, size_t size)
-{
-    size_t at = tess_text_add(text, size, 0, "[");
-    for (int d = 0; d < n_dims; d++)
-        at = tess_text_add(text, size, at, "%s%" PRId64, d > 0 ? ", " : "", dim[d]);
-    tess_text_add(text, size, at, "]");
-    return text;
 }
 
 bool cli_name_fits(const char *name, const char *pattern)

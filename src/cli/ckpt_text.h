@@ -10,9 +10,6 @@
 /* Prints an object, indented, to standard output, and takes it; NULL: TESS_E_NOMEM. */
 tess_status cli_print_json(json_t *object);
 
-/* "[4096, 11008]"; returns text. */
-const char *cli_format_dims(int n_dims, const int64_t *dim, char *text, size_t size);
-
 /* Whether a name has `pattern` in it, or, where that has one of "*?[", is matched by it. NULL fits all. */
 bool cli_name_fits(const char *name, const char *pattern);
 

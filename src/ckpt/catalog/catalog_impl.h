@@ -48,7 +48,6 @@ void tess_box_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATAL
 
 /* ---- sum.c: a checksum of bytes that come in parts */
 typedef struct tess_sum tess_sum;
-uint64_t tess_sum_of(tess_sum_kind kind, const void *data, size_t size);
 tess_status tess_sum_create(tess_mem *mem, tess_sum_kind kind, tess_sum **sum);
 void tess_sum_add(tess_sum *sum, const void *data, size_t size);
 uint64_t tess_sum_value(const tess_sum *sum);

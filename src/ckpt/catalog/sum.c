@@ -23,13 +23,6 @@ static uint32_t crc_of(uint32_t crc, const uint8_t *data, size_t size)
     return crc;
 }
 
-uint64_t tess_sum_of(tess_sum_kind kind, const void *data, size_t size)
-{
-    if (kind == TESS_SUM_KIND_XXH3)
-        return XXH3_64bits(data, size);
-    return kind == TESS_SUM_KIND_CRC32 ? crc_of(0, data, size) : 0;
-}
-
 tess_status tess_sum_create(tess_mem *mem, tess_sum_kind kind, tess_sum **sum)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**sum), "checksum", (void **)sum));

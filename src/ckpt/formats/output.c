@@ -42,16 +42,6 @@ tess_status output_write(output *out, const void *data, size_t size)
     return TESS_OK;
 }
 
-tess_status output_zeros(output *out, size_t size)
-{
-    static const uint8_t zeros[4096];
-    for (size_t n; size > 0; size -= n) {
-        n = size < sizeof(zeros) ? size : sizeof(zeros);
-        TESS_TRY(output_write(out, zeros, n));
-    }
-    return TESS_OK;
-}
-
 tess_status output_finish(output *out, tess_status status)
 {
     if (out->wait == NULL)

@@ -15,7 +15,6 @@ typedef struct output {
 
 tess_status output_create(tess_mem *mem, const char *path, output *out);
 tess_status output_write(output *out, const void *data, size_t size);
-tess_status output_zeros(output *out, size_t size);
 /* Writes what waits, syncs, closes; with a failure in `status` it only closes. Returns the worse. */
 tess_status output_finish(output *out, tess_status status);
 

@@ -40,7 +40,6 @@ typedef struct torch_tensor {
 /* A tensor, a parameter, or a view of one; DTensor and ShardedTensor are not. */
 bool torch_is_tensor(const tess_pickle_value *value);
 tess_status torch_read_tensor(const torch_file *file, const tess_pickle_value *value, torch_tensor *tensor);
-int64_t torch_count(const torch_tensor *tensor);
 /* The piece that holds box `begin`, +tensor's dims of a larger tensor. */
 void torch_piece(const torch_file *file, const torch_tensor *tensor, int catalog_file, int rank, const int64_t *begin,
                  tess_catalog_piece *piece);

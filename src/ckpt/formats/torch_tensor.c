@@ -131,14 +131,6 @@ tess_status torch_read_tensor(const torch_file *file, const tess_pickle_value *v
     return read_layout(&call, tensor);
 }
 
-int64_t torch_count(const torch_tensor *tensor)
-{
-    int64_t n = 1;
-    for (int i = 0; i < tensor->n_dims; i++)
-        n = __builtin_mul_overflow(n, tensor->dim[i], &n) ? INT64_MAX : n;
-    return n;
-}
-
 static bool is_row_major(const torch_tensor *tensor)
 {
     int64_t expected = 1;
