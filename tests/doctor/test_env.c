@@ -219,6 +219,22 @@ static void expect_bad_file(const char *text, const char *needle)
     tess_env_registry_free(&registry);
 }
 
+static void a_variable_that_names_no_library_or_source_has_those_of_its_family(void)
+{
+    const char *path = write_file("v.yaml", "NCCL_DEBUG:\n  does: other\n");
+    EXPECT_OK(tess_env_registry_load(test_mem(), &path, 1, &registry));
+    const char *text = "NCCL_DEBUG=WARN\nNCCL_DEBUG_FILE=x\nCUDA_HOME=/usr\n";
+    EXPECT_OK(tess_env_check(test_mem(), &registry, text, strlen(text), TESS_ENV_LINES, 0, &report));
+    const tess_env_setting *ours = tess_env_find(&report, "NCCL_DEBUG");
+    const tess_env_setting *built_in = tess_env_find(&report, "NCCL_DEBUG_FILE");
+    EXPECT_TEXT(ours->of, "NCCL");
+    EXPECT(ours->source == NULL);
+    EXPECT_TEXT(built_in->of, "NCCL");
+    EXPECT_TEXT(built_in->source, "NCCL user guide, environment variables");
+    EXPECT_TEXT(tess_env_find(&report, "CUDA_HOME")->of, "build tools");
+    forget();
+}
+
 static void a_users_file_adds_and_a_broken_one_names_its_line(void)
 {
     const char *path = write_file("v.yaml", "NCCL_DEBUG:\n  of: us\n  does: other\nOUR_SWITCH:\n  of: us\n  does: x\n"
@@ -231,6 +247,7 @@ static void a_users_file_adds_and_a_broken_one_names_its_line(void)
     forget();
     expect_bad_file("A:\n  of: x\n  doess: y\n", "v.yaml:3: there is no field 'doess': did you mean 'does'?");
     expect_bad_file("A:\n  of: x\n", "v.yaml:2: 'A' needs the field 'does'");
+    expect_bad_file("A:\n  does: y\n", "v.yaml:2: 'A' needs the field 'of'");
     expect_bad_file("A:\n  of: x\n  does: y\n  values: enum 1\n", "write bool");
     expect_bad_file("A:\n  of: x\n  does: y\nB:\n  of: x\n  does: y\nA:\n  of: z\n", "v.yaml:8: 'A' appears twice");
     expect_bad_file("A:\n  of: [\n", "v.yaml:3");
@@ -265,6 +282,8 @@ static const test_case cases[] = {
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
     {"contradictions_are_named", contradictions_are_named},
     {"an_environment_is_read_as_it_is_written", an_environment_is_read_as_it_is_written},
+    {"a_variable_that_names_no_library_or_source_has_those_of_its_family",
+     a_variable_that_names_no_library_or_source_has_those_of_its_family},
     {"a_users_file_adds_and_a_broken_one_names_its_line", a_users_file_adds_and_a_broken_one_names_its_line},
     {"reports_are_text_and_json", reports_are_text_and_json},
 };

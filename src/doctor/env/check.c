@@ -28,7 +28,7 @@ static void judge_unknown(const tess_env_registry *registry, tess_env_setting *s
     const char *nearest = nearest_name(registry, setting->name, family);
     /* Names of an open family resemble each other: only a typing slip counts. */
     bool slip = nearest != NULL && tess_text_distance(setting->name, nearest) <= 2;
-    if (!family->closed && !slip) {
+    if (family->ask != NULL && !slip) {
         setting->grade = TESS_ENV_UNKNOWN;
         snprintf(setting->finding, sizeof(setting->finding), "not in the registry; to check it: %s", family->ask);
         return;

@@ -9,13 +9,13 @@
 
 typedef struct tess_env_variable {
     tess_table_row row;   /* id: the name */
-    const char *of;       /* the library that reads it: "NCCL" */
+    const char *of;       /* the library that reads it: "NCCL"; NULL: that of its family */
     const char *does;     /* what for */
     const char *fallback; /* its default, as a description or as a value */
     const char *values;   /* accepted values (env_values.h); NULL: any text */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* common advice that is wrong */
-    const char *source;
+    const char *source; /* NULL: that of its family, if the row is built in */
 } tess_env_variable;
 
 typedef struct tess_env_registry {
@@ -37,7 +37,8 @@ typedef enum tess_env_grade {
 /* One variable that is set. */
 typedef struct tess_env_setting {
     const char *name, *value;       /* owned by the report */
-    const tess_env_variable *known; /* NULL: not in the registry */
+    const tess_env_variable *known; /* NULL: not in the registry, and so are the next two */
+    const char *of, *source;        /* the library that reads it, and the document that says so (may be NULL) */
     tess_env_grade grade;
     char finding[640]; /* what the registry alone does not say; "": nothing */
 } tess_env_setting;
@@ -48,7 +49,8 @@ typedef struct tess_env_report {
     tess_mem *mem;
     char *text;                 /* holds names and values */
     tess_env_setting *settings; /* those of families in the registry, sorted by name */
-    int n_settings, capacity;
+    int n_settings;
+    size_t capacity;
     int n_seen; /* variables in the environment, of any kind */
     char conflicts[TESS_ENV_MOST_CONFLICTS][400];
     int n_conflicts;

@@ -4,16 +4,20 @@
 
 #include "doctor/env/env.h"
 
+/* What `file` of the built-in rows is. */
+#define ENV_BUILT_IN "variables.yaml"
+
 typedef struct env_family {
     const char *prefix;
-    bool closed;
-    const char *ask;
+    const char *of, *source; /* of the variables that name none themselves; `source`: of built-in ones */
+    const char *ask;         /* where to find the names that the registry lacks; NULL: closed, it has all names */
 } env_family;
 
 /* The family of a name; NULL: none. */
 const env_family *env_family_of(const char *name);
 
-/* Fills report->settings with the variables of an environment that are in the registry or belong to a family. */
+/* Fills report->settings with the variables of an environment that are in the registry or belong to a family, sorted by
+ * name. */
 tess_status env_read(const tess_env_registry *registry, const char *text, size_t size, tess_env_format format,
                      tess_env_report *report);
 /* Fills report->conflicts. */

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "doctor/env/env_impl.h"
 
-static tess_status add(tess_env_report *report, const char *name, const char *value, const tess_env_variable *known)
+static tess_status add(tess_env_report *report, const char *name, const char *value, const tess_env_variable *known,
+                       const env_family *family)
 {
     for (int i = 0; i < report->n_settings; i++) { /* as in a shell, the last one wins */
         if (strcmp(report->settings[i].name, name) == 0) {
@@ -12,13 +14,15 @@ static tess_status add(tess_env_report *report, const char *name, const char *va
             return TESS_OK;
         }
     }
-    if (report->n_settings == report->capacity) {
-        int capacity = report->capacity == 0 ? 32 : 2 * report->capacity;
-        TESS_TRY(tess_mem_grow(report->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(tess_env_setting),
-                               "variables that are set", (void **)&report->settings));
-        report->capacity = capacity;
-    }
-    report->settings[report->n_settings++] = (tess_env_setting){.name = name, .value = value, .known = known};
+    TESS_TRY(tess_mem_make_room(report->mem, TESS_POOL_MISC, (size_t)report->n_settings, sizeof(tess_env_setting),
+                                "variables that are set", &report->capacity, &report->settings));
+    tess_env_setting *setting = &report->settings[report->n_settings++];
+    *setting = (tess_env_setting){.name = name, .value = value, .known = known};
+    if (known == NULL)
+        return TESS_OK;
+    bool built_in = strcmp(known->row.file, ENV_BUILT_IN) == 0;
+    setting->of = known->of != NULL ? known->of : family->of;
+    setting->source = known->source != NULL || family == NULL || !built_in ? known->source : family->source;
     return TESS_OK;
 }
 
@@ -86,8 +90,9 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
             continue;
         report->n_seen++;
         const tess_env_variable *known = tess_table_find(&registry->table, line);
-        if (known != NULL || env_family_of(line) != NULL)
-            TESS_TRY(add(report, line, equals + 1, known));
+        const env_family *family = env_family_of(line);
+        if (known != NULL || family != NULL)
+            TESS_TRY(add(report, line, equals + 1, known, family));
     }
     if (report->n_settings > 0)
         qsort(report->settings, (size_t)report->n_settings, sizeof(tess_env_setting), by_name);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/json.h"
 #include "doctor/env/env_impl.h"
 #include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
@@ -8,12 +9,8 @@
 
 enum { INDENT = 9 };
 
-static const char *grade_name(const tess_env_setting *setting)
-{
-    static const char *const names[] = {
-        [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
-    return names[setting->grade];
-}
+static const char *const grades[] = {
+    [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
 
 static int count(const tess_env_report *report, tess_env_grade grade)
 {
@@ -35,7 +32,7 @@ static tess_status print_known(const tess_env_setting *s, tess_buffer *out)
     char accepted[400], text[1200];
     const tess_env_variable *known = s->known;
     bool report_values = known->values != NULL && s->grade != TESS_ENV_WRONG;
-    snprintf(text, sizeof(text), "%s: %s%s%s%s%s", known->of, known->does, known->fallback != NULL ? "; default: " : "",
+    snprintf(text, sizeof(text), "%s: %s%s%s%s%s", s->of, known->does, known->fallback != NULL ? "; default: " : "",
              known->fallback != NULL ? known->fallback : "", report_values ? "; accepts " : "",
              report_values ? tess_env_describe_values(known->values, accepted, sizeof(accepted)) : "");
     return print_indented(out, text);
@@ -44,7 +41,7 @@ static tess_status print_known(const tess_env_setting *s, tess_buffer *out)
 static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
 {
     char value[200];
-    TESS_TRY(tess_buffer_printf(out, "%-8s %s=%s\n", grade_name(s), s->name,
+    TESS_TRY(tess_buffer_printf(out, "%-8s %s=%s\n", grades[s->grade], s->name,
                                 tess_clean(s->value, strlen(s->value), value, sizeof(value))));
     if (s->finding[0] != '\0')
         TESS_TRY(print_indented(out, s->finding));
@@ -74,4 +71,37 @@ tess_status tess_env_print(const tess_env_report *report, const tess_env_registr
                 TESS_TRY(print_setting(&report->settings[i], out));
             }
     return TESS_OK;
+}
+
+/* ---- JSON ---- */
+static json_t *describe(const tess_env_setting *s)
+{
+    json_t *object = json_object();
+    tess_clean_put(object, "name", s->name);
+    tess_clean_put(object, "value", s->value);
+    tess_clean_put(object, "grade", grades[s->grade]);
+    tess_clean_put(object, "finding", s->finding);
+    if (s->known != NULL) {
+        tess_clean_put(object, "of", s->of);
+        tess_clean_put(object, "does", s->known->does);
+        tess_clean_put(object, "default", s->known->fallback);
+        tess_clean_put(object, "note", s->known->note);
+        tess_clean_put(object, "source", s->source);
+    }
+    return object;
+}
+
+tess_status tess_env_print_json(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
+{
+    json_t *document = json_object(), *settings = json_array(), *conflicts = json_array();
+    for (int i = 0; i < report->n_settings; i++)
+        json_array_append_new(settings, describe(&report->settings[i]));
+    for (int i = 0; i < report->n_conflicts; i++)
+        json_array_append_new(conflicts, json_string(report->conflicts[i]));
+    json_object_set_new(document, "version", json_integer(1));
+    json_object_set_new(document, "known", json_integer(registry->table.n));
+    json_object_set_new(document, "findings", json_integer(tess_env_n_findings(report)));
+    json_object_set_new(document, "conflicts", conflicts);
+    json_object_set_new(document, "settings", settings);
+    return tess_json_print(document, JSON_INDENT(2), out);
 }
