@@ -14,6 +14,9 @@ typedef struct file {
 #define STAT_SELF "/proc/self/stat"
 #define CPU "/sys/devices/system/cpu/"
 
+/* Of a process that started a second after the machine, from its group on. */
+#define STAT_REST " 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0"
+
 /* Started one hour after the machine was, 100 ticks a second. */
 #define SELF "500 (tessera) S 400 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0"
 
@@ -22,9 +25,7 @@ static const file healthy[] = {
     {"/proc/loadavg", "0.10 0.20 0.30 1/88 500\n"},
     {STAT_SELF, SELF},
     {"/proc/500/stat", SELF},
-    {"/proc/500/comm", "tessera\n"},
-    {"/proc/7/stat", "7 (sh (R) x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0"},
-    {"/proc/7/comm", "sh\n"},
+    {"/proc/7/stat", "7 (sh (R) x) S 1" STAT_REST},
     {"/proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:   12582912 kB\nSwapTotal: 4194304 kB\n"
                       "SwapFree: 4194304 kB\n"},
     {"/proc/self/cgroup", "0::/job/step\n"},
@@ -159,8 +160,8 @@ static void faults_in_proc_and_sys_are_found(void)
          "clocksource",
          TESS_PROBE_WARN,
          "hpet: reading the time"},
-        {{"/proc/7/comm", "tessera\n"}, "leftovers", TESS_PROBE_WARN, "7 (3599 s old, nobody's child)"},
-        {{"/proc/9/stat", "9 (cc1) R 1 1"}, "load", TESS_PROBE_OK, "0.10"}, /* one on eight cores */
+        {{"/proc/7/stat", "7 (tessera) S 1" STAT_REST}, "leftovers", TESS_PROBE_WARN, "7 (3599 s old, nobody's child)"},
+        {{"/proc/9/stat", "9 (cc1) R 1" STAT_REST}, "load", TESS_PROBE_OK, "0.10"}, /* one on eight cores */
     };
     const char *root = make_root();
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -179,8 +180,8 @@ static void faults_in_proc_and_sys_are_found(void)
 static void others_that_run_are_named(void)
 {
     const char *root = make_root();
-    put(root, &(file){"/proc/9/stat", "9 (cc1) R 1 1"});
-    put(root, &(file){"/proc/11/stat", "11 (a) S) R 1 1"});
+    put(root, &(file){"/proc/9/stat", "9 (cc1) R 1" STAT_REST});
+    put(root, &(file){"/proc/11/stat", "11 (a) S) R 1" STAT_REST});
     probe_host host = make_host(root);
     host.affinity_cores = 6;
     expect_found(&host, "load", TESS_PROBE_WARN, "2 other processes run on 6 cores: ");

@@ -157,33 +157,28 @@ static void clock_offset_is_of_the_quickest_exchange(void)
     EXPECT(offset > -0.00701 && offset < -0.00699);
 }
 
-static const char *letter(const void *names, int host)
-{
-    return ((const char *const *)names)[host];
-}
-
 static void skewed_clock_and_slow_link_are_named(void)
 {
     static const char *const names[] = {"a", "b", "c", "d"};
     tess_probe_finding f;
     probe_link links[] = {{0}, {2e-4, 1e-4, 1e9}, {-3e-4, 1e-4, 1.1e9}, {1e-4, 1e-4, 1e9}};
-    probe_judge_clocks(links, letter, names, 4, &f);
+    probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_OK, "within");
-    probe_judge_links(links, letter, names, 4, &f);
+    probe_judge_links(links, names, 4, &f);
     expect(&f, TESS_PROBE_OK, "8 to 8.8 Gbit/s");
     links[2].offset_s = -1.5;
-    probe_judge_clocks(links, letter, names, 4, &f);
+    probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_WARN, "the clock of host c is 1.5e+03 ms behind that of host a");
     links[2].offset_s = 4e-3;
     links[2].round_trip_s = 8e-3; /* as slow an exchange shows no more than that */
-    probe_judge_clocks(links, letter, names, 4, &f);
+    probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_OK, "within 8 ms");
     links[3].bytes_per_s = 3e8;
-    probe_judge_links(links, letter, names, 4, &f);
+    probe_judge_links(links, names, 4, &f);
     expect(&f, TESS_PROBE_WARN, "from host a to host d: 2.4 Gbit/s, 30% of the median");
     for (int h = 1; h < 4; h++)
         links[h].bytes_per_s = 1e7;
-    probe_judge_links(links, letter, names, 4, &f);
+    probe_judge_links(links, names, 4, &f);
     expect(&f, TESS_PROBE_WARN, "only 0.08 Gbit/s");
 }
 

@@ -8,9 +8,7 @@
 #include "doctor/env/env_impl.h"
 #include "doctor/table/clean.h"
 
-static void add_finding(tess_env_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add_finding(tess_env_report *report, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_finding(tess_env_report *report, const char *format, ...)
 {
     if (report->n_conflicts == TESS_ENV_MOST_CONFLICTS)
         return;
@@ -28,16 +26,20 @@ static const char *value_of(const tess_env_report *report, const char *name)
     return setting != NULL ? setting->value : NULL;
 }
 
+/* The value as an integer; `fallback` if it is not set or no integer. */
+static long long number_of(const tess_env_report *report, const char *name, long long fallback)
+{
+    char *end;
+    const char *value = value_of(report, name);
+    long long number = value != NULL ? strtoll(value, &end, 0) : 0;
+    return value != NULL && end != value && *end == '\0' ? number : fallback;
+}
+
 static bool is_on(const tess_env_report *report, const char *name)
 {
     const char *value = value_of(report, name);
     return value != NULL && (atoi(value) != 0 || strcasecmp(value, "true") == 0 || strcasecmp(value, "yes") == 0 ||
                              strcasecmp(value, "on") == 0);
-}
-
-static bool is_off(const tess_env_report *report, const char *name)
-{
-    return value_of(report, name) != NULL && !is_on(report, name);
 }
 
 /* A feature that is switched off makes its settings void. */
@@ -55,40 +57,35 @@ static void find_switched_off(tess_env_report *report)
                     {"NCCL_OOB_NET_ENABLE", false, "NCCL_OOB_NET_", "keeps start-up off NCCL's network"},
                     {"NCCL_PXN_DISABLE", true, "NCCL_P2P_PXN_LEVEL", "turns PXN off"}};
     for (size_t s = 0; s < sizeof(switches) / sizeof(switches[0]); s++) {
-        bool takes_effect = switches[s].when_on ? is_on(report, switches[s].name) : is_off(report, switches[s].name);
-        for (int i = 0; takes_effect && i < report->n_settings; i++) {
+        const char *value = value_of(report, switches[s].name);
+        bool acts = value != NULL && is_on(report, switches[s].name) == switches[s].when_on;
+        for (int i = 0; acts && i < report->n_settings; i++) {
             const char *name = report->settings[i].name;
             if (strncmp(name, switches[s].prefix, strlen(switches[s].prefix)) == 0 &&
                 strcmp(name, switches[s].name) != 0)
-                add_finding(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name,
-                            value_of(report, switches[s].name), switches[s].because, name, report->settings[i].value);
+                add_finding(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name, value,
+                            switches[s].because, name, report->settings[i].value);
         }
     }
 }
 
 static void find_socket_threads(tess_env_report *report)
 {
-    long long threads = env_number(report, "NCCL_SOCKET_NTHREADS", 1);
-    long long sockets = env_number(report, "NCCL_NSOCKS_PERTHREAD", 1);
+    long long threads = number_of(report, "NCCL_SOCKET_NTHREADS", 1);
+    long long sockets = number_of(report, "NCCL_NSOCKS_PERTHREAD", 1);
     if (threads > 0 && sockets > 0 && (threads > 64 || sockets > 64 || threads * sockets > 64))
         add_finding(report,
                     "NCCL_SOCKET_NTHREADS=%lld x NCCL_NSOCKS_PERTHREAD=%lld is above the 64 sockets that NCCL allows",
                     threads, sockets);
 }
 
-static void find_debug_without_output(tess_env_report *report)
+static void find_debug_details(tess_env_report *report)
 {
-    if (value_of(report, "NCCL_DEBUG") != NULL)
-        return;
     static const char *const details[] = {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS"};
-    for (int i = 0; i < 3; i++)
+    const char *level = value_of(report, "NCCL_DEBUG");
+    for (int i = 0; level == NULL && i < 3; i++)
         if (value_of(report, details[i]) != NULL)
             add_finding(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
-}
-
-static void find_subsystems_without_info(tess_env_report *report)
-{
-    const char *level = value_of(report, "NCCL_DEBUG");
     if (level != NULL && value_of(report, "NCCL_DEBUG_SUBSYS") != NULL && strcasecmp(level, "INFO") != 0 &&
         strcasecmp(level, "TRACE") != 0)
         add_finding(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing",
@@ -100,9 +97,9 @@ static void find_subsystems_without_info(tess_env_report *report)
 static void find_heartbeat_below_timeout(tess_env_report *report)
 {
     enum { HEARTBEAT_S = 480, COLLECTIVE_S = 600 }; /* PyTorch's defaults */
-    long long minutes = env_number(report, "DEEPSPEED_TIMEOUT", 0);
+    long long minutes = number_of(report, "DEEPSPEED_TIMEOUT", 0);
     long long timeout_s = minutes > 0 && minutes < 1 << 20 ? 60 * minutes : COLLECTIVE_S;
-    long long heartbeat_s = env_number(report, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", HEARTBEAT_S);
+    long long heartbeat_s = number_of(report, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", HEARTBEAT_S);
     if (heartbeat_s < HEARTBEAT_S && heartbeat_s < timeout_s)
         add_finding(
             report,
@@ -114,11 +111,11 @@ static void find_heartbeat_below_timeout(tess_env_report *report)
 
 static void find_dump_without_buffer(tess_env_report *report)
 {
-    if (is_on(report, "TORCH_NCCL_DUMP_ON_TIMEOUT") && env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", -1) == 0)
+    if (is_on(report, "TORCH_NCCL_DUMP_ON_TIMEOUT") && number_of(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", -1) == 0)
         add_finding(report,
                     "TORCH_NCCL_DUMP_ON_TIMEOUT=1 with TORCH_NCCL_TRACE_BUFFER_SIZE=0: there is nothing to dump");
-    if (env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) == 1 &&
-        env_number(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", 0) > 0)
+    if (number_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) == 1 &&
+        number_of(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", 0) > 0)
         add_finding(report,
                     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 aborts the communicator before the flight recorder is dumped: "
                     "leave it at 3");
@@ -127,7 +124,7 @@ static void find_dump_without_buffer(tess_env_report *report)
 static void find_blocking_wait(tess_env_report *report)
 {
     if (is_on(report, "TORCH_NCCL_BLOCKING_WAIT") && value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING") != NULL &&
-        env_number(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) != 0)
+        number_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) != 0)
         add_finding(report, "TORCH_NCCL_BLOCKING_WAIT=1 turns TORCH_NCCL_ASYNC_ERROR_HANDLING=%s off: choose one",
                     value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING"));
 }
@@ -156,7 +153,7 @@ static void find_min_above_max(tess_env_report *report)
     static const char *const pairs[][2] = {{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"},
                                            {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"}};
     for (int i = 0; i < 2; i++) {
-        long long least = env_number(report, pairs[i][0], 0), most = env_number(report, pairs[i][1], 1 << 20);
+        long long least = number_of(report, pairs[i][0], 0), most = number_of(report, pairs[i][1], 1 << 20);
         if (least > most)
             add_finding(report, "%s=%lld is above %s=%lld", pairs[i][0], least, pairs[i][1], most);
     }
@@ -178,7 +175,7 @@ static void find_socket_net_with_ib(tess_env_report *report)
 static void find_gid_filters(tess_env_report *report)
 {
     static const char *const filters[] = {"NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM"};
-    if (env_number(report, "NCCL_IB_GID_INDEX", -1) < 0)
+    if (number_of(report, "NCCL_IB_GID_INDEX", -1) < 0)
         return;
     for (int i = 0; i < 3; i++)
         if (value_of(report, filters[i]) != NULL)
@@ -217,7 +214,7 @@ static long long local_ranks(const tess_env_report *report)
     static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                         "SLURM_NTASKS_PER_NODE", "TESSERA_WORLD"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        long long n = env_number(report, names[i], 0);
+        long long n = number_of(report, names[i], 0);
         if (n > 0)
             return n;
     }
@@ -226,7 +223,7 @@ static long long local_ranks(const tess_env_report *report)
 
 static void find_too_many_threads(tess_env_report *report, int n_cores)
 {
-    long long threads = env_number(report, "OMP_NUM_THREADS", 0), ranks = local_ranks(report);
+    long long threads = number_of(report, "OMP_NUM_THREADS", 0), ranks = local_ranks(report);
     if (n_cores > 0 && threads > 0 && threads < 1 << 20 && ranks < 1 << 20 && threads * ranks > n_cores)
         add_finding(report, "OMP_NUM_THREADS=%lld x %lld rank%s on this host is more than its %d cores: set it to %lld",
                     threads, ranks, ranks == 1 ? "" : "s", n_cores, n_cores / ranks > 0 ? n_cores / ranks : 1);
@@ -240,7 +237,7 @@ static void find_rank_outside_world(tess_env_report *report)
                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                            {"PMI_RANK", "PMI_SIZE"}};
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        long long rank = env_number(report, pairs[i][0], -1), world = env_number(report, pairs[i][1], -1);
+        long long rank = number_of(report, pairs[i][0], -1), world = number_of(report, pairs[i][1], -1);
         if (world >= 0 && rank >= world)
             add_finding(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
         if (i == 0 && rank >= 0 && world > 1 && value_of(report, "MASTER_ADDR") == NULL)
@@ -254,8 +251,7 @@ void env_find_conflicts(tess_env_report *report, int n_cores)
     find_socket_net_with_ib(report);
     find_gid_filters(report);
     find_socket_threads(report);
-    find_debug_without_output(report);
-    find_subsystems_without_info(report);
+    find_debug_details(report);
     find_heartbeat_below_timeout(report);
     find_dump_without_buffer(report);
     find_blocking_wait(report);

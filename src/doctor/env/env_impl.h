@@ -22,7 +22,5 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
                      tess_env_report *report);
 /* Fills report->conflicts. */
 void env_find_conflicts(tess_env_report *report, int n_cores);
-/* The value of a setting as an integer; `fallback` when it is not set or no integer. */
-long long env_number(const tess_env_report *report, const char *name, long long fallback);
 
 #endif

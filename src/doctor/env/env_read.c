@@ -106,13 +106,3 @@ const tess_env_setting *tess_env_find(const tess_env_report *report, const char 
             return &report->settings[i];
     return NULL;
 }
-
-long long env_number(const tess_env_report *report, const char *name, long long fallback)
-{
-    const tess_env_setting *setting = tess_env_find(report, name);
-    if (setting == NULL)
-        return fallback;
-    char *end;
-    long long number = strtoll(setting->value, &end, 0);
-    return end != setting->value && *end == '\0' ? number : fallback;
-}

@@ -48,68 +48,64 @@ static bool read_in(const char *root, const char *tree, const char *group, const
     return probe_read(root, path, text, size) > 0;
 }
 
-typedef struct memory_files {
-    const char *controller, *tree, *limit, *used;
-} memory_files;
+/* Reads the limit that one group sets, and its use. False: it sets none. */
+typedef bool read_limit(const char *root, bool version1, const char *group, double *limit, double *used);
 
-static bool tightest_memory(const char *root, const memory_files *files, double *limit, double *used)
+static bool read_memory(const char *root, bool version1, const char *group, double *limit, double *used)
 {
-    char group[512], text[64];
-    bool found = false;
-    if (!find_group(root, files->controller, group, sizeof(group)))
+    char text[64];
+    const char *tree = version1 ? "/memory" : "";
+    if (!read_in(root, tree, group, version1 ? "memory.limit_in_bytes" : "memory.max", text, sizeof(text)) ||
+        strcmp(text, "max") == 0)
         return false;
-    do {
-        if (!read_in(root, files->tree, group, files->limit, text, sizeof(text)) || strcmp(text, "max") == 0)
+    *limit = strtod(text, NULL);
+    const char *file = version1 ? "memory.usage_in_bytes" : "memory.current";
+    *used = read_in(root, tree, group, file, text, sizeof(text)) ? strtod(text, NULL) : 0;
+    return *limit > 0 && *limit < NO_LIMIT_V1;
+}
+
+/* Reads "quota period" of a group; in version 1 each has its own file. */
+static bool read_quota(const char *root, bool version1, const char *group, double *cores, double *used)
+{
+    char text[64], *end;
+    *used = 0;
+    if (!read_in(root, version1 ? "/cpu" : "", group, version1 ? "cpu.cfs_quota_us" : "cpu.max", text, sizeof(text)))
+        return false;
+    double quota = strtod(text, &end);
+    if (version1 && !read_in(root, "/cpu", group, "cpu.cfs_period_us", text, sizeof(text)))
+        return false;
+    double period = strtod(version1 ? text : end, NULL);
+    *cores = period > 0 ? quota / period : 0;
+    return quota > 0 && period > 0;
+}
+
+/* The tightest limit in version 2, or else in version 1. */
+static bool find_tightest(const char *root, const char *controller, read_limit *read, double *limit, double *used)
+{
+    bool found = false;
+    for (int version1 = 0; version1 <= 1 && !found; version1++) {
+        char group[512];
+        double here, used_here;
+        if (!find_group(root, version1 ? controller : "", group, sizeof(group)))
             continue;
-        double value = strtod(text, NULL);
-        if (value <= 0 || value >= NO_LIMIT_V1 || (found && value >= *limit))
-            continue;
-        found = true;
-        *limit = value;
-        *used = read_in(root, files->tree, group, files->used, text, sizeof(text)) ? strtod(text, NULL) : 0;
-    } while (to_parent(group));
+        do {
+            if (!read(root, version1, group, &here, &used_here) || (found && here >= *limit))
+                continue;
+            found = true;
+            *limit = here;
+            *used = used_here;
+        } while (to_parent(group));
+    }
     return found;
 }
 
 bool probe_cgroup_memory(const char *root, double *limit, double *used)
 {
-    static const memory_files version2 = {"", "", "memory.max", "memory.current"},
-                              version1 = {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"};
-    return tightest_memory(root, &version2, limit, used) || tightest_memory(root, &version1, limit, used);
-}
-
-/* Reads "quota period" of a group; in version 1 each has its own file. False: no limit here. */
-static bool read_quota(const char *root, bool version1, const char *group, double *cores)
-{
-    char text[64], *end;
-    double quota, period;
-    if (!read_in(root, version1 ? "/cpu" : "", group, version1 ? "cpu.cfs_quota_us" : "cpu.max", text, sizeof(text)))
-        return false;
-    quota = strtod(text, &end);
-    if (version1 && !read_in(root, "/cpu", group, "cpu.cfs_period_us", text, sizeof(text)))
-        return false;
-    period = strtod(version1 ? text : end, NULL);
-    *cores = period > 0 ? quota / period : 0;
-    return quota > 0 && period > 0;
-}
-
-static bool tightest_quota(const char *root, bool version1, double *cores)
-{
-    char group[512];
-    double value;
-    bool found = false;
-    if (!find_group(root, version1 ? "cpu" : "", group, sizeof(group)))
-        return false;
-    do {
-        if (read_quota(root, version1, group, &value) && (!found || value < *cores)) {
-            *cores = value;
-            found = true;
-        }
-    } while (to_parent(group));
-    return found;
+    return find_tightest(root, "memory", read_memory, limit, used);
 }
 
 bool probe_cgroup_cores(const char *root, double *cores)
 {
-    return tightest_quota(root, false, cores) || tightest_quota(root, true, cores);
+    double used;
+    return find_tightest(root, "cpu", read_quota, cores, &used);
 }

@@ -2,8 +2,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
+#include "doctor/table/clean.h"
 
 bool tess_probe_wanted(const char *only, const char *name)
 {
@@ -18,43 +18,44 @@ bool tess_probe_wanted(const char *only, const char *name)
     return false;
 }
 
-/* Names of processes and folders may hold anything: what is not text, or controls a terminal, becomes '?'. */
-static void clean(char *text)
+/* Names of processes and folders may hold anything, so the text is cleaned. */
+static void say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, va_list args)
 {
-    uint32_t code_point;
-    for (char *at = text; *at != '\0';) {
-        int n = tess_utf8_decode((const uint8_t *)at, strlen(at), &code_point);
-        if (n == 0 || code_point < ' ' || (code_point >= 0x7f && code_point < 0xa0)) {
-            memset(at, '?', n > 0 ? (size_t)n : 1);
-            n = n > 0 ? n : 1;
-        }
-        at += n;
-    }
+    char text[TESS_PROBE_TEXT_BYTES];
+    vsnprintf(text, sizeof(text), format, args);
+    finding->outcome = outcome;
+    tess_clean(text, strlen(text), finding->text, sizeof(finding->text));
 }
 
 void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
 {
     va_list args;
-    finding->outcome = outcome;
     va_start(args, format);
-    vsnprintf(finding->text, sizeof(finding->text), format, args);
+    say(finding, outcome, format, args);
     va_end(args);
-    clean(finding->text);
+}
+
+tess_probe_finding *probe_begin(tess_probe_findings *findings, tess_probe_group group, const char *name,
+                                const char *only)
+{
+    if (!tess_probe_wanted(only, name) || findings->n == TESS_PROBE_MOST)
+        return NULL;
+    tess_probe_finding *finding = &findings->at[findings->n++];
+    *finding = (tess_probe_finding){.group = group};
+    snprintf(finding->name, sizeof(finding->name), "%s", name);
+    return finding;
 }
 
 void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...)
 {
     va_list args;
-    if (findings->n == TESS_PROBE_MOST)
+    tess_probe_finding *finding = probe_begin(findings, group, name, NULL);
+    if (finding == NULL)
         return;
-    tess_probe_finding *finding = &findings->at[findings->n++];
-    *finding = (tess_probe_finding){.outcome = outcome, .group = group};
-    snprintf(finding->name, sizeof(finding->name), "%s", name);
     va_start(args, format);
-    vsnprintf(finding->text, sizeof(finding->text), format, args);
+    say(finding, outcome, format, args);
     va_end(args);
-    clean(finding->text);
 }
 
 const char *tess_probe_group_name(tess_probe_group group)

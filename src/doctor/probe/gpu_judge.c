@@ -24,8 +24,7 @@ typedef struct gpu_listing {
     int n;
 } gpu_listing;
 
-static void list(gpu_listing *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void list(gpu_listing *l, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void list(gpu_listing *l, const char *format, ...)
 {
     char one[160];
     va_list args;
@@ -169,14 +168,14 @@ static const struct {
      judge_present},
     {{"gpu-temperature", "temperature", "warn above 85 C", "check fans and airflow"}, judge_temperature},
     {{"gpu-ecc", "errors of memory since the driver was loaded", "fail when one was uncorrected",
-      "reset the GPU (nvidia-smi -r) and watch it; have it exchanged when it comes back"},
+      "reset the GPU (nvidia-smi -r); have it exchanged when errors return"},
      judge_ecc},
     {{"gpu-throttling", "why clocks are low", "warn at power cap, heat, power brake",
       "nvidia-smi -q -d PERFORMANCE,POWER; check cooling and the power limit"},
      judge_throttling},
     {{"gpu-persistence", "persistence mode", "warn when off", "nvidia-smi -pm 1, or nvidia-persistenced"},
      judge_persistence},
-    {{"gpu-pcie", "lanes of PCIe", "warn below those that it has", "reseat the card; check the BIOS"}, judge_pcie},
+    {{"gpu-pcie", "lanes of PCIe", "warn below the card's number", "reseat the card; check the BIOS"}, judge_pcie},
     {{"gpu-topology", "how GPUs are linked (nvidia-smi topo -m)", "warn when some pairs lack the NVLink of others",
       "choose GPUs of one island: CUDA_VISIBLE_DEVICES"},
      judge_topology},
@@ -201,11 +200,8 @@ const tess_probe_check *probe_gpu_checks(int *n)
 void probe_gpu_judge(const probe_gpus *gpus, const char *only, tess_probe_findings *findings)
 {
     for (int i = 0; i < N_ROWS; i++) {
-        if (!tess_probe_wanted(only, rows[i].check.name) || findings->n == TESS_PROBE_MOST)
-            continue;
-        tess_probe_finding *finding = &findings->at[findings->n++];
-        *finding = (tess_probe_finding){.group = TESS_PROBE_GPU};
-        strncpy(finding->name, rows[i].check.name, sizeof(finding->name) - 1);
-        rows[i].judge(gpus, finding);
+        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_GPU, rows[i].check.name, only);
+        if (finding != NULL)
+            rows[i].judge(gpus, finding);
     }
 }

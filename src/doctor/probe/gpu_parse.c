@@ -42,11 +42,6 @@ static int64_t whole(const char *text)
     return end != text && value <= most ? value : -1;
 }
 
-static int switched(const char *text)
-{
-    return strcmp(text, "Enabled") == 0 ? 1 : strcmp(text, "Disabled") == 0 ? 0 : -1;
-}
-
 static int lanes(const char *text)
 {
     int64_t n = whole(text);
@@ -66,7 +61,9 @@ int probe_gpu_parse(const char *text, probe_gpu *gpus, int most)
                                .uncorrected = whole(f[4]),
                                .corrected = whole(f[5]),
                                .slowed_by = whole(f[6]),
-                               .persistence = switched(f[7]),
+                               .persistence = strcmp(f[7], "Enabled") == 0    ? 1
+                                              : strcmp(f[7], "Disabled") == 0 ? 0
+                                                                              : -1,
                                .lanes = lanes(f[8]),
                                .most_lanes = lanes(f[9]),
                                .used_mib = whole(f[10]),
@@ -105,16 +102,6 @@ static bool is_gpu(const char *word)
     return strncmp(word, "GPU", 3) == 0 && word[3] >= '0' && word[3] <= '9';
 }
 
-/* Counts the GPUs at the beginning of a line: the matrix's head names two or more, a row one. */
-static int count_gpus(const char *line)
-{
-    char word[PROBE_LINK_BYTES];
-    int n = 0;
-    for (line = next_word(line, word, sizeof(word)); is_gpu(word); line = next_word(line, word, sizeof(word)))
-        n++;
-    return n;
-}
-
 void probe_gpu_parse_matrix(const char *text, probe_gpu_matrix *matrix)
 {
     int n = 0, row = 0;
@@ -122,9 +109,9 @@ void probe_gpu_parse_matrix(const char *text, probe_gpu_matrix *matrix)
     for (const char *line = text; *line != '\0';) {
         char word[PROBE_LINK_BYTES];
         const char *at = next_word(line, word, sizeof(word));
-        if (n == 0 && is_gpu(word)) {
-            n = count_gpus(line);
-            n = n > PROBE_GPUS ? PROBE_GPUS : n;
+        if (n == 0 && is_gpu(word)) { /* the head names all GPUs */
+            for (; is_gpu(word); at = next_word(at, word, sizeof(word)))
+                n += n < PROBE_GPUS;
         } else if (is_gpu(word) && row < n) {
             for (int column = 0; column < n; column++)
                 at = next_word(at, matrix->link[row][column], PROBE_LINK_BYTES);

@@ -15,20 +15,20 @@ static const probe_row rows[] = {
     {{"throttling", "counters of thermal throttling", "warn above 0",
       "check fans and airflow; compare with other hosts"},
      probe_throttling},
-    {{"steal", "time that the hypervisor took away", "warn above 5%",
+    {{"steal", "time that the hypervisor gave to other virtual machines", "warn above 5%",
       "ask for dedicated cores, or another host: every rank waits for the slowest"},
      probe_steal},
     {{"cores", "affinity and cgroup quota against ranks", "warn when ranks share cores or a quota is below them",
       "start at most one rank a core; give whole cores (cpuset, or a quota of at least as many)"},
      probe_cores},
-    {{"load", "processes of others that run", "warn from a quarter of the cores on",
+    {{"load", "running processes that are not of this job", "warn from a quarter of the cores on",
       "stop them, or start the job elsewhere: a shared core makes a slow rank"},
      probe_load},
-    {{"memory", "MemAvailable against what the ranks keep",
-      "fail when all of it is less, warn when what is available is",
-      "more hosts or ranks elsewhere, a smaller model, or stop what else uses memory"},
+    {{"memory", "MemTotal and MemAvailable against the memory that the ranks need",
+      "fail when MemTotal is less, warn when MemAvailable is",
+      "more hosts, fewer ranks here, a smaller model, or less memory for other programs"},
      probe_memory},
-    {{"cgroup-memory", "the cgroup's limit and use", "fail when the ranks keep more, warn above 90%",
+    {{"cgroup-memory", "the cgroup's limit and use", "fail when the ranks need more, warn above 90%",
       "raise the container's or the job's memory limit (memory.max, --memory, --mem)"},
      probe_cgroup},
     {{"swap", "swap in use", "warn above 5% of memory", "free memory, then swapoff -a && swapon -a"}, probe_swap},
@@ -55,8 +55,8 @@ static const probe_row rows[] = {
     {{"dump-space", "room on its disk", "fail below 64 MiB or a checkpoint, warn below 1 GiB or two",
       "free some, name another disk, or a smaller checkpoint.keep_latest_k"},
      probe_dump_space},
-    {{"dump-speed", "what its disk takes, written for half a second", "warn below 50 MB/s, or a checkpoint above 60 s",
-      "name a faster disk, or save less often (checkpoint.interval)"},
+    {{"dump-speed", "write rate of its disk, measured for half a second",
+      "warn below 50 MB/s, or a checkpoint above 60 s", "name a faster disk, or save less often (checkpoint.interval)"},
      probe_dump_speed},
     {{"tmp", "TMPDIR: can be written, room, speed", "fail when not, warn below 64 MiB or 50 MB/s",
       "TMPDIR=/a/local/folder"},
@@ -71,9 +71,9 @@ static const probe_row rows[] = {
      probe_ptrace},
     {{"perf", "perf_event_paranoid", "for information", "sysctl kernel.perf_event_paranoid=1"}, probe_perf},
     {{"leftovers", "tessera processes older than this job", "warn above 0",
-      "look at them with ps; kill what nobody needs"},
+      "look at them with ps; end those that are not needed"},
      probe_stale},
-    {{"clocksource", "what the kernel reads the time from", "warn when slow (hpet, acpi_pm, jiffies)",
+    {{"clocksource", "where the kernel reads the time", "warn when slow (hpet, acpi_pm, jiffies)",
       "boot with clocksource=tsc, where the TSC is stable"},
      probe_clocksource},
     {{"time-sync", "whether the clock is synchronised", "warn when not, with several hosts; or off by 1 s",
@@ -95,12 +95,9 @@ const tess_probe_check *probe_host_checks(int *n)
 void probe_host_look(const probe_host *host, tess_probe_findings *findings)
 {
     for (int i = 0; i < N_ROWS; i++) {
-        if (!tess_probe_wanted(host->plan.only, rows[i].check.name) || findings->n == TESS_PROBE_MOST)
-            continue;
-        tess_probe_finding *finding = &findings->at[findings->n++];
-        *finding = (tess_probe_finding){.group = TESS_PROBE_HOST};
-        strncpy(finding->name, rows[i].check.name, sizeof(finding->name) - 1);
-        rows[i].look(host, finding);
+        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_HOST, rows[i].check.name, host->plan.only);
+        if (finding != NULL)
+            rows[i].look(host, finding);
     }
 }
 

@@ -10,7 +10,7 @@
 enum { WRITE_MOST = 256 << 20 };
 #define WRITE_S 0.5
 
-static void keep_error(char *text)
+static void take_error(char *text)
 {
     snprintf(text, PROBE_REASON_BYTES, "%s", tess_error_message());
     tess_error_clear();
@@ -37,7 +37,7 @@ static void ask_folder(const char *path, bool write, probe_folder *folder)
     if (tess_os_space_at(folder->there, &folder->space) != TESS_OK)
         tess_error_clear();
     if (write && tess_os_write_rate(folder->there, WRITE_MOST, WRITE_S, &folder->bytes_per_s) != TESS_OK)
-        keep_error(folder->error);
+        take_error(folder->error);
 }
 
 static void ask_cpu(probe_host *host)
@@ -65,23 +65,15 @@ static void ask_shared_memory(probe_host *host)
         *(volatile char *)address = 1;
         tess_os_unmap_shared(address, SIZE);
     } else {
-        keep_error(host->memfd_error);
+        take_error(host->memfd_error);
     }
     if (tess_os_space_at("/dev/shm", &host->shm) != TESS_OK)
         tess_error_clear();
 }
 
-static bool wants_any(const char *only, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (tess_probe_wanted(only, names[i]))
-            return true;
-    return false;
-}
-
 void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *host)
 {
-    static const char *const writing[] = {"dump-folder", "dump-speed"};
+    bool writes_dump = tess_probe_wanted(plan->only, "dump-folder") || tess_probe_wanted(plan->only, "dump-speed");
     *host = (probe_host){.root = root, .plan = *plan};
     probe_read_ticks(root, &host->before);
     for (int i = 0; i < TESS_OS_LIMIT_COUNT; i++)
@@ -92,6 +84,6 @@ void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *h
     host->futex_works = tess_os_futex_works();
     ask_cpu(host);
     ask_shared_memory(host);
-    ask_folder(plan->dump_folder, wants_any(plan->only, writing, 2), &host->dump);
+    ask_folder(plan->dump_folder, writes_dump, &host->dump);
     ask_folder(plan->tmp_folder, tess_probe_wanted(plan->only, "tmp"), &host->tmp);
 }

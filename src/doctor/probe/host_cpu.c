@@ -1,9 +1,8 @@
 /* Cores: their instructions, their speed, and other processes on them. */
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
 #define STEAL_WARN 0.05    /* of the cores' time */
@@ -145,59 +144,29 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 }
 
 typedef struct runners {
-    const probe_host *host;
-    double self;
-    char own_name[32]; /* this job's ranks share it; older processes of that name are leftovers (host_system.c) */
+    probe_process self; /* its job's ranks share its name; older processes of that name are leftovers (host_system.c) */
     int n;
     char names[160]; /* of the first few */
 } runners;
 
-/* The name in parentheses of /proc/PID/stat, which may hold anything. */
-static int find_name(const char *stat, const char **name)
-{
-    const char *open = strchr(stat, '('), *close = strrchr(stat, ')');
-    *name = open != NULL ? open + 1 : "";
-    return open != NULL && close != NULL && close > open ? (int)(close - open - 1) : 0;
-}
-
-static tess_status visit_process(void *context, const char *name)
+static void visit_runner(void *context, const probe_process *process)
 {
     runners *r = context;
-    char path[64], text[512];
-    double pid = strtod(name, NULL);
-    if (name[0] < '1' || name[0] > '9' || pid == r->self)
-        return TESS_OK;
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
-    if (probe_read(r->host->root, path, text, sizeof(text)) <= 0)
-        return TESS_OK; /* it has ended */
-    const char *command;
-    int length = find_name(text, &command);
-    if (strncmp(command + length, ") R", 3) != 0 ||
-        (strncmp(command, r->own_name, (size_t)length) == 0 && r->own_name[length] == '\0'))
-        return TESS_OK;
+    if (process->pid == r->self.pid || process->state != 'R' || strcmp(process->name, r->self.name) == 0)
+        return;
     size_t at = strlen(r->names);
     if (r->n++ < 4)
-        snprintf(r->names + at, sizeof(r->names) - at, "%s%.*s (%s)", at > 0 ? ", " : "", length, command, name);
-    return TESS_OK;
+        tess_text_add(r->names, sizeof(r->names), at, "%s%s (%d)", at > 0 ? ", " : "", process->name, process->pid);
 }
 
 void probe_load(const probe_host *host, tess_probe_finding *finding)
 {
-    char path[PROBE_PATH_BYTES], text[512];
-    const char *name;
     double load = 0;
-    runners r = {.host = host};
-    snprintf(path, sizeof(path), "%s/proc", host->root);
-    if (probe_read(host->root, "/proc/self/stat", text, sizeof(text)) > 0) {
-        r.self = strtod(text, NULL);
-        int length = find_name(text, &name);
-        snprintf(r.own_name, sizeof(r.own_name), "%.*s", length, name);
-    }
+    runners r = {0};
+    probe_read_self(host->root, &r.self);
     probe_read_number(host->root, "/proc/loadavg", &load);
-    if (tess_os_list(path, visit_process, &r) != TESS_OK)
-        tess_error_clear();
-    bool busy = r.n > 0 && r.n >= LOAD_WARN * host->affinity_cores;
-    if (busy)
+    probe_each_process(host->root, visit_runner, &r);
+    if (r.n > 0 && r.n >= LOAD_WARN * host->affinity_cores)
         probe_say(finding, TESS_PROBE_WARN, "%d other process%s on %d cores: %s; load %.2f", r.n,
                   r.n == 1 ? " runs" : "es run", host->affinity_cores, r.names, load);
     else

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/os/os.h"
+#include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
 #define KERNEL_LEAST 5.03 /* major + minor / 100: the watchdog needs pidfd_open and clone3 */
@@ -122,59 +122,31 @@ void probe_ntp(const probe_host *host, tess_probe_finding *finding)
 }
 
 typedef struct leftovers {
-    const char *root;
-    double self, self_start; /* ticks since the machine started */
+    probe_process self;
     int n;
     char text[160];
 } leftovers;
 
-/* Parses /proc/PID/stat after the name: "S 1 ..."; the parent is word 2, the start time word 20. */
-static bool parse_stat(const char *text, double *parent, double *start)
-{
-    const char *at = strrchr(text, ')');
-    if (at == NULL || sscanf(at, ") %*c %lf", parent) != 1)
-        return false;
-    for (int word = 0; at != NULL && word < 20; word++)
-        at = strchr(at + 1, ' ');
-    *start = at != NULL ? strtod(at, NULL) : 0;
-    return at != NULL;
-}
-
-static tess_status visit_leftover(void *context, const char *name)
+static void visit_leftover(void *context, const probe_process *process)
 {
     leftovers *l = context;
-    char path[64], comm[64], stat[1024];
-    double parent, start;
-    if (name[0] < '1' || name[0] > '9' || strtod(name, NULL) == l->self)
-        return TESS_OK;
-    snprintf(path, sizeof(path), "/proc/%.20s/comm", name);
-    if (probe_read(l->root, path, comm, sizeof(comm)) <= 0 || strcmp(comm, "tessera") != 0)
-        return TESS_OK;
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
-    if (probe_read(l->root, path, stat, sizeof(stat)) <= 0 || !parse_stat(stat, &parent, &start) ||
-        start > l->self_start - OLDER_S * TICKS_A_SECOND)
-        return TESS_OK;
+    double age_s = (l->self.start - process->start) / TICKS_A_SECOND;
+    if (process->pid == l->self.pid || strcmp(process->name, "tessera") != 0 || age_s < OLDER_S)
+        return;
     size_t at = strlen(l->text);
     if (l->n++ < 5)
-        snprintf(l->text + at, sizeof(l->text) - at, "%s%s (%.0f s old%s)", at > 0 ? ", " : "", name,
-                 (l->self_start - start) / TICKS_A_SECOND, parent == 1 ? ", nobody's child" : "");
-    return TESS_OK;
+        tess_text_add(l->text, sizeof(l->text), at, "%s%d (%.0f s old%s)", at > 0 ? ", " : "", process->pid, age_s,
+                      process->parent == 1 ? ", nobody's child" : "");
 }
 
 void probe_stale(const probe_host *host, tess_probe_finding *finding)
 {
-    char path[PROBE_PATH_BYTES], stat[1024];
-    double parent;
-    leftovers l = {.root = host->root};
-    if (probe_read(host->root, "/proc/self/stat", stat, sizeof(stat)) <= 0 ||
-        !parse_stat(stat, &parent, &l.self_start)) {
+    leftovers l = {0};
+    if (!probe_read_self(host->root, &l.self)) {
         probe_say(finding, TESS_PROBE_ABSENT, "no /proc");
         return;
     }
-    l.self = strtod(stat, NULL);
-    snprintf(path, sizeof(path), "%s/proc", host->root);
-    if (tess_os_list(path, visit_leftover, &l) != TESS_OK)
-        tess_error_clear();
+    probe_each_process(host->root, visit_leftover, &l);
     if (l.n > 0)
         probe_say(finding, TESS_PROBE_WARN, "%d older tessera process%s here: %s", l.n, l.n == 1 ? " is" : "es are",
                   l.text);

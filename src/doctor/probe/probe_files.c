@@ -1,7 +1,8 @@
-/* Reads numbers from files of /proc and /sys. */
+/* Reads files of /proc and /sys: numbers, and processes. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "doctor/probe/probe_impl.h"
 
 ptrdiff_t probe_read(const char *root, const char *path, char *text, size_t size)
@@ -25,24 +26,20 @@ bool probe_read_number(const char *root, const char *path, double *value)
     return probe_read(root, path, text, sizeof(text)) > 0 && first_number(text, value);
 }
 
-bool probe_number_after(const char *text, const char *key, double *value)
-{
-    size_t n = strlen(key);
-    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, n) == 0)
-            return first_number(line + n, value);
-    }
-    return false;
-}
-
 bool probe_meminfo(const char *root, const char *key, double *bytes)
 {
     char text[8192];
-    if (probe_read(root, "/proc/meminfo", text, sizeof(text)) <= 0 || !probe_number_after(text, key, bytes))
+    size_t n = strlen(key);
+    if (probe_read(root, "/proc/meminfo", text, sizeof(text)) <= 0)
         return false;
-    *bytes *= 1024;
-    return true;
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, n) != 0 || !first_number(line + n, bytes))
+            continue;
+        *bytes *= 1024;
+        return true;
+    }
+    return false;
 }
 
 bool probe_read_ticks(const char *root, probe_ticks *ticks)
@@ -59,4 +56,51 @@ bool probe_read_ticks(const char *root, probe_ticks *ticks)
     }
     ticks->steal = fields[7];
     return ticks->total > 0;
+}
+
+/* Parses "PID (name) S PARENT ...": the start time is word 20 after the name, which may hold anything. */
+static bool read_process(const char *root, const char *pid, probe_process *process)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+    if (probe_read(root, path, text, sizeof(text)) <= 0)
+        return false; /* it has ended */
+    const char *open = strchr(text, '('), *close = strrchr(text, ')'), *at = close;
+    *process = (probe_process){.pid = atoi(text)};
+    if (open == NULL || close == NULL || sscanf(close, ") %c %d", &process->state, &process->parent) != 2)
+        return false;
+    snprintf(process->name, sizeof(process->name), "%.*s", (int)(close - open - 1), open + 1);
+    for (int word = 0; at != NULL && word < 20; word++)
+        at = strchr(at + 1, ' ');
+    process->start = at != NULL ? strtod(at, NULL) : 0;
+    return at != NULL;
+}
+
+bool probe_read_self(const char *root, probe_process *process)
+{
+    return read_process(root, "self", process);
+}
+
+typedef struct process_walk {
+    const char *root;
+    void (*visit)(void *context, const probe_process *process);
+    void *context;
+} process_walk;
+
+static tess_status visit_entry(void *context, const char *name)
+{
+    const process_walk *walk = context;
+    probe_process process;
+    if (name[0] >= '1' && name[0] <= '9' && read_process(walk->root, name, &process))
+        walk->visit(walk->context, &process);
+    return TESS_OK;
+}
+
+void probe_each_process(const char *root, void (*visit)(void *context, const probe_process *process), void *context)
+{
+    char path[PROBE_PATH_BYTES];
+    process_walk walk = {.root = root, .visit = visit, .context = context};
+    snprintf(path, sizeof(path), "%s/proc", root);
+    if (tess_os_list(path, visit_entry, &walk) != TESS_OK)
+        tess_error_clear();
 }

@@ -56,6 +56,10 @@ typedef struct probe_row {
 /* Runs the wanted rows of the host's table. */
 void probe_host_look(const probe_host *host, tess_probe_findings *findings);
 
+/* Adds a finding without outcome and text. NULL: `only` does not name the check, or the table of findings is full. */
+tess_probe_finding *probe_begin(tess_probe_findings *findings, tess_probe_group group, const char *name,
+                                const char *only);
+/* Gives a finding its outcome and text, without control characters. */
 void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -64,11 +68,21 @@ void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const ch
 ptrdiff_t probe_read(const char *root, const char *path, char *text, size_t size);
 /* Reads the first number in a file; false: there is none. */
 bool probe_read_number(const char *root, const char *path, double *value);
-/* Reads the first number after "<key>" at the beginning of a line of `text`; false: there is none. */
-bool probe_number_after(const char *text, const char *key, double *value);
 /* Reads "MemTotal" and the like from /proc/meminfo, in bytes. */
 bool probe_meminfo(const char *root, const char *key, double *bytes);
 bool probe_read_ticks(const char *root, probe_ticks *ticks);
+
+/* A process, from /proc/PID/stat. */
+typedef struct probe_process {
+    int pid, parent;
+    char name[32]; /* may hold anything */
+    char state;    /* 'R', 'S', ... of proc(5) */
+    double start;  /* ticks since the machine started */
+} probe_process;
+/* The process that reads. False: there is no /proc. */
+bool probe_read_self(const char *root, probe_process *process);
+/* Visits all processes of the host. */
+void probe_each_process(const char *root, void (*visit)(void *context, const probe_process *process), void *context);
 
 /* ---- cgroup.c: the tightest limit of this process's group and its parents, version 2 or 1 ---- */
 bool probe_cgroup_memory(const char *root, double *limit, double *used); /* bytes; false: no limit */

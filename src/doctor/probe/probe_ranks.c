@@ -11,7 +11,7 @@ typedef enum row_kind { START, PROGRAM, ENVIRONMENT, GEMM, COPY, ALL_REDUCE, BAR
 
 static const tess_probe_check rows[N_ROWS] = {
     [START] = {TESS_PROBE_START, "ranks start, meet and leave again", "fail when one does not within 20 s",
-               "what is said of the rank; the other failures here often tell why"},
+               "read the finding on that rank; the other failures here often explain it"},
     [PROGRAM] = {"same-program", "program, version and configuration of every rank", "fail when they differ",
                  "install the same build on every host, and give every rank the same arguments"},
     [ENVIRONMENT] = {"environment", "variables of Tessera, MPI, NCCL, UCX, OpenMP and the like",
@@ -22,12 +22,12 @@ static const tess_probe_check rows[N_ROWS] = {
     [COPY] = {"copy-speed", "copies of memory on every core at once", "warn below 80% of the median",
               "as gemm-speed; on several sockets bind ranks to their memory (numactl)"},
     [ALL_REDUCE] = {"all-reduce", "sums, maxima and minima with known results, all dtypes", "fail when one is wrong",
-                    "a fault of memory, of the network or of MPI: run it with fewer hosts to find whose"},
+                    "memory, network or MPI is faulty: run it with fewer hosts to find the host"},
     [BARRIER] = {"barrier", "100 barriers of all ranks", "warn above 1 ms where ranks have cores of their own",
                  "see gemm-speed and load; between hosts the network's latency"},
     [CLOCKS] = {"clock-offset", "wall clocks of hosts against rank 0's", "warn above 1 ms",
                 "start chronyd or systemd-timesyncd on all hosts, with the same server"},
-    [LINKS] = {"links", "what goes from rank 0's host to every other", "warn below half the median, or 0.8 Gbit/s",
+    [LINKS] = {"links", "throughput from rank 0's host to every other", "warn below half the median, or 0.8 Gbit/s",
                "check that MPI uses the fast interface, and the cable, port and switch of that host"},
 };
 
@@ -37,7 +37,7 @@ const tess_probe_check *probe_rank_checks(int *n)
     return rows;
 }
 
-/* State of all ranks; meaningful on rank 0, which has `ranks`. */
+/* Of one rank. Only rank 0 has `ranks` and `links`. */
 typedef struct probe_session {
     tess_runtime *runtime;
     tess_team *team;
@@ -86,14 +86,12 @@ static tess_status look(probe_session *s)
     return tess_gather(s->team, &s->mine, s->ranks, sizeof(s->mine), TESS_U8, 0, NULL);
 }
 
-static const char *host_name(const void *runtime, int host)
-{
-    return tess_runtime_host_name(runtime, host);
-}
-
 static void judge_row(const probe_session *s, row_kind kind, tess_probe_finding *finding)
 {
+    const char *names[JOB_MAX_HOSTS];
     int n = tess_team_size(s->team);
+    for (int h = 0; h < s->n_hosts; h++)
+        names[h] = tess_runtime_host_name(s->runtime, h);
     switch (kind) {
     case START:
         probe_say(finding, TESS_PROBE_OK, "%d rank%s met", n, n == 1 ? "" : "s");
@@ -122,49 +120,28 @@ static void judge_row(const probe_session *s, row_kind kind, tess_probe_finding 
         if (s->n_hosts == 1)
             probe_say(finding, TESS_PROBE_ABSENT, "one host");
         else if (kind == CLOCKS)
-            probe_judge_clocks(s->links, host_name, s->runtime, s->n_hosts, finding);
+            probe_judge_clocks(s->links, names, s->n_hosts, finding);
         else
-            probe_judge_links(s->links, host_name, s->runtime, s->n_hosts, finding);
+            probe_judge_links(s->links, names, s->n_hosts, finding);
     }
-}
-
-static void judge(const probe_session *s, tess_probe_findings *findings)
-{
-    for (int kind = 0; kind < N_ROWS; kind++) {
-        if (!wants(s, (row_kind)kind) || findings->n == TESS_PROBE_MOST)
-            continue;
-        tess_probe_finding *finding = &findings->at[findings->n++];
-        *finding = (tess_probe_finding){.group = TESS_PROBE_RANKS};
-        strncpy(finding->name, rows[kind].name, sizeof(finding->name) - 1);
-        judge_row(s, (row_kind)kind, finding);
-    }
-}
-
-static tess_status run(probe_session *s, tess_probe_findings *findings)
-{
-    bool first = tess_team_rank(s->team) == 0;
-    tess_mem *mem = tess_runtime_mem(s->runtime);
-    if (first)
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_team_size(s->team), sizeof(*s->ranks),
-                                      "findings of ranks", (void **)&s->ranks));
-    tess_status status = look(s);
-    if (status == TESS_OK && first)
-        judge(s, findings);
-    tess_mem_free(mem, s->ranks);
-    return status;
 }
 
 tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings)
 {
-    void *block;
     tess_mem *mem = tess_runtime_mem(runtime);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(probe_session), "probe", &block));
-    probe_session *s = block;
-    *s = (probe_session){
-        .runtime = runtime, .team = tess_runtime_team(runtime), .plan = plan, .n_hosts = tess_runtime_hosts(runtime)};
-    find_places(s);
-    tess_status status = run(s, findings);
-    tess_mem_free(mem, s);
+    tess_team *team = tess_runtime_team(runtime);
+    probe_session s = {.runtime = runtime, .team = team, .plan = plan, .n_hosts = tess_runtime_hosts(runtime)};
+    find_places(&s);
+    if (tess_team_rank(team) == 0)
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_team_size(team), sizeof(*s.ranks),
+                                      "findings of ranks", (void **)&s.ranks));
+    tess_status status = look(&s);
+    for (int kind = 0; kind < N_ROWS && status == TESS_OK && s.ranks != NULL; kind++) {
+        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_RANKS, rows[kind].name, plan->only);
+        if (finding != NULL)
+            judge_row(&s, (row_kind)kind, finding);
+    }
+    tess_mem_free(mem, s.ranks);
     return status;
 }
 

@@ -78,12 +78,10 @@ tess_status probe_try_all_reduce(tess_team *team, char *wrong)
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     trial t = {.team = team};
     wrong[0] = '\0';
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, MOST_ELEMENTS * sizeof(int64_t), "probe", &t.in));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, MOST_ELEMENTS * sizeof(int64_t), "probe", &t.out);
-    if (status == TESS_OK)
-        status = try_all(&t, wrong);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, 2 * MOST_ELEMENTS * sizeof(int64_t), "probe", &t.in));
+    t.out = (int64_t *)t.in + MOST_ELEMENTS;
+    tess_status status = try_all(&t, wrong);
     tess_mem_free(mem, t.in);
-    tess_mem_free(mem, t.out);
     return status;
 }
 

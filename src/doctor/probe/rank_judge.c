@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
 #include "job/job_memory.h"
@@ -29,25 +30,15 @@ static double median(double *values, int n)
 }
 
 /* ---- Hashes ---- */
-static uint64_t program_of(const probe_rank *rank)
-{
-    return rank->program;
-}
-
-static uint64_t configuration_of(const probe_rank *rank)
-{
-    return rank->configuration;
-}
-
-/* Lists the ranks that differ from the majority, as " 3 5". Returns their number. */
-static int find_odd(const probe_rank *ranks, int n, uint64_t (*hash)(const probe_rank *), char *text, size_t size)
+/* Lists the ranks whose hash differs from the majority's, as " 3 5". Returns their number. */
+static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
 {
     int most = 0, best = 0, n_odd = 0;
     size_t at = 0;
     for (int r = 0; r < n && 2 * most <= n; r++) {
         int alike = 0;
         for (int q = 0; q < n; q++)
-            alike += hash(&ranks[q]) == hash(&ranks[r]);
+            alike += hashes[q] == hashes[r];
         if (alike > most) {
             most = alike;
             best = r;
@@ -55,16 +46,21 @@ static int find_odd(const probe_rank *ranks, int n, uint64_t (*hash)(const probe
     }
     text[0] = '\0';
     for (int r = 0; r < n; r++)
-        if (hash(&ranks[r]) != hash(&ranks[best]) && n_odd++ < 16 && at + 8 < size)
+        if (hashes[r] != hashes[best] && n_odd++ < 16 && at + 8 < size)
             at += (size_t)snprintf(text + at, size - at, " %d", r);
     return n_odd;
 }
 
 void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding)
 {
+    uint64_t program[JOB_MAX_RANKS], configuration[JOB_MAX_RANKS];
     char programs[160], configurations[160];
-    int n_programs = find_odd(ranks, n, program_of, programs, sizeof(programs));
-    int n_configurations = find_odd(ranks, n, configuration_of, configurations, sizeof(configurations));
+    for (int r = 0; r < n; r++) {
+        program[r] = ranks[r].program;
+        configuration[r] = ranks[r].configuration;
+    }
+    int n_programs = find_odd(program, n, programs, sizeof(programs));
+    int n_configurations = find_odd(configuration, n, configurations, sizeof(configurations));
     if (n_programs == 0 && n_configurations == 0)
         probe_say(finding, TESS_PROBE_OK, "program, version%s",
                   ranks[0].configuration != 0 ? " and configuration" : "");
@@ -89,27 +85,6 @@ static double pace(const probe_rank *rank, bool copies)
     return speed->rate * (rank->cores_are_shared ? 1 : speed->share);
 }
 
-static bool is_slow(const probe_rank *rank, bool copies, double usual)
-{
-    bool crowded = !rank->cores_are_shared && speed_of(rank, copies)->share < SHARE_LEAST;
-    return pace(rank, copies) < SLOW * usual || crowded;
-}
-
-static size_t name_slow(const probe_rank *rank, int number, bool copies, const char *unit, double usual, char *text,
-                        size_t size)
-{
-    int written;
-    const probe_speed *speed = speed_of(rank, copies);
-    double rate = pace(rank, copies) * 1e-9;
-    if (!rank->cores_are_shared && speed->share < SHARE_LEAST)
-        written = snprintf(text, size, "rank %d got only %.0f%% of core %d: %.3g %s, the median is %.3g", number,
-                           100.0 * speed->share, speed->core, rate, unit, usual * 1e-9);
-    else
-        written = snprintf(text, size, "rank %d on core %d is slow: %.3g %s, %.0f%% of the median", number, speed->core,
-                           rate, unit, 100 * rate * 1e9 / usual);
-    return (size_t)written < size ? (size_t)written : size - 1;
-}
-
 void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool copies, tess_probe_finding *finding)
 {
     double paces[JOB_MAX_RANKS], usual;
@@ -120,13 +95,22 @@ void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool co
         paces[r] = pace(&ranks[r], copies);
     usual = median(paces, n);
     for (int r = 0; r < n; r++) {
-        if (!is_slow(&ranks[r], copies, usual) || n_slow++ >= NAMED)
+        const probe_speed *speed = speed_of(&ranks[r], copies);
+        double rate = pace(&ranks[r], copies);
+        bool crowded = !ranks[r].cores_are_shared && speed->share < SHARE_LEAST;
+        if ((rate >= SLOW * usual && !crowded) || n_slow++ >= NAMED)
             continue;
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", at > 0 ? "; " : "");
-        at += name_slow(&ranks[r], r, copies, unit, usual, text + at, sizeof(text) - at);
+        at = tess_text_add(text, sizeof(text), at, at > 0 ? "; " : "");
+        if (crowded)
+            at =
+                tess_text_add(text, sizeof(text), at, "rank %d got only %.0f%% of core %d: %.3g %s, the median is %.3g",
+                              r, 100.0 * speed->share, speed->core, rate * 1e-9, unit, usual * 1e-9);
+        else
+            at = tess_text_add(text, sizeof(text), at, "rank %d on core %d is slow: %.3g %s, %.0f%% of the median", r,
+                               speed->core, rate * 1e-9, unit, 100 * rate / usual);
     }
     if (n_slow > NAMED)
-        snprintf(text + at, sizeof(text) - at, "; and %d more", n_slow - NAMED);
+        tess_text_add(text, sizeof(text), at, "; and %d more", n_slow - NAMED);
     if (n_slow > 0)
         probe_say(finding, TESS_PROBE_WARN, "%s", text);
     else
@@ -162,8 +146,7 @@ void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe
 }
 
 /* ---- Hosts ---- */
-void probe_judge_clocks(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
-                        int n_hosts, tess_probe_finding *finding)
+void probe_judge_clocks(const probe_link *links, const char *const *names, int n_hosts, tess_probe_finding *finding)
 {
     int worst = 1;
     for (int host = 2; host < n_hosts; host++)
@@ -172,13 +155,12 @@ void probe_judge_clocks(const probe_link *links, const char *(*name)(const void 
     double off = links[worst].offset_s, unsure = links[worst].round_trip_s / 2;
     if (fabs(off) - unsure > CLOCK_WARN_S)
         probe_say(finding, TESS_PROBE_WARN, "the clock of host %s is %.3g ms %s that of host %s (within %.2g ms)",
-                  name(names, worst), fabs(off) * 1e3, off > 0 ? "ahead of" : "behind", name(names, 0), unsure * 1e3);
+                  names[worst], fabs(off) * 1e3, off > 0 ? "ahead of" : "behind", names[0], unsure * 1e3);
     else
         probe_say(finding, TESS_PROBE_OK, "within %.2g ms", (fabs(off) + unsure) * 1e3);
 }
 
-void probe_judge_links(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
-                       int n_hosts, tess_probe_finding *finding)
+void probe_judge_links(const probe_link *links, const char *const *names, int n_hosts, tess_probe_finding *finding)
 {
     double rates[JOB_MAX_HOSTS], usual;
     int worst = 1, n = n_hosts - 1;
@@ -190,11 +172,11 @@ void probe_judge_links(const probe_link *links, const char *(*name)(const void *
     usual = median(rates, n);
     double rate = links[worst].bytes_per_s;
     if (rate < LINK_WARN * usual)
-        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: %.3g Gbit/s, %.0f%% of the median",
-                  name(names, 0), name(names, worst), rate * 8e-9, 100 * rate / usual);
+        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: %.3g Gbit/s, %.0f%% of the median", names[0],
+                  names[worst], rate * 8e-9, 100 * rate / usual);
     else if (rate < LINK_LEAST)
-        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: only %.3g Gbit/s", name(names, 0),
-                  name(names, worst), rate * 8e-9);
+        probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: only %.3g Gbit/s", names[0], names[worst],
+                  rate * 8e-9);
     else
         probe_say(finding, TESS_PROBE_OK, "%.3g to %.3g Gbit/s", rate * 8e-9, rates[n - 1] * 8e-9);
 }

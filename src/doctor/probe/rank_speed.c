@@ -58,9 +58,8 @@ static void run(void *context)
     w->speed = (probe_speed){tess_os_core_now(), (float)(done / (cpu > 0 ? cpu : wall)), (float)(cpu / wall)};
 }
 
-static tess_status measure(tess_team *team, work *w, int local_index, int n_local, int cores, probe_speed *slowest)
+static tess_status measure(tess_team *team, work *w, int local_index, int n_local, int n_rounds, probe_speed *slowest)
 {
-    int n_rounds = (cores + n_local - 1) / n_local;
     w->seconds = ALL_ROUNDS_S / n_rounds;
     w->seconds = w->seconds > ROUND_MOST_S ? ROUND_MOST_S : w->seconds < ROUND_LEAST_S ? ROUND_LEAST_S : w->seconds;
     *slowest = (probe_speed){.core = -1};
@@ -74,38 +73,27 @@ static tess_status measure(tess_team *team, work *w, int local_index, int n_loca
     return TESS_OK;
 }
 
-/* Hosts may have different numbers of cores: all ranks do as many rounds as the host with most cores per rank needs. */
-static tess_status agree_on_cores(tess_team *team, int n_local, int *cores)
-{
-    int32_t rounds = (*cores + n_local - 1) / n_local;
-    TESS_TRY(tess_all_reduce(team, &rounds, &rounds, 1, TESS_I32, TESS_MAX, NULL));
-    *cores = rounds * n_local;
-    return TESS_OK;
-}
-
 tess_status probe_measure_speed(tess_team *team, int local_index, int n_local, probe_rank *mine)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     int cores = tess_os_affinity_cores();
-    size_t bytes = COPY_ALL / (size_t)n_local;
+    size_t bytes = COPY_ALL / (size_t)n_local / 64 * 64;
     work w = {.bytes = bytes > COPY_MOST ? COPY_MOST : bytes < COPY_LEAST ? COPY_LEAST : bytes};
     mine->cores_are_shared = n_local > cores;
-    cores = mine->cores_are_shared ? n_local : cores;
-    TESS_TRY(agree_on_cores(team, n_local, &cores));
+    /* All ranks do as many rounds as the host with most cores per rank needs. */
+    int32_t n_rounds = mine->cores_are_shared ? 1 : (cores + n_local - 1) / n_local;
+    TESS_TRY(tess_all_reduce(team, &n_rounds, &n_rounds, 1, TESS_I32, TESS_MAX, NULL));
     TESS_TRY(tess_stream_create(mem, 1, NULL, &w.stream));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, w.bytes, "probe", &w.a);
-    if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, w.bytes, "probe", &w.b);
-    if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, w.bytes, "probe", &w.c);
-    if (status == TESS_OK)
-        status = measure(team, &w, local_index, n_local, cores, &mine->gemm);
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, 3 * w.bytes, "probe", &w.a);
+    if (status == TESS_OK) {
+        w.b = (char *)w.a + w.bytes;
+        w.c = (char *)w.b + w.bytes;
+        status = measure(team, &w, local_index, n_local, n_rounds, &mine->gemm);
+    }
     w.copies = true;
     if (status == TESS_OK)
-        status = measure(team, &w, local_index, n_local, cores, &mine->copy);
+        status = measure(team, &w, local_index, n_local, n_rounds, &mine->copy);
     tess_mem_free(mem, w.a);
-    tess_mem_free(mem, w.b);
-    tess_mem_free(mem, w.c);
     tess_stream_destroy(&w.stream);
     return status;
 }

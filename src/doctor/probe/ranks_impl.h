@@ -48,10 +48,9 @@ void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *fin
 void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool copies, tess_probe_finding *finding);
 void probe_judge_all_reduce(const probe_rank *ranks, int n, tess_probe_finding *finding);
 void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe_finding *finding);
-void probe_judge_clocks(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
-                        int n_hosts, tess_probe_finding *finding);
-void probe_judge_links(const probe_link *links, const char *(*name)(const void *names, int host), const void *names,
-                       int n_hosts, tess_probe_finding *finding);
+/* links, names (n_hosts). */
+void probe_judge_clocks(const probe_link *links, const char *const *names, int n_hosts, tess_probe_finding *finding);
+void probe_judge_links(const probe_link *links, const char *const *names, int n_hosts, tess_probe_finding *finding);
 
 /* An exchange of clocks: rank 0 sends at `sent_ns`, the other rank reads its clock at `there_ns`, and the answer
  * arrives at `back_ns`. */
