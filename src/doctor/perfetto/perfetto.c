@@ -2,13 +2,28 @@
 
 #include <string.h>
 
-#include "doctor/perfetto/arrivals_impl.h"
+#include "base/core/rng.h"
 #include "doctor/perfetto/perfetto_stream_impl.h"
 #include "diagnosis/request.h"
 
 enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
 
 static const uint64_t shortest_arrow_ns = 1000000;
+
+/* The last rank to arrive at each collective: a table by team and sequence. */
+typedef struct arrival {
+    uint64_t team, sequence;
+    uint64_t last_ns; /* on the timeline */
+    int n_ranks;      /* that arrived; 0: the slot is free */
+    int rank;         /* the last of them */
+    uint32_t tid;     /* the track with its slice, 0: not drawn */
+} arrival;
+
+typedef struct arrivals {
+    tess_mem *mem;
+    arrival *table; /* `room` is a power of two */
+    size_t n, room;
+} arrivals;
 
 typedef struct drawing {
     const tess_history *history;
@@ -25,6 +40,55 @@ typedef struct track_place {
     uint32_t tid;
     bool fresh_lane, has_ended;
 } track_place;
+
+/* ---- Arrivals ---- */
+/* The slot of the operation, or the free slot where it belongs. */
+static arrival *find_slot(arrival *table, size_t room, uint64_t team, uint64_t sequence)
+{
+    const uint64_t key[] = {team, sequence};
+    size_t i = tess_hash_bytes(key, sizeof(key), 0) & (room - 1);
+    while (table[i].n_ranks != 0 && (table[i].team != team || table[i].sequence != sequence))
+        i = (i + 1) & (room - 1);
+    return &table[i];
+}
+
+static tess_status grow(arrivals *arrivals)
+{
+    void *memory;
+    size_t room = arrivals->room == 0 ? 1024 : 2 * arrivals->room;
+    TESS_TRY(tess_mem_alloc_array(arrivals->mem, TESS_POOL_MISC, room, sizeof(arrival), "timeline", &memory));
+    for (size_t i = 0; i < arrivals->room; i++)
+        if (arrivals->table[i].n_ranks != 0)
+            *find_slot(memory, room, arrivals->table[i].team, arrivals->table[i].sequence) = arrivals->table[i];
+    tess_mem_free(arrivals->mem, arrivals->table);
+    arrivals->table = memory;
+    arrivals->room = room;
+    return TESS_OK;
+}
+
+static tess_status arrivals_add(arrivals *arrivals, uint64_t team, uint64_t sequence, int rank, uint64_t ns)
+{
+    if (2 * arrivals->n >= arrivals->room)
+        TESS_TRY(grow(arrivals));
+    arrival *place = find_slot(arrivals->table, arrivals->room, team, sequence);
+    arrivals->n += place->n_ranks == 0;
+    place->team = team;
+    place->sequence = sequence;
+    if (place->n_ranks++ == 0 || ns > place->last_ns) {
+        place->rank = rank;
+        place->last_ns = ns;
+    }
+    return TESS_OK;
+}
+
+/* NULL: no rank arrived. */
+static arrival *arrivals_find(const arrivals *arrivals, uint64_t team, uint64_t sequence)
+{
+    if (arrivals->room == 0)
+        return NULL;
+    arrival *place = find_slot(arrivals->table, arrivals->room, team, sequence);
+    return place->n_ranks != 0 ? place : NULL;
+}
 
 /* ---- One clock ---- */
 static uint64_t to_reader(const tess_history *history, int rank, uint64_t ns)
@@ -126,6 +190,14 @@ static track_place find_place(drawing *d, int rank, const tess_record *record)
     return p;
 }
 
+static void put_metadata(drawing *d, int rank, uint32_t tid, const char *what, const char *key, const char *text)
+{
+    stream_begin(&d->out, 'M', rank, tid, what);
+    stream_args(&d->out);
+    stream_text(&d->out, key, text);
+    stream_end(&d->out);
+}
+
 static void put_thread_name(drawing *d, int rank, const track_place *p)
 {
     size_t lane = p->tid - TID_TEAMS, team = lane / LANES;
@@ -134,10 +206,7 @@ static void put_thread_name(drawing *d, int rank, const track_place *p)
                      team < d->history->n_teams ? d->history->teams[team].name : "(unknown)");
     if (lane % LANES > 0)
         snprintf(name + n, sizeof(name) - (size_t)n, " (%zu)", lane % LANES + 1);
-    stream_begin(&d->out, 'M', rank, p->tid, "thread_name");
-    stream_args(&d->out);
-    stream_text(&d->out, "name", name);
-    stream_end(&d->out);
+    put_metadata(d, rank, p->tid, "thread_name", "name", name);
 }
 
 static void put_slice(drawing *d, int rank, const track_place *p, uint64_t begin_ns, uint64_t end_ns, const char *name,
@@ -183,9 +252,12 @@ static void put_record(drawing *d, int rank, const tess_record *record, const tr
     }
 }
 
-/* An arrow from the slice of the rank that came last to the slice of one that waited for it. */
+/* An arrow from the slice of the rank that came last to the slice of one that waited long for it. */
 static void put_arrow(drawing *d, int rank, const track_place *p, const arrival *last)
 {
+    if (last == NULL || last->rank == rank || last->tid == 0 || last->last_ns > p->end_ns ||
+        last->last_ns < p->begin_ns + shortest_arrow_ns)
+        return;
     const struct {
         char kind;
         int rank;
@@ -203,49 +275,30 @@ static void put_arrow(drawing *d, int rank, const track_place *p, const arrival 
     }
 }
 
-static void maybe_put_arrow(drawing *d, int rank, const tess_record *record, const track_place *p)
-{
-    const arrival *last = last_arrival(d, record);
-    if (last != NULL && last->rank != rank && last->tid != 0 && last->last_ns <= p->end_ns &&
-        last->last_ns >= p->begin_ns + shortest_arrow_ns)
-        put_arrow(d, rank, p, last);
-}
-
-static void draw_record(drawing *d, int rank, const tess_record *record, const track_place *p)
-{
-    if (p->fresh_lane)
-        put_thread_name(d, rank, p);
-    put_record(d, rank, record, p);
-    arrival *last = last_arrival(d, record);
-    if (last != NULL && last->rank == rank)
-        last->tid = p->tid;
-}
-
 /* Arrows are drawn in a second pass, when the tracks of their sources are known; it assigns the same lanes. */
 static void draw_records(drawing *d, int rank, bool arrows)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
     memset(d->lane_ends, 0, (d->history->n_teams + 1) * LANES * sizeof(*d->lane_ends));
     for (size_t i = 0; i < history->n_records; i++) {
-        if (!can_be_drawn(&history->records[i]))
+        const tess_record *record = &history->records[i];
+        if (!can_be_drawn(record))
             continue;
-        track_place p = find_place(d, rank, &history->records[i]);
-        if (arrows)
-            maybe_put_arrow(d, rank, &history->records[i], &p);
-        else
-            draw_record(d, rank, &history->records[i], &p);
+        track_place p = find_place(d, rank, record);
+        arrival *last = last_arrival(d, record);
+        if (arrows) {
+            put_arrow(d, rank, &p, last);
+            continue;
+        }
+        if (p.fresh_lane)
+            put_thread_name(d, rank, &p);
+        put_record(d, rank, record, &p);
+        if (last != NULL && last->rank == rank)
+            last->tid = p.tid;
     }
 }
 
 /* ---- Ranks and phases ---- */
-static void put_metadata(drawing *d, int rank, uint32_t tid, const char *what, const char *key, const char *text)
-{
-    stream_begin(&d->out, 'M', rank, tid, what);
-    stream_args(&d->out);
-    stream_text(&d->out, key, text);
-    stream_end(&d->out);
-}
-
 static void draw_rank(drawing *d, int rank)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
@@ -326,7 +379,7 @@ tess_status tess_perfetto_write(const tess_history *history, const char *path)
     tess_status status = stream_open(&d.out, path);
     if (status == TESS_OK)
         status = stream_close(&d.out, draw(&d));
-    arrivals_free(&d.arrivals);
+    tess_mem_free(history->mem, d.arrivals.table);
     tess_mem_free(history->mem, memory);
     return status;
 }
