@@ -4,37 +4,28 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "doctor/flight_recorder/dump_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 enum { MOST_KEYS = 128, LONGEST_KEY = 32, HEAD_BYTES = 4096 };
 
 static const size_t most_bytes = (size_t)1 << 30;
 
-static tess_status parse_pickle(tess_mem *mem, const char *path, const tess_mapping *file, dump *dump)
+static tess_status parse(tess_mem *mem, const char *path, const tess_mapping *file, dump *dump)
 {
     static const char *const names[] = {"collections.OrderedDict", NULL};
     const tess_pickle_options options = {.names = names, .only_names = true};
-    TESS_TRY(tess_pickle_parse(mem, file->data, file->size, path, &options, &dump->pickle));
-    dump->root.pickle = tess_pickle_root(dump->pickle);
-    return TESS_OK;
-}
-
-static bool begins_like_json(const tess_mapping *file)
-{
-    size_t i = 0;
-    while (i < file->size && strchr(" \t\r\n", file->data[i]) != NULL)
-        i++;
-    return i < file->size && file->data[i] == '{';
-}
-
-static tess_status parse(tess_mem *mem, const char *path, const tess_mapping *file, dump *dump)
-{
+    size_t begin = 0;
     TESS_CHECK(file->size <= most_bytes, TESS_E_FORMAT, "%s: %zu bytes; dumps of up to %zu are read", path, file->size,
                most_bytes);
-    if (!begins_like_json(file))
-        return parse_pickle(mem, path, file, dump);
-    TESS_TRY(tess_json_parse((const char *)file->data, file->size, path, false, &dump->json));
-    dump->root.json = dump->json;
+    while (begin < file->size && strchr(" \t\r\n", file->data[begin]) != NULL)
+        begin++;
+    if (begin < file->size && file->data[begin] == '{') {
+        TESS_TRY(tess_json_parse((const char *)file->data, file->size, path, false, &dump->json));
+        dump->root.json = dump->json;
+    } else {
+        TESS_TRY(tess_pickle_parse(mem, file->data, file->size, path, &options, &dump->pickle));
+        dump->root.pickle = tess_pickle_root(dump->pickle);
+    }
     return TESS_OK;
 }
 
@@ -150,26 +141,19 @@ const char *dump_text(dump_value value)
     return value.json != NULL ? json_string_value(value.json) : tess_pickle_text(value.pickle);
 }
 
-static tess_status each_of_pickle(const tess_pickle_value *dict, dump_visit visit, void *context)
-{
-    for (size_t i = 0; i + 1 < dict->n; i += 2) {
-        const tess_pickle_value *key = dict->items[i];
-        char number[LONGEST_KEY];
-        snprintf(number, sizeof(number), "%lld", key->kind == TESS_PICKLE_INT ? (long long)key->integer : -1);
-        const char *text = key->kind == TESS_PICKLE_TEXT ? key->text : number;
-        TESS_TRY(visit(context, text, (dump_value){.pickle = dict->items[i + 1]}));
-    }
-    return TESS_OK;
-}
-
 tess_status dump_each(dump_value dict, dump_visit visit, void *context)
 {
     const char *key;
     json_t *value;
     if (!dump_is_dict(dict))
         return TESS_OK;
-    if (dict.pickle != NULL)
-        return each_of_pickle(dict.pickle, visit, context);
+    for (size_t i = 0; dict.pickle != NULL && i + 1 < dict.pickle->n; i += 2) {
+        const tess_pickle_value *name = dict.pickle->items[i];
+        char number[LONGEST_KEY];
+        snprintf(number, sizeof(number), "%lld", name->kind == TESS_PICKLE_INT ? (long long)name->integer : -1);
+        TESS_TRY(visit(context, name->kind == TESS_PICKLE_TEXT ? name->text : number,
+                       (dump_value){.pickle = dict.pickle->items[i + 1]}));
+    }
     json_object_foreach ((json_t *)dict.json, key, value) {
         TESS_TRY(visit(context, key, (dump_value){.json = value}));
     }

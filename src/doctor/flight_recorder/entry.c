@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "doctor/flight_recorder/own_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 static tess_status get_int(dump_value entry, const char *key, int64_t *integer)
 {

@@ -12,7 +12,7 @@
  *   reduce_op  255, root -1: dumps do not have them; for messages root is the peer's place in the team
  *   tag        hash of a dtype or operation that we do not have
  *   site       the innermost frame outside torch
- * Dumps that we wrote hold the rest under the key "tessera" (own_impl.h). They give back the whole history, its source
+ * Dumps that we wrote hold the rest under the key "tessera". They give back the whole history, its source
  * included. Times are the system's wall clock. */
 #ifndef TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_H
 #define TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_H

@@ -1,4 +1,4 @@
-#include "doctor/flight_recorder/files_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "doctor/flight_recorder/dump_impl.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 
 static bool all_digits(const char *text)
@@ -41,7 +40,8 @@ static const char *find_digits(const char *name, size_t n)
     return at < n ? name + at : NULL;
 }
 
-int fr_file_rank(const char *name)
+/* The rank in a file name: "nccl_trace_rank_3", "rank-3.json", "trace_3.pkl"; -1: not the name of a dump. */
+static int rank_of(const char *name)
 {
     size_t n = stem(name);
     const char *digits = name[0] != '.' ? find_digits(name, n) : NULL;
@@ -55,7 +55,7 @@ static tess_status visit(void *context, const char *name)
 {
     fr_files *files = context;
     char path[4096];
-    int rank = fr_file_rank(name);
+    int rank = rank_of(name);
     if (rank < 0 || strlen(name) >= sizeof(files->file->name) ||
         tess_os_join(path, sizeof(path), files->folder, name) != TESS_OK || !tess_os_is_file(path))
         return TESS_OK;
@@ -92,12 +92,11 @@ tess_status fr_files_list(tess_mem *mem, const char *folder, fr_files *files)
     }
     if (files->n > 0)
         qsort(files->file, files->n, sizeof(*files->file), compare);
-    size_t kept = 0;
+    size_t n_ranks = 0;
     for (size_t i = 0; i < files->n; i++)
-        if (kept == 0 || files->file[kept - 1].rank != files->file[i].rank)
-            files->file[kept++] = files->file[i];
-    files->n_doubles = files->n - kept;
-    files->n = kept;
+        if (n_ranks == 0 || files->file[n_ranks - 1].rank != files->file[i].rank)
+            files->file[n_ranks++] = files->file[i];
+    files->n = n_ranks;
     return TESS_OK;
 }
 

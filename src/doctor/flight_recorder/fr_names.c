@@ -1,4 +1,4 @@
-#include "doctor/flight_recorder/names_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "doctor/flight_recorder/own_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 typedef struct fr_rank_reader {
     tess_mem *mem;
@@ -25,14 +25,6 @@ void fr_rank_note(fr_rank *rank, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(rank->why + n, sizeof(rank->why) - n, format, arguments);
     va_end(arguments);
-}
-
-bool fr_group_has(const fr_group *group, int rank)
-{
-    for (int i = 0; i < group->n_ranks; i++)
-        if (group->ranks[i] == rank)
-            return true;
-    return false;
 }
 
 /* Makes room for one more element; capacities are powers of two. */

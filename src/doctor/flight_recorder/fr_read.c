@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "doctor/flight_recorder/files_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 #include "doctor/flight_recorder/flight_recorder.h"
-#include "doctor/flight_recorder/own_impl.h"
 
 typedef struct dump_job {
     tess_mem *mem;
@@ -41,13 +40,21 @@ static tess_status read_ranks(dump_job *job)
 }
 
 /* ---- Teams ---- */
+static bool has_rank(const fr_group *group, int rank)
+{
+    for (int i = 0; i < group->n_ranks; i++)
+        if (group->ranks[i] == rank)
+            return true;
+    return false;
+}
+
 /* The same group as another rank knows it; NULL: no rank does. */
 static const fr_group *find_elsewhere(const dump_job *job, const fr_group *group, int rank)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
             const fr_group *other = &job->ranks[i].groups[g];
-            if (other->ranks != NULL && other->key == group->key && fr_group_has(other, rank))
+            if (other->ranks != NULL && other->key == group->key && has_rank(other, rank))
                 return other;
         }
     }
@@ -167,7 +174,7 @@ static void note_members(dump_job *job, fr_rank *rank, const fr_group *group)
             const fr_group *there = &other->groups[g];
             char mine[80], theirs[80];
             if (there->key != group->key || there->ranks == NULL || there->team == group->team ||
-                !(fr_group_has(there, rank->rank) || fr_group_has(group, other->rank)))
+                !(has_rank(there, rank->rank) || has_rank(group, other->rank)))
                 continue;
             fr_rank_note(rank, "its group '%.20s' has ranks %s, rank %d's has %s", team_name(group),
                          format_ranks(group, mine, sizeof(mine)), other->rank,
@@ -199,41 +206,30 @@ static uint64_t newest_of(const dump_job *job, int rank, uint64_t team)
     return 0;
 }
 
-static bool all_came(const dump_job *job, uint64_t team, uint64_t sequence)
+/* Whether all members asked for the operation. One that none leaves before all have come has also ended when a member
+ * went on to the next. */
+static bool has_ended(const dump_job *job, uint64_t team, const tess_record *record)
 {
     const tess_team_history *members = tess_history_team(job->history, team);
-    for (int i = 0; members != NULL && i < members->n_ranks; i++)
-        if (newest_of(job, members->ranks[i], team) <= sequence)
-            return false;
-    return members != NULL;
+    bool needs_all = record->op == TESS_TRACE_BARRIER || record->op == TESS_TRACE_ALL_REDUCE ||
+                     record->op == TESS_TRACE_ALL_GATHER || record->op == TESS_TRACE_REDUCE_SCATTER;
+    bool all_came = members != NULL, one_went_on = false;
+    for (int i = 0; members != NULL && i < members->n_ranks; i++) {
+        uint64_t newest = newest_of(job, members->ranks[i], team);
+        all_came = all_came && newest > record->sequence;
+        one_went_on = one_went_on || newest > record->sequence + 1;
+    }
+    return all_came || (needs_all && one_went_on);
 }
 
-/* No rank leaves it before all have come. */
-static bool needs_all(int op)
-{
-    return op == TESS_TRACE_BARRIER || op == TESS_TRACE_ALL_REDUCE || op == TESS_TRACE_ALL_GATHER ||
-           op == TESS_TRACE_REDUCE_SCATTER;
-}
-
-static bool anyone_went_on(const dump_job *job, uint64_t team, const tess_record *record)
-{
-    const tess_team_history *members = tess_history_team(job->history, team);
-    for (int i = 0; needs_all(record->op) && members != NULL && i < members->n_ranks; i++)
-        if (newest_of(job, members->ranks[i], team) > record->sequence + 1)
-            return true;
-    return false;
-}
-
-/* gloo retires a failed operation like a successful one, and records no end. So the newest operation of a group counts
- * as complete only when all members asked for it, or when one has gone on to the next. */
+/* gloo retires a failed operation like a successful one, and records no end. */
 static void settle_newest(dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
         for (size_t g = 0; g < job->ranks[i].n_groups; g++) {
             const fr_group *group = &job->ranks[i].groups[g];
             tess_record *record = group->newest_is_out ? &job->ranks[i].records[group->newest - 1] : NULL;
-            if (record == NULL ||
-                (!all_came(job, group->team, record->sequence) && !anyone_went_on(job, group->team, record)))
+            if (record == NULL || !has_ended(job, group->team, record))
                 continue;
             record->state = TESS_TRACE_COMPLETED;
             record->started_ns = record->completed_ns = record->enqueued_ns;

@@ -7,7 +7,7 @@
 #include "base/pickle/pickle_write.h"
 #include "base/text/json.h"
 #include "doctor/flight_recorder/flight_recorder.h"
-#include "doctor/flight_recorder/own_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 #include "diagnosis/request.h"
 
 typedef struct fr_writer {
@@ -34,7 +34,7 @@ static void find_first(fr_writer *w)
     }
 }
 
-static bool is_kept(const fr_writer *w, const tess_record *record)
+static bool all_have(const fr_writer *w, const tess_record *record)
 {
     size_t t = tess_history_team_index(w->history, record->team);
     return t < w->history->n_teams && (tess_request_is_message(record) || record->sequence >= w->first[t]);
@@ -199,21 +199,11 @@ static json_t *dump_json(const fr_writer *w, int rank)
     const tess_rank_history *from = &w->history->ranks[rank];
     json_t *entries = json_array();
     for (size_t i = 0; i < from->n_records; i++)
-        if (is_kept(w, &from->records[i]))
+        if (all_have(w, &from->records[i]))
             json_array_append_new(entries, entry_json(w, rank, &from->records[i], json_array_size(entries)));
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", "2.10", "comm_lib_version", "", "pg_config",
                      groups_json(w, rank), "pg_status", status_json(w, rank), "entries", entries, FR_OWN_KEY,
                      fr_own_rank_json(w->history, rank));
-}
-
-static tess_status write_pickle(tess_mem *mem, const json_t *dump, const char *path)
-{
-    tess_buffer buffer = {.mem = mem};
-    tess_status status = tess_pickle_write(dump, &buffer);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, buffer.data, buffer.size);
-    tess_buffer_free(&buffer);
-    return status;
 }
 
 static tess_status write_rank(const fr_writer *w, int rank, const char *folder, bool pickle)
@@ -225,18 +215,13 @@ static tess_status write_rank(const fr_writer *w, int rank, const char *folder, 
     TESS_CHECK(dump != NULL, TESS_E_NOMEM, "%s: no memory for its entries", path);
     if (!pickle)
         return tess_json_write(dump, JSON_COMPACT, path);
-    tess_status status = write_pickle(w->history->mem, dump, path);
+    tess_buffer buffer = {.mem = w->history->mem};
+    tess_status status = tess_pickle_write(dump, &buffer);
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(path, buffer.data, buffer.size);
+    tess_buffer_free(&buffer);
     json_decref(dump);
     return status;
-}
-
-static tess_status write_ranks(fr_writer *w, const char *folder, bool pickle)
-{
-    find_first(w);
-    for (int r = 0; r < w->history->world; r++)
-        if (w->history->ranks[r].present || w->history->ranks[r].ended)
-            TESS_TRY(write_rank(w, r, folder, pickle));
-    return TESS_OK;
 }
 
 tess_status tess_flight_recorder_write(const tess_history *history, const char *folder, bool pickle)
@@ -246,7 +231,11 @@ tess_status tess_flight_recorder_write(const tess_history *history, const char *
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, history->n_teams, sizeof(uint64_t), "flight recorder",
                                   &memory));
     fr_writer w = {.history = history, .first = memory};
-    tess_status status = write_ranks(&w, folder, pickle);
+    tess_status status = TESS_OK;
+    find_first(&w);
+    for (int r = 0; r < history->world && status == TESS_OK; r++)
+        if (history->ranks[r].present || history->ranks[r].ended)
+            status = write_rank(&w, r, folder, pickle);
     tess_mem_free(history->mem, memory);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "doctor/flight_recorder/own_impl.h"
+#include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,15 +66,6 @@ static void take_text(dump_value own, const char *key, char *text, size_t size)
     tess_clean(value != NULL ? value : "", value != NULL ? strlen(value) : 0, text, size);
 }
 
-static uint8_t find_op(dump_value own)
-{
-    const char *name = dump_text(dump_get(own, "op"));
-    for (int op = 0; name != NULL && op < TESS_TRACE_OP_COUNT; op++)
-        if (strcmp(tess_trace_op_name(op), name) == 0)
-            return (uint8_t)op;
-    return TESS_TRACE_NONE;
-}
-
 static tess_status read_numbers(dump_value own, tess_record *record)
 {
     const struct {
@@ -105,7 +96,11 @@ tess_status fr_own_read_record(dump_value entry, tess_record *record)
     TESS_TRY(need_between(own, "in_dtype", 0, 255, &in_dtype));
     TESS_TRY(need_between(own, "state", TESS_TRACE_ENQUEUED, TESS_TRACE_FAILED, &state));
     TESS_TRY(read_numbers(own, record));
-    record->op = find_op(own);
+    const char *name = dump_text(dump_get(own, "op"));
+    record->op = TESS_TRACE_NONE;
+    for (int op = 0; name != NULL && op < TESS_TRACE_OP_COUNT; op++)
+        if (strcmp(tess_trace_op_name(op), name) == 0)
+            record->op = (uint8_t)op;
     record->root = (int32_t)root;
     record->reduce_op = (uint8_t)reduce_op;
     record->in_dtype = (uint8_t)in_dtype;

@@ -1,0 +1,149 @@
+/* The parts of the reader and the writer: fr_files.c finds dumps, dump.c opens one, entry.c and own.c read an entry,
+ * fr_rank.c reads the whole dump, fr_read.c merges the ranks; fr_write.c writes, fr_names.c maps names. */
+#ifndef TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_IMPL_H
+#define TESS_DOCTOR_FLIGHT_RECORDER_FLIGHT_RECORDER_IMPL_H
+
+#include <jansson.h>
+
+#include "base/pickle/pickle.h"
+#include "diagnosis/history.h"
+
+/* ---- fr_files.c: the dumps in a folder, and the rank of each ---- */
+typedef struct fr_file {
+    int rank;
+    bool is_json;
+    char name[256];
+} fr_file;
+
+typedef struct fr_files {
+    tess_mem *mem;
+    const char *folder;
+    fr_file *file; /* sorted by rank, one per rank: a pickle says more than JSON */
+    size_t n;
+} fr_files;
+
+tess_status fr_files_list(tess_mem *mem, const char *folder, fr_files *files);
+void fr_files_free(fr_files *files);
+
+/* ---- dump.c: one file, pickle or JSON. A value that is missing or of another kind reads as absent; the caller reports
+ * it if it is needed. ---- */
+/* Both NULL: absent. */
+typedef struct dump_value {
+    const json_t *json;
+    const tess_pickle_value *pickle;
+} dump_value;
+
+typedef struct dump {
+    json_t *json;
+    tess_pickle *pickle;
+    dump_value root;
+    uint64_t looks; /* left to spend: a pickle of n bytes can describe far more than n items (see pickle.h) */
+} dump;
+
+/* TESS_E_FORMAT names the file and the position in it. */
+tess_status dump_open(tess_mem *mem, const char *path, dump *dump);
+void dump_close(dump *dump);
+/* Whether the file begins like a dump. */
+bool dump_is(const char *path);
+
+bool dump_present(dump_value value); /* not absent, None or null */
+bool dump_is_dict(dump_value value);
+bool dump_is_list(dump_value value);
+dump_value dump_get(dump_value dict, const char *key);
+size_t dump_length(dump_value list);
+dump_value dump_at(dump *dump, dump_value list, size_t index); /* also absent when `looks` is used up */
+bool dump_int(dump_value value, int64_t *integer);             /* also a number as text: "12" */
+bool dump_true(dump_value value);
+const char *dump_text(dump_value value);
+
+/* Visits the members of a dict. Keys are text; integer keys are formatted. */
+typedef tess_status (*dump_visit)(void *context, const char *key, dump_value value);
+tess_status dump_each(dump_value dict, dump_visit visit, void *context);
+
+/* ---- fr_names.c: c10d's names of operations and element types, and ours ---- */
+/* A parsed profiling name: "nccl:send 0->1", "gloo:all_reduce". */
+typedef struct fr_name {
+    char backend[16];
+    char op[48];
+    int peer; /* place in the group; -1: not a message, or a receive from any rank */
+    tess_trace_op kind;
+    bool by_output; /* the outputs, not the inputs, are alike on all ranks */
+    bool uneven;    /* sizes may differ between ranks */
+} fr_name;
+
+void fr_name_parse(const char *profiling_name, fr_name *name);
+
+/* Ends a coalesced group, after its members. */
+bool fr_name_ends_group(const fr_name *name);
+
+tess_dtype fr_dtype_parse(const char *text); /* "BFloat16"; TESS_DTYPE_COUNT: not one of ours */
+const char *fr_dtype_name(int dtype);
+
+/* The c10d operation nearest to ours. */
+const char *fr_op_name(int op);
+
+/* ---- entry.c, fr_rank.c: the content of one dump ---- */
+enum { FR_MOST_GROUPS = 1024, FR_MOST_ENTRIES = 1 << 20, FR_MOST_FRAMES = 256 };
+
+/* A process group, as one rank knows it. */
+typedef struct fr_group {
+    uint64_t key; /* hash of its name */
+    char name[64], desc[64];
+    int *ranks; /* of the job; NULL: entries mention the group, but pg_config does not */
+    int n_ranks;
+    uint64_t team;      /* hash; set by fr_read.c when ranks is NULL */
+    size_t newest;      /* 1 + index of its newest collective among the rank's records, 0: none */
+    bool newest_is_out; /* it is retired, but may have failed (settle_newest) */
+} fr_group;
+
+typedef struct fr_rank {
+    int rank;
+    bool is_read;
+    char why[TESS_HISTORY_LONG_TEXT]; /* what is odd, or why it could not be read */
+    char version[16], library[32];
+    fr_group *groups;
+    size_t n_groups;
+    tess_record *records; /* team: index of the group, until fr_read.c replaces it by the hash */
+    size_t n_records;     /* capacity: a power of two, as history.c needs */
+    bool lost_any;
+    bool has_own; /* our own dump: the rest of its rank and history follows */
+    tess_rank_history own;
+    tess_history_source own_source;
+    uint64_t own_now_ns;
+} fr_rank;
+
+typedef struct fr_entry {
+    tess_record record; /* without its team */
+    fr_name name;
+    const char *group, *desc;
+    int64_t record_id;
+    bool is_message, retired;
+} fr_entry;
+
+/* The entry borrows its texts from the dump. TESS_E_FORMAT says what is wrong, but not where. */
+tess_status fr_entry_read(dump *dump, dump_value value, fr_entry *entry);
+
+/* Reads a whole dump. After a failure there is nothing to free. */
+tess_status fr_rank_read(tess_mem *mem, const char *path, fr_rank *rank);
+void fr_rank_free(tess_mem *mem, fr_rank *rank);
+
+/* Adds a sentence to `why`. */
+void fr_rank_note(fr_rank *rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- own.c: what c10d's schema has no place for. It stands under the key "tessera" of a dump and of each entry. Other
+ * readers skip it; ours restores the history from it. ---- */
+#define FR_OWN_KEY "tessera"
+
+/* NULL: no memory. */
+json_t *fr_own_record_json(const tess_record *record, int64_t clock_offset_ns);
+json_t *fr_own_rank_json(const tess_history *history, int rank);
+
+/* Overwrites what was read from the rest of the entry or dump with what stands under the key. Does nothing without the
+ * key. TESS_E_FORMAT says what is wrong. */
+tess_status fr_own_read_record(dump_value entry, tess_record *record);
+tess_status fr_own_read_rank(tess_mem *mem, dump *dump, fr_rank *rank);
+
+/* Fills in the remaining fields of a rank's history; takes the spans. */
+void fr_own_fill(tess_rank_history *to, fr_rank *from);
+
+#endif
