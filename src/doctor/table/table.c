@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/options.h"
+#include "base/mem/make_room.h"
 #include "base/os/os.h"
 #include "base/text/yaml.h"
 
@@ -54,18 +55,6 @@ static void free_row(tess_table *table, void *at)
     memset(row, 0, table->row_size);
 }
 
-static tess_status grow(tess_table *table)
-{
-    TESS_CHECK(table->n < TESS_TABLE_MOST_ROWS, TESS_E_FORMAT, "more than %d entries", TESS_TABLE_MOST_ROWS);
-    if (table->n < table->capacity)
-        return TESS_OK;
-    int capacity = table->capacity == 0 ? 128 : 2 * table->capacity;
-    TESS_TRY(tess_mem_grow(table->mem, TESS_POOL_MISC, (size_t)capacity * table->row_size, "what the doctor knows",
-                           (void **)&table->rows));
-    table->capacity = capacity;
-    return TESS_OK;
-}
-
 static tess_status check_row(const table_reading *r)
 {
     const tess_table *table = r->table;
@@ -96,7 +85,11 @@ static tess_status begin_row(table_reading *r, const char *id, size_t id_size, i
         r->current = i;
     }
     if (row == NULL) {
-        TESS_TRY_CTX(grow(table), "%s:%d", r->what, line);
+        TESS_CHECK(table->n < TESS_TABLE_MOST_ROWS, TESS_E_FORMAT, "%s:%d: more than %d entries", r->what, line,
+                   TESS_TABLE_MOST_ROWS);
+        TESS_TRY_CTX(tess_mem_make_room(table->mem, TESS_POOL_MISC, (size_t)table->n, table->row_size,
+                                        "what the doctor knows", &table->capacity, &table->rows),
+                     "%s:%d", r->what, line);
         r->current = table->n++;
         row = tess_table_at(table, r->current);
     }
@@ -189,5 +182,6 @@ void tess_table_free(tess_table *table)
         free_row(table, tess_table_at(table, i));
     tess_mem_free(table->mem, table->rows);
     table->rows = NULL;
-    table->n = table->capacity = 0;
+    table->n = 0;
+    table->capacity = 0;
 }

@@ -31,7 +31,8 @@ typedef struct tess_table {
     int n_fields;
     size_t row_size;
     char *rows;
-    int n, capacity;
+    int n;
+    size_t capacity;
 } tess_table;
 
 enum { TESS_TABLE_MOST_ROWS = 4096, TESS_TABLE_MOST_TEXT = 8192, TESS_TABLE_MOST_FILE = 4 << 20 };
