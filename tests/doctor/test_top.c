@@ -2,9 +2,8 @@
 #include <stdlib.h>
 
 #include "base/text/text.h"
-#include "doctor/top/top_health.h"
 #include "doctor/top/page.h"
-#include "doctor/top/top_text.h"
+#include "doctor/top/top_impl.h"
 #include "support/test.h"
 
 enum { WORLD = 4 };

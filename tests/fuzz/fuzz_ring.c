@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "doctor/job/job_report.h"
-#include "doctor/job/job_ring.h"
-#include "doctor/job/job_notices.h"
+#include "doctor/job/job_impl.h"
 #include "trace/job_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

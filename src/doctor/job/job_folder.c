@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "doctor/job/job.h"
-#include "doctor/job/job_ring.h"
-#include "doctor/job/job_notices.h"
+#include "doctor/job/job_impl.h"
 #include "doctor/table/clean.h"
 #include "trace/trace_folder.h"
 
@@ -37,17 +37,6 @@ bool tess_job_folder_find(const char *folder, char *path, size_t size)
 }
 
 /* ---- Rings ---- */
-static void note_cut(tess_history *history, const char *name, const tess_mapping *file, const tess_trace_ring *ring,
-                     uint64_t n_slots)
-{
-    bool newest;
-    uint64_t lost = tess_trace_lost(ring, n_slots, &newest);
-    if (n_slots < ring->capacity)
-        tess_history_note_damage(history, "%s is cut off at %zu of %zu bytes: %llu of its events are lost%s", name,
-                                 file->size, tess_trace_bytes(ring->capacity), (unsigned long long)lost,
-                                 newest ? ", the newest of them too" : "");
-}
-
 static tess_status add_mapped(tess_history *history, int rank, const char *name, const tess_mapping *file,
                               tess_sites_source *source)
 {
@@ -55,7 +44,12 @@ static tess_status add_mapped(tess_history *history, int rank, const char *name,
     uint64_t n_slots;
     TESS_TRY(tess_trace_open_cut(file->data, file->size, &ring, &n_slots));
     TESS_TRY(tess_ring_add(history, rank, ring, n_slots, source));
-    note_cut(history, name, file, ring, n_slots);
+    bool newest;
+    uint64_t lost = tess_trace_lost(ring, n_slots, &newest);
+    if (n_slots < ring->capacity)
+        tess_history_note_damage(history, "%s is cut off at %zu of %zu bytes: %llu of its events are lost%s", name,
+                                 file->size, tess_trace_bytes(ring->capacity), (unsigned long long)lost,
+                                 newest ? ", the newest of them too" : "");
     history->ranks[rank].clock_offset_ns = (int64_t)(source->owner.wall_ns - source->owner.monotonic_ns);
     return TESS_OK;
 }
@@ -130,11 +124,10 @@ static void read_reported(tess_mem *mem, const char *path, tess_job_file *file, 
     tess_status status = tess_job_file_read(mem, path, file);
     if (status == TESS_OK || status == TESS_E_NOT_FOUND)
         return;
-    int n = snprintf(damage, size, "%s", tess_error_message());
+    size_t at = tess_text_add(damage, size, 0, "%s", tess_error_message());
     bool is_usable = tess_job_file_read_cut(mem, path, file) == TESS_OK;
-    if (n > 0 && (size_t)n < size)
-        snprintf(damage + n, size - (size_t)n,
-                 is_usable ? "; the ranks before that place are used" : "; how its ranks ended is not known");
+    tess_text_add(damage, size, at,
+                  is_usable ? "; the ranks before that place are used" : "; how its ranks ended is not known");
 }
 
 static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world, const char *damage,
@@ -164,7 +157,8 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     return status;
 }
 
-/* A job that was restarted from its checkpoint has moved the traces of its failed life aside. */
+/* A job that was restarted from its checkpoint has moved the traces of its failed life aside. An earlier life had the
+ * same command. */
 static void add_previous(tess_mem *mem, tess_history *history, const tess_job_file *file)
 {
     char path[sizeof(history->folder) + 32];
@@ -174,7 +168,8 @@ static void add_previous(tess_mem *mem, tess_history *history, const tess_job_fi
         tess_error_clear();
         return;
     }
-    tess_job_file_add_previous(history, file, &previous);
+    if (strcmp(file->command, previous.command) == 0 && previous.end_ns <= file->begin_ns)
+        tess_clean_text(previous.diagnosis, SIZE_MAX, history->before, sizeof(history->before));
     tess_job_file_free(mem, &previous);
 }
 

@@ -97,14 +97,19 @@ static json_t *json_of_waits(const tess_waits *waits)
     return rows;
 }
 
-static json_t *json_of_straggler(const tess_report_straggler *straggler)
+static json_t *json_of_stragglers(const tess_report *report)
 {
-    json_t *object = json_object();
-    tess_json_put_int(object, "rank", straggler->who.rank);
-    put_text(object, "phase", straggler->phase);
-    put_real(object, "ratio", straggler->who.ratio);
-    put_real(object, "excess_s", straggler->who.excess_s);
-    return object;
+    json_t *list = json_array();
+    for (int i = 0; i < report->n_stragglers; i++) {
+        const tess_report_straggler *straggler = &report->stragglers[i];
+        json_t *object = json_object();
+        tess_json_put_int(object, "rank", straggler->who.rank);
+        put_text(object, "phase", straggler->phase);
+        put_real(object, "ratio", straggler->who.ratio);
+        put_real(object, "excess_s", straggler->who.excess_s);
+        json_array_append_new(list, object);
+    }
+    return list;
 }
 
 static json_t *json_of_notices(const tess_history *history)
@@ -139,7 +144,7 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
 {
     static const char *const sources[] = {
         [TESS_HISTORY_RINGS] = "rings", [TESS_HISTORY_LIVE] = "live", [TESS_HISTORY_PYTORCH] = "pytorch"};
-    json_t *document = json_object(), *ranks = json_array(), *stragglers = json_array();
+    json_t *document = json_object(), *ranks = json_array();
     tess_json_put_int(document, "version", TESS_REPORT_VERSION);
     put_text(document, "source", sources[report->history->source]);
     put_text(document, "folder", report->history->folder);
@@ -154,8 +159,6 @@ tess_status tess_report_json(const tess_report *report, tess_buffer *out)
         json_array_append_new(ranks, json_of_rank(report, r));
     json_object_set_new(document, "ranks", ranks);
     json_object_set_new(document, "waits_s", json_of_waits(&report->waits));
-    for (int i = 0; i < report->n_stragglers; i++)
-        json_array_append_new(stragglers, json_of_straggler(&report->stragglers[i]));
-    json_object_set_new(document, "stragglers", stragglers);
+    json_object_set_new(document, "stragglers", json_of_stragglers(report));
     return tess_json_print(document, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9), out);
 }

@@ -1,4 +1,4 @@
-#include "doctor/job/job_notices.h"
+#include "doctor/job/job_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -81,10 +81,4 @@ tess_status tess_reports_by_hosts(tess_history *history, int except)
     }
     tess_error_clear();
     return status == TESS_E_NOMEM ? status : TESS_OK;
-}
-
-void tess_job_file_add_previous(tess_history *history, const tess_job_file *file, const tess_job_file *previous)
-{
-    if (strcmp(file->command, previous->command) == 0 && previous->end_ns <= file->begin_ns)
-        tess_clean_text(previous->diagnosis, SIZE_MAX, history->before, sizeof(history->before));
 }

@@ -92,7 +92,7 @@ static tess_status print_ranks(const tess_report *report, tess_buffer *out)
     return n < world ? tess_buffer_printf(out, "      and %d more (--json has all)\n", world - n) : TESS_OK;
 }
 
-/* ---- What was told while it ran ---- */
+/* ---- Notices ---- */
 static tess_status print_notice(const tess_notice *notice, tess_buffer *out)
 {
     char when[24] = "", step[32] = "";

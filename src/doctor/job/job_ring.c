@@ -1,19 +1,12 @@
-#include "doctor/job/job_ring.h"
+#include "doctor/job/job_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/job/sites.h"
 #include "doctor/table/clean.h"
 
 /* Limit of records for a whole job: a quarter of a kilobyte each. */
 static const size_t most_records = 2u << 20;
-
-static size_t most_events(const tess_history *history, uint64_t capacity)
-{
-    size_t share = most_records / (size_t)history->world;
-    return capacity < share ? (size_t)capacity : share;
-}
 
 /* Leaves out a team that contradicts other rings: the ring's operations in it are not compared. */
 static tess_status add_teams(tess_history *history, int rank, const tess_trace_ring *ring)
@@ -44,7 +37,8 @@ static void clean_event(tess_trace_event *event)
 static tess_status add_events(tess_history *history, int rank, const tess_trace_ring *ring, uint64_t n_slots)
 {
     void *memory;
-    size_t most = most_events(history, ring->capacity);
+    size_t share = most_records / (size_t)history->world;
+    size_t most = ring->capacity < share ? (size_t)ring->capacity : share;
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, most, sizeof(tess_trace_event), "events", &memory));
     tess_trace_event *events = memory;
     size_t n = tess_trace_read_cut(ring, n_slots, events, most);

@@ -5,8 +5,7 @@
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/job/job.h"
-#include "doctor/job/job_ring.h"
-#include "doctor/job/job_notices.h"
+#include "doctor/job/job_impl.h"
 #include "doctor/table/clean.h"
 #include "trace/trace_folder.h"
 
@@ -45,20 +44,16 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
         tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
 }
 
-/* Offset from a rank's clock to ours: 0 on our host, from the wall clocks on another. */
-static int64_t clock_offset(const tess_trace_owner *owner, bool is_local)
-{
-    uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
-    return is_local ? 0 : (int64_t)(owner->wall_ns - owner->monotonic_ns - ours);
-}
-
 static tess_status add_opened(tess_history *history, int rank, const void *memory, size_t bytes, bool is_local,
                               tess_sites_source *source)
 {
     const tess_trace_ring *ring;
     TESS_TRY(tess_trace_open(memory, bytes, &ring));
     TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, source));
-    history->ranks[rank].clock_offset_ns = clock_offset(&source->owner, is_local);
+    /* From the rank's clock to ours; the wall clocks relate those of two hosts. */
+    uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
+    uint64_t theirs = source->owner.wall_ns - source->owner.monotonic_ns;
+    history->ranks[rank].clock_offset_ns = is_local ? 0 : (int64_t)(theirs - ours);
     return TESS_OK;
 }
 

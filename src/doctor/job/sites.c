@@ -22,8 +22,8 @@ static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, te
         tess_error_clear();
         return;
     }
-    bool tells_build = object != 0 && symbols->id != 0;
-    if (tells_build ? symbols->id != object : !is_older(path, wall_ns))
+    bool has_ids = object != 0 && symbols->id != 0;
+    if (has_ids ? symbols->id != object : !is_older(path, wall_ns))
         tess_symbols_close(symbols);
 }
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "doctor/top/top_text.h"
+#include "doctor/top/top_impl.h"
 #include "trace/label.h"
 
 enum { BAR_LEAST = 10, BAR_MOST = 40, BAR_WITHOUT_LIMIT = 24, ALL_COLUMNS = 10000 };
 
-static const double telling_wait_s = 0.25; /* shorter waits are part of any collective */
+static const double long_wait_s = 0.25; /* shorter waits are part of any collective */
 static const char phase_letters[TESS_PHASE_COUNT + 1] = "oDGFBRU.";
 
 /* The state of drawing: one line at a time, cut at the terminal's width. */
@@ -66,7 +66,7 @@ typedef tess_top_style fill_cell(const pen *p, int rank, char *text, size_t size
 static tess_top_style fill_rank(const pen *p, int rank, char *text, size_t size)
 {
     snprintf(text, size, "%d", rank);
-    return rank == p->totals.culprit && p->totals.waited_s >= telling_wait_s ? TESS_TOP_BAD : TESS_TOP_STRONG;
+    return rank == p->totals.culprit && p->totals.waited_s >= long_wait_s ? TESS_TOP_BAD : TESS_TOP_STRONG;
 }
 
 static tess_top_style fill_host(const pen *p, int rank, char *text, size_t size)
@@ -119,7 +119,7 @@ static tess_top_style fill_wait(const pen *p, int rank, char *text, size_t size)
     const char *name = tess_trace_op_name(b->wait_op.kind);
     int length = (int)(strstr(name, "_pieces") != NULL ? strstr(name, "_pieces") - name : (long)strlen(name));
     snprintf(text, size, "rank %d%s %.*s %s", first, others, length, name, label);
-    return (double)b->wait_age_ns * 1e-9 >= telling_wait_s ? TESS_TOP_WARN : TESS_TOP_PLAIN;
+    return (double)b->wait_age_ns * 1e-9 >= long_wait_s ? TESS_TOP_WARN : TESS_TOP_PLAIN;
 }
 
 static tess_top_style fill_waited(const pen *p, int rank, char *text, size_t size)
@@ -129,7 +129,7 @@ static tess_top_style fill_waited(const pen *p, int rank, char *text, size_t siz
         tess_top_seconds(seconds, text, size);
     else
         snprintf(text, size, "-");
-    return seconds >= telling_wait_s ? TESS_TOP_WARN : TESS_TOP_DIM;
+    return seconds >= long_wait_s ? TESS_TOP_WARN : TESS_TOP_DIM;
 }
 
 /* The rank's share of the job's tokens, over its own step time. */
@@ -285,7 +285,7 @@ static void draw_wait(pen *p)
 {
     char operation[160], waited[16], why[JOB_WHY_BYTES];
     const tess_top_totals *t = &p->totals;
-    if (t->culprit < 0 || t->waited_s < telling_wait_s) {
+    if (t->culprit < 0 || t->waited_s < long_wait_s) {
         put(p, TESS_TOP_DIM, "nobody keeps others waiting");
         end_line(p);
         return;
@@ -299,25 +299,21 @@ static void draw_wait(pen *p)
     end_line(p);
 }
 
-/* A wait in progress is shown above already, and a low page needs its lines for the ranks. */
-static bool is_news(const pen *p, int height)
+/* Draws the newest report, unless it is of the wait that is shown above, or the page needs its lines for the ranks. */
+static bool draw_reported(pen *p, int height)
 {
     enum { LOW = 6 };
-    const tess_notice *reported = &p->now->reported;
-    bool is_shown = p->totals.waited_s >= telling_wait_s && reported->rank == p->totals.culprit;
-    return reported->text[0] != '\0' && (height == 0 || height > LOW) &&
-           !(reported->kind == TESS_NOTICE_WAIT && is_shown);
-}
-
-static void draw_reported(pen *p)
-{
     char age[16];
     const tess_notice *reported = &p->now->reported;
+    bool is_shown = p->totals.waited_s >= long_wait_s && reported->rank == p->totals.culprit;
+    if (reported->text[0] == '\0' || (height != 0 && height <= LOW) || (reported->kind == TESS_NOTICE_WAIT && is_shown))
+        return false;
     put(p, TESS_TOP_DIM, "%s ago", tess_top_seconds(p->now->reported_age_s, age, sizeof(age)));
     if (reported->step >= 0)
         put(p, TESS_TOP_DIM, ", step %lld", (long long)reported->step);
     put(p, TESS_TOP_DIM, ": %s", reported->text);
     end_line(p);
+    return true;
 }
 
 /* Returns the number of lines drawn. */
@@ -332,10 +328,7 @@ static int draw_head(pen *p, int height)
         put(p, p->now->cause >= 0 ? TESS_TOP_BAD : TESS_TOP_STRONG, "%s", ending);
         end_line(p);
     }
-    bool news = is_news(p, height);
-    if (news)
-        draw_reported(p);
-    return news ? 4 : 3;
+    return draw_reported(p, height) ? 4 : 3;
 }
 
 static void draw_legend(pen *p)

@@ -7,7 +7,7 @@
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/table/clean.h"
-#include "doctor/top/top_health.h"
+#include "doctor/top/top_impl.h"
 
 /* Cleans a text of the board in place. `size` at least 8. */
 static void clean(char *text, size_t size)
@@ -20,15 +20,11 @@ static void clean(char *text, size_t size)
 
 static int64_t resident_bytes(int pid)
 {
-    char path[64];
-    long long size, resident;
+    char path[64], text[128];
+    long long pages;
     snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return -1;
-    int n = fscanf(file, "%lld %lld", &size, &resident);
-    fclose(file);
-    return n == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
+    bool is_known = tess_os_read_text(path, text, sizeof(text)) > 0 && sscanf(text, "%*s %lld", &pages) == 1;
+    return is_known ? pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
 static void take_host(const tess_live_job *live, int number, char *text)

@@ -1,4 +1,4 @@
-#include "doctor/top/top_health.h"
+#include "doctor/top/top_impl.h"
 
 #include <string.h>
 

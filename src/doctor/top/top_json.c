@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 #include "doctor/top/page.h"
-#include "doctor/top/top_text.h"
+#include "doctor/top/top_impl.h"
 #include "diagnosis/history.h"
 
 enum { JSON_VERSION = 1 };

@@ -1,21 +1,17 @@
-#include "doctor/top/top_numbers.h"
+#include "doctor/top/top_impl.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "diagnosis/missed.h"
 
-static bool waits_for(const tess_top_rank *rank, int other)
-{
-    return rank->board.wait_age_ns > 0 && (rank->board.wait_missing[other / 64] >> (other % 64) & 1) != 0;
-}
-
 int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
 {
     int n = 0;
     *first = -1;
     for (int other = 0; other < s->world; other++) {
-        if (!waits_for(&s->ranks[rank], other))
+        const tess_board_copy *board = &s->ranks[rank].board;
+        if (board->wait_age_ns == 0 || (board->wait_missing[other / 64] >> (other % 64) & 1) == 0)
             continue;
         if (n++ == 0)
             *first = other;
@@ -23,21 +19,17 @@ int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
     return n;
 }
 
-static tess_wait wait_of(const tess_top_snapshot *s, int rank)
-{
-    int first;
-    const tess_board_copy *board = &s->ranks[rank].board;
-    bool waits = tess_top_missing(s, rank, &first) > 0;
-    return (tess_wait){.since_ns = waits ? UINT64_MAX - board->wait_age_ns : 0, .missing = board->wait_missing};
-}
-
 /* A waiting rank only passes on the delay of another. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
     tess_wait waits[JOB_MAX_RANKS];
     tess_missed missed[JOB_MAX_RANKS];
-    for (int rank = 0; rank < s->world; rank++)
-        waits[rank] = wait_of(s, rank);
+    for (int rank = 0; rank < s->world; rank++) {
+        int first;
+        const tess_board_copy *board = &s->ranks[rank].board;
+        uint64_t since_ns = tess_top_missing(s, rank, &first) > 0 ? UINT64_MAX - board->wait_age_ns : 0;
+        waits[rank] = (tess_wait){.since_ns = since_ns, .missing = board->wait_missing};
+    }
     int n = tess_missed_find(waits, s->world, missed), n_ends = tess_missed_ends(waits, missed, n);
     int most = tess_missed_most(missed, n_ends > 0 ? n_ends : n);
     t->culprit = t->waiter = -1;

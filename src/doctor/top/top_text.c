@@ -1,4 +1,4 @@
-#include "doctor/top/top_text.h"
+#include "doctor/top/top_impl.h"
 
 #include <math.h>
 #include <signal.h>

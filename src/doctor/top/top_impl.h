@@ -1,0 +1,50 @@
+/* Internal to top: figures and texts made from snapshots. */
+#ifndef TESS_DOCTOR_TOP_TOP_IMPL_H
+#define TESS_DOCTOR_TOP_TOP_IMPL_H
+
+#include "doctor/top/snapshot.h"
+
+/* ---- top_numbers.c: rates, shares of the step and the rank being waited for, from one snapshot or two. Pure. ---- */
+typedef struct tess_top_totals {
+    int64_t step; /* of the rank that is furthest; 0: none */
+    double loss;  /* of that step; NaN: unknown */
+    double step_s, tokens_per_s;
+    int culprit;   /* the rank that most wait for, preferably one that waits for none itself; -1: none */
+    int n_waiting; /* for it */
+    int waiter;    /* the rank that has waited longest */
+    double waited_s;
+} tess_top_totals;
+
+/* `before`: an earlier snapshot of the job, NULL: none. With it, rates cover the steps in between. */
+tess_top_totals tess_top_sum(const tess_top_snapshot *now, const tess_top_snapshot *before);
+
+/* A rank's time by tess_phase, as fractions of 1; false: it has not finished a step yet. `before` may be NULL. */
+bool tess_top_shares(const tess_top_rank *now, const tess_top_rank *before, double share[TESS_PHASE_COUNT]);
+
+/* Divides `width` cells among the phases by largest remainder; they add up to `width`. */
+void tess_top_cells(const double share[TESS_PHASE_COUNT], int width, int cells[TESS_PHASE_COUNT]);
+
+/* Number of ranks of the job that `rank` waits for; *first is the lowest (-1: it waits for none). */
+int tess_top_missing(const tess_top_snapshot *snapshot, int rank, int *first);
+
+/* ---- top_text.c: pieces of a snapshot as text. Each returns `text`. ---- */
+const char *tess_top_bytes(double bytes, char *text, size_t size);              /* "312M", in at most 5 columns */
+const char *tess_top_seconds(double seconds, char *text, size_t size);          /* "2.1s", "4m05s"; in at most 6 */
+const char *tess_top_state(const tess_top_rank *rank, char *text, size_t size); /* "waits", "stopped", "SIGKILL" */
+const char *tess_top_phase(const tess_top_rank *rank, char *text, size_t size); /* "backward 12" */
+const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size); /* "par 12M gra 12M" */
+/* "all_gather #34 of 'world', layers 12" */
+const char *tess_top_operation(const tess_fingerprint *op, const char *team, char *text, size_t size);
+/* Why the rank is late: the watchdog's diagnosis, or before there is one what can be seen: "stopped, in backward 1" */
+const char *tess_top_why(const tess_top_rank *rank, char *text, size_t size);
+/* How the job ended, or what it has lost so far; "" if all is well. */
+const char *tess_top_ending(const tess_top_snapshot *snapshot, char *text, size_t size);
+
+/* ---- top_health.c: what is wrong with a live job's host, as its monitor wrote it into the job's folder ---- */
+/* "degraded: 2.1 GiB are free ...", clean; "" if all is well, or without a monitor. Returns text. */
+const char *tess_top_health(const tess_live_job *live, char *text, size_t size);
+
+/* The same from the lines of alerts.jsonl: the newest health alert of the job whose launcher is `pid`. */
+const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text, size_t size);
+
+#endif
