@@ -121,11 +121,6 @@ static bool accepts_rule(const char *rule, const char *value)
     return true;
 }
 
-static bool is_rule(const char *rule)
-{
-    return is_among(rule, strcspn(rule, " "), "bool|int|ints|number|one|list|gpus");
-}
-
 static const char *next_rule(const char *rule)
 {
     const char * or = strstr(rule, " or ");
@@ -143,7 +138,7 @@ bool tess_env_accepts(const char *values, const char *value)
 bool tess_env_are_values(const char *values)
 {
     for (const char *rule = values; rule != NULL; rule = next_rule(rule))
-        if (!is_rule(rule))
+        if (!is_among(rule, strcspn(rule, " "), "bool|int|ints|number|one|list|gpus"))
             return false;
     return true;
 }

@@ -12,11 +12,6 @@ static void put_text(json_t *object, const char *key, const char *text)
     json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
 }
 
-static void put_real(json_t *object, const char *key, double value)
-{
-    json_object_set_new(object, key, json_real(value));
-}
-
 /* null where no operation is involved. */
 static json_t *json_of_record(const tess_history *history, const tess_record *record)
 {
@@ -56,7 +51,7 @@ static json_t *json_of_diagnosis(const tess_report *report)
     }
     json_object_set_new(object, "evidence", lines);
     put_text(object, "fix", diagnosis->fix);
-    put_real(object, "waited_s", diagnosis->waited_s);
+    json_object_set_new(object, "waited_s", json_real(diagnosis->waited_s));
     json_object_set_new(object, "operation", json_of_record(report->history, &diagnosis->record));
     json_object_set_new(object, "odd_operation", json_of_record(report->history, &diagnosis->odd));
     return object;
@@ -77,7 +72,7 @@ static json_t *json_of_rank(const tess_report *report, int rank)
     put_text(object, "error", r->error);
     put_text(object, "phase", r->n_spans > 0 ? r->spans[r->n_spans - 1].phase : "");
     tess_json_put_int(object, "step", r->n_spans > 0 ? r->spans[r->n_spans - 1].step : -1);
-    put_real(object, "waited_s", tess_report_waited_s(report, rank));
+    json_object_set_new(object, "waited_s", json_real(tess_report_waited_s(report, rank)));
     json_object_set_new(object, "last",
                         json_of_record(report->history, r->n_records > 0 ? &r->records[r->n_records - 1] : &none));
     return object;
@@ -105,8 +100,8 @@ static json_t *json_of_stragglers(const tess_report *report)
         json_t *object = json_object();
         tess_json_put_int(object, "rank", straggler->who.rank);
         put_text(object, "phase", straggler->phase);
-        put_real(object, "ratio", straggler->who.ratio);
-        put_real(object, "excess_s", straggler->who.excess_s);
+        json_object_set_new(object, "ratio", json_real(straggler->who.ratio));
+        json_object_set_new(object, "excess_s", json_real(straggler->who.excess_s));
         json_array_append_new(list, object);
     }
     return list;

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "doctor/probe/gpu_impl.h"
 #include "doctor/probe/probe_impl.h"
 
@@ -33,8 +34,7 @@ __attribute__((format(printf, 2, 3))) static void list(gpu_listing *l, const cha
     va_start(args, format);
     vsnprintf(one, sizeof(one), format, args);
     va_end(args);
-    if (l->at + 1 < sizeof(l->text))
-        l->at += (size_t)snprintf(l->text + l->at, sizeof(l->text) - l->at, "%s%s", l->n > 1 ? "; " : "", one);
+    l->at = tess_text_add(l->text, sizeof(l->text), l->at, "%s%s", l->n > 1 ? "; " : "", one);
 }
 
 /* The finding is the list, or `fine` if the list is empty. */

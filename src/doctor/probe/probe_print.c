@@ -1,6 +1,7 @@
 /* Formats the findings for people, on one screen. */
 #include <string.h>
 
+#include "base/text/text.h"
 #include "doctor/probe/probe.h"
 
 enum { INDENT = 8, NAME_WIDTH = 15 };
@@ -86,11 +87,10 @@ static const char *name_hosts(const tess_probe_report *report, int host, const t
     size_t at = (size_t)snprintf(text, size, "host %s", report->host_names[host]);
     for (int h = host + 1; h < report->n_hosts; h++)
         if (alike(&report->hosts[h], finding) && n_others++ < 3)
-            at +=
-                (size_t)snprintf(text + at, size - at, "%s%s", n_others == 1 ? " (and " : ", ", report->host_names[h]);
+            at = tess_text_add(text, size, at, "%s%s", n_others == 1 ? " (and " : ", ", report->host_names[h]);
     if (n_others > 3)
-        at += (size_t)snprintf(text + at, size - at, ", %d more", n_others - 3);
-    snprintf(text + at, size - at, n_others > 0 ? "): " : ": ");
+        at = tess_text_add(text, size, at, ", %d more", n_others - 3);
+    tess_text_add(text, size, at, n_others > 0 ? "): " : ": ");
     return text;
 }
 

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/rng.h"
+#include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
+#include "job/job_memory.h"
 
 static const char *const prefixes[] = {
     "TESSERA_", "NCCL_", "UCX_",  "UCC_",   "FI_",          "PSM",          "OMP_",          "GOMP_",
@@ -62,30 +65,6 @@ static size_t find_line(const char *text, const char *name, size_t name_length, 
     return 0;
 }
 
-static bool same_line(const probe_rank *a, const probe_rank *b, const char *name, size_t name_length)
-{
-    const char *x, *y;
-    size_t n = find_line(a->environment, name, name_length, &x), m = find_line(b->environment, name, name_length, &y);
-    return n == m && strncmp(x, y, n) == 0;
-}
-
-/* A rank whose line most ranks have. */
-static int majority(const probe_rank *ranks, int n, const char *name, size_t name_length, int *members)
-{
-    int best = 0;
-    *members = 0;
-    for (int r = 0; r < n && 2 * *members <= n; r++) {
-        int alike = 0;
-        for (int q = 0; q < n; q++)
-            alike += same_line(&ranks[r], &ranks[q], name, name_length);
-        if (alike > *members) {
-            *members = alike;
-            best = r;
-        }
-    }
-    return best;
-}
-
 static const char *value_of(const probe_rank *rank, const char *name, size_t name_length, char *text, size_t size)
 {
     const char *line;
@@ -100,22 +79,26 @@ static const char *value_of(const probe_rank *rank, const char *name, size_t nam
 /* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all ranks agree. */
 static bool compare(const probe_rank *ranks, int n, const char *name, size_t name_length, char *text, size_t size)
 {
-    char common[64], other[64];
-    int members, most = majority(ranks, n, name, name_length, &members), n_odd = 0;
-    if (members == n)
-        return false;
-    size_t at = (size_t)snprintf(text, size, "%.*s is %s on %d rank%s", (int)name_length - 1, name,
-                                 value_of(&ranks[most], name, name_length, common, sizeof(common)), members,
-                                 members == 1 ? "" : "s");
-    for (int r = 0; r < n && at + 1 < size; r++) {
-        if (same_line(&ranks[r], &ranks[most], name, name_length))
-            continue;
-        if (n_odd++ < 3)
-            at += (size_t)snprintf(text + at, size - at, ", %s on rank %d",
-                                   value_of(&ranks[r], name, name_length, other, sizeof(other)), r);
+    uint64_t hashes[JOB_MAX_RANKS];
+    char value[64];
+    int n_alike, n_odd = 0;
+    for (int r = 0; r < n; r++) {
+        const char *line;
+        size_t length = find_line(ranks[r].environment, name, name_length, &line);
+        hashes[r] = tess_hash_bytes(line, length, 0);
     }
-    if (n_odd > 3 && at + 1 < size)
-        snprintf(text + at, size - at, " and %d more", n_odd - 3);
+    int usual = probe_majority(hashes, n, &n_alike);
+    if (n_alike == n)
+        return false;
+    size_t at = tess_text_add(text, size, 0, "%.*s is %s on %d rank%s", (int)name_length - 1, name,
+                              value_of(&ranks[usual], name, name_length, value, sizeof(value)), n_alike,
+                              n_alike == 1 ? "" : "s");
+    for (int r = 0; r < n; r++)
+        if (hashes[r] != hashes[usual] && n_odd++ < 3)
+            at = tess_text_add(text, size, at, ", %s on rank %d",
+                               value_of(&ranks[r], name, name_length, value, sizeof(value)), r);
+    if (n_odd > 3)
+        tess_text_add(text, size, at, " and %d more", n_odd - 3);
     return true;
 }
 
@@ -140,8 +123,8 @@ void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding 
             size_t name_length = strcspn(line, "=\n") + 1;
             if (was_seen(ranks, r, line, name_length) || !compare(ranks, n, line, name_length, one, sizeof(one)))
                 continue;
-            if (n_differ++ < 3 && at + 1 < sizeof(text))
-                at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at > 0 ? "; " : "", one);
+            if (n_differ++ < 3)
+                at = tess_text_add(text, sizeof(text), at, "%s%s", at > 0 ? "; " : "", one);
         }
     if (n_differ > 3)
         probe_say(finding, TESS_PROBE_WARN, "%d variables differ, of them: %.360s", n_differ, text);

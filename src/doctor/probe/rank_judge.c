@@ -30,24 +30,31 @@ static double median(double *values, int n)
 }
 
 /* ---- Hashes ---- */
-/* Lists the ranks whose hash differs from the majority's, as " 3 5". Returns their number. */
-static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
+int probe_majority(const uint64_t *hashes, int n, int *n_alike)
 {
-    int most = 0, best = 0, n_odd = 0;
-    size_t at = 0;
-    for (int r = 0; r < n && 2 * most <= n; r++) {
+    int best = 0;
+    *n_alike = 0;
+    for (int r = 0; r < n && 2 * *n_alike <= n; r++) {
         int alike = 0;
         for (int q = 0; q < n; q++)
             alike += hashes[q] == hashes[r];
-        if (alike > most) {
-            most = alike;
+        if (alike > *n_alike) {
+            *n_alike = alike;
             best = r;
         }
     }
+    return best;
+}
+
+/* Lists the ranks whose hash differs from the majority's, as " 3 5". Returns their number. */
+static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
+{
+    int n_alike, n_odd = 0, usual = probe_majority(hashes, n, &n_alike);
+    size_t at = 0;
     text[0] = '\0';
     for (int r = 0; r < n; r++)
-        if (hashes[r] != hashes[best] && n_odd++ < 16 && at + 8 < size)
-            at += (size_t)snprintf(text + at, size - at, " %d", r);
+        if (hashes[r] != hashes[usual] && n_odd++ < 16)
+            at = tess_text_add(text, size, at, " %d", r);
     return n_odd;
 }
 

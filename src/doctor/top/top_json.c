@@ -4,22 +4,12 @@
 #include <string.h>
 
 #include "base/text/json.h"
+#include "doctor/table/clean.h"
 #include "doctor/top/page.h"
 #include "doctor/top/top_impl.h"
 #include "diagnosis/history.h"
 
 enum { JSON_VERSION = 1 };
-
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    if (text[0] != '\0')
-        json_object_set_new(object, key, json_string(text));
-}
-
-static void put_number(json_t *object, const char *key, double number)
-{
-    json_object_set_new(object, key, tess_json_number(number));
-}
 
 static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
 {
@@ -33,8 +23,8 @@ static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
         if ((b->wait_missing[r / 64] >> (r % 64) & 1) != 0)
             json_array_append_new(missing, json_integer(r));
     json_object_set_new(object, "waits_for", missing);
-    put_number(object, "waits_s", (double)b->wait_age_ns * 1e-9);
-    put_text(object, "waits_in", tess_top_operation(&b->wait_op, b->wait_team, operation, sizeof(operation)));
+    json_object_set_new(object, "waits_s", tess_json_number((double)b->wait_age_ns * 1e-9));
+    tess_clean_put(object, "waits_in", tess_top_operation(&b->wait_op, b->wait_team, operation, sizeof(operation)));
 }
 
 static void put_progress(json_t *object, const tess_board_copy *b)
@@ -44,10 +34,10 @@ static void put_progress(json_t *object, const tess_board_copy *b)
     memcpy(&loss, &b->loss, sizeof(loss));
     tess_json_put_int(object, "steps", (int64_t)b->n_steps);
     tess_json_put_int(object, "tokens", (int64_t)b->n_tokens);
-    put_number(object, "loss", b->n_steps > 0 ? loss : NAN);
-    put_number(object, "step_s", (double)b->step_ns * 1e-9);
+    json_object_set_new(object, "loss", tess_json_number(b->n_steps > 0 ? loss : NAN));
+    json_object_set_new(object, "step_s", tess_json_number((double)b->step_ns * 1e-9));
     for (int i = 0; i < TESS_PHASE_COUNT; i++)
-        put_number(phases, tess_phase_name((tess_phase)i), (double)b->phase_ns[i] * 1e-9);
+        json_object_set_new(phases, tess_phase_name((tess_phase)i), tess_json_number((double)b->phase_ns[i] * 1e-9));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         tess_json_put_int(pools, tess_pool_name((tess_pool)pool), (int64_t)b->pool_bytes[pool]);
     json_object_set_new(object, "phase_s", phases);
@@ -61,10 +51,10 @@ static json_t *describe_rank(const tess_top_snapshot *s, int number)
     const tess_board_copy *b = &rank->board;
     json_t *object = json_object();
     tess_json_put_int(object, "rank", number);
-    put_text(object, "host", rank->host);
+    tess_clean_put(object, "host", rank->host);
     tess_json_put_int(object, "pid", b->pid);
-    put_text(object, "state", tess_top_state(rank, text, sizeof(text)));
-    put_text(object, "phase", b->phase);
+    tess_clean_put(object, "state", tess_top_state(rank, text, sizeof(text)));
+    tess_clean_put(object, "phase", b->phase);
     tess_json_put_int(object, "step", b->step);
     tess_json_put_int(object, "detail", b->detail);
     put_wait(object, s, number);
@@ -72,9 +62,9 @@ static json_t *describe_rank(const tess_top_snapshot *s, int number)
     if (rank->rss_bytes >= 0)
         tess_json_put_int(object, "rss_bytes", rank->rss_bytes);
     if (b->situation > TESS_RANK_WELL && b->situation < TESS_SITUATION_COUNT)
-        put_text(object, "situation", tess_situation_name((tess_situation)b->situation));
-    put_text(object, "why", b->why);
-    put_text(object, "error", b->error);
+        tess_clean_put(object, "situation", tess_situation_name((tess_situation)b->situation));
+    tess_clean_put(object, "why", b->why);
+    tess_clean_put(object, "error", b->error);
     return object;
 }
 
@@ -87,10 +77,10 @@ static json_t *describe_culprits(const tess_top_snapshot *s, const tess_top_tota
     json_t *object = json_object();
     tess_json_put_int(object, "rank", t->culprit);
     tess_json_put_int(object, "n_waiting", t->n_waiting);
-    put_number(object, "seconds", t->waited_s);
-    put_text(object, "operation",
-             tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
-    put_text(object, "why", tess_top_why(&s->ranks[t->culprit], why, sizeof(why)));
+    json_object_set_new(object, "seconds", tess_json_number(t->waited_s));
+    tess_clean_put(object, "operation",
+                   tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
+    tess_clean_put(object, "why", tess_top_why(&s->ranks[t->culprit], why, sizeof(why)));
     return object;
 }
 
@@ -100,11 +90,11 @@ static json_t *describe_reported(const tess_top_snapshot *s)
     if (s->reported.text[0] == '\0')
         return json_null();
     json_t *object = json_object();
-    put_text(object, "kind", tess_notice_name(s->reported.kind));
+    tess_clean_put(object, "kind", tess_notice_name(s->reported.kind));
     tess_json_put_int(object, "rank", s->reported.rank);
     tess_json_put_int(object, "step", s->reported.step);
-    put_number(object, "age_s", s->reported_age_s);
-    put_text(object, "text", s->reported.text);
+    json_object_set_new(object, "age_s", tess_json_number(s->reported_age_s));
+    tess_clean_put(object, "text", s->reported.text);
     return object;
 }
 
@@ -115,17 +105,17 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
     json_t *object = json_object(), *ranks = json_array();
     tess_json_put_int(object, "version", JSON_VERSION);
     tess_json_put_int(object, "pid", s->pid);
-    put_text(object, "command", s->command);
+    tess_clean_put(object, "command", s->command);
     json_object_set_new(object, "running", json_boolean(s->running));
-    put_text(object, "health", s->health);
-    put_text(object, "ending", tess_top_ending(s, ending, sizeof(ending)));
-    put_number(object, "age_s", s->age_s);
+    tess_clean_put(object, "health", s->health);
+    tess_clean_put(object, "ending", tess_top_ending(s, ending, sizeof(ending)));
+    json_object_set_new(object, "age_s", tess_json_number(s->age_s));
     tess_json_put_int(object, "world", s->world);
     tess_json_put_int(object, "hosts", s->n_hosts);
     tess_json_put_int(object, "steps", t.step);
-    put_number(object, "loss", t.loss);
-    put_number(object, "step_s", t.step_s);
-    put_number(object, "tokens_per_s", t.tokens_per_s);
+    json_object_set_new(object, "loss", tess_json_number(t.loss));
+    json_object_set_new(object, "step_s", tess_json_number(t.step_s));
+    json_object_set_new(object, "tokens_per_s", tess_json_number(t.tokens_per_s));
     json_object_set_new(object, "waited_for", describe_culprits(s, &t));
     json_object_set_new(object, "told", describe_reported(s));
     for (int r = 0; r < s->world; r++)
