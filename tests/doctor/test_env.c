@@ -7,7 +7,7 @@
 #include "doctor/env/env.h"
 #include "doctor/env/env_values.h"
 
-/* The environment `text` (lines), on a host of `n_cores`, judged by the built-in registry. */
+/* Checks the environment `text` (lines) against the built-in registry, on a host of `n_cores`. */
 static tess_env_registry registry;
 static tess_env_report report;
 
@@ -25,7 +25,7 @@ static void forget(void)
 
 static void the_registry_knows_its_variables(void)
 {
-    /* Those that guides name, and every one that Tessera reads. */
+    /* The variables that guides name, and all that Tessera reads. */
     static const char *const names[] = {"NCCL_DEBUG",
                                         "NCCL_DEBUG_SUBSYS",
                                         "NCCL_DEBUG_FILE",
@@ -73,7 +73,7 @@ static void the_registry_knows_its_variables(void)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (tess_table_find(&registry.table, names[i]) == NULL)
             test_fail(__FILE__, __LINE__, "%s is not in the registry", names[i]);
-    for (int i = 0; i < registry.table.n; i++) { /* a default that is a plain value is one of the values */
+    for (int i = 0; i < registry.table.n; i++) { /* a default that is a plain value must be accepted */
         const tess_env_variable *v = tess_table_at(&registry.table, i);
         if (v->values != NULL && v->fallback != NULL && strchr(v->fallback, ' ') == NULL &&
             strncmp(v->fallback, "unset", 5) != 0 && strcmp(v->fallback, "chosen") != 0 &&
@@ -94,7 +94,7 @@ static void expect_grade(const char *name, tess_env_grade grade, const char *fin
     EXPECT_CONTAINS(s->finding, finding);
 }
 
-static void values_that_are_none_are_flagged(void)
+static void invalid_values_are_flagged(void)
 {
     judge("export NCCL_DEBUG=ERROR\nNCCL_ALGO=Ring/Tree/CollNet\nNCCL_PROTO='LL,Simple' # fine\nNCCL_IB_TIMEOUT=40\n"
           "NCCL_P2P_LEVEL=PIX\nNCCL_NTHREADS=100\nNCCL_IB_DISABLE=0\nNCCL_SOCKET_NTHREADS=abc\nHOME=/root\n",
@@ -113,7 +113,7 @@ static void values_that_are_none_are_flagged(void)
     forget();
 }
 
-static void lists_of_integers_are_taken_apart(void)
+static void lists_of_integers_are_parsed(void)
 {
     judge("OMP_NUM_THREADS=4,2\n", 0);
     expect_grade("OMP_NUM_THREADS", TESS_ENV_FINE, "");
@@ -149,7 +149,8 @@ static void unknown_names_get_the_nearest_one(void)
     expect_grade("UCX_NET_DEVICE", TESS_ENV_WRONG, "UCX_NET_DEVICES");
     expect_grade("OMPI_MCA_btl_tcp_links", TESS_ENV_UNKNOWN, "ompi_info");
     expect_grade("NCCL_FOO", TESS_ENV_WRONG, "nobody reads a variable of this name");
-    EXPECT(strstr(tess_env_find(&report, "NCCL_FOO")->finding, "did you mean") == NULL); /* near to all short ones */
+    /* It is near to all short names. */
+    EXPECT(strstr(tess_env_find(&report, "NCCL_FOO")->finding, "did you mean") == NULL);
     forget();
 }
 
@@ -189,7 +190,7 @@ static void contradictions_are_named(void)
     forget();
 }
 
-static void an_environment_is_read_as_it_is_written(void)
+static void an_environment_is_read_in_all_its_forms(void)
 {
     static const char block[] = "NCCL_DEBUG=INFO\0NCCL_DEBUG_FILE=a b # c\0=bad\0NCCL_ALGO";
     judge("  export NCCL_DEBUG=\"WARN\"\r\n# NCCL_ALGO=Tree\nNCCL_NET='IB'\nNCCL_NET=Socket\nnot a line\n=\n", 0);
@@ -276,12 +277,12 @@ static void reports_are_text_and_json(void)
 
 static const test_case cases[] = {
     {"the_registry_knows_its_variables", the_registry_knows_its_variables},
-    {"values_that_are_none_are_flagged", values_that_are_none_are_flagged},
-    {"lists_of_integers_are_taken_apart", lists_of_integers_are_taken_apart},
+    {"invalid_values_are_flagged", invalid_values_are_flagged},
+    {"lists_of_integers_are_parsed", lists_of_integers_are_parsed},
     {"void_advice_is_called_void", void_advice_is_called_void},
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
     {"contradictions_are_named", contradictions_are_named},
-    {"an_environment_is_read_as_it_is_written", an_environment_is_read_as_it_is_written},
+    {"an_environment_is_read_in_all_its_forms", an_environment_is_read_in_all_its_forms},
     {"a_variable_that_names_no_library_or_source_has_those_of_its_family",
      a_variable_that_names_no_library_or_source_has_those_of_its_family},
     {"a_users_file_adds_and_a_broken_one_names_its_line", a_users_file_adds_and_a_broken_one_names_its_line},

@@ -3,7 +3,7 @@
 #include "support/test.h"
 #include "diagnosis/diagnosis.h"
 
-/* fixtures/nccl and fixtures/gloo: tools/make_flight_recorder_fixtures.py. */
+/* tools/make_flight_recorder_fixtures.py makes fixtures/nccl and fixtures/gloo. */
 static tess_history *read_folder(const char *folder)
 {
     tess_history *history;
@@ -18,7 +18,7 @@ static void put(const char *name, const char *text)
     EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
 }
 
-/* The record number `index` of the rank, looked at against what it should be. */
+/* Compares record `index` of the rank with the expected one. */
 static const tess_record *expect_record(const tess_history *history, int rank, size_t index, tess_trace_op op,
                                         uint64_t sequence, uint64_t count, tess_trace_state state)
 {
@@ -60,7 +60,7 @@ static void dumps_of_nccl_become_a_history(void)
         const tess_record *pair = expect_record(history, r, 2, TESS_TRACE_ALL_REDUCE, 1, 131, TESS_TRACE_COMPLETED);
         expect_team(history, pair->team, "mesh_tp", r < 2 ? (const int[]){0, 1} : (const int[]){2, 3}, 2);
         EXPECT_INT(pair->dtype, TESS_F32);
-        /* two members and their end are one operation, completed as the end says */
+        /* two members and the entry that ends them are one operation, in the state of that entry */
         expect_record(history, r, 3, TESS_TRACE_REDUCE_SCATTER, 3, 384, TESS_TRACE_COMPLETED);
     }
     EXPECT_INT(expect_record(history, 0, 4, TESS_TRACE_SEND, 1, 8, TESS_TRACE_COMPLETED)->root, 1);
@@ -76,7 +76,7 @@ static void dumps_of_nccl_become_a_history(void)
     tess_history_destroy(&history);
 }
 
-/* gloo describes its groups wrongly and notes neither start nor end: torch's own analyser gives up on these. */
+/* gloo describes its groups wrongly and records neither start nor end: torch's own analyser fails on these dumps. */
 static void dumps_of_gloo_become_a_history(void)
 {
     tess_history *history = read_folder(test_path("doctor/fixtures/gloo"));
@@ -108,7 +108,7 @@ static void dumps_of_gloo_become_a_history(void)
     "{\"version\":\"" version "\",\"comm_lib_version\":\"2.21\",\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":" \
     "\"default_pg\",\"ranks\":\"" ranks "\"}},\"entries\":[" entries "]}"
 
-static void what_is_odd_about_a_dump_is_noted(void)
+static void oddities_of_a_dump_are_noted(void)
 {
     put("trace_rank_0.json", DUMP("2.10", "[0, 1, 2, 3, 4]", ENTRY(7, 8, "completed") "," ENTRY(8, 9, "scheduled")));
     put("trace_rank_1.json", DUMP("2.10", "[0, 1, 2, 3, 4]", ENTRY(8, 9, "scheduled")));
@@ -134,7 +134,7 @@ static void what_is_odd_about_a_dump_is_noted(void)
     tess_history_destroy(&history);
 }
 
-/* Three ranks in operation #9, the last of which asks for something else. */
+/* Three ranks in operation #9; the last one asks for another operation. */
 static void expect_odd(const char *usual, const char *odd, const char *class, const char *words)
 {
     tess_diagnosis diagnosis;
@@ -156,8 +156,8 @@ static void expect_odd(const char *usual, const char *odd, const char *class, co
     tess_history_destroy(&history);
 }
 
-/* What we have no number for is told apart by its name. */
-static void operations_and_dtypes_of_others_are_told_apart(void)
+/* Operations and dtypes without a number of ours are compared by name. */
+static void operations_and_dtypes_of_others_are_compared_by_name(void)
 {
     static const char complex[] = "\"profiling_name\":\"nccl:all_reduce\",\"input_dtypes\":[\"ComplexFloat\"]";
     expect_odd(
@@ -170,7 +170,7 @@ static void operations_and_dtypes_of_others_are_told_apart(void)
                "rank 2 called strange #9 of team 'default_pg': 6 elements, but ranks 0 1 called fancy #9");
 }
 
-static void unknown_operations_and_backends_are_kept(void)
+static void unknown_operations_and_backends_keep_their_names(void)
 {
     put("dump_0", "{\"entries\":[{\"process_group\":[\"5\",\"x\"],\"profiling_name\":\"zccl:fancy_op\",\"state\":"
                   "\"started\",\"collective_seq_id\":\"3\",\"input_sizes\":[]},{\"profiling_name\":\"oops\"},"
@@ -184,7 +184,7 @@ static void unknown_operations_and_backends_are_kept(void)
     tess_history_destroy(&history);
 }
 
-/* Else a job that hung with its recorder off would be called healthy. */
+/* Otherwise a job that hung while its recorder was off would be called healthy. */
 static void dumps_without_operations_are_refused(void)
 {
     tess_history *history;
@@ -229,7 +229,7 @@ static void malformed_dumps_are_named_with_the_place(void)
     }
 }
 
-/* What a history says of an operation. */
+/* Compares two records of an operation. */
 static void expect_same_record(const tess_record *got, const tess_record *want)
 {
     EXPECT_TEXT(tess_trace_op_name(got->op), tess_trace_op_name(want->op));
@@ -245,7 +245,7 @@ static void expect_same_record(const tess_record *got, const tess_record *want)
     EXPECT_TEXT(got->phase, want->phase);
 }
 
-/* Two ranks, three of them in the job; rank 0 has lost its first operation. */
+/* Two ranks of a job of three; rank 0 has lost its first operation. */
 static tess_history *make_history(void)
 {
     static const tess_trace_op ops[] = {TESS_TRACE_ALL_GATHER, TESS_TRACE_REDUCE_SCATTER, TESS_TRACE_ALL_REDUCE,
@@ -269,7 +269,7 @@ static tess_history *make_history(void)
                                   .enqueued_ns = 5000 + i * 1000,
                                   .site = "train_step (step.c:41)"};
             record.dtype = ops[i] == TESS_TRACE_BARRIER ? TESS_DTYPE_COUNT : TESS_BF16;
-            record.in_dtype = TESS_F32; /* converted on the way: dumps have what travels */
+            record.in_dtype = TESS_F32; /* converted before it is sent: dumps have the dtype that is sent */
             record.state = i == 8 ? TESS_TRACE_ENQUEUED : TESS_TRACE_COMPLETED;
             record.started_ns = i == 8 ? 0 : record.enqueued_ns + 200;
             record.completed_ns = i == 8 ? 0 : record.enqueued_ns + 300;
@@ -289,7 +289,7 @@ static tess_history *make_history(void)
     return history;
 }
 
-static void what_was_written_reads_back(void)
+static void a_written_history_reads_back(void)
 {
     for (int pickle = 0; pickle < 2; pickle++) {
         char folder[512];
@@ -301,7 +301,7 @@ static void what_was_written_reads_back(void)
         EXPECT(!again->ranks[2].present);
         for (int r = 0; r < 2; r++) {
             const tess_rank_history *want = &history->ranks[r], *got = &again->ranks[r];
-            size_t skipped = r == 1; /* rank 0 has lost what rank 1 still has */
+            size_t skipped = r == 1; /* rank 0 has lost this operation, rank 1 has it */
             EXPECT_INT(got->n_records, want->n_records - skipped);
             for (size_t i = 0; i < got->n_records; i++)
                 expect_same_record(&got->records[i], &want->records[i + skipped]);
@@ -315,7 +315,7 @@ static void what_was_written_reads_back(void)
     }
 }
 
-/* Rank 1 computes and the others wait for it, in an operation whose sizes c10d lets differ. */
+/* Rank 1 computes. The others wait for it in an operation whose sizes may differ between ranks. */
 static tess_history *make_busy_history(void)
 {
     tess_history *history;
@@ -387,14 +387,14 @@ static void a_group_s_status_is_written(void)
 }
 
 static const test_case cases[] = {
-    {"the_verdict_survives_the_way_through_dumps", the_diagnosis_survives_the_way_through_dumps},
+    {"the_diagnosis_survives_the_way_through_dumps", the_diagnosis_survives_the_way_through_dumps},
     {"a_group_s_status_is_written", a_group_s_status_is_written},
-    {"what_was_written_reads_back", what_was_written_reads_back},
+    {"a_written_history_reads_back", a_written_history_reads_back},
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
-    {"what_is_odd_about_a_dump_is_noted", what_is_odd_about_a_dump_is_noted},
-    {"operations_and_dtypes_of_others_are_told_apart", operations_and_dtypes_of_others_are_told_apart},
-    {"unknown_operations_and_backends_are_kept", unknown_operations_and_backends_are_kept},
+    {"oddities_of_a_dump_are_noted", oddities_of_a_dump_are_noted},
+    {"operations_and_dtypes_of_others_are_compared_by_name", operations_and_dtypes_of_others_are_compared_by_name},
+    {"unknown_operations_and_backends_keep_their_names", unknown_operations_and_backends_keep_their_names},
     {"dumps_without_operations_are_refused", dumps_without_operations_are_refused},
     {"malformed_dumps_are_named_with_the_place", malformed_dumps_are_named_with_the_place},
 };

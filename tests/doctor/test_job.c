@@ -23,13 +23,13 @@ static tess_trace_ring *open_ring(const char *folder, int rank)
     EXPECT_OK(tess_trace_create(path, EVENTS, rank, WORLD, &ring));
     ring->owner.pid = 1000 + rank;
     ring->owner.wall_ns = UINT64_C(1700000000000000000);
-    ring->owner.monotonic_ns = (uint64_t)rank * 1000 * ms; /* each on a clock of its own */
+    ring->owner.monotonic_ns = (uint64_t)rank * 1000 * ms; /* each rank has a clock of its own */
     snprintf(ring->owner.host, sizeof(ring->owner.host), "host%d", rank / 2);
     tess_trace_add_team(ring, team, "world", WORLD, rank);
     return ring;
 }
 
-/* `n` all_reduces, a millisecond each; the last stays as it is. */
+/* Writes `n` all_reduces of a millisecond each; the last one does not complete. */
 static void add_operations(tess_trace_ring *ring, int rank, int n, uint64_t count_of_last)
 {
     uint64_t base = (uint64_t)rank * 1000 * ms;
@@ -89,8 +89,8 @@ static void the_odd_request_is_found_in_files(void)
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_MISMATCH_COUNT, 2, "rank 2 on host host1 called all_reduce #19");
 }
 
-/* The folder of the job, not of its traces, is as good. Rings that have gone round begin anywhere. */
-static void a_killed_rank_is_told_from_job_json(void)
+/* The job's folder may be given instead of its trace folder. A ring that has wrapped begins at any event. */
+static void a_killed_rank_is_found_in_job_json(void)
 {
     char folder[512];
     tess_job_file file;
@@ -124,8 +124,8 @@ static void write_life(const char *name, uint64_t begin_ns, const char *command,
     write_job(folder, &file);
 }
 
-/* A job that was begun anew ended well; what had happened before is not lost. */
-static void an_earlier_life_of_the_job_is_told(void)
+/* The restarted job ended well; the report also has the diagnosis of its earlier life. */
+static void an_earlier_life_of_the_job_is_reported(void)
 {
     tess_history *history;
     write_life("trace.previous", 100, "tessera train a.yaml", "rank 1 was killed by signal 9 (SIGKILL)");
@@ -138,7 +138,7 @@ static void an_earlier_life_of_the_job_is_told(void)
     tess_history_destroy(&history);
 }
 
-static void what_the_watchdog_saw_is_told(void)
+static void what_the_watchdog_saw_is_reported(void)
 {
     tess_job_file file;
     for (int r = 0; r < WORLD; r++)
@@ -151,7 +151,7 @@ static void what_the_watchdog_saw_is_told(void)
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_IO, 1, "read of /data/x.bin?[31m");
 }
 
-/* Its launcher was killed, and wrote nothing. The others had looked around while they waited for rank 2. */
+/* The launcher was killed and wrote nothing. The others showed signs of life while they waited for rank 2. */
 static void waits_last_until_the_last_sign_of_life(void)
 {
     for (int r = 0; r < WORLD; r++) {
@@ -171,8 +171,8 @@ static void add_phase(tess_trace_ring *ring, const char *phase, int step, uint64
     tess_trace_emit(ring, &event, now_ns);
 }
 
-/* Rank 2 takes 12 ms for what the others do in 10; at the end of the step they wait for it. */
-static void a_slow_rank_is_told_with_its_phase(void)
+/* Rank 2 takes 12 ms where the others take 10; they wait for it at the end of the step. */
+static void a_slow_rank_is_named_with_its_phase(void)
 {
     enum { STEPS = 30 };
     tess_trace_ring *rings[WORLD];
@@ -209,8 +209,8 @@ static void a_slow_rank_is_told_with_its_phase(void)
     tess_history_destroy(&history);
 }
 
-/* The others wait for the rank whose file is no ring any more. */
-static void a_damaged_ring_is_told_and_the_others_are_read(void)
+/* The others wait for the rank whose ring file is damaged. */
+static void a_damaged_ring_is_reported_and_the_others_are_read(void)
 {
     char path[512];
     tess_job_file file;
@@ -253,7 +253,7 @@ static void of_a_job_file_that_was_cut_the_whole_ranks_are_used(void)
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "(SIGSEGV)");
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "damaged: ");
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "job.json: not valid JSON");
-    cut(TESS_TRACE_JOB_FILE, 300); /* the last rank is gone, what is told of rank 1 is not */
+    cut(TESS_TRACE_JOB_FILE, 300); /* the last rank is cut off, the entry of rank 1 is whole */
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "the ranks before that place are used");
 }
 
@@ -276,12 +276,12 @@ static void of_a_ring_that_was_cut_the_whole_events_are_used(void)
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1, "all_reduce #149");
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1,
                      "rank-00001.ring is cut off at 12287 of 12288 bytes: 1 of its");
-    cut("rank-00002.ring", 0); /* its newest 23 events lie in places 0 to 22, of 32 less half a header */
+    cut("rank-00002.ring", 0); /* half of the file has the slots 0 to 22 with the newest 23 events */
     expect_diagnosis(test_folder(), TESS_DIAGNOSIS_LOST, 1,
                      "rank-00002.ring is cut off at 6144 of 12288 bytes: 48 of its");
 }
 
-/* That it had come no further than its ring says is then no evidence against it. */
+/* A ring without its newest events does not show how far its rank came. */
 static void a_rank_whose_newest_events_are_lost_is_not_blamed(void)
 {
     tess_history *history;
@@ -299,7 +299,7 @@ static void a_rank_whose_newest_events_are_lost_is_not_blamed(void)
     tess_history_destroy(&history);
 }
 
-static void a_folder_without_traces_is_told(void)
+static void a_folder_without_traces_is_refused(void)
 {
     tess_history *history;
     EXPECT_FAILS(tess_job_history_read(test_mem(), test_folder(), &history), TESS_E_NOT_FOUND, "holds traces");
@@ -329,17 +329,17 @@ static void as_json_it_says_the_same(void)
 
 static const test_case cases[] = {
     {"the_odd_request_is_found_in_files", the_odd_request_is_found_in_files},
-    {"a_killed_rank_is_told_from_job_json", a_killed_rank_is_told_from_job_json},
-    {"an_earlier_life_of_the_job_is_told", an_earlier_life_of_the_job_is_told},
-    {"what_the_watchdog_saw_is_told", what_the_watchdog_saw_is_told},
+    {"a_killed_rank_is_found_in_job_json", a_killed_rank_is_found_in_job_json},
+    {"an_earlier_life_of_the_job_is_reported", an_earlier_life_of_the_job_is_reported},
+    {"what_the_watchdog_saw_is_reported", what_the_watchdog_saw_is_reported},
     {"waits_last_until_the_last_sign_of_life", waits_last_until_the_last_sign_of_life},
-    {"a_damaged_ring_is_told_and_the_others_are_read", a_damaged_ring_is_told_and_the_others_are_read},
+    {"a_damaged_ring_is_reported_and_the_others_are_read", a_damaged_ring_is_reported_and_the_others_are_read},
     {"of_a_job_file_that_was_cut_the_whole_ranks_are_used", of_a_job_file_that_was_cut_the_whole_ranks_are_used},
     {"of_a_job_file_without_a_whole_rank_nothing_is_used", of_a_job_file_without_a_whole_rank_nothing_is_used},
     {"of_a_ring_that_was_cut_the_whole_events_are_used", of_a_ring_that_was_cut_the_whole_events_are_used},
     {"a_rank_whose_newest_events_are_lost_is_not_blamed", a_rank_whose_newest_events_are_lost_is_not_blamed},
-    {"a_slow_rank_is_told_with_its_phase", a_slow_rank_is_told_with_its_phase},
-    {"a_folder_without_traces_is_told", a_folder_without_traces_is_told},
+    {"a_slow_rank_is_named_with_its_phase", a_slow_rank_is_named_with_its_phase},
+    {"a_folder_without_traces_is_refused", a_folder_without_traces_is_refused},
     {"as_json_it_says_the_same", as_json_it_says_the_same},
 };
 

@@ -15,7 +15,7 @@ static const char *timeline_path(void)
     return path;
 }
 
-/* The file's events, owned by *document. */
+/* Writes the file and returns its events, which *document owns. */
 static const json_t *draw(const tess_history *history, json_t **document)
 {
     EXPECT_OK(tess_perfetto_write(history, timeline_path()));
@@ -35,7 +35,7 @@ static double number_of(const json_t *event, const char *key)
     return json_number_value(json_object_get(event, key));
 }
 
-/* The event number `skip` of this kind and name on a rank. */
+/* Finds event number `skip` of this kind and name on a rank. */
 static const json_t *find(const json_t *events, const char *kind, int rank, const char *name, int skip)
 {
     for (size_t i = 0; i < json_array_size(events); i++) {
@@ -133,7 +133,7 @@ static void waits_phases_and_arrows_are_drawn_on_one_clock(void)
     tess_history_destroy(&history);
 }
 
-/* Slices of one track follow each other or nest, whatever overlaps: anything else is drawn wrongly. */
+/* Slices of one track must follow each other or nest, or Perfetto draws them wrongly. */
 static void expect_tracks_in_order(const json_t *events, int world, int n_tracks)
 {
     for (int rank = 0; rank < world; rank++) {
@@ -171,7 +171,7 @@ static void overlapping_operations_get_lanes_of_their_own(void)
     tess_history_destroy(&history);
 }
 
-/* On the track of the rank that they are about, or across all; not those of before. */
+/* A notice is drawn on its rank's track, or across all tracks; those of an earlier life are left out. */
 static void notices_are_moments(void)
 {
     const tess_notice notices[] = {

@@ -1,4 +1,4 @@
-/* What preflight reads out of nvidia-smi's lines and matrices, and what it makes of them. */
+/* Preflight's findings from the lines and matrices that nvidia-smi prints. */
 #include "support/test.h"
 
 #include "doctor/probe/gpu_impl.h"
@@ -93,7 +93,7 @@ static void faults_of_gpus_are_found(void)
     expect(&findings, "gpu-peers", TESS_PROBE_WARN, "GPU 0 cannot read GPU 2 (CNS)");
 }
 
-static void what_is_no_gpu_is_passed_over(void)
+static void lines_without_a_gpu_are_skipped(void)
 {
     probe_gpu gpus[2];
     static probe_gpu_matrix matrix;
@@ -110,7 +110,7 @@ static const test_case cases[] = {
     {"healthy_gpus_have_no_complaint", healthy_gpus_have_no_complaint},
     {"the_hottest_and_the_worst_are_named", the_hottest_and_the_worst_are_named},
     {"faults_of_gpus_are_found", faults_of_gpus_are_found},
-    {"what_is_no_gpu_is_passed_over", what_is_no_gpu_is_passed_over},
+    {"lines_without_a_gpu_are_skipped", lines_without_a_gpu_are_skipped},
 };
 
 TEST_MAIN(cases)

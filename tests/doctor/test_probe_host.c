@@ -1,4 +1,4 @@
-/* What preflight looks at on a host: a healthy one, made of files and values, and one fault at a time put into it. */
+/* Preflight's checks of a host: a healthy one made of files and values, and one fault at a time in it. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ typedef struct file {
 #define STAT_SELF "/proc/self/stat"
 #define CPU "/sys/devices/system/cpu/"
 
-/* Of a process that started a second after the machine, from its group on. */
+/* The rest of /proc/PID/stat after the parent, of a process started a second after the machine. */
 #define STAT_REST " 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0"
 
-/* Started one hour after the machine was, 100 ticks a second. */
+/* Started one hour after the machine, at 100 ticks a second. */
 #define SELF "500 (tessera) S 400 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0"
 
 static const file healthy[] = {
@@ -65,7 +65,7 @@ static const char *make_root(void)
     return root;
 }
 
-/* Four ranks on eight cores, with a model of which they keep 4 GiB. */
+/* Four ranks on eight cores, which need 4 GiB of memory. */
 static probe_host make_host(const char *root)
 {
     probe_host host = {
@@ -96,7 +96,7 @@ static const tess_probe_finding *find(const tess_probe_findings *findings, const
     test_fail(__FILE__, __LINE__, "there is no finding '%s'", name);
 }
 
-/* The named finding has the verdict and the text; no other check complains. */
+/* The named finding has this outcome and text; no other check complains. */
 static void expect_found(const probe_host *host, const char *name, tess_probe_outcome outcome, const char *text)
 {
     tess_probe_findings findings = {0};
@@ -212,7 +212,7 @@ static void old_control_groups_are_read_too(void)
     expect_found(&host, "cores", TESS_PROBE_WARN, "worth 3.0 of the 8 cores");
 }
 
-/* One value at a time is changed in a healthy host. */
+/* Each fault changes one value of a healthy host. */
 #define FAULT(check, outcome, text, ...)           \
     do {                                           \
         probe_host host = make_host(root);         \
@@ -284,7 +284,7 @@ static void folders_are_tried_for_real(void)
     snprintf(file_path, sizeof(file_path), "%s/proc/loadavg", root);
     snprintf(below_file, sizeof(below_file), "%s/out", file_path);
     plan.dump_folder = below_file;
-    plan.tmp_folder = "/proc/self/task"; /* nobody, not even root, may create anything there */
+    plan.tmp_folder = "/proc/self/task"; /* nobody, not even root, may create files there */
     probe_host_ask(&plan, "", &host);
     EXPECT_CONTAINS(host.dump.error, "loadavg");
     EXPECT_CONTAINS(host.tmp.error, "/proc/self/task");

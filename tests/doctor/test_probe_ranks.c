@@ -1,4 +1,4 @@
-/* What preflight makes of figures that ranks and hosts give. */
+/* Preflight's findings from what ranks and hosts measured. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static void environment_is_what_matters_and_no_secrets(void)
     free(long_value);
 }
 
-static void wrong_sum_and_slow_barrier_are_told(void)
+static void wrong_sum_and_slow_barrier_are_named(void)
 {
     tess_probe_finding f;
     make_ranks();
@@ -139,7 +139,7 @@ static void wrong_sum_and_slow_barrier_are_told(void)
     expect(&f, TESS_PROBE_OK, "us");
 }
 
-/* The other clock is 5 ms ahead; one exchange in ten is quick, the others are held up on the way back. */
+/* The other clock is 5 ms ahead. One exchange in ten is quick; the others are delayed on the way back. */
 static void clock_offset_is_of_the_quickest_exchange(void)
 {
     probe_exchange e[40];
@@ -170,7 +170,7 @@ static void skewed_clock_and_slow_link_are_named(void)
     probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_WARN, "the clock of host c is 1.5e+03 ms behind that of host a");
     links[2].offset_s = 4e-3;
-    links[2].round_trip_s = 8e-3; /* as slow an exchange shows no more than that */
+    links[2].round_trip_s = 8e-3; /* so slow an exchange leaves the offset uncertain by 4 ms */
     probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_OK, "within 8 ms");
     links[3].bytes_per_s = 3e8;
@@ -190,7 +190,7 @@ static const test_case cases[] = {
     {"another_program_or_configuration_is_named", another_program_or_configuration_is_named},
     {"variables_that_differ_are_named", variables_that_differ_are_named},
     {"environment_is_what_matters_and_no_secrets", environment_is_what_matters_and_no_secrets},
-    {"wrong_sum_and_slow_barrier_are_told", wrong_sum_and_slow_barrier_are_told},
+    {"wrong_sum_and_slow_barrier_are_named", wrong_sum_and_slow_barrier_are_named},
     {"clock_offset_is_of_the_quickest_exchange", clock_offset_is_of_the_quickest_exchange},
     {"skewed_clock_and_slow_link_are_named", skewed_clock_and_slow_link_are_named},
 };

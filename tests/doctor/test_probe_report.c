@@ -1,4 +1,4 @@
-/* How preflight tells what it found: for people on one screen, and as JSON. */
+/* Preflight's report: for people on one screen, and as JSON. */
 #include "support/test.h"
 
 #include <jansson.h>
@@ -12,7 +12,7 @@ static char names[HOSTS][64] = {"a", "b", "c", "d", "e", "f"};
 static tess_probe_findings hosts[HOSTS], job;
 static const tess_probe_check of_config[] = {{"config", "the file", "fail when bad", "correct it"}};
 
-/* Six hosts: full disks on b to f, no swap anywhere; ranks with a slow core. */
+/* Six hosts: b to f have full disks, none has swap, and a rank has a slow core. */
 static tess_probe_report make_report(void)
 {
     for (int h = 0; h < HOSTS; h++) {

@@ -1,4 +1,4 @@
-/* Call sites of a job that is over, in words: functions and lines of the program and of what it had loaded. */
+/* Names of call sites of a job that is over: functions and lines of the program and of its shared objects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +68,7 @@ static void places_in_a_shared_object_have_names_and_lines(void)
                                         &(tess_launch_options){.grace_s = 600, .trace_folder = test_folder()}, 600,
                                         &result));
     EXPECT_INT(result.exit_code, 7);
-    /* The first two are those with which ranks agree on the folder. */
+    /* With the first two, ranks agree on the folder. */
     EXPECT_CONTAINS(result.report, "ranks 0 2 called all_reduce #6 of team 'world': 1000 float32, sum (called by "
                                    "engine_sum_a (engine.c:");
     EXPECT_CONTAINS(result.report, "rank 1 called all_reduce #6 of team 'world': 1000 float32, sum (called by "
@@ -79,8 +79,8 @@ static void places_in_a_shared_object_have_names_and_lines(void)
     tess_history_destroy(&history);
 }
 
-/* Hosts may have other builds under one path: that which is here is named, whoever is asked first. */
-static void builds_of_one_path_are_told_apart(void)
+/* Hosts may have different builds under one path: only the build of this host gets names, in any order of look-ups. */
+static void builds_of_one_path_are_distinguished(void)
 {
     char text[TESS_SITE_BYTES];
     tess_object object;
@@ -102,6 +102,6 @@ static void builds_of_one_path_are_told_apart(void)
 
 static const test_case cases[] = {
     {"places_in_a_shared_object_have_names_and_lines", places_in_a_shared_object_have_names_and_lines},
-    {"builds_of_one_path_are_told_apart", builds_of_one_path_are_told_apart},
+    {"builds_of_one_path_are_distinguished", builds_of_one_path_are_distinguished},
 };
 TEST_MAIN(cases)

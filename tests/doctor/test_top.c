@@ -8,7 +8,7 @@
 
 enum { WORLD = 4 };
 
-/* Four ranks in step 13: 0, 1 and 3 wait for 2 in an all_gather; 3 moreover waits for 0 elsewhere. */
+/* Four ranks in step 13: 0, 1 and 3 wait for 2 in an all_gather; 3 also waits for 0 in another operation. */
 static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
 {
     static tess_top_snapshot s;
@@ -158,7 +158,7 @@ static void the_page_says_who_and_why(void)
     tess_buffer_free(&page);
 }
 
-static void what_was_told_last_stands_on_the_page(void)
+static void the_newest_report_is_on_the_page(void)
 {
     tess_top_rank ranks[WORLD];
     tess_buffer page = {.mem = test_mem()};
@@ -167,10 +167,10 @@ static void what_was_told_last_stands_on_the_page(void)
     s->reported_age_s = 245;
     EXPECT_INT(draw(s, 0, 0, &page), WORLD);
     EXPECT_CONTAINS(page.data, "\n4m05s ago, step 12: rank 3 kept 2 ranks waiting\nrank ");
-    EXPECT_INT(draw(s, 80, 9, &page), 4); /* below what is told and the titles */
+    EXPECT_INT(draw(s, 80, 9, &page), 4); /* below the newest report and the titles */
     draw(s, 80, 6, &page);
     EXPECT(strstr(page.data, "4m05s") == NULL);
-    s->reported.rank = 2; /* that it does still stands above */
+    s->reported.rank = 2; /* the wait for it is shown above */
     draw(s, 0, 0, &page);
     EXPECT(strstr(page.data, "4m05s") == NULL);
     tess_buffer_free(&page);
@@ -189,7 +189,7 @@ static void the_end_is_reported(void)
     EXPECT_TEXT(tess_top_ending(s, text, sizeof(text)), "the job has ended in good order");
 }
 
-/* Whatever the terminal: no line is longer, and none is lost but those of ranks. */
+/* No line is wider than the terminal, and only lines of ranks are left out. */
 static void a_page_fits_any_terminal(void)
 {
     tess_top_rank ranks[WORLD];
@@ -210,7 +210,7 @@ static void a_page_fits_any_terminal(void)
     tess_buffer_free(&page);
 }
 
-/* A board that a program has written over: any bytes at all. */
+/* A board that a faulty program has overwritten may hold any bytes. */
 static void any_bytes_are_drawn(void)
 {
     static tess_top_rank ranks[WORLD];
@@ -224,7 +224,7 @@ static void any_bytes_are_drawn(void)
                 x ^= x << 13, x ^= x >> 7, x ^= x << 17;
                 bytes[i] = round % 3 == 0 ? (uint8_t)x : round % 3 == 1 ? 0xFF : (uint8_t)(x % 2 * 0x80);
             }
-            tess_board_copy *b = &ranks[r].board; /* texts are clean and end, whatever was on the board */
+            tess_board_copy *b = &ranks[r].board; /* the snapshot cleans texts and ends them with NUL */
             b->phase[0] = b->op_team[0] = b->wait_team[0] = b->why[0] = b->error[0] = ranks[r].host[0] = '\0';
         }
         draw(s, round % 250, round % 7, &page);
@@ -255,7 +255,7 @@ static const test_case cases[] = {
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
     {"the_page_says_who_and_why", the_page_says_who_and_why},
-    {"what_was_told_last_stands_on_the_page", what_was_told_last_stands_on_the_page},
+    {"the_newest_report_is_on_the_page", the_newest_report_is_on_the_page},
     {"the_end_is_told", the_end_is_reported},
     {"a_page_fits_any_terminal", a_page_fits_any_terminal},
     {"any_bytes_are_drawn", any_bytes_are_drawn},

@@ -1,4 +1,4 @@
-/* What was told of a job while it ran, as its folder has it afterwards. */
+/* Notices on a job while it ran, read from its folder afterwards. */
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/job/job_report.h"
@@ -23,7 +23,7 @@ static void note(tess_job_file *file, int64_t step, int after_s, const char *tex
     snprintf(notice->text, sizeof(notice->text), "%s", text);
 }
 
-/* And frees it. */
+/* Writes the file of a host, and frees it. */
 static void write_host(tess_job_file *file, int host)
 {
     char path[512];
@@ -71,7 +71,7 @@ static void the_newest_are_listed(void)
     tess_buffer_free(&out);
 }
 
-static void where_nothing_was_told_nothing_is_listed(void)
+static void without_notices_nothing_is_listed(void)
 {
     tess_job_file file;
     tess_buffer out;
@@ -82,7 +82,7 @@ static void where_nothing_was_told_nothing_is_listed(void)
     tess_buffer_free(&out);
 }
 
-static void what_every_host_told_is_put_in_order(void)
+static void notices_of_all_hosts_are_in_order_of_time(void)
 {
     static const struct {
         int host, after_s;
@@ -107,8 +107,8 @@ static void what_every_host_told_is_put_in_order(void)
 
 static const test_case cases[] = {
     {"the_newest_are_listed", the_newest_are_listed},
-    {"where_nothing_was_told_nothing_is_listed", where_nothing_was_told_nothing_is_listed},
-    {"what_every_host_told_is_put_in_order", what_every_host_told_is_put_in_order},
+    {"without_notices_nothing_is_listed", without_notices_nothing_is_listed},
+    {"notices_of_all_hosts_are_in_order_of_time", notices_of_all_hosts_are_in_order_of_time},
 };
 
 TEST_MAIN(cases)
