@@ -206,9 +206,9 @@ static const tess_option health[] = {
 static const tess_option comm[] = {
     FLOAT("comm.timeout_s", comm.timeout_s, "600", 0.1, 1e6, "deadline of a collective, in seconds"),
     FLOAT("comm.soft_timeout_s", comm.soft_timeout_s, "0.75", 0, 1e6,
-          "whoever keeps others waiting for longer is named, and why; grows with what is usual in the job; 0: never"),
+          "seconds until a rank that others wait for is named; longer where such waits are usual; 0: never"),
     CHOICE("comm.on_timeout", comm.on_timeout, "abort", "report|abort|recover",
-           "at the deadline: report: say so and wait on; abort: end the job; recover: leave it to who restarts jobs"),
+           "at comm.timeout_s: report: name the late rank, wait on; abort: end the job; recover: end it for a restart"),
     CHOICE("comm.backend", comm.backend, "auto", "auto|shm|mpi",
            "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
     CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
