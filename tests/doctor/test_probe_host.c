@@ -160,7 +160,7 @@ static void faults_in_proc_and_sys_are_found(void)
          "clocksource",
          TESS_PROBE_WARN,
          "hpet: reading the time"},
-        {{"/proc/7/stat", "7 (tessera) S 1" STAT_REST}, "leftovers", TESS_PROBE_WARN, "7 (3599 s old, nobody's child)"},
+        {{"/proc/7/stat", "7 (tessera) S 1" STAT_REST}, "leftovers", TESS_PROBE_WARN, "7 (3599 s old, orphaned)"},
         {{"/proc/9/stat", "9 (cc1) R 1" STAT_REST}, "load", TESS_PROBE_OK, "0.10"}, /* one on eight cores */
     };
     const char *root = make_root();
@@ -226,7 +226,7 @@ static void faults_of_limits_are_found(void)
     FAULT("open-files", TESS_PROBE_FAIL, "may open 64 files; 4 ranks need 80", host.limits[TESS_OS_OPEN_FILES] = 64);
     FAULT("open-files", TESS_PROBE_WARN, "only 256 files", host.limits[TESS_OS_OPEN_FILES] = 256);
     FAULT("locked-memory", TESS_PROBE_WARN, "only 16.0 KiB", host.limits[TESS_OS_LOCKED_MEMORY] = 16384);
-    FAULT("processes", TESS_PROBE_FAIL, "4 ranks are about 24", host.limits[TESS_OS_PROCESSES] = 20);
+    FAULT("processes", TESS_PROBE_FAIL, "4 ranks need about 24", host.limits[TESS_OS_PROCESSES] = 20);
     FAULT("processes", TESS_PROBE_WARN, "only 60", host.limits[TESS_OS_PROCESSES] = 60);
     FAULT("core-files", TESS_PROBE_WARN, "cut at 1.00 KiB", host.limits[TESS_OS_CORE_FILE] = 1024);
     FAULT("address-space", TESS_PROBE_FAIL, "may map 64.0 GiB", host.limits[TESS_OS_ADDRESS_SPACE] = 64ull << 30);

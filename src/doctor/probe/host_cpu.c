@@ -80,7 +80,7 @@ void probe_frequency(const probe_host *host, tess_probe_finding *finding)
         ;
     frequencies f = read_frequencies(host->root);
     if (f.highest == 0 || f.now == 0)
-        probe_say(finding, TESS_PROBE_ABSENT, "no cpufreq: the clock is the hypervisor's or the firmware's business");
+        probe_say(finding, TESS_PROBE_ABSENT, "no cpufreq: the hypervisor or the firmware controls the clock");
     else if (f.limit > 0 && f.limit < CAPPED_WARN * f.highest)
         probe_say(finding, TESS_PROBE_WARN, "the clock is limited to %.2f GHz of %.2f GHz (scaling_max_freq)",
                   f.limit * 1e-6, f.highest * 1e-6);
@@ -106,7 +106,7 @@ void probe_throttling(const probe_host *host, tess_probe_finding *finding)
 void probe_steal(const probe_host *host, tess_probe_finding *finding)
 {
     probe_ticks now;
-    const char *when = "since looking began";
+    const char *when = "since the checks began";
     if (!probe_read_ticks(host->root, &now)) {
         probe_say(finding, TESS_PROBE_ABSENT, "no /proc/stat");
         return;
@@ -119,10 +119,8 @@ void probe_steal(const probe_host *host, tess_probe_finding *finding)
     }
     bool much = steal > STEAL_WARN * total;
     probe_say(finding, much ? TESS_PROBE_WARN : TESS_PROBE_OK,
-              much ? "%.1f%% of the cores' time went to other virtual "
-                     "machines %s"
-                   : "%.1f%% %s",
-              100 * steal / total, when);
+              much ? "%.1f%% of the cores' time went to other virtual machines %s" : "%.1f%% %s", 100 * steal / total,
+              when);
 }
 
 void probe_cores(const probe_host *host, tess_probe_finding *finding)

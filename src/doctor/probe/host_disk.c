@@ -32,7 +32,8 @@ void probe_dump_space(const probe_host *host, tess_probe_finding *finding)
                   needed > 0 ? ", a checkpoint takes " : "", needed > 0 ? takes : "");
     else if (unused < SPACE_WARN || unused < 2 * needed)
         probe_say(finding, TESS_PROBE_WARN, "%s: %s of %s are free%s%s", host->dump.there, has, all,
-                  needed > 0 ? ", a checkpoint takes twice (the old one goes last) " : "", needed > 0 ? takes : "");
+                  needed > 0 ? ", a checkpoint takes twice (the old one is removed last) " : "",
+                  needed > 0 ? takes : "");
     else
         probe_say(finding, TESS_PROBE_OK, "%s of %s free", has, all);
 }

@@ -29,7 +29,7 @@ void probe_open_files(const probe_host *host, tess_probe_finding *finding)
                   (unsigned long long)limit, host->plan.n_ranks, (unsigned long long)least);
     else
         probe_say(finding, limit < FILES_WARN ? TESS_PROBE_WARN : TESS_PROBE_OK,
-                  limit < FILES_WARN ? "a process may open only %llu files: MPI and many data files take more" : "%llu",
+                  limit < FILES_WARN ? "a process may open only %llu files: MPI and many data files need more" : "%llu",
                   (unsigned long long)limit);
 }
 
@@ -70,7 +70,7 @@ void probe_processes(const probe_host *host, tess_probe_finding *finding)
     if (limit == UINT64_MAX || host->is_root)
         probe_say(finding, TESS_PROBE_OK, limit == UINT64_MAX ? "unlimited" : "root has no limit");
     else if (limit < needed)
-        probe_say(finding, TESS_PROBE_FAIL, "the user may have %llu processes and threads; %d ranks are about %llu",
+        probe_say(finding, TESS_PROBE_FAIL, "the user may have %llu processes and threads; %d ranks need about %llu",
                   (unsigned long long)limit, ranks, (unsigned long long)needed);
     else
         probe_say(finding, limit < 4 * needed ? TESS_PROBE_WARN : TESS_PROBE_OK,
@@ -83,7 +83,7 @@ void probe_core_files(const probe_host *host, tess_probe_finding *finding)
     char text[32];
     uint64_t limit = host->limits[TESS_OS_CORE_FILE];
     if (limit > 0 && (double)limit < CORE_FILE_WARN)
-        probe_say(finding, TESS_PROBE_WARN, "core files are cut at %s: no debugger reads them",
+        probe_say(finding, TESS_PROBE_WARN, "core files are cut at %s: no debugger can read them",
                   amount(limit, text, sizeof(text)));
     else
         probe_say(finding, TESS_PROBE_OK, "%s", limit == 0 ? "none are written" : amount(limit, text, sizeof(text)));

@@ -70,7 +70,7 @@ void probe_swap(const probe_host *host, tess_probe_finding *finding)
     probe_meminfo(host->root, "SwapTotal:", &total);
     probe_meminfo(host->root, "SwapFree:", &unused);
     if (total - unused > SWAP_WARN * memory)
-        probe_say(finding, TESS_PROBE_WARN, "%s are swapped out: a rank that meets them waits for the disk",
+        probe_say(finding, TESS_PROBE_WARN, "%s are swapped out: a rank that touches them waits for the disk",
                   put(&s, 0, total - unused));
     else
         probe_say(finding, TESS_PROBE_OK, total > 0 ? "%s of %s in use" : "none", put(&s, 0, total - unused),
@@ -106,7 +106,7 @@ void probe_huge_pages(const probe_host *host, tess_probe_finding *finding)
     }
     chosen_word(text, word, sizeof(word));
     if (strcmp(word, "never") == 0)
-        probe_say(finding, TESS_PROBE_WARN, "transparent huge pages are off: large buffers come in pages of 4 KiB");
+        probe_say(finding, TESS_PROBE_WARN, "transparent huge pages are off: large buffers use pages of 4 KiB");
     else
         probe_say(finding, TESS_PROBE_OK, "%s", word);
 }

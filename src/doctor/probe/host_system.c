@@ -61,7 +61,7 @@ void probe_kernel(const probe_host *host, tess_probe_finding *finding)
     version += *end == '.' ? (double)strtol(end + 1, NULL, 10) / 100 : 0;
     if (version < KERNEL_LEAST)
         probe_say(finding, TESS_PROBE_WARN,
-                  "Linux %s: the watchdog needs 5.3 or later to tell at once that a rank ended", release);
+                  "Linux %s: the watchdog needs 5.3 or later to notice at once that a rank ended", release);
     else
         probe_say(finding, TESS_PROBE_OK, "Linux %s%s", release, container(host->root));
 }
@@ -72,7 +72,7 @@ void probe_ptrace(const probe_host *host, tess_probe_finding *finding)
     bool there = probe_read_number(host->root, "/proc/sys/kernel/yama/ptrace_scope", &scope);
     if (scope >= 3 || (scope == 2 && !host->is_root))
         probe_say(finding, TESS_PROBE_WARN,
-                  "kernel.yama.ptrace_scope=%.0f: nobody may look into a process, so a stuck rank is named without its "
+                  "kernel.yama.ptrace_scope=%.0f: no process may inspect another, so a stuck rank is named without its "
                   "stack, and ranks copy through shared memory",
                   scope);
     else
@@ -136,7 +136,7 @@ static void visit_leftover(void *context, const probe_process *process)
     size_t at = strlen(l->text);
     if (l->n++ < 5)
         tess_text_add(l->text, sizeof(l->text), at, "%s%d (%.0f s old%s)", at > 0 ? ", " : "", process->pid, age_s,
-                      process->parent == 1 ? ", nobody's child" : "");
+                      process->parent == 1 ? ", orphaned" : "");
 }
 
 void probe_stale(const probe_host *host, tess_probe_finding *finding)

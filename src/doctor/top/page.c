@@ -286,7 +286,7 @@ static void draw_wait(pen *p)
     char operation[160], waited[16], why[JOB_WHY_BYTES];
     const tess_top_totals *t = &p->totals;
     if (t->culprit < 0 || t->waited_s < long_wait_s) {
-        put(p, TESS_TOP_DIM, "nobody keeps others waiting");
+        put(p, TESS_TOP_DIM, "no rank keeps others waiting");
         end_line(p);
         return;
     }

@@ -13,15 +13,15 @@ static bool read_line(const char *line, size_t n, int pid, char *text, size_t si
 {
     json_t *alert;
     int64_t of = 0;
-    const char *event = "", *state = "", *words = "";
+    const char *event = "", *state = "", *message = "";
     if (tess_json_parse(line, n, "alert", false, &alert) != TESS_OK)
         return false;
     bool fits = tess_json_get_int(alert, "pid", "alert", &of) == TESS_OK && of == pid &&
                 tess_json_get_string(alert, "event", "alert", &event) == TESS_OK && strcmp(event, "health") == 0 &&
                 tess_json_get_string(alert, "state", "alert", &state) == TESS_OK &&
-                tess_json_get_string(alert, "text", "alert", &words) == TESS_OK;
+                tess_json_get_string(alert, "text", "alert", &message) == TESS_OK;
     if (fits && strcmp(state, "healthy") != 0)
-        tess_clean(words, strlen(words), text, size);
+        tess_clean(message, strlen(message), text, size);
     json_decref(alert);
     return fits;
 }
