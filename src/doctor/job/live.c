@@ -57,20 +57,13 @@ static tess_status add_opened(tess_history *history, int rank, const void *memor
     return TESS_OK;
 }
 
-/* The folder of the rings; "": they lie in the job's memory. */
-static void trace_folder(const tess_live_job *live, char text[JOB_FOLDER_BYTES + 1])
-{
-    memcpy(text, live->job.header->trace_folder, JOB_FOLDER_BYTES);
-    text[JOB_FOLDER_BYTES] = '\0';
-}
-
 static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites_source *source)
 {
     char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
     bool is_local = live->job.rows[rank].host == live->host;
     tess_mapping file;
-    trace_folder(live, folder);
-    if (folder[0] == '\0')
+    snprintf(folder, sizeof(folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
+    if (folder[0] == '\0') /* the rings are in the job's memory */
         return is_local ? add_opened(history, rank, tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS),
                                      true, source)
                         : TESS_E_NOT_FOUND;
@@ -114,7 +107,7 @@ tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess
     tess_sites_source *sources = NULL;
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
     tess_history *history = *out;
-    trace_folder(live, history->folder);
+    snprintf(history->folder, sizeof(history->folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
     tess_status status =
         tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*sources), "rings", (void **)&sources);
     for (int r = 0; r < live->world && status == TESS_OK; r++)

@@ -27,28 +27,21 @@ static int64_t resident_bytes(int pid)
     return is_known ? pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
-static void take_host(const tess_live_job *live, int number, char *text)
-{
-    text[0] = '\0';
-    if (number < 0 || number >= live->n_hosts)
-        return;
-    memcpy(text, live->job.header->hosts[number].name, JOB_NAME_BYTES);
-    text[JOB_NAME_BYTES - 1] = '\0';
-    clean(text, JOB_NAME_BYTES);
-}
-
 static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank)
 {
     const tess_job_row *row = &live->job.rows[number];
     tess_board_copy *board = &rank->board;
+    int host = row->host; /* read once: a broken program may change it */
     tess_board_export(row, board);
     clean(board->phase, sizeof(board->phase));
     clean(board->op_team, sizeof(board->op_team));
     clean(board->wait_team, sizeof(board->wait_team));
     clean(board->why, sizeof(board->why));
     clean(board->error, sizeof(board->error));
-    take_host(live, row->host, rank->host);
-    bool here = row->host == live->host && board->pid > 0 && board->ended == 0;
+    rank->host[0] = '\0';
+    if (host >= 0 && host < live->n_hosts)
+        tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, rank->host, sizeof(rank->host));
+    bool here = host == live->host && board->pid > 0 && board->ended == 0;
     rank->process = here ? tess_os_process_state(board->pid) : '\0';
     rank->rss_bytes = here ? resident_bytes(board->pid) : -1;
 }

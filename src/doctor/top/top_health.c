@@ -44,8 +44,7 @@ const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text,
 static bool find_file(const tess_live_job *live, char *path, size_t size)
 {
     char folder[JOB_FOLDER_BYTES];
-    memcpy(folder, live->job.header->trace_folder, sizeof(folder));
-    folder[sizeof(folder) - 1] = '\0';
+    snprintf(folder, sizeof(folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
     char *slash = strrchr(folder, '/');
     if (slash == NULL || strcmp(slash, "/trace") != 0)
         return false;
