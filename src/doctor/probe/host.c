@@ -112,15 +112,11 @@ void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_f
 
 const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n)
 {
+    static const tess_probe_check *(*const checks[TESS_PROBE_GROUPS])(int *n) = {
+        [TESS_PROBE_HOST] = probe_host_checks,
+        [TESS_PROBE_GPU] = probe_gpu_checks,
+        [TESS_PROBE_RANKS] = probe_rank_checks,
+    };
     *n = 0;
-    switch (group) {
-    case TESS_PROBE_HOST:
-        return probe_host_checks(n);
-    case TESS_PROBE_GPU:
-        return probe_gpu_checks(n);
-    case TESS_PROBE_RANKS:
-        return probe_rank_checks(n);
-    default:
-        return NULL;
-    }
+    return checks[group] != NULL ? checks[group](n) : NULL;
 }
