@@ -11,16 +11,6 @@ enum { MOST_ROWS = 32, MOST_COLUMNS = 16, MOST_NOTICES = 10 };
 
 static const double least_shown_s = 0.005; /* shorter waits would print as 0.00 */
 
-static tess_status print_damage(const char *damage, tess_buffer *out)
-{
-    for (const char *line = damage; *line != '\0'; line += *line == '\n') {
-        size_t n = strcspn(line, "\n");
-        TESS_TRY(tess_buffer_printf(out, "  damaged: %.*s\n", (int)n, line));
-        line += n;
-    }
-    return TESS_OK;
-}
-
 static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
 {
     const tess_diagnosis *diagnosis = &report->diagnosis;
@@ -35,7 +25,12 @@ static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
     if (report->history->before[0] != '\0')
         TESS_TRY(tess_buffer_printf(out, "  an earlier life of this job: %.400s; tessera trace %s.previous\n",
                                     report->history->before, report->history->folder));
-    return print_damage(report->history->damage, out);
+    for (const char *line = report->history->damage; *line != '\0'; line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        TESS_TRY(tess_buffer_printf(out, "  damaged: %.*s\n", (int)n, line));
+        line += n;
+    }
+    return TESS_OK;
 }
 
 /* ---- Ranks ---- */
@@ -66,14 +61,6 @@ static tess_status print_rank(const tess_report *report, int rank, tess_buffer *
                               tess_report_state(report, rank, state, sizeof(state)), phase, step_text, waited, last);
 }
 
-static bool is_listed(const int *ranks, int n, int rank)
-{
-    for (int i = 0; i < n; i++)
-        if (ranks[i] == rank)
-            return true;
-    return false;
-}
-
 /* Culprits first. */
 static tess_status print_ranks(const tess_report *report, tess_buffer *out)
 {
@@ -84,7 +71,10 @@ static tess_status print_ranks(const tess_report *report, tess_buffer *out)
     for (int i = 0; i < diagnosis->n_ranks && n < MOST_ROWS; i++, n++)
         TESS_TRY(print_rank(report, diagnosis->ranks[i], out));
     for (int r = 0; r < world && n < MOST_ROWS; r++) {
-        if (is_listed(diagnosis->ranks, diagnosis->n_ranks, r))
+        bool is_culprit = false;
+        for (int i = 0; i < diagnosis->n_ranks; i++)
+            is_culprit = is_culprit || diagnosis->ranks[i] == r;
+        if (is_culprit)
             continue;
         TESS_TRY(print_rank(report, r, out));
         n++;
