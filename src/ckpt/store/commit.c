@@ -30,14 +30,6 @@ json_t *tess_store_describe_host(const tess_ckpt_hosts *hosts)
     return json_pack("{s:i, s:o}", "number", hosts->host, "of", names);
 }
 
-static json_t *describe(int64_t step, const json_t *all, const tess_store_facts *facts)
-{
-    return json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:O*}", "format", TESS_STORE_FORMAT, "step",
-                     (json_int_t)step, "version", TESS_VERSION, "world_size", facts->world_size, "files",
-                     json_object_get(all, "files"), "tensors", json_object_get(all, "tensors"), "meta",
-                     (json_t *)facts->meta, "host", (json_t *)facts->host);
-}
-
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES])
 {
     int n = snprintf(text, TESS_STORE_MARKER_BYTES,
@@ -47,20 +39,15 @@ size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char 
     return (size_t)n;
 }
 
-static tess_status write_marker(const tess_io *io, const char *folder, int64_t step, const char *manifest)
-{
-    char path[TESS_CKPT_PATH], text[TESS_STORE_MARKER_BYTES];
-    size_t size = strlen(manifest), n = tess_store_format_marker(step, size, XXH3_64bits(manifest, size), text);
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
-    return tess_io_write_file(io, TESS_SAVE_WRITE_MARKER, path, text, n);
-}
-
+/* Writes the manifest, then the marker with its checksum. */
 static tess_status write_manifest(const tess_io *io, const char *folder, int64_t step, const char *manifest)
 {
-    char path[TESS_CKPT_PATH];
+    char path[TESS_CKPT_PATH], marker[TESS_STORE_MARKER_BYTES];
+    size_t size = strlen(manifest), n = tess_store_format_marker(step, size, XXH3_64bits(manifest, size), marker);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
-    TESS_TRY(tess_io_write_file(io, TESS_SAVE_WRITE_MANIFEST, path, manifest, strlen(manifest)));
-    TESS_TRY(write_marker(io, folder, step, manifest));
+    TESS_TRY(tess_io_write_file(io, TESS_SAVE_WRITE_MANIFEST, path, manifest, size));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MARKER));
+    TESS_TRY(tess_io_write_file(io, TESS_SAVE_WRITE_MARKER, path, marker, n));
     return tess_io_sync_folder(io, TESS_SAVE_SYNC_FOLDER, folder);
 }
 
@@ -68,20 +55,16 @@ static tess_status seal(const tess_io *io, const char *folder, int64_t step, con
                         const tess_store_facts *facts)
 {
     char *text;
-    json_t *manifest = describe(step, all, facts);
+    json_t *manifest = json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:O*}", "format", TESS_STORE_FORMAT, "step",
+                                 (json_int_t)step, "version", TESS_VERSION, "world_size", facts->world_size, "files",
+                                 json_object_get(all, "files"), "tensors", json_object_get(all, "tensors"), "meta",
+                                 (json_t *)facts->meta, "host", (json_t *)facts->host);
     tess_status status = tess_part_format(manifest, &text);
     if (status == TESS_OK)
         status = write_manifest(io, folder, step, text);
     free(text);
     json_decref(manifest);
     return status;
-}
-
-static tess_status add_up(json_t *const *parts, int n, const tess_store_facts *facts, json_t *all)
-{
-    for (int i = 0; i < n; i++)
-        TESS_TRY(tess_part_merge(all, parts[i]));
-    return facts->host == NULL ? tess_part_check_complete(all) : TESS_OK;
 }
 
 tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
@@ -91,7 +74,11 @@ tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, js
     json_t *all;
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder));
     TESS_TRY(tess_part_create(&all));
-    tess_status status = add_up(parts, n_parts, facts, all);
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_parts && status == TESS_OK; i++)
+        status = tess_part_merge(all, parts[i]);
+    if (status == TESS_OK && facts->host == NULL)
+        status = tess_part_check_complete(all);
     if (status == TESS_OK)
         status = seal(io, folder, step, all, facts);
     json_decref(all);

@@ -119,13 +119,6 @@ tess_status tess_io_sync(const tess_io *io, tess_save_point point, int fd, const
     return observe(io, tess_os_sync(fd, path), CALL(TESS_IO_SYNCED, path));
 }
 
-static tess_status write_and_sync(const tess_io *io, tess_save_point write, int fd, const char *path, const void *data,
-                                  size_t size)
-{
-    TESS_TRY(tess_io_write(io, write, fd, 0, data, size, 1, path));
-    return tess_io_sync(io, write + 1, fd, path);
-}
-
 tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const char *path, const void *data,
                                size_t size)
 {
@@ -134,7 +127,9 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
     TESS_CHECK(n > 0 && (size_t)n < sizeof(temporary), TESS_E_INVALID, "path too long: %.100s...", path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     TESS_TRY(observe(io, fd < 0 ? tess_os_error("create", temporary) : TESS_OK, CALL(TESS_IO_CREATED, temporary)));
-    tess_status status = write_and_sync(io, write, fd, temporary, data, size);
+    tess_status status = tess_io_write(io, write, fd, 0, data, size, 1, temporary);
+    if (status == TESS_OK)
+        status = tess_io_sync(io, write + 1, fd, temporary);
     if (close(fd) != 0 && status == TESS_OK)
         status = tess_os_error("close", temporary);
     TESS_TRY(status);
@@ -185,17 +180,6 @@ tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*vi
 }
 
 /* Reads instead of mapping: a failing disk would end the process. */
-static tess_status read_all(int fd, size_t size, const char *path, char **data)
-{
-    *data = malloc(size + 1);
-    TESS_CHECK(*data != NULL, TESS_E_NOMEM, "no memory for the %zu bytes of %s", size, path);
-    (*data)[size] = '\0';
-    tess_status status = tess_os_read_at(fd, 0, *data, size, path);
-    if (status != TESS_OK)
-        free(*data);
-    return status;
-}
-
 tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char **data, size_t *size)
 {
     int fd;
@@ -209,8 +193,15 @@ tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char
     TESS_TRY(tess_os_open_read(path, &fd, &bytes));
     tess_status status = may_look(io, path);
     *size = (size_t)entry.bytes;
+    *data = NULL;
+    if (status == TESS_OK && (*data = malloc(*size + 1)) == NULL)
+        status = TESS_FAIL(TESS_E_NOMEM, "no memory for the %zu bytes of %s", *size, path);
     if (status == TESS_OK)
-        status = read_all(fd, *size, path, data);
+        status = tess_os_read_at(fd, 0, *data, *size, path);
     tess_os_close(&fd);
+    if (status != TESS_OK)
+        free(*data);
+    else
+        (*data)[*size] = '\0';
     return status;
 }

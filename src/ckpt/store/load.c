@@ -1,39 +1,45 @@
-/* Loads a checkpoint that all ranks see. */
+/* Loads a checkpoint into the tensors of a run: from a folder that all ranks see, or from one folder per host. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/text/text.h"
 #include "ckpt/ckpt_agree.h"
 #include "ckpt/safetensors/safetensors.h"
-#include "ckpt/store/load_impl.h"
+#include "ckpt/store/read.h"
+#include "ckpt/store/store_impl.h"
 #include "ckpt/store/store_write.h"
 
 static const char way_out[] = "give the model that it was saved with, or begin this one in another folder";
 
-static tess_status check_tensor(const tess_load *l, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
-{
-    char asked[96], there[96];
-    TESS_CHECK(found->n_dims <= TESS_MAX_DIMS && tess_st_dtype_is_float(found->dtype), TESS_E_FORMAT,
-               "%s: tensor '%s' is not of numbers in at most %d dimensions", l->catalog->path, found->name,
-               TESS_MAX_DIMS);
-    TESS_CHECK(tess_catalog_has_shape(found, &wanted->shape), TESS_E_INVALID,
-               "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
-               l->catalog->path, found->name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),
-               tess_shape_format(&wanted->shape, asked, sizeof(asked)), way_out);
-    return TESS_OK;
-}
+typedef struct load {
+    tess_mem *mem;
+    tess_team *team;               /* all ranks */
+    const tess_ckpt_hosts *folder; /* each host has its own folder; NULL: one folder for all */
+    const tess_ckpt_tensor *tensors;
+    int n;
+    tess_ckpt_load_options options;
+    tess_catalog *catalog;
+    tess_catalog_request *requests; /* (n) one per tensor; an empty box requests nothing */
+} load;
 
-static tess_status make_request(tess_load *l, int i)
+/* ---- Opening ---- */
+static tess_status make_request(load *l, int i)
 {
-    char name[TESS_STORE_NAME];
+    char name[TESS_STORE_NAME], asked[96], there[96];
     const tess_ckpt_tensor *t = &l->tensors[i];
     tess_store_tensor_name(t->kind, t->name, name);
     const tess_catalog_tensor *found = tess_catalog_find(l->catalog, name);
     TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model; %s",
                l->catalog->path, name, way_out);
-    TESS_TRY(check_tensor(l, t, found));
+    TESS_CHECK(found->n_dims <= TESS_MAX_DIMS && tess_st_dtype_is_float(found->dtype), TESS_E_FORMAT,
+               "%s: tensor '%s' is not of numbers in at most %d dimensions", l->catalog->path, name, TESS_MAX_DIMS);
+    TESS_CHECK(tess_catalog_has_shape(found, &t->shape), TESS_E_INVALID,
+               "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
+               l->catalog->path, name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),
+               tess_shape_format(&t->shape, asked, sizeof(asked)), way_out);
     l->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
                                             t->n_rows > 0 ? t->data : NULL};
     return TESS_OK;
@@ -46,7 +52,7 @@ static int compare_tensors(const void *a, const void *b)
 }
 
 /* A checkpoint of a model with more layers would lose them silently. */
-static tess_status check_whole(const tess_load *l)
+static tess_status check_whole(const load *l)
 {
     const tess_catalog *c = l->catalog;
     const tess_catalog_tensor **found;
@@ -68,7 +74,8 @@ static tess_status check_whole(const tess_load *l)
     return TESS_OK;
 }
 
-tess_status tess_load_open(tess_load *l, const char *dir, int64_t step)
+/* Opens the checkpoint and finds every tensor, on this rank alone. */
+static tess_status open_here(load *l, const char *dir, int64_t step)
 {
     TESS_TRY(tess_ckpt_open_step(l->mem, dir, step, &l->catalog));
     TESS_TRY(tess_mem_alloc_array(l->mem, TESS_POOL_MISC, (size_t)l->n, sizeof(l->requests[0]), "checkpoint tables",
@@ -78,58 +85,134 @@ tess_status tess_load_open(tess_load *l, const char *dir, int64_t step)
     return l->options.whole ? check_whole(l) : TESS_OK;
 }
 
-void tess_load_close(tess_load *l)
+/* ---- Missing rows ---- */
+/* A row of a tensor as one number, tensor << ROW_BITS | row: the minimum over ranks is the first row. */
+enum { ROW_BITS = 40 };
+static const int64_t none = INT64_MAX;
+
+static int64_t row_of(int64_t place)
 {
-    tess_mem_free(l->mem, l->requests);
-    tess_catalog_destroy(&l->catalog);
+    return place & (((int64_t)1 << ROW_BITS) - 1);
 }
 
-tess_status tess_load_first_missing(const tess_load *l, int tensor, int64_t *row)
+static const char *name_of(const load *l, int64_t place)
 {
-    bool missing;
-    int64_t at[TESS_CATALOG_DIMS] = {0};
-    const tess_catalog_request *r = &l->requests[tensor];
-    *row = -1;
-    if (r->dst == NULL)
-        return TESS_OK;
-    TESS_TRY(tess_catalog_first_missing(l->catalog, r->tensor, &r->box, &missing, at));
-    if (missing)
-        *row = at[0];
-    return TESS_OK;
+    return l->requests[place >> ROW_BITS].tensor->name;
 }
 
-tess_status tess_load_read(tess_load *l, tess_team *team)
+/* The first row that this rank needs and the checkpoint lacks. */
+static tess_status first_missing(const load *l, int64_t *place)
 {
-    tess_status status = TESS_OK;
-    if (l->options.hosts != NULL)
-        status = tess_load_share_duty(l);
-    if (status == TESS_OK)
-        status = tess_catalog_read_all(l->catalog, l->options.threads, l->requests, l->n);
-    return tess_team_agree(team, status);
-}
-
-tess_status tess_load_finish(tess_load *l, tess_status status, int64_t step, json_t **meta)
-{
-    if (meta != NULL)
-        *meta = status == TESS_OK ? json_incref(json_object_get(l->catalog->meta, "meta")) : NULL;
-    tess_load_close(l);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "load checkpoint of step %" PRId64, step);
-}
-
-/* A folder that all ranks read must not be one host's part. */
-static tess_status check_no_part(const tess_load *l)
-{
-    for (int i = 0; i < l->n && json_object_get(l->catalog->meta, "host") != NULL; i++) {
-        int64_t row;
-        TESS_TRY(tess_load_first_missing(l, i, &row));
-        TESS_CHECK(row < 0, TESS_E_INVALID,
-                   "%s is one host's part of a checkpoint, without row %" PRId64 " of '%s': resume on the hosts that "
-                   "saved it, with checkpoint.host_local=true",
-                   l->catalog->path, row, l->requests[i].tensor->name);
+    *place = none;
+    for (int i = 0; i < l->n && *place == none; i++) {
+        bool missing;
+        int64_t at[TESS_CATALOG_DIMS] = {0};
+        const tess_catalog_request *r = &l->requests[i];
+        if (r->dst == NULL)
+            continue;
+        TESS_TRY(tess_catalog_first_missing(l->catalog, r->tensor, &r->box, &missing, at));
+        if (missing)
+            *place = (int64_t)i << ROW_BITS | at[0];
     }
     return TESS_OK;
 }
 
+/* A folder that all ranks read must not be one host's part. */
+static tess_status check_no_part(const load *l)
+{
+    int64_t place;
+    if (json_object_get(l->catalog->meta, "host") == NULL)
+        return TESS_OK;
+    TESS_TRY(first_missing(l, &place));
+    TESS_CHECK(place == none, TESS_E_INVALID,
+               "%s is one host's part of a checkpoint, without row %" PRId64 " of '%s': resume on the hosts that "
+               "saved it, with checkpoint.host_local=true",
+               l->catalog->path, row_of(place), name_of(l, place));
+    return TESS_OK;
+}
+
+/* `needs`: the first host that lacks the row; `has`: the first host with it. */
+static tess_status refuse(const load *l, int64_t place, int64_t needs, int64_t has)
+{
+    char saved[512] = "", needing[TESS_CKPT_HOST_TEXT], holding[TESS_CKPT_HOST_TEXT] = "no host";
+    const json_t *list = json_object_get(json_object_get(l->catalog->meta, "host"), "of");
+    size_t at = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *host = json_string_value(json_array_get(list, i));
+        at = tess_text_add(saved, sizeof(saved), at, "%s%s", i > 0 ? ", " : "", host != NULL ? host : "?");
+    }
+    if (has < l->folder->n)
+        tess_ckpt_hosts_format(l->folder, (int)has, holding);
+    return TESS_FAIL(TESS_E_INVALID,
+                     "%s needs row %" PRId64 " of '%s', which its folder does not hold; %s has it: with "
+                     "checkpoint.host_local=true a run goes on with the ranks on every host that its save had (%s)",
+                     tess_ckpt_hosts_format(l->folder, (int)needs, needing), row_of(place), name_of(l, place), holding,
+                     saved);
+}
+
+/* Checks that every host has what its ranks need. If not, every rank reports which host has the first missing row. */
+static tess_status check_rows(const load *l)
+{
+    const tess_ckpt_hosts *hosts = l->folder;
+    int64_t mine, first, words[2], at[TESS_CATALOG_DIMS];
+    bool missing;
+    TESS_TRY(tess_team_agree(l->team, first_missing(l, &mine)));
+    TESS_TRY(tess_all_reduce(l->team, &mine, &first, 1, TESS_I64, TESS_MIN, NULL));
+    if (first == none)
+        return TESS_OK;
+    const tess_catalog_tensor *t = l->requests[first >> ROW_BITS].tensor;
+    tess_box row = tess_catalog_rows(t, row_of(first), 1);
+    bool holds = tess_catalog_first_missing(l->catalog, t, &row, &missing, at) == TESS_OK && !missing;
+    words[0] = mine == first ? hosts->host : hosts->n;
+    words[1] = holds ? hosts->host : hosts->n;
+    TESS_TRY(tess_all_reduce(l->team, words, words, 2, TESS_I64, TESS_MIN, NULL));
+    return refuse(l, first, words[0], words[1]);
+}
+
+/* ---- Who verifies ----
+ * The ranks of a host read the same bytes of a file through one page cache, so one of them verifies each piece. Each
+ * rank still reads what it needs, but a checkpoint of few ranks is not checksummed by many. */
+static bool touches(const tess_row_range *rows, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
+{
+    if (t->n_dims == 0)
+        return rows->n > 0;
+    return rows->n > 0 && rows->begin < piece->box.begin[0] + piece->box.size[0] &&
+           piece->box.begin[0] < rows->begin + rows->n;
+}
+
+/* The ranks that read a piece take turns verifying. `rows` (n_ranks, n_tensors). */
+static int verifier_of(const tess_row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
+                       const tess_catalog_piece *piece, int turn)
+{
+    int readers = 0, chosen = -1;
+    for (int rank = 0; rank < n_ranks; rank++)
+        readers += touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece);
+    for (int rank = 0, k = 0; rank < n_ranks && readers > 0; rank++)
+        if (touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece) && k++ == turn % readers)
+            chosen = rank;
+    return chosen;
+}
+
+/* Trusts the pieces that other ranks of the host verify. Collective over the host's ranks. */
+static tess_status share_verification(const load *l)
+{
+    tess_team *team = l->options.hosts->mine;
+    int n_ranks = tess_team_size(team), me = tess_team_rank(team);
+    tess_row_range *rows = NULL;
+    if (n_ranks == 1 || l->n == 0)
+        return TESS_OK;
+    tess_status status = tess_store_gather_rows(l->mem, team, l->tensors, l->n, &rows);
+    for (int i = 0; i < l->n && status == TESS_OK; i++) {
+        const tess_catalog_tensor *t = l->requests[i].tensor;
+        for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++)
+            if (verifier_of(&rows[i], n_ranks, l->n, t, &l->catalog->pieces[k], k) != me)
+                tess_catalog_trust(l->catalog, k);
+    }
+    tess_mem_free(l->mem, rows);
+    return status;
+}
+
+/* ---- The whole load ---- */
 /* Hashes what all ranks must agree on: ranks that see different files would mix two checkpoints. */
 static uint64_t fingerprint(const tess_catalog *c)
 {
@@ -139,24 +222,47 @@ static uint64_t fingerprint(const tess_catalog *c)
     return hash;
 }
 
-static tess_status open_alike(tess_load *l, tess_team *team, const char *dir, int64_t step)
+static tess_status run(load *l, const char *dir, int64_t step)
 {
-    tess_status status = tess_load_open(l, dir, step);
-    if (status == TESS_OK)
+    tess_status status = open_here(l, dir, step);
+    if (status == TESS_OK && l->folder == NULL)
         status = check_no_part(l);
-    TESS_TRY(tess_team_agree(team, status));
-    return tess_ckpt_agree_same(team, fingerprint(l->catalog), "checkpoints under one name");
+    TESS_TRY(tess_team_agree(l->team, status));
+    TESS_TRY(l->folder != NULL ? check_rows(l)
+                               : tess_ckpt_agree_same(l->team, fingerprint(l->catalog), "checkpoints under one name"));
+    if (l->options.hosts != NULL)
+        status = share_verification(l);
+    if (status == TESS_OK)
+        status = tess_catalog_read_all(l->catalog, l->options.threads, l->requests, l->n);
+    return tess_team_agree(l->team, status);
+}
+
+static tess_status load_all(load *l, const char *dir, int64_t step, const tess_ckpt_load_options *options,
+                            json_t **meta)
+{
+    if (options != NULL)
+        l->options = *options;
+    tess_status status = run(l, dir, step);
+    if (meta != NULL)
+        *meta = status == TESS_OK ? json_incref(json_object_get(l->catalog->meta, "meta")) : NULL;
+    tess_mem_free(l->mem, l->requests);
+    tess_catalog_destroy(&l->catalog);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "load checkpoint of step %" PRId64, step);
 }
 
 tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int64_t step,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
                            json_t **meta)
 {
-    tess_load l = {.mem = mem, .tensors = tensors, .n = n_tensors};
-    if (options != NULL)
-        l.options = *options;
-    tess_status status = open_alike(&l, team, dir, step);
-    if (status == TESS_OK)
-        status = tess_load_read(&l, team);
-    return tess_load_finish(&l, status, step, meta);
+    load l = {.mem = mem, .team = team, .tensors = tensors, .n = n_tensors};
+    return load_all(&l, dir, step, options, meta);
+}
+
+tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
+                                 const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
+                                 json_t **meta)
+{
+    load l = {
+        .mem = mem, .team = hosts->all, .folder = hosts->n > 1 ? hosts : NULL, .tensors = tensors, .n = n_tensors};
+    return load_all(&l, dir, step, options, meta);
 }

@@ -151,7 +151,7 @@ static tess_status add_tensors(manifest_read *r, const json_t *tensors)
     return tess_catalog_finish(r->catalog);
 }
 
-static tess_status keep_rest(manifest_read *r, const json_t *manifest)
+static tess_status add_meta(manifest_read *r, const json_t *manifest)
 {
     const char *key;
     json_t *value;
@@ -175,7 +175,7 @@ tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *
         status = add_files(&r);
     }
     if (status == TESS_OK)
-        status = keep_rest(&r, manifest);
+        status = add_meta(&r, manifest);
     if (status == TESS_OK)
         status = add_tensors(&r, json_object_get(manifest, "tensors"));
     json_decref(r.numbers);

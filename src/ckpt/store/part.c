@@ -32,20 +32,14 @@ static json_t *list_dims(int n_dims, const int64_t *dim)
     return list;
 }
 
-/* Whether "dtype" and "shape" are equal. */
-static bool same_tensor(const json_t *a, const json_t *b)
-{
-    return json_equal(json_object_get(a, "dtype"), json_object_get(b, "dtype")) &&
-           json_equal(json_object_get(a, "shape"), json_object_get(b, "shape"));
-}
-
 /* Takes `tensor`. An existing one of that name must have the same dtype and shape, and gets its pieces. */
 static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 {
-    json_t *there = json_object_get(tensors, name);
+    json_t *there = json_object_get(tensors, name); /* from another part */
     if (there == NULL)
         return json_object_set_new(tensors, name, tensor) == 0 ? TESS_OK : no_memory();
-    bool same = same_tensor(there, tensor);
+    bool same = json_equal(json_object_get(there, "dtype"), json_object_get(tensor, "dtype")) &&
+                json_equal(json_object_get(there, "shape"), json_object_get(tensor, "shape"));
     bool added = same && json_array_extend(json_object_get(there, "pieces"), json_object_get(tensor, "pieces")) == 0;
     json_decref(tensor);
     TESS_CHECK(same, TESS_E_MISMATCH, "checkpoint: '%s' is of one dtype and shape here and of another there", name);

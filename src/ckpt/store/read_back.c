@@ -21,15 +21,6 @@ static uint64_t hash_files(const tess_catalog *catalog)
     return hash;
 }
 
-/* Index in the findings; -1: not checked yet. */
-static int recall(const tess_ckpt_findings *findings, uint64_t files)
-{
-    for (int i = 0; findings != NULL && i < findings->n && i < TESS_CKPT_FINDINGS; i++)
-        if (findings->items[i].files == files)
-            return i;
-    return -1;
-}
-
 static void remember(tess_ckpt_findings *findings, uint64_t files, bool good)
 {
     if (findings == NULL)
@@ -66,9 +57,9 @@ static void report(const tess_ckpt_pruner *p)
 static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
 {
     uint64_t files = hash_files(catalog);
-    int known = recall(p->findings, files);
-    if (known >= 0)
-        return p->findings->items[known].good;
+    for (int i = 0; p->findings != NULL && i < p->findings->n && i < TESS_CKPT_FINDINGS; i++)
+        if (p->findings->items[i].files == files)
+            return p->findings->items[i].good;
     tess_status status = tess_catalog_verify(catalog, NULL);
     bool good = status == TESS_OK;
     if (good || status == TESS_E_FORMAT) /* what cannot be read now may still be good */

@@ -21,22 +21,18 @@ typedef struct store_save {
 } store_save;
 
 /* ---- Own files ---- */
-static tess_status write_file(const store_save *s, const tess_store_file *f, json_t **part)
-{
-    char name[32];
-    tess_store_options options = *s->w->options;
-    options.io = f->io;
-    snprintf(name, sizeof(name), "rank-%05d.data", f->rank);
-    return tess_store_write_part(s->w->mem, &options, s->folder, name, f->pieces, f->n, part);
-}
-
 static void write_files(void *context, int64_t begin, int64_t end, int worker)
 {
     const store_save *s = context;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
+        char name[32];
         file_outcome *o = &s->files[i];
-        o->status = write_file(s, &s->w->files[i], &o->part);
+        const tess_store_file *f = &s->w->files[i];
+        tess_store_options options = *s->w->options;
+        options.io = f->io;
+        snprintf(name, sizeof(name), "rank-%05d.data", f->rank);
+        o->status = tess_store_write_part(s->w->mem, &options, s->folder, name, f->pieces, f->n, &o->part);
         if (o->status != TESS_OK)
             snprintf(o->error, sizeof(o->error), "%s", tess_error_message());
     }

@@ -28,33 +28,18 @@ typedef struct rank_save {
     json_t *host; /* describes the host of the part */
 } rank_save;
 
-static tess_status allocate(rank_save *s)
-{
-    size_t n = (size_t)s->n;
-    tess_mem *mem = s->mem;
-#define ARRAY(field) \
-    tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
-    TESS_TRY(ARRAY(own));
-    TESS_TRY(ARRAY(pieces));
-    TESS_TRY(ARRAY(names));
-#undef ARRAY
-    return TESS_OK;
-}
-
-static void release(rank_save *s)
-{
-    json_decref(s->host);
-    tess_mem_free(s->mem, s->names);
-    tess_mem_free(s->mem, s->pieces);
-    tess_mem_free(s->mem, s->own);
-}
-
 static tess_status prepare(rank_save *s)
 {
     char folder[TESS_CKPT_PATH];
+    size_t n = (size_t)s->n;
     TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n));
-    TESS_TRY(tess_ckpt_folder(s->dir, s->step, TESS_CKPT_TEMPORARY, folder));
-    return allocate(s);
+    TESS_TRY(tess_ckpt_folder(s->dir, s->step, TESS_CKPT_TEMPORARY, folder)); /* a name that fits */
+#define ARRAY(field) \
+    tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
+    TESS_TRY(ARRAY(own));
+    TESS_TRY(ARRAY(pieces));
+    return ARRAY(names);
+#undef ARRAY
 }
 
 /* Ranks with different models must not write one checkpoint. */
@@ -176,39 +161,42 @@ static tess_status run(rank_save *s)
     return tess_store_save(&writer);
 }
 
-static tess_status save_all(rank_save *s)
+/* `hosts`: each has its own folder; NULL: all ranks of the team write to one. */
+static tess_status save_all(rank_save *s, tess_team *team, const tess_ckpt_hosts *hosts)
 {
     static const tess_store_options none = {0};
+    s->team = team;
+    s->hosts = hosts;
+    s->writers = hosts != NULL ? hosts->mine : team;
+    s->first = hosts != NULL ? tess_ckpt_hosts_is_first(hosts) : tess_ckpt_rank(team) == 0;
     s->options = s->options != NULL ? s->options : &none;
-    tess_status status = tess_team_agree(s->team, prepare(s));
+    tess_status status = tess_team_agree(team, prepare(s));
     if (status == TESS_OK)
-        status = tess_ckpt_agree_same(s->team, fingerprint(s), "names, kinds or shapes");
+        status = tess_ckpt_agree_same(team, fingerprint(s), "names, kinds or shapes");
     if (status == TESS_OK)
-        status = tess_team_agree(s->team, take_share(s));
+        status = tess_team_agree(team, take_share(s));
     if (status == TESS_OK)
         status = run(s);
-    release(s);
+    json_decref(s->host);
+    tess_mem_free(s->mem, s->names);
+    tess_mem_free(s->mem, s->pieces);
+    tess_mem_free(s->mem, s->own);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, s->step);
 }
 
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options)
 {
-    rank_save s = {.mem = mem, .team = team, .writers = team, .first = tess_ckpt_rank(team) == 0};
-    s.dir = dir, s.step = step, s.meta = meta, s.options = options;
-    s.tensors = tensors, s.n = n_tensors;
-    return save_all(&s);
+    rank_save s = {
+        .mem = mem, .dir = dir, .step = step, .meta = meta, .tensors = tensors, .n = n_tensors, .options = options};
+    return save_all(&s, team, NULL);
 }
 
 tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
                                  const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
                                  const tess_store_options *options)
 {
-    if (hosts->n == 1)
-        return tess_ckpt_save(mem, hosts->all, dir, step, meta, tensors, n_tensors, options);
-    rank_save s = {.mem = mem, .team = hosts->all, .hosts = hosts, .writers = hosts->mine};
-    s.first = tess_ckpt_hosts_is_first(hosts);
-    s.dir = dir, s.step = step, s.meta = meta, s.options = options;
-    s.tensors = tensors, s.n = n_tensors;
-    return save_all(&s);
+    rank_save s = {
+        .mem = mem, .dir = dir, .step = step, .meta = meta, .tensors = tensors, .n = n_tensors, .options = options};
+    return save_all(&s, hosts->all, hosts->n > 1 ? hosts : NULL);
 }

@@ -5,19 +5,9 @@
 
 #include "ckpt/store/store_impl.h"
 
-static tess_status look_at(const tess_io *io, const char *dir, int64_t step)
-{
-    char folder[TESS_CKPT_PATH];
-    json_t *manifest;
-    TESS_TRY(tess_ckpt_find(io, dir, step, folder));
-    TESS_TRY(tess_store_look(io, folder, step, &manifest));
-    json_decref(manifest);
-    return TESS_OK;
-}
-
 /* A failure of the machine (too many open files, no rights, a failing disk) says nothing about the checkpoint. Falling
  * back to an older one would silently lose the newest one's work. */
-static tess_status cannot_tell(tess_status status, int64_t step)
+static tess_status fail_unknown(tess_status status, int64_t step)
 {
     char message[1024];
     snprintf(message, sizeof(message), "%s", tess_error_message());
@@ -36,12 +26,17 @@ static tess_status find_newest(const tess_store_names *names, int64_t limit, con
     for (size_t i = 0; i < names->n; i++) {
         if (names->items[i].step > limit || !tess_store_counts(names, i))
             continue;
+        char folder[TESS_CKPT_PATH];
+        json_t *manifest = NULL;
         *step = names->items[i].step;
-        tess_status status = look_at(io, names->dir, *step);
+        tess_status status = tess_ckpt_find(io, names->dir, *step, folder);
+        if (status == TESS_OK)
+            status = tess_store_look(io, folder, *step, &manifest);
+        json_decref(manifest);
         if (status == TESS_OK || status == TESS_E_UNSUPPORTED) /* a checkpoint of another version is work, too */
             return status;
         if (status != TESS_E_FORMAT && status != TESS_E_NOT_FOUND)
-            return cannot_tell(status, *step);
+            return fail_unknown(status, *step);
         if (listener != NULL && listener->note != NULL)
             listener->note(listener->self, tess_error_message());
     }

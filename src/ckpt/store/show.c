@@ -32,14 +32,6 @@ static bool step_back(const show_place *p)
            tess_io_rename(p->io, TESS_SAVE_RENAME, p->retired, p->final) == TESS_OK;
 }
 
-/* For file systems that cannot exchange names (NFS, ...): between the two renames, a reader finds the older one under
- * its other name. */
-static tess_status stand_aside(const show_place *p)
-{
-    TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
-    return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
-}
-
 static tess_status give_name(show_place *p)
 {
     if (!p->replaces)
@@ -49,7 +41,10 @@ static tess_status give_name(show_place *p)
     if (status != TESS_E_UNSUPPORTED)
         return status;
     tess_error_clear();
-    return stand_aside(p);
+    /* The file system cannot exchange names (NFS, ...). Between the two renames, a reader finds the older one under its
+     * other name. */
+    TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
+    return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
 }
 
 /* The folder of all checkpoints may be new, too. */

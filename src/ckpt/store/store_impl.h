@@ -34,9 +34,9 @@ tess_status tess_store_path(const char *dir, const tess_store_name *name, char p
  * alone: of another run, damaged, or of another version. */
 tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
 
-/* ---- leftovers.c: what killed saves left; for callers that may change the folder */
-/* Cleans up `step` (TESS_STORE_ANY_STEP: all): a retired checkpoint without a successor gets its name back, all else is
- * removed. `remove`: the point of each removal. */
+/* Cleans up what killed saves left of `step` (TESS_STORE_ANY_STEP: of all): a retired checkpoint without a successor
+ * gets its name back, all else is removed. For callers that may change the folder. `remove`: the point of each
+ * removal. */
 tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove);
 
 /* ---- store_open.c: as tess_store_open_manifest; a failed look gives neither TESS_E_FORMAT nor TESS_E_NOT_FOUND */

@@ -42,17 +42,7 @@ tess_status tess_store_path(const char *dir, const tess_store_name *name, char p
     return tess_ckpt_folder(dir, name->step, suffixes[name->kind], path);
 }
 
-static bool find_kind(const char *suffix, tess_store_kind *kind)
-{
-    for (int i = 0; i < (int)(sizeof(suffixes) / sizeof(suffixes[0])); i++) {
-        *kind = (tess_store_kind)i;
-        if (strcmp(suffix, suffixes[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* False: not one of ours. */
+/* False: not the name of a checkpoint. */
 static bool parse(const char *text, tess_store_name *name)
 {
     char *end, canonical[64];
@@ -60,8 +50,12 @@ static bool parse(const char *text, tess_store_name *name)
         return false;
     name->step = strtoll(text + 5, &end, 10);
     snprintf(canonical, sizeof(canonical), "step-%08" PRId64, name->step);
-    bool exact = strncmp(text, canonical, (size_t)(end - text)) == 0 && strlen(canonical) == (size_t)(end - text);
-    return exact && find_kind(end, &name->kind);
+    if (strlen(canonical) != (size_t)(end - text) || strncmp(text, canonical, (size_t)(end - text)) != 0)
+        return false;
+    for (name->kind = TESS_STORE_FINAL; name->kind <= TESS_STORE_TEMPORARY; name->kind++)
+        if (strcmp(end, suffixes[name->kind]) == 0)
+            return true;
+    return false;
 }
 
 static tess_status add(void *context, const char *text)
@@ -96,10 +90,12 @@ tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names
     TESS_TRY(tess_io_look_up(io, dir, &entry));
     TESS_CHECK(entry.kind == TESS_OS_FOLDER, TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", dir);
     tess_status status = tess_io_list(io, dir, add, names);
-    if (status != TESS_OK)
+    if (status != TESS_OK) {
         free(names->items);
-    else if (names->n > 1)
+        names->items = NULL;
+    } else if (names->n > 1) {
         qsort(names->items, names->n, sizeof(names->items[0]), newest_first);
+    }
     return status;
 }
 
@@ -112,14 +108,13 @@ bool tess_store_counts(const tess_store_names *names, size_t i)
 
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH])
 {
-    static const tess_store_kind kinds[] = {TESS_STORE_FINAL, TESS_STORE_RETIRED};
     tess_os_entry entry;
-    for (int i = 0; i < 2; i++) {
-        TESS_TRY(tess_store_path(dir, &(tess_store_name){step, kinds[i]}, path));
+    for (tess_store_kind kind = TESS_STORE_FINAL; kind <= TESS_STORE_RETIRED; kind++) {
+        TESS_TRY(tess_ckpt_folder(dir, step, suffixes[kind], path));
         TESS_TRY(tess_io_look_up(io, path, &entry));
         if (entry.kind == TESS_OS_FOLDER)
             return TESS_OK;
     }
-    TESS_TRY(tess_store_path(dir, &(tess_store_name){step, TESS_STORE_FINAL}, path));
+    TESS_TRY(tess_ckpt_folder(dir, step, "", path));
     return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
 }

@@ -12,32 +12,66 @@
 static const size_t manifest_limit = (size_t)1 << 30;
 
 typedef struct marker {
-    int64_t format, step, manifest_bytes;
-    const char *manifest_xxh3;
+    int64_t step, manifest_bytes;
+    uint64_t manifest_xxh3;
 } marker;
 
-static tess_status check_format(const char *folder, int64_t format)
+static tess_status get_marker(const char *folder, int64_t step, const json_t *json, marker *m)
 {
+    int64_t format = -1;
+    const char *sum = NULL;
+    *m = (marker){.step = -1, .manifest_bytes = -1};
+    TESS_TRY(tess_json_get_int(json, "format", folder, &format));
     TESS_CHECK(format > 0, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER ": no 'format'", folder);
     TESS_CHECK(format <= TESS_STORE_FORMAT, TESS_E_UNSUPPORTED,
                "%s: format %" PRId64 " is newer than this version's %d: resume it with the version that wrote it",
                folder, format, TESS_STORE_FORMAT);
+    TESS_TRY(tess_json_get_int(json, "step", folder, &m->step));
+    TESS_TRY(tess_json_get_int(json, "manifest_bytes", folder, &m->manifest_bytes));
+    TESS_TRY(tess_json_get_string(json, "manifest_xxh3", folder, &sum));
+    TESS_CHECK(m->step == step || step == TESS_STORE_ANY_STEP, TESS_E_FORMAT,
+               "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed", folder, m->step);
+    TESS_CHECK(sum != NULL && strlen(sum) == 16, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER ": no checksum of the manifest",
+               folder);
+    m->manifest_xxh3 = strtoull(sum, NULL, 16);
     return TESS_OK;
 }
 
-static tess_status check_marker(const char *folder, int64_t step, const json_t *json, marker *m)
+/* Every byte of the marker must be as written: JSON would ignore a changed byte in its spaces. */
+static tess_status parse_marker(const char *folder, int64_t step, const char *path, const char *text, size_t size,
+                                marker *m)
 {
-    *m = (marker){.format = -1, .step = -1, .manifest_bytes = -1};
-    TESS_TRY(tess_json_get_int(json, "format", folder, &m->format));
-    TESS_TRY(check_format(folder, m->format));
-    TESS_TRY(tess_json_get_int(json, "step", folder, &m->step));
-    TESS_TRY(tess_json_get_int(json, "manifest_bytes", folder, &m->manifest_bytes));
-    TESS_TRY(tess_json_get_string(json, "manifest_xxh3", folder, &m->manifest_xxh3));
-    TESS_CHECK(m->step == step || step == TESS_STORE_ANY_STEP, TESS_E_FORMAT,
-               "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed", folder, m->step);
-    TESS_CHECK(m->manifest_xxh3 != NULL && strlen(m->manifest_xxh3) == 16, TESS_E_FORMAT,
-               "%s/" TESS_STORE_MARKER ": no checksum of the manifest", folder);
+    char written[TESS_STORE_MARKER_BYTES];
+    json_t *json;
+    TESS_CHECK(size > 0, TESS_E_FORMAT, "%s has no bytes: it is damaged", path);
+    TESS_TRY(tess_json_parse(text, size, path, true, &json));
+    tess_status status = get_marker(folder, step, json, m);
+    json_decref(json);
+    TESS_TRY(status);
+    size_t n = tess_store_format_marker(m->step, (size_t)m->manifest_bytes, m->manifest_xxh3, written);
+    TESS_CHECK(size == n && memcmp(text, written, n) == 0, TESS_E_FORMAT, "%s is damaged: it is not what a save writes",
+               path);
     return TESS_OK;
+}
+
+/* Size and checksum of the manifest must be those in the marker; then its content is as it was written. */
+static tess_status read_manifest(const tess_io *io, const char *folder, const marker *m, json_t **manifest)
+{
+    char path[TESS_CKPT_PATH], *text;
+    size_t size;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
+    TESS_TRY(tess_io_read(io, path, manifest_limit, &text, &size));
+    tess_status status;
+    if ((json_int_t)size != m->manifest_bytes)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s has %zu bytes, not the %" PRId64 " of its save", path, size,
+                           m->manifest_bytes);
+    else if (XXH3_64bits(text, size) != m->manifest_xxh3)
+        status =
+            TESS_FAIL(TESS_E_FORMAT, "%s does not have the checksum of its save: the disk or a copy damaged it", path);
+    else
+        status = tess_json_parse(text, size, path, true, manifest);
+    free(text);
+    return status;
 }
 
 static tess_status check_file(const tess_io *io, const char *folder, const char *name, const json_t *bytes)
@@ -66,40 +100,6 @@ static tess_status check_files(const tess_io *io, const char *folder, const json
     return TESS_OK;
 }
 
-/* Size and checksum of the manifest must be those in the marker; then its content is as it was written. */
-static tess_status check_manifest(const char *path, const marker *m, const char *text, size_t size)
-{
-    TESS_CHECK((json_int_t)size == m->manifest_bytes, TESS_E_FORMAT,
-               "%s has %zu bytes, not the %" PRId64 " of its save", path, size, m->manifest_bytes);
-    TESS_CHECK(XXH3_64bits(text, size) == strtoull(m->manifest_xxh3, NULL, 16), TESS_E_FORMAT,
-               "%s does not have the checksum of its save: the disk or a copy damaged it", path);
-    return TESS_OK;
-}
-
-static tess_status parse_manifest(const tess_io *io, const char *folder, const marker *m, json_t **manifest)
-{
-    char path[TESS_CKPT_PATH], *text;
-    size_t size;
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, TESS_STORE_MANIFEST));
-    TESS_TRY(tess_io_read(io, path, manifest_limit, &text, &size));
-    tess_status status = check_manifest(path, m, text, size);
-    if (status == TESS_OK)
-        status = tess_json_parse(text, size, path, true, manifest);
-    free(text);
-    return status;
-}
-
-/* Every byte of the marker must be as written: JSON would ignore a changed byte in its spaces. */
-static tess_status check_text(const char *folder, const marker *m, const char *text, size_t size)
-{
-    char written[TESS_STORE_MARKER_BYTES];
-    size_t n =
-        tess_store_format_marker(m->step, (size_t)m->manifest_bytes, strtoull(m->manifest_xxh3, NULL, 16), written);
-    TESS_CHECK(size == n && memcmp(text, written, n) == 0, TESS_E_FORMAT,
-               "%s/" TESS_STORE_MARKER " is damaged: it is not what a save writes", folder);
-    return TESS_OK;
-}
-
 /* A checkpoint of formats 1 and 2 has no marker. It is distinguished from an unfinished one, so that its work is not
  * lost silently. */
 static tess_status refuse_old(const tess_io *io, const char *folder)
@@ -117,43 +117,12 @@ static tess_status refuse_old(const tess_io *io, const char *folder)
                      "%s has no " TESS_STORE_MARKER ": its save was never finished, or it was removed since", folder);
 }
 
-typedef struct store_look {
-    const tess_io *io;
-    const char *folder;
-    int64_t step;
-} store_look;
-
-static tess_status open_marked(const store_look *l, const json_t *json, const char *text, size_t size,
-                               json_t **manifest)
-{
-    marker m;
-    TESS_TRY(check_marker(l->folder, l->step, json, &m));
-    TESS_TRY(check_text(l->folder, &m, text, size));
-    TESS_TRY(parse_manifest(l->io, l->folder, &m, manifest));
-    tess_status status = check_files(l->io, l->folder, *manifest);
-    if (status != TESS_OK) {
-        json_decref(*manifest);
-        *manifest = NULL;
-    }
-    return status;
-}
-
-static tess_status parse_marker(const store_look *l, const char *path, const char *text, size_t size, json_t **manifest)
-{
-    json_t *json;
-    TESS_CHECK(size > 0, TESS_E_FORMAT, "%s has no bytes: it is damaged", path);
-    TESS_TRY(tess_json_parse(text, size, path, true, &json));
-    tess_status status = open_marked(l, json, text, size, manifest);
-    json_decref(json);
-    return status;
-}
-
 tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest)
 {
     char path[TESS_CKPT_PATH], *text;
     size_t size;
     tess_os_entry entry;
-    const store_look l = {io, folder, step};
+    marker m;
     *manifest = NULL;
     TESS_TRY(tess_io_look_up(io, folder, &entry));
     TESS_CHECK(entry.kind == TESS_OS_FOLDER, TESS_E_NOT_FOUND, "%s: no such checkpoint", folder);
@@ -162,8 +131,15 @@ tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step,
     if (entry.kind != TESS_OS_FILE)
         return refuse_old(io, folder);
     TESS_TRY(tess_io_read(io, path, TESS_STORE_MARKER_BYTES - 1, &text, &size));
-    tess_status status = parse_marker(&l, path, text, size, manifest);
+    tess_status status = parse_marker(folder, step, path, text, size, &m);
     free(text);
+    TESS_TRY(status);
+    TESS_TRY(read_manifest(io, folder, &m, manifest));
+    status = check_files(io, folder, *manifest);
+    if (status != TESS_OK) {
+        json_decref(*manifest);
+        *manifest = NULL;
+    }
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* Removes or renames checkpoints that are no longer wanted. */
+/* Removes or renames checkpoints that are no longer wanted, and what killed saves left. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,15 +13,6 @@ static bool is_whole(const tess_store_names *names, size_t i)
                  tess_store_look(NULL, path, names->items[i].step, &manifest) == TESS_OK;
     json_decref(manifest);
     return whole;
-}
-
-/* Renames it first: an interrupted removal must not leave half a checkpoint under its name. */
-static tess_status take_name(const tess_io *io, const char *dir, int64_t step)
-{
-    char path[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
-    TESS_TRY(tess_ckpt_folder(dir, step, "", path));
-    TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, temporary));
-    return tess_io_rename(io, TESS_SAVE_SET_ASIDE, path, temporary);
 }
 
 tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names)
@@ -41,47 +32,91 @@ static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, si
     return tess_store_path(names->dir, &names->items[i], path) == TESS_OK && tess_store_reads_back(p, path);
 }
 
-/* Index of the newest one to remove, with all older ones; names->n: none. */
-typedef size_t first_to_go(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t bound);
-
-/* Nothing is removed before `keep` newer ones were read and found good. */
-static size_t behind_good(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t keep)
+/* ---- What killed saves left ---- */
+/* Gives a retired checkpoint that counts its name back. The list then has only those of the step that do not count. */
+static tess_status restore_retired(const tess_io *io, tess_store_names *names, int64_t step)
 {
-    size_t i = 0;
-    for (int64_t kept = 0; names->n > (size_t)keep && i < names->n && kept < keep; i++)
-        kept += is_good(p, names, i);
-    return names->n > (size_t)keep ? i : names->n;
+    char path[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
+    size_t n = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        const tess_store_name name = names->items[i];
+        if (step != TESS_STORE_ANY_STEP && step != name.step)
+            continue;
+        if (!tess_store_counts(names, i)) {
+            names->items[n++] = name;
+        } else if (name.kind == TESS_STORE_RETIRED) {
+            TESS_TRY(tess_store_path(names->dir, &name, path));
+            TESS_TRY(tess_ckpt_folder(names->dir, name.step, "", final));
+            TESS_TRY(tess_io_rename(io, TESS_SAVE_RENAME, path, final));
+        }
+    }
+    names->n = n;
+    return TESS_OK;
 }
 
-static size_t behind_step(const tess_ckpt_pruner *p, const tess_store_names *names, int64_t step)
+/* The names in the folder are synced before anything is removed. Otherwise a power cut could give a checkpoint's name
+ * back to a folder that has been emptied since. */
+static tess_status sweep(const tess_io *io, tess_store_names *names, int64_t step, tess_save_point remove)
 {
-    (void)p;
-    return names->n > 0 && names->items[0].step == step ? 1 : names->n;
+    char path[TESS_CKPT_PATH];
+    TESS_TRY(restore_retired(io, names, step));
+    if (names->n > 0)
+        TESS_TRY(tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, names->dir));
+    for (size_t i = 0; i < names->n; i++) {
+        TESS_TRY(tess_store_path(names->dir, &names->items[i], path));
+        TESS_TRY(tess_io_remove_tree(io, remove, path));
+    }
+    return TESS_OK;
 }
 
-static tess_status prune(const tess_ckpt_pruner *p, const char *dir, int64_t newest, first_to_go *first, int64_t bound)
+tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove)
 {
     tess_store_names names;
-    tess_status status = TESS_OK;
-    TESS_TRY(tess_store_list_whole(dir, newest, &names));
-    for (size_t i = first(p, &names, bound); i < names.n && status == TESS_OK; i++)
-        status = take_name(p->io, dir, names.items[i].step);
+    TESS_TRY(tess_store_list(io, dir, &names));
+    tess_status status = sweep(io, &names, step, remove);
     free(names.items);
+    return status;
+}
+
+/* ---- Pruning ---- */
+/* Removes the checkpoints of the list from `first` on, and frees the list. Each is renamed first: an interrupted
+ * removal must not leave half a checkpoint under its name. */
+static tess_status remove_from(const tess_ckpt_pruner *p, tess_store_names *names, size_t first)
+{
+    char path[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
+    tess_status status = TESS_OK;
+    for (size_t i = first; i < names->n && status == TESS_OK; i++) {
+        status = tess_store_path(names->dir, &names->items[i], path);
+        if (status == TESS_OK)
+            status = tess_ckpt_folder(names->dir, names->items[i].step, TESS_CKPT_TEMPORARY, temporary);
+        if (status == TESS_OK)
+            status = tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, path, temporary);
+    }
+    free(names->items);
     TESS_TRY(status);
-    return tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
+    return tess_store_sweep(p->io, names->dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE);
 }
 
 tess_status tess_ckpt_prune(const tess_ckpt_pruner *p, const char *dir, int keep_latest_k, int64_t newest)
 {
+    tess_store_names names;
     TESS_CHECK(keep_latest_k >= 0, TESS_E_INVALID, "keep_latest_k is %d; 0 keeps every checkpoint", keep_latest_k);
     TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
-    return keep_latest_k > 0 ? prune(p, dir, newest, behind_good, keep_latest_k) : TESS_OK;
+    if (keep_latest_k == 0)
+        return TESS_OK;
+    TESS_TRY(tess_store_list_whole(dir, newest, &names));
+    size_t first = names.n > (size_t)keep_latest_k ? 0 : names.n;
+    for (int n_good = 0; first < names.n && n_good < keep_latest_k; first++)
+        n_good += is_good(p, &names, first);
+    return remove_from(p, &names, first);
 }
 
 tess_status tess_ckpt_prune_below(const tess_ckpt_pruner *p, const char *dir, int64_t step)
 {
+    tess_store_names names;
     TESS_TRY(tess_store_sweep(p->io, dir, TESS_STORE_ANY_STEP, TESS_SAVE_REMOVE));
-    return prune(p, dir, step, behind_step, step);
+    TESS_TRY(tess_store_list_whole(dir, step, &names));
+    return remove_from(p, &names, names.n > 0 && names.items[0].step == step ? 1 : names.n);
 }
 
 tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int64_t newest, int enough, int most,

@@ -12,9 +12,95 @@
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
-#include "ckpt/store/store_stream.h"
 #include "device/bf16.h"
 
+/* ---- A file as a stream: puts of any size are written as large blocks at aligned offsets ---- */
+/* Large enough for the disk, and small enough to stay in the cache between checksum and write. */
+enum { BLOCK_BYTES = 8 << 20, COPY_BYTES = 256 << 10 };
+
+typedef struct stream {
+    const tess_io *io;
+    char path[TESS_CKPT_PATH];
+    int fd;
+    bool direct;       /* bypasses the page cache */
+    uint8_t *block;    /* data not written yet */
+    size_t used;       /* of the block */
+    uint64_t at;       /* the block's offset in the file: a multiple of TESS_IO_BLOCK */
+    uint64_t reserved; /* of the file */
+} stream;
+
+static tess_status write_out(stream *s, const void *data, size_t size)
+{
+    TESS_TRY(tess_io_write(s->io, TESS_SAVE_WRITE, s->fd, s->at, data, size, s->direct ? TESS_IO_BLOCK : 1, s->path));
+    s->at += size;
+    return TESS_OK;
+}
+
+static tess_status flush(stream *s)
+{
+    size_t size = s->used;
+    s->used = 0;
+    return write_out(s, s->block, size);
+}
+
+/* Whole blocks are written from where they lie, without a copy. */
+static bool is_in_place(const stream *s, const void *data)
+{
+    return !s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0;
+}
+
+/* The best size of puts for data at this address: data that is copied should still be in the cache. */
+static size_t stream_chunk(const stream *s, const void *data)
+{
+    return is_in_place(s, data) ? BLOCK_BYTES : COPY_BYTES;
+}
+
+static tess_status stream_put(stream *s, const void *from, size_t size)
+{
+    const uint8_t *data = from;
+    if (size >= BLOCK_BYTES && s->used % TESS_IO_BLOCK == 0)
+        TESS_TRY(flush(s));
+    while (size > 0) {
+        size_t n = BLOCK_BYTES - s->used < size ? BLOCK_BYTES - s->used : size;
+        if (s->used == 0 && size >= BLOCK_BYTES && is_in_place(s, data)) {
+            TESS_TRY(write_out(s, data, n));
+        } else {
+            memcpy(s->block + s->used, data, n);
+            s->used += n;
+            if (s->used == BLOCK_BYTES)
+                TESS_TRY(flush(s));
+        }
+        data += n;
+        size -= n;
+    }
+    return TESS_OK;
+}
+
+/* Writes zeros up to the next multiple of TESS_IO_BLOCK. */
+static tess_status stream_align(stream *s)
+{
+    size_t padding = -s->used % TESS_IO_BLOCK; /* BLOCK_BYTES is a multiple of it */
+    memset(s->block + s->used, 0, padding);
+    s->used += padding;
+    return s->used == BLOCK_BYTES ? flush(s) : TESS_OK;
+}
+
+static uint64_t stream_position(const stream *s)
+{
+    return s->at + s->used;
+}
+
+/* Writes the rest, frees unused space, and syncs. The file ends at a multiple of TESS_IO_BLOCK. */
+static tess_status stream_finish(stream *s)
+{
+    TESS_TRY(stream_align(s));
+    TESS_TRY(flush(s));
+    if (s->at < s->reserved)
+        TESS_TRY(tess_io_trim(s->io, s->fd, s->at, s->path));
+    return tess_io_sync(s->io, TESS_SAVE_SYNC, s->fd, s->path);
+}
+
+/* ---- The sink of a piece ---- */
 enum { ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
 
 struct tess_store_sink {
@@ -22,7 +108,7 @@ struct tess_store_sink {
     const tess_store_options *options;
     const char *file;
     json_t *part;
-    store_stream stream;
+    stream stream;
     uint16_t *rounded; /* a chunk as stored, if that differs from memory */
     ZSTD_CCtx *packer; /* NULL: no packing */
     uint8_t *packed;
@@ -62,7 +148,7 @@ static int64_t rows_of_piece(const tess_store_piece *p)
 static tess_status put(tess_store_sink *w, const void *data, size_t size)
 {
     XXH3_64bits_update(&w->sum, data, size);
-    return store_stream_put(&w->stream, data, size);
+    return stream_put(&w->stream, data, size);
 }
 
 static tess_status put_packed(tess_store_sink *w, const void *data, size_t size)
@@ -86,23 +172,20 @@ tess_status tess_store_put(tess_store_sink *w, const void *data, size_t size)
     return w->packer != NULL ? put_packed(w, data, size) : put(w, data, size);
 }
 
-static const void *round_chunk(tess_store_sink *w, const float *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        w->rounded[i] = tess_float_to_bf16(from[i]);
-    return w->rounded;
-}
-
 /* Puts rows from memory, converted; `bytes`: their size as stored. */
 static tess_status put_from_memory(tess_store_sink *w, const tess_store_piece *p, const char *from, size_t bytes)
 {
-    size_t most = p->rounds ? ROUNDED_BYTES : store_stream_chunk(&w->stream, from);
+    size_t most = p->rounds ? ROUNDED_BYTES : stream_chunk(&w->stream, from);
     for (size_t done = 0, size; done < bytes; done += size) {
         size = bytes - done < most ? bytes - done : most;
-        if (p->rounds)
-            TESS_TRY(tess_store_put(w, round_chunk(w, (const float *)(const void *)from + done / 2, size / 2), size));
-        else
-            TESS_TRY(tess_store_put(w, from + done, size));
+        const void *stored = from + done;
+        if (p->rounds) {
+            const float *values = (const float *)(const void *)from + done / 2;
+            for (size_t i = 0; i < size / 2; i++)
+                w->rounded[i] = tess_float_to_bf16(values[i]);
+            stored = w->rounded;
+        }
+        TESS_TRY(tess_store_put(w, stored, size));
     }
     return TESS_OK;
 }
@@ -133,16 +216,16 @@ static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, in
     size_t bytes = (size_t)n_rows * row_bytes(p);
     tess_part_piece piece = {.file = w->file,
                              .rank = p->rank,
-                             .offset = store_stream_position(&w->stream),
+                             .offset = stream_position(&w->stream),
                              .bytes = bytes,
                              .codec = w->packer != NULL ? TESS_CODEC_ZSTD : TESS_CODEC_NONE,
                              .row_begin = p->row_begin + row,
                              .n_rows = n_rows};
     TESS_TRY(begin_piece(w, bytes));
     TESS_TRY(put_rows(w, p, row, n_rows));
-    piece.stored = store_stream_position(&w->stream) - piece.offset;
+    piece.stored = stream_position(&w->stream) - piece.offset;
     piece.xxh3 = XXH3_64bits_digest(&w->sum);
-    TESS_TRY(store_stream_align(&w->stream));
+    TESS_TRY(stream_align(&w->stream));
     return tess_part_add_piece(w->part, p->name, p->n_dims, p->dim, &piece);
 }
 
@@ -200,34 +283,39 @@ static tess_status make_packer(tess_store_sink *w)
 
 static tess_status prepare(tess_store_sink *w, const char *folder, const tess_store_piece *pieces, int n)
 {
-    char path[TESS_CKPT_PATH];
+    stream *s = &w->stream;
     for (int i = 0; i < n; i++)
         TESS_TRY(check(&pieces[i]));
     TESS_TRY(tess_part_create(&w->part));
     TESS_TRY(make_packer(w));
     TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, ROUNDED_BYTES, "rounded block", (void **)&w->rounded));
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, w->file));
-    return store_stream_open(w->mem, w->options->io, path, w->options->direct, measure(w, pieces, n), &w->stream);
+    s->direct = w->options->direct;
+    s->reserved = measure(w, pieces, n);
+    TESS_TRY(tess_os_join(s->path, sizeof(s->path), folder, w->file));
+    TESS_TRY(tess_io_create(s->io, s->path, &s->direct, &s->fd));
+    TESS_TRY(tess_io_reserve(s->io, s->fd, s->reserved, s->path));
+    return tess_mem_alloc(w->mem, TESS_POOL_MISC, BLOCK_BYTES, "block of a checkpoint", (void **)&s->block);
 }
 
 static tess_status write_all(tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     for (int i = 0; i < n; i++)
         TESS_TRY_CTX(write_rows(w, &pieces[i]), "tensor '%s'", pieces[i].name);
-    TESS_TRY(store_stream_finish(&w->stream));
-    return tess_part_add_file(w->part, w->file, store_stream_position(&w->stream));
+    TESS_TRY(stream_finish(&w->stream));
+    return tess_part_add_file(w->part, w->file, stream_position(&w->stream));
 }
 
 tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *options, const char *folder,
                                   const char *file, const tess_store_piece *pieces, int n, json_t **part)
 {
     static const tess_store_options none = {0};
-    tess_store_sink w = {.mem = mem, .options = options != NULL ? options : &none, .file = file, .stream = {.fd = -1}};
-    w.stream.mem = mem;
+    tess_store_sink w = {.mem = mem, .options = options != NULL ? options : &none, .file = file};
+    w.stream = (stream){.io = w.options->io, .fd = -1};
     tess_status status = prepare(&w, folder, pieces, n);
     if (status == TESS_OK)
         status = write_all(&w, pieces, n);
-    store_stream_close(&w.stream);
+    tess_os_close(&w.stream.fd);
+    tess_mem_free(mem, w.stream.block);
     tess_mem_free(mem, w.rounded);
     tess_mem_free(mem, w.packed);
     ZSTD_freeCCtx(w.packer);
