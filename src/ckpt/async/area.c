@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include "ckpt/async/async_impl.h"
 
 static size_t stages_begin(void)
@@ -53,6 +55,12 @@ tess_status async_area_map_stage(const async_area *area, int slot, size_t bytes,
     TESS_TRY(tess_os_map_shared_huge(area->fd, stages_begin() + (size_t)slot * ASYNC_STAGE_SPAN, whole, &mapped));
     *address = mapped;
     return TESS_OK;
+}
+
+bool async_has_ended(int pid_fd)
+{
+    struct pollfd process = {.fd = pid_fd, .events = POLLIN};
+    return poll(&process, 1, 0) > 0;
 }
 
 bool async_is_busy(const async_header *header)

@@ -28,20 +28,12 @@ tess_status async_request_format(const async_piece *pieces, int n, json_t *reque
     return *text != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe a save");
 }
 
-static tess_status read_shape(const json_t *list, tess_store_piece *piece)
-{
-    TESS_CHECK(json_array_size(list) <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's shape has too many dimensions");
-    piece->n_dims = (int)json_array_size(list);
-    for (int d = 0; d < piece->n_dims; d++)
-        piece->dim[d] = json_integer_value(json_array_get(list, (size_t)d));
-    return TESS_OK;
-}
-
 tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *data, uint64_t data_bytes,
                                 tess_store_piece *piece)
 {
     int64_t offset = 0, bytes = 0;
     const json_t *entry = json_array_get(json_object_get(request, "pieces"), i);
+    const json_t *shape = json_object_get(entry, "shape");
     *piece = (tess_store_piece){.name = ""};
     TESS_TRY(tess_json_get_string(entry, "name", "stage", &piece->name));
     TESS_TRY(tess_json_get_string(entry, "dtype", "stage", &piece->dtype));
@@ -49,7 +41,10 @@ tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *
     TESS_TRY(tess_json_get_int(entry, "rows", "stage", &piece->n_rows));
     TESS_TRY(tess_json_get_int(entry, "offset", "stage", &offset));
     TESS_TRY(tess_json_get_int(entry, "bytes", "stage", &bytes));
-    TESS_TRY(read_shape(json_object_get(entry, "shape"), piece));
+    TESS_CHECK(json_array_size(shape) <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's shape has too many dimensions");
+    piece->n_dims = (int)json_array_size(shape);
+    for (int d = 0; d < piece->n_dims; d++)
+        piece->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
     TESS_CHECK(offset >= 0 && bytes >= 0 && (uint64_t)offset + (uint64_t)bytes <= data_bytes, TESS_E_FORMAT,
                "a stage holds %llu bytes, but '%s' lies behind them", (unsigned long long)data_bytes, piece->name);
     piece->data = data + offset;

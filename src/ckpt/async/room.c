@@ -1,4 +1,5 @@
-/* Whether the memory of this host has room for stages. Memory that is asked for and not there ends ranks, not saves. */
+/* Whether the memory of this host has room for stages. Without this check the kernel would kill ranks, not fail saves.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "base/text/text.h"
 #include "ckpt/async/saver_impl.h"
 
-/* Left for everybody else, of what is there. */
+/* Share of the free memory that is left to other processes. */
 static const double margin = 0.05;
 
 static uint64_t available_bytes(void)
@@ -27,7 +28,7 @@ static uint64_t available_bytes(void)
     return available;
 }
 
-/* What this rank has allocated and not touched yet: its first step will. */
+/* What this rank has allocated and not touched yet: its first step does. */
 static uint64_t untouched_bytes(const tess_mem *mem)
 {
     char text[128], *end;
@@ -41,29 +42,25 @@ static uint64_t untouched_bytes(const tess_mem *mem)
     return allocated > resident ? allocated - resident : 0;
 }
 
-static uint64_t staged_bytes(const async_area *area)
-{
-    struct stat info;
-    return fstat(area->fd, &info) == 0 ? (uint64_t)info.st_blocks * 512 : 0;
-}
-
 tess_status async_check_room(const tess_saver *s, size_t bytes)
 {
     char want[32], have[32];
     int64_t needed[2] = {(int64_t)bytes, (int64_t)untouched_bytes(s->mem)};
-    int64_t committed[2] = {0, 0}; /* by the host's first rank: missing, there */
+    int64_t found[2] = {0, 0}; /* by the host's first rank: whether memory is missing, half of what is free */
+    struct stat info;
     TESS_TRY(tess_all_reduce(s->hosts->mine, needed, needed, 2, TESS_I64, TESS_SUM, NULL));
     if (s->slot == 0) {
-        uint64_t there = available_bytes(), kept = staged_bytes(&s->area);
-        int64_t fresh = needed[0] > (int64_t)kept ? needed[0] - (int64_t)kept : 0;
-        committed[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)there * (1 - margin);
-        committed[1] = (int64_t)(there / 2); /* UINT64_MAX fits */
+        uint64_t available = available_bytes();
+        int64_t staged = fstat(s->area.fd, &info) == 0 ? (int64_t)info.st_blocks * 512 : 0;
+        int64_t fresh = needed[0] > staged ? needed[0] - staged : 0;
+        found[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)available * (1 - margin);
+        found[1] = (int64_t)(available / 2); /* UINT64_MAX fits */
     }
-    TESS_TRY(tess_broadcast(s->hosts->mine, committed, 2, TESS_I64, 0, NULL));
-    TESS_CHECK(committed[0] == 0, TESS_E_NOMEM,
+    TESS_TRY(tess_broadcast(s->hosts->mine, found, 2, TESS_I64, 0, NULL));
+    TESS_CHECK(found[0] == 0, TESS_E_NOMEM,
                "copies of what a checkpoint holds take %s of this host's memory, beside what training is about to use; "
                "%s are free",
                tess_format_bytes((double)needed[0], want, sizeof(want)),
-               tess_format_bytes(2.0 * (double)committed[1], have, sizeof(have)));
+               tess_format_bytes(2.0 * (double)found[1], have, sizeof(have)));
     return TESS_OK;
 }

@@ -1,9 +1,9 @@
-/* A rank's side: begins saves, stages, and hears how they went. */
+/* A rank's side: begins saves, stages, and reports their outcome to all ranks. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "ckpt/async/saver_impl.h"
@@ -12,25 +12,27 @@
 #include "comm/rejoin.h"
 #include "job/environment.h"
 
+/* Room in the stage for the texts of a save (meta, mostly). */
+enum { META_BYTES = 256 << 10 };
+
+/* Of the host's ranks. */
 static bool is_first(const tess_saver *s)
 {
     return s->slot == 0;
 }
 
+static bool has_own_folder(const tess_saver *s)
+{
+    return s->options.host_local && s->hosts->n > 1;
+}
+
 /* ---- Finding the area ---- */
-/* As the host's first rank tells the others; all -1: it has none. */
+/* The area as the host's first rank sees it; all -1: there is none. */
 typedef struct address {
     int32_t pid, fd, keeper_pid;
 } address;
 
-static tess_status find_inherited(async_area *area)
-{
-    int fd;
-    TESS_TRY(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd));
-    return async_area_open(fd, area);
-}
-
-/* The descriptor of another process becomes one of this. */
+/* Opens the first rank's area through /proc. */
 static tess_status open_of_first(const address *first, async_area *area)
 {
     char path[64];
@@ -44,11 +46,14 @@ static tess_status open_of_first(const address *first, async_area *area)
     return status;
 }
 
-/* Ranks that were started one by one inherit areas of their own: the first rank's counts. */
+/* Ranks that were started one by one inherit different areas: all use the first rank's. */
 static tess_status find_area(tess_saver *s)
 {
-    bool inherited = getenv(ASYNC_VARIABLE) != NULL && find_inherited(&s->area) == TESS_OK;
+    int fd;
     address first = {-1, -1, -1};
+    bool inherited = getenv(ASYNC_VARIABLE) != NULL &&
+                     tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd) == TESS_OK &&
+                     async_area_open(fd, &s->area) == TESS_OK;
     tess_error_clear();
     if (is_first(s) && inherited)
         first = (address){(int32_t)getpid(), s->area.fd, s->area.header->keeper_pid};
@@ -61,18 +66,15 @@ static tess_status find_area(tess_saver *s)
                           : TESS_FAIL(TESS_E_NOT_FOUND, "whoever started this rank keeps no writer of checkpoints");
 }
 
-static tess_status look_at_keeper(tess_saver *s)
-{
-    s->keeper_fd = (int)syscall(SYS_pidfd_open, s->area.header->keeper_pid, 0);
-    return s->keeper_fd >= 0 ? TESS_OK : tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
-}
-
 static tess_status join(tess_saver *s)
 {
     int64_t found, job = (int64_t)tess_os_now_ns();
     tess_status status = find_area(s);
-    if (status == TESS_OK)
-        status = look_at_keeper(s);
+    if (status == TESS_OK) {
+        s->keeper_fd = pidfd_open(s->area.header->keeper_pid, 0);
+        if (s->keeper_fd < 0)
+            status = tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
+    }
     if (status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT)
         return status;
     tess_error_clear();
@@ -88,10 +90,8 @@ tess_status tess_saver_create(tess_runtime *runtime, const tess_ckpt_hosts *host
 {
     tess_mem *mem = tess_runtime_mem(runtime);
     tess_saver *s;
-    void *memory;
     *saver = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "saver", &memory));
-    s = memory;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "saver", (void **)&s));
     *s = (tess_saver){.runtime = runtime,
                       .mem = mem,
                       .hosts = hosts,
@@ -125,18 +125,17 @@ void tess_saver_destroy(tess_saver **saver)
 }
 
 /* ---- Waiting for the writer ---- */
-/* What this rank has staged is the writer's as soon as the others are as far. */
+/* A generation that this rank has staged is queued once the other ranks have staged it. */
 bool tess_saver_is_busy(const tess_saver *s)
 {
     const async_header *header = s->area.header;
     uint64_t begun = atomic_load(&header->generation);
     uint32_t state = atomic_load(&header->state);
-    return state == ASYNC_QUEUED || state == ASYNC_WRITING || s->staged > begun ||
-           (state == ASYNC_STAGING && s->staged == begun && begun != 0);
+    return async_is_busy(header) || s->staged > begun || (state == ASYNC_STAGING && s->staged == begun && begun != 0);
 }
 
-/* Nobody is left to write. Whichever rank sees it first ends the save; they all say the same. */
-static void end_for_keeper(async_header *header)
+/* The keeper has ended, and its writer with it. Any rank may end the save: the outcome is the same. */
+static void end_without_keeper(async_header *header)
 {
     async_outcome outcome = {.status = TESS_E_IO, .step = -1};
     snprintf(outcome.message, sizeof(outcome.message),
@@ -155,8 +154,8 @@ tess_status tess_saver_wait(tess_saver *s)
             return TESS_OK;
         TESS_CHECK(!tess_launch_has_lost(s->runtime), TESS_E_PEER_LOST,
                    "a rank was lost while this one waited for the writer of checkpoints");
-        if (async_keeper_has_ended(s))
-            end_for_keeper(header);
+        if (async_has_ended(s->keeper_fd))
+            end_without_keeper(header);
         else
             tess_os_futex_wait((const uint32_t *)&header->changed, ticket, 100000000);
     }
@@ -168,14 +167,43 @@ void tess_saver_hurry(tess_saver *s)
     s->options.keep_latest_k = 0;
 }
 
-static json_t *describe_request(const tess_saver *s, const char *dir, const json_t *meta)
+/* The newest good step up to `limit` that this host's writer reported after the save before, if it is still there. */
+typedef struct save_folder {
+    const tess_saver *saver;
+    const char *dir;
+} save_folder;
+
+static int64_t newest_good(void *self, int64_t limit)
 {
-    return json_pack("{s:s, s:O*, s:s, s:o*}", "dir", dir, "meta", (json_t *)meta, "fault",
-                     s->options.fault != NULL ? s->options.fault : "", "host",
-                     async_is_apart(s) ? tess_store_describe_host(s->hosts) : NULL);
+    const save_folder *h = self;
+    const async_header *header = h->saver->area.header;
+    char path[TESS_CKPT_PATH];
+    int n = atomic_load(&header->state) == ASYNC_COMMITTED ? header->outcome.n_good : 0;
+    for (int i = 0; i < n; i++)
+        if (header->outcome.good[i] <= limit && tess_ckpt_find(NULL, h->dir, header->outcome.good[i], path) == TESS_OK)
+            return header->outcome.good[i];
+    tess_error_clear();
+    return -1;
 }
 
-/* From here the save of before is forgotten. */
+/* All ranks agree on the generation of the next save, and, if hosts have their own folders, on the step before which
+ * none of them is needed (-1: not known). Collective, once every rank has waited for the writer. */
+static tess_status agree_on_save(tess_saver *s, const char *dir, uint64_t *generation, int64_t *keep_from)
+{
+    save_folder h = {s, dir};
+    int64_t words[2] = {(int64_t)atomic_load(&s->area.header->generation), async_has_ended(s->keeper_fd)};
+    *keep_from = -1;
+    TESS_TRY(tess_all_reduce(s->hosts->all, words, words, 2, TESS_I64, TESS_MAX, NULL));
+    *generation = (uint64_t)words[0] + 1;
+    TESS_CHECK(words[1] == 0, TESS_E_UNSUPPORTED,
+               "the process that starts writers of checkpoints has ended: checkpoints can no longer be written beside "
+               "training");
+    if (has_own_folder(s) && s->options.keep_latest_k > 0)
+        return tess_ckpt_keep_from(s->hosts, s->options.keep_latest_k, newest_good, &h, keep_from);
+    return TESS_OK;
+}
+
+/* Discards the state of the save before. */
 static void begin(const tess_saver *s, const async_request *request, uint64_t generation)
 {
     async_header *header = s->area.header;
@@ -183,19 +211,11 @@ static void begin(const tess_saver *s, const async_request *request, uint64_t ge
     header->request = *request;
     header->n_slots = (uint32_t)s->n_slots;
     header->attempts = 0;
-    atomic_store(&header->heard, generation - 1);
+    atomic_store(&header->reported, generation - 1);
     atomic_store(&header->generation, generation);
 }
 
-static bool all_are_staged(const async_header *header, uint64_t generation, int n_slots)
-{
-    for (int i = 0; i < n_slots; i++)
-        if (atomic_load(&header->slots[i].staged) != generation)
-            return false;
-    return true;
-}
-
-/* The last one rings. */
+/* Marks this rank's stage as whole; the last rank queues the save. */
 static void submit(tess_saver *s, const char *text, uint64_t generation)
 {
     async_header *header = s->area.header;
@@ -207,16 +227,17 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
     slot->rank = tess_team_rank(s->hosts->all);
     atomic_store(&slot->staged, generation);
     s->staged = generation;
-    if (!all_are_staged(header, generation, s->n_slots))
-        return;
+    for (int i = 0; i < s->n_slots; i++)
+        if (atomic_load(&header->slots[i].staged) != generation)
+            return;
     atomic_store(&header->queued_ns, tess_os_now_ns());
     async_step(header, ASYNC_STAGING, ASYNC_QUEUED);
 }
 
-/* The rows that this rank writes: those of `tensors`, or its share of what its host keeps for itself. */
+/* Plans the rows that this rank writes: the primary rows of *tensors, or its share of a host's own folder. */
 static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
 {
-    if (async_is_apart(s)) {
+    if (has_own_folder(s)) {
         tess_mem_free(s->mem, s->own);
         s->own = NULL;
         TESS_TRY(
@@ -235,7 +256,7 @@ static tess_status describe(tess_saver *s, json_t *request, char **text)
     TESS_TRY(async_request_format(s->pieces, s->n_pieces, own, text));
     if (async_stage_bytes(s, strlen(*text)) <= s->stage_bytes)
         return TESS_OK;
-    return async_stage_map(s, 2 * strlen(*text)); /* room for longer ones to come */
+    return async_stage_map(s, 2 * strlen(*text)); /* later ones may be longer */
 }
 
 static tess_status stage(tess_saver *s, const async_request *request, json_t *texts, const tess_ckpt_tensor *tensors,
@@ -268,9 +289,13 @@ tess_status tess_saver_save(tess_saver *s, const char *dir, int64_t step, const 
                              .n_hosts = s->hosts->n};
     double begin_s = tess_os_now_s();
     TESS_TRY(tess_saver_wait(s));
-    TESS_TRY(async_agree_on_save(s, dir, &generation, &request.keep_from));
+    TESS_TRY(agree_on_save(s, dir, &generation, &request.keep_from));
     double waited_s = tess_os_now_s();
-    json_t *texts = is_first(s) ? describe_request(s, dir, meta) : NULL;
+    json_t *texts = NULL;
+    if (is_first(s))
+        texts = json_pack("{s:s, s:O*, s:s, s:o*}", "dir", dir, "meta", (json_t *)meta, "fault",
+                          s->options.fault != NULL ? s->options.fault : "", "host",
+                          has_own_folder(s) ? tess_store_describe_host(s->hosts) : NULL);
     tess_status status = stage(s, &request, texts, tensors, n_tensors, generation);
     json_decref(texts);
     *times = (tess_saver_times){
@@ -284,19 +309,19 @@ tess_status tess_saver_prepare(tess_saver *s, const tess_ckpt_tensor *tensors, i
     tess_status status = plan(s, &tensors, n_tensors);
     if (status == TESS_OK)
         status = async_request_format(s->pieces, s->n_pieces, NULL, &text);
-    size_t text_bytes = (text != NULL ? strlen(text) : 0) + TESS_SAVER_META_BYTES;
+    size_t text_bytes = (text != NULL ? strlen(text) : 0) + META_BYTES;
     free(text);
     TESS_TRY(tess_team_agree(s->hosts->all, status));
     TESS_TRY(tess_team_agree(s->hosts->all, async_check_room(s, async_stage_bytes(s, text_bytes))));
     return tess_team_agree(s->hosts->all, async_stage_map(s, text_bytes));
 }
 
-/* ---- How it went ---- */
-static bool has_ended_unheard(const async_header *header)
+/* ---- The outcome ---- */
+static bool has_unreported_end(const async_header *header)
 {
     uint32_t state = atomic_load(&header->state);
     return (state == ASYNC_COMMITTED || state == ASYNC_FAILED) &&
-           atomic_load(&header->heard) != atomic_load(&header->generation);
+           atomic_load(&header->reported) != atomic_load(&header->generation);
 }
 
 bool tess_saver_has_news(const tess_saver *s)
@@ -304,9 +329,9 @@ bool tess_saver_has_news(const tess_saver *s)
     async_header *header = s->area.header;
     if (!is_first(s))
         return false;
-    if (async_is_busy(header) && async_keeper_has_ended(s))
-        end_for_keeper(header);
-    return has_ended_unheard(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_reported);
+    if (async_is_busy(header) && async_has_ended(s->keeper_fd))
+        end_without_keeper(header);
+    return has_unreported_end(header) || atomic_load(&header->deaths) != atomic_load(&header->deaths_reported);
 }
 
 static bool is_lost(tess_status status)
@@ -314,14 +339,15 @@ static bool is_lost(tess_status status)
     return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH;
 }
 
-/* What writers of several hosts did not agree on, or waited for in vain, is no word about the ranks. */
+/* Takes the outcome of the newest save. A writer's timeout or mismatch becomes TESS_E_IO: as the status of a rank it
+ * would end the job. */
 static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
 {
     async_header *header = s->area.header;
-    if (!is_first(s) || !has_ended_unheard(header))
+    if (!is_first(s) || !has_unreported_end(header))
         return TESS_OK;
     const async_outcome *o = &header->outcome;
-    atomic_store(&header->heard, atomic_load(&header->generation));
+    atomic_store(&header->reported, atomic_load(&header->generation));
     if (o->status != TESS_OK)
         return TESS_FAIL(is_lost((tess_status)o->status) ? TESS_E_IO : (tess_status)o->status, "%s", o->message);
     outcome->committed = true;
@@ -331,13 +357,13 @@ static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
     return TESS_OK;
 }
 
-/* Of a writer that died, or of a checkpoint that the writer of a good one found to be damaged. */
+/* Fails with the warning: a writer died, or a writer found an older checkpoint damaged. */
 static tess_status own_warning(const tess_saver *s)
 {
     async_header *header = s->area.header;
     uint32_t deaths = atomic_load(&header->deaths);
     bool died = is_first(s) && deaths != atomic_load(&header->deaths_reported);
-    bool found = is_first(s) && has_ended_unheard(header) && header->outcome.status == TESS_OK &&
+    bool found = is_first(s) && has_unreported_end(header) && header->outcome.status == TESS_OK &&
                  header->outcome.message[0] != '\0';
     if (!died && !found)
         return TESS_OK;

@@ -1,18 +1,20 @@
-/* The keeper: a process between whoever starts ranks and the writer. It does nothing but wait for the writer, so that a
- * writer that dies is known at once and by name, and has a successor. */
+/* The writer's process, and the keeper: a process between whoever starts ranks and the writer. The keeper only waits
+ * for the writer: when one dies, it records how and starts another. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ckpt/async/async_impl.h"
+
+static const uint64_t poll_ns = 500000000; /* how often the writer checks whether the owner still runs */
 
 /* A writer that dies as soon as it is started must not keep a core busy. */
 static const struct timespec pause_after_death = {.tv_nsec = 20000000};
@@ -23,7 +25,8 @@ struct tess_async_service {
     pid_t keeper;
 };
 
-/* Requests to stop are for ranks: what they have staged is written first. Files too large are an error by name. */
+/* Requests to stop are for ranks: the writer first writes what they have staged. SIGXFSZ is ignored so that a file that
+ * is too large gives an error. */
 static void ignore_requests(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ};
@@ -35,6 +38,42 @@ static void ignore_requests(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* ---- The writer ---- */
+static void write_one(async_writer *w, async_write_fn write)
+{
+    async_header *header = w->area->header;
+    async_outcome outcome = {.step = -1};
+    header->attempts++;
+    outcome.status = (int32_t)write(w, &outcome);
+    if (outcome.status != TESS_OK)
+        snprintf(outcome.message, sizeof(outcome.message), "%s", tess_error_message());
+    outcome.seconds = (double)(tess_os_now_ns() - atomic_load(&header->queued_ns)) * 1e-9;
+    async_end(header, ASYNC_WRITING, &outcome);
+}
+
+/* Returns when the area is closing, or its owner has ended. */
+static void run_writer(const async_area *area, int owner_fd, async_write_fn write)
+{
+    async_header *header = area->header;
+    async_writer w = {.area = area, .owner_fd = owner_fd};
+    if (tess_mem_create(&w.mem) != TESS_OK)
+        return;
+    atomic_store(&header->writer_pid, (int32_t)getpid());
+    for (;;) {
+        uint32_t ticket = atomic_load(&header->doorbell);
+        if (async_step(header, ASYNC_QUEUED, ASYNC_WRITING))
+            write_one(&w, write);
+        else if (atomic_load(&header->closing) != 0 || async_has_ended(owner_fd))
+            break;
+        else
+            tess_os_futex_wait((const uint32_t *)&header->doorbell, ticket, poll_ns);
+    }
+    for (int i = 0; i < w.n_faults; i++)
+        tess_faults_destroy(w.mem, &w.faults[i]);
+    tess_mem_free(w.mem, w.faults);
+    tess_mem_destroy(&w.mem);
+}
+
 /* ---- The keeper ---- */
 static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn write)
 {
@@ -42,15 +81,15 @@ static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn w
     if (pid != 0)
         return pid;
     prctl(PR_SET_NAME, "tessera-writer");
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks look at the keeper alone */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks watch the keeper alone */
     if (getppid() != keeper)
         _exit(1);
-    async_writer_run(area, owner_fd, write);
+    run_writer(area, owner_fd, write);
     _exit(0);
 }
 
-/* For the ranks to hear of, with the next news. */
-static void note_death(async_header *header, pid_t pid, int state)
+/* Records how a writer died, and queues its save again or ends it. */
+static void record_death(async_header *header, pid_t pid, int state)
 {
     char *text = header->death;
     size_t size = sizeof(header->death);
@@ -69,7 +108,7 @@ static void note_death(async_header *header, pid_t pid, int state)
         async_end(header, ASYNC_WRITING, &outcome);
 }
 
-static void keep(const async_area *area, int owner_fd, async_write_fn write)
+static void run_keeper(const async_area *area, int owner_fd, async_write_fn write)
 {
     for (;;) {
         int state;
@@ -80,7 +119,7 @@ static void keep(const async_area *area, int owner_fd, async_write_fn write)
             ;
         if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
             return;
-        note_death(area->header, pid, state);
+        record_death(area->header, pid, state);
         nanosleep(&pause_after_death, NULL);
     }
 }
@@ -88,7 +127,7 @@ static void keep(const async_area *area, int owner_fd, async_write_fn write)
 /* ---- The owner ---- */
 static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
 {
-    int owner_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int owner_fd = pidfd_open(getpid(), 0);
     if (owner_fd < 0)
         return tess_os_error("pidfd_open", "of this process");
     fflush(NULL); /* or the child would write our buffers again */
@@ -97,7 +136,7 @@ static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
         prctl(PR_SET_NAME, "tessera-keeper");
         ignore_requests();
         s->area.header->keeper_pid = (int32_t)getpid();
-        keep(&s->area, owner_fd, write);
+        run_keeper(&s->area, owner_fd, write);
         _exit(0);
     }
     tess_status status =
@@ -149,24 +188,6 @@ tess_status async_service_start(async_write_fn write, tess_async_service **servi
 tess_status tess_async_service_start(tess_async_service **service)
 {
     return async_service_start(async_write_checkpoint, service);
-}
-
-static bool keeper_has_ended(const tess_async_service *s)
-{
-    siginfo_t info = {0};
-    return waitid(P_PID, (id_t)s->keeper, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
-}
-
-void tess_async_service_drain(tess_async_service *s, double timeout_s)
-{
-    async_header *header = s->area.header;
-    double deadline_s = tess_os_now_s() + timeout_s;
-    for (;;) {
-        uint32_t ticket = atomic_load(&header->changed);
-        if (!async_is_busy(header) || keeper_has_ended(s) || tess_os_now_s() > deadline_s)
-            return;
-        tess_os_futex_wait((const uint32_t *)&header->changed, ticket, 100000000);
-    }
 }
 
 void tess_async_service_stop(tess_async_service **service)

@@ -1,5 +1,5 @@
-/* A rank's stage: where each tensor's rows lie in it, and the copy. Pieces begin at multiples of a disk block, in the
- * order in which they are written: what the writer hands to the disk is the stage itself. */
+/* A rank's stage: the place of each tensor's rows, and the copy. Pieces begin at multiples of a disk block, in the
+ * order of the file, so that the writer hands the stage itself to the disk. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* ---- Where things lie ---- */
+/* ---- The plan ---- */
 static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int n)
 {
     if (s->pieces == NULL || s->n_pieces != n)
@@ -57,8 +57,8 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
 }
 
 /* ---- Its memory ---- */
-/* Pages at once, by all threads, and huge ones where the kernel makes them: the copy is faster, and the disk reads
- * whole runs. A page of each must be there to be made huge. */
+/* All threads populate pages, huge ones where the kernel makes them: the copy is faster, and the disk reads longer
+ * runs. MADV_COLLAPSE needs one page of each huge page to be present. */
 static void populate(void *context, int64_t begin, int64_t end, int worker)
 {
     uint8_t *from = (uint8_t *)context + begin;
@@ -94,7 +94,7 @@ tess_status async_stage_map(tess_saver *s, size_t text_bytes)
     TESS_TRY(async_area_map_stage(&s->area, s->slot, bytes, &s->stage));
     s->stage_bytes = bytes;
     tess_mem_count(s->mem, TESS_POOL_MISC, (int64_t)bytes);
-    (void)madvise(s->stage, bytes, MADV_HUGEPAGE); /* where the system has them for shared memory; else it is slower */
+    (void)madvise(s->stage, bytes, MADV_HUGEPAGE); /* refused without huge pages for shared memory: slower */
     tess_threads_run(s->threads, populate, s->stage, (int64_t)bytes, (int64_t)huge_page);
     return TESS_OK;
 }
@@ -105,7 +105,7 @@ typedef struct copy {
     const tess_ckpt_tensor *tensors;
 } copy;
 
-/* Bytes [begin, end) of a piece; in whole elements but for the end, where the block is filled with zeroes. */
+/* Copies bytes [begin, end) of a piece: whole elements, then zeros to the end of the block. */
 static void copy_piece(tess_saver *s, const async_piece *piece, const float *from, uint64_t begin, uint64_t end)
 {
     uint8_t *to = s->stage + piece->offset;

@@ -1,4 +1,4 @@
-/* Copying what nobody will read soon: past the caches, four pages side by side, as the C library does for blocks much
+/* Copies data that nobody reads soon: past the caches, four pages side by side, as the C library does for blocks much
  * larger than a tensor's rows. Measured with two threads on shared huge pages: 1.5 times as fast as memcpy of 2 MiB. */
 #include <string.h>
 
