@@ -30,10 +30,10 @@ static void walk(const torch_file *file, size_t size)
     tess_catalog *catalog = NULL;
     torch_walk *walk = calloc(1, sizeof(*walk));
     expect(walk != NULL && tess_catalog_create(mem, "torch.save", "fuzz", &catalog) == TESS_OK);
-    *walk = (torch_walk){.catalog = catalog, .file = file, .rank = size % 3 == 0 ? -1 : 1};
+    walk->from = (torch_source){.catalog = catalog, .file = file, .rank = size % 3 == 0 ? -1 : 1};
     walk->left = 1 << 14;
     walk->left_meta = 1 << 12;
-    expect(tess_catalog_add_file(catalog, "fuzz", size, &walk->catalog_file) == TESS_OK);
+    expect(tess_catalog_add_file(catalog, "fuzz", size, &walk->from.catalog_file) == TESS_OK);
     if (torch_walk_value(walk, "", file->root, catalog->meta) == TESS_OK && tess_catalog_finish(catalog) == TESS_OK)
         check_pieces(catalog, size);
     tess_catalog_destroy(&catalog);
@@ -44,16 +44,19 @@ static void walk(const torch_file *file, size_t size)
 static void flat(const torch_file *file, size_t size)
 {
     ds_params params = {.mem = mem};
-    ds_flat flat = {.file = file, .prefix = "model.", .suffix = "", .rank = 1, .n_ranks = size % 2 ? 3 : 0, .begin = 2};
+    ds_flat flat = {.prefix = "model.", .suffix = "", .n_ranks = size % 2 ? 3 : 0, .begin = 2};
+    torch_source *from = &flat.from;
     const tess_pickle_value *value = tess_pickle_get(file->root, "flat");
-    expect(tess_catalog_create(mem, "deepspeed", "fuzz", &flat.catalog) == TESS_OK);
-    expect(tess_catalog_add_file(flat.catalog, "fuzz", size, &flat.catalog_file) == TESS_OK);
+    from->file = file;
+    from->rank = 1;
+    expect(tess_catalog_create(mem, "deepspeed", "fuzz", &from->catalog) == TESS_OK);
+    expect(tess_catalog_add_file(from->catalog, "fuzz", size, &from->catalog_file) == TESS_OK);
     if (ds_add_shapes(&params, tess_pickle_get(file->root, "param_shapes")) == TESS_OK &&
         torch_read_tensor(file, value, &flat.tensor) == TESS_OK && ds_add_flat(&flat, &params) == TESS_OK &&
-        tess_catalog_finish(flat.catalog) == TESS_OK)
-        check_pieces(flat.catalog, size);
+        tess_catalog_finish(from->catalog) == TESS_OK)
+        check_pieces(from->catalog, size);
     ds_params_free(&params);
-    tess_catalog_destroy(&flat.catalog);
+    tess_catalog_destroy(&from->catalog);
 }
 
 static void open_archive(const uint8_t *data, size_t size)

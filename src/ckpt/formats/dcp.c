@@ -1,20 +1,18 @@
-/* Opening PyTorch's distributed checkpoints, and Megatron's, which are the same in a folder for each iteration. */
+/* Opens PyTorch's distributed checkpoints, and Megatron's. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "ckpt/formats/dcp_impl.h"
 #include "ckpt/formats/formats.h"
-#include "ckpt/formats/formats_impl.h"
-#include "ckpt/formats/megatron_impl.h"
 #include "ckpt/formats/torch_impl.h"
 
 enum { PATH_SIZE = 4096, MAX_OBJECT = 1 << 20 };
 static const size_t max_metadata = (size_t)2 << 30;
 
-/* ---- Objects, into meta ---- */
-/* The nested object of meta that the path's keys but the last lead to; *last is that one. NULL: something else is
- * there. */
+/* ---- Objects ---- */
+/* The object of meta that all but the last key of the path lead to; `last` gets the last key. NULL: there is another
+ * value. */
 static json_t *find_place(json_t *meta, const tess_pickle_value *path, const char *name, char *last, size_t size)
 {
     snprintf(last, size, "%s", name);
@@ -33,15 +31,6 @@ static json_t *find_place(json_t *meta, const tess_pickle_value *path, const cha
     return json_is_object(meta) ? meta : NULL;
 }
 
-static void add_object(tess_catalog *catalog, const dcp_metadata *metadata, const dcp_item *item,
-                       const torch_file *file, int *left)
-{
-    char key[1024];
-    json_t *place = find_place(catalog->meta, dcp_find(&metadata->paths, item->name), item->name, key, sizeof(key));
-    if (place != NULL)
-        json_object_set_new(place, key, torch_to_json(file->root, left));
-}
-
 /* ---- Tensors ---- */
 /* The rank in "__3_0.distcp"; -1: named otherwise. */
 static int rank_of(const char *file)
@@ -57,10 +46,11 @@ static int rank_of(const char *file)
 static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *described, const dcp_item *item,
                               const torch_file *file, int catalog_file)
 {
+    torch_source from = {catalog, file, catalog_file, rank_of(item->file)};
     torch_tensor part;
-    tess_catalog_piece piece;
+    tess_box box = {0};
     const char *dtype;
-    int tensor, n_dims;
+    int number, n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
     TESS_TRY(dcp_read_tensor(described, &dtype, &n_dims, dim));
     TESS_TRY(torch_read_tensor(file, file->root, &part));
@@ -68,13 +58,13 @@ static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *de
                "%s in %d dimensions lies here; .metadata says %s in %d", part.dtype, part.n_dims, dtype, n_dims);
     TESS_CHECK(item->n_begin == n_dims || item->n_begin == 0, TESS_E_FORMAT,
                "it begins at %d coordinates, and has %d dimensions", item->n_begin, n_dims);
-    TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &tensor));
-    torch_piece(file, &part, catalog_file, rank_of(item->file), item->begin, &piece);
-    TESS_TRY(torch_add_range(catalog, file, &part, catalog_file, piece.rank));
-    return tess_catalog_add_piece(catalog, tensor, &piece);
+    TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &number));
+    memcpy(box.begin, item->begin, sizeof(box.begin));
+    memcpy(box.size, part.dim, sizeof(box.size));
+    return torch_add_piece(&from, &part, &box, number);
 }
 
-/* Tensors of which not even one part is there are in the catalog as well: it can say that they are missing. */
+/* Adds all tensors, also those without any part: the catalog then says that they are missing. */
 static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata)
 {
     const char *dtype;
@@ -94,7 +84,7 @@ static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata
 typedef struct dcp_reader {
     tess_catalog *catalog;
     const dcp_metadata *metadata;
-    const char *path; /* of the file at hand */
+    const char *path; /* of the current file */
     tess_mapping mapping;
     int catalog_file;
     int left_meta;
@@ -113,10 +103,15 @@ static tess_status read_item(dcp_reader *reader, const dcp_item *item)
     TESS_TRY(torch_open_slice(reader->catalog->mem, reader->path, reader->mapping.data + item->offset, item->length,
                               item->offset, &file));
     tess_status status = TESS_OK;
-    if (dcp_is_tensor(described))
+    if (dcp_is_tensor(described)) {
         status = add_tensor(reader->catalog, described, item, &file, reader->catalog_file);
-    else
-        add_object(reader->catalog, reader->metadata, item, &file, &reader->left_meta);
+    } else {
+        char key[1024];
+        const tess_pickle_value *keys = dcp_find(&reader->metadata->paths, item->name);
+        json_t *place = find_place(reader->catalog->meta, keys, item->name, key, sizeof(key));
+        if (place != NULL)
+            json_object_set_new(place, key, torch_to_json(file.root, &reader->left_meta));
+    }
     torch_close(&file);
     return status;
 }
@@ -153,7 +148,7 @@ static tess_status read_files(tess_catalog *catalog, const char *folder, const d
     return TESS_OK;
 }
 
-/* The first nested key above several: {"model": {...}} is saved as paths ("model", name). */
+/* {"model": {...}} is saved as paths ("model", name). */
 static const char *model_prefix(const dcp_metadata *metadata)
 {
     for (size_t i = 0; i < metadata->paths.n; i++) {

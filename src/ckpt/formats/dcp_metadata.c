@@ -1,3 +1,4 @@
+/* Parses .metadata of a distributed checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,14 +35,12 @@ const tess_pickle_value *dcp_find(const dcp_keys *keys, const char *name)
 }
 
 /* ---- Items ---- */
-static tess_status check_file(const char *name)
+/* Whether a path leads out of the checkpoint's folder. */
+static bool leads_out(const char *path)
 {
-    bool climbs = name[0] == '/' || strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
-                  strstr(name, "/../") != NULL || name[0] == '\0';
-    size_t n = strlen(name);
-    climbs = climbs || (n >= 3 && strcmp(name + n - 3, "/..") == 0);
-    TESS_CHECK(!climbs, TESS_E_FORMAT, "a file outside of the checkpoint's folder: '%.200s'", name);
-    return TESS_OK;
+    size_t n = strlen(path);
+    return n == 0 || path[0] == '/' || strcmp(path, "..") == 0 || strncmp(path, "../", 3) == 0 ||
+           strstr(path, "/../") != NULL || (n >= 3 && strcmp(path + n - 3, "/..") == 0);
 }
 
 /* MetadataIndex(name, index, where it begins): _StorageInfo(file, offset, length) */
@@ -56,7 +55,8 @@ static tess_status read_item(const tess_pickle_value *index, const tess_pickle_v
     TESS_CHECK(item->file != NULL && torch_read_int(torch_attribute(info, "offset"), &offset) &&
                    torch_read_int(torch_attribute(info, "length"), &length) && offset >= 0 && length >= 0,
                TESS_E_FORMAT, "'%s': it does not say where it lies", item->name);
-    TESS_TRY_CTX(check_file(item->file), "'%s'", item->name);
+    TESS_CHECK(!leads_out(item->file), TESS_E_FORMAT, "'%s': a file outside of the checkpoint's folder: '%.200s'",
+               item->name, item->file);
     TESS_CHECK(packed == NULL || packed->kind == TESS_PICKLE_NONE || packed->n == 0, TESS_E_UNSUPPORTED,
                "'%s' was transformed when it was written (compressed, or encrypted): save it without", item->name);
     item->offset = (uint64_t)offset;
@@ -137,10 +137,10 @@ static const char *find_dtype(const tess_pickle_value *properties)
 
 tess_status dcp_read_tensor(const tess_pickle_value *value, const char **dtype, int *n_dims, int64_t *dim)
 {
-    int bytes;
     const char *name = find_dtype(torch_attribute(value, "properties"));
     TESS_CHECK(name != NULL, TESS_E_FORMAT, "it has no dtype");
-    *dtype = torch_dtype(name, &bytes);
-    TESS_CHECK(*dtype != NULL, TESS_E_UNSUPPORTED, "elements of '%.100s'", name);
+    const torch_dtype *known = torch_find_dtype(TORCH_BY_NAME, name);
+    TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "elements of '%.100s'", name);
+    *dtype = known->catalog;
     return torch_read_ints(torch_attribute(value, "size"), dim, TESS_CATALOG_DIMS, n_dims);
 }

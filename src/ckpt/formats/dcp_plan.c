@@ -1,9 +1,10 @@
+/* Plans a distributed checkpoint: tensors are cut into chunks, meta into objects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem/make_room.h"
-#include "ckpt/formats/dcp_write_impl.h"
+#include "ckpt/formats/dcp_impl.h"
 
 enum { MAX_FILES = 99999 };
 
@@ -17,18 +18,7 @@ static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, in
     return TESS_OK;
 }
 
-/* As the source's ranks hold it; a number of a rank that no job has is a stranger's. */
-static tess_status keep_pieces(dcp_plan *plan, int tensor, const tess_catalog_tensor *source)
-{
-    for (int i = 0; i < source->n_pieces; i++) {
-        const tess_catalog_piece *piece = &plan->out->catalog->pieces[source->first_piece + i];
-        int file = piece->rank > 0 ? piece->rank : 0;
-        TESS_TRY(add_chunk(plan, tensor, &piece->box, file < MAX_FILES ? file : MAX_FILES - 1));
-    }
-    return TESS_OK;
-}
-
-/* As torch.chunk cuts rows: parts of equal size, the last ones smaller or none. */
+/* Cuts rows as torch.chunk does: parts of equal size, the last one smaller, maybe fewer than n. */
 static tess_status cut_rows(dcp_plan *plan, int tensor, const tess_box *whole, int n)
 {
     tess_box box = *whole;
@@ -41,14 +31,23 @@ static tess_status cut_rows(dcp_plan *plan, int tensor, const tess_box *whole, i
     return TESS_OK;
 }
 
+/* n_files 0: chunks are the source's pieces, in the file of their rank. A rank that no job has is not believed. */
 static tess_status add_tensor(dcp_plan *plan, int number, int n_files)
 {
     const tess_export_tensor *tensor = &plan->out->tensors[number];
+    const tess_catalog_tensor *source = tensor->source;
     tess_box whole = {0};
     memcpy(whole.size, tensor->dim, sizeof(tensor->dim));
     if (tensor->n_dims == 0 || tess_box_count(tensor->n_dims, &whole) == 0)
         return add_chunk(plan, number, &whole, 0);
-    return n_files == 0 ? keep_pieces(plan, number, tensor->source) : cut_rows(plan, number, &whole, n_files);
+    if (n_files > 0)
+        return cut_rows(plan, number, &whole, n_files);
+    for (int i = 0; i < source->n_pieces; i++) {
+        const tess_catalog_piece *piece = &plan->out->catalog->pieces[source->first_piece + i];
+        int file = piece->rank > 0 ? piece->rank : 0;
+        TESS_TRY(add_chunk(plan, number, &piece->box, file < MAX_FILES ? file : MAX_FILES - 1));
+    }
+    return TESS_OK;
 }
 
 json_t *dcp_plan_path(const tess_export *out, const char *name)
@@ -75,8 +74,8 @@ static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, js
     return TESS_OK;
 }
 
-/* Whether tensors lie below a name: an object of that name would hide them. */
-static bool is_folder(const tess_export *out, const char *name)
+/* Whether tensors have names below `name`: an object of that name would hide them. */
+static bool has_tensors_below(const tess_export *out, const char *name)
 {
     size_t n = strlen(name);
     int low = 0, high = out->n_tensors; /* the first tensor whose name does not come before "name." */
@@ -92,7 +91,7 @@ static bool is_folder(const tess_export *out, const char *name)
     return low < out->n_tensors && strncmp(out->tensors[low].name, name, n) == 0 && out->tensors[low].name[n] == '.';
 }
 
-/* A member of a nested object; tensors have their names before it. */
+/* Adds a value of meta, nested objects member by member. A tensor of the same name takes precedence. */
 static tess_status add_member(dcp_plan *plan, const char *name, json_t *path, json_t *value)
 {
     char inner[4096];
@@ -101,7 +100,7 @@ static tess_status add_member(dcp_plan *plan, const char *name, json_t *path, js
     if (tess_export_find(plan->out, name) != NULL)
         return TESS_OK;
     if (!json_is_object(value) || json_object_size(value) == 0)
-        return is_folder(plan->out, name) ? TESS_OK : add_object(plan, name, path, value);
+        return has_tensors_below(plan->out, name) ? TESS_OK : add_object(plan, name, path, value);
     json_object_foreach (value, key, member) {
         if (snprintf(inner, sizeof(inner), "%s.%s", name, key) >= (int)sizeof(inner))
             continue;

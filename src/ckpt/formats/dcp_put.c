@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "base/pickle/pickle_write.h"
-#include "ckpt/formats/dcp_write_impl.h"
-#include "ckpt/formats/torch_put.h"
+#include "ckpt/formats/dcp_impl.h"
+#include "ckpt/formats/torch_impl.h"
 
 static const char module[] = "torch.distributed.checkpoint.metadata";
 
-/* What comes again and again is kept by the machine that reads it, under these numbers. */
+/* Memo numbers of the values that the pickle repeats. */
 enum {
     TENSOR_METADATA,
     TENSOR_PROPERTIES,
@@ -18,19 +18,18 @@ enum {
     SIZE,
     LAYOUT,
     MEMORY_FORMAT,
-    N_KEPT,
-    FILES = 64 /* and so many names of files behind it */
+    FILES = 64 /* the name of file i is at FILES + i */
 };
 
-static tess_status keep_name(tess_buffer *out, uint32_t number, const char *from, const char *name)
+static tess_status memo_name(tess_buffer *out, uint32_t number, const char *from, const char *name)
 {
     TESS_TRY(tess_pickle_put_name(out, from, name));
     TESS_TRY(tess_pickle_keep(out, number));
     return tess_pickle_put(out, TESS_PICKLE_DROP);
 }
 
-/* torch.strided and torch.contiguous_format are got by calls. */
-static tess_status keep_constants(tess_buffer *out)
+/* torch.strided and torch.contiguous_format come from calls. */
+static tess_status memo_constants(tess_buffer *out)
 {
     TESS_TRY(tess_pickle_put_name(out, "torch.serialization", "_get_layout"));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
@@ -46,7 +45,7 @@ static tess_status keep_constants(tess_buffer *out)
     return tess_pickle_put(out, TESS_PICKLE_DROP);
 }
 
-static tess_status keep_all(const dcp_plan *plan, tess_buffer *out)
+static tess_status memo_all(const dcp_plan *plan, tess_buffer *out)
 {
     static const char *const classes[] = {
         [TENSOR_METADATA] = "TensorStorageMetadata", [TENSOR_PROPERTIES] = "TensorProperties",
@@ -55,10 +54,10 @@ static tess_status keep_all(const dcp_plan *plan, tess_buffer *out)
     };
     char name[64];
     for (uint32_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-        TESS_TRY(keep_name(out, i, module, classes[i]));
-    TESS_TRY(keep_name(out, STORAGE_INFO, "torch.distributed.checkpoint.filesystem", "_StorageInfo"));
-    TESS_TRY(keep_name(out, SIZE, "torch", "Size"));
-    TESS_TRY(keep_constants(out));
+        TESS_TRY(memo_name(out, i, module, classes[i]));
+    TESS_TRY(memo_name(out, STORAGE_INFO, "torch.distributed.checkpoint.filesystem", "_StorageInfo"));
+    TESS_TRY(memo_name(out, SIZE, "torch", "Size"));
+    TESS_TRY(memo_constants(out));
     for (int file = 0; file < plan->n_files; file++) {
         dcp_file_name(file, name, sizeof(name));
         TESS_TRY(tess_pickle_put_text(out, name, strlen(name)));
@@ -96,11 +95,11 @@ static tess_status put_size(tess_buffer *out, int n_dims, const int64_t *dim)
 /* (dtype, layout, requires_grad, memory format, pinned) */
 static tess_status put_properties(tess_buffer *out, const char *dtype)
 {
-    const char *name, *storage;
-    TESS_CHECK(torch_dtype_names(dtype, &name, &storage), TESS_E_UNSUPPORTED, "PyTorch has no dtype for %s", dtype);
+    const torch_dtype *known = torch_find_dtype(TORCH_BY_CATALOG, dtype);
+    TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "PyTorch has no dtype for %s", dtype);
     TESS_TRY(tess_pickle_put_kept(out, TENSOR_PROPERTIES));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_INSTANCE TESS_PICKLE_MARK));
-    TESS_TRY(tess_pickle_put_name(out, "torch", strchr(name, '.') + 1));
+    TESS_TRY(tess_pickle_put_name(out, "torch", strchr(known->name, '.') + 1));
     TESS_TRY(tess_pickle_put_kept(out, LAYOUT));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_FALSE));
     TESS_TRY(tess_pickle_put_kept(out, MEMORY_FORMAT));
@@ -130,7 +129,7 @@ static tess_status put_tensor(const dcp_plan *plan, tess_buffer *out, const dcp_
     return end_object(out);
 }
 
-/* How many chunks from `first` on are of one tensor. */
+/* How many chunks from `first` on are of the same tensor. */
 static size_t count_chunks(const dcp_plan *plan, size_t first)
 {
     size_t n = 1;
@@ -180,7 +179,7 @@ static tess_status put_paths(const dcp_plan *plan, tess_buffer *out)
     return tess_pickle_put(out, TESS_PICKLE_FILL_DICT);
 }
 
-/* MetadataIndex(name, where it begins, the how many'th chunk): _StorageInfo(file, offset, length). `box` NULL: an
+/* MetadataIndex(name, begin of its box, number of its chunk): _StorageInfo(file, offset, length). `box` NULL: an
  * object. */
 static tess_status put_place(tess_buffer *out, const char *name, int n_dims, const tess_box *box, int64_t index,
                              const dcp_place *place)
@@ -225,7 +224,7 @@ static tess_status put_places(const dcp_plan *plan, tess_buffer *out)
 tess_status dcp_put_metadata(const dcp_plan *plan, tess_buffer *out)
 {
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_BEGIN));
-    TESS_TRY(keep_all(plan, out));
+    TESS_TRY(memo_all(plan, out));
     TESS_TRY(tess_pickle_put_name(out, module, "Metadata"));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_INSTANCE TESS_PICKLE_NEW_DICT));
     TESS_TRY(put_descriptions(plan, out));

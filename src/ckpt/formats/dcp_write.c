@@ -1,63 +1,69 @@
+/* Writes a distributed checkpoint. */
 #include <string.h>
 
 #include "base/os/os.h"
 #include "base/pickle/pickle_write.h"
 #include "ckpt/formats/dcp_impl.h"
-#include "ckpt/formats/dcp_write_impl.h"
-#include "ckpt/formats/formats_impl.h"
-#include "ckpt/formats/torch_put.h"
+#include "ckpt/formats/formats.h"
 
 enum { PATH_SIZE = 4096 };
 
-/* Every item is an archive of its own. */
-static tess_status write_chunk(export_stream *stream, output *file, dcp_chunk *chunk)
+/* Every item is an archive of its own, with a chunk of a tensor or, if that is NULL, an object. Sets its place. */
+static tess_status write_archive(export_stream *stream, output *file, const tess_buffer *pickle, const dcp_chunk *chunk,
+                                 dcp_place *place)
+{
+    zip_writer writer;
+    place->offset = file->at;
+    tess_status status = torch_begin_archive(file, &writer, pickle);
+    if (status == TESS_OK && chunk != NULL) {
+        const tess_export_tensor *tensor = &stream->out->tensors[chunk->tensor];
+        status =
+            zip_writer_entry(&writer, "archive/data/0",
+                             (uint64_t)tess_box_count(tensor->n_dims, &chunk->box) * (uint64_t)tensor->element_bytes);
+        if (status == TESS_OK)
+            status = export_stream_box(stream, tensor, &chunk->box, &writer);
+    }
+    if (status == TESS_OK)
+        status = torch_end_archive(&writer);
+    zip_writer_drop(&writer);
+    place->length = file->at - place->offset;
+    return status;
+}
+
+static tess_status put_chunk(const export_stream *stream, const dcp_chunk *chunk, tess_buffer *pickle)
 {
     const tess_export_tensor *tensor = &stream->out->tensors[chunk->tensor];
-    zip_writer writer = {.out = file};
+    TESS_TRY(tess_pickle_put(pickle, TESS_PICKLE_BEGIN));
+    TESS_TRY(torch_put_tensor(pickle, tensor->dtype, tensor->element_bytes, tensor->n_dims, chunk->box.size, "0"));
+    return tess_pickle_put(pickle, TESS_PICKLE_STOP);
+}
+
+static tess_status write_chunk(export_stream *stream, output *file, dcp_chunk *chunk)
+{
     tess_buffer pickle = {.mem = stream->out->mem};
-    uint64_t bytes = (uint64_t)tess_box_count(tensor->n_dims, &chunk->box) * (uint64_t)tensor->element_bytes;
-    chunk->place.offset = file->at;
-    tess_status status = tess_pickle_put(&pickle, TESS_PICKLE_BEGIN);
+    tess_status status = put_chunk(stream, chunk, &pickle);
     if (status == TESS_OK)
-        status = torch_put_tensor(&pickle, tensor->dtype, tensor->element_bytes, tensor->n_dims, chunk->box.size, "0");
-    if (status == TESS_OK)
-        status = tess_pickle_put(&pickle, TESS_PICKLE_STOP);
-    if (status == TESS_OK)
-        status = torch_begin_archive(file, &writer, &pickle);
-    if (status == TESS_OK)
-        status = zip_writer_entry(&writer, "archive/data/0", bytes);
-    if (status == TESS_OK)
-        status = export_stream_box(stream, tensor, &chunk->box, &writer);
-    if (status == TESS_OK)
-        status = torch_end_archive(&writer);
-    zip_writer_drop(&writer);
+        status = write_archive(stream, file, &pickle, chunk, &chunk->place);
     tess_buffer_free(&pickle);
-    chunk->place.length = file->at - chunk->place.offset;
     return status;
 }
 
-static tess_status write_object(output *file, dcp_object *object)
+static tess_status write_object(export_stream *stream, output *file, dcp_object *object)
 {
-    zip_writer writer = {.out = file};
-    tess_buffer pickle = {.mem = file->mem};
-    object->place.offset = file->at;
+    tess_buffer pickle = {.mem = stream->out->mem};
     tess_status status = tess_pickle_write(object->value, &pickle);
     if (status == TESS_OK)
-        status = torch_begin_archive(file, &writer, &pickle);
-    if (status == TESS_OK)
-        status = torch_end_archive(&writer);
-    zip_writer_drop(&writer);
+        status = write_archive(stream, file, &pickle, NULL, &object->place);
     tess_buffer_free(&pickle);
-    object->place.length = file->at - object->place.offset;
     return status;
 }
 
-/* Chunks [begin, end) of the plan by file, all of one; objects are in the first file. */
+/* Writes chunks [begin, end) of plan->by_file, all of one file. Objects are in the first file. */
 static tess_status write_items(dcp_plan *plan, export_stream *stream, output *file, size_t begin, size_t end)
 {
     for (size_t i = 0; begin == 0 && i < plan->n_objects; i++) {
         plan->objects[i].place.file = end > 0 ? plan->by_file[0]->place.file : 0;
-        TESS_TRY(write_object(file, &plan->objects[i]));
+        TESS_TRY(write_object(stream, file, &plan->objects[i]));
     }
     for (size_t i = begin; i < end; i++)
         TESS_TRY(write_chunk(stream, file, plan->by_file[i]));

@@ -1,21 +1,20 @@
-/* Opening DeepSpeed's ZeRO checkpoints. What lies where: DeepSpeed's utils/zero_to_fp32.py. */
+/* Opens DeepSpeed's ZeRO checkpoints. Their layout: DeepSpeed's utils/zero_to_fp32.py. */
 #include <string.h>
 
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/formats.h"
-#include "ckpt/formats/formats_impl.h"
 
 typedef struct deepspeed_reader {
     tess_catalog *catalog;
     const ds_files *files;
     torch_file model; /* of the first rank; `params` and `frozen` borrow its names */
-    int model_file;   /* of the catalog */
+    int model_file;   /* its number in the catalog */
     ds_params params, frozen;
     int stage;
-    int64_t *begins; /* (n_groups * N_KINDS) elements of group vectors that ranks before have given */
+    int64_t *begins; /* (n_groups * N_KINDS) elements of group vectors that lower ranks hold */
 } deepspeed_reader;
 
-/* ---- What ranks hold of the optimizer's state ---- */
+/* ---- The optimizer's state ---- */
 enum { MASTER, MOMENT_1, MOMENT_2, N_KINDS };
 
 static const struct {
@@ -35,7 +34,7 @@ static const tess_pickle_value *get_index(const tess_pickle_value *dict, int64_t
     return NULL;
 }
 
-/* State of flat tensor `index`: in a list, or in the state_dict of an optimizer. */
+/* The state of flat tensor `index`: in a list, or in the state_dict of an optimizer. */
 static const tess_pickle_value *find_state(const tess_pickle_value *optimizer, int64_t index)
 {
     if (optimizer != NULL && optimizer->kind == TESS_PICKLE_LIST)
@@ -43,15 +42,7 @@ static const tess_pickle_value *find_state(const tess_pickle_value *optimizer, i
     return get_index(tess_pickle_get(optimizer, "state"), index);
 }
 
-static int find_stage(const tess_pickle_value *optim)
-{
-    int64_t stage;
-    if (torch_read_int(tess_pickle_get(optim, "zero_stage"), &stage) && stage >= 1 && stage <= 3)
-        return (int)stage;
-    return tess_pickle_get(optim, "fp32_flat_groups") != NULL ? 3 : 1;
-}
-
-/* ZeRO 1 and 2 say the number of ranks for each group. */
+/* The number of ranks, which ZeRO 1 and 2 state for each group; 0: not stated. */
 static int64_t find_ranks(const tess_pickle_value *optim)
 {
     int64_t n = 0, most = 0;
@@ -64,11 +55,11 @@ static int64_t find_ranks(const tess_pickle_value *optim)
     return most;
 }
 
-/* Flat tensor `index` of a kind; its elements follow those at *begin. */
+/* Adds a flat tensor of a kind, whose elements begin at *begin; *begin becomes their end. */
 static tess_status add_flat(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *value, int kind,
                             int64_t *begin)
 {
-    TESS_TRY(torch_read_tensor(flat->file, value, &flat->tensor));
+    TESS_TRY(torch_read_tensor(flat->from.file, value, &flat->tensor));
     flat->prefix = kinds[kind].prefix;
     flat->suffix = kinds[kind].suffix;
     flat->begin = *begin;
@@ -77,7 +68,7 @@ static tess_status add_flat(deepspeed_reader *reader, ds_flat *flat, const tess_
     return TESS_OK;
 }
 
-/* All flat tensors of one kind in one rank's file. A ZeRO 3 rank's go on where the one before ended. */
+/* Adds the flat tensors of a kind in a rank's file. With ZeRO 3 each continues where the one before ended. */
 static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *optim, int kind)
 {
     bool partitioned = reader->stage == 3;
@@ -92,7 +83,7 @@ static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_
     for (size_t i = 0; i < flats->n; i++) {
         const tess_pickle_value *value =
             kind == MASTER ? flats->items[i] : tess_pickle_get(find_state(adam, (int64_t)i), kinds[kind].key);
-        if (value == NULL) /* of another optimizer than Adam */
+        if (value == NULL) /* the optimizer is not Adam */
             continue;
         flat->group = (int)i;
         TESS_TRY_CTX(add_flat(reader, flat, value, kind,
@@ -105,13 +96,15 @@ static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_
 static tess_status add_optim(deepspeed_reader *reader, const torch_file *file, int rank)
 {
     const tess_pickle_value *optim = tess_pickle_get(file->root, "optimizer_state_dict");
-    ds_flat flat = {.catalog = reader->catalog, .file = file, .rank = rank};
-    reader->stage = find_stage(optim);
-    int64_t n_ranks = find_ranks(optim);
+    ds_flat flat = {.from = {.catalog = reader->catalog, .file = file, .rank = rank}};
+    int64_t stage = 0, n_ranks = find_ranks(optim);
+    if (!torch_read_int(tess_pickle_get(optim, "zero_stage"), &stage) || stage < 1 || stage > 3)
+        stage = tess_pickle_get(optim, "fp32_flat_groups") != NULL ? 3 : 1;
+    reader->stage = (int)stage;
     TESS_CHECK(n_ranks == 0 || n_ranks == (int64_t)reader->files->n_optim, TESS_E_NOT_FOUND,
                "it is of %lld ranks, but there are files of %zu", (long long)n_ranks, reader->files->n_optim);
     flat.n_ranks = reader->stage == 3 ? (int)reader->files->n_optim : 0;
-    TESS_TRY(tess_catalog_add_file(reader->catalog, file->path, file->mapping.size, &flat.catalog_file));
+    TESS_TRY(tess_catalog_add_file(reader->catalog, file->path, file->mapping.size, &flat.from.catalog_file));
     for (int kind = 0; kind < N_KINDS; kind++)
         TESS_TRY(add_kind(reader, &flat, optim, kind));
     return TESS_OK;
@@ -137,14 +130,14 @@ static tess_status add_optims(deepspeed_reader *reader)
 }
 
 /* ---- The model's file ---- */
-/* Parts of parameters that are not trained, under ZeRO 3 in the model's file of every rank. */
+/* Adds the parts of parameters that are not trained: with ZeRO 3 they are in the model's file of every rank. */
 static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_file *file, int catalog_file, int rank)
 {
     const tess_pickle_value *parts = tess_pickle_get(file->root, "frozen_param_fragments");
-    ds_flat flat = {.catalog = reader->catalog, .file = file, .catalog_file = catalog_file, .rank = rank};
-    flat.n_ranks = (int)reader->files->n_model;
-    flat.prefix = "model.";
-    flat.suffix = "";
+    ds_flat flat = {.from = {reader->catalog, file, catalog_file, rank},
+                    .n_ranks = (int)reader->files->n_model,
+                    .prefix = "model.",
+                    .suffix = ""};
     for (size_t i = 0; i < reader->frozen.n; i++) {
         const ds_param *param = &reader->frozen.params[i];
         TESS_TRY_CTX(torch_read_tensor(file, tess_pickle_get(parts, param->name), &flat.tensor), "'%s'", param->name);
@@ -173,44 +166,38 @@ static tess_status add_frozen(deepspeed_reader *reader)
     return TESS_OK;
 }
 
-/* What the model has beside the optimizer's masters: buffers, frozen parameters, or, without an optimizer, all of it.
- * Another name of a tensor that is there is left out; meta says of which ("shared_params"). */
+/* Adds the tensors of the model without masters in the optimizer: buffers, frozen parameters, or, without an optimizer,
+ * all. Other names of a tensor are left out; meta lists them ("shared_params"). */
 static tess_status add_module(deepspeed_reader *reader)
 {
-    torch_walk *walk;
+    torch_walk walk = {.from = {reader->catalog, &reader->model, reader->model_file, -1}, .left = TORCH_VALUES};
     const tess_pickle_value *module = tess_pickle_get(reader->model.root, "module"),
                             *shared = tess_pickle_get(reader->model.root, "shared_params");
     bool masters = reader->files->n_optim > 0;
     char name[1024];
     TESS_CHECK(module != NULL && module->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "%s: it has no 'module'",
                reader->model.path);
-    TESS_TRY(tess_mem_alloc(reader->catalog->mem, TESS_POOL_MISC, sizeof(*walk), "walk", (void **)&walk));
-    *walk = (torch_walk){.catalog = reader->catalog, .file = &reader->model, .catalog_file = reader->model_file};
-    walk->rank = -1;
-    walk->left = TORCH_VALUES;
-    tess_status status = TESS_OK;
-    for (size_t i = 0; status == TESS_OK && i + 1 < module->n; i += 2) {
+    for (size_t i = 0; i + 1 < module->n; i += 2) {
         const char *key = tess_pickle_text(module->items[i]);
         if (key == NULL || (masters && ds_has_name(&reader->params, key)) || tess_pickle_get(shared, key) != NULL ||
             (reader->stage == 3 && ds_has_name(&reader->frozen, key)))
             continue;
         snprintf(name, sizeof(name), "model.%s", key);
-        status = torch_walk_value(walk, name, module->items[i + 1], NULL);
+        TESS_TRY(torch_walk_value(&walk, name, module->items[i + 1], NULL));
     }
-    tess_mem_free(reader->catalog->mem, walk);
-    return status;
+    return TESS_OK;
 }
 
 static void add_meta(deepspeed_reader *reader)
 {
-    static const char *const elsewhere[] = {"module", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"};
+    static const char *const tensors[] = {"module", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"};
     const tess_pickle_value *root = reader->model.root;
     char key[256];
     int left = TORCH_META_VALUES;
     for (size_t i = 0; i + 1 < root->n; i += 2) {
         bool skip = !torch_key(root->items[i], key, sizeof(key));
-        for (size_t j = 0; j < sizeof(elsewhere) / sizeof(elsewhere[0]) && !skip; j++)
-            skip = strcmp(key, elsewhere[j]) == 0;
+        for (size_t j = 0; j < sizeof(tensors) / sizeof(tensors[0]) && !skip; j++)
+            skip = strcmp(key, tensors[j]) == 0;
         if (!skip)
             json_object_set_new(reader->catalog->meta, key, torch_to_json(root->items[i + 1], &left));
     }
@@ -226,8 +213,6 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
     TESS_TRY(tess_catalog_add_file(reader->catalog, path, reader->model.mapping.size, &reader->model_file));
     TESS_TRY_CTX(ds_add_shapes(&reader->params, tess_pickle_get(root, "param_shapes")), "%s", path);
     TESS_TRY_CTX(ds_add_shapes(&reader->frozen, tess_pickle_get(root, "frozen_param_shapes")), "%s", path);
-    TESS_TRY(ds_sort_names(&reader->params));
-    TESS_TRY(ds_sort_names(&reader->frozen));
     TESS_TRY(tess_mem_alloc_array(reader->catalog->mem, TESS_POOL_MISC, (size_t)reader->params.n_groups * N_KINDS,
                                   sizeof(int64_t), "begins of flat tensors", (void **)&reader->begins));
     return TESS_OK;
@@ -235,7 +220,7 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
 
 static tess_status read_all(deepspeed_reader *reader)
 {
-    char path[DS_PATH]; /* the model file's, as long as it is open */
+    char path[DS_PATH]; /* of the model's file, borrowed while that is open */
     tess_status status = read_model(reader, path);
     if (status == TESS_OK)
         status = add_optims(reader);

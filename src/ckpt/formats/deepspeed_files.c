@@ -1,3 +1,4 @@
+/* The files of a DeepSpeed checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,10 +6,9 @@
 #include "base/text/text.h"
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/formats.h"
-#include "ckpt/formats/formats_impl.h"
 
-/* The number behind `key` in a name; -1: none. */
-static int number_behind(const char *name, const char *key)
+/* The number after `key` in a name; -1: none. */
+static int number_after(const char *name, const char *key)
 {
     const char *at = strstr(name, key);
     if (at == NULL || at[strlen(key)] < '0' || at[strlen(key)] > '9')
@@ -20,14 +20,14 @@ static int number_behind(const char *name, const char *key)
 static tess_status add_file(tess_mem *mem, const char *name, ds_file **files, size_t *n, size_t *room)
 {
     TESS_TRY(tess_mem_make_room(mem, TESS_POOL_MISC, *n, sizeof(ds_file), "files of DeepSpeed", room, files));
-    int rank = number_behind(name, "zero_pp_rank_");
+    int rank = number_after(name, "zero_pp_rank_");
     ds_file *file = &(*files)[(*n)++];
     *file = (ds_file){.rank = rank > 0 ? rank : 0};
     snprintf(file->name, sizeof(file->name), "%s", name);
     return TESS_OK;
 }
 
-static tess_status see_name(void *self, const char *name)
+static tess_status add_name(void *self, const char *name)
 {
     ds_files *files = self;
     bool model = tess_text_ends_with(name, "_model_states.pt"), optim = tess_text_ends_with(name, "_optim_states.pt");
@@ -36,7 +36,7 @@ static tess_status see_name(void *self, const char *name)
     TESS_CHECK(strncmp(name, "layer_", 6) != 0 && strstr(name, "expert_") == NULL && strstr(name, "expp_") == NULL,
                TESS_E_UNSUPPORTED, "%s: '%s': pipeline and expert parallel checkpoints of DeepSpeed are not read",
                files->folder, name);
-    TESS_CHECK(number_behind(name, "mp_rank_") <= 0, TESS_E_UNSUPPORTED,
+    TESS_CHECK(number_after(name, "mp_rank_") <= 0, TESS_E_UNSUPPORTED,
                "%s: '%s': checkpoints of tensor parallel ranks (mp_rank_01 ..) are not read", files->folder, name);
     return model ? add_file(files->mem, name, &files->model, &files->n_model, &files->model_room)
                  : add_file(files->mem, name, &files->optim, &files->n_optim, &files->optim_room);
@@ -58,7 +58,7 @@ static tess_status check_ranks(const char *folder, ds_file *files, size_t n, con
     return TESS_OK;
 }
 
-/* `latest` holds the name of a folder beside it. */
+/* The file `latest` contains the name of a folder beside it. */
 static tess_status read_pointer(const char *path, char name[256])
 {
     char pointer[DS_PATH];
@@ -87,20 +87,18 @@ static tess_status resolve(const char *path, char *folder)
     return tess_os_join(folder, DS_PATH, path, name);
 }
 
-static tess_status list(const char *path, ds_files *files)
-{
-    TESS_TRY(resolve(path, files->folder));
-    TESS_TRY(tess_os_list(files->folder, see_name, files));
-    TESS_CHECK(files->n_model > 0, TESS_E_NOT_FOUND, "%s: there is no *mp_rank_00_model_states.pt of DeepSpeed",
-               files->folder);
-    TESS_TRY(check_ranks(files->folder, files->model, files->n_model, "model's states"));
-    return check_ranks(files->folder, files->optim, files->n_optim, "optimizer's states");
-}
-
 tess_status ds_list(tess_mem *mem, const char *path, ds_files *files)
 {
     *files = (ds_files){.mem = mem};
-    tess_status status = list(path, files);
+    tess_status status = resolve(path, files->folder);
+    if (status == TESS_OK)
+        status = tess_os_list(files->folder, add_name, files);
+    if (status == TESS_OK && files->n_model == 0)
+        status = TESS_FAIL(TESS_E_NOT_FOUND, "%s: there is no *mp_rank_00_model_states.pt of DeepSpeed", files->folder);
+    if (status == TESS_OK)
+        status = check_ranks(files->folder, files->model, files->n_model, "model's states");
+    if (status == TESS_OK)
+        status = check_ranks(files->folder, files->optim, files->n_optim, "optimizer's states");
     if (status != TESS_OK)
         ds_files_free(files);
     return status;

@@ -1,3 +1,4 @@
+/* Parameters in the flat tensors of DeepSpeed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,10 @@ static tess_status add_param(ds_params *params, const char *name, const tess_pic
         TESS_CHECK(param->dim[d] > 0 && !__builtin_mul_overflow(param->count, param->dim[d], &param->count),
                    TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
     TESS_CHECK(offset <= INT64_MAX / 16 - param->count, TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
+    if (params->names == NULL)
+        params->names = json_object();
+    TESS_CHECK(json_object_set_new_nocheck(params->names, name, json_true()) == 0, TESS_E_NOMEM,
+               "no memory for the names of parameters");
     params->n++;
     return TESS_OK;
 }
@@ -45,30 +50,14 @@ tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *shapes)
     return TESS_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-tess_status ds_sort_names(ds_params *params)
-{
-    TESS_TRY(tess_mem_alloc_array(params->mem, TESS_POOL_MISC, params->n, sizeof(char *), "names of DeepSpeed",
-                                  (void **)&params->names));
-    for (size_t i = 0; i < params->n; i++)
-        params->names[i] = params->params[i].name;
-    if (params->n > 0)
-        qsort(params->names, params->n, sizeof(char *), by_name);
-    return TESS_OK;
-}
-
 bool ds_has_name(const ds_params *params, const char *name)
 {
-    return params->n > 0 && bsearch(&name, params->names, params->n, sizeof(char *), by_name) != NULL;
+    return json_object_get(params->names, name) != NULL;
 }
 
 void ds_params_free(ds_params *params)
 {
-    tess_mem_free(params->mem, params->names);
+    json_decref(params->names);
     tess_mem_free(params->mem, params->params);
     *params = (ds_params){0};
 }
@@ -83,45 +72,37 @@ int64_t ds_group_count(const ds_params *params, int group)
 }
 
 /* ---- Flat tensors ---- */
-/* Elements [first, +count) of the parameter are elements [at, +count) of the flat tensor. */
+/* Adds elements [first, +count) of the parameter, which are elements [at, +count) of the flat tensor. */
 static tess_status add_run(const ds_flat *flat, const ds_param *param, int64_t first, int64_t at, int64_t count)
 {
     char name[1024];
-    int tensor;
+    int number;
     torch_tensor part = flat->tensor;
     int n = snprintf(name, sizeof(name), "%s%s%s", flat->prefix, param->name, flat->suffix);
     TESS_CHECK(n < (int)sizeof(name), TESS_E_UNSUPPORTED, "a name of more than %zu bytes", sizeof(name));
-    TESS_TRY(tess_catalog_add_tensor(flat->catalog, name, part.dtype, param->n_dims, param->dim, &tensor));
-    while (count > 0) {
+    TESS_TRY(tess_catalog_add_tensor(flat->from.catalog, name, part.dtype, param->n_dims, param->dim, &number));
+    for (int64_t taken; count > 0; first += taken, at += taken, count -= taken) {
         tess_box box;
-        tess_catalog_piece piece;
-        static const int64_t origin[TESS_CATALOG_DIMS];
-        int64_t taken = tess_flat_box(param->n_dims, param->dim, first, count, &box);
+        taken = tess_flat_box(param->n_dims, param->dim, first, count, &box);
         part.first = flat->tensor.first + at;
         part.dim[0] = taken;
-        torch_piece(flat->file, &part, flat->catalog_file, flat->rank, origin, &piece);
-        TESS_TRY(torch_add_range(flat->catalog, flat->file, &part, flat->catalog_file, flat->rank));
-        piece.box = box;
-        TESS_TRY(tess_catalog_add_piece(flat->catalog, tensor, &piece));
-        first += taken;
-        at += taken;
-        count -= taken;
+        TESS_TRY(torch_add_piece(&flat->from, &part, &box, number));
     }
     return TESS_OK;
 }
 
-/* Of a parameter that lies at [begin, +length) of what the flat tensor counts in, its elements from `first` on. */
+/* Elements [first, +length) of the parameter are at [begin, +length) in the flat tensor's numbering: adds those that
+ * the flat tensor has. */
 static tess_status add_overlap(const ds_flat *flat, const ds_param *param, int64_t begin, int64_t length, int64_t first)
 {
-    int64_t from = begin > flat->begin ? begin : flat->begin;
-    int64_t to =
-        begin + length < flat->begin + flat->tensor.dim[0] ? begin + length : flat->begin + flat->tensor.dim[0];
+    int64_t end = flat->begin + flat->tensor.dim[0];
+    int64_t from = begin > flat->begin ? begin : flat->begin, to = begin + length < end ? begin + length : end;
     if (from >= to)
         return TESS_OK;
     return add_run(flat, param, first + (from - begin), from - flat->begin, to - from);
 }
 
-/* ZeRO 3 cuts every parameter in parts of equal size, the last ones filled up. */
+/* ZeRO 3 cuts every parameter into parts of equal size; the last ones are padded. */
 static int64_t part_size(const ds_flat *flat, const ds_param *param)
 {
     return (param->count + flat->n_ranks - 1) / flat->n_ranks;
@@ -129,7 +110,7 @@ static int64_t part_size(const ds_flat *flat, const ds_param *param)
 
 static tess_status add_part_at(const ds_flat *flat, const ds_param *param, int64_t begin)
 {
-    int64_t part = part_size(flat, param), first = part * flat->rank, left = param->count - first;
+    int64_t part = part_size(flat, param), first = part * flat->from.rank, left = param->count - first;
     return left <= 0 ? TESS_OK : add_overlap(flat, param, begin, left < part ? left : part, first);
 }
 

@@ -1,4 +1,4 @@
-/* DeepSpeed's ZeRO checkpoints: which files there are, and which elements of which parameter lie in flat tensors. */
+/* DeepSpeed's ZeRO checkpoints: their files, and the elements of parameters in flat tensors. */
 #ifndef TESS_CKPT_FORMATS_DEEPSPEED_IMPL_H
 #define TESS_CKPT_FORMATS_DEEPSPEED_IMPL_H
 
@@ -15,7 +15,7 @@ typedef struct ds_file {
 typedef struct ds_files {
     tess_mem *mem;
     char folder[DS_PATH];
-    ds_file *model, *optim; /* by rank */
+    ds_file *model, *optim; /* sorted by rank */
     size_t n_model, n_optim, model_room, optim_room;
 } ds_files;
 
@@ -31,37 +31,35 @@ typedef struct ds_param {
     int64_t offset; /* of its first element in the group's flat vector */
 } ds_param;
 
-/* The parameters of all groups, in the order in which they lie in flat vectors. */
+/* The parameters of all groups, in the order of the flat vectors. */
 typedef struct ds_params {
     tess_mem *mem;
     size_t n, room;
     int n_groups;
     ds_param *params;
-    const char **names; /* (n) sorted, for ds_has_name */
+    json_t *names; /* an object with the names as keys */
 } ds_params;
 
-/* `shapes`: a list of dicts, one a group, or one dict. Appends. */
+/* Appends the parameters of `shapes`: a list of dicts, one per group, or one dict. */
 tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *shapes);
-tess_status ds_sort_names(ds_params *params); /* once all are there */
 bool ds_has_name(const ds_params *params, const char *name);
 void ds_params_free(ds_params *params);
-/* Elements of a group's parameters. */
+/* The number of elements of a group's parameters. */
 int64_t ds_group_count(const ds_params *params, int group);
 
-/* A flat tensor of a rank's file: elements [begin, + its own) of what. */
+/* A flat tensor of a rank's file. Its elements are [begin, + its own) of
+ *   n_ranks 0: the vector of its group (ZeRO 1 and 2)
+ *   else: the rank's parts of all parameters, one after the other (ZeRO 3). */
 typedef struct ds_flat {
-    tess_catalog *catalog;
-    const torch_file *file;
-    int catalog_file;
-    int rank, n_ranks; /* n_ranks 0: `begin` counts in the group's vector (ZeRO 1 and 2); */
-    int group;         /*   else in what this rank holds of all parameters, one after the other (ZeRO 3) */
+    torch_source from;
+    int n_ranks, group;
     int64_t begin;
     const char *prefix, *suffix; /* of the tensors' names: "optimizer." and ".exp_avg" */
     torch_tensor tensor;
 } ds_flat;
 
 tess_status ds_add_flat(const ds_flat *flat, const ds_params *params);
-/* The flat tensor is a rank's part of this parameter alone (ZeRO 3). */
+/* The flat tensor is the rank's part of this parameter alone (ZeRO 3). */
 tess_status ds_add_part(const ds_flat *flat, const ds_param *param);
 
 #endif

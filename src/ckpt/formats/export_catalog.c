@@ -1,3 +1,4 @@
+/* Chooses the tensors of an export: names, dtypes, and the scalars that PyTorch expects beside them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,13 +48,61 @@ int64_t tess_export_find_step(const tess_catalog *catalog)
     return -1;
 }
 
+/* ---- The optimizer's settings, for each parameter ---- */
+/* The settings as torch.optim.AdamW keeps them; those that Tessera does not have get its defaults. */
+static json_t *describe_group(const json_t *settings, bool decays)
+{
+    double beta1 = json_number_value(json_object_get(settings, "beta1"));
+    double beta2 = json_number_value(json_object_get(settings, "beta2"));
+    double decay = json_number_value(json_object_get(settings, "weight_decay"));
+    return json_pack("{s:f, s:[f,f], s:f, s:f, s:b, s:b, s:n, s:b, s:b, s:n, s:b}", "lr",
+                     json_number_value(json_object_get(settings, "lr")), "betas", beta1, beta2, "eps",
+                     json_number_value(json_object_get(settings, "eps")), "weight_decay", decays ? decay : 0.0,
+                     "amsgrad", 0, "maximize", 0, "foreach", "capturable", 0, "differentiable", 0, "fused",
+                     "decoupled_weight_decay", 1);
+}
+
+/* Copies the groups of a checkpoint that was converted to Tessera's format and keeps them. */
+static void copy_settings(json_t *meta, const json_t *settings)
+{
+    char text[NAME_SIZE];
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)settings, key, value) {
+        snprintf(text, sizeof(text), "optimizer.%s", key);
+        if (strncmp(key, "param_groups.", strlen("param_groups.")) == 0)
+            json_object_set(meta, text, value);
+    }
+}
+
+/* Adds "optimizer.param_groups.<name>.<key>" to meta. `settings`: of the optimizer, as Tessera's trainer states them;
+ * NULL or incomplete: nothing is added. */
+static tess_status add_settings(json_t *meta, const json_t *settings, const export_name *name, bool decays)
+{
+    static const char *const keys[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
+    char text[NAME_SIZE];
+    const char *key;
+    json_t *value;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!json_is_number(json_object_get(settings, keys[i])))
+            return TESS_OK;
+    json_t *group = describe_group(settings, decays);
+    TESS_CHECK(group != NULL, TESS_E_NOMEM, "no memory for the optimizer's settings");
+    json_object_foreach (group, key, value) {
+        snprintf(text, sizeof(text), "optimizer.param_groups.%.*s.%s", (int)name->n, name->name, key);
+        json_object_set(meta, text, value);
+    }
+    json_decref(group);
+    return TESS_OK;
+}
+
 /* ---- The list of tensors ---- */
 typedef struct builder {
     tess_export *out;
     const tess_export_options *options;
     const char *model_prefix; /* of the source */
     size_t room;
-    const json_t *settings; /* of the optimizer, borrowed; NULL: not known */
+    const json_t *settings; /* of the optimizer, borrowed; NULL: unknown */
 } builder;
 
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
@@ -97,26 +146,16 @@ static tess_status add_scalar(builder *b, const char *name, const char *dtype, c
     return TESS_OK;
 }
 
-/* What PyTorch's AdamW wants to find for a parameter beside its moments. */
+/* Adds what PyTorch's AdamW expects of a parameter beside its moments: settings and step. */
 static tess_status add_state(builder *b, const export_name *read, const tess_catalog_tensor *moment)
 {
     char name[NAME_SIZE];
     float step = (float)b->out->step;
-    TESS_TRY(export_add_settings(b->out->meta, b->settings, read, moment->n_dims >= 2));
+    TESS_TRY(add_settings(b->out->meta, b->settings, read, moment->n_dims >= 2));
     export_name of_step = {EXPORT_STEP, read->name, read->n, ".step"};
     if (b->out->step < 0 || !export_write_name(&of_step, "", TESS_NAMES_TORCHTITAN, name, sizeof(name)))
         return TESS_OK;
     return add_scalar(b, name, "F32", &step);
-}
-
-static tess_status add_train_state(builder *b)
-{
-    int32_t step = (int32_t)b->out->step;
-    const json_t *meta = json_object_get(b->out->catalog->meta, "meta"), *n_tokens = json_object_get(meta, "n_tokens");
-    if (b->out->step >= 0)
-        TESS_TRY(add_scalar(b, "train_state.step", "I32", &step));
-    int64_t n = json_integer_value(n_tokens);
-    return json_is_integer(n_tokens) ? add_scalar(b, "train_state.ntokens_seen", "I64", &n) : TESS_OK;
 }
 
 static tess_status add_all(builder *b)
@@ -136,8 +175,13 @@ static tess_status add_all(builder *b)
     }
     if (!titan)
         return TESS_OK;
-    export_keep_settings(b->out->meta, b->settings);
-    return add_train_state(b);
+    copy_settings(b->out->meta, b->settings);
+    int32_t step = (int32_t)b->out->step;
+    if (b->out->step >= 0)
+        TESS_TRY(add_scalar(b, "train_state.step", "I32", &step));
+    const json_t *n_tokens = json_object_get(json_object_get(catalog->meta, "meta"), "n_tokens");
+    int64_t n = json_integer_value(n_tokens);
+    return json_is_integer(n_tokens) ? add_scalar(b, "train_state.ntokens_seen", "I64", &n) : TESS_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -145,27 +189,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const tess_export_tensor *)a)->name, ((const tess_export_tensor *)b)->name);
 }
 
-static tess_status sort_tensors(tess_export *out)
-{
-    if (out->n_tensors > 0)
-        qsort(out->tensors, (size_t)out->n_tensors, sizeof(out->tensors[0]), by_name);
-    for (int i = 1; i < out->n_tensors; i++)
-        TESS_CHECK(strcmp(out->tensors[i - 1].name, out->tensors[i].name) != 0, TESS_E_INVALID,
-                   "%s: two tensors would be called '%s'", out->catalog->path, out->tensors[i].name);
-    return TESS_OK;
-}
-
 const tess_export_tensor *tess_export_find(const tess_export *out, const char *name)
 {
     tess_export_tensor key = {.name = (char *)name};
     return out->n_tensors == 0 ? NULL : bsearch(&key, out->tensors, (size_t)out->n_tensors, sizeof(key), by_name);
-}
-
-static const char *choose_prefix(const tess_catalog *catalog, tess_names names)
-{
-    if (names == TESS_NAMES_SAME)
-        return export_model_prefix(catalog);
-    return names == TESS_NAMES_TESSERA ? "model." : "";
 }
 
 static tess_status build(tess_export *out, const tess_export_options *options)
@@ -177,7 +204,12 @@ static tess_status build(tess_export *out, const tess_export_options *options)
     TESS_CHECK(dtype == NULL || strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0,
                TESS_E_INVALID, "weights cannot be written as '%s': F32, BF16 and F16 are known", dtype);
     TESS_TRY(add_all(&b));
-    return sort_tensors(out);
+    if (out->n_tensors > 0)
+        qsort(out->tensors, (size_t)out->n_tensors, sizeof(out->tensors[0]), by_name);
+    for (int i = 1; i < out->n_tensors; i++)
+        TESS_CHECK(strcmp(out->tensors[i - 1].name, out->tensors[i].name) != 0, TESS_E_INVALID,
+                   "%s: two tensors would be called '%s'", out->catalog->path, out->tensors[i].name);
+    return TESS_OK;
 }
 
 tess_status tess_export_create(const tess_catalog *catalog, const tess_export_options *options, tess_export **out)
@@ -186,7 +218,9 @@ tess_status tess_export_create(const tess_catalog *catalog, const tess_export_op
     *out = NULL;
     TESS_TRY(tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*made), "export", (void **)&made));
     *made = (tess_export){.mem = catalog->mem, .catalog = catalog, .step = tess_export_find_step(catalog)};
-    made->model_prefix = choose_prefix(catalog, options->names);
+    made->model_prefix = options->names == TESS_NAMES_SAME      ? export_model_prefix(catalog)
+                         : options->names == TESS_NAMES_TESSERA ? "model."
+                                                                : "";
     bool model_only = options->model_only || options->names == TESS_NAMES_BARE;
     made->meta = model_only ? json_object() : json_copy(catalog->meta);
     json_object_del(made->meta, "model_prefix");

@@ -1,7 +1,7 @@
-/* What of a checkpoint goes out, under which names and in which dtypes; and the writers of formats of other programs.
+/* Exports: which tensors of a checkpoint are written, their names and dtypes; and the writers of other formats.
  *
- * Names. Tessera says "model.<name>" and "optimizer.<name>.exp_avg"; torchtitan has names of the model at the top
- * level, and "optimizer.state.<name>.exp_avg"; a model for others has "<name>" alone:
+ * Names. Tessera has "model.<name>" and "optimizer.<name>.exp_avg"; torchtitan has "<name>" and
+ * "optimizer.state.<name>.exp_avg"; a bare model has "<name>" alone:
  *
  *   TESS_NAMES_TESSERA      TESS_NAMES_TORCHTITAN         TESS_NAMES_BARE (model only)
  *   model.X                 X                             X
@@ -12,8 +12,8 @@
  *   (meta: n_tokens)        train_state.ntokens_seen      -
  *   (meta: optimizer)       optimizer.param_groups.X.lr, .betas, ..  -
  *
- * Any of them is recognised in a source. What is none of them keeps its name, and is left out of TESS_NAMES_BARE. The
- * names of layers are not translated between families of models. */
+ * Each of them is recognised in a source. Other names stay as they are, and are left out of TESS_NAMES_BARE. The names
+ * of layers are not translated between families of models. */
 #ifndef TESS_CKPT_FORMATS_EXPORT_CATALOG_H
 #define TESS_CKPT_FORMATS_EXPORT_CATALOG_H
 
@@ -24,7 +24,7 @@ typedef enum tess_names { TESS_NAMES_SAME, TESS_NAMES_TESSERA, TESS_NAMES_TORCHT
 typedef struct tess_export_tensor {
     char *name;
     const tess_catalog_tensor *source; /* NULL: a scalar made here, `value` */
-    char dtype[12];                    /* that it is written in */
+    char dtype[12];                    /* as written */
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
@@ -36,9 +36,9 @@ typedef struct tess_export {
     const tess_catalog *catalog; /* borrowed */
     int n_tensors;
     tess_export_tensor *tensors; /* by name */
-    json_t *meta;                /* an object; empty when the model goes out alone */
-    int64_t step;                /* -1: the source does not say */
-    const char *model_prefix;    /* in front of the model's names: "model.", or "" */
+    json_t *meta;                /* an object; empty for a model alone */
+    int64_t step;                /* -1: the source does not state it */
+    const char *model_prefix;    /* of the model's names: "model.", or "" */
 } tess_export;
 
 typedef struct tess_export_options {
@@ -52,34 +52,33 @@ tess_status tess_export_create(const tess_catalog *catalog, const tess_export_op
 void tess_export_destroy(tess_export **out);                                          /* NULL is fine */
 const tess_export_tensor *tess_export_find(const tess_export *out, const char *name); /* NULL: none */
 
-/* The box of a tensor in the export's dtype (rounded to nearest even where it differs), row-major. Thread-safe. */
+/* Reads the box of a tensor in the export's dtype (rounded to nearest even), row-major. Thread-safe. */
 tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst);
 uint64_t tess_export_bytes(const tess_export *out); /* of all tensors */
 
-/* The step that a checkpoint of any format is of: meta's "step", "global_step", "global_steps" or "iteration", at
- * the top or in "meta" or "train_state", or a scalar tensor train_state.step; -1: it does not say. */
+/* The step of a checkpoint of any format: meta's "step", "global_step", "global_steps" or "iteration", at the top or in
+ * "meta" or "train_state", or a scalar tensor train_state.step; -1: not stated. */
 int64_t tess_export_find_step(const tess_catalog *catalog);
 
-/* ---- Writers ------------------------------------------------------------------------------------------------------
- * One process; some 10 MiB of memory, whatever the size of tensors (of packed pieces: one as a whole). On failure
- * (TESS_E_NO_SPACE when full) what was written is removed. `progress` (may be NULL) hears bytes done of bytes in all.
- */
+/* ---- Writers ---- */
+/* One process writes with some 10 MiB of memory, whatever the size of tensors (packed pieces: one as a whole). After a
+ * failure (TESS_E_NO_SPACE: the disk is full) what was written is removed. */
 typedef struct tess_write_options {
-    int n_files; /* of a DCP folder: 0: one for each rank of the source, its pieces as they are cut there; n: tensors
-                    cut in n parts along dimension 0, as FSDP2 cuts them; 1: whole tensors */
-    const tess_catalog_visitor *visitor; /* may be NULL; its `progress` hears bytes done of bytes in all */
+    int n_files; /* of a DCP folder: 0: one for each rank of the source, with its pieces; n: tensors are cut into n
+                    parts along dimension 0, as FSDP2 cuts them; 1: whole tensors */
+    const tess_catalog_visitor *visitor; /* may be NULL; `progress` gets the bytes done and the bytes in all */
 } tess_write_options;
 
-/* A folder that torch.distributed.checkpoint.load reads: .metadata comes last, with fsync and rename, so that a folder
- * that was not finished is none. meta's members become objects of their own, nested ones dotted. TESS_E_INVALID: the
- * folder holds a checkpoint already. */
+/* Writes a folder for torch.distributed.checkpoint.load. .metadata is written last, with fsync and rename: an
+ * unfinished folder has none. Members of meta become objects with dotted names. TESS_E_INVALID: the folder holds a
+ * checkpoint already. */
 tess_status tess_dcp_write(const tess_export *out, const char *folder, const tess_write_options *options);
 
-/* The same as FOLDER/iter_%07d, after which latest_checkpointed_iteration.txt names it. The step of the export must be
- * known: TESS_E_INVALID. */
+/* Writes the same to FOLDER/iter_%07d, which latest_checkpointed_iteration.txt then names. TESS_E_INVALID: the export's
+ * step is unknown. */
 tess_status tess_megatron_write(const tess_export *out, const char *folder, const tess_write_options *options);
 
-/* One file as of torch.save: {name: tensor} and, where there is one, "meta". An old file stays until the new one is
+/* Writes a file of torch.save: {name: tensor} and, if it is not empty, "meta". An old file stays until the new one is
  * complete. */
 tess_status tess_torch_write(const tess_export *out, const char *path, const tess_write_options *options);
 

@@ -1,12 +1,13 @@
+/* What the names of a source mean, and the same names in other sets. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ckpt/formats/export_impl.h"
 
 static const char *const suffixes[] = {".exp_avg", ".exp_avg_sq", ".step"};
-/* In front of the optimizer's names; longer ones first. */
+/* Prefixes of the optimizer's names; longer ones first. */
 static const char *const optimizers[] = {"optimizer.state.", "optimizer.", "optim.state.", "optim."};
-/* What stands beside a model whose names stand at the top. */
+/* Prefixes of other state, if the model's names have no prefix. */
 static const char *const others[] = {"lr_scheduler.", "train_state.", "dataloader.", "rng",
                                      "scheduler.",    "scaler.",      "extra_state."};
 
@@ -22,7 +23,7 @@ static bool starts_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* optimizer.<prefix><parameter>.exp_avg; state of parameters that are only numbered is that of none. */
+/* `rest`: the name without its prefix, "<parameter>.exp_avg". The state of a numbered parameter belongs to none. */
 static export_name read_moment(const char *rest)
 {
     export_name found = {.kind = EXPORT_OTHER};
@@ -60,7 +61,7 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
         [TESS_NAMES_TESSERA] = "optimizer.", [TESS_NAMES_TORCHTITAN] = "optimizer.state."};
     int n;
     if (names == TESS_NAMES_TESSERA && starts_with(whole, "train_state."))
-        return false; /* there it is metadata */
+        return false; /* it is in meta there */
     if (names == TESS_NAMES_SAME || (name->kind == EXPORT_OTHER && names != TESS_NAMES_BARE))
         n = snprintf(text, size, "%s", whole);
     else if (name->kind == EXPORT_MODEL)
@@ -72,8 +73,8 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
     return n < (int)size;
 }
 
-/* "optimizer.X.exp_avg" beside "model.X": a file that a checkpoint of ours was merged into. */
-static bool has_tesseras_names(const tess_catalog *catalog)
+/* Whether there is "model.X" beside "optimizer.X.exp_avg": a file into which a Tessera checkpoint was merged. */
+static bool has_tessera_names(const tess_catalog *catalog)
 {
     char model[NAME_SIZE];
     for (int i = 0; i < catalog->n_tensors; i++) {
@@ -92,5 +93,5 @@ const char *export_model_prefix(const tess_catalog *catalog)
     const char *prefix = json_string_value(json_object_get(catalog->meta, "model_prefix"));
     if (prefix != NULL && prefix[0] != '\0')
         return prefix;
-    return strcmp(catalog->format, "tessera") == 0 || has_tesseras_names(catalog) ? "model." : "";
+    return strcmp(catalog->format, "tessera") == 0 || has_tessera_names(catalog) ? "model." : "";
 }

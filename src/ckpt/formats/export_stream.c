@@ -1,3 +1,4 @@
+/* Reads tensors of an export, and writes them into archives block by block. */
 #include <string.h>
 
 #include "ckpt/formats/export_impl.h"
@@ -7,25 +8,17 @@
 enum { BLOCK_BYTES = 8 << 20 };
 
 /* ---- Values ---- */
-static uint64_t tensor_bytes(const tess_export_tensor *tensor)
-{
-    uint64_t bytes = (uint64_t)tensor->element_bytes;
-    for (int d = 0; d < tensor->n_dims; d++)
-        bytes *= (uint64_t)tensor->dim[d];
-    return bytes;
-}
-
 uint64_t tess_export_bytes(const tess_export *out)
 {
-    uint64_t bytes = 0;
-    for (int i = 0; i < out->n_tensors; i++)
-        bytes += tensor_bytes(&out->tensors[i]);
-    return bytes;
-}
-
-static tess_dtype dtype_of(const char *text)
-{
-    return strcmp(text, "BF16") == 0 ? TESS_BF16 : strcmp(text, "F16") == 0 ? TESS_F16 : TESS_F32;
+    uint64_t all = 0;
+    for (int i = 0; i < out->n_tensors; i++) {
+        const tess_export_tensor *tensor = &out->tensors[i];
+        uint64_t bytes = (uint64_t)tensor->element_bytes;
+        for (int d = 0; d < tensor->n_dims; d++)
+            bytes *= (uint64_t)tensor->dim[d];
+        all += bytes;
+    }
+    return all;
 }
 
 static tess_status read_converted(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box,
@@ -33,12 +26,13 @@ static tess_status read_converted(const tess_export *out, const tess_export_tens
 {
     float *values;
     int64_t n = tess_box_count(tensor->n_dims, box);
+    tess_dtype dtype = strcmp(tensor->dtype, "BF16") == 0 ? TESS_BF16 : TESS_F16;
     if (strcmp(tensor->dtype, "F32") == 0)
         return tess_catalog_read_floats(out->catalog, tensor->source, box, dst);
     TESS_TRY(tess_mem_alloc_array(out->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "conversion", (void **)&values));
     tess_status status = tess_catalog_read_floats(out->catalog, tensor->source, box, values);
     if (status == TESS_OK)
-        status = tess_st_encode(values, n, dtype_of(tensor->dtype), dst);
+        status = tess_st_encode(values, n, dtype, dst);
     tess_mem_free(out->mem, values);
     return status;
 }
@@ -60,7 +54,7 @@ void export_stream_begin(const tess_export *out, const tess_write_options *optio
     *stream = (export_stream){.out = out, .options = options, .all = tess_export_bytes(out)};
 }
 
-/* A packed piece is unpacked as a whole for every read: so it is read once. */
+/* Every read of a packed piece unpacks all of it, so tensors with such pieces are read at once. */
 static bool is_packed(const tess_export *out, const tess_export_tensor *tensor)
 {
     const tess_catalog_tensor *source = tensor->source;
@@ -70,43 +64,31 @@ static bool is_packed(const tess_export *out, const tess_export_tensor *tensor)
     return false;
 }
 
-static tess_status need_block(export_stream *stream, size_t bytes)
-{
-    if (bytes <= stream->block_bytes)
-        return TESS_OK;
-    TESS_TRY(tess_mem_grow(stream->out->mem, TESS_POOL_MISC, bytes, "block of an export", (void **)&stream->block));
-    stream->block_bytes = bytes;
-    return TESS_OK;
-}
-
-static void report(const export_stream *stream)
-{
-    const tess_catalog_visitor *visitor = stream->options->visitor;
-    if (visitor != NULL && visitor->progress != NULL)
-        visitor->progress(visitor->self, stream->done, stream->all);
-}
-
-/* Elements [first, +at most most) of the box, row by row; *taken: how many. */
+/* Writes elements of the box in row-major order, from `first`, at most `most`; *taken: how many. */
 static tess_status copy_block(export_stream *stream, const tess_export_tensor *tensor, const tess_box *box,
                               int64_t first, int64_t most, zip_writer *writer, int64_t *taken)
 {
     tess_box part;
+    const tess_catalog_visitor *visitor = stream->options->visitor;
     *taken = tess_flat_slice(tensor->n_dims, box, first, most, &part);
     size_t bytes = (size_t)*taken * (size_t)tensor->element_bytes;
-    TESS_TRY(need_block(stream, bytes));
+    if (bytes > stream->block_bytes) {
+        TESS_TRY(tess_mem_grow(stream->out->mem, TESS_POOL_MISC, bytes, "block of an export", (void **)&stream->block));
+        stream->block_bytes = bytes;
+    }
     TESS_TRY_CTX(tess_export_read(stream->out, tensor, &part, stream->block), "'%s'", tensor->name);
     TESS_TRY(zip_writer_data(writer, stream->block, bytes));
     stream->done += bytes;
-    report(stream);
+    if (visitor != NULL && visitor->progress != NULL)
+        visitor->progress(visitor->self, stream->done, stream->all);
     return TESS_OK;
 }
 
 tess_status export_stream_box(export_stream *stream, const tess_export_tensor *tensor, const tess_box *box,
                               zip_writer *writer)
 {
-    int64_t n = tess_box_count(tensor->n_dims, box), most = is_packed(stream->out, tensor) ? n : BLOCK_BYTES;
-    if (most == BLOCK_BYTES)
-        most /= tensor->element_bytes;
+    int64_t n = tess_box_count(tensor->n_dims, box);
+    int64_t most = is_packed(stream->out, tensor) ? n : BLOCK_BYTES / tensor->element_bytes;
     for (int64_t first = 0, taken; first < n; first += taken)
         TESS_TRY(copy_block(stream, tensor, box, first, n - first < most ? n - first : most, writer, &taken));
     return TESS_OK;

@@ -4,12 +4,12 @@
 
 #include "ckpt/catalog/catalog.h"
 
-/* The largest box of elements that begins at element `begin` of the flattened tensor and takes at most `count`, all of
- * them consecutive; returns how many it takes. A run consists of at most 2 n_dims - 1 of them (one for a scalar). */
+/* The largest box of consecutive elements that begins at element `begin` of the flattened tensor and has at most
+ * `count` elements; returns their number. A run consists of at most 2 n_dims - 1 boxes (one for a scalar). */
 int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t count, tess_box *box);
 
-/* The same within a box of a larger tensor: element `first` is counted from the box's own. What is taken ends with the
- * box, also where `count` is more. */
+/* The same within a box of a larger tensor: `first` counts the elements of `whole`. The slice ends with `whole` even if
+ * `count` is larger. */
 int64_t tess_flat_slice(int n_dims, const tess_box *whole, int64_t first, int64_t count, tess_box *slice);
 
 #endif

@@ -1,21 +1,21 @@
-/* Checkpoints of other programs, read as catalogs: headers alone are read here, tensors by ckpt/catalog. Files are
- * hostile: pickles are read as data, nothing of them is executed, every size is checked before it is believed.
+/* Opens checkpoints of other programs as catalogs. Only headers are read here; ckpt/catalog reads tensors. Files are
+ * hostile: pickles are read as data and nothing in them is executed; every size is checked before it is used.
  *
- * Names of tensors are those of the source. A nested dict gives dotted names ("model" above "layers.0.w" gives
- * "model.layers.0.w"); what is no tensor goes to the catalog's `meta` in the same nesting. Where a dict that holds the
- * model is known from the format, meta has "model_prefix" (such as "model."; "" for names that stand alone):
- * ckpt/formats/export_catalog.h makes one set of names of all. */
+ * Tensors keep the names of the source. A nested dict gives dotted names ("model" above "layers.0.w" gives
+ * "model.layers.0.w"); other values go to the catalog's `meta` in the same nesting. If the format tells which dict
+ * holds the model, meta has its "model_prefix" (such as "model."; "" for names that stand alone):
+ * ckpt/formats/export_catalog.h turns all into one set of names. */
 #ifndef TESS_CKPT_FORMATS_FORMATS_H
 #define TESS_CKPT_FORMATS_FORMATS_H
 
 #include "ckpt/catalog/catalog.h"
 
-/* All openers: TESS_E_NOT_FOUND names what is missing; TESS_E_FORMAT the file, the offset or the entry that is damaged;
- * TESS_E_UNSUPPORTED what we do not read. *catalog is finished, and the caller's. */
+/* All openers: TESS_E_NOT_FOUND names what is missing; TESS_E_FORMAT names the damaged file, offset or entry;
+ * TESS_E_UNSUPPORTED names what we do not read. *catalog is finished, and the caller's. */
 
-/* torch.save: a file; a model folder with pytorch_model.bin or its shards; or a folder with one file a rank
- * ("*_rank_0.pt" ..): parts of DTensor and ShardedTensor are put together by what they say of themselves; other tensors
- * must be in one rank's file alone or are taken from the lowest rank. Views of one storage, any strides. */
+/* torch.save: a file; a model folder with pytorch_model.bin or its shards; or a folder with one file per rank
+ * ("*_rank_0.pt" ..). Parts of DTensor and ShardedTensor state their place in the whole; other tensors come from the
+ * lowest rank that has them. Views of one storage and any strides are read. */
 tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **catalog);
 
 /* PyTorch's distributed checkpoint: a folder with .metadata. Also Megatron's folder: latest_checkpointed_iteration.txt
@@ -30,7 +30,7 @@ tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **
 /* A .safetensors file, or a Hugging Face folder of one or of shards (ckpt/safetensors). */
 tess_status tess_catalog_open_safetensors(tess_mem *mem, const char *path, tess_catalog **catalog);
 
-/* Whether a path looks like one of these: the openers then say what is wrong with it. */
+/* Whether a path looks like one of these. If it is damaged, the opener says how. */
 bool tess_torch_is_at(const char *path);
 bool tess_dcp_is_at(const char *path);
 bool tess_deepspeed_is_at(const char *path);

@@ -1,11 +1,10 @@
+/* Megatron's folder: one distributed checkpoint per iteration, and a file that names the newest. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/formats/dcp_impl.h"
-#include "ckpt/formats/export_catalog.h"
-#include "ckpt/formats/formats_impl.h"
-#include "ckpt/formats/megatron_impl.h"
+#include "ckpt/formats/formats.h"
 #include "ckpt/formats/torch_impl.h"
 
 enum { MAX_POINTER = 4096 };

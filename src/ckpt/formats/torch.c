@@ -1,35 +1,231 @@
+/* Opens what torch.save wrote: a file; the shards of a model folder from before safetensors; or a folder with one file
+ * per rank: "model_world_size_4_rank_0.pt", "shard_rank0.pt". */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "ckpt/formats/formats.h"
-#include "ckpt/formats/formats_impl.h"
 #include "ckpt/formats/torch_impl.h"
 
-/* The values of one archive into a catalog, tensors behind `prefix`; of what is no tensor, the first rank's alone. */
+/* ---- pytorch_model.bin, or its shards ---- */
+#define STEM "pytorch_model"
+
+/* Reads number and count from "pytorch_model-00001-of-00003.bin". */
+static bool read_shard(const char *name, int *number, int *count)
+{
+    int end = 0;
+    return strncmp(name, STEM, strlen(STEM)) == 0 &&
+           sscanf(name + strlen(STEM), "-%5d-of-%5d.bin%n", number, count, &end) == 2 && end > 0 &&
+           name[strlen(STEM) + (size_t)end] == '\0' && *number >= 1 && *count >= *number;
+}
+
+static tess_status see_shard(void *self, const char *name)
+{
+    int number, count, *most = self;
+    if (read_shard(name, &number, &count) && count > *most)
+        *most = count;
+    return TESS_OK;
+}
+
+static int count_model_files(const char *folder)
+{
+    int count = 0;
+    if (tess_folder_holds(folder, STEM ".bin"))
+        return 1;
+    return tess_os_list(folder, see_shard, &count) == TESS_OK ? count : 0;
+}
+
+static tess_status model_file(const char *folder, int i, int n, char *path, size_t size)
+{
+    char name[64];
+    snprintf(name, sizeof(name), STEM "-%05d-of-%05d.bin", i + 1, n);
+    if (n == 1 && tess_folder_holds(folder, STEM ".bin"))
+        snprintf(name, sizeof(name), STEM ".bin");
+    return tess_os_join(path, size, folder, name);
+}
+
+/* ---- Files of ranks ---- */
+typedef struct torch_rank_file {
+    char name[256];
+    int group;         /* equal for files whose names differ in the rank alone */
+    int rank, n_ranks; /* n_ranks: as in the name; 0: not stated */
+    size_t stem;       /* bytes of the name before "rank" */
+} torch_rank_file;
+
+enum { MAX_RANKS = 1 << 20 };
+
+/* Reads the number after the last "rank" of a name. False: something else than a number and an extension follows. */
+static bool read_rank(const char *at, int *rank)
+{
+    static const char *const extensions[] = {".pt", ".pth", ".bin", ".ckpt"};
+    char *end;
+    at += strlen("rank");
+    at += *at == '_' || *at == '-';
+    if (*at < '0' || *at > '9')
+        return false;
+    unsigned long value = strtoul(at, &end, 10);
+    *rank = value < MAX_RANKS ? (int)value : -1;
+    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]) && *rank >= 0; i++)
+        if (strcmp(end, extensions[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *find_last(const char *text, const char *needle)
+{
+    const char *found = NULL;
+    for (const char *at = strstr(text, needle); at != NULL; at = strstr(at + 1, needle))
+        found = at;
+    return found;
+}
+
+static bool read_name(const char *name, torch_rank_file *file)
+{
+    const char *at = find_last(name, "rank"), *world = find_last(name, "world_size_");
+    *file = (torch_rank_file){0};
+    if (at == NULL || strlen(name) >= sizeof(file->name) || strstr(name, "zero_pp_rank_") != NULL ||
+        !read_rank(at, &file->rank))
+        return false;
+    snprintf(file->name, sizeof(file->name), "%s", name);
+    file->stem = (size_t)(at - name);
+    unsigned long n_ranks = world != NULL && world < at ? strtoul(world + strlen("world_size_"), NULL, 10) : 0;
+    file->n_ranks = n_ranks < MAX_RANKS ? (int)n_ranks : 0;
+    return true;
+}
+
+typedef struct rank_listing {
+    tess_mem *mem;
+    torch_rank_file *files;
+    size_t n, room;
+} rank_listing;
+
+static tess_status add_name(void *self, const char *name)
+{
+    rank_listing *list = self;
+    torch_rank_file file;
+    if (!read_name(name, &file))
+        return TESS_OK;
+    TESS_TRY(tess_mem_make_room(list->mem, TESS_POOL_MISC, list->n, sizeof(file), "files of ranks", &list->room,
+                                &list->files));
+    list->files[list->n++] = file;
+    return TESS_OK;
+}
+
+static int compare_stems(const torch_rank_file *a, const torch_rank_file *b)
+{
+    size_t n = a->stem < b->stem ? a->stem : b->stem;
+    int order = memcmp(a->name, b->name, n);
+    return order != 0 ? order : (a->stem > b->stem) - (a->stem < b->stem);
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const torch_rank_file *x = a, *y = b;
+    int order = compare_stems(x, y);
+    return order != 0 ? order : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* The ranks of a group are 0, 1, ... without a gap, as many as the name says. */
+static tess_status check_group(const char *folder, const torch_rank_file *files, size_t n)
+{
+    size_t expected = files[0].n_ranks > 0 ? (size_t)files[0].n_ranks : n;
+    for (size_t i = 0; i < expected || i < n; i++)
+        TESS_CHECK(i < n && files[i].rank == (int)i, TESS_E_NOT_FOUND,
+                   "%s: the file of rank %zu beside '%s' is missing", folder, i, files[0].name);
+    return TESS_OK;
+}
+
+static tess_status group_files(const char *folder, torch_rank_file *files, size_t n)
+{
+    if (n > 0)
+        qsort(files, n, sizeof(files[0]), by_group);
+    int group = 0;
+    for (size_t begin = 0, end; begin < n; begin = end, group++) {
+        for (end = begin; end < n && compare_stems(&files[begin], &files[end]) == 0; end++)
+            files[end].group = group;
+        TESS_TRY(check_group(folder, files + begin, end - begin));
+    }
+    return TESS_OK;
+}
+
+/* Lists the files of ranks by group, then rank. Groups are complete, or TESS_E_NOT_FOUND names the missing file. No
+ * files at all are fine. */
+static tess_status list_ranks(tess_mem *mem, const char *folder, torch_rank_file **files, size_t *n)
+{
+    rank_listing list = {.mem = mem};
+    tess_status status = tess_os_list(folder, add_name, &list);
+    if (status == TESS_OK)
+        status = group_files(folder, list.files, list.n);
+    if (status != TESS_OK)
+        tess_mem_free(mem, list.files);
+    *files = status == TESS_OK ? list.files : NULL;
+    *n = status == TESS_OK ? list.n : 0;
+    return status;
+}
+
+static tess_status see_rank(void *self, const char *name)
+{
+    torch_rank_file file;
+    if (!read_name(name, &file))
+        return TESS_OK;
+    *(bool *)self = true;
+    return TESS_OK;
+}
+
+static bool holds_ranks(const char *folder)
+{
+    bool found = false;
+    return tess_os_list(folder, see_rank, &found) == TESS_OK && found;
+}
+
+/* ---- Values ---- */
+/* The object of meta that a prefix such as "optimizer." names; made if it is missing. "": meta itself. Borrowed. */
+static json_t *meta_object(json_t *meta, const char *prefix)
+{
+    char key[256];
+    if (prefix[0] == '\0')
+        return meta;
+    snprintf(key, sizeof(key), "%.*s", (int)(strlen(prefix) - 1), prefix);
+    json_t *object = json_object_get(meta, key);
+    if (!json_is_object(object)) {
+        object = json_object();
+        json_object_set_new(meta, key, object);
+    }
+    return object;
+}
+
+/* The dict of a checkpoint that holds the model, with a dot: "model."; "": names stand alone. */
+static const char *model_prefix(const tess_pickle_value *root)
+{
+    static const char *const prefixes[] = {"model.", "model_state_dict.", "state_dict.", "module."};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "%.*s", (int)strlen(prefixes[i]) - 1, prefixes[i]);
+        const tess_pickle_value *value = tess_pickle_get(root, key);
+        if (value != NULL && value->kind == TESS_PICKLE_DICT)
+            return prefixes[i];
+    }
+    return "";
+}
+
+/* Adds the values of one archive to the catalog, tensors with `prefix`. Values that are not tensors come from the first
+ * rank alone. */
 static tess_status add_archive(tess_catalog *catalog, const char *path, int rank, const char *prefix)
 {
     torch_file file;
-    torch_walk *walk;
-    uint64_t size;
+    torch_walk walk = {.left = TORCH_VALUES, .left_meta = TORCH_META_VALUES};
+    walk.from = (torch_source){.catalog = catalog, .file = &file, .rank = rank};
     TESS_TRY(torch_open_file(catalog->mem, path, &file));
-    tess_status status = tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*walk), "walk", (void **)&walk);
-    if (status == TESS_OK) {
-        *walk = (torch_walk){.catalog = catalog, .file = &file, .rank = rank};
-        walk->left = TORCH_VALUES;
-        walk->left_meta = TORCH_META_VALUES;
-        size = file.mapping.size;
-        status = tess_catalog_add_file(catalog, path, size, &walk->catalog_file);
-        json_t *meta = rank > 0 ? NULL : formats_meta_folder(catalog->meta, prefix);
-        if (status == TESS_OK)
-            status = torch_walk_value(walk, prefix, file.root, meta);
-        if (status == TESS_OK && prefix[0] == '\0')
-            json_object_set_new(catalog->meta, "model_prefix", json_string(torch_model_prefix(file.root)));
-        tess_mem_free(catalog->mem, walk);
-    }
+    tess_status status = tess_catalog_add_file(catalog, path, file.mapping.size, &walk.from.catalog_file);
+    if (status == TESS_OK)
+        status = torch_walk_value(&walk, prefix, file.root, rank > 0 ? NULL : meta_object(catalog->meta, prefix));
+    if (status == TESS_OK && prefix[0] == '\0')
+        json_object_set_new(catalog->meta, "model_prefix", json_string(model_prefix(file.root)));
     torch_close(&file);
     return status;
 }
 
-/* What a group's tensors are named after when the folder holds several: "model." of "model_world_size_4_rank_0.pt". */
+/* The prefix of a group's tensors if the folder holds several groups: "model." of "model_world_size_4_rank_0.pt". */
 static void group_prefix(const torch_rank_file *file, char *prefix, size_t size)
 {
     const char *world = strstr(file->name, "_world_size_");
@@ -54,25 +250,19 @@ static tess_status add_ranks(tess_catalog *catalog, const char *folder, const to
     return TESS_OK;
 }
 
-/* Shards of a model have different tensors. */
-static tess_status add_model(tess_catalog *catalog, const char *folder, int n)
-{
-    char path[4096];
-    for (int i = 0; i < n; i++) {
-        TESS_TRY(torch_model_file(folder, i, n, path, sizeof(path)));
-        TESS_TRY(add_archive(catalog, path, -1, ""));
-    }
-    return TESS_OK;
-}
-
 static tess_status add_folder(tess_catalog *catalog, const char *folder)
 {
+    char path[4096];
     torch_rank_file *files;
     size_t n;
-    int n_model = torch_count_model_files(folder);
+    int n_model = count_model_files(folder);
+    for (int i = 0; i < n_model; i++) {
+        TESS_TRY(model_file(folder, i, n_model, path, sizeof(path)));
+        TESS_TRY(add_archive(catalog, path, -1, ""));
+    }
     if (n_model > 0)
-        return add_model(catalog, folder, n_model);
-    TESS_TRY(torch_list_ranks(catalog->mem, folder, &files, &n));
+        return TESS_OK;
+    TESS_TRY(list_ranks(catalog->mem, folder, &files, &n));
     tess_status status =
         n > 0 ? add_ranks(catalog, folder, files, n)
               : TESS_FAIL(TESS_E_NOT_FOUND, "%s: there are no files of torch.save, one a rank, in this folder", folder);
@@ -80,33 +270,30 @@ static tess_status add_folder(tess_catalog *catalog, const char *folder)
     return status;
 }
 
-/* A file that was made of a checkpoint has what that said under "meta": it says the same, not the same one deeper. */
+/* A file that was converted from a checkpoint has that one's meta under "meta". It becomes the file's meta. */
 static void lift_meta(json_t *meta)
 {
-    json_t *kept = json_object_get(meta, "meta");
-    if (!json_is_object(json_object_get(kept, "meta")))
+    json_t *inner = json_object_get(meta, "meta");
+    if (!json_is_object(json_object_get(inner, "meta")))
         return;
-    json_incref(kept);
+    json_incref(inner);
     json_object_del(meta, "meta");
-    json_object_update(meta, kept);
-    json_decref(kept);
-}
-
-static tess_status add_file(tess_catalog *catalog, const char *path)
-{
-    TESS_TRY(add_archive(catalog, path, -1, ""));
-    lift_meta(catalog->meta);
-    return TESS_OK;
+    json_object_update(meta, inner);
+    json_decref(inner);
 }
 
 tess_status tess_torch_open(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     TESS_TRY(tess_catalog_create(mem, "torch.save", path, catalog));
-    return formats_finish(catalog, tess_os_is_dir(path) ? add_folder(*catalog, path) : add_file(*catalog, path));
+    bool folder = tess_os_is_dir(path);
+    tess_status status = folder ? add_folder(*catalog, path) : add_archive(*catalog, path, -1, "");
+    if (status == TESS_OK && !folder)
+        lift_meta((*catalog)->meta);
+    return formats_finish(catalog, status);
 }
 
 bool tess_torch_is_at(const char *path)
 {
     return torch_looks_like_archive(path) ||
-           (tess_os_is_dir(path) && (torch_count_model_files(path) > 0 || torch_holds_ranks(path)));
+           (tess_os_is_dir(path) && (count_model_files(path) > 0 || holds_ranks(path)));
 }

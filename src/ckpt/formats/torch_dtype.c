@@ -2,21 +2,18 @@
 
 #include "ckpt/formats/torch_impl.h"
 
-static const struct {
-    const char *ours, *name, *storage;
-    int bytes;
-} dtypes[] = {
-    {"F32", "torch.float32", "FloatStorage", 4},
-    {"BF16", "torch.bfloat16", "BFloat16Storage", 2},
-    {"F16", "torch.float16", "HalfStorage", 2},
-    {"F64", "torch.float64", "DoubleStorage", 8},
-    {"I64", "torch.int64", "LongStorage", 8},
-    {"I32", "torch.int32", "IntStorage", 4},
-    {"I16", "torch.int16", "ShortStorage", 2},
-    {"I8", "torch.int8", "CharStorage", 1},
-    {"U8", "torch.uint8", "ByteStorage", 1},
-    {"BOOL", "torch.bool", "BoolStorage", 1},
-    {"C64", "torch.complex64", "ComplexFloatStorage", 8},
+static const torch_dtype dtypes[] = {
+    {"F32", "torch.float32", "torch.FloatStorage", 4},
+    {"BF16", "torch.bfloat16", "torch.BFloat16Storage", 2},
+    {"F16", "torch.float16", "torch.HalfStorage", 2},
+    {"F64", "torch.float64", "torch.DoubleStorage", 8},
+    {"I64", "torch.int64", "torch.LongStorage", 8},
+    {"I32", "torch.int32", "torch.IntStorage", 4},
+    {"I16", "torch.int16", "torch.ShortStorage", 2},
+    {"I8", "torch.int8", "torch.CharStorage", 1},
+    {"U8", "torch.uint8", "torch.ByteStorage", 1},
+    {"BOOL", "torch.bool", "torch.BoolStorage", 1},
+    {"C64", "torch.complex64", "torch.ComplexFloatStorage", 8},
     {"U16", "torch.uint16", NULL, 2},
     {"U32", "torch.uint32", NULL, 4},
     {"U64", "torch.uint64", NULL, 8},
@@ -27,37 +24,12 @@ static const struct {
     {"F8_E8M0", "torch.float8_e8m0fnu", NULL, 1},
 };
 
-enum { N_DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
-
-const char *torch_dtype(const char *name, int *element_bytes)
+const torch_dtype *torch_find_dtype(torch_dtype_key key, const char *text)
 {
-    for (size_t i = 0; i < N_DTYPES; i++)
-        if (strcmp(dtypes[i].name, name) == 0) {
-            *element_bytes = dtypes[i].bytes;
-            return dtypes[i].ours;
-        }
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        const char *const texts[] = {dtypes[i].catalog, dtypes[i].name, dtypes[i].storage};
+        if (texts[key] != NULL && strcmp(texts[key], text) == 0)
+            return &dtypes[i];
+    }
     return NULL;
-}
-
-const char *torch_storage_dtype(const char *storage, int *element_bytes)
-{
-    if (strncmp(storage, "torch.", 6) != 0)
-        return NULL;
-    for (size_t i = 0; i < N_DTYPES; i++)
-        if (dtypes[i].storage != NULL && strcmp(dtypes[i].storage, storage + 6) == 0) {
-            *element_bytes = dtypes[i].bytes;
-            return dtypes[i].ours;
-        }
-    return NULL;
-}
-
-bool torch_dtype_names(const char *dtype, const char **name, const char **storage)
-{
-    for (size_t i = 0; i < N_DTYPES; i++)
-        if (strcmp(dtypes[i].ours, dtype) == 0) {
-            *name = dtypes[i].name;
-            *storage = dtypes[i].storage;
-            return true;
-        }
-    return false;
 }

@@ -4,7 +4,7 @@
 
 enum { MAX_PICKLE = 1 << 30, MAX_BYTEORDER = 16 };
 
-/* All entries lie in one folder, named after the file: "R/data.pkl". */
+/* All entries are in one folder, which is named after the file: "R/data.pkl". */
 static tess_status find_prefix(torch_file *file)
 {
     static const char pickle[] = "/data.pkl";
@@ -70,7 +70,7 @@ tess_status torch_open_slice(tess_mem *mem, const char *path, const uint8_t *dat
     return status;
 }
 
-/* Before zip archives: pickles one after the other, the first a magic number; before that, tar. */
+/* Before zip archives, torch.save wrote a sequence of pickles, the first a magic number; before that, tar. */
 static bool is_old(const tess_mapping *mapping)
 {
     static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
@@ -80,18 +80,15 @@ static bool is_old(const tess_mapping *mapping)
     return mapping->size >= 512 && memcmp(mapping->data + 257, "ustar", 5) == 0;
 }
 
-static tess_status open_mapping(torch_file *file)
-{
-    TESS_CHECK(!is_old(&file->mapping), TESS_E_UNSUPPORTED,
-               "written as PyTorch did before version 1.6: load it with torch.load and save it again");
-    return open_archive(file, file->mapping.data, file->mapping.size);
-}
-
 tess_status torch_open_file(tess_mem *mem, const char *path, torch_file *file)
 {
     *file = (torch_file){.mem = mem, .path = path};
     TESS_TRY(tess_os_map(path, &file->mapping));
-    tess_status status = open_mapping(file);
+    tess_status status =
+        is_old(&file->mapping)
+            ? TESS_FAIL(TESS_E_UNSUPPORTED,
+                        "written as PyTorch did before version 1.6: load it with torch.load and save it again")
+            : open_archive(file, file->mapping.data, file->mapping.size);
     if (status != TESS_OK) {
         torch_close(file);
         tess_fail_context(status, "%s", path);

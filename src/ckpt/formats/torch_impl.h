@@ -1,4 +1,5 @@
-/* Archives of torch.save: a zip with a pickle and the storages of its tensors. Shared by the formats built on them. */
+/* Archives of torch.save: a zip with a pickle and the storages of its tensors. Shared by the formats that contain such
+ * archives. */
 #ifndef TESS_CKPT_FORMATS_TORCH_IMPL_H
 #define TESS_CKPT_FORMATS_TORCH_IMPL_H
 
@@ -7,112 +8,105 @@
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/formats/zip_impl.h"
 
-/* ---- torch_file.c: an archive, opened */
+/* ---- common.c */
+/* Ends an opener: finishes the catalog. After a failure (`status`, or of finishing) destroys and nulls it. */
+tess_status formats_finish(tess_catalog **catalog, tess_status status);
+
+/* ---- torch_file.c: an open archive */
 typedef struct torch_file {
     tess_mem *mem;
     const char *path;     /* borrowed */
     tess_mapping mapping; /* of a file that was opened whole */
-    uint64_t base;        /* where the archive begins in its file */
+    uint64_t base;        /* the archive's offset in its file */
     zip archive;
     char prefix[256]; /* of its entries: "archive/" */
     tess_pickle *pickle;
     const tess_pickle_value *root;
 } torch_file;
 
-/* An archive that is a part of a file: data[0, size) lies at `base` of it. */
+/* Opens an archive inside a file: data[0, size) lies at offset `base`. */
 tess_status torch_open_slice(tess_mem *mem, const char *path, const uint8_t *data, size_t size, uint64_t base,
                              torch_file *file);
 tess_status torch_open_file(tess_mem *mem, const char *path, torch_file *file);
 void torch_close(torch_file *file);
-/* That its first bytes are those of a zip archive, or of what torch.save wrote before it wrote zip archives. */
+/* Whether the file begins as a zip archive, or as what torch.save wrote before it wrote zip archives. */
 bool torch_looks_like_archive(const char *path);
 
 /* ---- torch_tensor.c: values of the pickle that are tensors */
 typedef struct torch_tensor {
-    char dtype[12]; /* as the catalog has it */
+    char dtype[12]; /* as in the catalog */
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS], stride[TESS_CATALOG_DIMS]; /* strides in elements */
     const zip_entry *record;
-    int64_t first; /* element of the record at which it begins */
+    int64_t first; /* its first element in the record */
 } torch_tensor;
 
-/* A tensor, a parameter, or a view of one; DTensor and ShardedTensor are not. */
+/* Whether the value is a tensor, a parameter, or a view of one; DTensor and ShardedTensor are not. */
 bool torch_is_tensor(const tess_pickle_value *value);
 tess_status torch_read_tensor(const torch_file *file, const tess_pickle_value *value, torch_tensor *tensor);
-/* The piece that holds box `begin`, +tensor's dims of a larger tensor. */
-void torch_piece(const torch_file *file, const torch_tensor *tensor, int catalog_file, int rank, const int64_t *begin,
-                 tess_catalog_piece *piece);
-/* The checksum of a tensor's record, when its piece is a part of it and has none (otherwise nothing). */
-tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
-                            int rank);
+
+/* Where pieces come from, and the catalog that they go to. */
+typedef struct torch_source {
+    tess_catalog *catalog;
+    const torch_file *file;
+    int catalog_file; /* the file's number in the catalog */
+    int rank;         /* that wrote the file; -1: not known */
+} torch_source;
+
+/* The tensor as a piece of box `box` of a larger tensor; NULL: as the whole tensor. */
+tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box);
+/* Adds that piece to tensor `number` of the catalog. If it is a part of its record and has no checksum of its own, adds
+ * the record's. */
+tess_status torch_add_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box, int number);
 
 /* ---- torch_dtype.c */
-/* "F32" of "torch.float32", of "torch.FloatStorage"; NULL: not known. */
-const char *torch_dtype(const char *name, int *element_bytes);
-const char *torch_storage_dtype(const char *storage, int *element_bytes);
-/* "torch.float32" of "F32", and "FloatStorage" (NULL: an untyped one); false: PyTorch has none. */
-bool torch_dtype_names(const char *dtype, const char **name, const char **storage);
+typedef struct torch_dtype {
+    const char *catalog; /* "F32" */
+    const char *name;    /* "torch.float32" */
+    const char *storage; /* "torch.FloatStorage"; NULL: an untyped one */
+    int bytes;
+} torch_dtype;
 
-/* ---- torch_values.c: what is no tensor */
-/* A tuple or list of whole numbers, or a torch.Size of one. */
+typedef enum torch_dtype_key { TORCH_BY_CATALOG, TORCH_BY_NAME, TORCH_BY_STORAGE } torch_dtype_key;
+const torch_dtype *torch_find_dtype(torch_dtype_key key, const char *text); /* NULL: unknown */
+
+/* ---- torch_values.c: values that are not tensors */
+/* Reads a tuple or list of integers, or a torch.Size. */
 tess_status torch_read_ints(const tess_pickle_value *value, int64_t *out, int room, int *n);
 bool torch_read_int(const tess_pickle_value *value, int64_t *out);
-/* Attribute of an object: its state is a dict, or a pair of None and a dict. */
+/* An attribute of an object, whose state is a dict, or a pair of None and a dict. NULL: none. */
 const tess_pickle_value *torch_attribute(const tess_pickle_value *object, const char *key);
-/* A key of a dict as text: texts, integers, bools; false: any other. */
+/* Formats a key of a dict: text, integer or bool; false: any other. */
 bool torch_key(const tess_pickle_value *value, char *text, size_t size);
-
-/* ---- torch_json.c */
-/* As JSON: what JSON has no word for becomes text, objects {"object": name, ..}; tensors become null. `left` bounds how
- * many values (and how much text) are made, over several calls. */
+/* Converts to JSON. Values that JSON does not have become text, objects {"object": name, ..}, tensors null. `left`
+ * bounds how many values (and how much text) are made, over several calls. */
 json_t *torch_to_json(const tess_pickle_value *value, int *left);
 
 /* ---- torch_parts.c: tensors of which a file holds a part */
 typedef struct torch_part_visitor {
     void *self;
-    /* `begin`: where `local` lies in the tensor of n_dims dimensions `dim`. */
-    tess_status (*part)(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const int64_t *begin);
+    /* `local` is `box` of a tensor of n_dims dimensions `dim`. */
+    tess_status (*part)(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const tess_box *box);
 } torch_part_visitor;
 
 /* DTensor, ShardedTensor. */
 bool torch_is_sharded(const tess_pickle_value *value);
-/* Visits the parts that this file answers for: of copies that several ranks hold, the first rank's alone. */
+/* Visits the parts in this file. Of copies on several ranks, only the first rank's is visited. */
 tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *value, const torch_part_visitor *visitor);
 
-/* ---- torch_walk.c: everything of a nested value into a catalog */
+/* ---- torch_walk.c: adds the tensors of a nested value to a catalog */
 enum { TORCH_NAME = 4096, TORCH_VALUES = 1 << 24, TORCH_META_VALUES = 1 << 18 };
 
 typedef struct torch_walk {
-    tess_catalog *catalog;
-    const torch_file *file;
-    int catalog_file;
-    int rank;      /* of the file, -1: it stands alone. Whole tensors that a lower rank has given are passed over. */
-    int left;      /* values that may yet be looked at: TORCH_VALUES */
-    int left_meta; /* values that may yet be made: TORCH_META_VALUES */
-    char name[TORCH_NAME]; /* of the value at hand: work space */
+    torch_source from;     /* rank -1: the file stands alone. Tensors that a lower rank has given whole are skipped. */
+    int left;              /* values that may still be visited: TORCH_VALUES */
+    int left_meta;         /* values that may still be made: TORCH_META_VALUES */
+    char name[TORCH_NAME]; /* of the current value */
 } torch_walk;
 
-/* Tensors get dotted names behind `prefix` ("" or "optimizer."), what is none goes to the object `meta` (NULL: is left
+/* Tensors get dotted names after `prefix` ("" or "optimizer."); other values go to the object `meta` (NULL: are left
  * out). */
 tess_status torch_walk_value(torch_walk *walk, const char *prefix, const tess_pickle_value *value, json_t *meta);
-/* The dict of a checkpoint that holds the model, with a dot: "model."; "" when names stand alone. */
-const char *torch_model_prefix(const tess_pickle_value *root);
-
-/* ---- torch_ranks.c: a folder with one file a rank */
-typedef struct torch_rank_file {
-    char name[256];
-    int group;         /* equal for files that differ in the rank alone */
-    int rank, n_ranks; /* n_ranks: as the name says, 0: it does not */
-    size_t stem;       /* bytes of the name before "rank" */
-} torch_rank_file;
-
-/* By group, then rank; complete, or TESS_E_NOT_FOUND names the file that is missing. None at all is fine. */
-tess_status torch_list_ranks(tess_mem *mem, const char *folder, torch_rank_file **files, size_t *n);
-bool torch_holds_ranks(const char *folder);
-
-/* ---- torch_model.c: pytorch_model.bin, or its shards */
-int torch_count_model_files(const char *folder); /* 0: none */
-tess_status torch_model_file(const char *folder, int i, int n, char *path, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* DTensor and ShardedTensor in the pickle of torch.save: which part of the whole a file holds. */
+/* DTensor and ShardedTensor in the pickle of torch.save: the box of the whole tensor that a file holds. */
 #include <string.h>
 
 #include "base/text/text.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_MESH = 8 };
 
-/* The call _rebuild_from_type_v2(function, class, arguments, state), below a parameter. */
+/* The arguments of _rebuild_from_type_v2(function, class, arguments, state), which a parameter may wrap. */
 static const tess_pickle_value *find_call(const tess_pickle_value *value)
 {
     if (tess_pickle_is(value, "torch._utils._rebuild_parameter"))
@@ -25,14 +25,13 @@ bool torch_is_sharded(const tess_pickle_value *value)
     return is_class(value, ".DTensor") || is_class(value, ".ShardedTensor");
 }
 
-/* ---- DTensor -----------------------------------------------------------------------------------------------------
- * A mesh of ranks, the writer's place on it, and for each dimension of the mesh how the tensor lies along it. */
+/* ---- DTensor: a mesh of ranks, the writer's coordinates, and one placement for each dimension of the mesh ---- */
 typedef struct mesh {
     int n_dims;
     int64_t dim[MAX_MESH], at[MAX_MESH];
 } mesh;
 
-/* The product of the numbers in nested tuples: how many ranks a dimension of the mesh has. */
+/* Multiplies the numbers in nested tuples: the ranks along a dimension of the mesh. */
 static bool multiply(const tess_pickle_value *shape, int64_t *product)
 {
     int64_t value;
@@ -46,7 +45,7 @@ static bool multiply(const tess_pickle_value *shape, int64_t *product)
     return good;
 }
 
-/* Releases of PyTorch say it as _layout.axes[i].shape, as _layout.shape, or by a tensor of ranks. */
+/* Depending on PyTorch's release: _layout.axes[i].shape, _layout.shape, or the shape of a tensor of ranks. */
 static tess_status read_mesh_shape(const tess_pickle_value *object, mesh *mesh)
 {
     const tess_pickle_value *layout = torch_attribute(object, "_layout"), *axes = torch_attribute(layout, "axes");
@@ -113,7 +112,7 @@ static void cut(int64_t *begin, int64_t *size, int64_t n, int64_t at)
     *size = *size - skip < chunk ? *size - skip : chunk;
 }
 
-/* A _StridedShard(dim, k) says that the k parts which later dimensions of the mesh make of `dim` are cut first. */
+/* _StridedShard(dim, k): later dimensions of the mesh cut `dim` into k parts first. */
 static tess_status check_strided(const mesh *mesh, const placement *placements, int strided)
 {
     int64_t later = 1;
@@ -144,7 +143,7 @@ static tess_status place(const mesh *mesh, const placement *placements, tess_box
     return TESS_OK;
 }
 
-/* Newer releases may say in which order a dimension was cut; any other order than the mesh's is refused. */
+/* Newer releases may state the order in which a dimension was cut. Only the mesh's order is read. */
 static tess_status check_order(const tess_pickle_value *spec)
 {
     const tess_pickle_value *order = torch_attribute(spec, "shard_order");
@@ -184,34 +183,25 @@ static tess_status read_dtensor(const torch_file *file, const tess_pickle_value 
     TESS_TRY(torch_read_tensor(file, tess_pickle_get(state, "_local_tensor"), &local));
     TESS_CHECK(local.n_dims == n_dims && memcmp(local.dim, box.size, sizeof(int64_t) * (size_t)n_dims) == 0,
                TESS_E_FORMAT, "its part is not as large as its placement on the mesh makes it");
-    return first ? visitor->part(visitor->self, n_dims, dim, &local, box.begin) : TESS_OK;
+    return first ? visitor->part(visitor->self, n_dims, dim, &local, &box) : TESS_OK;
 }
 
-/* ---- ShardedTensor: shards say themselves where they lie ---- */
+/* ---- ShardedTensor: each shard states its offsets ---- */
 static tess_status read_shard(const torch_file *file, const tess_pickle_value *shard, const torch_part_visitor *visitor,
                               int n_dims, const int64_t *dim)
 {
     torch_tensor local;
     int n;
-    int64_t begin[TESS_CATALOG_DIMS] = {0};
+    tess_box box = {0};
     const tess_pickle_value *metadata = torch_attribute(shard, "metadata");
-    TESS_TRY_CTX(torch_read_ints(torch_attribute(metadata, "shard_offsets"), begin, TESS_CATALOG_DIMS, &n),
+    TESS_TRY_CTX(torch_read_ints(torch_attribute(metadata, "shard_offsets"), box.begin, TESS_CATALOG_DIMS, &n),
                  "its offsets");
     TESS_CHECK(n == n_dims, TESS_E_FORMAT, "a shard of %d dimensions of a tensor of %d", n, n_dims);
     TESS_TRY(torch_read_tensor(file, torch_attribute(shard, "tensor"), &local));
     TESS_CHECK(local.n_dims == n_dims, TESS_E_FORMAT, "a shard of %d dimensions of a tensor of %d", local.n_dims,
                n_dims);
-    return visitor->part(visitor->self, n_dims, dim, &local, begin);
-}
-
-static tess_status read_sharded(const torch_file *file, const tess_pickle_value *call,
-                                const torch_part_visitor *visitor, int n_dims, const int64_t *dim)
-{
-    const tess_pickle_value *shards = tess_pickle_at(tess_pickle_at(call, 3), 0);
-    TESS_CHECK(shards != NULL && shards->kind == TESS_PICKLE_LIST, TESS_E_FORMAT, "its shards are no list");
-    for (size_t i = 0; i < shards->n; i++)
-        TESS_TRY_CTX(read_shard(file, shards->items[i], visitor, n_dims, dim), "shard %zu", i);
-    return TESS_OK;
+    memcpy(box.size, local.dim, sizeof(box.size));
+    return visitor->part(visitor->self, n_dims, dim, &local, &box);
 }
 
 tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *value, const torch_part_visitor *visitor)
@@ -223,6 +213,11 @@ tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *va
                  "its size");
     for (int i = 0; i < n_dims; i++)
         TESS_CHECK(dim[i] >= 0, TESS_E_FORMAT, "a size of %lld", (long long)dim[i]);
-    return is_class(value, ".DTensor") ? read_dtensor(file, call, visitor, n_dims, dim)
-                                       : read_sharded(file, call, visitor, n_dims, dim);
+    if (is_class(value, ".DTensor"))
+        return read_dtensor(file, call, visitor, n_dims, dim);
+    const tess_pickle_value *shards = tess_pickle_at(tess_pickle_at(call, 3), 0);
+    TESS_CHECK(shards != NULL && shards->kind == TESS_PICKLE_LIST, TESS_E_FORMAT, "its shards are no list");
+    for (size_t i = 0; i < shards->n; i++)
+        TESS_TRY_CTX(read_shard(file, shards->items[i], visitor, n_dims, dim), "shard %zu", i);
+    return TESS_OK;
 }

@@ -1,7 +1,9 @@
+/* Archives as torch.save makes them. */
 #include <string.h>
 
 #include "base/pickle/pickle_write.h"
-#include "ckpt/formats/torch_put.h"
+#include "ckpt/formats/export_impl.h"
+#include "ckpt/formats/torch_impl.h"
 
 static tess_status put_dims(tess_buffer *out, int n_dims, const int64_t *dim)
 {
@@ -11,20 +13,12 @@ static tess_status put_dims(tess_buffer *out, int n_dims, const int64_t *dim)
     return tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE);
 }
 
-static tess_status put_strides(tess_buffer *out, int n_dims, const int64_t *dim)
-{
-    int64_t stride[TESS_CATALOG_DIMS], step = 1;
-    for (int i = n_dims; i-- > 0; step *= dim[i] > 0 ? dim[i] : 1)
-        stride[i] = step;
-    return put_dims(out, n_dims, stride);
-}
-
 /* ("storage", class, key, "cpu", elements): the record data/<key> */
 static tess_status put_storage(tess_buffer *out, const char *storage, int64_t n, const char *key)
 {
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
     TESS_TRY(tess_pickle_put_text(out, "storage", 7));
-    TESS_TRY(storage != NULL ? tess_pickle_put_name(out, "torch", storage)
+    TESS_TRY(storage != NULL ? tess_pickle_put_name(out, "torch", strchr(storage, '.') + 1)
                              : tess_pickle_put_name(out, "torch.storage", "UntypedStorage"));
     TESS_TRY(tess_pickle_put_text(out, key, strlen(key)));
     TESS_TRY(tess_pickle_put_text(out, "cpu", 3));
@@ -36,22 +30,25 @@ static tess_status put_storage(tess_buffer *out, const char *storage, int64_t n,
 tess_status torch_put_tensor(tess_buffer *out, const char *dtype, int element_bytes, int n_dims, const int64_t *dim,
                              const char *key)
 {
-    const char *name, *storage;
-    int64_t n = 1;
+    const torch_dtype *known = torch_find_dtype(TORCH_BY_CATALOG, dtype);
+    int64_t n = 1, step = 1, stride[TESS_CATALOG_DIMS];
     for (int i = 0; i < n_dims; i++)
         n *= dim[i];
-    TESS_CHECK(torch_dtype_names(dtype, &name, &storage), TESS_E_UNSUPPORTED, "PyTorch has no dtype for %s", dtype);
-    TESS_TRY(tess_pickle_put_name(out, "torch._utils", storage != NULL ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"));
+    for (int i = n_dims; i-- > 0; step *= dim[i] > 0 ? dim[i] : 1)
+        stride[i] = step;
+    TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "PyTorch has no dtype for %s", dtype);
+    bool typed = known->storage != NULL;
+    TESS_TRY(tess_pickle_put_name(out, "torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
-    TESS_TRY(put_storage(out, storage, storage != NULL ? n : n * element_bytes, key));
+    TESS_TRY(put_storage(out, known->storage, typed ? n : n * element_bytes, key));
     TESS_TRY(tess_pickle_put_int(out, 0));
     TESS_TRY(put_dims(out, n_dims, dim));
-    TESS_TRY(put_strides(out, n_dims, dim));
+    TESS_TRY(put_dims(out, n_dims, stride));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_FALSE)); /* no gradient */
     TESS_TRY(tess_pickle_put_name(out, "collections", "OrderedDict"));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_NO_ITEMS TESS_PICKLE_CALL)); /* no hooks */
-    if (storage == NULL)
-        TESS_TRY(tess_pickle_put_name(out, "torch", strchr(name, '.') + 1));
+    if (!typed)
+        TESS_TRY(tess_pickle_put_name(out, "torch", strchr(known->name, '.') + 1));
     return tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_CALL);
 }
 

@@ -1,9 +1,9 @@
-/* Tensors in the pickle of torch.save: a call that would rebuild one from a storage, an offset, sizes and strides. */
+/* Tensors in the pickle of torch.save: calls that rebuild them from a storage, an offset, sizes and strides. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"
 
-/* The call below what torch.save wraps around it: parameters, subclasses of Tensor. */
+/* The call that rebuilds a tensor, without its wrappers: parameters, subclasses of Tensor. */
 typedef struct rebuild {
     const char *name;
     const tess_pickle_value *args;
@@ -13,12 +13,6 @@ static bool is_plain(const char *name)
 {
     return strcmp(name, "torch._utils._rebuild_tensor_v2") == 0 ||
            strcmp(name, "torch._utils._rebuild_tensor_v3") == 0 || strcmp(name, "torch._utils._rebuild_tensor") == 0;
-}
-
-static bool is_wrapped(const char *name)
-{
-    return strcmp(name, "torch._utils._rebuild_parameter") == 0 ||
-           strcmp(name, "torch._utils._rebuild_parameter_with_state") == 0;
 }
 
 static bool unwrap(const tess_pickle_value *value, rebuild *call)
@@ -35,7 +29,9 @@ static bool unwrap(const tess_pickle_value *value, rebuild *call)
             if (is_plain(call->name))
                 return true;
         }
-        value = is_wrapped(call->name) ? tess_pickle_at(call->args, 0) : NULL;
+        bool wrapped = strcmp(call->name, "torch._utils._rebuild_parameter") == 0 ||
+                       strcmp(call->name, "torch._utils._rebuild_parameter_with_state") == 0;
+        value = wrapped ? tess_pickle_at(call->args, 0) : NULL;
     }
     return false;
 }
@@ -54,25 +50,22 @@ static tess_status read_storage(const torch_file *file, const rebuild *call, tor
     TESS_CHECK(storage != NULL && storage->kind == TESS_PICKLE_PERSISTENT, TESS_E_FORMAT, "a tensor without a storage");
     const tess_pickle_value *id = storage->items[0], *type = tess_pickle_at(id, 1),
                             *dtype = tess_pickle_at(call->args, 6);
-    const char *key = tess_pickle_text(tess_pickle_at(id, 2)), *known = NULL;
+    const char *key = tess_pickle_text(tess_pickle_at(id, 2));
     TESS_CHECK(type != NULL && type->kind == TESS_PICKLE_NAME && key != NULL, TESS_E_FORMAT,
                "a storage without class or key");
-    const char *name = type->text;
-    if (strcmp(call->name, "torch._utils._rebuild_tensor_v3") == 0) {
-        name = dtype != NULL && dtype->kind == TESS_PICKLE_NAME ? dtype->text : "?";
-        known = torch_dtype(name, &tensor->element_bytes);
-    } else {
-        known = torch_storage_dtype(name, &tensor->element_bytes);
-    }
+    bool untyped = strcmp(call->name, "torch._utils._rebuild_tensor_v3") == 0; /* the call says the dtype */
+    const char *name = !untyped ? type->text : dtype != NULL && dtype->kind == TESS_PICKLE_NAME ? dtype->text : "?";
+    const torch_dtype *known = torch_find_dtype(untyped ? TORCH_BY_NAME : TORCH_BY_STORAGE, name);
     TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "elements of '%.100s'", name);
-    snprintf(tensor->dtype, sizeof(tensor->dtype), "%s", known);
+    tensor->element_bytes = known->bytes;
+    snprintf(tensor->dtype, sizeof(tensor->dtype), "%s", known->catalog);
     snprintf(path, sizeof(path), "%sdata/%s", file->prefix, key);
     tensor->record = zip_find(&file->archive, path);
     TESS_CHECK(tensor->record != NULL, TESS_E_FORMAT, "the archive has no '%s'", path);
     return TESS_OK;
 }
 
-/* Conjugation and negation that are yet to be done stand in a dict behind the other arguments. */
+/* A dict after the other arguments says whether the view is conjugated or negated lazily. */
 static tess_status check_lazy(const rebuild *call)
 {
     for (size_t i = 6; i < call->args->n; i++) {
@@ -84,7 +77,7 @@ static tess_status check_lazy(const rebuild *call)
     return TESS_OK;
 }
 
-/* The element behind its last one; -1: a number is out of range. */
+/* The element after the last one; -1: a number is out of range. */
 static int64_t end_of(const torch_tensor *tensor)
 {
     int64_t end = tensor->first, step;
@@ -142,45 +135,48 @@ static bool is_row_major(const torch_tensor *tensor)
     return true;
 }
 
-/* Checksums are those of whole records: a view of a part has none. */
-void torch_piece(const torch_file *file, const torch_tensor *tensor, int catalog_file, int rank, const int64_t *begin,
-                 tess_catalog_piece *piece)
+/* A checksum is that of a whole record: a view of a part has none. */
+tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box)
 {
     const zip_entry *record = tensor->record;
     uint64_t first = (uint64_t)tensor->first * (uint64_t)tensor->element_bytes;
     uint64_t end = (uint64_t)end_of(tensor) * (uint64_t)tensor->element_bytes;
-    *piece = (tess_catalog_piece){.file = catalog_file, .rank = rank, .strided = !is_row_major(tensor)};
-    piece->offset = file->base + record->offset;
-    piece->stored = record->stored;
-    piece->bytes = record->bytes;
+    tess_catalog_piece piece = {.file = from->catalog_file,
+                                .rank = from->rank,
+                                .offset = from->file->base + record->offset,
+                                .stored = record->stored,
+                                .bytes = record->bytes,
+                                .strided = !is_row_major(tensor)};
     if (record->deflated) {
-        piece->codec = TESS_CODEC_DEFLATE;
+        piece.codec = TESS_CODEC_DEFLATE;
     } else if (first > 0 || end < record->bytes) {
-        piece->offset += first;
-        piece->stored = piece->bytes = end - first;
+        piece.offset += first;
+        piece.stored = piece.bytes = end - first;
     } else if (record->crc != 0) {
-        piece->sum_kind = TESS_SUM_KIND_CRC32;
-        piece->sum = record->crc;
+        piece.sum_kind = TESS_SUM_KIND_CRC32;
+        piece.sum = record->crc;
     }
-    for (int i = 0; i < tensor->n_dims; i++) {
-        piece->box.begin[i] = begin[i];
-        piece->box.size[i] = tensor->dim[i];
-        piece->stride[i] = tensor->stride[i];
-    }
+    size_t n = (size_t)tensor->n_dims * sizeof(int64_t);
+    memcpy(piece.stride, tensor->stride, n);
+    if (box != NULL)
+        piece.box = *box;
+    else
+        memcpy(piece.box.size, tensor->dim, n);
+    return piece;
 }
 
-tess_status torch_add_range(tess_catalog *catalog, const torch_file *file, const torch_tensor *tensor, int catalog_file,
-                            int rank)
+tess_status torch_add_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box, int number)
 {
     const zip_entry *record = tensor->record;
-    tess_catalog_piece piece;
-    static const int64_t origin[TESS_CATALOG_DIMS];
-    torch_piece(file, tensor, catalog_file, rank, origin, &piece);
-    if (record->crc == 0 || record->deflated || piece.sum_kind != TESS_SUM_KIND_NONE)
-        return TESS_OK;
-    tess_catalog_range range = {.file = catalog_file, .rank = rank, .sum = record->crc};
-    range.offset = file->base + record->offset;
-    range.bytes = record->bytes;
-    range.sum_kind = TESS_SUM_KIND_CRC32;
-    return tess_catalog_add_range(catalog, &range);
+    tess_catalog_piece piece = torch_piece(from, tensor, box);
+    if (record->crc != 0 && !record->deflated && piece.sum_kind == TESS_SUM_KIND_NONE) {
+        const tess_catalog_range range = {.file = from->catalog_file,
+                                          .rank = from->rank,
+                                          .offset = from->file->base + record->offset,
+                                          .bytes = record->bytes,
+                                          .sum = record->crc,
+                                          .sum_kind = TESS_SUM_KIND_CRC32};
+        TESS_TRY(tess_catalog_add_range(from->catalog, &range));
+    }
+    return tess_catalog_add_piece(from->catalog, number, &piece);
 }

@@ -5,27 +5,24 @@
 static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta);
 
 /* ---- Tensors ---- */
-static tess_status add_part(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const int64_t *begin)
+static tess_status add_part(void *self, int n_dims, const int64_t *dim, const torch_tensor *local, const tess_box *box)
 {
     torch_walk *walk = self;
-    int tensor;
-    tess_catalog_piece piece;
-    TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, local->dtype, n_dims, dim, &tensor));
-    torch_piece(walk->file, local, walk->catalog_file, walk->rank, begin, &piece);
-    TESS_TRY(torch_add_range(walk->catalog, walk->file, local, walk->catalog_file, walk->rank));
-    return tess_catalog_add_piece(walk->catalog, tensor, &piece);
+    int number;
+    TESS_TRY(tess_catalog_add_tensor(walk->from.catalog, walk->name, local->dtype, n_dims, dim, &number));
+    return torch_add_piece(&walk->from, local, box, number);
 }
 
-/* A copy of what a lower rank has given. Counters may differ between ranks, weights may not: then each rank had a part
- * of the tensor, and the files do not say which. */
+/* Checks a copy of a tensor that a lower rank has given. Counters may differ between ranks; weights that differ are
+ * parts of a tensor, and the files do not say which. */
 static tess_status check_copy(const torch_walk *walk, int tensor, const tess_catalog_piece *copy)
 {
-    const tess_catalog_tensor *t = &walk->catalog->tensors[tensor];
+    const tess_catalog_tensor *t = &walk->from.catalog->tensors[tensor];
     bool is_float = strchr(t->dtype, 'F') != NULL;
-    TESS_CHECK(walk->rank > 0, TESS_E_FORMAT, "two tensors get this name");
+    TESS_CHECK(walk->from.rank > 0, TESS_E_FORMAT, "two tensors get this name");
     if (!is_float || t->n_dims == 0 || t->n_pieces == 0)
         return TESS_OK;
-    const tess_catalog_piece *first = &walk->catalog->pieces[t->first_piece];
+    const tess_catalog_piece *first = &walk->from.catalog->pieces[t->first_piece];
     TESS_CHECK(
         first->sum_kind != copy->sum_kind || first->sum == copy->sum, TESS_E_UNSUPPORTED,
         "it is not the same on all ranks: parts of tensor parallelism, say, which the files do not tell how to put "
@@ -35,21 +32,19 @@ static tess_status check_copy(const torch_walk *walk, int tensor, const tess_cat
 
 static tess_status add_whole(torch_walk *walk, const tess_pickle_value *value)
 {
-    static const int64_t origin[TESS_CATALOG_DIMS];
+    tess_catalog *catalog = walk->from.catalog;
     torch_tensor whole;
-    int tensor, n_before = walk->catalog->n_tensors;
-    tess_catalog_piece piece;
+    int number, n_before = catalog->n_tensors;
     const char *last = strrchr(walk->name, '.');
     TESS_CHECK(strstr(last != NULL ? last : walk->name, "flat_param") == NULL, TESS_E_UNSUPPORTED,
                "a local state of FSDP, whose flat parameters do not say what they consist of: save a full or sharded "
                "one");
-    TESS_TRY(torch_read_tensor(walk->file, value, &whole));
-    TESS_TRY(tess_catalog_add_tensor(walk->catalog, walk->name, whole.dtype, whole.n_dims, whole.dim, &tensor));
-    torch_piece(walk->file, &whole, walk->catalog_file, walk->rank, origin, &piece);
-    if (walk->catalog->n_tensors == n_before)
-        return check_copy(walk, tensor, &piece);
-    TESS_TRY(torch_add_range(walk->catalog, walk->file, &whole, walk->catalog_file, walk->rank));
-    return tess_catalog_add_piece(walk->catalog, tensor, &piece);
+    TESS_TRY(torch_read_tensor(walk->from.file, value, &whole));
+    TESS_TRY(tess_catalog_add_tensor(catalog, walk->name, whole.dtype, whole.n_dims, whole.dim, &number));
+    if (catalog->n_tensors > n_before)
+        return torch_add_piece(&walk->from, &whole, NULL, number);
+    const tess_catalog_piece copy = torch_piece(&walk->from, &whole, NULL);
+    return check_copy(walk, number, &copy);
 }
 
 static tess_status add_tensor(torch_walk *walk, const tess_pickle_value *value)
@@ -57,13 +52,13 @@ static tess_status add_tensor(torch_walk *walk, const tess_pickle_value *value)
     torch_part_visitor visitor = {.self = walk, .part = add_part};
     if (walk->name[0] == '\0')
         snprintf(walk->name, sizeof(walk->name), "tensor");
-    TESS_TRY_CTX(torch_is_sharded(value) ? torch_read_parts(walk->file, value, &visitor) : add_whole(walk, value),
-                 "%s: tensor '%s'", walk->file->path, walk->name);
+    TESS_TRY_CTX(torch_is_sharded(value) ? torch_read_parts(walk->from.file, value, &visitor) : add_whole(walk, value),
+                 "%s: tensor '%s'", walk->from.file->path, walk->name);
     return TESS_OK;
 }
 
-/* ---- What is around them ------------------------------------------------------------------------------------------
- * The dicts that an object consists of, items and attributes. */
+/* ---- Nested values ---- */
+/* The dicts of an object: items and attributes. */
 static void find_dicts(const tess_pickle_value *value, const tess_pickle_value *dicts[2])
 {
     dicts[0] = dicts[1] = NULL;
@@ -94,16 +89,17 @@ static bool holds_tensor(torch_walk *walk, const tess_pickle_value *value)
     return found;
 }
 
-/* Goes into the value of a key: its name is that of what holds it, a dot, and the key. */
+/* Visits the value of a key. Its name is the container's name (`length` bytes of walk->name), a dot, and the key. */
 static tess_status walk_member(torch_walk *walk, size_t length, const char *key, const tess_pickle_value *value,
                                json_t *meta)
 {
     bool dot = length > 0 && walk->name[length - 1] != '.';
     int n = snprintf(walk->name + length, sizeof(walk->name) - length, "%s%s", dot ? "." : "", key);
     TESS_CHECK(n >= 0 && (size_t)n < sizeof(walk->name) - length, TESS_E_UNSUPPORTED,
-               "%s: a name of more than %zu bytes: '%.100s..'", walk->file->path, sizeof(walk->name), walk->name);
+               "%s: a name of more than %zu bytes: '%.100s..'", walk->from.file->path, sizeof(walk->name), walk->name);
     bool deep = holds_tensor(walk, value);
-    TESS_CHECK(walk->left > 0, TESS_E_UNSUPPORTED, "%s: it has more than %d values", walk->file->path, TORCH_VALUES);
+    TESS_CHECK(walk->left > 0, TESS_E_UNSUPPORTED, "%s: it has more than %d values", walk->from.file->path,
+               TORCH_VALUES);
     if (!deep) {
         if (meta != NULL)
             json_object_set_new(meta, key, torch_to_json(value, &walk->left_meta));
@@ -125,18 +121,8 @@ static tess_status walk_dict(torch_walk *walk, size_t length, const tess_pickle_
             TESS_TRY(walk_member(walk, length, key, dict->items[i + 1], meta));
         else
             TESS_CHECK(!holds_tensor(walk, dict->items[i + 1]), TESS_E_UNSUPPORTED,
-                       "%s: '%.200s' holds tensors under a key that is %s", walk->file->path, walk->name,
+                       "%s: '%.200s' holds tensors under a key that is %s", walk->from.file->path, walk->name,
                        tess_pickle_kind_name(dict->items[i]->kind));
-    return TESS_OK;
-}
-
-static tess_status walk_list(torch_walk *walk, size_t length, const tess_pickle_value *list, json_t *meta)
-{
-    char key[32];
-    for (size_t i = 0; i < list->n; i++) {
-        snprintf(key, sizeof(key), "%zu", i);
-        TESS_TRY(walk_member(walk, length, key, list->items[i], meta));
-    }
     return TESS_OK;
 }
 
@@ -146,8 +132,11 @@ static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle
     walk->name[length] = '\0';
     if (torch_is_tensor(value) || torch_is_sharded(value))
         return add_tensor(walk, value);
-    if (value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_SET)
-        return walk_list(walk, length, value, meta);
+    for (size_t i = 0; value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_SET && i < value->n; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "%zu", i);
+        TESS_TRY(walk_member(walk, length, key, value->items[i], meta));
+    }
     find_dicts(value, dicts);
     for (int i = 0; i < 2; i++)
         if (dicts[i] != NULL && dicts[i]->kind == TESS_PICKLE_DICT)
@@ -159,16 +148,4 @@ tess_status torch_walk_value(torch_walk *walk, const char *prefix, const tess_pi
 {
     snprintf(walk->name, sizeof(walk->name), "%s", prefix);
     return walk_value(walk, strlen(prefix), value, meta);
-}
-
-const char *torch_model_prefix(const tess_pickle_value *root)
-{
-    static const char *const keys[] = {"model", "model_state_dict", "state_dict", "module"};
-    static const char *const prefixes[] = {"model.", "model_state_dict.", "state_dict.", "module."};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const tess_pickle_value *value = tess_pickle_get(root, keys[i]);
-        if (value != NULL && value->kind == TESS_PICKLE_DICT)
-            return prefixes[i];
-    }
-    return "";
 }

@@ -1,9 +1,9 @@
+/* Writes a file of torch.save. */
+#include <string.h>
+
 #include "base/os/os.h"
 #include "base/pickle/pickle_write.h"
 #include "ckpt/formats/export_impl.h"
-#include "ckpt/formats/torch_put.h"
-
-#include <string.h>
 
 /* {name: tensor, ..., "meta": ...} */
 static tess_status put_dict(const tess_export *out, tess_buffer *pickle)

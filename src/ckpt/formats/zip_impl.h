@@ -3,7 +3,7 @@
 #ifndef TESS_CKPT_FORMATS_ZIP_IMPL_H
 #define TESS_CKPT_FORMATS_ZIP_IMPL_H
 
-#include "ckpt/formats/output.h"
+#include "base/text/text.h"
 
 typedef struct zip_entry {
     const char *name;
@@ -33,8 +33,22 @@ const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: no suc
  * caller frees (NULL if the entry was not packed). TESS_E_UNSUPPORTED: larger than `limit`. */
 tess_status zip_load(const zip *archive, const zip_entry *entry, size_t limit, const uint8_t **bytes, void **unpacked);
 
-/* ---- zip_write.c: writes entries one after the other, each in any number of writes, nothing packed. Data begins at a
- * multiple of 64 bytes in the archive, as with torch.save, so that it can be mapped. ---- */
+/* ---- zip_write.c ---- */
+/* A file that is written from begin to end. */
+typedef struct output {
+    char path[4096];
+    int fd;
+    uint64_t at;        /* bytes so far */
+    tess_buffer buffer; /* those not written yet */
+} output;
+
+tess_status output_create(tess_mem *mem, const char *path, output *out);
+tess_status output_write(output *out, const void *data, size_t size);
+/* Writes what is buffered, syncs, closes; after a failure (`status`) only closes. Returns the first failure. */
+tess_status output_finish(output *out, tess_status status);
+
+/* Writes entries one after the other, each in any number of writes, none packed. Data begins at a multiple of 64 bytes
+ * in the archive, as with torch.save, so that it can be mapped. */
 typedef struct zip_written {
     char name[64];
     uint64_t header, bytes; /* header: its offset in the archive */

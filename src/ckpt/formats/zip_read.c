@@ -40,16 +40,6 @@ static tess_status check_directory(const directory *dir, size_t end)
     return TESS_OK;
 }
 
-/* Reads the zip64 end record, to which the locator before the end points. */
-static tess_status read_end64(const uint8_t *data, size_t locator, directory *dir)
-{
-    uint64_t at = get(data + locator + 8, 8);
-    TESS_CHECK(at <= locator && locator - at >= END64_BYTES && memcmp(data + at, "PK\6\6", 4) == 0, TESS_E_FORMAT,
-               "the zip64 end record should be at %llu, but is not", (unsigned long long)at);
-    *dir = (directory){.offset = get(data + at + 48, 8), .bytes = get(data + at + 40, 8), .n = get(data + at + 32, 8)};
-    return check_directory(dir, at);
-}
-
 static tess_status find_directory(const uint8_t *data, size_t size, directory *dir)
 {
     TESS_CHECK(size >= END_BYTES, TESS_E_FORMAT, "%zu bytes are no zip archive", size);
@@ -57,8 +47,16 @@ static tess_status find_directory(const uint8_t *data, size_t size, directory *d
     for (size_t at = last + 1; at-- > first;) {
         if (memcmp(data + at, "PK\5\6", 4) != 0 || get(data + at + 20, 2) != size - at - END_BYTES)
             continue;
-        if (at >= LOCATOR_BYTES && memcmp(data + at - LOCATOR_BYTES, "PK\6\7", 4) == 0)
-            return read_end64(data, at - LOCATOR_BYTES, dir);
+        if (at >= LOCATOR_BYTES && memcmp(data + at - LOCATOR_BYTES, "PK\6\7", 4) == 0) {
+            /* The locator before the end points to a zip64 end record. */
+            size_t locator = at - LOCATOR_BYTES;
+            uint64_t end = get(data + locator + 8, 8);
+            TESS_CHECK(end <= locator && locator - end >= END64_BYTES && memcmp(data + end, "PK\6\6", 4) == 0,
+                       TESS_E_FORMAT, "the zip64 end record should be at %llu, but is not", (unsigned long long)end);
+            const uint8_t *record = data + end;
+            *dir = (directory){.offset = get(record + 48, 8), .bytes = get(record + 40, 8), .n = get(record + 32, 8)};
+            return check_directory(dir, end);
+        }
         *dir =
             (directory){.offset = get(data + at + 16, 4), .bytes = get(data + at + 12, 4), .n = get(data + at + 10, 2)};
         return check_directory(dir, at);

@@ -3,8 +3,50 @@
 #include <zlib.h>
 
 #include "base/mem/make_room.h"
+#include "base/os/os.h"
 #include "ckpt/formats/zip_impl.h"
 
+/* ---- The file ---- */
+enum { BUFFER_BYTES = 1 << 20 };
+
+tess_status output_create(tess_mem *mem, const char *path, output *out)
+{
+    *out = (output){.fd = -1, .buffer = {.mem = mem}};
+    TESS_CHECK(snprintf(out->path, sizeof(out->path), "%s", path) < (int)sizeof(out->path), TESS_E_INVALID,
+               "a path of more than %zu bytes", sizeof(out->path));
+    TESS_TRY(tess_os_create(path, 0));
+    return tess_os_open(path, &out->fd);
+}
+
+static tess_status flush(output *out)
+{
+    size_t n = out->buffer.size;
+    out->buffer.size = 0;
+    return tess_os_write_all(out->fd, out->buffer.data, n, out->path);
+}
+
+tess_status output_write(output *out, const void *data, size_t size)
+{
+    out->at += size;
+    if (out->buffer.size + size > BUFFER_BYTES)
+        TESS_TRY(flush(out));
+    if (size > BUFFER_BYTES)
+        return tess_os_write_all(out->fd, data, size, out->path);
+    return tess_buffer_append(&out->buffer, data, size);
+}
+
+tess_status output_finish(output *out, tess_status status)
+{
+    if (status == TESS_OK)
+        status = flush(out);
+    if (status == TESS_OK)
+        status = tess_os_sync_close(&out->fd, out->path);
+    tess_os_close(&out->fd);
+    tess_buffer_free(&out->buffer);
+    return status;
+}
+
+/* ---- The archive ---- */
 enum {
     VERSION = 45,                           /* needed to read it: zip64 */
     FLAGS = 0x0808,                         /* sizes and CRC follow the data; names are UTF-8 */
@@ -38,8 +80,8 @@ void zip_writer_begin(output *out, zip_writer *writer)
 static tess_status add_entry(zip_writer *writer, const char *name, uint64_t bytes)
 {
     TESS_CHECK(strlen(name) < sizeof(writer->entries->name), TESS_E_INTERNAL, "a long name: '%s'", name);
-    TESS_TRY(tess_mem_make_room(writer->out->mem, TESS_POOL_MISC, writer->n, sizeof(zip_written), "zip directory",
-                                &writer->room, &writer->entries));
+    TESS_TRY(tess_mem_make_room(writer->out->buffer.mem, TESS_POOL_MISC, writer->n, sizeof(zip_written),
+                                "zip directory", &writer->room, &writer->entries));
     zip_written *entry = &writer->entries[writer->n++];
     *entry = (zip_written){.header = writer->out->at - writer->begin, .bytes = bytes};
     snprintf(entry->name, sizeof(entry->name), "%s", name);
@@ -151,9 +193,10 @@ static tess_status write_central(zip_writer *writer, const zip_written *entry)
 }
 
 /* Writes the zip64 end record, its locator, and the end record of all archives. */
-static tess_status write_end(zip_writer *writer, uint64_t directory, uint64_t end)
+static tess_status write_end(zip_writer *writer, uint64_t directory)
 {
     record record = {0};
+    uint64_t end = writer->out->at - writer->begin;
     put(&record, 0x06064b50, 4);
     put(&record, 44, 8);
     put(&record, VERSION, 2);
@@ -178,25 +221,19 @@ static tess_status write_end(zip_writer *writer, uint64_t directory, uint64_t en
     return output_write(writer->out, record.bytes, record.n);
 }
 
-static tess_status write_directory(zip_writer *writer)
-{
-    uint64_t directory = writer->out->at - writer->begin;
-    for (size_t i = 0; i < writer->n; i++)
-        TESS_TRY(write_central(writer, &writer->entries[i]));
-    return write_end(writer, directory, writer->out->at - writer->begin);
-}
-
 tess_status zip_writer_end(zip_writer *writer)
 {
-    tess_status status = writer->left > 0
-                             ? TESS_FAIL(TESS_E_INTERNAL, "an entry lacks %llu bytes", (unsigned long long)writer->left)
-                             : write_directory(writer);
+    uint64_t directory = writer->out->at - writer->begin;
+    TESS_CHECK(writer->left == 0, TESS_E_INTERNAL, "an entry lacks %llu bytes", (unsigned long long)writer->left);
+    for (size_t i = 0; i < writer->n; i++)
+        TESS_TRY(write_central(writer, &writer->entries[i]));
+    TESS_TRY(write_end(writer, directory));
     zip_writer_drop(writer);
-    return status;
+    return TESS_OK;
 }
 
 void zip_writer_drop(zip_writer *writer)
 {
-    tess_mem_free(writer->out->mem, writer->entries);
+    tess_mem_free(writer->out->buffer.mem, writer->entries);
     writer->entries = NULL;
 }
