@@ -1,4 +1,4 @@
-/* A job of forked ranks beside a service of saves whose way of writing a case chooses. */
+/* A job of forked ranks and a service of saves; the case chooses how the service writes. */
 #ifndef TESS_TESTS_CKPT_ASYNC_JOB_H
 #define TESS_TESTS_CKPT_ASYNC_JOB_H
 
@@ -28,7 +28,7 @@ typedef struct async_stand {
 static async_stand *the_stand;
 static tess_async_service *the_service;
 
-/* What each rank has on its stack while it runs. */
+/* The objects of a running rank. */
 typedef struct async_rank {
     tess_runtime *runtime;
     tess_team *team;
@@ -73,7 +73,7 @@ static inline int call_rank(void *context)
     return 0;
 }
 
-/* The job's exit code. */
+/* Returns the job's exit code. */
 static inline int run_job(int n, void (*run)(void))
 {
     tess_launch_result result;

@@ -1,8 +1,8 @@
-/* A disk as POSIX has it, for tests of what a power cut leaves: what was not synced may be there or not.
+/* A model of a POSIX disk for tests of power cuts: changes that were not synced may be there or not.
  *
- * Calls are recorded as changes of nodes (files and folders). After a cut, every change behind the last sync of its
- * node was kept or dropped: a write also in part (its beginning), a change of names as a whole, and only with those
- * before it that were of the same names. */
+ * Calls are recorded as changes of nodes (files and folders). After a cut, every change since the last sync of its
+ * node is kept or dropped: of a write maybe only the beginning; a change of names as a whole, and only if earlier
+ * changes of the same names are kept. */
 #ifndef TESS_TESTS_CKPT_DISK_MODEL_H
 #define TESS_TESTS_CKPT_DISK_MODEL_H
 
@@ -73,7 +73,7 @@ static inline int disk_take(disk_node *folder, const char *name)
     return target;
 }
 
-/* A change of names; those of bytes are of no interest to the processes that are recorded. */
+/* Changes names. Changes of bytes do not concern the recorded processes. */
 static inline void disk_apply_names(disk_node *nodes, const disk_change *c)
 {
     disk_node *folder = &nodes[c->node];
@@ -110,7 +110,7 @@ static inline int disk_add(disk *d, int folder, const char *name, bool is_folder
     return c->target;
 }
 
-/* The folder that holds `path`, and the last part of it. A folder above that is not known has just been made, too. */
+/* The folder of `path`, and its last component. An unknown parent has just been made, too. */
 static inline int disk_parent(disk *d, const char *path, char name[DISK_NAME])
 {
     int at = 0;
@@ -216,7 +216,7 @@ static inline void disk_clear(disk *d, const char *root)
 }
 
 /* ---- After a power cut */
-/* What becomes of changes that were not synced: of the `one` (-1: of none) the contrary of all others. */
+/* The fate of unsynced changes. Change `one` (-1: none) gets the opposite of all others. */
 typedef struct disk_fate {
     enum { DISK_ALL_KEPT, DISK_ALL_DROPPED, DISK_DRAWN } rule;
     int one;
@@ -232,7 +232,7 @@ typedef struct disk_cut {
     int open[DISK_CHANGES];
 } disk_cut;
 
-/* Before change `n`. `lies` (may be NULL): of a sync, whether the disk only said that it was done. */
+/* Cuts before change `n`. `lies` (may be NULL): whether the disk only claimed to have done a sync. */
 static inline void disk_cut_at(const disk *d, int n, bool (*lies)(const disk *d, int change), disk_cut *cut)
 {
     static bool synced[DISK_NODES];
@@ -260,7 +260,7 @@ static inline bool disk_same_names(const disk_change *a, const disk_change *b)
             (a->to[0] != '\0' && strcmp(a->to, b->to) == 0));
 }
 
-/* What of a change is kept: 0 nothing, 1 all, between a part. */
+/* The part of a change that is kept: 0 nothing, 1 all. */
 static inline double disk_kept(disk_cut *cut, const disk_fate *fate, int i)
 {
     const disk_change *c = &cut->d->changes[i];
@@ -302,7 +302,7 @@ static inline void disk_apply(disk_node *nodes, const disk_change *c, double kep
     }
 }
 
-/* The nodes (DISK_NODES) after a cut; disk_forget frees what they hold. */
+/* The nodes (DISK_NODES) after a cut; disk_forget frees their content. */
 static inline void disk_after(disk_cut *cut, const disk_fate *fate, disk_node *nodes)
 {
     for (int i = 0; i < cut->d->n_nodes; i++)

@@ -1,4 +1,4 @@
-/* Looking at what a test left in a folder. */
+/* Reads what a test left in a folder. */
 #ifndef TESS_TESTS_CKPT_FILES_H
 #define TESS_TESTS_CKPT_FILES_H
 

@@ -1,4 +1,4 @@
-/* What tests save and load: the tensors of a small model, with values that are a pure function of the step. */
+/* The tensors of a small model, for tests that save and load. Values are a pure function of the step. */
 #ifndef TESS_TESTS_CKPT_STATE_H
 #define TESS_TESTS_CKPT_STATE_H
 

@@ -1,4 +1,4 @@
-/* Small checkpoints of known values, for tests of what looks at them and rewrites them. */
+/* Small checkpoints of known values, for tests that read and rewrite them. */
 #ifndef TESS_TESTS_CKPT_STATE_FILES_H
 #define TESS_TESTS_CKPT_STATE_FILES_H
 

@@ -1,5 +1,5 @@
-/* The protocol between ranks, the keeper and the writer, whoever is killed when: with writers that do as a case says.
- */
+/* The protocol between ranks, the keeper and the writer while any of them is killed. Each case chooses how the writer
+ * behaves. */
 #include <sys/mman.h>
 
 #include "async_job.h"
@@ -8,7 +8,7 @@ enum { VALUES = 3000 };
 
 static float values[VALUES];
 
-/* A tensor of one row a rank, and what belongs to it. */
+/* A tensor with one row per rank. */
 static tess_ckpt_tensor own_row(const async_rank *r, float first)
 {
     int rank = tess_team_rank(r->team), world = tess_team_size(r->team);
@@ -32,7 +32,7 @@ static tess_status save(async_rank *r, int64_t step, float first, tess_saver_tim
     return tess_saver_save(r->saver, "there", step, NULL, &tensor, 1, times != NULL ? times : &unused);
 }
 
-/* All ranks, as a trainer would: step by step, one answer for all. */
+/* Waits for news on any rank, as a trainer does after each step; then all ranks take it. */
 static tess_status hear_next(async_rank *r, tess_saver_outcome *outcome)
 {
     double deadline_s = tess_os_now_s() + PATIENCE_S;
@@ -171,7 +171,7 @@ static void hear_of_a_host_that_is_late(void)
     leave_with_saver(&r);
 }
 
-/* TESS_E_TIMEOUT of a rank is that of a collective, and ends a job. */
+/* As the status of a rank, TESS_E_TIMEOUT would end the job. */
 static void a_writer_that_waits_in_vain_has_failed_to_save_and_no_more(void)
 {
     begin_service(wait_in_vain);
@@ -249,7 +249,7 @@ static void what_was_staged_is_written_although_all_ranks_are_killed(void)
     tess_async_service_stop(&the_service);
 }
 
-/* Rank 1 is killed by reading what it is to copy. */
+/* Rank 1 is killed while it copies: its tensor cannot be read. */
 static void die_while_staging(void)
 {
     async_rank r = join_with_saver(&plain);
@@ -356,7 +356,7 @@ static void ranks_that_wait_for_the_writer_see_that_a_peer_is_lost(void)
     EXPECT_INT(atomic_load(&the_stand->n_written), 1);
 }
 
-/* The stand of the child is the case's. */
+/* The child shares the case's state. */
 static void the_writer_finishes_what_it_has_when_its_owner_is_killed(void)
 {
     void *memory;

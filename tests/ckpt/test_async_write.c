@@ -1,4 +1,4 @@
-/* What the writer makes of stages: checkpoints, on one host and on several. */
+/* Checkpoints that the writer makes from stages, on one host and on several. */
 #include <fcntl.h>
 #include <stdlib.h>
 
@@ -167,7 +167,7 @@ static void a_full_disk_fails_one_save_and_the_one_before_stands(void)
     expect_checkpoint(the_folder, 300);
 }
 
-/* Another job's writer, as it were, is still at it when the second save is begun. */
+/* The folder is locked, as by another job's writer, when the second save begins. */
 static void save_while_the_folder_is_in_use(void)
 {
     tess_saver_outcome outcome;
@@ -317,7 +317,7 @@ static void save_to_60(void)
     leave_with_saver(&r);
 }
 
-/* The writers never meet: what may go is what the ranks find that all have newer ones of. */
+/* The writers never meet: the ranks agree on which older steps may be removed. */
 static void what_one_host_has_lost_does_not_count_on_the_other(void)
 {
     tess_async_service *services[2];

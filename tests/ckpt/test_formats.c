@@ -1,4 +1,4 @@
-/* Checkpoints of other programs: the fixtures are PyTorch's own (tools/make_checkpoint_fixtures.py). */
+/* Reading checkpoints of other programs. PyTorch wrote the fixtures (tools/make_checkpoint_fixtures.py). */
 #include "base/os/os.h"
 #include "ckpt/checkpoint_values.h"
 #include "ckpt/formats/formats.h"
@@ -180,7 +180,7 @@ static void a_flipped_byte_is_named(void)
     tess_catalog_destroy(&catalog);
 }
 
-/* Parts of a storage have no checksum of their own: the storage's is looked at when the whole is verified. */
+/* Parts of a storage have no checksum of their own: verifying the checkpoint checks the storage's. */
 static void a_flipped_byte_of_a_view_is_named(void)
 {
     tess_catalog *catalog, *whole = open_fixture("torch/strided.pt", "torch.save", 10);
@@ -261,7 +261,7 @@ static void the_missing_file_of_a_rank_is_named(void)
                  "the file of rank 1 beside 'model_world_size_2_rank_0.pt' is missing");
 }
 
-/* Another checksum in the zip's directory, as other values would have. */
+/* Changes a checksum in the zip directory, as other values would. */
 static void change_checksum(const char *path, const char *record)
 {
     char *data;

@@ -41,7 +41,7 @@ static tess_catalog *write_again(const tess_catalog *source, const tess_export_o
     return open_path(out_path(name));
 }
 
-/* Tensors of `got` have the bits of those of the same name in `want`. */
+/* Expects tensors of `got` to have the bits of the tensors of the same name in `want`. */
 static void expect_same_tensors(const tess_catalog *got, const tess_catalog *want)
 {
     EXPECT_INT(got->n_tensors, want->n_tensors);
@@ -182,7 +182,7 @@ static void two_tensors_of_one_name_are_refused(void)
     tess_catalog_destroy(&catalog);
 }
 
-/* What our trainer says of its optimizer, as PyTorch's AdamW looks for it. */
+/* The optimizer's settings of Tessera's trainer, as PyTorch's AdamW expects them. */
 static void settings_of_the_optimizer_are_those_of_each_parameter(void)
 {
     static const char *const names[] = {"model.w", "optimizer.w.exp_avg", "model.b", "optimizer.b.exp_avg"};
@@ -263,7 +263,7 @@ static void nothing_stays_of_what_could_not_be_written(void)
     tess_mem_free(test_mem(), data);
 }
 
-/* Blocks of 8 MiB: rows that are larger than one, and a tensor that ends inside of one. */
+/* Blocks of 8 MiB: rows larger than a block, and a tensor that ends inside one. */
 static void tensors_larger_than_a_block(void)
 {
     static const int64_t dim[2] = {3, 2500001};

@@ -1,5 +1,5 @@
-/* Loading: any world size reads what any other wrote, every byte of it is held against what was saved, and all ranks
- * hear the same of what is wrong. */
+/* Loading: any world size reads what any other wrote, every byte is compared with what was saved, and all ranks get the
+ * same error. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ static tess_store_piece piece_of(const tess_ckpt_tensor *t, const char *name, te
     return piece;
 }
 
-/* What rank `rank` of `world` writes. */
+/* The pieces that rank `rank` of `world` writes. */
 static json_t *write_part(const char *folder, int world, int rank, const tess_store_options *options, tess_dtype stored)
 {
     static state s;
@@ -40,7 +40,7 @@ static json_t *write_part(const char *folder, int world, int rank, const tess_st
     return part;
 }
 
-/* A checkpoint as `world` ranks leave it, made by this process. */
+/* Makes the checkpoint of `world` ranks in this process. */
 static void save_as(const char *dir, int world, tess_codec codec, tess_dtype stored)
 {
     char folder[TESS_CKPT_PATH];
@@ -106,7 +106,7 @@ static void weights_stored_as_bf16_are_widened(void)
 }
 
 /* ---- Damage */
-/* One parameter with its moments, by two writers: few bytes, so that each of them can be tried. */
+/* One parameter with its moments, by two writers: small enough to damage every byte. */
 static void save_little(const char *dir)
 {
     static state s;
@@ -286,7 +286,7 @@ static void any_world_size_reads_what_any_wrote(void)
     leave_job();
 }
 
-/* In a piece that many read, each byte is somebody's; in one that few read the others hear of it. */
+/* Ranks share the verification of a piece that all read; damage in a piece that few read is reported to all. */
 static void every_rank_hears_of_damage_that_one_has_read(void)
 {
     static state s;

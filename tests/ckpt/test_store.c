@@ -69,7 +69,7 @@ static void the_newest_complete_one_is_found(void)
     save_alone(dir, 123456789);
     EXPECT_OK(tess_ckpt_latest(dir, NULL, &step));
     EXPECT_INT(step, 123456789);
-    /* what looks like one but is not */
+    /* names that resemble a checkpoint's */
     static const char *const others[] = {
         "step-", "step-00000x", "step-999", "step-00999999999", "step-00000999.bak", "other", "step-00000500.tmp"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -80,13 +80,13 @@ static void the_newest_complete_one_is_found(void)
     EXPECT_FAILS(load_alone(dir, -1), TESS_E_INVALID, "-1");
 }
 
-/* The note of the last one that was passed over. */
+/* The note of the last checkpoint that was passed over. */
 static void keep_note(void *self, const char *text)
 {
     snprintf(self, 1024, "%s", text);
 }
 
-/* What makes the newest one count for nothing, and what is said of it. */
+/* Damage to the newest checkpoint, and the note that it gives. */
 static void a_damaged_one_is_passed_over_by_name(void)
 {
     static const struct {
@@ -129,7 +129,7 @@ static void a_damaged_one_is_passed_over_by_name(void)
     }
 }
 
-/* Its work would be lost quietly. */
+/* Falling back would silently lose its work. */
 static void one_of_another_format_is_not_passed_over(void)
 {
     int64_t step;
@@ -199,7 +199,7 @@ static void pruning_keeps_the_newest(void)
                  TESS_E_NOT_FOUND, "none");
 }
 
-/* ---- What counts for keep_latest_k was read */
+/* ---- Only checkpoints that were read count for keep_latest_k */
 typedef struct notes {
     int n;
     char last[2048];
@@ -285,7 +285,7 @@ static void the_last_good_one_never_goes(void)
     EXPECT_OK(load_alone(dir, 1));
 }
 
-/* What was written to since it was found good is read again. */
+/* A checkpoint that changed since it was found good is read again. */
 static void a_good_one_that_changes_is_read_again(void)
 {
     const char *dir = test_folder();

@@ -17,7 +17,7 @@
 
 enum { ROUNDS = 500, RANKS = 3, EVEN_ROWS = 16, EVEN_ROW = 1024, ALL = -1, NEVER = -1, KILL = -2, KEPT = 2 };
 
-/* A save, and what is to become of it. */
+/* A save, and how it is to end. */
 typedef struct plan {
     int64_t step, values; /* `values` decides what is saved */
     bool replaces, packed;
@@ -29,7 +29,7 @@ typedef struct plan {
     double after_s; /* a kill at that time; 0: none */
 } plan;
 
-/* Shared with the processes that save. */
+/* Shared with the saving processes. */
 typedef struct board {
     plan now;
     char folder[512];
@@ -47,7 +47,7 @@ typedef struct saved {
 
 static saved newest, before; /* that must be there */
 
-/* ---- In a process that saves ---- */
+/* ---- In a saving process ---- */
 static int visits;
 
 static int strike(void *self, tess_save_point point)
@@ -71,7 +71,7 @@ static void die_after(double seconds)
     EXPECT(timer_settime(timer, 0, &when, NULL) == 0);
 }
 
-/* The small model, and a tensor that zstd makes smaller. */
+/* The small model, and a tensor that zstd compresses. */
 typedef struct tensors {
     tess_ckpt_tensor list[N + 1];
     state small;
@@ -149,7 +149,7 @@ static void run_plan(const plan *p)
         EXPECT_OK(tess_launch_function(p->ranks, run_rank, NULL, 60, 600, &result));
 }
 
-/* ---- What is there afterwards ---- */
+/* ---- The folder afterwards ---- */
 static bool holds(const saved *c)
 {
     static tensors got, want;
@@ -168,8 +168,8 @@ static void report_plan(const plan *p)
             p->after_s, b->saved, b->failed, names_in(b->folder));
 }
 
-/* Whether what was to be saved is there now. It must be when every process says so, and must not when the save is said
- * to have failed, unless only its last sync did. */
+/* Whether the new checkpoint is there. It must be if every process reports success, and must not be if the save failed,
+ * unless only its last sync did. */
 static bool is_committed(const plan *p)
 {
     const saved next = {p->step, p->values};
@@ -221,7 +221,7 @@ static bool is_write(int point)
     return point == TESS_SAVE_WRITE || point == TESS_SAVE_WRITE_MANIFEST || point == TESS_SAVE_WRITE_MARKER;
 }
 
-/* Nothing is cleared where nothing was left. */
+/* The clearing point is not reached if nothing was left. */
 static void leave_something(int64_t step)
 {
     char folder[TESS_CKPT_PATH];
@@ -259,7 +259,7 @@ static void begin_with_two(void)
     EXPECT(holds(&before) && holds(&newest));
 }
 
-/* Each call, in each way. Returns the rounds done. */
+/* Ends the save at each call, in each way. Returns the number of rounds. */
 static int64_t strike_everywhere(int64_t round)
 {
     static const int whats[] = {KILL, ENOSPC, EIO, TESS_IO_SHORT};
@@ -276,7 +276,7 @@ static int64_t strike_everywhere(int64_t round)
     return round;
 }
 
-/* How long a save takes that nobody disturbs. */
+/* The duration of an undisturbed save. */
 static double measure(int64_t *round, int ranks)
 {
     plan p = next_plan((*round)++);

@@ -1,4 +1,4 @@
-/* Checkpoints of which every host keeps a part. Hosts are played by ranks with folders of their own. */
+/* Checkpoints of which every host stores a part. Ranks with their own folders stand for hosts. */
 #include <sys/stat.h>
 
 #include "base/os/os.h"
@@ -11,7 +11,7 @@
 static tess_ckpt_hosts *hosts;
 static state now;
 
-/* `per_host` ranks on every host, the last takes what is left. Returns the folder of this rank's host. */
+/* `per_host` ranks on every host; the last host has the rest. Returns the folder of this rank's host. */
 static const char *join_hosts(int per_host)
 {
     static char folder[512];
@@ -64,7 +64,7 @@ static tess_status load(const char *dir, int64_t step, bool whole)
     return status;
 }
 
-/* What lies in the checkpoint of this rank's host. */
+/* The content of the checkpoint of this rank's host. */
 static const char *files_of_host(void)
 {
     static char text[512];
@@ -88,7 +88,7 @@ static void every_host_keeps_its_rows_and_goes_on(void)
     }
     EXPECT_TEXT(names_in(dir), "step-00000007 step-00000008");
     EXPECT_TEXT(names_in(path_in(dir, "step-00000007")), files_of_host());
-    /* all rows were held everywhere: any ranks go on from each folder, sharded, or one alone as from any other */
+    /* every host has all rows: any ranks resume from each folder, sharded or alone */
     EXPECT_OK(load(dir, 8, false));
     make_state(&now, 1, 0, false, 8);
     blank(&now);
@@ -212,7 +212,7 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     leave_hosts();
 }
 
-/* ---- What is removed when all hosts have newer ones */
+/* ---- Pruning when all hosts have newer checkpoints */
 static void flip_byte(const char *path)
 {
     char *data;
@@ -229,8 +229,8 @@ static void prune(const char *dir, int keep)
     EXPECT_OK(tess_ckpt_prune_local(&pruner, hosts, dir, keep, INT64_MAX));
 }
 
-/* h1 loses its newest, h2 the one before: with the two newest of each host for itself nothing would be left in common
- * once the next is lost, too. */
+/* h1 loses its newest step, h2 the one before. If each host kept its own two newest, losing one more would leave no
+ * common step. */
 static void what_one_host_has_lost_does_not_count_on_the_others(void)
 {
     int64_t step = -1, newest = -1;

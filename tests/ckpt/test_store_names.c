@@ -1,5 +1,5 @@
-/* A save in place of one of the same step where names cannot be exchanged (NFS, ...), and what a machine in need says
- * of a checkpoint: nothing. */
+/* A save that replaces one of the same step on a file system that cannot exchange names (NFS, ...); and a machine out
+ * of resources, which says nothing about a checkpoint. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 
 enum { NEVER = -1, KEPT = 2 };
 
-/* A file system without exchange, and a process that ends before a call. */
+/* A file system without exchange; a process that ends before a call. */
 typedef struct strike {
     int calls;   /* so far */
     int last;    /* is the last that is made; NEVER */
@@ -60,7 +60,7 @@ static void expect_newest(const char *dir, int64_t step)
     EXPECT_INT(found, step);
 }
 
-/* What `ckpt ls` shows as the newest. */
+/* The newest step in the output of `ckpt ls`. */
 static void expect_listed(const char *dir, int64_t step)
 {
     tess_ckpt_list list;
@@ -83,7 +83,7 @@ static const char *two_checkpoints(const char *name)
     return dir;
 }
 
-/* Step 5 is saved anew, with other values, and the process ends at its call `last`. Whether it came to the end. */
+/* Saves step 5 again with other values in a process that ends at its call `last`. Returns whether it finished. */
 static bool save_and_die(const char *dir, int last)
 {
     int status;
@@ -128,7 +128,7 @@ static void without_exchange_no_kill_hides_a_checkpoint(void)
     EXPECT_INT(n_stood_aside, 1);
 }
 
-/* From every call on; nothing can be put back then. */
+/* Every call from one on fails, so that nothing can be restored. */
 static void without_exchange_no_error_hides_a_checkpoint(void)
 {
     tess_status status = TESS_E_IO;
@@ -146,7 +146,7 @@ static void without_exchange_no_error_hides_a_checkpoint(void)
     }
 }
 
-/* One that only stands aside is of the future as well as one that has its name. */
+/* A retired checkpoint above the step is set aside as well. */
 static void what_stands_aside_is_set_aside_with_the_others(void)
 {
     int n;
@@ -159,7 +159,7 @@ static void what_stands_aside_is_set_aside_with_the_others(void)
     EXPECT_TEXT(names_in(dir), "step-00000004 step-00000005.aside");
 }
 
-/* ---- A machine in need ---- */
+/* ---- A machine out of resources ---- */
 typedef struct need {
     int calls, failing, number;
 } need;
@@ -225,7 +225,7 @@ static void damage_is_damage_all_the_same(void)
     EXPECT_INT(n_notes, 2);
 }
 
-/* Real ones: no descriptor is free, and a name that leads to itself (a server that is gone shows such errors, too). */
+/* Real failures: no free descriptor, and a link to itself (a lost server gives such errors, too). */
 static void want_of_descriptors_and_dead_links_are_no_damage(void)
 {
     struct rlimit before, none;

@@ -1,5 +1,5 @@
-/* Power cuts: at every call of saves, over what a disk may have made of all that was not synced, checkpoints whose save
- * had returned are there, and none is found that holds other bits than those that were saved. */
+/* Power cuts at every call of a save, for many states in which a disk may leave unsynced changes: checkpoints whose
+ * save returned are there, and no checkpoint is found with other bits than those saved. */
 #include <errno.h>
 
 #include "base/os/os.h"
@@ -107,7 +107,7 @@ static void begin_tally(bool (*lies)(const disk *d, int change))
     tally.lies = lies;
 }
 
-/* Which save it is that lies there; -1: none, or it is damaged. */
+/* The save whose checkpoint is there; -1: none, or it is damaged. */
 static int load(const char *dir, int64_t step)
 {
     static float data[ROWS * COLUMNS];
@@ -124,7 +124,7 @@ static int load(const char *dir, int64_t step)
     return -1;
 }
 
-/* The last save of a step that had returned, -1. */
+/* The last save of a step that returned; -1: none. */
 static int last_of(int64_t step, int now)
 {
     int last = -1;
@@ -134,7 +134,7 @@ static int last_of(int64_t step, int now)
     return last;
 }
 
-/* The highest step below `limit` of which a save had returned, -1. */
+/* The highest step below `limit` whose save returned; -1: none. */
 static int64_t highest_below(int64_t limit, int now)
 {
     int64_t step = -1;
@@ -144,7 +144,7 @@ static int64_t highest_below(int64_t limit, int now)
     return step;
 }
 
-/* NULL, or what is wrong. */
+/* Returns what is wrong; NULL: nothing. */
 static const char *judge(const char *dir, int now)
 {
     int64_t newest = highest_below(INT64_MAX, now), before = highest_below(newest, now), step;
@@ -200,7 +200,8 @@ static void look(disk_cut *cut, const disk_fate *fate)
     disk_forget(nodes, run.disk.n_nodes);
 }
 
-/* Cuts before every change from `first` on; of each, the extremes, each change by itself, and `drawn` by chance. */
+/* Cuts the power before every change from `first` on: with all or no unsynced changes, each one alone, and `drawn`
+ * random subsets. */
 static void cut_everywhere(int first, int drawn, bool singly)
 {
     static disk_cut cut;
@@ -231,7 +232,7 @@ static void use_memory(void)
         setenv("TMPDIR", "/dev/shm", 1);
 }
 
-/* The first in a new folder, others, one in place of another, and pruning. */
+/* The first save in a new folder, more saves, one that replaces another, and pruning. */
 static void save_some(const char *name, bool exchanges)
 {
     static const int64_t steps[] = {4, 5, 5, 6, 7};
@@ -253,8 +254,8 @@ static void no_power_cut_loses_a_checkpoint(void)
     expect_none_bad();
 }
 
-/* The calls from `at` up to `until` are not made: those of a killed process, or the ones that fail. Then a save goes
- * on where that one came to, and the power is cut. */
+/* The calls from `at` up to `until` are not made: the process was killed, or they failed. Then another save continues
+ * from that state, and the power is cut. */
 static bool fail_and_cut(int at, int until, bool exchanges, int64_t next)
 {
     char name[64];
@@ -286,7 +287,7 @@ static void no_power_cut_after_a_kill_or_an_error_does(void)
     expect_none_bad();
 }
 
-/* ---- Disks that lie: what the test would say were a sync left out */
+/* ---- Disks that lie: the test must notice a missing sync */
 static bool is_last_name(const disk *d, int change, const char *part)
 {
     int node = d->changes[change].node;
@@ -326,7 +327,7 @@ static bool lies_of_parent(const disk *d, int change)
     return d->changes[change].node == 0;
 }
 
-/* The sync of names before something is removed; that of a save stands before the one of the folder above. */
+/* The sync of names before a removal; a save's own comes before the sync of the parent folder. */
 static bool lies_before_removal(const disk *d, int change)
 {
     bool of_save = change + 1 < d->n_changes && d->changes[change + 1].kind == DISK_SYNC;

@@ -1,4 +1,4 @@
-/* Writing a checkpoint without collectives: what lies in the files is what the manifest says. */
+/* Writing a checkpoint without collectives: the files have the content that the manifest states. */
 #include <errno.h>
 
 #define XXH_INLINE_ALL
@@ -46,7 +46,7 @@ static tess_status save(const char *dir, int64_t step, const tess_store_options 
     return status;
 }
 
-/* ---- Reading as anybody would ---- */
+/* ---- Reading by the documented format alone ---- */
 static json_int_t number(const json_t *object, const char *key)
 {
     EXPECT(json_is_integer(json_object_get(object, key)));
@@ -58,7 +58,7 @@ static json_int_t item(const json_t *object, const char *key, size_t i)
     return json_integer_value(json_array_get(json_object_get(object, key), i));
 }
 
-/* The piece's bytes, checked and unpacked. */
+/* The bytes of the piece, verified and unpacked. */
 static void *take_piece(const char *file, size_t file_bytes, const json_t *piece)
 {
     void *out;

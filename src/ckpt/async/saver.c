@@ -15,7 +15,7 @@
 /* Room in the stage for the texts of a save (meta, mostly). */
 enum { META_BYTES = 256 << 10 };
 
-/* Of the host's ranks. */
+/* Whether this is the host's first rank. */
 static bool is_first(const tess_saver *s)
 {
     return s->slot == 0;
@@ -167,12 +167,13 @@ void tess_saver_hurry(tess_saver *s)
     s->options.keep_latest_k = 0;
 }
 
-/* The newest good step up to `limit` that this host's writer reported after the save before, if it is still there. */
 typedef struct save_folder {
     const tess_saver *saver;
     const char *dir;
 } save_folder;
 
+/* The newest step up to `limit` that this host's writer reported as good after the save before, and that is still
+ * there; -1: none. */
 static int64_t newest_good(void *self, int64_t limit)
 {
     const save_folder *h = self;
@@ -186,8 +187,8 @@ static int64_t newest_good(void *self, int64_t limit)
     return -1;
 }
 
-/* All ranks agree on the generation of the next save, and, if hosts have their own folders, on the step before which
- * none of them is needed (-1: not known). Collective, once every rank has waited for the writer. */
+/* Agrees on the generation of the next save. If hosts have their own folders, also on *keep_from: no host needs its
+ * parts of earlier steps (-1: not known). Collective, once every rank has waited for the writer. */
 static tess_status agree_on_save(tess_saver *s, const char *dir, uint64_t *generation, int64_t *keep_from)
 {
     save_folder h = {s, dir};

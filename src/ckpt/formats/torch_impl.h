@@ -79,9 +79,6 @@ bool torch_read_int(const tess_pickle_value *value, int64_t *out);
 const tess_pickle_value *torch_attribute(const tess_pickle_value *object, const char *key);
 /* Formats a key of a dict: text, integer or bool; false: any other. */
 bool torch_key(const tess_pickle_value *value, char *text, size_t size);
-/* Converts to JSON. Values that JSON does not have become text, objects {"object": name, ..}, tensors null. `left`
- * bounds how many values (and how much text) are made, over several calls. */
-json_t *torch_to_json(const tess_pickle_value *value, int *left);
 
 /* ---- torch_parts.c: tensors of which a file holds a part */
 typedef struct torch_part_visitor {
@@ -95,7 +92,11 @@ bool torch_is_sharded(const tess_pickle_value *value);
 /* Visits the parts in this file. Of copies on several ranks, only the first rank's is visited. */
 tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *value, const torch_part_visitor *visitor);
 
-/* ---- torch_walk.c: adds the tensors of a nested value to a catalog */
+/* ---- torch_walk.c: nested values */
+/* Converts to JSON. Values that JSON does not have become text, objects {"object": name, ..}, tensors null. `left`
+ * bounds how many values (and how much text) are made, over several calls. */
+json_t *torch_to_json(const tess_pickle_value *value, int *left);
+
 enum { TORCH_NAME = 4096, TORCH_VALUES = 1 << 24, TORCH_META_VALUES = 1 << 18 };
 
 typedef struct torch_walk {

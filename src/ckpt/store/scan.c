@@ -1,4 +1,4 @@
-/* Finds the newest checkpoint by looking at what is there, never by trusting a note. */
+/* Finds the newest checkpoint from the content of the folder; no file says which one it is. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

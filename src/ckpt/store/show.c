@@ -8,7 +8,7 @@ typedef struct show_place {
     const char *dir;
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
     bool replaces;  /* an older one of the same step */
-    bool exchanged; /* by one call: the older one has this one's temporary name; else it is retired */
+    bool exchanged; /* in one call: the older one has the temporary name; else it is retired */
 } show_place;
 
 static tess_status find_place(const tess_io *io, const char *dir, int64_t step, show_place *p)
@@ -56,7 +56,7 @@ static tess_status sync_names(const show_place *p)
     return tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, above);
 }
 
-/* Fails with `status`, and puts the state of the place before the message. */
+/* Fails with `status`; the message begins with the state of the final name. */
 static tess_status explain(const show_place *p, tess_status status)
 {
     char message[2048];

@@ -29,15 +29,15 @@ tess_status tess_store_list(const tess_io *io, const char *dir, tess_store_names
 bool tess_store_counts(const tess_store_names *names, size_t i);
 tess_status tess_store_path(const char *dir, const tess_store_name *name, char path[TESS_CKPT_PATH]);
 
-/* ---- store_prune.c */
-/* Lists those up to `newest` with a right marker, manifest and sizes; free(names->items) after success. Others are left
- * alone: of another run, damaged, or of another version. */
-tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
-
 /* Cleans up what killed saves left of `step` (TESS_STORE_ANY_STEP: of all): a retired checkpoint without a successor
  * gets its name back, all else is removed. For callers that may change the folder. `remove`: the point of each
  * removal. */
 tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove);
+
+/* ---- store_prune.c */
+/* Lists those up to `newest` with a right marker, manifest and sizes; free(names->items) after success. Others are left
+ * alone: of another run, damaged, or of another version. */
+tess_status tess_store_list_whole(const char *dir, int64_t newest, tess_store_names *names);
 
 /* ---- store_open.c: as tess_store_open_manifest; a failed look gives neither TESS_E_FORMAT nor TESS_E_NOT_FOUND */
 tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step, json_t **manifest);

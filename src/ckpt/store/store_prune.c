@@ -1,4 +1,4 @@
-/* Removes or renames checkpoints that are no longer wanted, and what killed saves left. */
+/* Removes or renames checkpoints that are no longer wanted. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,52 +30,6 @@ static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, si
 {
     char path[TESS_CKPT_PATH];
     return tess_store_path(names->dir, &names->items[i], path) == TESS_OK && tess_store_reads_back(p, path);
-}
-
-/* ---- What killed saves left ---- */
-/* Gives a retired checkpoint that counts its name back. The list then has only those of the step that do not count. */
-static tess_status restore_retired(const tess_io *io, tess_store_names *names, int64_t step)
-{
-    char path[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
-    size_t n = 0;
-    for (size_t i = 0; i < names->n; i++) {
-        const tess_store_name name = names->items[i];
-        if (step != TESS_STORE_ANY_STEP && step != name.step)
-            continue;
-        if (!tess_store_counts(names, i)) {
-            names->items[n++] = name;
-        } else if (name.kind == TESS_STORE_RETIRED) {
-            TESS_TRY(tess_store_path(names->dir, &name, path));
-            TESS_TRY(tess_ckpt_folder(names->dir, name.step, "", final));
-            TESS_TRY(tess_io_rename(io, TESS_SAVE_RENAME, path, final));
-        }
-    }
-    names->n = n;
-    return TESS_OK;
-}
-
-/* The names in the folder are synced before anything is removed. Otherwise a power cut could give a checkpoint's name
- * back to a folder that has been emptied since. */
-static tess_status sweep(const tess_io *io, tess_store_names *names, int64_t step, tess_save_point remove)
-{
-    char path[TESS_CKPT_PATH];
-    TESS_TRY(restore_retired(io, names, step));
-    if (names->n > 0)
-        TESS_TRY(tess_io_sync_folder(io, TESS_SAVE_SYNC_PARENT, names->dir));
-    for (size_t i = 0; i < names->n; i++) {
-        TESS_TRY(tess_store_path(names->dir, &names->items[i], path));
-        TESS_TRY(tess_io_remove_tree(io, remove, path));
-    }
-    return TESS_OK;
-}
-
-tess_status tess_store_sweep(const tess_io *io, const char *dir, int64_t step, tess_save_point remove)
-{
-    tess_store_names names;
-    TESS_TRY(tess_store_list(io, dir, &names));
-    tess_status status = sweep(io, &names, step, remove);
-    free(names.items);
-    return status;
 }
 
 /* ---- Pruning ---- */
