@@ -202,7 +202,7 @@ static void what_cannot_be_looked_at_is_no_damage(void)
             if (!done)
                 EXPECT_CONTAINS(tess_error_message(), needs[i].text);
             if (!done && failing > 1) /* later than the folder of all */
-                EXPECT_CONTAINS(tess_error_message(), "whether step 5 is whole cannot be told");
+                EXPECT_CONTAINS(tess_error_message(), "it is unknown whether step 5 is whole");
         }
     }
 }

@@ -60,7 +60,7 @@ restore
 ln -sf rank-00001.data $dir/step-00000012/rank-00001.data # itself: no damage, but an error of the system
 expect "what cannot be read now is no damage" 1 "Too many levels of symbolic links" train recovery.enable=false \
     checkpoint.on_damage=previous
-also "the run does not go back for it" "whether step 12 is whole cannot be told"
+also "the run does not go back for it" "it is unknown whether step 12 is whole"
 also "and what to do is told" "start again, or move its folder away"
 
 restore

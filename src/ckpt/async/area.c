@@ -29,13 +29,13 @@ tess_status async_area_open(int fd, async_area *area)
     void *address;
     TESS_TRY(tess_os_fd_size(fd, &size));
     TESS_CHECK(size == stages_begin() + ASYNC_SLOTS * ASYNC_STAGE_SPAN, TESS_E_INVALID,
-               ASYNC_VARIABLE "=%d is no memory for saves", fd);
+               ASYNC_VARIABLE "=%d is not a memory file for saves", fd);
     TESS_TRY(tess_os_map_shared(fd, 0, sizeof(async_header), &address));
     *area = (async_area){.header = address, .fd = fd};
     if (area->header->version == ASYNC_VERSION)
         return TESS_OK;
     tess_os_unmap_shared(address, sizeof(async_header));
-    return TESS_FAIL(TESS_E_INVALID, ASYNC_VARIABLE "=%d is memory for saves of another version of Tessera", fd);
+    return TESS_FAIL(TESS_E_INVALID, ASYNC_VARIABLE "=%d is a memory file of another version of Tessera", fd);
 }
 
 void async_area_close(async_area *area, bool close_fd)

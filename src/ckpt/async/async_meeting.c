@@ -108,7 +108,7 @@ static tess_status take_part(const async_meeting *m, int host, json_t *part)
     json_t *more = NULL;
     part_path(m, host, path);
     while (more == NULL) {
-        TESS_TRY(await_file(m, path, "that host's writer has not come to its end"));
+        TESS_TRY(await_file(m, path, "that host's writer has not finished"));
         TESS_TRY(read_part(m, path, host, &more));
         tess_os_remove(path);
     }

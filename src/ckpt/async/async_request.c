@@ -46,7 +46,7 @@ tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *
     for (int d = 0; d < piece->n_dims; d++)
         piece->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
     TESS_CHECK(offset >= 0 && bytes >= 0 && (uint64_t)offset + (uint64_t)bytes <= data_bytes, TESS_E_FORMAT,
-               "a stage holds %llu bytes, but '%s' lies behind them", (unsigned long long)data_bytes, piece->name);
+               "a stage has %llu bytes, but '%s' ends after them", (unsigned long long)data_bytes, piece->name);
     piece->data = data + offset;
     return TESS_OK;
 }

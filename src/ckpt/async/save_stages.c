@@ -159,7 +159,7 @@ static tess_status prune(const stage_save *s)
         tess_ckpt_note_good(&pruner, s->dir, r->step);
     TESS_TRY_CTX(has_own_folder(r) ? prune_part(s, &pruner)
                                    : tess_ckpt_prune(&pruner, s->dir, r->options.keep_latest_k, r->step),
-                 "the checkpoint is whole, but older ones were to be removed");
+                 "the checkpoint is whole, but older ones could not be removed");
     return TESS_OK;
 }
 

@@ -62,8 +62,9 @@ static tess_status find_area(tess_saver *s)
         return TESS_OK;
     async_area_close(&s->area, false);
     s->owns_fd = first.pid >= 0;
-    return first.pid >= 0 ? open_of_first(&first, &s->area)
-                          : TESS_FAIL(TESS_E_NOT_FOUND, "whoever started this rank keeps no writer of checkpoints");
+    return first.pid >= 0
+               ? open_of_first(&first, &s->area)
+               : TESS_FAIL(TESS_E_NOT_FOUND, "the process that started this rank has no writer of checkpoints");
 }
 
 static tess_status join(tess_saver *s)

@@ -55,7 +55,7 @@ static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *de
     TESS_TRY(dcp_read_tensor(described, &dtype, &n_dims, dim));
     TESS_TRY(torch_read_tensor(file, file->root, &part));
     TESS_CHECK(strcmp(part.dtype, dtype) == 0 && part.n_dims == n_dims, TESS_E_FORMAT,
-               "%s in %d dimensions lies here; .metadata says %s in %d", part.dtype, part.n_dims, dtype, n_dims);
+               "%s in %d dimensions is stored here; .metadata says %s in %d", part.dtype, part.n_dims, dtype, n_dims);
     TESS_CHECK(item->n_begin == n_dims || item->n_begin == 0, TESS_E_FORMAT,
                "it begins at %d coordinates, and has %d dimensions", item->n_begin, n_dims);
     TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &number));

@@ -91,7 +91,7 @@ static tess_status read_all(dcp_metadata *metadata, const char *path, const void
     TESS_TRY(tess_pickle_parse(metadata->mem, data, size, path, NULL, &metadata->pickle));
     const tess_pickle_value *root = tess_pickle_root(metadata->pickle);
     TESS_CHECK(tess_pickle_is(root, DCP_MODULE "Metadata"), TESS_E_FORMAT,
-               "%s: it is no Metadata of torch.distributed.checkpoint", path);
+               "%s: it is not a Metadata of torch.distributed.checkpoint", path);
     TESS_TRY(sort_keys(metadata->mem, torch_attribute(root, "state_dict_metadata"), &metadata->tensors));
     TESS_TRY(sort_keys(metadata->mem, torch_attribute(root, "planner_data"), &metadata->paths));
     TESS_TRY_CTX(read_items(metadata, torch_attribute(root, "storage_data")), "%s", path);

@@ -70,23 +70,20 @@ static tess_status write_items(dcp_plan *plan, export_stream *stream, output *fi
     return TESS_OK;
 }
 
-static tess_status write_file(dcp_plan *plan, export_stream *stream, const char *folder, size_t begin, size_t end)
-{
-    char path[PATH_SIZE], name[64];
-    output file;
-    dcp_file_name(begin < end ? plan->by_file[begin]->place.file : 0, name, sizeof(name));
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-    TESS_TRY(output_create(plan->out->mem, path, &file));
-    return output_finish(&file, write_items(plan, stream, &file, begin, end));
-}
-
+/* There is a file even if nothing goes into it. */
 static tess_status write_files(dcp_plan *plan, export_stream *stream, const char *folder)
 {
-    size_t begin = 0, end;
+    size_t begin = 0, end = 0;
     do {
-        for (end = begin; end < plan->n_chunks && plan->by_file[end]->place.file == plan->by_file[begin]->place.file;)
+        char path[PATH_SIZE], name[64];
+        output file;
+        int number = plan->n_chunks > 0 ? plan->by_file[begin]->place.file : 0;
+        while (end < plan->n_chunks && plan->by_file[end]->place.file == number)
             end++;
-        TESS_TRY(write_file(plan, stream, folder, begin, end));
+        dcp_file_name(number, name, sizeof(name));
+        TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+        TESS_TRY(output_create(plan->out->mem, path, &file));
+        TESS_TRY(output_finish(&file, write_items(plan, stream, &file, begin, end)));
         begin = end;
     } while (begin < plan->n_chunks);
     return TESS_OK;

@@ -16,8 +16,8 @@ static tess_status add_param(ds_params *params, const char *name, const tess_pic
     TESS_TRY_CTX(torch_read_ints(shape, param->dim, TESS_CATALOG_DIMS, &param->n_dims), "'%s'", name);
     for (int d = 0; d < param->n_dims; d++)
         TESS_CHECK(param->dim[d] > 0 && !__builtin_mul_overflow(param->count, param->dim[d], &param->count),
-                   TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
-    TESS_CHECK(offset <= INT64_MAX / 16 - param->count, TESS_E_FORMAT, "'%s': a shape that makes no sense", name);
+                   TESS_E_FORMAT, "'%s': an invalid shape", name);
+    TESS_CHECK(offset <= INT64_MAX / 16 - param->count, TESS_E_FORMAT, "'%s': an invalid shape", name);
     if (params->names == NULL)
         params->names = json_object();
     TESS_CHECK(json_object_set_new_nocheck(params->names, name, json_true()) == 0, TESS_E_NOMEM,

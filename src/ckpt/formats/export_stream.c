@@ -21,31 +21,26 @@ uint64_t tess_export_bytes(const tess_export *out)
     return all;
 }
 
-static tess_status read_converted(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box,
-                                  void *dst)
+tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst)
 {
-    float *values;
+    const tess_catalog_tensor *source = tensor->source;
     int64_t n = tess_box_count(tensor->n_dims, box);
     tess_dtype dtype = strcmp(tensor->dtype, "BF16") == 0 ? TESS_BF16 : TESS_F16;
+    float *values;
+    if (source == NULL) {
+        memcpy(dst, tensor->value, (size_t)tensor->element_bytes);
+        return TESS_OK;
+    }
+    if (strcmp(tensor->dtype, source->dtype) == 0)
+        return tess_catalog_read(out->catalog, source, box, dst);
     if (strcmp(tensor->dtype, "F32") == 0)
-        return tess_catalog_read_floats(out->catalog, tensor->source, box, dst);
+        return tess_catalog_read_floats(out->catalog, source, box, dst);
     TESS_TRY(tess_mem_alloc_array(out->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "conversion", (void **)&values));
-    tess_status status = tess_catalog_read_floats(out->catalog, tensor->source, box, values);
+    tess_status status = tess_catalog_read_floats(out->catalog, source, box, values);
     if (status == TESS_OK)
         status = tess_st_encode(values, n, dtype, dst);
     tess_mem_free(out->mem, values);
     return status;
-}
-
-tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst)
-{
-    if (tensor->source == NULL) {
-        memcpy(dst, tensor->value, (size_t)tensor->element_bytes);
-        return TESS_OK;
-    }
-    if (strcmp(tensor->dtype, tensor->source->dtype) == 0)
-        return tess_catalog_read(out->catalog, tensor->source, box, dst);
-    return read_converted(out, tensor, box, dst);
 }
 
 /* ---- Blocks ---- */

@@ -69,8 +69,8 @@ tess_status megatron_read_common(tess_catalog *catalog, const char *folder, int6
 tess_status tess_megatron_write(const tess_export *out, const char *folder, const tess_write_options *options)
 {
     char name[64], path[4096], pointer[4096], text[32];
-    TESS_CHECK(out->step >= 0, TESS_E_INVALID,
-               "%s does not say of which step it is: Megatron's folders are named by it", out->catalog->path);
+    TESS_CHECK(out->step >= 0, TESS_E_INVALID, "%s does not state its step, and Megatron's folders are named after it",
+               out->catalog->path);
     snprintf(name, sizeof(name), MEGATRON_FOLDER, (long long)out->step);
     snprintf(text, sizeof(text), "%lld", (long long)out->step);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, name));

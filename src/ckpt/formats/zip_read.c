@@ -42,7 +42,7 @@ static tess_status check_directory(const directory *dir, size_t end)
 
 static tess_status find_directory(const uint8_t *data, size_t size, directory *dir)
 {
-    TESS_CHECK(size >= END_BYTES, TESS_E_FORMAT, "%zu bytes are no zip archive", size);
+    TESS_CHECK(size >= END_BYTES, TESS_E_FORMAT, "%zu bytes are not a zip archive", size);
     size_t last = size - END_BYTES, first = last > MAX_COMMENT ? last - MAX_COMMENT : 0;
     for (size_t at = last + 1; at-- > first;) {
         if (memcmp(data + at, "PK\5\6", 4) != 0 || get(data + at + 20, 2) != size - at - END_BYTES)
@@ -61,7 +61,7 @@ static tess_status find_directory(const uint8_t *data, size_t size, directory *d
             (directory){.offset = get(data + at + 16, 4), .bytes = get(data + at + 12, 4), .n = get(data + at + 10, 2)};
         return check_directory(dir, at);
     }
-    return TESS_FAIL(TESS_E_FORMAT, "there is no zip directory at its end: it is cut off, or no zip archive");
+    return TESS_FAIL(TESS_E_FORMAT, "there is no zip directory at its end: it is cut off, or not a zip archive");
 }
 
 /* A value of all ones stands for one that does not fit 32 bits: it is in the zip64 extra field, in this order. */
@@ -103,7 +103,8 @@ static tess_status locate(const zip *archive, uint64_t header, zip_entry *entry)
 static tess_status read_entry(const zip *archive, const uint8_t *record, size_t left, char **names, zip_entry *entry,
                               size_t *used)
 {
-    TESS_CHECK(left >= CENTRAL_BYTES && memcmp(record, "PK\1\2", 4) == 0, TESS_E_FORMAT, "it is no directory record");
+    TESS_CHECK(left >= CENTRAL_BYTES && memcmp(record, "PK\1\2", 4) == 0, TESS_E_FORMAT,
+               "it is not a directory record");
     size_t n_name = get(record + 28, 2), n_extra = get(record + 30, 2), n_comment = get(record + 32, 2);
     *used = CENTRAL_BYTES + n_name + n_extra + n_comment;
     TESS_CHECK(*used <= left, TESS_E_FORMAT, "the directory is cut off");

@@ -188,7 +188,7 @@ tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char
     TESS_TRY(tess_io_look_up(io, path, &entry));
     TESS_CHECK(entry.kind != TESS_OS_NOTHING, TESS_E_FORMAT, "%s is missing", path);
     TESS_CHECK(entry.kind == TESS_OS_FILE && entry.bytes <= limit, TESS_E_FORMAT,
-               "%s is no file of at most %zu bytes: it is damaged", path, limit);
+               "%s is not a file of at most %zu bytes: it is damaged", path, limit);
     TESS_TRY(may_look(io, path));
     TESS_TRY(tess_os_open_read(path, &fd, &bytes));
     tess_status status = may_look(io, path);

@@ -35,7 +35,8 @@ static tess_status make_request(load *l, int i)
     TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model; %s",
                l->catalog->path, name, way_out);
     TESS_CHECK(found->n_dims <= TESS_MAX_DIMS && tess_st_dtype_is_float(found->dtype), TESS_E_FORMAT,
-               "%s: tensor '%s' is not of numbers in at most %d dimensions", l->catalog->path, name, TESS_MAX_DIMS);
+               "%s: tensor '%s' is not floating-point, or has more than %d dimensions", l->catalog->path, name,
+               TESS_MAX_DIMS);
     TESS_CHECK(tess_catalog_has_shape(found, &t->shape), TESS_E_INVALID,
                "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
                l->catalog->path, name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),

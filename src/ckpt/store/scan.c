@@ -12,9 +12,9 @@ static tess_status fail_unknown(tess_status status, int64_t step)
     char message[1024];
     snprintf(message, sizeof(message), "%s", tess_error_message());
     return TESS_FAIL(status,
-                     "%s; whether step %" PRId64
-                     " is whole cannot be told, and no older one is taken for it: mend that "
-                     "(open files: ulimit -n; rights; the disk) and start again, or move its folder away",
+                     "%s; it is unknown whether step %" PRId64
+                     " is whole, and no older one is used in its place: fix the cause (open files: ulimit -n; rights; "
+                     "the disk) and start again, or move its folder away",
                      message, step);
 }
 
