@@ -36,10 +36,16 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
         return cli_fail(status);
     printf("%s: %d tensors, %s", result.path, result.n_tensors,
            tess_format_bytes((double)result.bytes, bytes, sizeof(bytes)));
+    if (result.n_files > 0)
+        printf(" in %d file%s", result.n_files, result.n_files > 1 ? "s" : "");
     if (result.step >= 0)
         printf(", step %" PRId64, result.step);
     printf("; %s to %s%s in %.1f s\n", result.source, tess_target_name(options->target),
            options->unchecked ? ", not read again," : ", read again and equal,", tess_os_now_s() - begin_s);
+    if (result.n_nan + result.n_inf + result.n_overflowed > 0)
+        printf("warning: %" PRIu64 " NaN, %" PRIu64 " infinite values in the source, %" PRIu64
+               " more overflow in the new dtype\n",
+               result.n_nan, result.n_inf, result.n_overflowed);
     return TESS_EXIT_OK;
 }
 

@@ -1,15 +1,6 @@
-#include "ckpt/convert.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/os/os.h"
-#include "base/text/text.h"
-#include "ckpt/catalog/catalog.h"
 #include "ckpt/store/tensor.h"
 #include "cli/ckpt_rewrite.h"
 #include "cli/cli.h"
-#include "cli/cli_progress.h"
 
 typedef struct convert_options {
     const char *to, *dtype_text, *shard_text, *files_text, *step_text;
@@ -19,69 +10,11 @@ typedef struct convert_options {
     int64_t shard_mb, files, step;
 } convert_options;
 
-/* ---- A Hugging Face folder to another: not a byte is changed that need not be */
-static void report(void *context, const char *line)
-{
-    (void)context;
-    cli_status_clear();
-    fprintf(stderr, "%s\n", line);
-}
-
-static void report_progress(void *context, uint64_t done, uint64_t total)
-{
-    cli_progress_report(context, "convert", done, total);
-}
-
-static void show(const char *out, const tess_convert_result *result)
-{
-    char bytes[32];
-    printf("%s: %d tensors, %s in %d file%s\n", out, result->n_tensors,
-           tess_format_bytes((double)result->bytes, bytes, sizeof(bytes)), result->n_files,
-           result->n_files > 1 ? "s" : "");
-    if (result->n_nan + result->n_inf + result->n_overflowed > 0)
-        printf("warning: %llu NaN, %llu infinite values in the source, %llu more overflow in the new dtype\n",
-               (unsigned long long)result->n_nan, (unsigned long long)result->n_inf,
-               (unsigned long long)result->n_overflowed);
-}
-
-static int convert_folder(tess_mem *mem, const char *in, const char *out, const convert_options *o)
-{
-    cli_progress progress = {0};
-    tess_convert_result result;
-    const tess_convert_options convert = {.dtype = o->dtype != TESS_DTYPE_COUNT ? &o->dtype : NULL,
-                                          .shard_bytes = (size_t)o->shard_mb * 1000000,
-                                          .report = report,
-                                          .progress = report_progress,
-                                          .context = &progress};
-    tess_status status = tess_convert(mem, in, out, &convert, &result);
-    cli_status_clear();
-    if (status != TESS_OK)
-        return cli_fail(status);
-    show(out, &result);
-    return TESS_EXIT_OK;
-}
-
-/* Whether `in` is one; what is not there was meant to be. */
-static tess_status is_model_folder(tess_mem *mem, const char *in, bool *is)
-{
-    tess_catalog *catalog;
-    *is = !tess_os_is_file(in);
-    tess_status status = *is ? tess_catalog_open(mem, in, &catalog) : TESS_E_NOT_FOUND;
-    if (status == TESS_E_NOT_FOUND)
-        return TESS_OK;
-    TESS_TRY(status);
-    *is = strcmp(catalog->format, "safetensors") == 0;
-    tess_catalog_destroy(&catalog);
-    return TESS_OK;
-}
-
-/* ---- Any other way */
-static int rewrite(tess_mem *mem, const char *in, const char *out, const convert_options *o)
+static int convert(tess_mem *mem, const char *in, const char *out, const convert_options *o)
 {
     tess_rewrite_options rewrite = {.target = o->target,
                                     .weights_dtype = tess_store_dtype_text(o->dtype),
                                     .model_only = o->model_only != NULL,
-                                    .bare_names = o->target == TESS_TO_HF,
                                     .n_files = (int)o->files,
                                     .step = o->step,
                                     .shard_bytes = (size_t)o->shard_mb * 1000000,
@@ -110,17 +43,6 @@ static tess_status read_options(const char *out, convert_options *o)
     TESS_CHECK(o->files_text == NULL || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
                tess_target_name(o->target));
     return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
-}
-
-static int convert(tess_mem *mem, const char *in, const char *out, const convert_options *o)
-{
-    bool folder = false;
-    if (o->target == TESS_TO_HF && o->assets == NULL) {
-        tess_status status = is_model_folder(mem, in, &folder);
-        if (status != TESS_OK)
-            return cli_fail(status);
-    }
-    return folder ? convert_folder(mem, in, out, o) : rewrite(mem, in, out, o);
 }
 
 static int run(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* Converting a model folder: bits stay bits, dtypes change where told, and a folder appears whole or not at all. */
-#include "ckpt/convert.h"
+/* A model folder converted to another: bits stay, dtypes change where asked for, and a folder appears whole or not at
+ * all. */
+#include "ckpt/tools/rewrite.h"
 
 #include <math.h>
 #include <signal.h>
@@ -23,12 +24,27 @@ static void note_line(void *context, const char *line)
     snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", line);
 }
 
-static void note_progress(void *context, uint64_t done, uint64_t total)
+static void note_progress(void *context, const char *doing, uint64_t done, uint64_t total)
 {
     (void)context;
+    if (strcmp(doing, "write") != 0)
+        return;
     EXPECT(done > progress_done || progress_done == progress_total); /* a new run */
     progress_done = done;
     progress_total = total;
+}
+
+static tess_status convert(const char *in, const char *out, const char *dtype, size_t shard_bytes,
+                           tess_rewrite_result *result)
+{
+    tess_rewrite_result unseen;
+    const tess_rewrite_options options = {.target = TESS_TO_HF,
+                                          .weights_dtype = dtype,
+                                          .shard_bytes = shard_bytes,
+                                          .step = -1,
+                                          .report = note_line,
+                                          .progress = note_progress};
+    return tess_ckpt_rewrite(test_mem(), in, out, &options, result != NULL ? result : &unseen);
 }
 
 static void write_all(tess_st_writer *writer, const void *const *data)
@@ -82,10 +98,9 @@ static const char companions[] = "config.json generation_config.json merges.txt 
 static void without_a_dtype_every_bit_stays(void)
 {
     const char *in = make_source(), *out = path_in(test_folder(), "out");
-    tess_convert_options options = {.report = note_line, .progress = note_progress};
-    tess_convert_result result;
+    tess_rewrite_result result;
     tess_catalog *a, *b;
-    EXPECT_OK(tess_convert(test_mem(), in, out, &options, &result));
+    EXPECT_OK(convert(in, out, NULL, 0, &result));
     EXPECT_CONTAINS(names_in(out), companions);
     EXPECT_CONTAINS(names_in(out), " model.safetensors tokenizer.json");
     EXPECT_TEXT(names_in(test_folder()), "in out");
@@ -118,11 +133,9 @@ static void without_a_dtype_every_bit_stays(void)
     EXPECT_INT(progress_total, 24 + 4ll * N_BIG + 24 + 16 + 6 + 5);
     /* there and back through other shards: the same file */
     const char *third = path_in(test_folder(), "third"), *fourth = path_in(test_folder(), "fourth");
-    options.shard_bytes = 10;
-    EXPECT_OK(tess_convert(test_mem(), out, third, &options, &result));
+    EXPECT_OK(convert(out, third, NULL, 10, &result));
     EXPECT_INT(result.n_files, 6);
-    options.shard_bytes = 0;
-    EXPECT_OK(tess_convert(test_mem(), third, fourth, &options, NULL));
+    EXPECT_OK(convert(third, fourth, NULL, 0, NULL));
     expect_same_file(path_in(out, "model.safetensors"), path_in(fourth, "model.safetensors"));
 }
 
@@ -138,13 +151,11 @@ static void floats_change_their_dtype_and_integers_do_not(void)
     const char *in = make_source(), *out = path_in(test_folder(), "out/");
     static const char *const names[] = {"a.f32", "big", "b.f64", "c.ids", "d.f16", "e.f8", "f.none"};
     static const char *const bf16[] = {"BF16", "BF16", "BF16", "I64", "BF16", "F8_E4M3", "BF16"};
-    tess_dtype dtype = TESS_BF16;
-    tess_convert_options options = {.dtype = &dtype, .report = note_line, .progress = note_progress};
-    tess_convert_result result;
+    tess_rewrite_result result;
     tess_catalog *c;
     static float got[N_BIG], want[N_BIG];
     static uint16_t coded[N_BIG];
-    EXPECT_OK(tess_convert(test_mem(), in, out, &options, &result));
+    EXPECT_OK(convert(in, out, "BF16", 0, &result));
     EXPECT_OK(tess_catalog_open_safetensors(test_mem(), out, &c));
     for (int i = 0; i < 7; i++)
         EXPECT_TEXT(tess_catalog_find(c, names[i])->dtype, bf16[i]);
@@ -164,13 +175,10 @@ static void floats_change_their_dtype_and_integers_do_not(void)
     EXPECT_CONTAINS(lines, "'b.f64': 1 values are too large for bfloat16");
     EXPECT_CONTAINS(lines, "'e.f8' stays F8_E4M3");
     EXPECT_INT(progress_done, progress_total);
-    dtype = TESS_F16; /* 1e6 does not fit */
-    EXPECT_OK(tess_convert(test_mem(), in, path_in(test_folder(), "half"), &options, &result));
+    EXPECT_OK(convert(in, path_in(test_folder(), "half"), "F16", 0, &result)); /* 1e6 does not fit */
     EXPECT_INT(result.n_overflowed, 2);
     EXPECT_INT(result.n_inf, 1);
-    dtype = TESS_I32;
-    EXPECT_FAILS(tess_convert(test_mem(), in, path_in(test_folder(), "int"), &options, &result), TESS_E_UNSUPPORTED,
-                 "float32");
+    EXPECT_FAILS(convert(in, path_in(test_folder(), "int"), "I32", 0, &result), TESS_E_INVALID, "F32");
 }
 
 static void config_says_the_new_dtype_and_keeps_the_rest(void)
@@ -181,11 +189,9 @@ static void config_says_the_new_dtype_and_keeps_the_rest(void)
         "  \"rope_scaling\": null,\n  \"tie\": false,\n  \"vocab_size\": 512,\n  \"e\": {},\n"
         "  \"text_config\": {\n    \"dtype\": \"bfloat16\",\n    \"x\": 0.1\n  }\n}\n";
     const char *in = make_source();
-    tess_dtype dtype = TESS_BF16;
-    tess_convert_options options = {.dtype = &dtype};
     char *text;
     size_t size;
-    EXPECT_OK(tess_convert(test_mem(), in, path_in(test_folder(), "out"), &options, NULL));
+    EXPECT_OK(convert(in, path_in(test_folder(), "out"), "BF16", 0, NULL));
     EXPECT_OK(tess_os_read(test_mem(), path_in(test_folder(), "out/config.json"), 4096, &text, &size));
     json_t *a, *b; /* rope_theta may be spelt 1e+04: compare what is meant, and the layout without it */
     EXPECT_OK(tess_json_parse(text, size, "got", true, &a));
@@ -197,7 +203,7 @@ static void config_says_the_new_dtype_and_keeps_the_rest(void)
     json_decref(b);
     tess_mem_free(test_mem(), text);
     put_file(path_in(in, "config.json"), "{}", 2);
-    EXPECT_OK(tess_convert(test_mem(), in, path_in(test_folder(), "out2"), &options, NULL));
+    EXPECT_OK(convert(in, path_in(test_folder(), "out2"), "BF16", 0, NULL));
     EXPECT_OK(tess_os_read(test_mem(), path_in(test_folder(), "out2/config.json"), 4096, &text, &size));
     EXPECT_TEXT(text, "{\n  \"torch_dtype\": \"bfloat16\"\n}\n");
     tess_mem_free(test_mem(), text);
@@ -206,38 +212,32 @@ static void config_says_the_new_dtype_and_keeps_the_rest(void)
 static void bad_folders_are_refused_and_nothing_is_written(void)
 {
     const char *in = make_source(), *other = path_in(test_folder(), "other"), *link = path_in(test_folder(), "link");
-    tess_convert_options options = {.report = note_line};
-    EXPECT_FAILS(tess_convert(test_mem(), in, in, &options, NULL), TESS_E_INVALID, "same folder");
+    EXPECT_FAILS(convert(in, in, NULL, 0, NULL), TESS_E_INVALID, "same folder");
     EXPECT(symlink(in, link) == 0);
-    EXPECT_FAILS(tess_convert(test_mem(), in, link, &options, NULL), TESS_E_INVALID, "same folder");
+    EXPECT_FAILS(convert(in, link, NULL, 0, NULL), TESS_E_INVALID, "same folder");
     EXPECT(unlink(link) == 0);
-    EXPECT_FAILS(tess_convert(test_mem(), other, in, &options, NULL), TESS_E_NOT_FOUND, "no such model folder");
-    EXPECT_FAILS(tess_convert(test_mem(), in, path_in(in, "config.json"), &options, NULL), TESS_E_INVALID, "is a file");
-    EXPECT_FAILS(tess_convert(test_mem(), in, "", &options, NULL), TESS_E_INVALID, "empty");
+    EXPECT_FAILS(convert(other, in, NULL, 0, NULL), TESS_E_NOT_FOUND, "no such file or folder");
+    EXPECT_FAILS(convert(in, path_in(in, "config.json"), NULL, 0, NULL), TESS_E_INVALID, "name a folder that is new");
+    EXPECT_FAILS(convert(in, "", NULL, 0, NULL), TESS_E_INVALID, "name what is to be written");
     EXPECT_OK(tess_os_make_dirs(path_in(other, "x")));
-    EXPECT_FAILS(tess_convert(test_mem(), in, other, &options, NULL), TESS_E_INVALID, "already holds 'x'");
+    EXPECT_FAILS(convert(in, other, NULL, 0, NULL), TESS_E_INVALID, "already holds 'x'");
     EXPECT_OK(tess_os_remove_tree(path_in(other, "x")));
-    EXPECT_FAILS(tess_convert(test_mem(), other, path_in(test_folder(), "new"), &options, NULL), TESS_E_NOT_FOUND,
-                 "model.safetensors");
+    EXPECT_FAILS(convert(other, path_in(test_folder(), "new"), NULL, 0, NULL), TESS_E_UNSUPPORTED, "model.safetensors");
     put_file(path_in(in, "config.json"), "{", 1);
-    tess_dtype dtype = TESS_F32;
-    options.dtype = &dtype;
-    EXPECT_FAILS(tess_convert(test_mem(), in, path_in(test_folder(), "new"), &options, NULL), TESS_E_FORMAT,
-                 "config.json");
+    EXPECT_FAILS(convert(in, path_in(test_folder(), "new"), "F32", 0, NULL), TESS_E_FORMAT, "config.json");
     EXPECT_TEXT(names_in(test_folder()), "in other");
     EXPECT_OK(tess_os_remove_tree(path_in(in, "config.json")));
-    EXPECT_OK(tess_convert(test_mem(), in, other, &options, NULL)); /* an empty folder is welcome */
+    EXPECT_OK(convert(in, other, "F32", 0, NULL)); /* an empty folder is welcome */
     EXPECT_CONTAINS(lines, "config.json is missing");
 }
 
 static void a_full_disk_leaves_no_folder(void)
 {
     const char *in = make_source();
-    tess_convert_options options = {0};
     struct rlimit limit = {.rlim_cur = 100000, .rlim_max = RLIM_INFINITY};
     signal(SIGXFSZ, SIG_IGN);
     EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    EXPECT_FAILS(tess_convert(test_mem(), in, path_in(test_folder(), "out"), &options, NULL), TESS_E_NO_SPACE, "out");
+    EXPECT_FAILS(convert(in, path_in(test_folder(), "out"), NULL, 0, NULL), TESS_E_NO_SPACE, "out");
     EXPECT_TEXT(names_in(test_folder()), "in");
 }
 

@@ -103,7 +103,7 @@ good "train a larger model" "$tessera" train run.yaml job.dump_folder=run_large 
 }
 expect "convert onto itself" 2 "same folder" "$tessera" convert $out $out
 expect "convert into a folder in use" 2 "already holds" "$tessera" convert $out wide
-expect "convert from nowhere" 2 "no such model folder" "$tessera" convert gone new
+expect "convert from nowhere" 2 "no such file or folder" "$tessera" convert gone new
 
 # ---- Tuning further
 expect "a learning rate of 0 changes nothing" 0 "20 steps" "$tessera" train run.yaml -n 2 job.dump_folder=still \

@@ -41,11 +41,20 @@ bool tess_st_dtype_is_float(const char *dtype)
            strcmp(dtype, "F64") == 0;
 }
 
+static const char *const texts[TESS_DTYPE_COUNT] = {
+    [TESS_F32] = "F32", [TESS_BF16] = "BF16", [TESS_F16] = "F16",
+    [TESS_I32] = "I32", [TESS_I64] = "I64",   [TESS_U8] = "U8",
+};
+
 const char *tess_st_dtype_of(tess_dtype dtype)
 {
-    static const char *const texts[TESS_DTYPE_COUNT] = {
-        [TESS_F32] = "F32", [TESS_BF16] = "BF16", [TESS_F16] = "F16",
-        [TESS_I32] = "I32", [TESS_I64] = "I64",   [TESS_U8] = "U8",
-    };
     return (int)dtype < 0 || dtype >= TESS_DTYPE_COUNT ? NULL : texts[dtype];
+}
+
+tess_dtype tess_st_dtype_parse(const char *text)
+{
+    int dtype = 0;
+    while (dtype < TESS_DTYPE_COUNT && (texts[dtype] == NULL || strcmp(texts[dtype], text) != 0))
+        dtype++;
+    return (tess_dtype)dtype;
 }

@@ -37,8 +37,10 @@ const char *tess_st_metadata(const tess_st_header *header, const char *key);
 
 /* Bytes per element of a dtype given as text ("BF16"); 0: no such dtype, or not whole bytes. */
 int tess_st_dtype_bytes(const char *dtype);
-/* NULL: no such dtype. */
+/* The text of a dtype; NULL: no such dtype. */
 const char *tess_st_dtype_of(tess_dtype dtype);
+/* TESS_DTYPE_COUNT: not the text of a tess_dtype. */
+tess_dtype tess_st_dtype_parse(const char *text);
 /* Whether tess_st_decode reads the dtype: F32, BF16, F16, F64. */
 bool tess_st_dtype_is_float(const char *dtype);
 /* Converts n values of such a dtype, at any address, to float32. */

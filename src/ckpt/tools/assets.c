@@ -1,17 +1,150 @@
-/* What stands beside a model's weights: taken from a folder that is named, or found where jobs leave it. */
+/* What stands beside a model's weights: configuration, tokenizer, licence. It is copied from the source when that is a
+ * model folder, from a folder that the user names, or from where jobs leave their model. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
-#include "ckpt/convert_impl.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "ckpt/formats/formats.h"
-#include "ckpt/store/tensor.h"
+#include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
 
-enum { LEVELS = 4 }; /* "job/checkpoint/step-00000012": the job's folder is two above */
+enum {
+    MAX_DEPTH = 64,
+    MAX_CONFIG = 64 << 20,
+    LEVELS = 4 /* "job/checkpoint/step-00000012": the job's folder is two above */
+};
+
+/* ---- config.json */
+/* Sets "dtype" (transformers 5) and "torch_dtype" (4), also in the sub-configurations of composite models. Returns how
+ * many it set. */
+static int set_dtype(json_t *config, const char *name, int depth)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    int n_set = 0;
+    json_object_foreach_safe(config, next, key, value)
+    {
+        if (json_is_object(value) && depth < 4)
+            n_set += set_dtype(value, name, depth + 1);
+        if (json_is_string(value) && (strcmp(key, "dtype") == 0 || strcmp(key, "torch_dtype") == 0)) {
+            json_string_set(value, name);
+            n_set++;
+        }
+    }
+    return n_set;
+}
+
+/* Appends a number, a string or a constant; numbers as their shortest text (1e-06), which jansson does not give. */
+static tess_status emit_scalar(tess_buffer *out, const json_t *value)
+{
+    char text[64];
+    if (json_is_real(value)) {
+        tess_format_double(json_real_value(value), text, sizeof(text));
+        return tess_buffer_printf(out, "%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "");
+    }
+    char *dumped = json_dumps(value, JSON_ENCODE_ANY);
+    TESS_CHECK(dumped != NULL, TESS_E_NOMEM, "config.json");
+    tess_status status = tess_buffer_printf(out, "%s", dumped);
+    free(dumped);
+    return status;
+}
+
+/* Appends a value as Python's json.dumps(indent=2) writes it. */
+static tess_status emit(tess_buffer *out, json_t *value, int depth)
+{
+    bool object = json_is_object(value);
+    if (!object && !json_is_array(value))
+        return emit_scalar(out, value);
+    TESS_CHECK(depth < MAX_DEPTH, TESS_E_UNSUPPORTED, "config.json is nested deeper than %d", MAX_DEPTH);
+    size_t n = object ? json_object_size(value) : json_array_size(value);
+    void *member = json_object_iter(value);
+    TESS_TRY(tess_buffer_printf(out, object ? "{" : "["));
+    for (size_t i = 0; i < n; i++) {
+        TESS_TRY(tess_buffer_printf(out, "%s\n%*s", i > 0 ? "," : "", 2 * depth + 2, ""));
+        if (object) {
+            json_t *key = json_string(json_object_iter_key(member));
+            tess_status status = emit_scalar(out, key);
+            json_decref(key);
+            TESS_TRY(status);
+            TESS_TRY(tess_buffer_printf(out, ": "));
+        }
+        TESS_TRY(emit(out, object ? json_object_iter_value(member) : json_array_get(value, i), depth + 1));
+        member = json_object_iter_next(value, member);
+    }
+    if (n > 0)
+        TESS_TRY(tess_buffer_printf(out, "\n%*s", 2 * depth, ""));
+    return tess_buffer_printf(out, object ? "}" : "]");
+}
+
+/* Copies config.json with another dtype. */
+static tess_status write_config(tess_mem *mem, const char *from, const char *to, const char *dtype)
+{
+    json_t *config;
+    tess_buffer text = {.mem = mem};
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_json_load(from, MAX_CONFIG, &config));
+    if (!json_is_object(config))
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: not an object", from);
+    else if (set_dtype(config, dtype, 0) == 0)
+        json_object_set_new(config, "torch_dtype", json_string(dtype));
+    if (status == TESS_OK)
+        status = emit(&text, config, 0);
+    if (status == TESS_OK)
+        status = tess_buffer_printf(&text, "\n");
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(to, text.data, text.size);
+    tess_buffer_free(&text);
+    json_decref(config);
+    return status;
+}
+
+/* ---- Files beside it */
+typedef enum companion { COPIED, IGNORED, LEFT_OUT } companion;
+
+static companion classify(const char *name)
+{
+    static const char *const suffixes[] = {".json", ".txt", ".model", ".jinja", ".md", ".tiktoken", ".py"};
+    static const char *const papers[] = {"LICENSE", "LICENCE", "NOTICE", "README", "USE_POLICY"};
+    if (name[0] == '.' || strcmp(name, "config.json") == 0 || tess_text_ends_with(name, ".safetensors") ||
+        tess_text_ends_with(name, ".safetensors.index.json"))
+        return IGNORED; /* hidden, or written here */
+    if (tess_text_ends_with(name, ".index.json"))
+        return LEFT_OUT;
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+        if (tess_text_ends_with(name, suffixes[i]))
+            return COPIED;
+    for (size_t i = 0; i < sizeof(papers) / sizeof(papers[0]); i++)
+        if (strncmp(name, papers[i], strlen(papers[i])) == 0)
+            return COPIED;
+    return LEFT_OUT;
+}
+
+typedef struct copying {
+    const rewriting *r;
+    const char *from, *to; /* folders */
+} copying;
+
+static tess_status copy_companion(void *context, const char *name)
+{
+    const copying *c = context;
+    char from[TESS_REWRITE_PATH], to[TESS_REWRITE_PATH];
+    companion what = classify(name);
+    TESS_TRY(tess_os_join(from, sizeof(from), c->from, name));
+    TESS_TRY(tess_os_join(to, sizeof(to), c->to, name));
+    if (what == IGNORED)
+        return TESS_OK;
+    if (what == COPIED && tess_os_is_file(from))
+        return tess_os_copy(from, to);
+    rewrite_report(c->r, "%s is left out: neither safetensors nor a file that a model needs", from);
+    return TESS_OK;
+}
 
 /* The source's folder and those above it, each with its "model" folder: where a job leaves its model. */
-static bool find(const rewriting *r, char folder[TESS_REWRITE_PATH])
+static bool find_assets(const rewriting *r, char folder[TESS_REWRITE_PATH])
 {
     char above[TESS_REWRITE_PATH], next[TESS_REWRITE_PATH];
     char *slash = snprintf(above, sizeof(above), "%s", r->in) > 0 ? strrchr(above, '/') : NULL;
@@ -32,35 +165,44 @@ static bool find(const rewriting *r, char folder[TESS_REWRITE_PATH])
     return false;
 }
 
-/* That of the weights, when floating-point tensors are all of one. */
-static const tess_dtype *weights_dtype(const tess_export *e)
+/* The dtype that config.json is to state: the one that the user asked for, or the one of all floating-point tensors.
+ * NULL: config.json stays as it is. */
+static const char *config_dtype(const rewriting *r)
 {
-    static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16, TESS_F16};
-    for (size_t k = 0; k < sizeof(dtypes) / sizeof(dtypes[0]); k++) {
-        bool all = e->n_tensors > 0;
-        for (int i = 0; i < e->n_tensors && all; i++)
-            all = e->tensors[i].dtype[0] == 'I' || strcmp(e->tensors[i].dtype, tess_store_dtype_text(dtypes[k])) == 0;
-        if (all)
-            return &dtypes[k];
+    const tess_export *e = r->export;
+    const char *text = r->same_model ? r->options->weights_dtype : NULL;
+    for (int i = 0; i < e->n_tensors && !r->same_model; i++) {
+        const char *dtype = e->tensors[i].dtype;
+        if (text != NULL && dtype[0] != 'I' && strcmp(dtype, text) != 0)
+            return NULL;
+        text = dtype[0] != 'I' ? dtype : text;
     }
-    return NULL;
+    bool known = text != NULL && tess_st_dtype_is_float(text) && tess_st_dtype_parse(text) != TESS_DTYPE_COUNT;
+    return known ? tess_dtype_name(tess_st_dtype_parse(text)) : NULL;
 }
 
-tess_status rewrite_assets(rewriting *r, const char *folder)
+tess_status rewrite_assets(const rewriting *r, const char *folder)
 {
-    char source[TESS_REWRITE_PATH];
-    const tess_rewrite_options *o = r->options;
-    const tess_convert_options options = {.dtype = weights_dtype(r->export), .report = o->report, .context = o->self};
-    if (o->assets != NULL) {
-        TESS_CHECK(tess_folder_holds(o->assets, "config.json"), TESS_E_NOT_FOUND, "%s: there is no config.json in it",
-                   o->assets);
-        snprintf(source, sizeof(source), "%s", o->assets);
-    } else if (!find(r, source)) {
-        tess_convert_report(&options,
-                            "no config.json beside %s or above it: the new folder holds weights alone; "
-                            "--assets FOLDER says where configuration and tokenizer are",
-                            r->in);
+    char source[TESS_REWRITE_PATH], from[TESS_REWRITE_PATH], to[TESS_REWRITE_PATH];
+    const char *named = r->same_model ? r->in : r->options->assets, *dtype = config_dtype(r);
+    TESS_CHECK(named == NULL || r->same_model || tess_folder_holds(named, "config.json"), TESS_E_NOT_FOUND,
+               "%s: there is no config.json in it", named);
+    if (named != NULL) {
+        snprintf(source, sizeof(source), "%s", named);
+    } else if (!find_assets(r, source)) {
+        rewrite_report(r,
+                       "no config.json beside %s or above it: the new folder holds weights alone; "
+                       "--assets FOLDER says where configuration and tokenizer are",
+                       r->in);
         return TESS_OK;
     }
-    return tess_convert_companions(r->mem, source, folder, &options);
+    copying c = {.r = r, .from = source, .to = folder};
+    TESS_TRY(tess_os_list(source, copy_companion, &c));
+    TESS_TRY(tess_os_join(from, sizeof(from), source, "config.json"));
+    TESS_TRY(tess_os_join(to, sizeof(to), folder, "config.json"));
+    if (!tess_os_is_file(from)) {
+        rewrite_report(r, "%s is missing: the new folder has none either", from);
+        return TESS_OK;
+    }
+    return dtype == NULL ? tess_os_copy(from, to) : write_config(r->mem, from, to, dtype);
 }

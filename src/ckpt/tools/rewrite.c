@@ -10,22 +10,19 @@
 #include "ckpt/tools/rewrite_impl.h"
 
 /* ---- Targets */
-static tess_status rewrite_as_torch(rewriting *r);
-static tess_status rewrite_as_dcp(rewriting *r);
-static tess_status rewrite_as_megatron(rewriting *r);
-
 static const struct {
     const char *name;
-    tess_names names, bare; /* `bare`: when bare names are asked for */
+    tess_names names;
     bool is_file;
-    tess_status (*write)(rewriting *r);
+    tess_status (*write)(rewriting *r); /* NULL: `write_foreign` */
+    tess_status (*write_foreign)(const tess_export *out, const char *path, const tess_write_options *options);
 } targets[] = {
-    [TESS_TO_HF] = {"hf", TESS_NAMES_BARE, TESS_NAMES_BARE, false, rewrite_as_model_folder},
-    [TESS_TO_SAFETENSORS] = {"safetensors", TESS_NAMES_SAME, TESS_NAMES_BARE, true, rewrite_as_file},
-    [TESS_TO_TORCH] = {"torch", TESS_NAMES_SAME, TESS_NAMES_BARE, true, rewrite_as_torch},
-    [TESS_TO_DCP] = {"dcp", TESS_NAMES_TORCHTITAN, TESS_NAMES_BARE, false, rewrite_as_dcp},
-    [TESS_TO_MEGATRON] = {"megatron", TESS_NAMES_TORCHTITAN, TESS_NAMES_BARE, false, rewrite_as_megatron},
-    [TESS_TO_TESSERA] = {"tessera", TESS_NAMES_TESSERA, TESS_NAMES_TESSERA, false, rewrite_as_store},
+    [TESS_TO_HF] = {"hf", TESS_NAMES_BARE, false, rewrite_as_model_folder, NULL},
+    [TESS_TO_SAFETENSORS] = {"safetensors", TESS_NAMES_SAME, true, rewrite_as_file, NULL},
+    [TESS_TO_TORCH] = {"torch", TESS_NAMES_SAME, true, NULL, tess_torch_write},
+    [TESS_TO_DCP] = {"dcp", TESS_NAMES_TORCHTITAN, false, NULL, tess_dcp_write},
+    [TESS_TO_MEGATRON] = {"megatron", TESS_NAMES_TORCHTITAN, false, NULL, tess_megatron_write},
+    [TESS_TO_TESSERA] = {"tessera", TESS_NAMES_TESSERA, false, rewrite_as_store, NULL},
 };
 
 const char *tess_target_name(tess_target target)
@@ -54,31 +51,17 @@ static void report_writing(void *self, uint64_t done, uint64_t all)
         r->options->progress(r->options->self, "write", done, all);
 }
 
-typedef tess_status write_fn(const tess_export *out, const char *path, const tess_write_options *options);
-
-static tess_status write_foreign(rewriting *r, write_fn *write)
+static tess_status write_foreign(rewriting *r)
 {
     const tess_catalog_visitor visitor = {.self = r, .progress = report_writing};
     const tess_write_options options = {.n_files = r->options->n_files, .visitor = &visitor};
-    snprintf(r->result->path, sizeof(r->result->path), "%s", r->out);
-    return write(r->export, r->out, &options);
-}
-
-static tess_status rewrite_as_torch(rewriting *r)
-{
-    return write_foreign(r, tess_torch_write);
-}
-
-static tess_status rewrite_as_dcp(rewriting *r)
-{
-    return write_foreign(r, tess_dcp_write);
-}
-
-static tess_status rewrite_as_megatron(rewriting *r)
-{
-    TESS_TRY(write_foreign(r, tess_megatron_write));
-    int n = snprintf(r->result->path, sizeof(r->result->path), "%s/iter_%07" PRId64, r->out, r->export->step);
-    TESS_CHECK(n > 0 && (size_t)n < sizeof(r->result->path), TESS_E_INVALID, "path too long: %.100s...", r->out);
+    char *path = r->result->path;
+    int size = sizeof(r->result->path);
+    TESS_TRY(targets[r->options->target].write_foreign(r->export, r->out, &options));
+    int n = r->options->target == TESS_TO_MEGATRON
+                ? snprintf(path, (size_t)size, "%s/iter_%07" PRId64, r->out, r->export->step)
+                : snprintf(path, (size_t)size, "%s", r->out);
+    TESS_CHECK(n > 0 && n < size, TESS_E_INVALID, "path too long: %.100s...", r->out);
     return TESS_OK;
 }
 
@@ -89,24 +72,13 @@ static tess_status check_place(const rewriting *r)
     const char *out = r->out;
     bool file = targets[target].is_file;
     TESS_CHECK(out[0] != '\0', TESS_E_INVALID, "name what is to be written");
-    TESS_CHECK(!tess_os_same_file(r->in, out), TESS_E_INVALID, "%s and %s are the same: write to another place", r->in,
-               out);
+    TESS_CHECK(!tess_os_same_file(r->in, out), TESS_E_INVALID, "%s and %s are the same %s: write to another place",
+               r->in, out, tess_os_is_dir(out) ? "folder" : "file");
     TESS_CHECK(!file || !tess_os_is_dir(out), TESS_E_INVALID, "%s is a folder: --to %s writes a file", out,
                targets[target].name);
     TESS_CHECK(!tess_os_is_file(out), TESS_E_INVALID, "%s is there already: name a %s that is new", out,
                file ? "file" : "folder");
     return TESS_OK;
-}
-
-static tess_names names_of(const tess_rewrite_options *o)
-{
-    return o->bare_names ? targets[o->target].bare : targets[o->target].names;
-}
-
-static tess_status fail_different(const rewriting *r, const char *name)
-{
-    return TESS_FAIL(TESS_E_IO, "%s: tensor '%s' does not read back as it was written: the disk or memory is at fault",
-                     r->result->path, name);
 }
 
 typedef struct check {
@@ -128,7 +100,7 @@ static void report_check(void *self, uint64_t done, uint64_t all)
         o->progress(o->self, "check", done, all);
 }
 
-/* What was written, opened anew and read with the names that it was written under. */
+/* Opens what was written and compares it with the export bit for bit. `as` gives the names that it has. */
 static tess_status compare(rewriting *r, const tess_export_options *as)
 {
     const tess_export_options names = {.names = as->names, .model_only = as->model_only};
@@ -142,7 +114,9 @@ static tess_status compare(rewriting *r, const tess_export_options *as)
     if (status == TESS_OK)
         status = tess_export_diff(r->export, written, &options, &summary);
     if (status == TESS_OK && c.first[0] != '\0')
-        status = fail_different(r, c.first);
+        status =
+            TESS_FAIL(TESS_E_IO, "%s: tensor '%s' does not read back as it was written: the disk or memory is at fault",
+                      r->result->path, c.first);
     tess_export_destroy(&written);
     tess_catalog_destroy(&catalog);
     return status;
@@ -158,11 +132,12 @@ static tess_status write_and_check(rewriting *r, tess_export *export, const tess
     r->result->step = export->step;
     TESS_CHECK(export->n_tensors > 0, TESS_E_INVALID, "%s holds nothing to write%s", r->in,
                as->model_only || as->names == TESS_NAMES_BARE ? ": no tensor of a model" : "");
-    TESS_TRY(targets[r->options->target].write(r));
+    tess_status (*write)(rewriting *) = targets[r->options->target].write;
+    TESS_TRY(write != NULL ? write(r) : write_foreign(r));
     return r->options->unchecked ? TESS_OK : compare(r, as);
 }
 
-/* One host's part may hold everything, too. */
+/* A host's part of a checkpoint is fine when it covers every tensor. */
 static tess_status check_complete(const tess_catalog *catalog)
 {
     TESS_TRY(tess_catalog_check(catalog));
@@ -177,8 +152,16 @@ static tess_status check_complete(const tess_catalog *catalog)
 static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
 {
     const tess_rewrite_options *o = r->options;
-    const tess_export_options as = {
-        .names = names_of(o), .weights_dtype = o->weights_dtype, .model_only = o->model_only || o->bare_names};
+    r->same_model = o->target == TESS_TO_HF && !o->bare_names && o->assets == NULL && tess_os_is_dir(r->in) &&
+                    strcmp(catalog->format, "safetensors") == 0;
+    bool bare = !r->same_model && (o->bare_names || o->target == TESS_TO_HF);
+    tess_export_options as = {.names = targets[o->target].names,
+                              .weights_dtype = o->weights_dtype,
+                              .model_only = bare || (o->model_only && !r->same_model)};
+    if (r->same_model)
+        as.names = TESS_NAMES_SAME;
+    else if (bare && o->target != TESS_TO_TESSERA)
+        as.names = TESS_NAMES_BARE;
     tess_export *export;
     snprintf(r->result->source, sizeof(r->result->source), "%s", catalog->format);
     TESS_TRY(check_complete(catalog));

@@ -7,18 +7,22 @@
 
 enum { TESS_REWRITE_PATH = 4096 };
 
-/* One rewriting under way. */
+/* One conversion under way. */
 typedef struct rewriting {
     tess_mem *mem;
     const tess_rewrite_options *options;
     const char *in, *out;
+    bool same_model; /* a model folder into a model folder: every name, file and metadata stays */
     const tess_export *export;
-    tess_rewrite_result *result; /* `path` is for the writers to say */
+    tess_rewrite_result *result; /* the writers set `path` */
     uint64_t done;               /* bytes written */
 } rewriting;
 
-/* ---- rewrite_progress.c: `bytes` more are written */
-void rewrite_say(rewriting *r, uint64_t bytes);
+/* ---- rewrite_report.c */
+/* Reports progress: `bytes` more are written. */
+void rewrite_progress(rewriting *r, uint64_t bytes);
+/* Reports a line to the user. */
+void rewrite_report(const rewriting *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- write_store.c */
 tess_status rewrite_as_store(rewriting *r);
@@ -27,7 +31,7 @@ tess_status rewrite_as_store(rewriting *r);
 tess_status rewrite_as_file(rewriting *r);
 tess_status rewrite_as_model_folder(rewriting *r);
 
-/* ---- assets.c: config.json and what stands beside it, from where the source's model is described to `folder` */
-tess_status rewrite_assets(rewriting *r, const char *folder);
+/* ---- assets.c: writes config.json and what stands beside it into `folder` */
+tess_status rewrite_assets(const rewriting *r, const char *folder);
 
 #endif

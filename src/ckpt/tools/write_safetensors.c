@@ -1,103 +1,189 @@
-/* Safetensors out of any other checkpoint: one file, or a model folder with what a model needs beside its weights. */
+/* Writes safetensors from any checkpoint: one file, or a model folder with what a model needs beside its weights.
+ * Counts NaN and infinite values on the way. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "ckpt/formats/flat.h"
 #include "ckpt/new_folder.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
+#include "ckpt/tools/tool_values.h"
 
-enum { SLICE_BYTES = 16 << 20 };
+enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 
 #define SUFFIX ".safetensors"
 
-static void describe(const tess_export *e, tess_st_tensor *tensors)
+typedef struct weights {
+    rewriting *r;
+    tess_st_writer *writer;
+    const tess_export_tensor **sources; /* (n_tensors) in the order of the source's files: shards hold neighbours */
+    tess_st_tensor *tensors;            /* (n_tensors) the same, as they are written */
+    uint8_t *raw, *encoded;             /* (SLICE_BYTES) in the source's and in the new dtype */
+    float *floats;                      /* (SLICE_BYTES) */
+} weights;
+
+/* ---- Values */
+typedef struct specials {
+    int64_t n_nan, n_inf;
+} specials;
+
+static void count_specials(const char *dtype, const uint8_t *data, int64_t n, specials *s)
 {
-    for (int i = 0; i < e->n_tensors; i++) {
-        const tess_export_tensor *t = &e->tensors[i];
-        tensors[i] = (tess_st_tensor){.name = t->name, .n_dims = t->n_dims};
-        snprintf(tensors[i].dtype_text, sizeof(tensors[i].dtype_text), "%s", t->dtype);
-        memcpy(tensors[i].dim, t->dim, sizeof(tensors[i].dim));
+    double x[BLOCK];
+    int64_t bytes = tess_st_dtype_bytes(dtype);
+    for (int64_t at = 0, count; at < n && tess_st_dtype_is_float(dtype); at += count) {
+        count = n - at < BLOCK ? n - at : BLOCK;
+        tess_values_decode(dtype, data + at * bytes, count, x);
+        for (int64_t i = 0; i < count; i++) {
+            s->n_nan += isnan(x[i]) != 0;
+            s->n_inf += isinf(x[i]) != 0;
+        }
     }
 }
 
-static tess_status put_tensor(rewriting *r, tess_st_writer *writer, int index, uint8_t *values)
+/* Reads a slice into w->encoded, in the dtype that it is written in. `before` and `after` count it in both dtypes. */
+static tess_status read_slice(weights *w, const tess_export_tensor *t, const tess_box *slice, int64_t n,
+                              specials *before, specials *after)
 {
-    const tess_export_tensor *t = &r->export->tensors[index];
-    tess_box slice, whole = {.begin = {0}};
-    memcpy(whole.size, t->dim, sizeof(whole.size));
-    int64_t n = tess_box_count(t->n_dims, &whole), most = SLICE_BYTES / t->element_bytes;
+    const char *from = t->source->dtype;
+    bool same = strcmp(from, t->dtype) == 0;
+    uint8_t *raw = same ? w->encoded : w->raw;
+    TESS_TRY(tess_catalog_read(w->r->export->catalog, t->source, slice, raw));
+    count_specials(from, raw, n, before);
+    if (!same) {
+        tess_st_decode(from, raw, n, w->floats);
+        TESS_TRY(tess_st_encode(w->floats, n, tess_st_dtype_parse(t->dtype), w->encoded));
+    }
+    count_specials(t->dtype, w->encoded, n, after);
+    return TESS_OK;
+}
+
+static void report_specials(const rewriting *r, const tess_export_tensor *t, const specials *before,
+                            const specials *after)
+{
+    int64_t overflowed = after->n_inf - before->n_inf;
+    r->result->n_nan += (uint64_t)before->n_nan;
+    r->result->n_inf += (uint64_t)before->n_inf;
+    r->result->n_overflowed += (uint64_t)overflowed;
+    if (before->n_nan + before->n_inf > 0)
+        rewrite_report(r, "%s: tensor '%s' has %" PRId64 " NaN and %" PRId64 " infinite values",
+                       tess_catalog_file_of(r->export->catalog, t->source), t->name, before->n_nan, before->n_inf);
+    if (overflowed > 0)
+        rewrite_report(r, "tensor '%s': %" PRId64 " values are too large for %s and became infinite", t->name,
+                       overflowed, tess_dtype_name(tess_st_dtype_parse(t->dtype)));
+}
+
+static tess_status put_tensor(weights *w, int index)
+{
+    const tess_export_tensor *t = w->sources[index];
+    specials before = {0}, after = {0};
+    const tess_box whole = tess_catalog_whole(t->source);
+    int widest = t->source->element_bytes > t->element_bytes ? t->source->element_bytes : t->element_bytes;
+    int64_t n = tess_box_count(t->n_dims, &whole), most = SLICE_BYTES / (widest > 4 ? widest : 4);
     for (int64_t first = 0, taken; first < n; first += taken) {
-        taken = tess_flat_box(t->n_dims, t->dim, first, most, &slice);
-        size_t bytes = (size_t)taken * (size_t)t->element_bytes, begin = (size_t)first * (size_t)t->element_bytes;
-        TESS_TRY(tess_export_read(r->export, t, &slice, values));
-        TESS_TRY(tess_st_write_bytes(writer, index, begin, bytes, values));
-        rewrite_say(r, bytes);
+        tess_box slice;
+        taken = tess_flat_slice(t->n_dims, &whole, first, most, &slice);
+        size_t bytes = (size_t)(taken * t->element_bytes), begin = (size_t)(first * t->element_bytes);
+        TESS_TRY(read_slice(w, t, &slice, taken, &before, &after));
+        TESS_TRY(tess_st_write_bytes(w->writer, index, begin, bytes, w->encoded));
+        rewrite_progress(w->r, bytes);
     }
+    report_specials(w->r, t, &before, &after);
     return TESS_OK;
 }
 
-static tess_status put_tensors(rewriting *r, tess_st_writer *writer, uint8_t *values)
+/* ---- Tensors */
+/* Exports for safetensors take every tensor from the source. */
+static tess_status list_tensors(weights *w)
 {
-    const tess_st_plan *plan = tess_st_writer_plan(writer);
-    for (int i = 0; i < plan->n_entries; i++)
-        TESS_TRY(put_tensor(r, writer, plan->order[i], values));
-    return TESS_OK;
-}
-
-/* What the source says beside its tensors, as JSON text; NULL: nothing. *text: free. */
-static tess_status format_description(const tess_export *e, char **text)
-{
-    *text = NULL;
-    if (json_object_size(e->meta) == 0)
-        return TESS_OK;
-    *text = json_dumps(e->meta, JSON_COMPACT);
-    TESS_CHECK(*text != NULL, TESS_E_NOMEM, "%s: no memory for its metadata", e->catalog->path);
-    return TESS_OK;
-}
-
-static tess_status begin(rewriting *r, const char *folder, const char *stem, size_t shard_bytes,
-                         tess_st_writer **writer)
-{
-    const tess_export *e = r->export;
-    tess_st_tensor *tensors;
-    char *description;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n_tensors, sizeof(tensors[0]), "tensors to write",
-                                  (void **)&tensors));
-    describe(e, tensors);
-    tess_status status = format_description(e, &description);
+    const tess_export *e = w->r->export;
+    const tess_catalog *c = e->catalog;
+    const tess_catalog_tensor **in_files;
+    const tess_export_tensor **exported;
+    int n = 0;
+    TESS_TRY(tess_mem_alloc_array(w->r->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(exported[0]),
+                                  "order of tensors", (void **)&exported));
+    for (int i = 0; i < e->n_tensors; i++)
+        exported[e->tensors[i].source - c->tensors] = &e->tensors[i];
+    tess_status status = tess_catalog_tensors_in_files(c, &in_files);
+    for (int i = 0; i < c->n_tensors && status == TESS_OK; i++) {
+        const tess_export_tensor *t = exported[in_files[i] - c->tensors];
+        if (t == NULL)
+            continue;
+        w->sources[n] = t;
+        w->tensors[n] = (tess_st_tensor){.name = t->name, .n_dims = t->n_dims};
+        snprintf(w->tensors[n].dtype_text, sizeof(w->tensors[n].dtype_text), "%s", t->dtype);
+        memcpy(w->tensors[n++].dim, t->dim, sizeof(t->dim));
+        if (w->r->options->weights_dtype != NULL && strchr("FC", t->dtype[0]) != NULL &&
+            !tess_st_dtype_is_float(t->dtype))
+            rewrite_report(w->r, "tensor '%s' stays %s", t->name, t->dtype);
+    }
     if (status == TESS_OK)
-        status =
-            tess_st_write_begin(r->mem, NULL, folder, stem, tensors, e->n_tensors, shard_bytes, description, writer);
-    free(description);
-    tess_mem_free(r->mem, tensors);
+        tess_mem_free(c->mem, in_files);
+    tess_mem_free(w->r->mem, exported);
     return status;
 }
 
-/* "<folder>/<stem>.safetensors", or shards of it. */
+static tess_status put_tensors(weights *w)
+{
+    const tess_st_plan *plan = tess_st_writer_plan(w->writer);
+    w->r->result->n_files = plan->n_files;
+    for (int i = 0; i < plan->n_entries; i++)
+        TESS_TRY(put_tensor(w, plan->order[i]));
+    return TESS_OK;
+}
+
+/* "<folder>/<stem>.safetensors", or shards of it. What the source says beside its tensors goes into the header. */
+static tess_status write_files(weights *w, const char *folder, const char *stem, size_t shard_bytes)
+{
+    const tess_export *e = w->r->export;
+    char *description = NULL;
+    TESS_TRY(list_tensors(w));
+    if (json_object_size(e->meta) > 0) {
+        description = json_dumps(e->meta, JSON_COMPACT);
+        TESS_CHECK(description != NULL, TESS_E_NOMEM, "%s: no memory for its metadata", e->catalog->path);
+    }
+    tess_status status = tess_st_write_begin(w->r->mem, NULL, folder, stem, w->tensors, e->n_tensors, shard_bytes,
+                                             description, &w->writer);
+    free(description);
+    return status == TESS_OK ? tess_st_write_finish(&w->writer, put_tensors(w)) : status;
+}
+
 static tess_status write_weights(rewriting *r, const char *folder, const char *stem, size_t shard_bytes)
 {
-    uint8_t *slice;
-    tess_st_writer *writer;
-    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values to write", (void **)&slice));
-    tess_status status = begin(r, folder, stem, shard_bytes, &writer);
-    if (status == TESS_OK)
-        status = tess_st_write_finish(&writer, put_tensors(r, writer, slice));
-    tess_mem_free(r->mem, slice);
+    weights w = {.r = r};
+    size_t n = (size_t)r->export->n_tensors;
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(w.sources[0]), "tensors", (void **)&w.sources),
+              allocated);
+    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(w.tensors[0]), "tensors", (void **)&w.tensors),
+              allocated);
+    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.raw), allocated);
+    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.floats), allocated);
+    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.encoded), allocated);
+    status = write_files(&w, folder, stem, shard_bytes);
+allocated:
+    tess_mem_free(r->mem, w.encoded);
+    tess_mem_free(r->mem, w.floats);
+    tess_mem_free(r->mem, w.raw);
+    tess_mem_free(r->mem, w.tensors);
+    tess_mem_free(r->mem, w.sources);
     return status;
 }
 
 /* ---- One file */
 tess_status rewrite_as_file(rewriting *r)
 {
-    char folder[TESS_REWRITE_PATH];
+    char folder[TESS_REWRITE_PATH], stem[256];
     const char *slash = strrchr(r->out, '/'), *name = slash != NULL ? slash + 1 : r->out;
     size_t n = strlen(name), suffix = strlen(SUFFIX);
-    TESS_CHECK(n > suffix && strcmp(name + n - suffix, SUFFIX) == 0, TESS_E_INVALID,
-               "%s: name a file that ends in " SUFFIX, r->out);
-    char stem[256];
+    TESS_CHECK(n > suffix && tess_text_ends_with(name, SUFFIX), TESS_E_INVALID, "%s: name a file that ends in " SUFFIX,
+               r->out);
     TESS_CHECK(n - suffix < 64 && strlen(r->out) < sizeof(folder), TESS_E_INVALID, "%s: the name is too long", r->out);
     snprintf(stem, sizeof(stem), "%.*s", (int)(n - suffix), name);
     snprintf(folder, sizeof(folder), "%.*s", slash > r->out ? (int)(slash - r->out) : 1, slash != NULL ? r->out : ".");
@@ -106,7 +192,7 @@ tess_status rewrite_as_file(rewriting *r)
 }
 
 /* ---- A model folder */
-static tess_status build(rewriting *r, const char *folder)
+static tess_status write_folder(rewriting *r, const char *folder)
 {
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(rewrite_assets(r, folder));
@@ -118,5 +204,5 @@ tess_status rewrite_as_model_folder(rewriting *r)
     tess_new_folder folder;
     TESS_TRY(tess_new_folder_begin(r->out, &folder));
     snprintf(r->result->path, sizeof(r->result->path), "%s", folder.path);
-    return tess_new_folder_end(&folder, build(r, folder.temporary));
+    return tess_new_folder_end(&folder, write_folder(r, folder.temporary));
 }

@@ -36,7 +36,7 @@ static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row,
         size_t bytes = (size_t)taken * (size_t)t->element_bytes;
         TESS_TRY(tess_export_read(w->r->export, t, &slice, w->slice));
         TESS_TRY(tess_store_put(sink, w->slice, bytes));
-        rewrite_say(w->r, bytes);
+        rewrite_progress(w->r, bytes);
     }
     return TESS_OK;
 }
