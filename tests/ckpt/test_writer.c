@@ -73,9 +73,10 @@ static tess_status write_model(tess_mem *mem, const char *folder, const tess_st_
         status = tess_st_describe(&entries[i], &tensors[i]);
     if (status == TESS_OK)
         status = tess_st_write_begin(mem, NULL, folder, "model", tensors, n_entries, shard_bytes, NULL, &writer);
+    if (status == TESS_OK)
+        status = tess_st_write_finish(&writer, stream(mem, writer, source, context));
     tess_mem_free(mem, tensors);
-    TESS_TRY(status);
-    return tess_st_write_finish(&writer, stream(mem, writer, source, context));
+    return status;
 }
 
 /* Element i of tensor t: something that no other place has. */

@@ -8,18 +8,14 @@
 #include "base/text/text.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
-static tess_status check_utf8(const char *path, const uint8_t *json, size_t size)
+size_t tess_st_first_invalid(const uint8_t *text, size_t size)
 {
-    for (size_t i = 0; i < size;) {
+    size_t i = 0;
+    for (int n = 1; i < size && n > 0; i += (size_t)n) {
         uint32_t code_point;
-        int n = json[i] < 0x80 ? 1 : tess_utf8_decode(json + i, size - i, &code_point);
-        TESS_CHECK(
-            n > 0, TESS_E_FORMAT,
-            "%s: byte %zu of the header is not UTF-8: the file is damaged or no safetensors file (InvalidHeader)", path,
-            i);
-        i += (size_t)n;
+        n = text[i] < 0x80 ? 1 : tess_utf8_decode(text + i, size - i, &code_point);
     }
-    return TESS_OK;
+    return i;
 }
 
 /* Reads the first `most` whole numbers of an array. Returns its length; -1: not such an array. */
@@ -162,7 +158,10 @@ static tess_status parse(const char *path, const uint8_t *data, size_t size, tes
                "%s: the header claims %" PRIu64 " bytes but only %zu follow: the file is truncated, fetch it again "
                "(InvalidHeaderLength)",
                path, n, size - 8);
-    TESS_TRY(check_utf8(path, data + 8, n));
+    size_t invalid = tess_st_first_invalid(data + 8, n);
+    TESS_CHECK(invalid == n, TESS_E_FORMAT,
+               "%s: byte %zu of the header is not UTF-8: the file is damaged or no safetensors file (InvalidHeader)",
+               path, invalid);
     TESS_TRY_CTX(read_entries(data + 8, n, h),
                  "%s: the header is not the JSON of a safetensors file (InvalidHeaderDeserialization)", path);
     if (h->n_tensors > 1)

@@ -29,6 +29,8 @@ tess_status tess_st_header_parse(tess_mem *mem, const char *path, const uint8_t 
                                  tess_st_header *header);
 void tess_st_header_free(tess_st_header *header);
 
+#define TESS_ST_SUFFIX ".safetensors"
+
 /* The key of __metadata__ for what a converted checkpoint holds besides tensors: an object as JSON text. */
 #define TESS_ST_DESCRIPTION "tessera"
 
@@ -77,32 +79,30 @@ typedef struct tess_st_place {
 typedef struct tess_st_file {
     char name[96];
     int first, n_entries; /* in tess_st_plan.order */
-    size_t header_bytes;  /* including the 8 bytes of its length */
     size_t bytes;
 } tess_st_file;
 
 typedef struct tess_st_plan {
     int n_entries, n_files;
-    tess_st_place *places; /* (n_entries) */
-    int *order;            /* (n_entries) entries sorted by file, then offset */
-    tess_st_file *files;   /* (n_files) at least one, even without tensors */
-    uint64_t bytes;        /* of all tensors: the index's total_size */
-    char *description;     /* in the first file's header, NULL: none */
+    tess_st_place *places;   /* (n_entries) */
+    int *order;              /* (n_entries) entries sorted by file, then offset */
+    tess_st_file *files;     /* (n_files) at least one, even without tensors */
+    char index[96];          /* the file that lists the shards, if there are several */
+    uint64_t bytes;          /* of all tensors: the index's total_size */
+    const char *description; /* in the first file's header; NULL: none */
 } tess_st_plan;
-
-/* `tensors` give name, dtype_text, n_dims and dim. `description` (may be NULL): UTF-8, the value of
- * TESS_ST_DESCRIPTION. TESS_E_INVALID: a duplicate or empty name, one that is not UTF-8 or is "__metadata__", an
- * unknown dtype, or a header over the format's limit. */
-tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
-                                size_t shard_bytes, const char *description, tess_st_plan **plan);
-void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
 
 /* Many ranks write one folder, with the bytes that a single process would write. No rank holds more than the rows it
  * writes. Each row of each tensor must be written by exactly one rank. `team` NULL: this process alone. */
 typedef struct tess_st_writer tess_st_writer;
 
-/* Collective; all ranks pass the same arguments (the descriptions are copied). The first rank creates the files at full
- * size. `description` as for tess_st_plan_create. */
+/* Collective; all ranks pass the same arguments. The first rank creates the files at full size.
+ * folder, stem  borrowed until the finish.
+ * tensors       (n_tensors) with name, dtype_text, n_dims and dim; borrowed until the finish.
+ * shard_bytes   largest file; 0: 5 GB.
+ * description   UTF-8, the value of TESS_ST_DESCRIPTION; NULL: none.
+ * TESS_E_INVALID: a duplicate or empty name, one that is not UTF-8 or is "__metadata__", an unknown dtype, or a header
+ * over the format's limit; TESS_E_MISMATCH: ranks pass different tensors; TESS_E_NO_SPACE, TESS_E_IO. */
 tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *folder, const char *stem,
                                 const tess_st_tensor *tensors, int n_tensors, size_t shard_bytes,
                                 const char *description, tess_st_writer **writer);

@@ -7,37 +7,53 @@
 
 static const uint64_t default_shard_bytes = 5000000000; /* "5GB" in huggingface_hub's units */
 
-static tess_status check_name(const char *name)
+typedef struct layout_item {
+    const char *name;
+    int file, dtype, entry;
+} layout_item;
+
+static int compare_items(const void *a, const void *b)
 {
-    size_t n = strlen(name);
-    TESS_CHECK(n > 0 && strcmp(name, "__metadata__") != 0, TESS_E_INVALID, "'%s' cannot be the name of a tensor", name);
-    for (size_t i = 0; i < n;) {
-        uint32_t code_point;
-        int used = tess_utf8_decode((const uint8_t *)name + i, n - i, &code_point);
-        TESS_CHECK(used > 0, TESS_E_INVALID, "the name of a tensor is not UTF-8: '%s'", name);
-        i += (size_t)used;
-    }
-    return TESS_OK;
+    const layout_item *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (x->dtype != y->dtype)
+        return x->dtype > y->dtype ? -1 : 1;
+    return strcmp(x->name, y->name);
 }
 
-static int compare_text(const void *a, const void *b)
+/* Lists the tensors by file, then dtype descending, then name; without a plan by name alone. */
+static tess_status sort_items(tess_mem *mem, const tess_st_tensor *tensors, int n, const tess_st_plan *plan,
+                              layout_item **items)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    TESS_TRY(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof((*items)[0]), "order of tensors", (void **)items));
+    for (int i = 0; i < n; i++)
+        (*items)[i] = (layout_item){.name = tensors[i].name,
+                                    .file = plan != NULL ? plan->places[i].file : 0,
+                                    .dtype = plan != NULL ? tess_st_dtype_number(tensors[i].dtype_text) : 0,
+                                    .entry = i};
+    if (n > 1)
+        qsort(*items, (size_t)n, sizeof((*items)[0]), compare_items);
+    return TESS_OK;
 }
 
 static tess_status check_names(tess_mem *mem, const tess_st_tensor *tensors, int n)
 {
-    const char **names, *twice = NULL;
-    for (int i = 0; i < n; i++)
-        TESS_TRY(check_name(tensors[i].name));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(names[0]), "tensor names", (void **)&names));
-    for (int i = 0; i < n; i++)
-        names[i] = tensors[i].name;
-    if (n > 1)
-        qsort(names, (size_t)n, sizeof(names[0]), compare_text);
+    layout_item *items;
+    const char *twice = NULL;
+    for (int i = 0; i < n; i++) {
+        const char *name = tensors[i].name;
+        size_t length = strlen(name);
+        TESS_CHECK(length > 0 && strcmp(name, "__metadata__") != 0, TESS_E_INVALID,
+                   "'%s' cannot be the name of a tensor", name);
+        TESS_CHECK(tess_st_first_invalid((const uint8_t *)name, length) == length, TESS_E_INVALID,
+                   "the name of a tensor is not UTF-8: '%s'", name);
+    }
+    TESS_TRY(sort_items(mem, tensors, n, NULL, &items));
     for (int i = 1; i < n && twice == NULL; i++)
-        twice = strcmp(names[i - 1], names[i]) == 0 ? names[i] : NULL;
-    tess_mem_free(mem, names);
+        twice = strcmp(items[i - 1].name, items[i].name) == 0 ? items[i].name : NULL;
+    tess_mem_free(mem, items);
     TESS_CHECK(twice == NULL, TESS_E_INVALID, "two tensors to write are named '%s'", twice);
     return TESS_OK;
 }
@@ -78,39 +94,6 @@ static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
     plan->n_files = file + 1;
 }
 
-typedef struct layout_item {
-    const char *name;
-    int file, dtype, entry;
-} layout_item;
-
-static int compare_items(const void *a, const void *b)
-{
-    const layout_item *x = a, *y = b;
-    if (x->file != y->file)
-        return x->file < y->file ? -1 : 1;
-    if (x->dtype != y->dtype)
-        return x->dtype > y->dtype ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
-static tess_status sort_entries(tess_mem *mem, const tess_st_tensor *tensors, tess_st_plan *plan)
-{
-    layout_item *items;
-    size_t n = (size_t)plan->n_entries;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "order of tensors", (void **)&items));
-    for (int i = 0; i < plan->n_entries; i++)
-        items[i] = (layout_item){.name = tensors[i].name,
-                                 .file = plan->places[i].file,
-                                 .dtype = tess_st_dtype_number(tensors[i].dtype_text),
-                                 .entry = i};
-    if (n > 1)
-        qsort(items, n, sizeof(items[0]), compare_items);
-    for (size_t i = 0; i < n; i++)
-        plan->order[i] = items[i].entry;
-    tess_mem_free(mem, items);
-    return TESS_OK;
-}
-
 /* Escapes as serde_json does: only what must be escaped. */
 static tess_status append_string(tess_buffer *out, const char *text)
 {
@@ -128,23 +111,18 @@ static tess_status append_string(tess_buffer *out, const char *text)
     return tess_buffer_append(out, "\"", 1);
 }
 
-static tess_status append_metadata(const char *description, tess_buffer *out)
-{
-    TESS_TRY(tess_buffer_printf(out, "{\"__metadata__\":{\"format\":\"pt\""));
-    if (description != NULL) {
-        TESS_TRY(tess_buffer_printf(out, ",\"" TESS_ST_DESCRIPTION "\":"));
-        TESS_TRY(append_string(out, description));
-    }
-    return tess_buffer_append(out, "}", 1);
-}
-
 tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *tensors, int file, tess_buffer *out)
 {
     static const char blank[8] = "        ";
     const tess_st_file *f = &plan->files[file];
     size_t at = 0, begin = out->size;
     TESS_TRY(tess_buffer_append(out, blank, 8));
-    TESS_TRY(append_metadata(file == 0 ? plan->description : NULL, out));
+    TESS_TRY(tess_buffer_printf(out, "{\"__metadata__\":{\"format\":\"pt\""));
+    if (file == 0 && plan->description != NULL) {
+        TESS_TRY(tess_buffer_printf(out, ",\"" TESS_ST_DESCRIPTION "\":"));
+        TESS_TRY(append_string(out, plan->description));
+    }
+    TESS_TRY(tess_buffer_append(out, "}", 1));
     for (int i = f->first; i < f->first + f->n_entries; i++) {
         const tess_st_tensor *t = &tensors[plan->order[i]];
         size_t bytes = plan->places[plan->order[i]].bytes;
@@ -171,16 +149,11 @@ tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors, tess_buffer *out)
 {
     layout_item *items;
-    size_t n = (size_t)plan->n_entries;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(items[0]), "index of shards", (void **)&items));
-    for (int i = 0; i < plan->n_entries; i++)
-        items[i] = (layout_item){.name = tensors[i].name, .entry = i};
-    if (n > 1)
-        qsort(items, n, sizeof(items[0]), compare_items);
+    TESS_TRY(sort_items(mem, tensors, plan->n_entries, NULL, &items));
     tess_status status =
         tess_buffer_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
                            (unsigned long long)plan->bytes);
-    for (size_t i = 0; i < n && status == TESS_OK; i++) {
+    for (int i = 0; i < plan->n_entries && status == TESS_OK; i++) {
         status = tess_buffer_printf(out, "%s\n    ", i > 0 ? "," : "");
         if (status == TESS_OK)
             status = append_string(out, items[i].name);
@@ -200,16 +173,16 @@ static tess_status place_files(tess_mem *mem, const char *stem, const tess_st_te
     for (int file = 0; file < plan->n_files; file++) {
         tess_st_file *f = &plan->files[file];
         tess_buffer header = {.mem = mem};
-        int n = plan->n_files == 1
-                    ? snprintf(f->name, sizeof(f->name), "%s.safetensors", stem)
-                    : snprintf(f->name, sizeof(f->name), "%s-%05d-of-%05d.safetensors", stem, file + 1, plan->n_files);
+        int n = plan->n_files == 1 ? snprintf(f->name, sizeof(f->name), "%s" TESS_ST_SUFFIX, stem)
+                                   : snprintf(f->name, sizeof(f->name), "%s-%05d-of-%05d" TESS_ST_SUFFIX, stem,
+                                              file + 1, plan->n_files);
         TESS_CHECK(n > 0 && (size_t)n < sizeof(f->name), TESS_E_INVALID, "file name too long: %s", stem);
         f->first = next;
         while (next < plan->n_entries && plan->places[plan->order[next]].file == file)
             next++;
         f->n_entries = next - f->first;
         tess_status status = tess_st_plan_header(plan, tensors, file, &header);
-        f->header_bytes = f->bytes = header.size;
+        f->bytes = header.size;
         tess_buffer_free(&header);
         TESS_TRY(status);
         for (int i = f->first; i < next; i++) {
@@ -227,6 +200,9 @@ static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tens
                              tess_st_plan *plan)
 {
     size_t n = (size_t)plan->n_entries;
+    layout_item *items;
+    int length = snprintf(plan->index, sizeof(plan->index), "%s" TESS_ST_SUFFIX ".index.json", stem);
+    TESS_CHECK(length < (int)sizeof(plan->index), TESS_E_INVALID, "file name too long: %s", stem);
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->places[0]), "layout of tensors",
                                   (void **)&plan->places));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->order[0]), "layout of tensors",
@@ -237,18 +213,11 @@ static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tens
     assign_files(plan, shard_bytes == 0 ? default_shard_bytes : shard_bytes);
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_files, sizeof(plan->files[0]), "layout of files",
                                   (void **)&plan->files));
-    TESS_TRY(sort_entries(mem, tensors, plan));
+    TESS_TRY(sort_items(mem, tensors, plan->n_entries, plan, &items));
+    for (size_t i = 0; i < n; i++)
+        plan->order[i] = items[i].entry;
+    tess_mem_free(mem, items);
     return place_files(mem, stem, tensors, plan);
-}
-
-static tess_status keep_description(tess_mem *mem, const char *description, tess_st_plan *plan)
-{
-    if (description == NULL)
-        return TESS_OK;
-    size_t bytes = strlen(description) + 1;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "description of a file", (void **)&plan->description));
-    memcpy(plan->description, description, bytes);
-    return TESS_OK;
 }
 
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
@@ -257,10 +226,8 @@ tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_t
     *plan = NULL;
     TESS_CHECK(n_tensors >= 0, TESS_E_INVALID, "%d tensors to write", n_tensors);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**plan), "layout of tensors", (void **)plan));
-    (*plan)->n_entries = n_tensors;
-    tess_status status = keep_description(mem, description, *plan);
-    if (status == TESS_OK)
-        status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
+    **plan = (tess_st_plan){.n_entries = n_tensors, .description = description};
+    tess_status status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
     if (status != TESS_OK)
         tess_st_plan_destroy(mem, plan);
     return status;
@@ -273,7 +240,6 @@ void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan)
     tess_mem_free(mem, (*plan)->places);
     tess_mem_free(mem, (*plan)->order);
     tess_mem_free(mem, (*plan)->files);
-    tess_mem_free(mem, (*plan)->description);
     tess_mem_free(mem, *plan);
     *plan = NULL;
 }

@@ -16,8 +16,6 @@
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 
-#define SUFFIX ".safetensors"
-
 typedef struct weights {
     rewriting *r;
     tess_st_writer *writer;
@@ -181,9 +179,9 @@ tess_status rewrite_as_file(rewriting *r)
 {
     char folder[TESS_REWRITE_PATH], stem[256];
     const char *slash = strrchr(r->out, '/'), *name = slash != NULL ? slash + 1 : r->out;
-    size_t n = strlen(name), suffix = strlen(SUFFIX);
-    TESS_CHECK(n > suffix && tess_text_ends_with(name, SUFFIX), TESS_E_INVALID, "%s: name a file that ends in " SUFFIX,
-               r->out);
+    size_t n = strlen(name), suffix = strlen(TESS_ST_SUFFIX);
+    TESS_CHECK(n > suffix && tess_text_ends_with(name, TESS_ST_SUFFIX), TESS_E_INVALID,
+               "%s: name a file that ends in " TESS_ST_SUFFIX, r->out);
     TESS_CHECK(n - suffix < 64 && strlen(r->out) < sizeof(folder), TESS_E_INVALID, "%s: the name is too long", r->out);
     snprintf(stem, sizeof(stem), "%.*s", (int)(n - suffix), name);
     snprintf(folder, sizeof(folder), "%.*s", slash > r->out ? (int)(slash - r->out) : 1, slash != NULL ? r->out : ".");
