@@ -45,12 +45,3 @@ const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t 
     tess_text_add(text, size, at, "]");
     return text;
 }
-
-void tess_box_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATALOG_DIMS])
-{
-    int64_t n = 1;
-    for (int d = n_dims - 1; d >= 0; d--) {
-        stride[d] = n;
-        n *= size[d];
-    }
-}

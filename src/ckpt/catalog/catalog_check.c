@@ -75,24 +75,6 @@ static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
     return &c->tensors[low];
 }
 
-tess_status tess_catalog_tensors_in_files(const tess_catalog *c, const tess_catalog_tensor ***list)
-{
-    int *order, n = 0;
-    TESS_TRY(tess_catalog_file_order(c, &order));
-    tess_status status = tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof((*list)[0]),
-                                              "order of tensors", (void **)list);
-    for (int i = 0; i < c->n_pieces && status == TESS_OK; i++) {
-        const tess_catalog_tensor *t = tensor_of(c, order[i]);
-        if (order[i] == t->first_piece)
-            (*list)[n++] = t;
-    }
-    for (int i = 0; i < c->n_tensors && status == TESS_OK; i++)
-        if (c->tensors[i].n_pieces == 0)
-            (*list)[n++] = &c->tensors[i];
-    tess_mem_free(c->mem, order);
-    return status;
-}
-
 static uint64_t bytes_to_verify(const tess_catalog *c)
 {
     uint64_t all = 0;

@@ -34,25 +34,6 @@ tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_pie
 tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,
                                      const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
 
-/* ---- catalog_copy.c: a box of elements from one layout to another */
-typedef struct tess_box_copy {
-    int n_dims;
-    int64_t size[TESS_CATALOG_DIMS];
-    int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS]; /* in elements */
-    int element_bytes;
-    const char *decode; /* dtype of the source when the target is float32; NULL: bytes as they are */
-} tess_box_copy;
-void tess_box_copy_run(const tess_box_copy *copy, const uint8_t *from, uint8_t *to);
-/* Row-major strides of a box. */
-void tess_box_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATALOG_DIMS]);
-
-/* ---- sum.c: a checksum of bytes that come in parts */
-typedef struct tess_sum tess_sum;
-tess_status tess_sum_create(tess_mem *mem, tess_sum_kind kind, tess_sum **sum);
-void tess_sum_add(tess_sum *sum, const void *data, size_t size);
-uint64_t tess_sum_value(const tess_sum *sum);
-void tess_sum_destroy(tess_mem *mem, tess_sum **sum);
-
 /* ---- unpack.c: exactly `size` bytes from `packed` ones; TESS_E_FORMAT otherwise */
 tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);
 

@@ -32,37 +32,37 @@ static bool is_step(const char *path)
            (tess_folder_holds(path, "meta.json") && tess_folder_holds(path, "optimizer.safetensors"));
 }
 
-static void hear_of_step(void *heard, const char *text)
-{
-    (void)text;
-    *(bool *)heard = true;
-}
-
-/* Also of damaged ones: opening says so. */
-static bool is_folder_of_steps(const char *path)
-{
-    int64_t step;
-    bool heard = false;
-    const tess_ckpt_listener listener = {.self = &heard, .note = hear_of_step};
-    tess_status status = tess_os_is_dir(path) ? tess_ckpt_latest(path, &listener, &step) : TESS_E_NOT_FOUND;
-    tess_error_clear();
-    return heard || status != TESS_E_NOT_FOUND;
-}
-
-static void keep_first(void *self, const char *text)
+static void note_first(void *self, const char *text)
 {
     char *first = self;
     if (first[0] == '\0')
         snprintf(first, NOTE_SIZE, "%s", text);
 }
 
-/* An older one is not taken for one that is damaged without a word. */
-static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
+/* The newest complete step. damaged (NOTE_SIZE): the note on the first checkpoint that does not count, or "". */
+static tess_status find_newest(const char *path, int64_t *step, char *damaged)
+{
+    const tess_ckpt_listener listener = {.self = damaged, .note = note_first};
+    damaged[0] = '\0';
+    return tess_ckpt_latest(path, &listener, step);
+}
+
+/* True also when all steps are damaged: opening them reports it. */
+static bool is_folder_of_steps(const char *path)
 {
     int64_t step;
     char damaged[NOTE_SIZE] = "";
-    const tess_ckpt_listener listener = {.self = damaged, .note = keep_first};
-    tess_status status = tess_ckpt_latest(path, &listener, &step);
+    tess_status status = tess_os_is_dir(path) ? find_newest(path, &step, damaged) : TESS_E_NOT_FOUND;
+    tess_error_clear();
+    return damaged[0] != '\0' || status != TESS_E_NOT_FOUND;
+}
+
+/* Does not pass over a damaged checkpoint silently: the error names it and the newest complete one. */
+static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
+{
+    int64_t step;
+    char damaged[NOTE_SIZE];
+    tess_status status = find_newest(path, &step, damaged);
     TESS_CHECK(status != TESS_E_NOT_FOUND || damaged[0] == '\0', TESS_E_FORMAT, "%s; no other there is whole", damaged);
     TESS_TRY(status);
     TESS_CHECK(damaged[0] == '\0', TESS_E_FORMAT,

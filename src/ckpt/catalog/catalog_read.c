@@ -1,9 +1,8 @@
-/* Boxes of tensors out of pieces. What lies in a piece as it is wanted goes straight to its place; everything else by
- * way of a block of memory. */
+/* Reads boxes of tensors from pieces. Bytes that lie in a piece as the caller wants them are read straight to their
+ * place; others go through a block of memory. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "ckpt/catalog/catalog_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
@@ -39,12 +38,22 @@ static int64_t elements_before(const box_read *r, const int64_t *origin, const i
     return n;
 }
 
+/* Row-major strides of a box. */
+static void set_strides(int n_dims, const int64_t *size, int64_t stride[TESS_CATALOG_DIMS])
+{
+    int64_t n = 1;
+    for (int d = n_dims - 1; d >= 0; d--) {
+        stride[d] = n;
+        n *= size[d];
+    }
+}
+
 static void piece_strides(const box_read *r, int64_t stride[TESS_CATALOG_DIMS])
 {
-    if (!r->piece->strided)
-        tess_box_strides(r->tensor->n_dims, r->piece->box.size, stride);
-    for (int d = 0; d < r->tensor->n_dims && r->piece->strided; d++)
-        stride[d] = r->piece->stride[d];
+    if (r->piece->strided)
+        memcpy(stride, r->piece->stride, sizeof(r->piece->stride));
+    else
+        set_strides(r->tensor->n_dims, r->piece->box.size, stride);
 }
 
 /* Bytes [begin, end) of the unpacked piece hold all common elements. */
@@ -62,21 +71,68 @@ static void span(const box_read *r, uint64_t *begin, uint64_t *end)
 static uint8_t *place_in_box(const box_read *r, int64_t stride[TESS_CATALOG_DIMS])
 {
     int64_t bytes = r->decode != NULL ? (int64_t)sizeof(float) : r->tensor->element_bytes;
-    tess_box_strides(r->tensor->n_dims, r->box->size, stride);
+    set_strides(r->tensor->n_dims, r->box->size, stride);
     return r->dst + elements_before(r, r->box->begin, stride) * bytes;
 }
 
-/* `from`: the first common element. */
-static void copy_common(const box_read *r, const uint8_t *from)
+/* ---- Copying between two strided layouts, in runs as long as both allow */
+typedef struct box_copy {
+    int n_dims;
+    int64_t size[TESS_CATALOG_DIMS];
+    int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS]; /* in elements */
+    int element_bytes;
+    const char *decode; /* dtype of the source when the target is float32; NULL: the bytes as they are */
+} box_copy;
+
+static void copy_run(const box_copy *c, const uint8_t *from, uint8_t *to, int64_t n)
 {
-    tess_box_copy copy = {.n_dims = r->tensor->n_dims, .element_bytes = r->tensor->element_bytes, .decode = r->decode};
-    for (int d = 0; d < copy.n_dims; d++)
-        copy.size[d] = r->common.size[d];
-    piece_strides(r, copy.from_stride);
-    uint8_t *to = place_in_box(r, copy.to_stride);
-    tess_box_copy_run(&copy, from, to);
+    if (c->decode != NULL)
+        tess_st_decode(c->decode, from, n, (float *)to);
+    else
+        memcpy(to, from, (size_t)(n * c->element_bytes));
 }
 
+static void copy_from(const box_copy *c, int dim, const uint8_t *from, uint8_t *to)
+{
+    int64_t to_bytes = c->decode != NULL ? (int64_t)sizeof(float) : c->element_bytes;
+    if (dim == c->n_dims) {
+        copy_run(c, from, to, 1);
+        return;
+    }
+    if (dim == c->n_dims - 1 && c->from_stride[dim] == 1 && c->to_stride[dim] == 1) {
+        copy_run(c, from, to, c->size[dim]);
+        return;
+    }
+    for (int64_t i = 0; i < c->size[dim]; i++)
+        copy_from(c, dim + 1, from + i * c->from_stride[dim] * c->element_bytes, to + i * c->to_stride[dim] * to_bytes);
+}
+
+/* Copies the common elements to their place. `from`: the first of them. */
+static void copy_common(const box_read *r, const uint8_t *from)
+{
+    int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS];
+    box_copy c = {.element_bytes = r->tensor->element_bytes, .decode = r->decode};
+    piece_strides(r, from_stride);
+    uint8_t *to = place_in_box(r, to_stride);
+    /* Dimensions of one element go; dimensions that follow one another in both layouts become one. */
+    for (int d = 0; d < r->tensor->n_dims; d++) {
+        int64_t size = r->common.size[d];
+        int last = c.n_dims - 1;
+        if (size == 1)
+            continue;
+        if (last >= 0 && c.from_stride[last] == from_stride[d] * size && c.to_stride[last] == to_stride[d] * size) {
+            c.size[last] *= size;
+        } else {
+            last = c.n_dims++;
+            c.size[last] = size;
+        }
+        c.from_stride[last] = from_stride[d];
+        c.to_stride[last] = to_stride[d];
+    }
+    copy_from(&c, 0, from, to);
+}
+
+/* ---- Pieces */
 static tess_status read_straight(const box_read *r, uint64_t begin, uint64_t end)
 {
     int64_t stride[TESS_CATALOG_DIMS];
@@ -100,26 +156,22 @@ static tess_status read_block(const box_read *r, uint64_t begin, uint64_t end)
     return status;
 }
 
-static tess_status unpack(const box_read *r, const uint8_t *packed, uint8_t *data)
-{
-    const tess_catalog_piece *p = r->piece;
-    TESS_TRY_CTX(tess_unpack(p->codec, packed, (size_t)p->stored, data, (size_t)p->bytes),
-                 "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'", r->catalog->files[p->file].path, p->offset,
-                 p->offset + p->stored, r->tensor->name);
-    return TESS_OK;
-}
-
 static tess_status read_packed(const box_read *r, uint64_t begin)
 {
     tess_mem *mem = r->catalog->mem;
+    const tess_catalog_piece *p = r->piece;
     uint8_t *data = NULL;
-    tess_piece_sink sink = {.end = r->piece->stored};
+    tess_piece_sink sink = {.end = p->stored};
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
     tess_status status = tess_piece_fetch(r->catalog, r->tensor, r->index, &sink);
     if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)r->piece->bytes, "unpacked piece", (void **)&data);
-    if (status == TESS_OK)
-        status = unpack(r, sink.dst, data);
+        status = tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)&data);
+    if (status == TESS_OK) {
+        status = tess_unpack(p->codec, sink.dst, (size_t)p->stored, data, (size_t)p->bytes);
+        if (status != TESS_OK)
+            tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'",
+                              r->catalog->files[p->file].path, p->offset, p->offset + p->stored, r->tensor->name);
+    }
     if (status == TESS_OK)
         copy_common(r, data + begin);
     tess_mem_free(mem, data);
@@ -165,14 +217,11 @@ tess_status tess_catalog_first_missing(const tess_catalog *c, const tess_catalog
 tess_status tess_catalog_check_box(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)
 {
     bool missing;
-    char text[200] = "";
-    size_t at = 0;
-    int64_t element[TESS_CATALOG_DIMS];
-    TESS_TRY(tess_catalog_first_missing(c, t, box, &missing, element));
-    for (int d = 0; d < t->n_dims && missing; d++)
-        at = tess_text_add(text, sizeof(text), at, "%s%" PRId64, d > 0 ? ", " : "", element[d]);
-    TESS_CHECK(!missing, TESS_E_FORMAT, "%s: element [%s] of tensor '%s' is in none of its files: it is incomplete",
-               c->path, text, t->name);
+    char text[200];
+    int64_t at[TESS_CATALOG_DIMS] = {0};
+    TESS_TRY(tess_catalog_first_missing(c, t, box, &missing, at));
+    TESS_CHECK(!missing, TESS_E_FORMAT, "%s: element %s of tensor '%s' is in none of its files: it is incomplete",
+               c->path, tess_dims_format(t->n_dims, at, text, sizeof(text)), t->name);
     return TESS_OK;
 }
 

@@ -121,6 +121,26 @@ tess_status tess_catalog_file_order(const tess_catalog *c, int **order)
     return TESS_OK;
 }
 
+/* Tensors without elements come last. */
+static int compare_first_pieces(const void *a, const void *b, void *context)
+{
+    const tess_catalog_tensor *x = *(const tess_catalog_tensor *const *)a, *y = *(const tess_catalog_tensor *const *)b;
+    if (x->n_pieces == 0 || y->n_pieces == 0)
+        return x->n_pieces > 0 ? -1 : y->n_pieces > 0 ? 1 : strcmp(x->name, y->name);
+    return compare_places(&x->first_piece, &y->first_piece, context);
+}
+
+tess_status tess_catalog_tensors_in_files(const tess_catalog *c, const tess_catalog_tensor ***list)
+{
+    size_t n = (size_t)c->n_tensors;
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof((*list)[0]), "order of tensors", (void **)list));
+    for (size_t i = 0; i < n; i++)
+        (*list)[i] = &c->tensors[i];
+    if (n > 1)
+        qsort_r(*list, n, sizeof((*list)[0]), compare_first_pieces, (void *)c);
+    return TESS_OK;
+}
+
 /* How far it is from each piece's end to the next piece of its file, or to the file's end. */
 static tess_status measure_padding(tess_catalog *c)
 {

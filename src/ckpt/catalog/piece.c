@@ -1,6 +1,10 @@
-/* The stored bytes of a piece: read once, in parts that stay in the cache while they are summed. */
+/* Reads the stored bytes of a piece once, in parts that stay in the cache while they are summed. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <zlib.h>
 
 #include "base/os/os.h"
 #include "ckpt/catalog/catalog_impl.h"
@@ -14,9 +18,11 @@ typedef struct fetch {
     const tess_piece_sink *sink;
     const char *path;
     int fd;
-    uint64_t padding; /* bytes behind the piece that are to be zero */
-    uint8_t *scratch; /* once it is needed: as much as a part can be */
-    tess_sum *sum;    /* NULL: not asked for */
+    uint64_t padding;       /* bytes behind the piece that must be zero */
+    uint8_t *scratch;       /* allocated when needed: the largest part */
+    tess_sum_kind sum_kind; /* of the checksum that is computed: the piece's, or none */
+    uint32_t crc32;
+    XXH3_state_t xxh3; /* aligned to 64 */
 } fetch;
 
 static tess_status check_size(const tess_catalog_file *file, uint64_t size)
@@ -24,16 +30,6 @@ static tess_status check_size(const tess_catalog_file *file, uint64_t size)
     TESS_CHECK(file->bytes == 0 || size == file->bytes, TESS_E_FORMAT, "%s has %" PRIu64 " bytes, not %" PRIu64 ": %s",
                file->path, size, file->bytes, size < file->bytes ? "it is cut short" : "something was added to it");
     return TESS_OK;
-}
-
-static tess_status open_file(const tess_catalog_file *file, int *fd)
-{
-    uint64_t size;
-    TESS_TRY(tess_os_open_read(file->path, fd, &size));
-    tess_status status = check_size(file, size);
-    if (status != TESS_OK)
-        tess_os_close(fd);
-    return status;
 }
 
 tess_status tess_file_check(const tess_catalog_file *file)
@@ -52,7 +48,7 @@ static tess_status need_scratch(fetch *f)
                           "checkpoint read", (void **)&f->scratch);
 }
 
-/* Bytes [at, +n), all or none of which the sink wants. */
+/* Reads bytes [at, +n) of the piece, of which the sink wants all or none. */
 static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
 {
     const tess_piece_sink *sink = f->sink;
@@ -63,8 +59,10 @@ static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
         to = f->scratch;
     }
     TESS_TRY(tess_os_read_at(f->fd, f->piece->offset + at, to, n, f->path));
-    if (f->sum != NULL)
-        tess_sum_add(f->sum, to, n);
+    if (f->sum_kind == TESS_SUM_KIND_XXH3)
+        XXH3_64bits_update(&f->xxh3, to, n);
+    else if (f->sum_kind == TESS_SUM_KIND_CRC32)
+        f->crc32 = (uint32_t)crc32(f->crc32, to, (uInt)n);
     if (wanted && sink->decode != NULL) {
         float *dst = (float *)sink->dst + (at - sink->begin) / (uint64_t)sink->element_bytes;
         tess_st_decode(sink->decode, to, (int64_t)(n / (size_t)sink->element_bytes), dst);
@@ -72,20 +70,14 @@ static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
     return TESS_OK;
 }
 
-/* Where the part that begins at `at` ends: parts do not cross the sink's bounds. */
-static uint64_t part_end(const tess_piece_sink *sink, uint64_t at, uint64_t end)
-{
-    uint64_t bound = at < sink->begin ? sink->begin : at < sink->end ? sink->end : end;
-    bound = bound < end ? bound : end;
-    return bound - at > PART_BYTES ? at + PART_BYTES : bound;
-}
-
 static tess_status fetch_range(fetch *f, uint64_t begin, uint64_t end)
 {
-    for (uint64_t at = begin; at < end;) {
-        uint64_t next = part_end(f->sink, at, end);
+    for (uint64_t at = begin, next; at < end; at = next) {
+        /* No part crosses the sink's bounds. */
+        next = at < f->sink->begin ? f->sink->begin : at < f->sink->end ? f->sink->end : end;
+        next = next < end ? next : end;
+        next = next - at > PART_BYTES ? at + PART_BYTES : next;
         TESS_TRY(fetch_part(f, at, (size_t)(next - at)));
-        at = next;
     }
     return TESS_OK;
 }
@@ -107,56 +99,48 @@ static tess_status check_padding(fetch *f)
     return TESS_OK;
 }
 
-static tess_status check_sum(const fetch *f)
-{
-    uint64_t sum = tess_sum_value(f->sum);
-    TESS_CHECK(f->piece->sum_kind == TESS_SUM_KIND_NONE || sum == f->piece->sum, TESS_E_FORMAT,
-               "its checksum is %016" PRIx64 ", not the %016" PRIx64 " of its save: the disk or a copy damaged it", sum,
-               f->piece->sum);
-    return TESS_OK;
-}
-
-/* Everything, and whether it is what was saved. */
+/* Reads all of the piece, and checks its checksum and the zeros behind it. */
 static tess_status fetch_all(fetch *f)
 {
-    TESS_TRY(tess_sum_create(f->catalog->mem, f->piece->sum_kind, &f->sum));
+    f->sum_kind = f->piece->sum_kind;
+    XXH3_INITSTATE(&f->xxh3);
+    XXH3_64bits_reset(&f->xxh3);
     TESS_TRY(fetch_range(f, 0, f->piece->stored));
-    TESS_TRY(check_sum(f));
+    uint64_t sum = f->sum_kind == TESS_SUM_KIND_XXH3 ? XXH3_64bits_digest(&f->xxh3) : f->crc32;
+    TESS_CHECK(f->sum_kind == TESS_SUM_KIND_NONE || sum == f->piece->sum, TESS_E_FORMAT,
+               "its checksum is %016" PRIx64 ", not the %016" PRIx64 " of its save: the disk or a copy damaged it", sum,
+               f->piece->sum);
     return check_padding(f);
 }
 
 static tess_status run(fetch *f, const tess_catalog_file *file, bool all)
 {
+    uint64_t size;
     f->path = file->path;
-    tess_status status = open_file(file, &f->fd);
-    if (status == TESS_OK) {
+    TESS_TRY(tess_os_open_read(file->path, &f->fd, &size));
+    tess_status status = check_size(file, size);
+    if (status == TESS_OK)
         status = all ? fetch_all(f) : fetch_range(f, f->sink->begin, f->sink->end);
-        tess_os_close(&f->fd);
-    }
-    tess_sum_destroy(f->catalog->mem, &f->sum);
+    tess_os_close(&f->fd);
     tess_mem_free(f->catalog->mem, f->scratch);
     return status;
-}
-
-/* File, tensor, place and writer in front of what is wrong. */
-static tess_status name_piece(const fetch *f, const tess_catalog_tensor *t, tess_status status)
-{
-    char writer[48] = "";
-    if (f->piece->rank >= 0)
-        snprintf(writer, sizeof(writer), ", written by rank %d", f->piece->rank);
-    return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'%s", f->path, f->piece->offset,
-                             f->piece->offset + f->piece->stored, t->name, writer);
 }
 
 static tess_status run_piece(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
                              const tess_piece_sink *sink, bool all)
 {
+    char writer[48] = "";
     const tess_catalog_piece *piece = &c->pieces[index];
     fetch f = {.catalog = c, .piece = piece, .sink = sink, .padding = c->impl->padding[index]};
     tess_status status = run(&f, &c->files[piece->file], all);
     if (status == TESS_OK && all)
         tess_catalog_trust(c, index);
-    return status == TESS_OK ? TESS_OK : name_piece(&f, tensor, status);
+    if (status == TESS_OK)
+        return TESS_OK;
+    if (piece->rank >= 0)
+        snprintf(writer, sizeof(writer), ", written by rank %d", piece->rank);
+    return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'%s", f.path, piece->offset,
+                             piece->offset + piece->stored, tensor->name, writer);
 }
 
 void tess_catalog_trust(const tess_catalog *catalog, int piece)

@@ -69,52 +69,43 @@ static tess_status add_file(tess_catalog *c, const char *path, const json_t *wei
     return status;
 }
 
-/* Shards lie beside their index: a path to another place is an attack or a mistake. */
-static tess_status check_shard_name(const char *index, const char *tensor, const char *file)
-{
-    bool plain = file[0] != '\0' && strchr(file, '/') == NULL && strchr(file, '\\') == NULL && strcmp(file, ".") != 0 &&
-                 strcmp(file, "..") != 0 && strlen(file) < 256;
-    TESS_CHECK(plain, TESS_E_FORMAT,
-               "%s: tensor '%s': shard '%.256s' is refused: it must be the plain name of a file in the same folder",
-               index, tensor, file);
-    return TESS_OK;
-}
-
-/* Collects the distinct files of the weight map as keys. */
-static tess_status list_shards(const char *index, json_t *weight_map, json_t *shards)
-{
-    const char *tensor;
-    json_t *file;
-    json_object_foreach (weight_map, tensor, file) {
-        TESS_CHECK(json_is_string(file), TESS_E_FORMAT, "%s: weight_map: '%s': the name of a file expected", index,
-                   tensor);
-        TESS_TRY(check_shard_name(index, tensor, json_string_value(file)));
-        TESS_CHECK(json_object_set_new(shards, json_string_value(file), json_null()) == 0, TESS_E_NOMEM,
-                   "%s: no memory for the names of its files", index);
-    }
-    return TESS_OK;
-}
-
 static int compare_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted by name. */
-static tess_status add_shards(tess_catalog *c, const char *index, const json_t *weight_map, json_t *shards)
+/* Sorts the files that the weight map names. names (one for each tensor) gets a file as often as it has tensors. */
+static tess_status list_shards(const char *index, json_t *weight_map, const char **names)
 {
-    const char **names, *name;
-    json_t *unused;
+    const char *tensor;
+    json_t *value;
     size_t n = 0;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, json_object_size(shards), sizeof(names[0]), "shard names",
-                                  (void **)&names));
-    json_object_foreach (shards, name, unused)
-        names[n++] = name;
+    json_object_foreach (weight_map, tensor, value) {
+        const char *file = json_string_value(value);
+        TESS_CHECK(file != NULL, TESS_E_FORMAT, "%s: weight_map: '%s': the name of a file expected", index, tensor);
+        /* Shards lie beside their index: a path to another place is an attack or a mistake. */
+        bool plain = file[0] != '\0' && strpbrk(file, "/\\") == NULL && strcmp(file, ".") != 0 &&
+                     strcmp(file, "..") != 0 && strlen(file) < 256;
+        TESS_CHECK(plain, TESS_E_FORMAT,
+                   "%s: tensor '%s': shard '%.256s' is refused: it must be the plain name of a file in the same folder",
+                   index, tensor, file);
+        names[n++] = file;
+    }
     if (n > 1)
         qsort(names, n, sizeof(names[0]), compare_text);
-    tess_status status = TESS_OK;
+    return TESS_OK;
+}
+
+static tess_status add_shards(tess_catalog *c, const char *index, json_t *weight_map)
+{
+    const char **names;
+    size_t n = json_object_size(weight_map);
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(names[0]), "shard names", (void **)&names));
+    tess_status status = list_shards(index, weight_map, names);
     for (size_t i = 0; i < n && status == TESS_OK; i++) {
         char path[PATH_SIZE];
+        if (i > 0 && strcmp(names[i], names[i - 1]) == 0)
+            continue;
         status = tess_os_join(path, sizeof(path), c->path, names[i]);
         if (status == TESS_OK)
             status = add_file(c, path, weight_map, names[i]);
@@ -125,6 +116,7 @@ static tess_status add_shards(tess_catalog *c, const char *index, const json_t *
     return status;
 }
 
+/* Every tensor of the index must be in the shards. */
 static tess_status check_all_there(const tess_catalog *c, const char *index, json_t *weight_map)
 {
     const char *tensor;
@@ -138,20 +130,18 @@ static tess_status check_all_there(const tess_catalog *c, const char *index, jso
 
 static tess_status fill_from_index(tess_catalog *c, const char *path)
 {
-    json_t *index = NULL, *shards = json_object();
-    tess_status status = tess_json_load(path, TESS_ST_MAX_HEADER, &index);
+    json_t *index;
+    TESS_TRY(tess_json_load(path, TESS_ST_MAX_HEADER, &index));
     json_t *weight_map = json_object_get(index, "weight_map");
-    if (status == TESS_OK && !json_is_object(weight_map))
+    tess_status status = TESS_OK;
+    if (!json_is_object(weight_map))
         status = TESS_FAIL(TESS_E_FORMAT, "%s: no object 'weight_map': not the index of a sharded model", path);
     if (status == TESS_OK)
-        status = list_shards(path, weight_map, shards);
-    if (status == TESS_OK)
-        status = add_shards(c, path, weight_map, shards);
+        status = add_shards(c, path, weight_map);
     if (status == TESS_OK)
         status = tess_catalog_finish(c);
     if (status == TESS_OK)
         status = check_all_there(c, path, weight_map);
-    json_decref(shards);
     json_decref(index);
     return status;
 }
