@@ -14,7 +14,7 @@ tess_status tess_ckpt_agree_same(tess_team *team, uint64_t hash, const char *wha
 {
     if (tess_ckpt_world(team) == 1)
         return TESS_OK;
-    /* min(h) and min(~h) = ~max(h) name the same number only if all are equal. */
+    /* min(h) equals max(h) = ~min(~h) only if all hashes are equal. */
     int64_t mine[2] = {(int64_t)hash, (int64_t)~hash}, least[2];
     TESS_TRY_CTX(tess_all_reduce(team, mine, least, 2, TESS_I64, TESS_MIN, NULL), "checkpoint: compare %s", what);
     TESS_CHECK(least[0] == ~least[1], TESS_E_MISMATCH, "ranks pass different %s to the checkpoint", what);

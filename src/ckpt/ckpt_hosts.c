@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank tells the others; travels as 64-bit words. */
+/* What ranks exchange; sent as 64-bit words. */
 typedef struct host_place {
     int64_t number;
     char name[TESS_CKPT_HOST_NAME];
@@ -22,7 +22,7 @@ static tess_status allocate(tess_ckpt_hosts *h, size_t world)
     return TESS_OK;
 }
 
-/* Every rank comes to the same answer from the same places. */
+/* Every rank computes the same numbers from the same places. */
 static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, int world)
 {
     for (int rank = 0; rank < world; rank++) {
@@ -41,7 +41,7 @@ static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, in
     return TESS_OK;
 }
 
-static tess_status learn(tess_ckpt_hosts *h, int number, const char *name)
+static tess_status exchange_places(tess_ckpt_hosts *h, int number, const char *name)
 {
     host_place mine = {.number = number}, *places;
     size_t world = (size_t)tess_team_size(h->all);
@@ -66,7 +66,7 @@ tess_status tess_ckpt_hosts_create(tess_mem *mem, tess_team *all, int number, co
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*h), "hosts of ranks", (void **)&h));
     *h = (tess_ckpt_hosts){.mem = mem, .all = all};
-    tess_status status = learn(h, number, name);
+    tess_status status = exchange_places(h, number, name);
     if (status != TESS_OK) {
         tess_ckpt_hosts_destroy(&h);
         return tess_fail_context(status, "hosts of the ranks");

@@ -1,4 +1,4 @@
-/* Which ranks see the same files whatever is mounted where: those of one host. */
+/* The ranks of a team by host. Ranks of one host see the same files; those of other hosts may not. */
 #ifndef TESS_CKPT_CKPT_HOSTS_H
 #define TESS_CKPT_CKPT_HOSTS_H
 
@@ -10,20 +10,20 @@ typedef struct tess_ckpt_hosts {
     tess_mem *mem;
     tess_team *all;                     /* borrowed */
     tess_team *mine;                    /* the ranks of this host; `all` itself when there is one host */
-    int n, host;                        /* how many, and this rank's: numbered by their first ranks in `all` */
-    int *of_rank;                       /* (size of `all`) */
-    int *first, *last;                  /* (n) ranks of a host; they follow one another */
+    int n, host;                        /* number of hosts, and this rank's; hosts are in the order of their ranks */
+    int *of_rank;                       /* (size of `all`) the host of a rank */
+    int *first, *last;                  /* (n) first and last rank of a host */
     char (*names)[TESS_CKPT_HOST_NAME]; /* (n) */
 } tess_ckpt_hosts;
 
-/* Collective over `all`; every rank says which host it is on. TESS_E_INVALID: a host's ranks do not follow one another.
- * `all` must outlive the result. */
+/* Collective over `all`, which must outlive the result; every rank passes the number and name of its host.
+ * TESS_E_INVALID: the ranks of a host are not consecutive. */
 tess_status tess_ckpt_hosts_create(tess_mem *mem, tess_team *all, int number, const char *name,
                                    tess_ckpt_hosts **hosts);
 /* Collective when there are several hosts. */
 void tess_ckpt_hosts_destroy(tess_ckpt_hosts **hosts);
 
-/* Whether this rank speaks for its host. */
+/* Whether this rank is the first of its host. */
 bool tess_ckpt_hosts_is_first(const tess_ckpt_hosts *hosts);
 
 /* "host h2 (ranks 2-3)"; returns `text`. */

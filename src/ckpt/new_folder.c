@@ -21,21 +21,18 @@ tess_status tess_new_folder_begin(const char *path, tess_new_folder *f)
     snprintf(f->temporary, sizeof(f->temporary), "%s.tmp", f->path);
     if (tess_os_is_dir(f->path))
         TESS_TRY(tess_os_list(f->path, not_empty, f->path));
-    return tess_os_remove_tree(f->temporary); /* of one that was killed */
-}
-
-static tess_status show(const tess_new_folder *f)
-{
-    char parent[sizeof(f->path)];
-    TESS_TRY(tess_os_rename(f->temporary, f->path));
-    TESS_TRY(tess_os_join(parent, sizeof(parent), f->path, ".."));
-    return tess_os_fsync_dir(parent);
+    return tess_os_remove_tree(f->temporary); /* left by a killed process */
 }
 
 tess_status tess_new_folder_end(const tess_new_folder *f, tess_status status)
 {
+    char parent[sizeof(f->path)];
     if (status == TESS_OK)
-        status = show(f);
+        status = tess_os_join(parent, sizeof(parent), f->path, "..");
+    if (status == TESS_OK)
+        status = tess_os_rename(f->temporary, f->path);
+    if (status == TESS_OK)
+        status = tess_os_fsync_dir(parent);
     if (status != TESS_OK)
         tess_os_remove_tree(f->temporary);
     return status;

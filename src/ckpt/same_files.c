@@ -13,12 +13,12 @@
 
 enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
 
-/* What a host knows of a path; travels as 64-bit words. */
-typedef struct facts {
+/* What a host reads at a path; sent as 64-bit words. */
+typedef struct digest {
     int64_t there, bytes, hash;
-} facts;
+} digest;
 
-static tess_status look_at_file(const char *path, facts *f)
+static tess_status digest_file(const char *path, digest *f)
 {
     tess_mapping file;
     TESS_TRY(tess_os_map(path, &file));
@@ -26,17 +26,17 @@ static tess_status look_at_file(const char *path, facts *f)
     uint64_t hash = XXH3_64bits(file.data, n);
     if (n > 0)
         hash = XXH3_64bits_withSeed(file.data + file.size - n, n, hash);
-    *f = (facts){.there = 1, .bytes = (int64_t)file.size, .hash = (int64_t)hash};
+    *f = (digest){.there = 1, .bytes = (int64_t)file.size, .hash = (int64_t)hash};
     tess_os_unmap(&file);
     return TESS_OK;
 }
 
 typedef struct folder_walk {
     const char *path;
-    facts *sum;
+    digest *sum;
 } folder_walk;
 
-/* A model's description, and weights by the names that they have in all formats. */
+/* True of a model's description and of weights in any format. */
 static bool is_read_by_ranks(const char *name)
 {
     static const char *const names[] = {"config.json", ".metadata", "manifest.json"};
@@ -49,35 +49,35 @@ static bool is_read_by_ranks(const char *name)
     return is;
 }
 
-/* Sums know no order, as folders have none. */
+/* Adds a file of a folder: a sum does not depend on the order in which a folder lists its files. */
 static tess_status add_file(void *context, const char *name)
 {
     folder_walk *walk = context;
     char path[PATH_SIZE];
-    facts f;
+    digest f;
     if (!is_read_by_ranks(name))
         return TESS_OK;
     TESS_TRY(tess_os_join(path, sizeof(path), walk->path, name));
-    TESS_TRY(look_at_file(path, &f));
+    TESS_TRY(digest_file(path, &f));
     uint64_t hash = XXH3_64bits_withSeed(name, strlen(name), (uint64_t)f.hash);
     walk->sum->bytes += f.bytes;
     walk->sum->hash = (int64_t)((uint64_t)walk->sum->hash + hash);
     return TESS_OK;
 }
 
-/* A path that cannot be read counts as missing: the host is named, and its reader will say why. */
-static void look_at(const char *path, facts *f)
+/* A path that cannot be read counts as missing: the message names the host, and opening the file reports the cause. */
+static void digest_path(const char *path, digest *f)
 {
     folder_walk walk = {path, f};
-    *f = (facts){.there = tess_os_is_dir(path)};
-    tess_status status = f->there ? tess_os_list(path, add_file, &walk) : look_at_file(path, f);
+    *f = (digest){.there = tess_os_is_dir(path)};
+    tess_status status = f->there ? tess_os_list(path, add_file, &walk) : digest_file(path, f);
     if (status != TESS_OK) {
         tess_error_clear();
-        *f = (facts){0};
+        *f = (digest){0};
     }
 }
 
-static tess_status compare(const tess_ckpt_hosts *hosts, int host, const facts *a, const facts *b, const char *path,
+static tess_status compare(const tess_ckpt_hosts *hosts, int host, const digest *a, const digest *b, const char *path,
                            const char *what)
 {
     char first[TESS_CKPT_HOST_TEXT], other[TESS_CKPT_HOST_TEXT];
@@ -98,18 +98,9 @@ static tess_status compare(const tess_ckpt_hosts *hosts, int host, const facts *
     return TESS_OK;
 }
 
-static tess_status compare_all(const tess_ckpt_hosts *hosts, const facts *all, const char *const *paths, int n,
-                               const char *what)
-{
-    for (int i = 0; i < n; i++)
-        for (int host = 0; host < hosts->n; host++)
-            TESS_TRY(compare(hosts, host, &all[i], &all[hosts->first[host] * n + i], paths[i], what));
-    return TESS_OK;
-}
-
 tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char *const *paths, int n, const char *what)
 {
-    facts *mine, *all;
+    digest *mine, *all;
     size_t world = (size_t)tess_team_size(hosts->all);
     if (hosts->n == 1 || n == 0)
         return TESS_OK;
@@ -117,11 +108,12 @@ tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char 
                                   (void **)&all));
     mine = all + world * (size_t)n;
     for (int i = 0; i < n && tess_ckpt_hosts_is_first(hosts); i++)
-        look_at(paths[i], &mine[i]);
+        digest_path(paths[i], &mine[i]);
     tess_status status =
         tess_all_gather(hosts->all, mine, all, (size_t)n * sizeof(*mine) / sizeof(int64_t), TESS_I64, NULL);
-    if (status == TESS_OK)
-        status = compare_all(hosts, all, paths, n, what);
+    for (int i = 0; i < n; i++)
+        for (int host = 0; host < hosts->n && status == TESS_OK; host++)
+            status = compare(hosts, host, &all[i], &all[hosts->first[host] * n + i], paths[i], what);
     tess_mem_free(hosts->mem, all);
     return status;
 }

@@ -12,15 +12,7 @@
 
 enum { PATH_SIZE = 4096, WORD_SIZE = 32 };
 
-static const double patience_s = 2; /* for file systems that show a new file late */
-
-/* A word that no other run has written anywhere: half of a file left by one that was killed must not pass for ours. */
-static void make_word(const tess_ckpt_hosts *hosts, char word[WORD_SIZE])
-{
-    uint64_t numbers[2] = {tess_os_now_ns(), (uint64_t)getpid()};
-    uint64_t hash = tess_hash_bytes(numbers, sizeof(numbers), tess_hash_text(hosts->names[0]));
-    snprintf(word, WORD_SIZE, "%016" PRIx64, hash);
-}
+static const double patience_s = 2; /* some file systems show a new file late */
 
 /* "<folder>/.tessera-probe-<word><suffix>" */
 static tess_status path_of(const char *folder, const char *word, const char *suffix, char path[PATH_SIZE])
@@ -30,11 +22,9 @@ static tess_status path_of(const char *folder, const char *word, const char *suf
     return tess_os_join(path, PATH_SIZE, folder, name);
 }
 
-static tess_status leave_probe(const char *folder, const char *word)
+static tess_status write_probe(const char *folder, const char *word, const char *suffix, char path[PATH_SIZE])
 {
-    char path[PATH_SIZE];
-    TESS_TRY(tess_os_make_dirs(folder));
-    TESS_TRY(path_of(folder, word, "", path));
+    TESS_TRY(path_of(folder, word, suffix, path));
     return tess_os_write_atomic(path, word, strlen(word));
 }
 
@@ -51,58 +41,40 @@ static bool holds_word(tess_mem *mem, const char *path, const char *word)
     return same;
 }
 
-static bool sees_probe(tess_mem *mem, const char *path, const char *word)
-{
-    double begin = tess_os_now_s();
-    bool seen;
-    while (!(seen = holds_word(mem, path, word)) && tess_os_now_s() - begin < patience_s)
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    return seen;
-}
-
-/* On each host's first rank but rank 0, who can write there. */
-static tess_status try_writing(const char *folder, const char *word, int host)
+/* On a host's first rank: whether the host sees the probe (*seen). If it does, it must be able to write there too. */
+static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const char *word, int32_t *seen)
 {
     char suffix[32], path[PATH_SIZE];
-    snprintf(suffix, sizeof(suffix), "-host%d", host);
-    TESS_TRY(path_of(folder, word, suffix, path));
-    TESS_TRY(tess_os_write_atomic(path, word, strlen(word)));
+    double begin_s = tess_os_now_s();
+    TESS_TRY(path_of(folder, word, "", path));
+    while (!(*seen = holds_word(hosts->mem, path, word)) && tess_os_now_s() - begin_s < patience_s)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    if (!*seen || hosts->host == 0)
+        return TESS_OK;
+    snprintf(suffix, sizeof(suffix), "-host%d", hosts->host);
+    TESS_TRY(write_probe(folder, word, suffix, path));
     tess_os_remove(path);
     return TESS_OK;
 }
 
-/* *mine: whether this host sees the probe; asked of its first rank. */
-static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const char *word, int32_t *mine)
-{
-    char path[PATH_SIZE];
-    if (!tess_ckpt_hosts_is_first(hosts))
-        return TESS_OK;
-    TESS_TRY(path_of(folder, word, "", path));
-    *mine = sees_probe(hosts->mem, path, word);
-    return *mine && hosts->host > 0 ? try_writing(folder, word, hosts->host) : TESS_OK;
-}
-
-static tess_status judge(const tess_ckpt_hosts *hosts, const int32_t *seen, const char *folder)
-{
-    char blind[TESS_CKPT_HOST_TEXT], writer[TESS_CKPT_HOST_TEXT];
-    for (int host = 0; host < hosts->n; host++)
-        TESS_CHECK(seen[host], TESS_E_INVALID,
-                   "'%s' is not one folder on all hosts: %s does not see what %s writes there: put it on a file "
-                   "system that all hosts share, or set checkpoint.host_local=true to let every host keep its own part",
-                   folder, tess_ckpt_hosts_format(hosts, host, blind), tess_ckpt_hosts_format(hosts, 0, writer));
-    return TESS_OK;
-}
-
-static tess_status ask(const tess_ckpt_hosts *hosts, const char *folder, const char *word)
+/* Every host looks for the probe; all ranks get the same answer. */
+static tess_status look_on_all_hosts(const tess_ckpt_hosts *hosts, const char *folder, const char *word)
 {
     int32_t *seen;
+    char blind[TESS_CKPT_HOST_TEXT], writer[TESS_CKPT_HOST_TEXT];
     TESS_TRY(
         tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (size_t)hosts->n, sizeof(seen[0]), "hosts", (void **)&seen));
-    tess_status status = tess_team_agree(hosts->all, look(hosts, folder, word, &seen[hosts->host]));
+    tess_status mine = tess_ckpt_hosts_is_first(hosts) ? look(hosts, folder, word, &seen[hosts->host]) : TESS_OK;
+    tess_status status = tess_team_agree(hosts->all, mine);
     if (status == TESS_OK)
         status = tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL);
-    if (status == TESS_OK)
-        status = judge(hosts, seen, folder);
+    for (int host = 0; host < hosts->n && status == TESS_OK; host++)
+        if (!seen[host])
+            status = TESS_FAIL(
+                TESS_E_INVALID,
+                "'%s' is not one folder on all hosts: %s does not see what %s writes there: put it on a file "
+                "system that all hosts share, or set checkpoint.host_local=true to let every host keep its own part",
+                folder, tess_ckpt_hosts_format(hosts, host, blind), tess_ckpt_hosts_format(hosts, 0, writer));
     tess_mem_free(hosts->mem, seen);
     return status;
 }
@@ -111,15 +83,23 @@ tess_status tess_ckpt_check_shared_folder(const tess_ckpt_hosts *hosts, const ch
 {
     char word[WORD_SIZE] = "", path[PATH_SIZE];
     bool writer = tess_team_rank(hosts->all) == 0;
+    tess_status status = TESS_OK;
     if (hosts->n == 1)
         return TESS_OK;
-    if (writer)
-        make_word(hosts, word);
-    tess_status status = tess_team_agree(hosts->all, writer ? leave_probe(folder, word) : TESS_OK);
+    if (writer) {
+        /* Unique to this run: a probe that a killed run left must not pass for this one's. */
+        uint64_t numbers[2] = {tess_os_now_ns(), (uint64_t)getpid()};
+        uint64_t hash = tess_hash_bytes(numbers, sizeof(numbers), tess_hash_text(hosts->names[0]));
+        snprintf(word, WORD_SIZE, "%016" PRIx64, hash);
+        status = tess_os_make_dirs(folder);
+        if (status == TESS_OK)
+            status = write_probe(folder, word, "", path);
+    }
+    status = tess_team_agree(hosts->all, status);
     if (status == TESS_OK)
         status = tess_broadcast(hosts->all, word, WORD_SIZE / sizeof(int64_t), TESS_I64, 0, NULL);
     if (status == TESS_OK)
-        status = ask(hosts, folder, word);
+        status = look_on_all_hosts(hosts, folder, word);
     if (writer && path_of(folder, word, "", path) == TESS_OK)
         tess_os_remove(path);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", what);
