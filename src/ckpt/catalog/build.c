@@ -1,4 +1,4 @@
-/* Filling a catalog. What is added is checked as hostile: numbers come from files. */
+/* Builds a catalog. Its numbers come from files, which are hostile: everything that is added is checked. */
 #include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "ckpt/catalog/catalog_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
-/* A node of the tree of names. */
+/* A node of the tree of names, which finds a tensor while the catalog is built. */
 typedef struct catalog_name {
     int tensor;
     char text[];
@@ -21,7 +21,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const catalog_name *)a)->text, ((const catalog_name *)b)->text);
 }
 
-static void keep_node(void *node)
+static void leave_node(void *node)
 {
     (void)node; /* the catalog's tensors own it */
 }
@@ -69,7 +69,7 @@ void tess_catalog_destroy(tess_catalog **catalog)
         for (int i = 0; c->impl->mappings != NULL && i < c->n_files; i++)
             tess_os_unmap(&c->impl->mappings[i]);
         tess_mem_free(c->mem, c->impl->mappings);
-        tdestroy(c->impl->names, keep_node);
+        tdestroy(c->impl->names, leave_node);
         tess_mem_free(c->mem, c->impl->owner);
         tess_mem_free(c->mem, c->impl->verified);
         tess_mem_free(c->mem, c->impl->padding);
@@ -97,18 +97,6 @@ tess_status tess_catalog_add_file(tess_catalog *c, const char *path, uint64_t by
     return TESS_OK;
 }
 
-/* The shape in bytes fits 63 bits, even with its empty dimensions left out. */
-static tess_status check_shape(const tess_catalog *c, const tess_catalog_tensor *t)
-{
-    int64_t bytes = t->element_bytes;
-    for (int d = 0; d < t->n_dims; d++) {
-        TESS_CHECK(t->dim[d] >= 0, TESS_E_FORMAT, "%s: tensor '%s' has a negative dimension", c->path, t->name);
-        TESS_CHECK(!__builtin_mul_overflow(bytes, t->dim[d] > 0 ? t->dim[d] : 1, &bytes), TESS_E_FORMAT,
-                   "%s: tensor '%s' is larger than any memory: its description is damaged", c->path, t->name);
-    }
-    return TESS_OK;
-}
-
 static tess_status describe(const tess_catalog *c, const char *name, const char *dtype, int n_dims, const int64_t *dim,
                             tess_catalog_tensor *t)
 {
@@ -118,12 +106,18 @@ static tess_status describe(const tess_catalog *c, const char *name, const char 
     TESS_CHECK(n_dims >= 0 && n_dims <= TESS_CATALOG_DIMS, TESS_E_FORMAT,
                "%s: tensor '%s' has %d dimensions, not 0..%d", c->path, name, n_dims, TESS_CATALOG_DIMS);
     snprintf(t->dtype, sizeof(t->dtype), "%s", dtype);
-    for (int d = 0; d < n_dims; d++)
+    /* The product fits 63 bits even without the empty dimensions. */
+    int64_t bytes = t->element_bytes;
+    for (int d = 0; d < n_dims; d++) {
+        TESS_CHECK(dim[d] >= 0, TESS_E_FORMAT, "%s: tensor '%s' has a negative dimension", c->path, name);
+        TESS_CHECK(!__builtin_mul_overflow(bytes, dim[d] > 0 ? dim[d] : 1, &bytes), TESS_E_FORMAT,
+                   "%s: tensor '%s' is larger than any memory: its description is damaged", c->path, name);
         t->dim[d] = dim[d];
-    return check_shape(c, t);
+    }
+    return TESS_OK;
 }
 
-/* The name's node in the tree, new ones with tensor -1. */
+/* Finds the name's node in the tree, or adds one with tensor -1. */
 static tess_status find_name(tess_catalog *c, const char *name, catalog_name **node)
 {
     size_t n = strlen(name) + 1;
@@ -139,16 +133,6 @@ static tess_status find_name(tess_catalog *c, const char *name, catalog_name **n
     return TESS_OK;
 }
 
-static tess_status check_same(const tess_catalog *c, const tess_catalog_tensor *a, const tess_catalog_tensor *b)
-{
-    bool same = strcmp(a->dtype, b->dtype) == 0 && a->n_dims == b->n_dims;
-    for (int d = 0; d < a->n_dims && same; d++)
-        same = a->dim[d] == b->dim[d];
-    TESS_CHECK(same, TESS_E_FORMAT, "%s: tensor '%s' is described in two ways: dtypes or shapes differ", c->path,
-               a->name);
-    return TESS_OK;
-}
-
 tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const char *dtype, int n_dims,
                                     const int64_t *dim, int *tensor)
 {
@@ -159,18 +143,20 @@ tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const cha
     TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(t), "catalog",
                                 &c->impl->tensor_capacity, &c->tensors));
     TESS_TRY(find_name(c, name, &node));
-    if (node->tensor >= 0)
-        TESS_TRY(check_same(c, &c->tensors[node->tensor], &t));
     if (node->tensor < 0) {
         node->tensor = c->n_tensors;
         t.name = node->text;
         c->tensors[c->n_tensors++] = t;
     }
     *tensor = node->tensor;
+    const tess_catalog_tensor *known = &c->tensors[node->tensor];
+    bool same =
+        strcmp(known->dtype, t.dtype) == 0 && known->n_dims == n_dims && memcmp(known->dim, t.dim, sizeof(t.dim)) == 0;
+    TESS_CHECK(same, TESS_E_FORMAT, "%s: tensor '%s' is described in two ways: dtypes or shapes differ", c->path, name);
     return TESS_OK;
 }
 
-/* Bytes from the piece's first element to behind its last; false: more than 63 bits. */
+/* Bytes from the first element of a piece to the end of its last; false: they do not fit 63 bits. */
 static bool extent(const tess_catalog_tensor *t, const tess_catalog_piece *p, int64_t *bytes)
 {
     int64_t elements = 1;
@@ -206,7 +192,7 @@ static tess_status check_bytes(const tess_catalog *c, const tess_catalog_tensor 
     TESS_CHECK(known && p->bytes >= (uint64_t)needed && p->bytes <= INT64_MAX, TESS_E_FORMAT,
                "%s: tensor '%s': a piece of %" PRIu64 " bytes is not of the size of its elements", c->path, t->name,
                p->bytes);
-    /* Of a few bytes zstd makes as many as it is told. */
+    /* A few zstd bytes can unpack to any size. */
     TESS_CHECK(p->codec != TESS_CODEC_ZSTD || p->bytes == (uint64_t)needed, TESS_E_FORMAT,
                "%s: tensor '%s': a piece unpacks to %" PRIu64 " bytes, its elements have %" PRId64, c->path, t->name,
                p->bytes, needed);

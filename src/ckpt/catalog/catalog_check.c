@@ -1,16 +1,15 @@
-/* A look through a whole checkpoint: what is missing or damaged, and what lies where in its files. */
+/* Checks a whole checkpoint for missing and damaged files, elements and bytes. */
 #include <stdio.h>
 
 #include "ckpt/catalog/catalog_impl.h"
 
-/* What a look over the whole checkpoint has met. */
 typedef struct survey {
-    const tess_catalog_visitor *visitor; /* NULL: the first that is wrong ends it */
-    tess_status first;
-    char message[1024]; /* of the first */
+    const tess_catalog_visitor *visitor; /* NULL, or without `bad`: the first problem ends the survey */
+    tess_status first;                   /* problem */
+    char message[1024];                  /* of the first */
 } survey;
 
-/* Notes what came out; false: that was enough. */
+/* Notes the status of a check; false: the survey ends. */
 static bool note(survey *s, tess_status status)
 {
     if (status == TESS_OK)
@@ -19,10 +18,10 @@ static bool note(survey *s, tess_status status)
         s->first = status;
         snprintf(s->message, sizeof(s->message), "%s", tess_error_message());
     }
-    bool heard = s->visitor != NULL && s->visitor->bad != NULL;
-    if (heard)
+    bool goes_on = s->visitor != NULL && s->visitor->bad != NULL;
+    if (goes_on)
         s->visitor->bad(s->visitor->self, tess_error_message());
-    return heard;
+    return goes_on;
 }
 
 static tess_status outcome(const survey *s)
@@ -60,8 +59,8 @@ tess_status tess_catalog_check(const tess_catalog *catalog)
     return outcome(&s);
 }
 
-/* The last tensor whose pieces do not begin behind this one; tensors without pieces come before those that share their
- * first. */
+/* The tensor of a piece: the last whose pieces do not begin behind it. A tensor without pieces comes before the one
+ * that has the same first_piece. */
 static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
 {
     int low = 0, high = c->n_tensors - 1;
@@ -75,36 +74,33 @@ static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
     return &c->tensors[low];
 }
 
-static uint64_t bytes_to_verify(const tess_catalog *c)
+static void report_progress(const survey *s, uint64_t done, uint64_t all)
 {
-    uint64_t all = 0;
+    if (s->visitor != NULL && s->visitor->progress != NULL)
+        s->visitor->progress(s->visitor->self, done, all);
+}
+
+/* Verifies pieces in `order`, that of the files, then ranges. Broken files have been reported. */
+static void survey_bytes(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+{
+    uint64_t done = 0, all = 0;
     for (int i = 0; i < c->n_pieces; i++)
         all += c->pieces[i].stored;
     for (int i = 0; i < c->n_ranges; i++)
         all += c->ranges[i].bytes;
-    return all;
-}
-
-/* `order`: the pieces as they lie in the files; those of broken files have been told of. */
-static void survey_bytes(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
-{
-    uint64_t done = 0, all = bytes_to_verify(c);
-    bool heard = s->visitor != NULL && s->visitor->progress != NULL;
     for (int i = 0; i < c->n_pieces; i++) {
         const tess_catalog_piece *p = &c->pieces[order[i]];
         if (!broken[p->file] && !note(s, tess_piece_verify(c, tensor_of(c, order[i]), order[i])))
             return;
         done += p->stored;
-        if (heard)
-            s->visitor->progress(s->visitor->self, done, all);
+        report_progress(s, done, all);
     }
     for (int i = 0; i < c->n_ranges; i++) {
         const tess_catalog_range *range = &c->ranges[i];
         if (!broken[range->file] && !note(s, tess_range_verify(c, range)))
             return;
         done += range->bytes;
-        if (heard)
-            s->visitor->progress(s->visitor->self, done, all);
+        report_progress(s, done, all);
     }
 }
 

@@ -8,51 +8,51 @@
 typedef struct tess_catalog_impl {
     size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity, range_capacity;
     void *names;            /* of tensors while they are added: a tree (search.h) of catalog_name */
-    int *owner;             /* (n_pieces) the tensor of each; freed once finished */
-    uint8_t *verified;      /* (n_pieces) 1: its checksum was right; read and set without order */
-    uint64_t *padding;      /* (n_pieces) bytes behind it in its file that belong to no piece */
-    tess_mapping *mappings; /* (n_files) of those that tess_catalog_map was asked for */
+    int *owner;             /* (n_pieces) the tensor of each piece; freed once finished */
+    uint8_t *verified;      /* (n_pieces) 1: its checksum was right; relaxed atomics */
+    uint64_t *padding;      /* (n_pieces) bytes behind a piece in its file that belong to no piece */
+    tess_mapping *mappings; /* (n_files) files that tess_catalog_map has mapped */
 } tess_catalog_impl;
 
-/* ---- look.c: a tensor's pieces; NULL when it has none */
+/* ---- look.c: a tensor's pieces; NULL: none */
 const tess_catalog_piece *tess_catalog_pieces_of(const tess_catalog *catalog, const tess_catalog_tensor *tensor);
 
-/* ---- finish.c: (n_pieces) indices of pieces as they lie in the files */
+/* ---- finish.c: *order (n_pieces): the indices of pieces in the order of the files */
 tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
 
 /* ---- catalog_read.c */
-/* Whether a request can be met: its box is inside the tensor and covered, its dtype one of floats if they are asked
- * for. */
+/* Checks that the box of a request is inside the tensor and covered, and that its dtype converts to floats if it asks
+ * for them. */
 tess_status tess_catalog_check_request(const tess_catalog *catalog, const tess_catalog_request *request);
-/* The part of a piece that lies in the request's box, to its place. Nothing when there is none. */
+/* Reads the part of a piece that lies in the request's box, if any, to its place. */
 tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, const tess_catalog_request *request);
 
-/* ---- cover.c: boxes that are pieces of one tensor */
-/* The first two that have elements in common, by index; *a = -1: none. TESS_E_UNSUPPORTED: too many to compare. */
+/* ---- cover.c: the pieces of one tensor */
+/* Finds two that have elements in common; *a = -1: none. TESS_E_UNSUPPORTED: too many to compare. */
 tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n, int *a, int *b);
-/* The first element of `box`, row by row, that is in none of the pieces (which do not overlap). */
+/* Finds the first element of `box`, row by row, that is in none of the pieces, which do not overlap. */
 tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,
                                      const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
 
-/* ---- unpack.c: exactly `size` bytes from `packed` ones; TESS_E_FORMAT otherwise */
+/* ---- unpack.c: unpacks to exactly `size` bytes; TESS_E_FORMAT otherwise */
 tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);
 
 /* ---- piece.c: the stored bytes of one piece */
-/* Where bytes [begin, end) of them go; begin == end: nothing is kept. */
+/* Where bytes [begin, end) of a piece go; begin == end: nowhere. */
 typedef struct tess_piece_sink {
     uint64_t begin, end;
     uint8_t *dst;
-    const char *decode; /* dtype, when dst is to get float32; NULL: as they are */
+    const char *decode; /* the piece's dtype when dst is float32; NULL: the bytes as they are */
     int element_bytes;
 } tess_piece_sink;
 
-/* Reads what the sink asks for, and all of a piece whose checksum has not been verified yet. */
+/* Reads what the sink asks for; reads and verifies the whole piece if that has not been done yet. */
 tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
                              const tess_piece_sink *sink);
-/* Reads all of it, whatever has been read before, and keeps nothing. */
+/* Read everything again and verify it. */
 tess_status tess_range_verify(const tess_catalog *catalog, const tess_catalog_range *range);
 tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
-/* The file is there and has the stated size. */
+/* Checks that the file has the stated size. */
 tess_status tess_file_check(const tess_catalog_file *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which format lies at a path. A format is one row of the table, asked in this order. */
+/* Finds the format of a checkpoint. Each format is one row of a table, tried in this order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { PATH_SIZE = 4096, NOTE_SIZE = 1024 };
 
 typedef struct opener {
-    const char *what; /* for the message when nothing fits */
+    const char *what; /* for the message when no row fits */
     bool (*fits)(const char *path);
     tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
 } opener;
@@ -79,7 +79,7 @@ static const opener openers[] = {
     {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},
 };
 
-/* A job's folder: its checkpoints lie one further down. */
+/* The path may be a job's folder: its checkpoints are in the folder "checkpoint". */
 static tess_status fail_unknown(const char *path)
 {
     char kinds[1024], below[PATH_SIZE];

@@ -1,4 +1,4 @@
-/* Many boxes, read by several threads: each takes the next piece, in the order of the files. */
+/* Reads many boxes with several threads. Each takes the next piece, in the order of the files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,17 +13,17 @@ typedef struct sharing {
     const tess_catalog_request *requests;
     const share_job *jobs;
     int64_t n_jobs;
-    int64_t next;   /* job that nobody has taken; shared */
-    int64_t failed; /* the first job that failed, n_jobs: none; shared, as the two below behind the lock */
+    int64_t next;   /* the next job to take; atomic */
+    int64_t failed; /* the first job that failed, n_jobs: none; atomic, written under the lock */
     uint32_t lock;
-    tess_status status;
-    char message[1024];
+    tess_status status; /* of the failed job, under the lock */
+    char message[1024]; /* likewise */
 } sharing;
 
 static void note_failure(sharing *s, int64_t index, tess_status status)
 {
     while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE) != 0)
-        continue; /* held for the time of one copy */
+        continue; /* the holder copies one message */
     if (index < s->failed) {
         snprintf(s->message, sizeof(s->message), "%s", tess_error_message());
         s->status = status;
@@ -32,7 +32,7 @@ static void note_failure(sharing *s, int64_t index, tess_status status)
     __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Jobs behind one that has failed need not be done. */
+/* Takes jobs until none is left or one before them has failed. */
 static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
 {
     sharing *s = context;
@@ -60,7 +60,7 @@ static int compare_jobs(const void *a, const void *b, void *context)
     return x->request < y->request ? -1 : x->request > y->request;
 }
 
-/* Pieces that meet a request's box. jobs NULL: counts them alone. */
+/* Lists the pieces that meet a request's box, and returns their number. `jobs` NULL: only counts. */
 static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *requests, int n, share_job *jobs)
 {
     size_t count = 0;

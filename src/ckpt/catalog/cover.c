@@ -1,11 +1,11 @@
-/* Whether boxes overlap, and what they leave out. Both in n log n for every regular cut: rows, columns, grids, ragged
- * chunks. */
+/* Finds overlaps of boxes and gaps between them, in n log n for every regular cut: rows, columns, grids, ragged chunks.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/catalog/catalog_impl.h"
 
-/* Where no dimension separates boxes they are compared in pairs, as few as no input can make slow. */
+/* Boxes that no dimension separates are compared in pairs, up to a number that takes no time. */
 enum { PAIRS_MAX = 2048, DEPTH_MAX = 64 };
 
 typedef struct overlap_search {
@@ -36,8 +36,8 @@ static tess_status compare_pairs(overlap_search *s, const tess_catalog_piece **p
     return TESS_OK;
 }
 
-/* Sorted along a dimension, boxes fall into groups that do not touch; each group is looked at along the next. `tried`
- * dimensions have left this group whole. */
+/* Sorts boxes along a dimension and cuts them into groups that do not touch; then searches each group along the next
+ * dimension. `tried` dimensions have not cut this group. */
 static tess_status search_overlap(overlap_search *s, const tess_catalog_piece **pieces, size_t n, int dim, int tried,
                                   int depth)
 {
@@ -84,7 +84,7 @@ tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_pie
     return status;
 }
 
-/* Where a piece begins or ends along a dimension, and the elements of its cross-section that come or go there. */
+/* The place where a piece begins or ends along a dimension, and the change of covered elements there. */
 typedef struct cover_edge {
     int64_t at, change;
 } cover_edge;
@@ -92,7 +92,7 @@ typedef struct cover_edge {
 typedef struct gap_search {
     int n_dims;
     const tess_box *box;
-    const tess_catalog_piece **pieces; /* those that cover the element as far as it is found */
+    const tess_catalog_piece **pieces; /* those that contain the missing element's coordinates found so far */
     int n;
     cover_edge *edges;
 } gap_search;
@@ -119,7 +119,7 @@ static size_t list_edges(gap_search *s, int dim)
     return n;
 }
 
-/* The first place along the dimension where the cross-sections of all pieces are not the box's. There is one. */
+/* The first place along the dimension where the pieces do not cover the box's cross-section. There is one. */
 static int64_t first_thin_place(gap_search *s, int dim)
 {
     size_t n = list_edges(s, dim), i = 0;
@@ -135,15 +135,15 @@ static int64_t first_thin_place(gap_search *s, int dim)
     }
 }
 
-static void keep_those_at(gap_search *s, int dim, int64_t at)
+static void select_pieces_at(gap_search *s, int dim, int64_t at)
 {
-    int kept = 0;
+    int n = 0;
     for (int i = 0; i < s->n; i++) {
         const tess_box *box = &s->pieces[i]->box;
         if (box->begin[dim] <= at && at < box->begin[dim] + box->size[dim])
-            s->pieces[kept++] = s->pieces[i];
+            s->pieces[n++] = s->pieces[i];
     }
-    s->n = kept;
+    s->n = n;
 }
 
 static int64_t count_present(int n_dims, const tess_catalog_piece *pieces, int n, const tess_box *box)
@@ -157,7 +157,7 @@ static int64_t count_present(int n_dims, const tess_catalog_piece *pieces, int n
     return present;
 }
 
-/* Those that meet the box. */
+/* Lists the pieces that meet the box. */
 static tess_status list_present(tess_mem *mem, gap_search *s, const tess_catalog_piece *pieces, int n)
 {
     TESS_TRY(list_pieces(mem, pieces, n, &s->pieces));
@@ -178,7 +178,7 @@ tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catal
     tess_status status = list_present(mem, &s, pieces, n);
     for (int d = 0; d < n_dims && status == TESS_OK; d++) {
         at[d] = first_thin_place(&s, d);
-        keep_those_at(&s, d, at[d]);
+        select_pieces_at(&s, d, at[d]);
     }
     tess_mem_free(mem, s.edges);
     tess_mem_free(mem, s.pieces);

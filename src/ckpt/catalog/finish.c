@@ -1,4 +1,4 @@
-/* From what was added to what is looked up: sorted, without overlaps. */
+/* Finishes a catalog: sorts tensors, pieces and ranges, and checks that no pieces overlap. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog_impl.h"
 
-/* Sorting needs tensor and piece together; the arrays are put into that order afterwards. */
+/* Pieces are sorted by tensor, then box; the arrays are reordered afterwards. */
 typedef struct finish_item {
     int tensor, piece;
 } finish_item;
@@ -30,7 +30,7 @@ static int compare_pieces(const void *a, const void *b, void *context)
     return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-/* An array in the order in which `from` names its members. */
+/* Reorders an array: item i becomes the old item from[i * step]. */
 static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, const int *from, size_t step)
 {
     char *sorted;
@@ -42,7 +42,7 @@ static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, c
     return TESS_OK;
 }
 
-/* Owners of pieces follow their tensors. */
+/* Sorts tensors by name, and renumbers the owners of pieces. */
 static tess_status sort_tensors(tess_catalog *c)
 {
     int *order, *place;
@@ -141,7 +141,7 @@ tess_status tess_catalog_tensors_in_files(const tess_catalog *c, const tess_cata
     return TESS_OK;
 }
 
-/* How far it is from each piece's end to the next piece of its file, or to the file's end. */
+/* Measures the bytes from each piece's end to the next piece of its file, or to the file's end. */
 static tess_status measure_padding(tess_catalog *c)
 {
     int *order;
@@ -165,7 +165,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* What comes again is left out. */
+/* Sorts ranges by place and removes duplicates. */
 static void sort_ranges(tess_catalog *c)
 {
     int n = 0;

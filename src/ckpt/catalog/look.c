@@ -1,4 +1,4 @@
-/* Tensors by name, their pieces and their boxes. */
+/* Looks up tensors by name, their pieces and their boxes. */
 #include <stdlib.h>
 #include <string.h>
 
