@@ -30,11 +30,11 @@ bool tess_diff_alike(const tess_diff_summary *s)
 }
 
 /* ---- Values */
-/* What a tensor's slices add up to. The norms' squares stand in their places until the end. */
+/* Sums over the slices of a tensor. t's norms hold their squares until the end. */
 typedef struct tally {
     tess_diff_tensor *t;
     double tolerance;
-    bool same_dtype, beyond; /* a value is beyond the tolerance */
+    bool same_dtype, beyond; /* `beyond`: a value is beyond the tolerance */
 } tally;
 
 static void note_distance(tally *y, double a, double b)
@@ -57,25 +57,20 @@ static void note_different(tally *y, int64_t element)
         y->t->first = element;
 }
 
-/* Equal bits: only the norms grow. Most of two checkpoints that are compared is so. */
-static void measure_same(tally *y, const uint8_t *a, int64_t n)
-{
-    double x[BLOCK];
-    tess_values_decode(y->t->a->dtype, a, n, x);
-    for (int64_t i = 0; i < n; i++) {
-        y->t->norm_a += x[i] * x[i];
-        y->t->norm_b += x[i] * x[i];
-    }
-}
-
-/* Elements [first, +n), n at most BLOCK. */
+/* Measures elements [first, +n), n at most BLOCK. */
 static void measure_block(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
 {
     double x[BLOCK], z[BLOCK];
     size_t bytes = (size_t)y->t->a->element_bytes;
+    bool same_bits = y->same_dtype && memcmp(a, b, (size_t)n * bytes) == 0;
     tess_values_decode(y->t->a->dtype, a, n, x);
-    tess_values_decode(y->t->b->dtype, b, n, z);
-    for (int64_t i = 0; i < n; i++) {
+    if (!same_bits)
+        tess_values_decode(y->t->b->dtype, b, n, z);
+    for (int64_t i = 0; i < n && same_bits; i++) {
+        y->t->norm_a += x[i] * x[i];
+        y->t->norm_b += x[i] * x[i];
+    }
+    for (int64_t i = 0; i < n && !same_bits; i++) {
         y->t->norm_a += x[i] * x[i];
         y->t->norm_b += z[i] * z[i];
         if (y->same_dtype ? memcmp(a + (size_t)i * bytes, b + (size_t)i * bytes, bytes) != 0
@@ -89,15 +84,11 @@ static void measure(tally *y, const uint8_t *a, const uint8_t *b, int64_t first,
 {
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t count = n - at < BLOCK ? n - at : BLOCK;
-        const uint8_t *from_a = a + at * y->t->a->element_bytes, *from_b = b + at * y->t->b->element_bytes;
-        if (y->same_dtype && memcmp(from_a, from_b, (size_t)(count * y->t->a->element_bytes)) == 0)
-            measure_same(y, from_a, count);
-        else
-            measure_block(y, from_a, from_b, first + at, count);
+        measure_block(y, a + at * y->t->a->element_bytes, b + at * y->t->b->element_bytes, first + at, count);
     }
 }
 
-/* Elements that are no numbers: whether their bytes are the same. */
+/* Compares the bytes of elements that are no numbers. */
 static void compare_bytes(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
 {
     size_t bytes = (size_t)y->t->a->element_bytes;
@@ -110,13 +101,6 @@ static void compare_bytes(tally *y, const uint8_t *a, const uint8_t *b, int64_t 
 }
 
 /* ---- One tensor */
-static void report_progress(diff *d, uint64_t bytes)
-{
-    d->done += bytes;
-    if (d->options->progress != NULL)
-        d->options->progress(d->options->self, d->done, d->all);
-}
-
 static tess_status compare_slices(diff *d, tally *y)
 {
     const tess_diff_tensor *t = y->t;
@@ -131,14 +115,11 @@ static tess_status compare_slices(diff *d, tally *y)
             measure(y, d->bytes_a, d->bytes_b, first, taken);
         else
             compare_bytes(y, d->bytes_a, d->bytes_b, first, taken);
-        report_progress(d, (uint64_t)taken * (uint64_t)t->a->element_bytes);
+        d->done += (uint64_t)taken * (uint64_t)t->a->element_bytes;
+        if (d->options->progress != NULL)
+            d->options->progress(d->options->self, d->done, d->all);
     }
     return TESS_OK;
-}
-
-static bool same_shape(const tess_export_tensor *a, const tess_export_tensor *b)
-{
-    return a->n_dims == b->n_dims && memcmp(a->dim, b->dim, (size_t)a->n_dims * sizeof(a->dim[0])) == 0;
 }
 
 static tess_status compare_values(diff *d, tess_diff_tensor *t)
@@ -160,21 +141,15 @@ static tess_status compare_values(diff *d, tess_diff_tensor *t)
     return TESS_OK;
 }
 
-static int64_t count(const tess_export_tensor *t)
-{
-    int64_t n = 1;
-    for (int d = 0; d < t->n_dims; d++)
-        n *= t->dim[d];
-    return n;
-}
-
 static tess_status compare_tensor(diff *d, const tess_export_tensor *a, const tess_export_tensor *b)
 {
-    tess_diff_tensor t = {.name = a != NULL ? a->name : b->name, .a = a, .b = b, .first = -1};
-    t.n = count(a != NULL ? a : b);
+    const tess_export_tensor *any = a != NULL ? a : b;
+    tess_diff_tensor t = {.name = any->name, .a = a, .b = b, .n = 1, .first = -1};
+    for (int k = 0; k < any->n_dims; k++)
+        t.n *= any->dim[k];
     if (a == NULL || b == NULL)
         t.kind = a == NULL ? TESS_DIFF_ONLY_B : TESS_DIFF_ONLY_A;
-    else if (!same_shape(a, b))
+    else if (a->n_dims != b->n_dims || memcmp(a->dim, b->dim, sizeof(a->dim)) != 0)
         t.kind = TESS_DIFF_SHAPE;
     else
         TESS_TRY_CTX(compare_values(d, &t), "tensor '%s'", t.name);
@@ -192,7 +167,7 @@ static const tess_export_tensor *tensor_at(const tess_export *e, int i)
     return i < e->n_tensors ? &e->tensors[i] : NULL;
 }
 
-/* Both are sorted by name: the lower name of the two next ones comes first, alone when the other is another. */
+/* Merges two lists that are sorted by name. */
 static tess_status compare_all(diff *d)
 {
     for (int i = 0, k = 0; i < d->a->n_tensors || k < d->b->n_tensors;) {

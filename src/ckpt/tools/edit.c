@@ -19,7 +19,7 @@ typedef struct edit {
     json_t *meta; /* a copy, to be changed */
 } edit;
 
-/* ".../step-00000012" into the folder above it and the step. */
+/* Splits ".../step-00000012" into the folder above it and the step. */
 static tess_status split_path(const char *path, edit *e)
 {
     TESS_TRY(tess_ckpt_split_path(path, e->dir, &e->step));
@@ -55,30 +55,24 @@ static tess_status link_as(const edit *e, const char *name, const char *new_name
     return tess_os_is_file(from) ? tess_os_link(from, to) : TESS_OK;
 }
 
-static tess_status visit(void *context, const char *name)
+static tess_status link_unchanged(void *context, const char *name)
 {
-    bool new = strcmp(name, TESS_STORE_MANIFEST) == 0 || strcmp(name, TESS_STORE_MARKER) == 0;
-    return new ? TESS_OK : link_as(context, name, name);
-}
-
-/* An edit after an edit leaves what the save wrote where it is. */
-static tess_status keep_backup(const edit *e)
-{
-    char path[TESS_CKPT_PATH];
-    TESS_TRY(tess_os_join(path, sizeof(path), e->folder, TESS_STORE_MANIFEST BACKUP));
-    if (tess_os_is_file(path))
-        return TESS_OK;
-    TESS_TRY(link_as(e, TESS_STORE_MANIFEST, TESS_STORE_MANIFEST BACKUP));
-    return link_as(e, TESS_STORE_MARKER, TESS_STORE_MARKER BACKUP);
+    bool changed = strcmp(name, TESS_STORE_MANIFEST) == 0 || strcmp(name, TESS_STORE_MARKER) == 0;
+    return changed ? TESS_OK : link_as(context, name, name);
 }
 
 static tess_status write_new(edit *e)
 {
     int64_t world_size = 0;
+    char backup[TESS_CKPT_PATH];
     TESS_TRY(tess_json_get_int(e->manifest, "world_size", e->folder, &world_size));
     const tess_store_facts facts = {.meta = e->meta, .world_size = (int)world_size};
-    TESS_TRY(tess_os_list(e->folder, visit, e));
-    TESS_TRY(keep_backup(e));
+    TESS_TRY(tess_os_list(e->folder, link_unchanged, e));
+    TESS_TRY(tess_os_join(backup, sizeof(backup), e->folder, TESS_STORE_MANIFEST BACKUP));
+    if (!tess_os_is_file(backup)) { /* the backup of an earlier edit is what the save wrote */
+        TESS_TRY(link_as(e, TESS_STORE_MANIFEST, TESS_STORE_MANIFEST BACKUP));
+        TESS_TRY(link_as(e, TESS_STORE_MARKER, TESS_STORE_MARKER BACKUP));
+    }
     return tess_store_commit(e->io, e->dir, e->step, &e->manifest, 1, &facts);
 }
 

@@ -28,26 +28,21 @@ tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item
 }
 
 /* ---- Names */
-/* What a name says beside the step: the suffixes are those of saves (ckpt/store/store_write.h). */
-typedef enum list_mark { MARK_NONE, MARK_UNFINISHED, MARK_STOOD_ASIDE } list_mark;
+/* The suffix of a name: those of saves (ckpt/store/store_write.h). */
+typedef enum list_mark { MARK_NONE, MARK_UNFINISHED, MARK_RETIRED } list_mark;
 
-static bool find_mark(const char *suffix, list_mark *m)
-{
-    *m = *suffix == '\0' ? MARK_NONE : strcmp(suffix, ".old") == 0 ? MARK_STOOD_ASIDE : MARK_UNFINISHED;
-    return *m != MARK_UNFINISHED || strncmp(suffix, ".tmp", 4) == 0;
-}
-
-/* The step that a name states, -1: it is no checkpoint's. */
+/* The step that a name states; -1: it is not the name of a checkpoint. */
 static int64_t step_of(const char *name, list_mark *m)
 {
     static const char *const prefixes[] = {"step-", "iter_", "global_step", "checkpoint-"};
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         size_t n = strlen(prefixes[i]);
-        char *end;
+        char *suffix;
         if (strncmp(name, prefixes[i], n) != 0 || !isdigit((unsigned char)name[n]) || strlen(name + n) > 30)
             continue;
-        int64_t step = strtoll(name + n, &end, 10);
-        if (find_mark(end, m))
+        int64_t step = strtoll(name + n, &suffix, 10);
+        *m = *suffix == '\0' ? MARK_NONE : strcmp(suffix, ".old") == 0 ? MARK_RETIRED : MARK_UNFINISHED;
+        if (*m != MARK_UNFINISHED || strncmp(suffix, ".tmp", 4) == 0)
             return step;
     }
     return -1;
@@ -58,10 +53,10 @@ typedef struct files {
     const char *folder;
     tess_ckpt_item *item;
     int n;
-    bool data, sealed; /* there are tensors of a format that is written in place; there is what is written last */
+    bool data, sealed; /* files of a DCP folder: there are tensors; there is .metadata, which is written last */
 } files;
 
-static tess_status look_at_file(void *context, const char *name)
+static tess_status add_file(void *context, const char *name)
 {
     files *f = context;
     char path[PATH_SIZE];
@@ -71,7 +66,7 @@ static tess_status look_at_file(void *context, const char *name)
     f->data |= tess_text_ends_with(name, ".distcp");
     f->sealed |= strcmp(name, ".metadata") == 0;
     if (tess_os_file_size(path, &bytes) != TESS_OK) {
-        tess_error_clear(); /* a folder, gone since, or not to be looked at now */
+        tess_error_clear(); /* a folder, a removed file, or one that cannot be read now */
         return TESS_OK;
     }
     double changed = tess_os_changed_s(path);
@@ -91,45 +86,43 @@ static void set_problem(tess_ckpt_item *item, tess_ckpt_state state, const char 
 static tess_status check_catalog(tess_mem *mem, const char *path, tess_ckpt_item *item)
 {
     tess_catalog *catalog;
-    TESS_TRY(tess_catalog_open(mem, path, &catalog));
-    snprintf(item->format, sizeof(item->format), "%s", catalog->format);
-    tess_status status = tess_catalog_check(catalog);
-    tess_catalog_destroy(&catalog);
-    return status;
+    tess_status status = tess_catalog_open(mem, path, &catalog);
+    if (status == TESS_OK) {
+        snprintf(item->format, sizeof(item->format), "%s", catalog->format);
+        status = tess_catalog_check(catalog);
+        tess_catalog_destroy(&catalog);
+    }
+    if (status == TESS_OK || status == TESS_E_NOMEM)
+        return status;
+    /* Of another version, or on a disk that cannot be read now: its state is unknown. */
+    bool unknown = status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
+    set_problem(item, unknown ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED, tess_error_message());
+    return TESS_OK;
 }
 
-/* Of another version, or of a disk that cannot be read now: nothing is said of what it holds. */
-static bool is_unknown(tess_status status)
+/* Finds an item's size, time and state. A Tessera checkpoint gets its name when it is complete: one that lacks
+ * something under that name is damaged, not incomplete. */
+static tess_status examine(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
 {
-    return status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
-}
-
-/* A checkpoint of ours gets its name when it is whole: what lacks something under that name has lost it since. */
-static tess_status judge(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
-{
+    char problem[PATH_SIZE + 32];
     files f = {.folder = path, .item = item};
     item->changed_s = tess_os_changed_s(path);
-    TESS_TRY(tess_os_list(path, look_at_file, &f));
+    TESS_TRY(tess_os_list(path, add_file, &f));
     if (unfinished) {
         set_problem(item, TESS_CKPT_INCOMPLETE, "a save that did not finish, or one under way");
     } else if (f.data && !f.sealed) {
         set_problem(item, TESS_CKPT_INCOMPLETE, "there is no .metadata, which a save writes last");
     } else if (f.n == 0) {
-        char problem[PATH_SIZE + 32];
         snprintf(problem, sizeof(problem), "%s: there is nothing in it", path);
         set_problem(item, TESS_CKPT_DAMAGED, problem);
     } else {
-        tess_status status = check_catalog(mem, path, item);
-        if (status == TESS_E_NOMEM)
-            return status;
-        if (status != TESS_OK)
-            set_problem(item, is_unknown(status) ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED, tess_error_message());
+        return check_catalog(mem, path, item);
     }
     return TESS_OK;
 }
 
 /* ---- The folder */
-/* One that goes while it is looked at, as those of a job that runs do, is none. */
+/* Adds a checkpoint, unless it disappears meanwhile, as those of a running job may. */
 static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step, bool unfinished)
 {
     char path[PATH_SIZE];
@@ -139,7 +132,7 @@ static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step
     *item = (tess_ckpt_item){.step = step};
     snprintf(item->name, sizeof(item->name), "%s", name);
     TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
-    tess_status status = judge(list->mem, path, unfinished, item);
+    tess_status status = examine(list->mem, path, unfinished, item);
     if (tess_os_is_dir(path))
         return status;
     list->n--;
@@ -147,24 +140,18 @@ static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step
     return TESS_OK;
 }
 
-/* What stood aside for another is left over once that has its name, and stands for its step until then. */
-static bool is_leftover(const char *path, list_mark m)
-{
-    char other[PATH_SIZE];
-    int n = (int)(strlen(path) - strlen(".old"));
-    if (m == MARK_STOOD_ASIDE)
-        snprintf(other, sizeof(other), "%.*s", n, path);
-    return m == MARK_UNFINISHED || (m == MARK_STOOD_ASIDE && tess_os_is_dir(other));
-}
-
 static tess_status visit(void *context, const char *name)
 {
     tess_ckpt_list *list = context;
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], successor[PATH_SIZE];
     list_mark m;
     int64_t step = step_of(name, &m);
     TESS_TRY(tess_os_join(path, sizeof(path), list->folder, name));
-    return step >= 0 && tess_os_is_dir(path) ? add_item(list, name, step, is_leftover(path, m)) : TESS_OK;
+    if (step < 0 || !tess_os_is_dir(path))
+        return TESS_OK;
+    /* A retired checkpoint counts for its step until the one that replaces it has the name. */
+    snprintf(successor, sizeof(successor), "%.*s", (int)(strlen(path) - strlen(".old")), path);
+    return add_item(list, name, step, m == MARK_UNFINISHED || (m == MARK_RETIRED && tess_os_is_dir(successor)));
 }
 
 static int compare_items(const void *a, const void *b)
@@ -175,27 +162,23 @@ static int compare_items(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static tess_status fail_empty(const char *folder)
-{
-    char below[PATH_SIZE];
-    bool job = tess_os_join(below, sizeof(below), folder, "checkpoint") == TESS_OK && tess_os_is_dir(below);
-    return TESS_FAIL(TESS_E_NOT_FOUND,
-                     "%s: no checkpoint there: looked for folders step-*, iter_*, global_step* and checkpoint-*, and "
-                     "for one in the folder itself%s%s%s",
-                     folder, job ? ": did you mean " : "", job ? below : "", job ? "?" : "");
-}
-
-/* One name alone: no base folder, but a checkpoint. */
+/* Adds the folder itself, if it is a checkpoint. */
 static tess_status add_folder_itself(tess_ckpt_list *list)
 {
     list_mark m = MARK_NONE;
+    char below[PATH_SIZE];
     const char *slash = strrchr(list->folder, '/');
     int64_t step = step_of(slash != NULL ? slash + 1 : list->folder, &m);
     TESS_TRY(add_item(list, ".", step, m == MARK_UNFINISHED));
     const tess_ckpt_item *item = &list->items[0];
-    bool is_one = step >= 0 || item->format[0] != '\0' || item->state == TESS_CKPT_INCOMPLETE ||
-                  (item->state == TESS_CKPT_DAMAGED && item->bytes > 0);
-    return list->n > 0 && is_one ? TESS_OK : fail_empty(list->folder);
+    if (list->n > 0 && (step >= 0 || item->format[0] != '\0' || item->state == TESS_CKPT_INCOMPLETE ||
+                        (item->state == TESS_CKPT_DAMAGED && item->bytes > 0)))
+        return TESS_OK;
+    bool job = tess_os_join(below, sizeof(below), list->folder, "checkpoint") == TESS_OK && tess_os_is_dir(below);
+    return TESS_FAIL(TESS_E_NOT_FOUND,
+                     "%s: no checkpoint there: looked for folders step-*, iter_*, global_step* and checkpoint-*, and "
+                     "for one in the folder itself%s%s%s",
+                     list->folder, job ? ": did you mean " : "", job ? below : "", job ? "?" : "");
 }
 
 static tess_status fill(tess_ckpt_list *list)

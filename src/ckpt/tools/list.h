@@ -1,4 +1,4 @@
-/* What lies in a folder of checkpoints, of any format: a look at names, sizes and headers; tensors are not read. */
+/* Lists the checkpoints of a folder, of any format, from names, sizes and headers; reads no tensors. */
 #ifndef TESS_CKPT_TOOLS_LIST_H
 #define TESS_CKPT_TOOLS_LIST_H
 
@@ -7,21 +7,21 @@
 typedef enum tess_ckpt_state {
     TESS_CKPT_VALID,
     TESS_CKPT_INCOMPLETE, /* a save that did not finish */
-    TESS_CKPT_DAMAGED,    /* finished once; something is missing, cut short or malformed now */
-    TESS_CKPT_UNKNOWN     /* of a format that this version does not read, or not to be read now */
+    TESS_CKPT_DAMAGED,    /* was complete; something is missing, cut short or malformed now */
+    TESS_CKPT_UNKNOWN     /* of a format that this version does not read, or it cannot be read now */
 } tess_ckpt_state;
 
 const char *tess_ckpt_state_text(tess_ckpt_state state); /* "valid", ... */
 
 typedef struct tess_ckpt_item {
-    char name[256];   /* in the folder; "." when it is a checkpoint itself */
+    char name[256];   /* in the folder; ".": the folder is itself a checkpoint */
     char format[24];  /* as tess_catalog.format; "" when it could not be opened */
     int64_t step;     /* -1: not stated */
     uint64_t bytes;   /* of its files */
-    double changed_s; /* since 1970: when the newest of them was written */
+    double changed_s; /* when the newest of them was written, since 1970 */
     tess_ckpt_state state;
     bool newest;       /* the valid one of the highest step */
-    char problem[512]; /* "" when it is valid */
+    char problem[512]; /* "": valid */
 } tess_ckpt_item;
 
 typedef struct tess_ckpt_list {
@@ -32,13 +32,13 @@ typedef struct tess_ckpt_list {
     size_t capacity;
 } tess_ckpt_list;
 
-/* Items are folders named "step-N", "iter_N", "global_stepN" and "checkpoint-N", with what a broken save adds to that;
- * where there are none, the folder itself. `list` is to be freed after success. TESS_E_NOT_FOUND: no such folder, or
- * no checkpoint in it (the message says what was looked for). Thread-safe. */
+/* Lists folders named "step-N", "iter_N", "global_stepN" and "checkpoint-N", also with the suffix of an unfinished
+ * save. If there are none, lists the folder itself. Free `list` after success. TESS_E_NOT_FOUND: no such folder, or no
+ * checkpoint in it (the message says what was searched). Thread-safe. */
 tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_list *list);
 void tess_ckpt_list_free(tess_ckpt_list *list);
 
-/* "<folder>/<name>" of an item. */
+/* Formats "<folder>/<name>" of an item. */
 tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item *item, char *path, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* One assignment of a nested key. */
+/* Assigns one value to a nested key. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static tess_status fail_unknown(const json_t *object, const char *key, const cha
                      nearest != NULL ? "'?" : "");
 }
 
-/* The object that holds the last part of the key, which *last becomes. `key` is cut up. */
+/* Finds the object that holds the last part of the key; *last becomes that part. Cuts `key` at its dots. */
 static tess_status walk(json_t *meta, char *key, const char *assignment, bool may_add, json_t **object, char **last)
 {
     *object = meta;
@@ -65,19 +65,6 @@ static tess_status walk(json_t *meta, char *key, const char *assignment, bool ma
     }
 }
 
-static json_t *read_value(const char *text)
-{
-    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-    return value != NULL ? value : json_string(text);
-}
-
-static tess_status check_type(const json_t *old, const json_t *new, const char *assignment)
-{
-    TESS_CHECK(json_is_null(old) || strcmp(type_name(old), type_name(new)) == 0, TESS_E_INVALID,
-               "%.200s: the value there is %s, not %s", assignment, type_name(old), type_name(new));
-    return TESS_OK;
-}
-
 tess_status tess_meta_set(json_t *meta, const char *assignment, bool may_add)
 {
     char key[KEY_SIZE], *last = key;
@@ -91,10 +78,14 @@ tess_status tess_meta_set(json_t *meta, const char *assignment, bool may_add)
     const json_t *old = json_object_get(object, last);
     if (old == NULL && !may_add)
         return fail_unknown(object, last, assignment);
-    json_t *value = read_value(assignment + n + 1);
+    json_t *value = json_loads(assignment + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    value = value != NULL ? value : json_string(assignment + n + 1);
     TESS_CHECK(value != NULL, TESS_E_INVALID, "%.200s: the value is no valid UTF-8", assignment);
-    tess_status status = old != NULL ? check_type(old, value, assignment) : TESS_OK;
-    if (status == TESS_OK && json_object_set(object, last, value) != 0)
+    tess_status status = TESS_OK;
+    if (old != NULL && !json_is_null(old) && strcmp(type_name(old), type_name(value)) != 0)
+        status = TESS_FAIL(TESS_E_INVALID, "%.200s: the value there is %s, not %s", assignment, type_name(old),
+                           type_name(value));
+    else if (json_object_set(object, last, value) != 0)
         status = TESS_FAIL(TESS_E_NOMEM, "%.200s", assignment);
     json_decref(value);
     return status;

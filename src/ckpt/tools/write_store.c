@@ -1,4 +1,4 @@
-/* A Tessera checkpoint out of any other, as if so many ranks had written it. */
+/* Writes a Tessera checkpoint from any other, as if n_files ranks had saved it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ typedef struct store_writer {
     char dir[TESS_CKPT_PATH], folder[TESS_CKPT_PATH];
     int64_t step;
     int n_files;
-    tess_store_piece *pieces; /* (tensors of the export) rows of the file under way */
-    json_t *part;             /* of the files so far */
+    tess_store_piece *pieces; /* (tensors of the export) the rows of the current file */
+    json_t *part;             /* the files so far */
     uint8_t *slice;           /* (SLICE_BYTES) */
 } store_writer;
 
-/* Rows of the source, a slice at a time. */
+/* Copies rows of the source into the sink, a slice at a time. */
 static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row, int64_t n_rows, tess_store_sink *sink)
 {
     store_writer *w = self;
@@ -41,7 +41,7 @@ static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row,
     return TESS_OK;
 }
 
-/* The rows of every tensor that writer `number` has. */
+/* Lists the rows of every tensor that go into file `number`. */
 static void describe_file(store_writer *w, int number)
 {
     const tess_export *e = w->r->export;
@@ -68,8 +68,8 @@ static tess_status write_file(store_writer *w, int number)
 }
 
 /* ---- The checkpoint */
-/* "DIR" or "DIR/step-00000012". */
-static tess_status place(store_writer *w)
+/* Sets dir and step from "DIR" or "DIR/step-00000012", and the path of the result. */
+static tess_status set_place(store_writer *w)
 {
     char path[TESS_CKPT_PATH];
     int64_t named;
@@ -86,41 +86,31 @@ static tess_status place(store_writer *w)
     return TESS_OK;
 }
 
-static int ranks_of(const tess_catalog *catalog)
-{
-    int n = 1;
-    for (int i = 0; i < catalog->n_pieces; i++)
-        n = catalog->pieces[i].rank >= n ? catalog->pieces[i].rank + 1 : n;
-    return n < MAX_FILES ? n : MAX_FILES;
-}
-
-/* The caller's object of a Tessera checkpoint goes on as it is, wherever it has been meanwhile. */
-static tess_status commit(store_writer *w)
-{
-    const json_t *all = w->r->export->meta, *meta = json_object_get(all, "meta");
-    const tess_store_facts facts = {.meta = json_is_object(meta) ? meta : all, .world_size = w->n_files};
-    return tess_store_commit(NULL, w->dir, w->step, &w->part, 1, &facts);
-}
-
 static tess_status write_all(store_writer *w)
 {
+    const json_t *all = w->r->export->meta, *meta = json_object_get(all, "meta");
+    /* Metadata of a Tessera checkpoint stays as it was, also after a way through other formats. */
+    const tess_store_facts facts = {.meta = json_is_object(meta) ? meta : all, .world_size = w->n_files};
     TESS_TRY(tess_store_begin(NULL, w->dir, w->step, w->folder));
     tess_status status = tess_part_create(&w->part);
     for (int number = 0; number < w->n_files && status == TESS_OK; number++)
         status = write_file(w, number);
     if (status == TESS_OK)
-        status = commit(w);
+        status = tess_store_commit(NULL, w->dir, w->step, &w->part, 1, &facts);
     return status == TESS_OK ? TESS_OK : tess_store_abandon(NULL, w->dir, w->step, status);
 }
 
 tess_status rewrite_as_store(rewriting *r)
 {
     store_writer w = {.r = r, .n_files = r->options->n_files};
-    if (w.n_files == 0)
-        w.n_files = ranks_of(r->export->catalog);
+    const tess_catalog *source = r->export->catalog;
+    for (int i = 0; i < source->n_pieces && r->options->n_files == 0; i++)
+        w.n_files = source->pieces[i].rank >= w.n_files ? source->pieces[i].rank + 1 : w.n_files;
+    if (r->options->n_files == 0) /* as many as the source has ranks */
+        w.n_files = w.n_files < 1 ? 1 : w.n_files > MAX_FILES ? MAX_FILES : w.n_files;
     TESS_CHECK(w.n_files >= 1 && w.n_files <= MAX_FILES, TESS_E_INVALID, "%d data files: choose 1 to %d", w.n_files,
                MAX_FILES);
-    TESS_TRY(place(&w));
+    TESS_TRY(set_place(&w));
     TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "rows to write", (void **)&w.slice));
     tess_status status = tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->export->n_tensors, sizeof(w.pieces[0]),
                                               "rows to write", (void **)&w.pieces);
