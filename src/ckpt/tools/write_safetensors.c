@@ -9,7 +9,6 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "ckpt/formats/flat.h"
-#include "ckpt/new_folder.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
 #include "ckpt/tools/tool_values.h"
@@ -190,17 +189,34 @@ tess_status rewrite_as_file(rewriting *r)
 }
 
 /* ---- A model folder */
-static tess_status write_folder(rewriting *r, const char *folder)
+static tess_status refuse_name(void *folder, const char *name)
 {
-    TESS_TRY(tess_os_make_dirs(folder));
-    TESS_TRY(rewrite_assets(r, folder));
-    return write_weights(r, folder, "model", r->options->shard_bytes);
+    return TESS_FAIL(TESS_E_INVALID, "%s already holds '%s': name a folder that is new or empty", (const char *)folder,
+                     name);
 }
 
+/* Writes the folder under a temporary name, so that it appears complete or not at all. */
 tess_status rewrite_as_model_folder(rewriting *r)
 {
-    tess_new_folder folder;
-    TESS_TRY(tess_new_folder_begin(r->out, &folder));
-    snprintf(r->result->path, sizeof(r->result->path), "%s", folder.path);
-    return tess_new_folder_end(&folder, write_folder(r, folder.temporary));
+    char *path = r->result->path, temporary[sizeof(r->result->path) + 8], parent[sizeof(r->result->path)];
+    size_t n = strlen(r->out);
+    while (n > 1 && r->out[n - 1] == '/')
+        n--;
+    TESS_CHECK(n < sizeof(r->result->path), TESS_E_INVALID, "path too long: %.100s...", r->out);
+    snprintf(path, sizeof(r->result->path), "%.*s", (int)n, r->out);
+    snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    TESS_TRY(tess_os_join(parent, sizeof(parent), path, ".."));
+    if (tess_os_is_dir(path))
+        TESS_TRY(tess_os_list(path, refuse_name, path));
+    TESS_TRY(tess_os_remove_tree(temporary)); /* left by a killed process */
+    tess_status status;
+    TESS_GOTO(tess_os_make_dirs(temporary), written);
+    TESS_GOTO(rewrite_assets(r, temporary), written);
+    TESS_GOTO(write_weights(r, temporary, "model", r->options->shard_bytes), written);
+    TESS_GOTO(tess_os_rename(temporary, path), written);
+    status = tess_os_fsync_dir(parent);
+written:
+    if (status != TESS_OK)
+        tess_os_remove_tree(temporary);
+    return status;
 }
