@@ -1,4 +1,4 @@
-/* Reads what a test left in a folder. */
+/* Helpers for files and folders of tests. */
 #ifndef TESS_TESTS_CKPT_FILES_H
 #define TESS_TESTS_CKPT_FILES_H
 
@@ -23,7 +23,7 @@ static inline int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names in a folder, sorted, separated by spaces; "" for an empty one, "-" for none. */
+/* The sorted names in a folder, separated by spaces; "": it is empty, "-": there is no such folder. */
 static inline const char *names_in(const char *folder)
 {
     static char text[4096];

@@ -1,4 +1,4 @@
-/* Catalogs: any cut of a tensor reads back as any box of it, and what is damaged, missing or hostile is named. */
+/* Catalogs: a tensor cut in any way reads back by any box, and errors name damaged, missing and hostile parts. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zlib.h>
@@ -17,7 +17,7 @@ static float value_at(int64_t r, int64_t c, int64_t d)
     return (float)((r * COLUMNS + c) * DEPTH + d) + 0.5f;
 }
 
-/* A file of pieces that grows. */
+/* A file to which pieces are appended. */
 typedef struct piece_file {
     char path[512];
     uint8_t bytes[16384];
@@ -141,7 +141,7 @@ static const cut cuts[] = {
     {3, {{{4, 0, 0}, {2, 5, 4}}, {{0, 0, 0}, {3, 5, 4}}, {{3, 0, 0}, {1, 5, 4}}}},
     {2, {{{0, 3, 0}, {6, 2, 4}}, {{0, 0, 0}, {6, 3, 4}}}},
     {4, {{{0, 0, 0}, {4, 2, 4}}, {{0, 2, 0}, {4, 3, 4}}, {{4, 0, 0}, {2, 2, 4}}, {{4, 2, 0}, {2, 3, 4}}}},
-    /* no dimension separates the first four: a wheel around the last */
+    /* no dimension separates the first four, which form a wheel around the last */
     {6,
      {{{0, 0, 0}, {2, 4, 4}},
       {{0, 4, 0}, {4, 1, 4}},
@@ -202,7 +202,7 @@ static void other_dtypes_are_read_as_they_are(void)
     tess_catalog_destroy(&c);
 }
 
-/* ---- What does not fit together */
+/* ---- Inconsistent pieces */
 static void pieces_that_overlap_are_refused(void)
 {
     for (size_t k = 0; k < sizeof(cuts) / sizeof(cuts[0]); k++) {
@@ -292,7 +292,7 @@ static void hostile_numbers_are_refused(void)
     tess_catalog_destroy(&c);
 }
 
-/* Rings inside rings, each of four arms that turn: no line separates any. */
+/* Nested rings, each a wheel of four pieces: no line separates any two. */
 static tess_status finish_rings(int64_t rings)
 {
     tess_catalog *c;
@@ -322,7 +322,7 @@ static void no_cut_makes_finishing_slow(void)
     EXPECT_FAILS(finish_rings(20000), TESS_E_UNSUPPORTED, "too irregularly");
 }
 
-/* A grid of many pieces is looked through in no time. */
+/* A grid of many pieces is checked in n log n. */
 static void a_large_grid_is_finished(void)
 {
     enum { SIDE = 300 };
@@ -344,7 +344,7 @@ static void a_large_grid_is_finished(void)
 }
 
 /* ---- Damage */
-/* Two pieces with zeroes between and behind them, as Tessera writes. */
+/* Two pieces with zeros between and behind them, as Tessera writes them. */
 static tess_catalog *padded_catalog(piece_file *f, uint64_t bytes)
 {
     tess_catalog *c;
@@ -441,7 +441,7 @@ static void verifying_tells_of_every_piece(void)
     h = (heard){0};
     f.bytes[7] ^= 1;
     f.bytes[520] ^= 1;
-    put_file(f.path, f.bytes, f.size); /* after all was right once */
+    put_file(f.path, f.bytes, f.size); /* a file that was verified before */
     EXPECT_FAILS(tess_catalog_verify(c, &visitor), TESS_E_FORMAT, "bytes [0, 320)");
     EXPECT_INT(h.bad, 2);
     tess_catalog_destroy(&c);

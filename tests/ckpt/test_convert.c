@@ -12,7 +12,7 @@
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
 
-enum { N_BIG = 1200003 }; /* more than one step, and odd */
+enum { N_BIG = 1200003 }; /* more than one block, and odd */
 
 static float big[N_BIG];
 static char lines[4096];
@@ -59,7 +59,7 @@ static void write_all(tess_st_writer *writer, const void *const *data)
     "\"float32\", \"eos\": [1, 2], \"rope_scaling\": null, \"tie\": false, \"vocab_size\": 512, \"e\": {}, "          \
     "\"text_config\": {\"dtype\": \"float32\", \"x\": 0.1}}"
 
-/* A source of many dtypes in a few shards, with what stands beside a model. */
+/* A source with tensors of many dtypes in one file, and the other files of a model folder. */
 static const char *make_source(void)
 {
     static const float floats[6] = {1.0f, -2.5f, NAN, INFINITY, 1e6f, 0.1f};
@@ -193,7 +193,7 @@ static void config_says_the_new_dtype_and_keeps_the_rest(void)
     size_t size;
     EXPECT_OK(convert(in, path_in(test_folder(), "out"), "BF16", 0, NULL));
     EXPECT_OK(tess_os_read(test_mem(), path_in(test_folder(), "out/config.json"), 4096, &text, &size));
-    json_t *a, *b; /* rope_theta may be spelt 1e+04: compare what is meant, and the layout without it */
+    json_t *a, *b; /* rope_theta may be written 1e+04: compare the values, and the layout without it */
     EXPECT_OK(tess_json_parse(text, size, "got", true, &a));
     EXPECT_OK(tess_json_parse(want, strlen(want), "want", true, &b));
     EXPECT(json_equal(a, b));
@@ -227,7 +227,7 @@ static void bad_folders_are_refused_and_nothing_is_written(void)
     EXPECT_FAILS(convert(in, path_in(test_folder(), "new"), "F32", 0, NULL), TESS_E_FORMAT, "config.json");
     EXPECT_TEXT(names_in(test_folder()), "in other");
     EXPECT_OK(tess_os_remove_tree(path_in(in, "config.json")));
-    EXPECT_OK(convert(in, other, "F32", 0, NULL)); /* an empty folder is welcome */
+    EXPECT_OK(convert(in, other, "F32", 0, NULL)); /* an empty folder is accepted */
     EXPECT_CONTAINS(lines, "config.json is missing");
 }
 

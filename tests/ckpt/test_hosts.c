@@ -1,4 +1,4 @@
-/* What several hosts are asked when a job starts. Hosts are played by ranks with folders of their own. */
+/* Checks between hosts when a job starts. Groups of ranks with folders of their own stand for hosts. */
 #include "ckpt/ckpt_hosts.h"
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
@@ -146,7 +146,7 @@ static void model_folders_that_differ_are_named(void)
     }
     EXPECT_OK(tess_barrier(hosts->all, NULL));
     EXPECT_OK(tess_ckpt_check_same_files(hosts, &folder, 1, "model.path"));
-    if (hosts->host == 1 && tess_ckpt_hosts_is_first(hosts)) { /* the same bytes under each other's names */
+    if (hosts->host == 1 && tess_ckpt_hosts_is_first(hosts)) { /* the same bytes under exchanged names */
         put_file(path_in(folder, "model-00001-of-00002.safetensors"), "two", 3);
         put_file(path_in(folder, "model-00002-of-00002.safetensors"), "one", 3);
     }

@@ -1,4 +1,4 @@
-/* Checkpoints cut, merged, converted and compared: whatever the way, the values arrive. */
+/* Cutting, merging, converting and comparing checkpoints: values survive every way. */
 #include <math.h>
 
 #include "ckpt/tools/diff.h"
@@ -16,7 +16,7 @@ static tess_status rewrite(const char *in, const char *out, tess_rewrite_options
 /* ---- Comparing */
 typedef struct seen {
     char text[4096];
-    tess_diff_tensor weight; /* of "model.layers.0.w"; its descriptions have gone with the catalogs */
+    tess_diff_tensor weight; /* of "model.layers.0.w"; its `a` and `b` were freed with the catalogs */
     char dtype_b[12];
 } seen;
 
@@ -88,7 +88,7 @@ static void a_difference_is_measured(void)
     EXPECT_INT(summary.n_tensors[TESS_DIFF_CLOSE], 6);
 }
 
-/* One safetensors file of a few values of one tensor. */
+/* Writes a safetensors file with a few values of one tensor. */
 static const char *put_values(const char *name, const char *dtype, const char *shape, const void *data, size_t size)
 {
     char file[1024], header[256];
@@ -104,7 +104,7 @@ static const char *put_values(const char *name, const char *dtype, const char *s
     return path;
 }
 
-static void values_that_are_no_numbers_and_other_dtypes_are_told_apart(void)
+static void nan_zeros_and_dtypes_are_compared_by_value(void)
 {
     seen s;
     const tess_diff_options plain = {0};
@@ -123,13 +123,13 @@ static void values_that_are_no_numbers_and_other_dtypes_are_told_apart(void)
     EXPECT_INT(diff(a, d, plain, &s).n_tensors[TESS_DIFF_CLOSE], 1);
     EXPECT_INT(diff(a, e, plain, &s).n_tensors[TESS_DIFF_SHAPE], 1);
     tess_diff_summary summary = diff(a, c, (tess_diff_options){.tolerance = 1e9}, &s);
-    EXPECT_INT(summary.n_tensors[TESS_DIFF_DIFFERENT], 1); /* a NaN is close to no number */
+    EXPECT_INT(summary.n_tensors[TESS_DIFF_DIFFERENT], 1); /* NaN is close to no number */
     EXPECT(isinf(summary.max_abs));
     EXPECT_INT(diff(f, g, plain, &s).n_tensors[TESS_DIFF_DIFFERENT], 1);
     EXPECT_INT(diff(f, f, plain, &s).n_tensors[TESS_DIFF_SAME], 1);
 }
 
-static void names_that_only_one_has_are_told(void)
+static void names_that_only_one_has_are_reported(void)
 {
     seen s;
     const char *dir = test_folder();
@@ -207,7 +207,7 @@ static void every_format_brings_everything_back(void)
     }
 }
 
-/* What a file says of itself is read, not believed; a model alone says nothing of a run. */
+/* Metadata of a file is hostile. */
 static void a_description_that_is_none_is_refused(void)
 {
     static const struct {
@@ -252,7 +252,7 @@ static void weights_change_their_dtype_and_the_optimizer_does_not(void)
     EXPECT_TEXT(s.dtype_b, "BF16");
 }
 
-/* Of any dtype that fills whole bytes, and any shape that a catalog has. */
+/* Tensors of any dtype of whole bytes, and of any shape that a catalog holds. */
 static void tensors_that_are_no_weights_are_stored_as_they_are(void)
 {
     static const char header[] = "{\"a.f64\":{\"dtype\":\"F64\",\"shape\":[3,2],\"data_offsets\":[0,48]},"
@@ -375,9 +375,8 @@ static void a_model_folder_gets_the_configuration_of_the_job(void)
 
 static const test_case cases[] = {
     {"a_difference_is_measured", a_difference_is_measured, 0, 0},
-    {"values_that_are_no_numbers_and_other_dtypes_are_told_apart",
-     values_that_are_no_numbers_and_other_dtypes_are_told_apart, 0, 0},
-    {"names_that_only_one_has_are_told", names_that_only_one_has_are_told, 0, 0},
+    {"nan_zeros_and_dtypes_are_compared_by_value", nan_zeros_and_dtypes_are_compared_by_value, 0, 0},
+    {"names_that_only_one_has_are_reported", names_that_only_one_has_are_reported, 0, 0},
     {"any_cut_holds_the_same_values", any_cut_holds_the_same_values, 0, 0},
     {"every_format_brings_everything_back", every_format_brings_everything_back, 0, 0},
     {"a_description_that_is_none_is_refused", a_description_that_is_none_is_refused, 0, 0},

@@ -1,4 +1,4 @@
-/* Reading: every case of the reference reader's own tests, then what a hostile or broken file can say. */
+/* Reading: every case of the reference reader's own tests, then hostile and broken files. */
 #include "ckpt/safetensors/safetensors.h"
 
 #include <math.h>
@@ -168,7 +168,7 @@ static void lying_sizes_are_refused(void)
     EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
     memset(b.bytes, 0xff, 8);
     EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
-    memcpy(b.bytes, "\x00\xe1\xf5\x05\0\0\0\0", 8); /* 100,000,000: allowed, but not there */
+    memcpy(b.bytes, "\x00\xe1\xf5\x05\0\0\0\0", 8); /* 100,000,000: allowed, but longer than the file */
     EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "InvalidHeaderLength");
     memcpy(b.bytes, "\x01\xe1\xf5\x05\0\0\0\0", 8);
     EXPECT_FAILS(OPEN(b.size), TESS_E_FORMAT, "HeaderTooLarge");
@@ -305,7 +305,7 @@ static void offsets_leave_no_hole_and_no_overlap(void)
     expect_refused(TWO(0, 4, 4, 3), 8, "end before they begin");
     expect_refused(TWO(0, 4, 4, 9223372036854775807), 8, "TensorInvalidInfo");
     expect_refused(TWO(0, 4, 4, 18446744073709551615), 8, "InvalidHeaderDeserialization");
-    char attack[2048] = "{"; /* ten names on the same bytes: a zip bomb of a model */
+    char attack[2048] = "{"; /* ten names for the same bytes: a zip bomb of a model */
     for (int i = 0; i < 10; i++)
         sprintf(attack + strlen(attack), "%s\"weight_%d\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}",
                 i ? "," : "", i);
@@ -563,7 +563,7 @@ static void a_folder_without_weights_says_what_is_missing(void)
 {
     tess_catalog *c;
     EXPECT_FAILS(open_folder(test_folder(), &c), TESS_E_NOT_FOUND, "model.safetensors.index.json");
-    put_text("pytorch_model.bin", "x"); /* another format, which this is not */
+    put_text("pytorch_model.bin", "x"); /* weights of another format */
     EXPECT_FAILS(tess_catalog_open(test_mem(), test_folder(), &c), TESS_E_FORMAT, "pytorch_model.bin");
 }
 

@@ -115,8 +115,7 @@ static void pruning_keeps_the_newest_that_are_good(void)
     const char *dir = test_folder();
     for (int64_t step = 1; step <= 6; step++)
         save_state(dir, step, 1);
-    /* The newest is damaged where only a checksum sees it; of a save that was killed, and of one that may be running.
-     */
+    /* Step 6 is damaged so that only its checksum shows it; step 2 is a killed save, step 7 perhaps one under way. */
     flip_byte(path_in(dir, "step-00000006/rank-00000.data"), 1);
     EXPECT_OK(tess_os_rename(path_in(dir, "step-00000002"), path_in(dir, "step-00000002.tmp")));
     EXPECT_OK(tess_os_make_dir(path_in(dir, "step-00000007.tmp")));
@@ -198,7 +197,7 @@ static void an_edited_checkpoint_is_valid_and_keeps_what_it_was(void)
                                   "rank-00001.data");
     EXPECT_TEXT(names_in(dir), "step-00000005");
 
-    /* The backup is what the save wrote, also after another edit, and puts it back. */
+    /* The backup is what the save wrote, also after a second edit, and restores it. */
     char *again[] = {"seed=11"};
     EXPECT_OK(tess_ckpt_edit(NULL, path_in(dir, "step-00000005/"), again, 1, false, NULL, NULL));
     EXPECT_OK(tess_os_rename(path_in(folder, "manifest.json.backup"), path_in(folder, "manifest.json")));
@@ -232,7 +231,7 @@ static void an_edit_that_fails_changes_nothing(void)
     json_decref(new);
 }
 
-/* A process that edits and ends, as if killed, at its `left`th call. */
+/* Edits in a process that ends, as if killed, at its `left`th call. */
 static int end_here(void *left, tess_save_point point)
 {
     (void)point;

@@ -1,4 +1,4 @@
-/* Writing: the reference writer's bytes, shards and their index, many ranks, and disks that are full. */
+/* Writing: the reference writer's bytes, shards and their index, many ranks, and full disks. */
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include "files.h"
 #include "ranks.h"
 
-/* Called for each tensor's rows in turn, in file order: fill dst (in the entry's dtype). */
+/* Fills dst with rows of a tensor in the entry's dtype; called in file order. */
 typedef tess_status (*source_fn)(void *context, int entry, int64_t row_begin, int64_t n_rows, void *dst);
 
 static const size_t staging_bytes = 4 << 20;
@@ -20,7 +20,7 @@ static tess_status write_rows(tess_st_writer *writer, int entry, int64_t row, in
     return tess_st_write_bytes(writer, entry, (size_t)row * bytes, (size_t)n * bytes, rows);
 }
 
-/* Rows at a time: what fits the staging buffer, at least one. */
+/* The rows that fit the staging buffer, at least one. */
 static size_t rows_at_a_time(const tess_st_place *place)
 {
     size_t rows = place->row_bytes == 0 ? place->rows : staging_bytes / place->row_bytes;
@@ -59,7 +59,7 @@ static tess_status stream(tess_mem *mem, tess_st_writer *writer, source_fn sourc
     return status;
 }
 
-/* A folder from one process, fed in the order of its files, a few rows at a time. */
+/* Writes a folder from one process in the order of its files, a few rows at a time. */
 static tess_status write_model(tess_mem *mem, const char *folder, const tess_st_entry *entries, int n_entries,
                                size_t shard_bytes, source_fn source, void *context)
 {
@@ -79,7 +79,7 @@ static tess_status write_model(tess_mem *mem, const char *folder, const tess_st_
     return status;
 }
 
-/* Element i of tensor t: something that no other place has. */
+/* Element i of tensor t: unique to its place. */
 static float value_at(int t, int64_t i)
 {
     return (float)(t * 1000 + i) * 0.37f - 5.0f;
@@ -131,7 +131,7 @@ static void expect_values(const char *folder)
                 exact[i] = value_at(e, r * count + i);
             EXPECT_CLOSE(got, exact, (size_t)count, 1.0 / 256, 0);
             memcpy(want, exact, sizeof(want));
-            if (entries[e].dtype != TESS_F32) { /* coding what was read gives what was written */
+            if (entries[e].dtype != TESS_F32) { /* encoding what was read gives what was written */
                 uint16_t again[64];
                 EXPECT_OK(tess_st_encode(exact, count, entries[e].dtype, half));
                 EXPECT_OK(tess_st_encode(got, count, entries[e].dtype, again));
@@ -205,7 +205,7 @@ static void tensors_are_ordered_by_dtype_then_name(void)
     expect_values(test_folder());
 }
 
-static void shards_are_cut_as_told_and_indexed(void)
+static void shards_are_cut_by_size_and_indexed(void)
 {
     static const char want[] = "{\n  \"metadata\": {\n    \"total_size\": 306\n  },\n  \"weight_map\": {\n"
                                "    \"empty\": \"model-00002-of-00004.safetensors\",\n"
@@ -312,7 +312,7 @@ static void a_failure_leaves_nothing_and_keeps_the_old_model(void)
                  TESS_E_NOT_FOUND, "file/x");
 }
 
-/* The largest file allowed: what a full disk looks like to one that writes. */
+/* Limits the size of files: a writer sees a full disk. */
 static void limit_file_size(size_t bytes)
 {
     struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
@@ -431,7 +431,7 @@ static void one_rank_without_space_fails_all(void)
     leave_job();
 }
 
-static void ranks_that_disagree_are_told(void)
+static void ranks_that_disagree_all_fail(void)
 {
     tess_team *team = join_job();
     const char *folder = common_folder(team);
@@ -452,7 +452,7 @@ static const test_case cases[] = {
     {"a_file_has_the_reference_writers_bytes", a_file_has_the_reference_writers_bytes, 0, 0},
     {"a_model_without_tensors_is_a_header", a_model_without_tensors_is_a_header, 0, 0},
     {"tensors_are_ordered_by_dtype_then_name", tensors_are_ordered_by_dtype_then_name, 0, 0},
-    {"shards_are_cut_as_told_and_indexed", shards_are_cut_as_told_and_indexed, 0, 0},
+    {"shards_are_cut_by_size_and_indexed", shards_are_cut_by_size_and_indexed, 0, 0},
     {"a_new_cut_replaces_the_old_files", a_new_cut_replaces_the_old_files, 0, 0},
     {"reading_and_writing_again_gives_the_same_files", reading_and_writing_again_gives_the_same_files, 0, 0},
     {"bad_names_and_shapes_are_refused", bad_names_and_shapes_are_refused, 0, 0},
@@ -461,6 +461,6 @@ static const test_case cases[] = {
     {"rows_left_out_are_noticed", rows_left_out_are_noticed, 0, 0},
     {"ranks_write_the_bytes_of_one_process", ranks_write_the_bytes_of_one_process, -1, 0},
     {"one_rank_without_space_fails_all", one_rank_without_space_fails_all, -1, 0},
-    {"ranks_that_disagree_are_told", ranks_that_disagree_are_told, 3, 0},
+    {"ranks_that_disagree_all_fail", ranks_that_disagree_all_fail, 3, 0},
 };
 TEST_MAIN(cases)
