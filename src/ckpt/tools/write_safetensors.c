@@ -11,7 +11,6 @@
 #include "ckpt/formats/flat.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
-#include "ckpt/tools/tool_values.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 
@@ -29,21 +28,36 @@ typedef struct specials {
     int64_t n_nan, n_inf;
 } specials;
 
+/* Counts in float32, which holds every value of the smaller dtypes. */
 static void count_specials(const char *dtype, const uint8_t *data, int64_t n, specials *s)
 {
-    double x[BLOCK];
+    float x[BLOCK];
+    bool is_double = strcmp(dtype, "F64") == 0;
     int64_t bytes = tess_st_dtype_bytes(dtype);
     for (int64_t at = 0, count; at < n && tess_st_dtype_is_float(dtype); at += count) {
+        uint32_t n_nan = 0, n_inf = 0;
         count = n - at < BLOCK ? n - at : BLOCK;
-        tess_values_decode(dtype, data + at * bytes, count, x);
-        for (int64_t i = 0; i < count; i++) {
-            s->n_nan += isnan(x[i]) != 0;
-            s->n_inf += isinf(x[i]) != 0;
+        if (!is_double)
+            tess_st_decode(dtype, data + at * bytes, count, x);
+        for (int64_t i = 0; i < count && is_double; i++) {
+            double value;
+            memcpy(&value, data + (at + i) * bytes, sizeof(value));
+            x[i] = isfinite(value) ? 0 : (float)value; /* finite doubles may be infinite in float32 */
         }
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t magnitude;
+            memcpy(&magnitude, &x[i], sizeof(magnitude));
+            magnitude &= 0x7fffffffu;
+            n_nan += magnitude > 0x7f800000u;
+            n_inf += magnitude == 0x7f800000u;
+        }
+        s->n_nan += n_nan;
+        s->n_inf += n_inf;
     }
 }
 
-/* Reads a slice into w->encoded, in the dtype that it is written in. `before` and `after` count it in both dtypes. */
+/* Reads a slice into w->encoded, in the dtype that it is written in. `before` counts the source's values, `after` those
+ * that a new dtype makes of them. */
 static tess_status read_slice(weights *w, const tess_export_tensor *t, const tess_box *slice, int64_t n,
                               specials *before, specials *after)
 {
@@ -52,10 +66,10 @@ static tess_status read_slice(weights *w, const tess_export_tensor *t, const tes
     uint8_t *raw = same ? w->encoded : w->raw;
     TESS_TRY(tess_catalog_read(w->r->export->catalog, t->source, slice, raw));
     count_specials(from, raw, n, before);
-    if (!same) {
-        tess_st_decode(from, raw, n, w->floats);
-        TESS_TRY(tess_st_encode(w->floats, n, tess_st_dtype_parse(t->dtype), w->encoded));
-    }
+    if (same)
+        return TESS_OK;
+    tess_st_decode(from, raw, n, w->floats);
+    TESS_TRY(tess_st_encode(w->floats, n, tess_st_dtype_parse(t->dtype), w->encoded));
     count_specials(t->dtype, w->encoded, n, after);
     return TESS_OK;
 }
@@ -63,7 +77,8 @@ static tess_status read_slice(weights *w, const tess_export_tensor *t, const tes
 static void report_specials(const rewriting *r, const tess_export_tensor *t, const specials *before,
                             const specials *after)
 {
-    int64_t overflowed = after->n_inf - before->n_inf;
+    bool same = strcmp(t->source->dtype, t->dtype) == 0;
+    int64_t overflowed = same ? 0 : after->n_inf - before->n_inf;
     r->result->n_nan += (uint64_t)before->n_nan;
     r->result->n_inf += (uint64_t)before->n_inf;
     r->result->n_overflowed += (uint64_t)overflowed;
