@@ -9,19 +9,6 @@ typedef struct host_place {
     char name[TESS_CKPT_HOST_NAME];
 } host_place;
 
-static tess_status allocate(tess_ckpt_hosts *h, size_t world)
-{
-    tess_mem *mem = h->mem;
-#define ARRAY(field) \
-    tess_mem_alloc_array(mem, TESS_POOL_MISC, world, sizeof(h->field[0]), "hosts of ranks", (void **)&h->field)
-    TESS_TRY(ARRAY(of_rank));
-    TESS_TRY(ARRAY(first));
-    TESS_TRY(ARRAY(last));
-    TESS_TRY(ARRAY(names));
-#undef ARRAY
-    return TESS_OK;
-}
-
 /* Every rank computes the same numbers from the same places. */
 static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, int world)
 {
@@ -46,8 +33,14 @@ static tess_status exchange_places(tess_ckpt_hosts *h, int number, const char *n
     host_place mine = {.number = number}, *places;
     size_t world = (size_t)tess_team_size(h->all);
     snprintf(mine.name, sizeof(mine.name), "%s", name);
-    TESS_TRY(allocate(h, world));
-    TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, world, sizeof(mine), "hosts of ranks", (void **)&places));
+#define ARRAY(array) \
+    tess_mem_alloc_array(h->mem, TESS_POOL_MISC, world, sizeof(array[0]), "hosts of ranks", (void **)&array)
+    TESS_TRY(ARRAY(h->of_rank));
+    TESS_TRY(ARRAY(h->first));
+    TESS_TRY(ARRAY(h->last));
+    TESS_TRY(ARRAY(h->names));
+    TESS_TRY(ARRAY(places));
+#undef ARRAY
     tess_status status = tess_all_gather(h->all, &mine, places, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
     if (status == TESS_OK)
         status = number_hosts(h, places, (int)world);

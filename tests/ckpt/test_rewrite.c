@@ -312,6 +312,28 @@ static void a_hosts_part_is_not_taken_for_the_whole(void)
     EXPECT_TEXT(names_in(dir), "part");
 }
 
+static void count_line(void *self, const char *line)
+{
+    (void)line;
+    ++*(int *)self;
+}
+
+static void values_that_no_training_should_have_are_counted(void)
+{
+    const float x[4] = {1e6f, NAN, INFINITY, 0};
+    const char *dir = test_folder(), *in = put_values("a.safetensors", "F32", "[4]", x, sizeof(x));
+    int n_lines = 0;
+    tess_rewrite_result result;
+    tess_rewrite_options options = {
+        .target = TESS_TO_SAFETENSORS, .weights_dtype = "F16", .self = &n_lines, .report = count_line};
+    EXPECT_OK(rewrite(in, path_in(dir, "b.safetensors"), options, &result));
+    EXPECT_INT(result.n_nan, 1);
+    EXPECT_INT(result.n_inf, 1);
+    EXPECT_INT(result.n_overflowed, 1);
+    EXPECT_INT(result.n_files, 1);
+    EXPECT_INT(n_lines, 2);
+}
+
 /* ---- Places */
 static void what_is_there_is_not_replaced(void)
 {
@@ -384,6 +406,7 @@ static const test_case cases[] = {
     {"weights_change_their_dtype_and_the_optimizer_does_not", weights_change_their_dtype_and_the_optimizer_does_not, 0,
      0},
     {"tensors_that_are_no_weights_are_stored_as_they_are", tensors_that_are_no_weights_are_stored_as_they_are},
+    {"values_that_no_training_should_have_are_counted", values_that_no_training_should_have_are_counted, 0, 0},
     {"packed_pieces_are_unpacked", packed_pieces_are_unpacked, 0, 0},
     {"a_hosts_part_is_not_taken_for_the_whole", a_hosts_part_is_not_taken_for_the_whole, 0, 0},
     {"what_is_there_is_not_replaced", what_is_there_is_not_replaced, 0, 0},

@@ -1,4 +1,4 @@
-/* What stands beside a model's weights: configuration, tokenizer, licence. It is copied from the source when that is a
+/* Copies the files beside a model's weights: configuration, tokenizer, licence. They come from the source if that is a
  * model folder, from a folder that the user names, or from where jobs leave their model. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ static tess_status copy_companion(void *context, const char *name)
     return TESS_OK;
 }
 
-/* The source's folder and those above it, each with its "model" folder: where a job leaves its model. */
+/* Finds config.json in the source's folder, in those above it, or in their "model" folders, where jobs leave theirs. */
 static bool find_assets(const rewriting *r, char folder[TESS_REWRITE_PATH])
 {
     char above[TESS_REWRITE_PATH], next[TESS_REWRITE_PATH];
