@@ -89,7 +89,7 @@ typedef struct tess_st_plan {
     tess_st_file *files;     /* (n_files) at least one, even without tensors */
     char index[96];          /* the file that lists the shards, if there are several */
     uint64_t bytes;          /* of all tensors: the index's total_size */
-    const char *description; /* in the first file's header; NULL: none */
+    const char *description; /* for the first header, borrowed while the writer begins; NULL: none */
 } tess_st_plan;
 
 /* Many ranks write one folder, with the bytes that a single process would write. No rank holds more than the rows it

@@ -130,7 +130,7 @@ static tess_status write_and_check(rewriting *r, tess_export *export, const tess
     r->result->n_tensors = export->n_tensors;
     r->result->bytes = tess_export_bytes(export);
     r->result->step = export->step;
-    TESS_CHECK(export->n_tensors > 0, TESS_E_INVALID, "%s holds nothing to write%s", r->in,
+    TESS_CHECK(export->n_tensors > 0 || r->same_model, TESS_E_INVALID, "%s holds nothing to write%s", r->in,
                as->model_only || as->names == TESS_NAMES_BARE ? ": no tensor of a model" : "");
     tess_status (*write)(rewriting *) = targets[r->options->target].write;
     TESS_TRY(write != NULL ? write(r) : write_foreign(r));
