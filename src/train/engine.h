@@ -55,7 +55,7 @@ typedef struct tess_batch_source {
 typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
     int64_t n_tokens;           /* target tokens of the step, over all ranks */
-    double zloss, zgrad;        /* how unusual loss and norm are (numbers/spikes.h); NaN: not known yet */
+    double zloss, zgrad;        /* how unusual loss and norm are (numbers/numbers.h); NaN: not known yet */
     bool skipped;               /* the weights were left as they were; lr is 0 */
     char note[896];             /* what people should know of this step, "" */
     bool stop;                  /* some rank was asked to stop: one answer for all */

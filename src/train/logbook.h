@@ -18,7 +18,7 @@
 #include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/run_layout.h"
-#include "train/numbers/spikes.h"
+#include "train/numbers/numbers.h"
 
 /* What all ranks have alike of a step. */
 typedef struct logbook_step {

@@ -6,8 +6,7 @@
 #include "support/test.h"
 #include "tessera/comm.h"
 #include "train/numbers/finite.h"
-#include "train/numbers/numbers.h"
-#include "train/numbers/vote.h"
+#include "train/numbers/numbers_impl.h"
 
 enum { ROWS = 2, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, WORLD = 4, MICRO = 8 };
 

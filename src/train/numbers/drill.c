@@ -1,4 +1,4 @@
-/* Numbers spoilt on purpose. Without faults to inject each place costs a call a step or a unit. */
+/* Spoils numbers on purpose. Without faults to inject, each point costs one call per step or unit. */
 #include <stdio.h>
 
 #include "inject/inject.h"
@@ -39,7 +39,7 @@ void tess_numbers_drill_gradients(tess_numbers *n, int unit)
     }
 }
 
-/* Moments go by the names that optimizers give them. */
+/* Faults name the moments as optimizers do. */
 void tess_numbers_drill_state(tess_numbers *n)
 {
     static const char *const suffixes[] = {"", ".exp_avg", ".exp_avg_sq"};

@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Values that are looked at together: the first block with a bad one is searched a second time. */
+/* Values per block. The first block with a bad value is searched again, value by value. */
 enum { BLOCK = 4096 };
 
-/* Exponents of ones, as loops that compilers turn into vector code. */
+/* A value is finite if its exponent is not all ones. Compilers vectorize these loops. */
 static bool all_finite_f32(const uint32_t *bits, int64_t n)
 {
     uint32_t largest = 0;
@@ -51,14 +51,6 @@ typedef struct finite_search {
     _Atomic int64_t first;
 } finite_search;
 
-static int64_t first_in_block(const finite_search *s, int64_t begin, int64_t n)
-{
-    for (int64_t i = begin; i < begin + n; i++)
-        if (!isfinite(tess_value_at(s->data, s->dtype, i)))
-            return i;
-    return -1;
-}
-
 static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
 {
     finite_search *s = context;
@@ -67,7 +59,9 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
         if (tess_all_finite((const char *)s->data + (size_t)at * tess_dtype_size(s->dtype), s->dtype, n))
             continue;
-        int64_t found = first_in_block(s, at, n), first = atomic_load(&s->first);
+        int64_t found = at, first = atomic_load(&s->first);
+        while (isfinite(tess_value_at(s->data, s->dtype, found)))
+            found++;
         while (found < first && !atomic_compare_exchange_weak(&s->first, &first, found))
             continue;
         return;

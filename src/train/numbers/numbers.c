@@ -1,4 +1,4 @@
-/* The object, and what becomes of a step. */
+/* The object, and what follows from a step's numbers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@ tess_status tess_numbers_create(tess_engine *e, tess_numbers **out)
     const tess_config *c = e->config;
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*n), "numbers", (void **)&n));
     n->engine = e;
-    n->kept.mem = e->mem;
-    n->kept.max_tokens = c->training.local_batch_size * c->training.seq_len;
+    n->recording.mem = e->mem;
+    n->recording.max_tokens = c->training.local_batch_size * c->training.seq_len;
     n->checking = c->numbers.check == TESS_NUMBERS_ALWAYS;
     tess_numbers_watch(n);
     *out = n;
@@ -24,14 +24,9 @@ void tess_numbers_destroy(tess_numbers **handle)
     tess_numbers *n = *handle;
     if (n == NULL)
         return;
-    tess_replay_batches_free(&n->kept);
+    tess_recording_free(&n->recording);
     tess_mem_free(n->engine->mem, n);
     *handle = NULL;
-}
-
-tess_batch_source tess_numbers_record(tess_numbers *n, const tess_batch_source *from)
-{
-    return tess_replay_batches_record(&n->kept, from);
 }
 
 tess_spikes *tess_numbers_losses(tess_numbers *n)
@@ -60,7 +55,71 @@ void tess_numbers_blame(const tess_numbers *n, int rank)
     tess_runtime_report_of(n->engine->runtime, rank, tess_error_message());
 }
 
-/* The update is left out, which the note goes on to say; too many in a row are no accident. */
+double tess_spikes_add(tess_spikes *spikes, double value)
+{
+    double mean = 0, square = 0;
+    spikes->value[spikes->n++ % TESS_SPIKE_WINDOW] = value;
+    if (spikes->n < TESS_SPIKE_WINDOW)
+        return NAN;
+    for (int64_t i = spikes->n - TESS_SPIKE_WINDOW; i < spikes->n; i++)
+        mean += spikes->value[i % TESS_SPIKE_WINDOW];
+    mean /= TESS_SPIKE_WINDOW;
+    for (int64_t i = spikes->n - TESS_SPIKE_WINDOW; i < spikes->n; i++) {
+        double above = spikes->value[i % TESS_SPIKE_WINDOW] - mean;
+        square += above * above;
+    }
+    return square > 0 ? (value - mean) / sqrt(square / TESS_SPIKE_WINDOW) : 0;
+}
+
+/* ---- Messages about a step that is not finite ---- */
+static void describe_place(const tess_numbers *n, const tess_replay *replay, char *text, size_t size)
+{
+    const tess_bad_number *b = &replay->first;
+    const tess_config *c = n->engine->config;
+    char where[96] = "", others[64] = "";
+    if (b->stage == TESS_BAD_NONE || b->stage == TESS_BAD_LOSS) {
+        snprintf(text, size, b->stage == TESS_BAD_LOSS ? "the loss of rank %d" : "no single value", b->rank);
+        return;
+    }
+    if (b->stage == TESS_BAD_COMPUTED || b->stage == TESS_BAD_GRADIENT)
+        snprintf(where, sizeof(where), ", micro-batch %lld of 0..%lld", (long long)b->micro,
+                 (long long)(c->training.global_batch_size / c->training.local_batch_size - 1));
+    if (b->stage == TESS_BAD_SUM && replay->culprit < 0 && !replay->repeats)
+        snprintf(others, sizeof(others), "; who made it is not known, numbers.check=always would tell");
+    else if (replay->n_ranks > 1)
+        snprintf(others, sizeof(others), "; %d ranks see it at this place", replay->n_ranks);
+    snprintf(text, size, "rank %d%s%s: %s is %g at row %lld, column %lld (%lld of %lld values are bad%s)", b->rank,
+             b->stage == TESS_BAD_SUM ? " owns the rows" : "", where, b->tensor, b->value, (long long)b->row,
+             (long long)b->column, (long long)b->n_bad, (long long)b->n_values, others);
+}
+
+static const char *advice(const tess_replay *replay)
+{
+    if (!replay->repeats)
+        return "the same computation was well the second time: a fault of memory or processor, or a race; `tessera "
+               "doctor preflight` checks the machine";
+    switch (replay->first.stage) {
+    case TESS_BAD_WEIGHT:
+        return "the weights were bad before this step: go back to a checkpoint";
+    case TESS_BAD_COMPUTED:
+        return "all weights were finite: lower optimizer.lr, or look at this micro-batch's data";
+    default:
+        return "every micro-batch was finite, their sum is too large: lower optimizer.lr";
+    }
+}
+
+static void describe(const tess_numbers *n, const tess_engine_report *report, const tess_replay *replay, char *text,
+                     size_t size)
+{
+    char place[512];
+    describe_place(n, replay, place, sizeof(place));
+    snprintf(text, size, "step %lld: loss %g, gradient norm %g: %s %s; %s", (long long)n->engine->step + 1,
+             report->loss, report->grad_norm,
+             replay->repeats ? "first came" : "computed again it is well; what was seen first:", place, advice(replay));
+}
+
+/* ---- What follows ---- */
+/* Leaves out the step's update. Too many skips in a row end the run. */
 static tess_status skip(tess_numbers *n, tess_engine_report *report)
 {
     int64_t limit = n->engine->config->numbers.max_skips;
@@ -76,13 +135,13 @@ static tess_status skip(tess_numbers *n, tess_engine_report *report)
     return TESS_OK;
 }
 
-/* A gathered copy may hold what its owners' weights do not: the next use takes them anew. */
+/* A gathered copy may be what is broken, so the next use gathers the weights again. */
 static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     tess_replay replay = {0};
     const tess_config *c = n->engine->config;
     TESS_TRY(tess_numbers_replay(n, own, &replay));
-    tess_bad_describe(n, report, &replay, report->note, sizeof(report->note));
+    describe(n, report, &replay, report->note, sizeof(report->note));
     if (c->numbers.on_nonfinite == TESS_NUMBERS_STOP) {
         tess_status status = TESS_FAIL(replay.repeats ? TESS_E_NOT_FINITE : TESS_E_MISMATCH,
                                        "%s; the last checkpoint is untouched", report->note);

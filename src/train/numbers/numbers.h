@@ -1,56 +1,69 @@
-/* Whether the numbers of a step are numbers, and what becomes of it when they are not.
+/* Checks of a step's numbers, and what follows when they are not finite.
  *
- * A step's loss and gradient norm are known before its update, on all ranks alike, so to see that something is no
- * number costs nothing. Who made it is found by computing the step again: a step is a pure function of its weights and
- * its micro-batches (a copy of the tokens is kept), so the same number goes wrong at the same place, now with every
- * value checked on its way. When nothing goes wrong the second time, something outside of the program's text did it.
+ * A step's loss and gradient norm are known before its update, on all ranks alike, so the check costs nothing. To find
+ * who made a NaN the step is computed again: it is a pure function of its weights and its micro-batches (their tokens
+ * are recorded), so the same value is bad at the same place, now with every value checked. If the second run is finite,
+ * hardware or a race spoilt the first.
  *
- * The same place judges spikes: how far loss and gradient norm are from what was usual. */
+ * The same module finds spikes: how far loss and gradient norm are from their newest values. */
 #ifndef TESS_TRAIN_NUMBERS_NUMBERS_H
 #define TESS_TRAIN_NUMBERS_NUMBERS_H
 
 #include "train/engine.h"
 #include "train/loss.h"
-#include "train/numbers/spikes.h"
 
-/* `engine` is borrowed and needs all of its parts but this one. */
+/* ---- Spikes: the z-score of a value over a window, as llm.c prints it ---- */
+enum { TESS_SPIKE_WINDOW = 128 };
+
+typedef struct tess_spikes {
+    double value[TESS_SPIKE_WINDOW]; /* a ring */
+    int64_t n;                       /* values so far */
+} tess_spikes;
+
+/* Adds a value and returns its z-score, (value - mean) / deviation over the newest TESS_SPIKE_WINDOW values. The value
+ * itself is one of them, so the result is at most sqrt(127) = 11.3. 0: all are equal; NaN: there are fewer. The sums
+ * run from the oldest to the newest, so a window that was saved and restored gives the same bits. */
+double tess_spikes_add(tess_spikes *spikes, double value);
+
+/* ---- The checks ---- */
+/* `engine` is borrowed; all of its other parts exist. */
 tess_status tess_numbers_create(tess_engine *engine, tess_numbers **numbers);
 void tess_numbers_destroy(tess_numbers **numbers);
 
-/* A source for the step's micro-batches that keeps them on their way. */
-tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *from);
+/* A source that passes on the step's micro-batches and records them. `source` is borrowed. */
+tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *source);
 
-/* For the engine's hooks: unit's parameters were gathered; its gradients are complete and about to leave. */
+/* For the engine's hooks: after a unit's parameters were gathered; before its gradients are reduced. */
 void tess_numbers_see_params(tess_numbers *numbers, int unit);
 void tess_numbers_see_gradients(tess_numbers *numbers, int unit);
-/* The micro-batches of a pass begin; local micro-batch `local` does. */
+/* Begin a pass over the step's micro-batches; begin this rank's micro-batch `local`. */
 void tess_numbers_pass_begin(tess_numbers *numbers);
 void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local);
 
-/* After a step's gradients and before its update: fills in what `report` says of spikes, `skipped` and `note`. `own` is
- * this rank's part of the loss. With numbers.on_nonfinite=skip a step that is well when computed again goes on with the
- * second result. Collective. The run has to end, with the weights as before the step: TESS_E_NOT_FINITE for its own
- * numbers, TESS_E_MISMATCH where a rank computes otherwise than the others. */
+/* Called between a step's gradients and its update. Sets the report's z-scores, `skipped` and `note`. `own` is this
+ * rank's part of the loss. With numbers.on_nonfinite=skip, if the second run is finite, the step goes on with its
+ * result. Collective. Errors end the run, with the weights as before the step: TESS_E_NOT_FINITE: the second run is not
+ * finite either; TESS_E_MISMATCH: it is, so a rank computed wrongly. */
 tess_status tess_numbers_judge(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
 
-/* Whether all copies of weights and optimizer state hold the same bits: now, or in the steps that
- * numbers.replica_check_interval says. After the gradients and before the update, when gathered copies have been in use
- * for a whole step. Collective. TESS_E_MISMATCH names who differs and in what. */
+/* Compares all copies of weights and optimizer state bit for bit: now, or in every numbers.replica_check_interval-th
+ * step. Called between the gradients and the update, when gathered copies have been in use for a whole step.
+ * Collective. TESS_E_MISMATCH names the rank that differs, and the tensor. */
 tess_status tess_numbers_compare(tess_numbers *numbers);
 tess_status tess_numbers_compare_at_times(tess_numbers *numbers);
-/* The same between steps, of what a checkpoint is made of: one that ranks differ on is never written. Nothing is
- * compared where numbers.replica_check_interval is 0. Collective. */
+/* The same between steps, before a checkpoint, so that none is written of replicas that have diverged. Does nothing if
+ * numbers.replica_check_interval is 0. Collective. */
 tess_status tess_numbers_compare_for_save(tess_numbers *numbers);
 
-/* The windows of newest losses and gradient norms: to be saved with a run and set when it goes on. */
+/* The windows of newest losses and gradient norms. A checkpoint saves them, and a resumed run sets them. */
 tess_spikes *tess_numbers_losses(tess_numbers *numbers);
 tess_spikes *tess_numbers_norms(tess_numbers *numbers);
 
-/* For drills: `drill` sees, and may change, every tensor that could be checked, as tess_watch says and besides
- * "weight NAME" (master rows of this rank, at the beginning of micro-batch 0), "parameter NAME" (gathered) and
- * "gradient NAME". NULL: no drill. fault.spec spoils numbers without it. */
+/* For drills: `drill` sees, and may change, every tensor that can be checked: what tess_watch lists, "weight NAME"
+ * (master rows of this rank, at the beginning of micro-batch 0), "parameter NAME" (gathered) and "gradient NAME". NULL:
+ * no drill. Faults of fault.spec do not need it. */
 void tess_numbers_set_drill(tess_numbers *numbers, const tess_watch *drill);
-/* For the same: the local micro-batch under way. */
+/* For drills: this rank's current micro-batch. */
 int64_t tess_numbers_local(const tess_numbers *numbers);
 
 #endif

@@ -1,10 +1,10 @@
-/* Whether all copies of weights and optimizer state still hold the same bits.
+/* Compares all copies of weights and optimizer state.
  *
- * Ranks that keep the same master weights (strategy none, replicas of hybrid) hash them and both moments with XXH3 and
- * compare one number; only when it differs, those of each tensor: the majority is right. Where ranks of a host share a
- * gathered copy of sharded weights, each compares the rows that it owns with what they round to.
+ * Ranks with the same master weights (strategy none, replicas of hybrid) hash them and both moments with XXH3 and
+ * compare one number. If it differs, they compare the hash of each tensor, and the majority is right. Where ranks of a
+ * host share a gathered copy of sharded weights, each compares the rows that it owns with what they round to.
  *
- * What is kept once, nobody can vote on: checkpoints have checksums for that. */
+ * State that exists once cannot be compared; checkpoints have checksums for it. */
 #include <stdio.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -12,17 +12,16 @@
 
 #include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
-#include "train/numbers/vote.h"
 
 enum { BLOCK_BYTES = 1 << 18, KINDS = 3 };
 
 static const char *const kind_names[KINDS] = {"weight", "first moment of", "second moment of"};
 
-/* What a rank has found, worst first. Plain bytes: ranks send it to each other. */
+/* What a rank found, worst first. Ranks send it to each other as bytes. */
 typedef enum finding_kind { FOUND_ODD, FOUND_TIE, FOUND_COPY, FOUND_NOTHING } finding_kind;
 
 typedef struct finding {
-    int32_t kind, culprit; /* of the job's ranks, -1: nobody can be named */
+    int32_t kind, culprit; /* rank of the job, -1: unknown */
     char text[376];
 } finding;
 
@@ -30,7 +29,7 @@ typedef struct finding {
 typedef struct hashing {
     const char *data;
     size_t bytes;
-    _Atomic uint64_t sum; /* of the blocks' hashes, seeded with their numbers: in any order */
+    _Atomic uint64_t sum; /* of the blocks' hashes, which their numbers seed: the order does not matter */
 } hashing;
 
 static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
@@ -43,14 +42,7 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static uint64_t hash_of(const tess_engine *e, const float *data, int64_t n)
-{
-    hashing h = {.data = (const char *)data, .bytes = (size_t)n * sizeof(*data)};
-    tess_threads_run(e->stream->threads, hash_blocks, &h, (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES), 1);
-    return h.sum;
-}
-
-/* hashes (parameters, KINDS); 0 for moments that a parameter has not. */
+/* hashes (parameters, KINDS); 0 for moments that a parameter does not have. */
 static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
 {
     tess_shard shard;
@@ -59,14 +51,39 @@ static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
         tess_adamw_moments(e->adamw, i, &m, &v);
         const float *state[KINDS] = {shard.master, m, v};
-        for (int k = 0; k < KINDS; k++)
-            hashes[i * KINDS + k] =
-                state[k] != NULL ? hash_of(e, state[k], shard.n_rows * tess_shape_row_count(&shard.shape)) : 0;
+        for (int k = 0; k < KINDS; k++) {
+            hashing h = {.data = (const char *)state[k],
+                         .bytes = (size_t)(shard.n_rows * tess_shape_row_count(&shard.shape)) * sizeof(float)};
+            int64_t n_blocks = state[k] != NULL ? (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES) : 0;
+            tess_threads_run(e->stream->threads, hash_blocks, &h, n_blocks, 1);
+            hashes[i * KINDS + k] = h.sum;
+        }
     }
     return TESS_OK;
 }
 
 /* ---- The vote ---- */
+tess_vote tess_vote_on(const uint64_t *value, size_t stride, int n, bool *odd)
+{
+    int most = 0;
+    uint64_t winner = 0;
+    bool tie = false;
+    for (int i = 0; i < n; i++) {
+        uint64_t mine = value[(size_t)i * stride];
+        int holders = 0;
+        for (int k = 0; k < n; k++)
+            holders += value[(size_t)k * stride] == mine;
+        tie = holders > most ? false : tie || (holders == most && mine != winner);
+        if (holders > most) {
+            most = holders;
+            winner = mine;
+        }
+    }
+    for (int i = 0; i < n; i++)
+        odd[i] = !tie && value[(size_t)i * stride] != winner;
+    return most == n ? TESS_VOTE_SAME : tie ? TESS_VOTE_TIE : TESS_VOTE_ODD;
+}
+
 typedef struct ballot {
     tess_team *team;
     int n_ranks, n_tensors;
@@ -189,25 +206,16 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
 }
 
 /* ---- All ranks together ---- */
-/* The worst that any rank has found. */
-static tess_status agree(const tess_engine *e, finding *found)
+/* The worst finding of any rank ends the run. */
+static tess_status report_worst(tess_numbers *n, int64_t step, finding *found)
 {
+    const tess_engine *e = n->engine;
     finding *all;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, sizeof(*all), "findings", (void **)&all));
-    tess_team_label(e->team, "replicas", -1);
-    tess_status status = tess_all_gather(e->team, found, all, sizeof(*found), TESS_U8, NULL);
-    tess_team_label(e->team, NULL, -1);
-    for (int r = 0; r < e->world && status == TESS_OK; r++)
+    TESS_TRY_CTX(tess_numbers_gather(e, "replicas", found, sizeof(*found), (void **)&all), "comparing replicas");
+    for (int r = 0; r < e->world; r++)
         if (r == 0 || all[r].kind < found->kind)
             *found = all[r];
     tess_mem_free(e->mem, all);
-    return status;
-}
-
-/* What ranks have found on their own becomes one verdict. */
-static tess_status judge(tess_numbers *n, int64_t step, finding *found)
-{
-    TESS_TRY_CTX(agree(n->engine, found), "comparing replicas");
     if (found->kind == FOUND_NOTHING)
         return TESS_OK;
     tess_status status = TESS_FAIL(TESS_E_MISMATCH,
@@ -223,7 +231,7 @@ tess_status tess_numbers_compare(tess_numbers *n)
     finding found = {.kind = FOUND_NOTHING, .culprit = -1};
     TESS_TRY_CTX(compare_replicas(n->engine, &found), "comparing replicas");
     TESS_TRY_CTX(compare_copies(n->engine, &found), "comparing replicas");
-    return judge(n, n->engine->step + 1, &found);
+    return report_worst(n, n->engine->step + 1, &found);
 }
 
 tess_status tess_numbers_compare_for_save(tess_numbers *n)
@@ -232,7 +240,7 @@ tess_status tess_numbers_compare_for_save(tess_numbers *n)
     if (n->engine->config->numbers.replica_check_interval == 0)
         return TESS_OK;
     TESS_TRY_CTX(compare_replicas(n->engine, &found), "comparing replicas");
-    return judge(n, n->engine->step, &found);
+    return report_worst(n, n->engine->step, &found);
 }
 
 tess_status tess_numbers_compare_at_times(tess_numbers *n)

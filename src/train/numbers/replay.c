@@ -1,22 +1,77 @@
-/* A step computed again, and which of all ranks was the first to see what is no number. */
+/* A step computed again from a copy of its micro-batches, and which rank was the first to see a value that is not
+ * finite. */
 #include <math.h>
+#include <string.h>
 
+#include "base/mem/make_room.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
 
-/* What the first run has left behind: what its checks saw (numbers.check=always), else its sums and who spoilt them. */
-static tess_status look_back(tess_numbers *n, const tess_loss_sum *own, tess_bad_number *bad)
+/* ---- The step's micro-batches ---- */
+static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
 {
-    *bad = n->first;
-    TESS_TRY(tess_bad_sums(n, bad));
-    bad->loss_is_bad = !isfinite(tess_exact_value(&own->nll));
+    int32_t *copy = *to;
+    memcpy(copy, from, (size_t)n * sizeof(*from));
+    *to += n;
+    return copy;
+}
+
+/* Passes on the source's next micro-batch and keeps a copy. */
+static tess_status record_next(void *self, int64_t index, tess_batch *batch)
+{
+    tess_recording *r = self;
+    TESS_TRY(r->source->next(r->source->self, index, batch));
+    TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, (size_t)r->n, sizeof(*r->batches), "copies of micro-batches",
+                                &r->capacity, (void **)&r->batches));
+    tess_batch *copy = &r->batches[r->n];
+    if (copy->ids == NULL) /* one block: ids, positions, targets, and the ends of as many sequences as there can be */
+        TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)(4 * r->max_tokens + 1), sizeof(int32_t),
+                                      "copies of micro-batches", (void **)&copy->ids));
+    int32_t *block = (int32_t *)copy->ids;
+    *copy = *batch;
+    copy->ids = copy_to(&block, batch->ids, batch->n_tokens);
+    copy->pos = copy_to(&block, batch->pos, batch->n_tokens);
+    copy->targets = copy_to(&block, batch->targets, batch->n_tokens);
+    copy->cu_seqlens = copy_to(&block, batch->cu_seqlens, batch->n_seqs + 1);
+    r->n++;
     return TESS_OK;
+}
+
+tess_batch_source tess_numbers_record(tess_numbers *n, const tess_batch_source *source)
+{
+    n->recording.source = source;
+    n->recording.n = 0;
+    return (tess_batch_source){&n->recording, record_next};
+}
+
+static tess_status play_next(void *self, int64_t index, tess_batch *batch)
+{
+    tess_recording *r = self;
+    TESS_CHECK(r->next < r->n, TESS_E_INTERNAL, "micro-batch %lld was not recorded", (long long)index);
+    *batch = r->batches[r->next++];
+    return TESS_OK;
+}
+
+void tess_recording_free(tess_recording *r)
+{
+    for (size_t i = 0; i < r->capacity; i++)
+        tess_mem_free(r->mem, (void *)r->batches[i].ids);
+    tess_mem_free(r->mem, r->batches);
+}
+
+/* ---- Both runs of the step ---- */
+/* Completes what the checks of a run found (`bad`) with its summed gradients and this rank's part of the loss. */
+static tess_status add_sums(tess_numbers *n, const tess_loss_sum *own, tess_bad_number *bad)
+{
+    bad->loss_is_bad = !isfinite(tess_exact_value(&own->nll));
+    return tess_bad_sums(n, bad);
 }
 
 static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_bad_number *bad)
 {
     tess_loss_sum own = {0};
-    tess_batch_source source = tess_replay_batches_again(&n->kept);
+    n->recording.next = 0;
+    tess_batch_source source = {&n->recording, play_next};
     bool was_checking = n->checking;
     tess_bad_number weights;
     tess_bad_clear(n, &weights);
@@ -28,8 +83,7 @@ static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_ba
     tess_numbers_watch(n);
     TESS_TRY(status);
     *bad = weights.stage != TESS_BAD_NONE ? weights : n->first;
-    TESS_TRY(tess_bad_sums(n, bad));
-    bad->loss_is_bad = !isfinite(tess_exact_value(&own.nll));
+    TESS_TRY(add_sums(n, &own, bad));
     return tess_engine_measure(n->engine, &own, again);
 }
 
@@ -42,7 +96,7 @@ static int compare_places(const tess_bad_number *a, const tess_bad_number *b)
     return 0;
 }
 
-/* The first of all ranks. What several saw at the same place belongs to the one that keeps the row. */
+/* The first of all ranks. If several ranks see the same place, the culprit is the one that owns the row. */
 static void find_first(const tess_bad_number *of_rank, int world, tess_replay *replay)
 {
     int best = 0;
@@ -62,7 +116,7 @@ static void find_first(const tess_bad_number *of_rank, int world, tess_replay *r
         replay->n_ranks += of_rank[r].stage != TESS_BAD_NONE && compare_places(&of_rank[r], &of_rank[best]) == 0;
 }
 
-/* Sums do not tell whose part of them was bad. A rank's own loss does. */
+/* A sum does not show whose part was bad. A rank's own loss does. */
 static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *replay)
 {
     if (replay->repeats || replay->first.stage < TESS_BAD_SUM)
@@ -80,23 +134,17 @@ static tess_status gather_first(const tess_numbers *n, const tess_bad_number *ow
 {
     const tess_engine *e = n->engine;
     tess_bad_number *of_rank;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, sizeof(*of_rank), "findings",
-                                  (void **)&of_rank));
-    tess_team_label(e->team, "finite", -1);
-    tess_status status = tess_all_gather(e->team, own, of_rank, sizeof(*own), TESS_U8, NULL);
-    tess_team_label(e->team, NULL, -1);
-    if (status == TESS_OK) {
-        find_first(of_rank, e->world, replay);
-        find_loss(of_rank, e->world, replay);
-    }
+    TESS_TRY(tess_numbers_gather(e, "finite", own, sizeof(*own), (void **)&of_rank));
+    find_first(of_rank, e->world, replay);
+    find_loss(of_rank, e->world, replay);
     tess_mem_free(e->mem, of_rank);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_numbers_replay(tess_numbers *n, const tess_loss_sum *own, tess_replay *replay)
 {
-    tess_bad_number before, now;
-    TESS_TRY(look_back(n, own, &before));
+    tess_bad_number before = n->first, now;
+    TESS_TRY(add_sums(n, own, &before));
     TESS_TRY_CTX(run_again(n, &replay->again, &now), "computing the step again");
     replay->repeats = !isfinite(replay->again.loss) || !isfinite(replay->again.grad_norm);
     return gather_first(n, replay->repeats ? &now : &before, replay);

@@ -1,6 +1,7 @@
-/* Checks of every tensor of a pass, in the order in which they come to be. */
+/* Checks every tensor of a pass, in the order of execution. */
 #include <stdio.h>
 
+#include "tessera/comm.h"
 #include "train/numbers/finite.h"
 #include "train/numbers/numbers_impl.h"
 
@@ -57,12 +58,10 @@ void tess_numbers_watch(tess_numbers *n)
     tess_executor_set_watch(n->engine->executor, wanted ? &watch : NULL);
 }
 
-/* Whether a row of parameter `index` is one that this rank writes to disk: exactly one rank does. */
-static bool owns(const tess_engine *e, int index, int64_t row)
+/* Exactly one rank is primary for a row: it writes the row to disk. */
+static bool is_primary(const tess_shard *shard, int64_t row)
 {
-    tess_shard shard;
-    return tess_fsdp_shard(e->fsdp, index, &shard) == TESS_OK && row >= shard.primary_begin &&
-           row < shard.primary_begin + shard.primary_rows;
+    return row >= shard->primary_begin && row < shard->primary_begin + shard->primary_rows;
 }
 
 void tess_numbers_see_params(tess_numbers *n, int unit)
@@ -77,8 +76,9 @@ void tess_numbers_see_params(tess_numbers *n, int unit)
         bool was_well = n->first.stage == TESS_BAD_NONE;
         see(n, unit, "parameter", p->name, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), tess_shape_rows(&p->shape),
             tess_shape_row_count(&p->shape));
-        if (was_well && n->first.stage != TESS_BAD_NONE)
-            n->first.owner = owns(e, i, n->first.row);
+        tess_shard shard;
+        if (was_well && n->first.stage != TESS_BAD_NONE && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
+            n->first.owner = is_primary(&shard, n->first.row);
     }
 }
 
@@ -97,7 +97,7 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
     }
 }
 
-/* Rows of a shard are told by their number in the whole parameter. */
+/* Reports a shard's rows by their number in the whole parameter. */
 static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
                           const float *data, tess_bad_number *bad)
 {
@@ -106,7 +106,7 @@ static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *wha
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
     bad->row += shard->row_begin;
-    bad->owner = bad->row >= shard->primary_begin && bad->row < shard->primary_begin + shard->primary_rows;
+    bad->owner = is_primary(shard, bad->row);
 }
 
 tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
@@ -162,4 +162,15 @@ void tess_numbers_micro_begin(tess_numbers *n, int64_t local)
     n->order = 0;
     if (local == 0)
         tess_numbers_drill_weights(n);
+}
+
+tess_status tess_numbers_gather(const tess_engine *e, const char *label, const void *own, size_t bytes, void **all)
+{
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, bytes, "findings of ranks", all));
+    tess_team_label(e->team, label, -1);
+    tess_status status = tess_all_gather(e->team, own, *all, bytes, TESS_U8, NULL);
+    tess_team_label(e->team, NULL, -1);
+    if (status != TESS_OK)
+        tess_mem_free(e->mem, *all);
+    return status;
 }
