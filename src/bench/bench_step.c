@@ -197,7 +197,7 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, s
     c->training.seq_len = options->step.seq;
     c->training.mixed_precision_param = options->step.precision;
     c->lr_scheduler.warmup_steps = 0;
-    c->lr_scheduler.decay_type = TESS_DECAY_CONSTANT; /* so that losses do not depend on --steps */
+    c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* so that losses do not depend on --steps */
     c->activation_checkpoint.mode = options->step.recompute;
     c->parallelism.shard_strategy = options->step.strategy;
     return tess_config_check_step(c, plan->ranks);

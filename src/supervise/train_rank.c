@@ -5,7 +5,6 @@
 #include "comm/rejoin.h"
 #include "job/environment.h"
 #include "supervise/exit.h"
-#include "train/phases.h"
 
 static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
 /* A rank that was lost may be replaced, and a signal that came meanwhile: what is kept is saved once all have met. */

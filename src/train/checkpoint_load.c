@@ -1,4 +1,4 @@
-/* Going on with a run that was saved: from which checkpoint, and what becomes of one that is damaged. */
+/* Resuming a run: which checkpoint it loads, and what happens if that is damaged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,44 +15,38 @@ enum { MESSAGE_SIZE = 1024 };
 typedef struct step_search {
     tess_trainer *t;
     char folder[1024];          /* of checkpoints */
-    char damaged[MESSAGE_SIZE]; /* the newest one that was passed over, and why; "" when there was none */
-    int64_t n_ranks;            /* that have saved what is loaded, 0: it does not say */
+    char damaged[MESSAGE_SIZE]; /* the newest that was passed over, and why; "": none */
+    int64_t n_ranks;            /* ranks that saved what is loaded; 0: unknown */
 } step_search;
 
-static void hear_of_damage(void *self, const char *text)
+static void note_damage(void *self, const char *text)
 {
     step_search *s = self;
     if (s->damaged[0] == '\0')
         snprintf(s->damaged, sizeof(s->damaged), "%s", text);
 }
 
-/* Of folders that every host has of its own. */
-static tess_status find_newest_of_hosts(step_search *s, int64_t limit, const tess_ckpt_listener *listener,
-                                        int64_t *step)
+/* The newest complete checkpoint up to `limit`. Collective. Rank 0 looks for all, because hosts may see different ages
+ * of a shared folder. */
+static tess_status find_newest(step_search *s, int64_t limit, int64_t *step)
 {
+    tess_trainer *t = s->t;
+    const tess_ckpt_listener listener = {.self = s, .note = note_damage};
     int64_t newest;
-    TESS_TRY(tess_ckpt_latest_local(s->t->hosts, s->folder, limit, listener, step, &newest));
+    s->damaged[0] = '\0';
+    if (!t->config.checkpoint.host_local) {
+        TESS_TRY(tess_team_agree(t->team,
+                                 t->rank == 0 ? tess_ckpt_latest_until(s->folder, limit, &listener, step) : TESS_OK));
+        return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
+    }
+    TESS_TRY(tess_ckpt_latest_local(t->hosts, s->folder, limit, &listener, step, &newest));
     if (newest != *step)
-        tess_trainer_warn(s->t, "step %lld is not complete on every host: the run goes on from step %lld",
+        tess_trainer_warn(t, "step %lld is not complete on every host: the run goes on from step %lld",
                           (long long)newest, (long long)*step);
     return TESS_OK;
 }
 
-/* The newest whole checkpoint up to `limit`. Collective. Rank 0 looks for all: hosts may see a shared folder at
- * different ages. */
-static tess_status find_newest(step_search *s, int64_t limit, int64_t *step)
-{
-    tess_trainer *t = s->t;
-    const tess_ckpt_listener listener = {.self = s, .note = hear_of_damage};
-    s->damaged[0] = '\0';
-    if (t->config.checkpoint.host_local)
-        return find_newest_of_hosts(s, limit, &listener, step);
-    tess_status status = t->rank == 0 ? tess_ckpt_latest_until(s->folder, limit, &listener, step) : TESS_OK;
-    TESS_TRY(tess_team_agree(t->team, status));
-    return tess_broadcast(t->team, step, 1, TESS_I64, 0, NULL);
-}
-
-/* *step -1: there is none. */
+/* *step -1: none. */
 static tess_status find_newest_or_none(step_search *s, int64_t *step)
 {
     tess_status status = find_newest(s, INT64_MAX, step);
@@ -63,19 +57,24 @@ static tess_status find_newest_or_none(step_search *s, int64_t *step)
     return TESS_OK;
 }
 
-/* Damage is told before anything is lost to it: work of the steps since the checkpoint before. */
+/* Refuses to go back to `previous` unasked: the steps since would be lost. */
+static tess_status fail_damaged(tess_status status, const char *message, int64_t previous)
+{
+    return TESS_FAIL(status,
+                     "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous does so "
+                     "by itself)",
+                     message, (long long)previous, (long long)previous);
+}
+
+/* Fails on all ranks if one passed over a damaged checkpoint. previous -1: there is no other. */
 static tess_status refuse_damage(const step_search *s, int64_t previous)
 {
-    const tess_trainer *t = s->t;
     tess_status status = TESS_OK;
     if (s->damaged[0] != '\0' && previous >= 0)
-        status = TESS_FAIL(TESS_E_FORMAT,
-                           "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous "
-                           "does so by itself)",
-                           s->damaged, (long long)previous, (long long)previous);
+        status = fail_damaged(TESS_E_FORMAT, s->damaged, previous);
     else if (s->damaged[0] != '\0')
         status = TESS_FAIL(TESS_E_FORMAT, "%s; there is no other (checkpoint.resume=false starts anew)", s->damaged);
-    return tess_team_agree(t->team, status);
+    return tess_team_agree(s->t->team, status);
 }
 
 static tess_status choose_newest(step_search *s, int64_t *step)
@@ -93,7 +92,7 @@ static tess_status choose_newest(step_search *s, int64_t *step)
     return TESS_OK;
 }
 
-/* What a run was told that a checkpoint is of; on rank 0. The result is new. */
+/* A checkpoint's description, as a new reference. */
 static tess_status read_meta(const step_search *s, int64_t step, json_t **meta)
 {
     tess_catalog *catalog;
@@ -103,7 +102,7 @@ static tess_status read_meta(const step_search *s, int64_t step, json_t **meta)
     return TESS_OK;
 }
 
-/* Asks rank 0 of a checkpoint's description; one answer for all. */
+/* Rank 0 answers a question about a checkpoint's description for all ranks. */
 static tess_status ask(const step_search *s, int64_t step,
                        bool (*question)(const tess_config *config, const json_t *meta), bool *answer)
 {
@@ -118,9 +117,9 @@ static tess_status ask(const step_search *s, int64_t step,
     return TESS_OK;
 }
 
-/* A run that is started again with its own configuration, by people or a machine, loses nothing: what it was told to
- * leave out, or where to go back to, has been done when its checkpoints say that they are of a run that was told so. */
-static bool has_left_out(const tess_config *config, const json_t *meta)
+/* A run that is started again with the same configuration loses nothing: exclude_from_loading and load_step are obeyed
+ * once. If the checkpoint's description has the same setting, its run has obeyed it. */
+static bool has_excluded(const tess_config *config, const json_t *meta)
 {
     const json_t *saved = json_object_get(meta, "excluded");
     const tess_text_list *patterns = &config->checkpoint.exclude_from_loading;
@@ -138,8 +137,8 @@ static bool has_gone_back(const tess_config *config, const json_t *meta)
     return json_is_integer(saved) && json_integer_value(saved) == config->checkpoint.load_step;
 }
 
-/* Whether the newest checkpoint is of a run that began at checkpoint.load_step. */
-static tess_status look_further(step_search *s, bool *further)
+/* *further: the newest checkpoint is of a run that has gone back to checkpoint.load_step already. */
+static tess_status is_past_load_step(step_search *s, bool *further)
 {
     int64_t newest, asked = s->t->config.checkpoint.load_step;
     *further = false;
@@ -155,24 +154,19 @@ static tess_status look_further(step_search *s, bool *further)
     return TESS_OK;
 }
 
-static tess_status find_asked(const step_search *s, int64_t step)
-{
-    char folder[TESS_CKPT_PATH];
-    tess_status status = tess_ckpt_find(NULL, s->folder, step, folder);
-    TESS_CHECK(status != TESS_E_NOT_FOUND, TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there",
-               (long long)step, folder);
-    return status;
-}
-
 static tess_status choose(step_search *s, int64_t *step)
 {
+    char folder[TESS_CKPT_PATH];
     bool further = false;
     *step = s->t->config.checkpoint.load_step;
     if (*step >= 0)
-        TESS_TRY(look_further(s, &further));
+        TESS_TRY(is_past_load_step(s, &further));
     if (*step < 0 || further)
         return choose_newest(s, step);
-    return tess_team_agree(s->t->team, find_asked(s, *step));
+    tess_status status = tess_ckpt_find(NULL, s->folder, *step, folder);
+    if (status == TESS_E_NOT_FOUND)
+        status = TESS_FAIL(TESS_E_INVALID, "checkpoint.load_step=%lld: %s is not there", (long long)*step, folder);
+    return tess_team_agree(s->t->team, status);
 }
 
 static tess_status choose_exclusions(const step_search *s, int64_t step)
@@ -181,7 +175,7 @@ static tess_status choose_exclusions(const step_search *s, int64_t step)
     bool done = false;
     t->without = t->config.checkpoint.exclude_from_loading;
     if (t->without.n > 0)
-        TESS_TRY(ask(s, step, has_left_out, &done));
+        TESS_TRY(ask(s, step, has_excluded, &done));
     if (done)
         t->without.n = 0;
     return TESS_OK;
@@ -191,8 +185,7 @@ static tess_status load_tensors(const step_search *s, int64_t step, tess_ckpt_te
 {
     tess_trainer *t = s->t;
     const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
-    TESS_TRY(tess_exclude_check(&t->without, tensors, n));
-    n = tess_exclude_tensors(&t->without, tensors, n);
+    TESS_TRY(tess_exclude_tensors(&t->without, tensors, &n));
     return t->config.checkpoint.host_local
                ? tess_ckpt_load_local(t->mem, t->hosts, s->folder, step, tensors, n, &options, meta)
                : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
@@ -209,7 +202,7 @@ static tess_status load(const step_search *s, int64_t step, json_t **meta)
     return status;
 }
 
-/* After a load that has found damage: on to the checkpoint before, or a word that there is one. */
+/* After a load that found damage: sets *step to the previous checkpoint, or fails and names it. */
 static tess_status fall_back(step_search *s, tess_status status, int64_t *step)
 {
     char message[MESSAGE_SIZE];
@@ -219,46 +212,20 @@ static tess_status fall_back(step_search *s, tess_status status, int64_t *step)
     if (found != TESS_OK && found != TESS_E_NOT_FOUND)
         return found;
     TESS_CHECK(found == TESS_OK, status, "%s; there is no older checkpoint that is whole", message);
-    TESS_CHECK(s->t->config.checkpoint.on_damage == TESS_DAMAGE_PREVIOUS, status,
-               "%s; checkpoint.load_step=%lld would go on from step %lld (checkpoint.on_damage=previous does so by "
-               "itself)",
-               message, (long long)previous, (long long)previous);
+    if (s->t->config.checkpoint.on_damage != TESS_DAMAGE_PREVIOUS)
+        return fail_damaged(status, message, previous);
     tess_trainer_warn(s->t, "%s", message);
     tess_trainer_warn(s->t, "step %lld is lost: the run goes on from step %lld", (long long)*step, (long long)previous);
     *step = previous;
     return TESS_OK;
 }
 
-/* What the machine could not read now is none: it ends the start, and loses nothing. */
+/* A read error of the machine is no damage: it ends the start, and loses nothing. */
 static bool is_damage(tess_status status)
 {
     return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND;
 }
 
-static tess_status name_fix(const step_search *s, tess_status status)
-{
-    char message[MESSAGE_SIZE];
-    snprintf(message, sizeof(message), "%s", tess_error_message());
-    if (status != TESS_E_IO)
-        return status;
-    return TESS_FAIL(
-        status,
-        "%s; that is no damage of which is known, and the run does not go back for it: mend it (open files: "
-        "ulimit -n; rights; the disk) and start again; what can no longer be read, move away from %s",
-        message, s->folder);
-}
-
-static tess_status restore(step_search *s, int64_t step, const json_t *meta)
-{
-    s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
-    TESS_TRY(tess_trainer_restore_state(s->t, meta));
-    TESS_CHECK(s->t->engine->step == step, TESS_E_FORMAT,
-               "the checkpoint of step %lld says that it is of step %lld: its description was edited", (long long)step,
-               (long long)s->t->engine->step);
-    return TESS_OK;
-}
-
-/* A text for training that one rank cannot read is no damage of a checkpoint: it ends all ranks. */
 static tess_status load_or_fall_back(step_search *s, int64_t *step)
 {
     json_t *meta = NULL;
@@ -267,19 +234,33 @@ static tess_status load_or_fall_back(step_search *s, int64_t *step)
         TESS_TRY(fall_back(s, status, step));
         status = load(s, *step, &meta);
     }
-    status = name_fix(s, status);
-    if (status == TESS_OK)
-        status = tess_team_agree(s->t->team, restore(s, *step, meta));
+    if (status == TESS_E_IO) {
+        char message[MESSAGE_SIZE];
+        snprintf(message, sizeof(message), "%s", tess_error_message());
+        return TESS_FAIL(
+            status,
+            "%s; that is no damage of which is known, and the run does not go back for it: mend it (open files: "
+            "ulimit -n; rights; the disk) and start again; what can no longer be read, move away from %s",
+            message, s->folder);
+    }
+    TESS_TRY(status);
+    /* From here on a failure is no damage of the checkpoint (a rank cannot read its text, say), and ends all ranks. */
+    s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
+    status = tess_trainer_restore_state(s->t, meta);
     json_decref(meta);
-    return status;
+    if (status == TESS_OK && s->t->engine->step != *step)
+        status = TESS_FAIL(TESS_E_FORMAT,
+                           "the checkpoint of step %lld says that it is of step %lld: its description was edited",
+                           (long long)*step, (long long)s->t->engine->step);
+    return tess_team_agree(s->t->team, status);
 }
 
-/* What is newer than the step that the run goes on from is of a future that will be another one. */
+/* Checkpoints newer than `step` belong to steps that will be done again, with another result. */
 static tess_status set_newer_aside(const step_search *s, int64_t step)
 {
     int n = 0;
     tess_status status = TESS_OK;
-    if (tess_trainer_keeps_folder(s->t) && tess_os_is_dir(s->folder))
+    if (tess_trainer_manages_folder(s->t) && tess_os_is_dir(s->folder))
         status = tess_ckpt_set_aside(s->folder, step, &n);
     if (n > 0)
         tess_trainer_note(s->t, "%d newer checkpoint%s of %s %s set aside as 'step-*.aside': delete what is not wanted",
@@ -287,17 +268,10 @@ static tess_status set_newer_aside(const step_search *s, int64_t step)
     return tess_team_agree(s->t->team, status);
 }
 
-static void report_resumed(const step_search *s, int64_t step)
-{
-    char by[48] = "";
-    if (s->n_ranks > 0)
-        snprintf(by, sizeof(by), ", saved by %lld rank%s", (long long)s->n_ranks, s->n_ranks == 1 ? "" : "s");
-    tess_trainer_note(s->t, "resumed from step %lld of %s%s%s", (long long)step, s->folder, by, s->t->not_taken);
-}
-
-static tess_status go_on(step_search *s, bool *resumed)
+static tess_status resume(step_search *s, bool *resumed)
 {
     int64_t step;
+    char by[48] = "";
     tess_status status = choose(s, &step);
     *resumed = status != TESS_E_NOT_FOUND;
     if (status == TESS_E_NOT_FOUND) {
@@ -308,7 +282,9 @@ static tess_status go_on(step_search *s, bool *resumed)
     TESS_TRY(load_or_fall_back(s, &step));
     TESS_TRY(set_newer_aside(s, step));
     TESS_TRY(tess_fsdp_params_changed(s->t->engine->fsdp));
-    report_resumed(s, step);
+    if (s->n_ranks > 0)
+        snprintf(by, sizeof(by), ", saved by %lld rank%s", (long long)s->n_ranks, s->n_ranks == 1 ? "" : "s");
+    tess_trainer_note(s->t, "resumed from step %lld of %s%s%s", (long long)step, s->folder, by, s->t->not_taken);
     return TESS_OK;
 }
 
@@ -319,26 +295,18 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
     return find_newest_or_none(&s, step);
 }
 
-static void report_anew(const step_search *s)
+/* Other checkpoints in the folder are set aside: the next start would resume from them. */
+static tess_status start_anew(step_search *s)
 {
-    const tess_trainer *t = s->t;
-    if (!t->config.checkpoint.enable)
+    tess_trainer *t = s->t;
+    if (t->config.checkpoint.initial_load_path[0] != '\0')
+        TESS_TRY_CTX(tess_trainer_warm_start(t), "checkpoint.initial_load_path");
+    else if (!t->config.checkpoint.enable)
         tess_trainer_note(t, "starting at step 0: checkpoint.enable=false%s", t->not_taken);
     else if (!t->config.checkpoint.resume)
         tess_trainer_note(t, "starting at step 0: checkpoint.resume=false%s", t->not_taken);
     else
         tess_trainer_note(t, "starting at step 0: no checkpoint in %s%s", s->folder, t->not_taken);
-}
-
-/* What lies in the folder of a run that starts anew is of another one: it would go on from there when it is started
- * again. */
-static tess_status start_anew(step_search *s)
-{
-    const tess_trainer *t = s->t;
-    if (t->config.checkpoint.initial_load_path[0] != '\0')
-        TESS_TRY_CTX(tess_trainer_warm_start(s->t), "checkpoint.initial_load_path");
-    else
-        report_anew(s);
     return t->config.checkpoint.enable ? set_newer_aside(s, -1) : TESS_OK;
 }
 
@@ -348,6 +316,6 @@ tess_status tess_trainer_resume(tess_trainer *t)
     bool resumed = false;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, s.folder, sizeof(s.folder)));
     if (t->config.checkpoint.enable && t->config.checkpoint.resume)
-        TESS_TRY_CTX(go_on(&s, &resumed), "resume from %s", s.folder);
+        TESS_TRY_CTX(resume(&s, &resumed), "resume from %s", s.folder);
     return resumed ? TESS_OK : start_anew(&s);
 }

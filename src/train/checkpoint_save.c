@@ -1,4 +1,5 @@
-/* Saving a run: weights, moments, the data's position, nothing else (randomness has no state). */
+/* Saving a run: weights, moments, the position in the data, nothing else (randomness has no state). A save is staged
+ * for the writer beside training (ckpt/async), or written while training stands still. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -11,21 +12,12 @@
 
 enum { PRUNE_NOTE = 2048 };
 
-/* For which ranks wait while one of them reads whole checkpoints: as long as it takes. One that dies is told all the
- * same. */
+/* Ranks wait this long while one of them reads whole checkpoints. A rank that dies is reported at once. */
 static const double reading_s = 86400;
+/* Waits for the previous save that are shorter are not reported. */
+static const double report_wait_s = 0.05;
 
-/* Where the data stands after this step, on every rank: the rank that read the step's last micro-batch knows. */
-static tess_status agree_on_cursor(tess_trainer *t, int64_t words[3])
-{
-    tess_data_cursor cursor;
-    tess_loader_cursor(t->loader, &cursor);
-    words[0] = (int64_t)cursor.epoch;
-    words[1] = (int64_t)cursor.window;
-    words[2] = (int64_t)cursor.row;
-    return tess_broadcast(t->team, words, 3, TESS_I64, t->world - 1, NULL);
-}
-
+/* ---- The description ---- */
 /* The newest values, oldest first. */
 static json_t *describe_spikes(const tess_spikes *spikes)
 {
@@ -36,81 +28,207 @@ static json_t *describe_spikes(const tess_spikes *spikes)
     return values;
 }
 
-/* For programs that keep such settings with the moments (ckpt/formats). */
-static json_t *describe_optimizer(const tess_trainer *t)
-{
-    const tess_config *c = &t->config;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
-                     c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
-}
-
-/* Where training stands. */
-static json_t *describe_progress(const tess_trainer *t, const int64_t cursor[3])
+/* Where training stands, what a resumed run must have alike, and what people want to know later. `cursor`: place in the
+ * data. NULL: no memory. */
+static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
 {
     const tess_engine *e = t->engine;
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o}", "step", (json_int_t)e->step, "n_tokens",
-                     (json_int_t)e->n_tokens, "schedule_begin", (json_int_t)e->schedule_begin, "optimizer_begin",
-                     (json_int_t)e->optimizer_begin, "data_cursor", (json_int_t)cursor[0], (json_int_t)cursor[1],
-                     (json_int_t)cursor[2], "newest_losses", describe_spikes(tess_numbers_losses(e->numbers)),
-                     "newest_grad_norms", describe_spikes(tess_numbers_norms(e->numbers)));
-}
-
-/* What it must go on with, and what else people want to know of it later. */
-static json_t *describe_run(const tess_trainer *t)
-{
     const tess_config *c = &t->config;
-    return json_pack("{s:I, s:I, s:I, s:O, s:I, s:o, s:i, s:o, s:o}", "seed", (json_int_t)c->debug.seed, "seq_len",
+    json_t *optimizer = /* for formats that keep such settings with the moments (ckpt/formats) */
+        json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
+                  c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:I, s:I, s:I, s:O, s:I, s:o, s:i, s:o, s:o}", "step",
+                     (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
+                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "data_cursor",
+                     (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "newest_losses",
+                     describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
+                     describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
                      "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
                      tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
-                     describe_optimizer(t), "config", tess_config_to_json(c));
+                     optimizer, "config", tess_config_to_json(c));
 }
 
-/* NULL: no memory. */
-static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
+tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
-    json_t *meta = describe_progress(t, cursor), *run = describe_run(t);
-    if (run != NULL && json_object_update_new(meta, run) == 0)
-        return meta;
-    json_decref(meta);
-    return NULL;
+    int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
+    tess_ckpt_tensor *tensors;
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
+                                  (void **)&tensors));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_shards && status == TESS_OK; i++) {
+        tess_shard shard;
+        float *moments[2];
+        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
+        if (status != TESS_OK)
+            break;
+        tess_ckpt_tensor tensor = {.name = shard.name,
+                                   .kind = TESS_CKPT_WEIGHT,
+                                   .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
+                                   .shape = shard.shape,
+                                   .row_begin = shard.row_begin,
+                                   .n_rows = shard.n_rows,
+                                   .primary_begin = shard.primary_begin,
+                                   .primary_rows = shard.primary_rows,
+                                   .data = shard.master};
+        tensors[n++] = tensor;
+        if (!shard.trainable)
+            continue;
+        tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
+        for (int k = 0; k < 2; k++) {
+            tensor.stored = TESS_F32;
+            tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
+            tensor.data = moments[k];
+            tensors[n++] = tensor;
+        }
+    }
+    if (status != TESS_OK) {
+        tess_mem_free(t->mem, tensors);
+        return status;
+    }
+    *out = tensors;
+    *n_out = n;
+    return TESS_OK;
 }
 
-static tess_status save_tensors(tess_trainer *t, const tess_io *io, const char *folder, const json_t *meta,
-                                const tess_ckpt_tensor *tensors, int n)
+/* ---- A failure ---- */
+/* The job is about to end, or the other ranks do not know of the failure: it is not that of a save. */
+static bool ends_the_job(tess_status status)
+{
+    return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH ||
+           status == TESS_E_CANCELLED || status == TESS_E_INTERRUPTED;
+}
+
+/* What follows from the result of a save, on all ranks alike: TESS_OK after a warning, or the status itself. */
+static tess_status handle_save_error(const tess_trainer *t, tess_status status, bool last)
+{
+    if (status == TESS_OK || ends_the_job(status) || last || t->config.checkpoint.on_error == TESS_SAVE_ERROR_STOP)
+        return status;
+    tess_trainer_warn(t, "%s; older checkpoints stand, and training goes on (checkpoint.on_error=warn)",
+                      tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
+/* ---- The writer ---- */
+static void give_up(tess_trainer *t)
+{
+    tess_saver_destroy(&t->saver);
+    tess_trainer_warn(t, "%s; training stands still while a checkpoint is written", tess_error_message());
+    tess_error_clear();
+}
+
+tess_status tess_trainer_open_saver(tess_trainer *t)
 {
     const tess_config *c = &t->config;
-    const tess_store_options options = {
-        .codec = (tess_codec)c->checkpoint.compress, .direct = c->checkpoint.direct_io, .io = io};
-    return t->config.checkpoint.host_local
-               ? tess_ckpt_save_local(t->mem, t->hosts, folder, t->engine->step, meta, tensors, n, &options)
-               : tess_ckpt_save(t->mem, t->team, folder, t->engine->step, meta, tensors, n, &options);
+    tess_saver_options options = {.codec = (tess_codec)c->checkpoint.compress,
+                                  .direct = c->checkpoint.direct_io,
+                                  .host_local = c->checkpoint.host_local,
+                                  .keep_latest_k = (int)c->checkpoint.keep_latest_k,
+                                  .host_wait_s = c->comm.timeout_s,
+                                  .fault = c->fault.spec,
+                                  .fault_seed = (uint64_t)c->fault.seed};
+    if (!c->checkpoint.enable || !c->checkpoint.async)
+        return TESS_OK;
+    TESS_TRY(tess_saver_create(t->runtime, t->hosts, t->engine->stream->threads, &options, &t->saver));
+    if (t->saver == NULL)
+        return TESS_OK;
+    if (!t->goes_on) /* it reads no checkpoint, so it need not wait for one */
+        TESS_TRY(tess_saver_wait(t->saver));
+    tess_ckpt_tensor *tensors;
+    int n;
+    tess_status status = tess_trainer_list_tensors(t, &tensors, &n);
+    if (status == TESS_OK) {
+        status = tess_saver_prepare(t->saver, tensors, n);
+        tess_mem_free(t->mem, tensors);
+    }
+    if (status == TESS_OK || ends_the_job(status))
+        return status;
+    give_up(t);
+    return TESS_OK;
 }
 
-bool tess_trainer_keeps_folder(const tess_trainer *t)
+/* Reports how the newest save of the writer went. */
+static tess_status report_save(tess_trainer *t, bool last)
+{
+    char bytes[32];
+    tess_saver_outcome outcome;
+    tess_status status = tess_saver_hear(t->saver, &outcome);
+    if (outcome.warning[0] != '\0')
+        tess_trainer_warn(t, "%s", outcome.warning);
+    if (outcome.committed)
+        tess_trainer_note(t, "checkpoint: %s/%s/step-%08lld written in %.2f s, %s/s", t->config.job.dump_folder,
+                          t->config.checkpoint.folder, (long long)outcome.step, outcome.seconds,
+                          tess_format_bytes((double)outcome.bytes / outcome.seconds, bytes, sizeof(bytes)));
+    return handle_save_error(t, status, last);
+}
+
+tess_status tess_trainer_report_saves(tess_trainer *t)
+{
+    return t->saver != NULL ? report_save(t, false) : TESS_OK;
+}
+
+tess_status tess_trainer_finish_saves(tess_trainer *t)
+{
+    if (t->saver == NULL)
+        return TESS_OK;
+    tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
+    TESS_TRY(tess_saver_wait(t->saver));
+    return report_save(t, true);
+}
+
+/* Leaves the save to the writer. *done false: there is no writer. */
+static tess_status stage(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
+                         int n, bool *done)
+{
+    char waited[64] = "";
+    tess_saver_times times;
+    *done = false;
+    if (t->saver == NULL)
+        return TESS_OK;
+    if (t->stopping)
+        tess_saver_hurry(t->saver);
+    double begin_s = tess_os_now_s();
+    TESS_TRY(tess_saver_wait(t->saver));
+    double waited_s = tess_os_now_s() - begin_s;
+    TESS_TRY(report_save(t, false)); /* the next save overwrites the result of this one */
+    tess_status status = tess_saver_save(t->saver, folder, t->engine->step, meta, tensors, n, &times);
+    if (status == TESS_E_UNSUPPORTED) {
+        give_up(t);
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    *done = true;
+    if (waited_s >= report_wait_s)
+        snprintf(waited, sizeof(waited), ", after %.2f s of waiting for the one before", waited_s);
+    tess_trainer_note(t, "checkpoint: step-%08lld staged in %.3f s%s", (long long)t->engine->step, times.staged_s,
+                      waited);
+    return TESS_OK;
+}
+
+/* ---- While training stands still ---- */
+bool tess_trainer_manages_folder(const tess_trainer *t)
 {
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
 
-/* One answer for all ranks, which wait for those that keep a folder. */
-static tess_status prune_folder(const tess_trainer *t, const tess_ckpt_pruner *pruner, const char *folder)
-{
-    int keep = (int)t->config.checkpoint.keep_latest_k;
-    if (t->config.checkpoint.host_local)
-        return tess_ckpt_prune_local(pruner, t->hosts, folder, keep, t->engine->step);
-    return tess_team_agree(t->team, t->rank == 0 ? tess_ckpt_prune(pruner, folder, keep, t->engine->step) : TESS_OK);
-}
-
-static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *folder)
+/* All ranks return the same status, and wait for those that read the folders. */
+static tess_status prune(tess_trainer *t, const tess_io *io, const char *folder)
 {
     char note[PRUNE_NOTE] = "";
     tess_ckpt_notes notes = {.text = note, .size = PRUNE_NOTE};
     const tess_ckpt_pruner pruner = {
         .mem = t->mem, .io = io, .findings = &t->findings, .self = &notes, .note = tess_ckpt_keep_note};
+    int keep = (int)t->config.checkpoint.keep_latest_k;
     tess_status status = TESS_OK;
+    if (t->stopping) /* there may be no time to read back */
+        return TESS_OK;
     tess_team_set_timeout(t->team, reading_s);
-    if (!t->stopping) /* then there may be no time to read back */
-        status = prune_folder(t, &pruner, folder);
+    if (t->config.checkpoint.host_local)
+        status = tess_ckpt_prune_local(&pruner, t->hosts, folder, keep, t->engine->step);
+    else
+        status =
+            tess_team_agree(t->team, t->rank == 0 ? tess_ckpt_prune(&pruner, folder, keep, t->engine->step) : TESS_OK);
     tess_team_set_timeout(t->team, 0);
     TESS_TRY(status);
     status = tess_team_agree(t->team, note[0] != '\0' ? TESS_FAIL(TESS_E_FORMAT, "%s", note) : TESS_OK);
@@ -121,20 +239,24 @@ static tess_status prune_now(tess_trainer *t, const tess_io *io, const char *fol
     return TESS_OK;
 }
 
-/* While training stands still. */
 static tess_status save_now(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
                             int n)
 {
+    const tess_config *c = &t->config;
+    int64_t step = t->engine->step;
     double begin_s = tess_os_now_s();
-    tess_io_faults faults = {tess_inject_faults(t->runtime), t->engine->step};
+    tess_io_faults faults = {tess_inject_faults(t->runtime), step};
     const tess_io io = tess_io_with_faults(&faults);
-    TESS_TRY(save_tensors(t, &io, folder, meta, tensors, n));
-    TESS_TRY(prune_now(t, &io, folder));
-    tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)t->engine->step,
-                      tess_os_now_s() - begin_s);
+    const tess_store_options options = {
+        .codec = (tess_codec)c->checkpoint.compress, .direct = c->checkpoint.direct_io, .io = &io};
+    TESS_TRY(c->checkpoint.host_local ? tess_ckpt_save_local(t->mem, t->hosts, folder, step, meta, tensors, n, &options)
+                                      : tess_ckpt_save(t->mem, t->team, folder, step, meta, tensors, n, &options));
+    TESS_TRY(prune(t, &io, folder));
+    tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)step, tess_os_now_s() - begin_s);
     return TESS_OK;
 }
 
+/* ---- A save ---- */
 static tess_status save(tess_trainer *t, const json_t *meta)
 {
     char folder[1024];
@@ -144,7 +266,7 @@ static tess_status save(tess_trainer *t, const json_t *meta)
     TESS_CHECK(meta != NULL, TESS_E_NOMEM, "no memory to describe the checkpoint");
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    tess_status status = tess_trainer_stage(t, folder, meta, tensors, n, &done);
+    tess_status status = stage(t, folder, meta, tensors, n, &done);
     if (status == TESS_OK && !done)
         status = save_now(t, folder, meta, tensors, n);
     tess_mem_free(t->mem, tensors);
@@ -153,12 +275,15 @@ static tess_status save(tess_trainer *t, const json_t *meta)
 
 tess_status tess_trainer_save(tess_trainer *t, bool last)
 {
-    int64_t cursor[3];
+    tess_data_cursor cursor;
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
-    TESS_TRY(agree_on_cursor(t, cursor));
-    json_t *meta = describe(t, cursor);
+    tess_loader_cursor(t->loader, &cursor);
+    int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
+    /* The last rank reads the step's last micro-batch, so its cursor is where the next step begins. */
+    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, t->world - 1, NULL));
+    json_t *meta = describe(t, words);
     tess_status status = save(t, meta);
     json_decref(meta);
-    return tess_trainer_judge_save(t, status, last);
+    return handle_save_error(t, status, last);
 }

@@ -1,5 +1,6 @@
-/* The text of a run: what is trained on, as a source of micro-batches, and what is held out. */
+/* The texts of a run: the training text as a source of micro-batches, and the held-out text. */
 #include "train/batches.h"
+#include "train/model_folder.h"
 #include "train/trainer_impl.h"
 
 bool tess_trainer_can_validate(const tess_trainer *t)
@@ -13,7 +14,7 @@ double tess_trainer_trained_share(const tess_trainer *t)
     return held_out ? 1 - t->config.validation.fraction : 1;
 }
 
-/* Part [begin, end) of each file. What is trained on has no end. */
+/* Opens part [begin, end) of each file. The training text repeats without end. */
 static tess_status open_text(const tess_trainer *t, const tess_text_list *list, double begin, double end, bool trains,
                              tess_loader **loader)
 {
@@ -31,7 +32,7 @@ static tess_status open_text(const tess_trainer *t, const tess_text_list *list, 
                                    .repeat = trains,
                                    .begin = begin,
                                    .end = end,
-                                   .eos_id = tess_trainer_eos(t),
+                                   .eos_id = tess_model_end_of_text(&t->model_config, t->tokenizer),
                                    .bos_id = -1};
     return tess_loader_create(t->mem, t->tokenizer, &options, loader);
 }
@@ -54,14 +55,6 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
     return TESS_OK;
 }
 
-/* Of the step that is under way: the last of its micro-batches is what counts. */
-static void note_position(const tess_trainer *t)
-{
-    logbook_data data = {.position = t->loader_position};
-    tess_loader_cursor(t->loader, &data.cursor);
-    tess_logbook_read(t->book, t->engine->step + 1, &data);
-}
-
 static tess_status next(void *self, int64_t index, tess_batch *batch)
 {
     tess_trainer *t = self;
@@ -70,8 +63,11 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
     TESS_TRY(tess_loader_next(t->loader, index - t->loader_position, &data, &end));
     TESS_CHECK(!end, TESS_E_INTERNAL, "the training data ended");
     t->loader_position = index + 1;
-    if (t->book != NULL)
-        note_position(t);
+    if (t->book != NULL) { /* the last micro-batch of the step overwrites the others */
+        logbook_data place = {.position = t->loader_position};
+        tess_loader_cursor(t->loader, &place.cursor);
+        tess_logbook_read(t->book, t->engine->step + 1, &place);
+    }
     *batch = tess_batch_of(&data);
     return TESS_OK;
 }

@@ -1,5 +1,5 @@
-/* Which text a run's samples come from, and how they are cut out of it: a run that goes on elsewhere or later takes the
- * next sample only from the same. */
+/* The identity of a run's data: which files its samples come from, and how they are cut. A resumed run continues only
+ * with the same data. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "train/trainer_impl.h"
 
-/* Of a file, its head and its tail tell it from others: reading all of it could take hours. */
+/* A hash of head and tail identifies a file; reading all of it could take hours. */
 enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
 
 static const char *const what = "the checkpoint's description of the data";
@@ -55,7 +55,7 @@ uint64_t tess_trainer_hash_data(const tess_trainer *t)
     return hash;
 }
 
-/* Of the ids that the tokenizer makes of the first text. */
+/* A hash of the ids at the beginning of the first file. */
 static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
 {
     tess_mapping file;
@@ -107,7 +107,7 @@ static tess_status check_files(const json_t *saved, const json_t *now)
     return TESS_OK;
 }
 
-/* How samples are cut out of the files. */
+/* Compares how samples are cut from the files. */
 static tess_status check_cut(const tess_trainer *t, const json_t *saved)
 {
     bool shuffle = t->config.data.shuffle;

@@ -62,7 +62,7 @@ static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
     return status;
 }
 
-/* Drills may break off an update. */
+/* Drills can interrupt an update. */
 static void inject_moment(void *self, const char *moment, int64_t number)
 {
     tess_inject_moment(self, moment, number);
@@ -114,26 +114,24 @@ static tess_status build_executor(tess_engine *e)
     return tess_numbers_create(e, &e->numbers);
 }
 
-static tess_status measure_peak_of(const tess_engine *e, double *peak)
-{
-    double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
-    return tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), peak);
-}
-
-/* Once a job: whoever takes a rank's place has no time for it. */
+/* Once a job: a process that replaces a rank finds the result in memory. */
 static tess_status measure_peak(tess_engine *e)
 {
     void *memory;
     bool found;
     TESS_TRY(tess_mem_alloc_named(e->mem, TESS_POOL_MISC, "peak", sizeof(double), &memory, &found));
     double *peak = memory;
-    tess_status status = found ? TESS_OK : measure_peak_of(e, peak);
+    tess_status status = TESS_OK;
+    if (!found) {
+        double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
+        status = tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), peak);
+    }
     e->peak_flops = *peak;
     tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);
     return status;
 }
 
-/* Machines of other kinds have other tables, and each table its own bits. */
+/* Machines of different kinds choose different tables, and each table has its own bits. */
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[32] = "";

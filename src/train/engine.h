@@ -1,5 +1,5 @@
-/* The step engine: a model, its sharding, optimizer and activations, driven one optimizer step at a time with batches
- * from anywhere. `tessera train` feeds it from text, `tessera bench step` from numbers. Prints nothing. */
+/* The step engine: a model with its sharding, optimizer and activations, which runs one optimizer step at a time on
+ * batches from any source. `tessera train` feeds it text, `tessera bench step` random numbers. Prints nothing. */
 #ifndef TESS_TRAIN_ENGINE_H
 #define TESS_TRAIN_ENGINE_H
 
@@ -14,8 +14,7 @@
 typedef struct tess_numbers tess_numbers;
 struct tess_logbook; /* logbook.h */
 
-/* The public members may be read; only the engine's own functions change them, but for the counters, which a resumed
- * run sets, `has_news` and `book`. */
+/* All members may be read. Others may set `has_news` and `book`, and a resumed run sets the counters. */
 typedef struct tess_engine {
     const tess_config *config; /* checked; borrowed */
     tess_runtime *runtime;
@@ -35,18 +34,18 @@ typedef struct tess_engine {
     float *logprobs;       /* (local_batch_size * seq_len) */
     double peak_flops;     /* of all ranks together */
     tess_phase_clock clock;
-    struct tess_logbook *book; /* hears of every step; borrowed; NULL: nobody does */
+    struct tess_logbook *book; /* records every step; borrowed; NULL: none */
 
     int64_t step;     /* steps done */
     int64_t n_tokens; /* target tokens so far */
-    /* Steps done when the learning rate's schedule and the optimizer's moments began: 0, but in a run that took neither
-     * over from a checkpoint. */
+    /* Steps done when the learning rate's schedule and the optimizer's moments began. Not 0 if a resumed run excluded
+     * them from loading. */
     int64_t schedule_begin, optimizer_begin;
-    bool has_news; /* this rank has something that all are to hear of after the step */
+    bool has_news; /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
-/* Where a step's micro-batches come from. next: the micro-batch of global index `index` (step * n_micro + i); a rank
- * asks for its own, in ascending order. The arrays live until the next call. */
+/* The source of a step's micro-batches. next: the micro-batch of global index `index` (step * n_micro + i); a rank asks
+ * for its own in ascending order. The arrays are valid until the next call. */
 typedef struct tess_batch_source {
     void *self;
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
@@ -55,34 +54,34 @@ typedef struct tess_batch_source {
 typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
     int64_t n_tokens;           /* target tokens of the step, over all ranks */
-    double zloss, zgrad;        /* how unusual loss and norm are (numbers/numbers.h); NaN: not known yet */
-    bool skipped;               /* the weights were left as they were; lr is 0 */
-    char note[896];             /* what people should know of this step, "" */
-    bool stop;                  /* some rank was asked to stop: one answer for all */
-    bool news;                  /* some rank has news: likewise */
+    double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
+    bool skipped;               /* the weights did not change; lr is 0 */
+    char note[896];             /* a warning about this step, "" */
+    bool stop;                  /* some rank was asked to stop; the same on all ranks */
+    bool news;                  /* some rank has news; likewise */
     bool leave;                 /* after the next checkpoint, likewise */
     tess_step_times times;      /* of this rank */
 } tess_engine_report;
 
-/* Builds everything and fills the weights, unless the job keeps them in memory already (job/keep): from model.path
- * when it is set (`reporter` hears of what is odd with them; it may be NULL), else random. Collective. `config` has
- * passed tess_config_check_step; borrowed. */
+/* Builds everything. Weights come from persistent memory (job/persist) if they are there, else from model.path, else
+ * they are random. `reporter` gets warnings about weights; it may be NULL. `config` has passed tess_config_check_step
+ * and is borrowed. Collective. */
 tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
                                const tess_reporter *reporter, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);
 
-/* One optimizer step. Collective. TESS_E_INVALID: no target tokens. TESS_E_NOT_FINITE: the loss or gradient is no
- * number and the policy is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the
- * same, but it was well when computed again; or replicas have diverged. */
+/* One optimizer step. Collective. TESS_E_INVALID: no target tokens. TESS_E_NOT_FINITE: the loss or gradient is not
+ * finite and the policy is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the
+ * same, but the second run was finite; or replicas have diverged. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
-/* The parts of a step before its update, which may be run again with the same result: the gradients, with this rank's
- * part of the loss; then loss, norm and tokens of the whole step, on every rank. Collective. */
+/* The parts of a step before its update, which can run again with the same result. gradients: also gives this rank's
+ * part of the loss. measure: loss, norm and tokens of the whole step, on every rank. Collective. */
 tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);
 tess_status tess_engine_measure(tess_engine *engine, const tess_loss_sum *own, tess_engine_report *report);
 
-/* Compares over all ranks which collectives the next step would make, without making them. Collective, between steps.
- * TESS_E_MISMATCH: the message shows the first one that differs, and whose it is. */
+/* Compares over all ranks which collectives the next step will call, without calling them. Collective, between steps.
+ * TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
 tess_status tess_engine_rehearse(tess_engine *engine);
 
 /* Hooks that gather and reduce through fsdp's units. */

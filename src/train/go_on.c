@@ -1,5 +1,5 @@
-/* Going on with what a rank keeps in memory: after a rank was lost and replaced, or as a later launch of the same job
- * on this host (checkpoint.memory_copies). */
+/* Going on from persistent memory: after a lost rank was replaced, or as a later launch of the same job on this host
+ * (checkpoint.memory_copies). */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
-/* Of everything that says which number lies where in kept memory, and which step follows which. */
+/* A hash of everything that decides the layout of persistent memory and the result of each step. */
 static tess_status identify(const tess_trainer *t, uint64_t *identity)
 {
     const tess_config *c = &t->config;
@@ -42,17 +42,17 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     return TESS_OK;
 }
 
-/* What all ranks have in common; a rank without anything of use has done -1. */
+/* What all ranks have in memory. A rank without usable state counts as done -1. */
 typedef struct resume_outlook {
-    bool is_hot;  /* this launch has written it, on every rank */
-    bool is_here; /* it is of a job in this folder, on every rank: this one, or one with other settings */
-    logbook_marks least;
-    int64_t committed; /* the newest of any rank */
+    bool is_hot;         /* this launch wrote it, on every rank */
+    bool is_here;        /* on every rank it is of a job in this folder, with these settings or others */
+    logbook_marks least; /* of any rank */
+    int64_t committed;   /* the newest of any rank */
 } resume_outlook;
 
 static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *all)
 {
-    bool is_hot, is_of = tess_logbook_is_of(t->book, t->kept_identity, folder, &is_hot);
+    bool is_hot, is_of = tess_logbook_is_of(t->book, t->identity, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
     int64_t committed = mine.committed, least[] = {is_of ? mine.done : -1,
                                                    mine.committed,
@@ -70,18 +70,17 @@ static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *
     return TESS_OK;
 }
 
-/* An earlier launch may have saved, and gone on from there in a process that kept nothing. */
+/* An earlier launch without persistent memory may have saved a newer checkpoint. */
 static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
 {
     int64_t saved;
-    const char *why = "the newest checkpoint is as new";
     TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
-    if (!t->config.checkpoint.resume)
-        why = "checkpoint.resume=false";
-    else if (t->config.checkpoint.load_step >= 0)
-        why = "checkpoint.load_step names another";
-    *is = t->config.checkpoint.resume && t->config.checkpoint.load_step < 0 && step > saved;
-    if (!*is)
+    const char *why = !t->config.checkpoint.resume          ? "checkpoint.resume=false"
+                      : t->config.checkpoint.load_step >= 0 ? "checkpoint.load_step names another"
+                      : step <= saved                       ? "the newest checkpoint is as new"
+                                                            : NULL;
+    *is = why == NULL;
+    if (why != NULL)
         snprintf(t->not_taken, sizeof(t->not_taken), " (step %lld, kept in memory, is not used: %s)", (long long)step,
                  why);
     else if (saved >= 0)
@@ -91,7 +90,7 @@ static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
     return TESS_OK;
 }
 
-/* Work that other settings cannot go on from is not thrown away without a word. */
+/* Refuses to discard newer work of a run with other settings. */
 static tess_status refuse_other_settings(tess_trainer *t, const resume_outlook *all)
 {
     int64_t saved;
@@ -107,27 +106,27 @@ static tess_status refuse_other_settings(tess_trainer *t, const resume_outlook *
     return TESS_OK;
 }
 
-tess_status tess_trainer_look_at_persistent(tess_trainer *t)
+tess_status tess_trainer_find_persistent(tess_trainer *t)
 {
     resume_outlook all;
     TESS_TRY(tess_logbook_open(t->runtime, &t->book));
     if (t->book == NULL)
         return TESS_OK;
-    TESS_TRY(identify(t, &t->kept_identity));
+    TESS_TRY(identify(t, &t->identity));
     TESS_TRY(look(t, tess_os_folder_id(t->config.job.dump_folder), &all));
     t->goes_on = all.least.done >= 0 && all.committed - all.least.done <= 1;
     if (t->goes_on && !all.is_hot)
         TESS_TRY(is_newer_than_disk(t, all.committed, &t->goes_on));
     else if (!t->goes_on)
         TESS_TRY(refuse_other_settings(t, &all));
-    t->kept_marks = all.least;
+    t->marks = all.least;
     return t->goes_on ? TESS_OK : tess_logbook_clear(t->runtime, t->book);
 }
 
 tess_status tess_trainer_go_on(tess_trainer *t)
 {
     logbook_data data;
-    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_kept), "go on with what was kept in memory");
+    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_step), "go on with what was kept in memory");
     TESS_TRY(tess_loader_seek(t->loader, &data.cursor));
     t->loader_position = data.position;
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
@@ -141,7 +140,6 @@ void tess_trainer_begin_book(tess_trainer *t)
     if (t->book == NULL)
         return;
     tess_loader_cursor(t->loader, &data.cursor);
-    tess_logbook_begin(t->book, t->engine, t->kept_identity, tess_os_folder_id(t->config.job.dump_folder), &data);
-    t->kept_marks = (logbook_marks){
-        .done = t->engine->step, .committed = t->engine->step, .validated = t->engine->step, .saved = t->engine->step};
+    tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &data);
+    t->marks = tess_logbook_marks(t->book);
 }

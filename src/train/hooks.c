@@ -1,4 +1,4 @@
-/* The points that nn names, filled with fsdp's units. They tell the clock, too, which pass is under way. */
+/* The hooks of nn call fsdp's units, and switch the clock and the phase of the rank. */
 #include "train/numbers/numbers.h"
 
 static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)

@@ -10,7 +10,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
-/* In kept memory. */
+/* In persistent memory. */
 typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
@@ -92,21 +92,26 @@ tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
     return open_page(book);
 }
 
+/* The engine's counters and windows, with no report. */
+static logbook_step entry_of(const tess_engine *e)
+{
+    return (logbook_step){.step = e->step,
+                          .n_tokens = e->n_tokens,
+                          .schedule_begin = e->schedule_begin,
+                          .optimizer_begin = e->optimizer_begin,
+                          .losses = *tess_numbers_losses(e->numbers),
+                          .norms = *tess_numbers_norms(e->numbers),
+                          .report = {.n_tokens = -1}};
+}
+
 void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
                         const logbook_data *data)
 {
     if (book == NULL)
         return;
     book_page *page = book->page;
-    int64_t at = e->step % 2;
-    page->step[at] = (logbook_step){.step = e->step,
-                                    .n_tokens = e->n_tokens,
-                                    .schedule_begin = e->schedule_begin,
-                                    .optimizer_begin = e->optimizer_begin,
-                                    .losses = *tess_numbers_losses(e->numbers),
-                                    .norms = *tess_numbers_norms(e->numbers),
-                                    .report = {.n_tokens = -1}};
-    page->data[at] = *data;
+    page->step[e->step % 2] = entry_of(e);
+    page->data[e->step % 2] = *data;
     page->folder = folder;
     tess_run_layout_of(e->config, &page->layout);
     page->launch = tess_persist_launch(book->persist);
@@ -131,15 +136,13 @@ void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess
     book_page *page = book->page;
     int64_t step = e->step + 1;
     tess_inject_moment(e->runtime, "judging", -1);
-    page->step[step % 2] = (logbook_step){.step = step,
-                                          .n_tokens = e->n_tokens + report->n_tokens,
-                                          .schedule_begin = e->schedule_begin,
-                                          .optimizer_begin = e->optimizer_begin,
-                                          .lr = lr,
-                                          .scale = scale,
-                                          .losses = *tess_numbers_losses(e->numbers),
-                                          .norms = *tess_numbers_norms(e->numbers),
-                                          .report = *report};
+    logbook_step *entry = &page->step[step % 2];
+    *entry = entry_of(e);
+    entry->step = step;
+    entry->n_tokens += report->n_tokens;
+    entry->lr = lr;
+    entry->scale = scale;
+    entry->report = *report;
     atomic_store(&page->committed, step);
     tess_inject_moment(e->runtime, "judged", -1);
 }
@@ -163,7 +166,7 @@ void tess_logbook_saved(tess_logbook *book, int64_t step)
 }
 
 /* ---- Going on ---- */
-/* The newest step that any rank has judged; *rank: the first that has. */
+/* The newest step that any rank has committed, and the first such rank. */
 static tess_status find_committed(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
 {
     int64_t mine = atomic_load(&book->page->committed), newest = mine;
@@ -175,13 +178,13 @@ static tess_status find_committed(const tess_logbook *book, const tess_engine *e
     return TESS_OK;
 }
 
-/* What that rank wrote of the step is what every rank would have written. */
+/* All ranks take over that rank's entry: every rank would have written the same. */
 static tess_status share_commitment(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
 {
     book_page *page = book->page;
     logbook_step shared = page->step[step % 2];
     TESS_TRY(tess_broadcast(e->team, &shared, sizeof(shared), TESS_U8, rank, NULL));
-    TESS_CHECK(shared.step == step, TESS_E_INTERNAL, "the logbook of rank %d tells of step %lld, not of %lld", rank,
+    TESS_CHECK(shared.step == step, TESS_E_INTERNAL, "the logbook of rank %d is at step %lld, not at %lld", rank,
                (long long)shared.step, (long long)step);
     if (atomic_load(&page->committed) == step)
         return TESS_OK;
@@ -190,7 +193,7 @@ static tess_status share_commitment(tess_logbook *book, const tess_engine *e, in
     return TESS_OK;
 }
 
-static tess_status end_update(tess_logbook *book, tess_engine *e, int64_t step)
+static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t step)
 {
     book_page *page = book->page;
     const logbook_step *entry = &page->step[step % 2];
@@ -215,7 +218,7 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data 
     int rank;
     TESS_TRY(find_committed(book, e, &step, &rank));
     TESS_TRY_CTX(share_commitment(book, e, step, rank), "step %lld", (long long)step);
-    TESS_TRY_CTX(end_update(book, e, step), "the rest of step %lld", (long long)step);
+    TESS_TRY_CTX(finish_update(book, e, step), "the rest of step %lld", (long long)step);
     *last = page->step[step % 2];
     *data = page->data[step % 2];
     e->step = step;

@@ -1,16 +1,16 @@
-/* What a rank writes down beside the weights and moments that it keeps (job/keep): up to where they are what, and what
- * else the next step needs. A process that takes the rank's place reads it.
+/* The logbook of a rank, in its persistent memory (job/persist) beside weights and moments: which step they are of, and
+ * what else the next step needs. A process that replaces the rank reads it.
  *
- * Two entries take turns, one a step, so that while a step is written the one before it stands. A step's update is a
- * pure function of weights, moments, gradients and the entry, so it can be ended by anybody (optim/journal.h):
+ * Steps use two entries in turn, so the previous one stays whole while one is written. A step's update is a pure
+ * function of weights, moments, gradients and the entry, so any process can finish it (optim/journal.h):
  *
- *     read        where the data stand behind the step's micro-batches of this rank
- *     (sums)      gradients are complete on every rank before any rank gets past the sums over all
- *     judged      the step is good: `judged` = its number. From here on it is never taken back
+ *     read        the position in the data after the step's micro-batches of this rank
+ *     (sums)      gradients are complete on every rank before any rank leaves the sums over all
+ *     committed   `committed` = the step's number: it is good, and never taken back
  *     (update)
- *     done        `done` = its number
+ *     done        `done` = the step's number
  *
- * So either no rank has judged a step, and all do it again from its beginning; or one has, and all end it. */
+ * So either no rank has committed a step, and all do it again; or one has, and all finish it. */
 #ifndef TESS_TRAIN_LOGBOOK_H
 #define TESS_TRAIN_LOGBOOK_H
 
@@ -20,52 +20,52 @@
 #include "train/run_layout.h"
 #include "train/numbers/numbers.h"
 
-/* What all ranks have alike of a step. */
+/* What all ranks have in common of a step. */
 typedef struct logbook_step {
-    int64_t step, n_tokens;                  /* n_tokens: target tokens so far, with those of the step */
+    int64_t step, n_tokens;                  /* n_tokens: target tokens up to and with this step */
     int64_t schedule_begin, optimizer_begin; /* as the engine's */
-    float lr, scale;                         /* of its update; there is none when the step was skipped */
+    float lr, scale;                         /* of its update; a skipped step has none */
     tess_spikes losses, norms;
-    tess_engine_report report; /* of this process's times nothing */
+    tess_engine_report report; /* without times */
 } logbook_step;
 
-/* Where this rank's data stand. */
+/* This rank's position in the data. */
 typedef struct logbook_data {
     int64_t position; /* global micro-batch that the cursor is at */
     tess_data_cursor cursor;
 } logbook_data;
 
-/* Steps up to which something was done; of one rank, or of all: the least. */
+/* The newest step that was done, committed, ...; of one rank, or the least of all. */
 typedef struct logbook_marks {
     int64_t done, committed, validated, saved;
 } logbook_marks;
 
 typedef struct tess_logbook tess_logbook;
 
-/* Opens this rank's book, in its kept memory; *book is NULL when the job keeps none. What an earlier process wrote is
- * there when tess_logbook_is_of says so. */
+/* Opens this rank's book; NULL: the job has no persistent memory. tess_logbook_is_of says whether an earlier process
+ * has written it. */
 tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **book);
 void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 
-/* Whether it is valid for a job of this `identity`; *is_hot: this launch of the job has written it. `folder`: of the
- * job, as tess_os_folder_id knows it. */
+/* Whether the book is valid for a job of this `identity`. *is_hot: this launch of the job wrote it. `folder`: the
+ * job's, by tess_os_folder_id. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
-/* The newest step that a rank's block holds of a job in `folder`, and how it is laid out; -1: none. */
+/* The newest step of a job in `folder` in a rank's memory, and its layout; -1: none. */
 int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run_layout *layout);
-/* Whether it is valid for a job in `folder`, of whatever identity. */
+/* Whether the book is valid for a job in `folder` of any identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);
 
-/* Forgets everything that is kept; the book is as new. */
+/* Clears the persistent memory; the book is as new. */
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
-/* The engine's weights and moments are those after `engine->step`: from here on the book is valid. Its configuration is
- * checked. */
+/* Makes the book valid: the engine's weights and moments are those after `engine->step`. Its configuration is checked.
+ */
 void tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
                         const logbook_data *data);
 
-/* ---- In a step; a NULL book hears nothing ---- */
+/* ---- In a step; `book` may be NULL ---- */
 void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *data);
-/* Before the update: `report`, and the engine's windows with this step in them. */
+/* Before the update. The engine's windows include this step. */
 void tess_logbook_committed(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,
                             float scale);
 void tess_logbook_done(tess_logbook *book, int64_t step);
@@ -73,9 +73,9 @@ void tess_logbook_validated(tess_logbook *book, int64_t step);
 void tess_logbook_saved(tess_logbook *book, int64_t step);
 
 /* ---- Going on ---- */
-/* The engine has found kept weights and moments. Ends the step that some rank had judged, and sets the engine to the
- * newest step that is done: its number, tokens and windows. *data: where this rank's data stand; *last: that step, with
- * last->step < 0 when no process has written of it. Collective. */
+/* The engine has found its weights and moments in memory. Finishes a step that some rank had committed, and sets the
+ * engine's step, tokens and windows to the newest step. *data: this rank's position; *last: that step; last->step < 0:
+ * no process has recorded it. Collective. */
 tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, logbook_data *data, logbook_step *last);
 
 #endif

@@ -18,10 +18,10 @@ struct tess_metrics {
     char path[1024];
     tess_tensorboard *board; /* NULL: off */
     tess_buffer line;
-    int64_t last_step, last_validation; /* lines of which were there when the file was opened; 0: none */
+    int64_t last_step, last_validation; /* newest lines when the file was opened; 0: none */
 };
 
-/* Of a line of ours; INT64_MAX for any other. */
+/* The step of a line; INT64_MAX: not a line of metrics. */
 static int64_t step_of_line(const uint8_t *line, size_t n)
 {
     static const char begin[] = "{\"step\": ";
@@ -31,23 +31,14 @@ static int64_t step_of_line(const uint8_t *line, size_t n)
     return *end == ',' ? step : INT64_MAX;
 }
 
-static void see_line(tess_metrics *metrics, int64_t step, const uint8_t *line, size_t n)
-{
-    static const char loss[] = ", \"loss\": ";
-    const uint8_t *comma = memchr(line, ',', n);
-    bool is_step =
-        comma != NULL && (size_t)(line + n - comma) >= sizeof(loss) && memcmp(comma, loss, sizeof(loss) - 1) == 0;
-    int64_t *last = is_step ? &metrics->last_step : &metrics->last_validation;
-    *last = step > *last ? step : *last;
-}
-
-/* Keeps the lines of steps up to `step`, as they are. */
+/* Removes lines of steps after `step`, and notes the newest of those that stay. */
 static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
 {
+    static const char loss[] = ", \"loss\": "; /* follows the number in the line of a step */
     tess_mem *mem = metrics->mem;
     const char *path = metrics->path;
     tess_mapping file;
-    tess_buffer kept = {.mem = mem};
+    tess_buffer left = {.mem = mem};
     tess_status status = TESS_OK;
     if (!tess_os_is_file(path))
         return TESS_OK;
@@ -59,16 +50,19 @@ static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
         size_t n = (size_t)(newline - file.data) + 1 - at;
         int64_t of = step_of_line(file.data + at, n);
         if (of <= step) {
-            see_line(metrics, of, file.data + at, n);
-            status = tess_buffer_append(&kept, file.data + at, n);
+            const uint8_t *comma = memchr(file.data + at, ',', n);
+            bool is_step = newline - comma >= (ptrdiff_t)sizeof(loss) && memcmp(comma, loss, sizeof(loss) - 1) == 0;
+            int64_t *last = is_step ? &metrics->last_step : &metrics->last_validation;
+            *last = of > *last ? of : *last;
+            status = tess_buffer_append(&left, file.data + at, n);
         }
         at += n;
     }
-    bool is_same = kept.size == file.size;
+    bool is_same = left.size == file.size;
     tess_os_unmap(&file);
     if (status == TESS_OK && !is_same)
-        status = tess_os_write_atomic(path, kept.data != NULL ? kept.data : "", kept.size);
-    tess_buffer_free(&kept);
+        status = tess_os_write_atomic(path, left.data != NULL ? left.data : "", left.size);
+    tess_buffer_free(&left);
     return status;
 }
 
@@ -127,18 +121,7 @@ static tess_status put_number(tess_buffer *line, const char *key, double value)
     return tess_buffer_printf(line, ", \"%s\": %s", key, tess_format_double(value, text, sizeof(text)));
 }
 
-static tess_status put_text(tess_buffer *line, const char *key, const char *value)
-{
-    json_t *string = tess_json_text(value);
-    char *text = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    tess_status status = text != NULL ? tess_buffer_printf(line, ", \"%s\": %s", key, text)
-                                      : TESS_FAIL(TESS_E_NOMEM, "metrics: '%s'", key);
-    free(text);
-    json_decref(string);
-    return status;
-}
-
-/* One write(2) a line: a reader never sees half of one. */
+/* One write(2) per line, so a reader never sees half of one. */
 static tess_status write_line(tess_metrics *metrics)
 {
     TESS_TRY(tess_buffer_append(&metrics->line, "}\n", 2));
@@ -157,7 +140,7 @@ static tess_status put_times(tess_buffer *line, const tess_step_times *times)
     return tess_buffer_append(line, "}", 1);
 }
 
-/* torchtitan's tags where it has them, the other phases in their manner. */
+/* torchtitan's tags; tags of other phases look like them. */
 static tess_status board_times(tess_metrics *metrics, const tess_step_report *report)
 {
     const tess_step_times *times = &report->times;
@@ -172,16 +155,6 @@ static tess_status board_times(tess_metrics *metrics, const tess_step_report *re
     return tess_tensorboard_scalar(metrics->board, "time_metrics/end_to_end(s)", report->step, (float)times->total_s);
 }
 
-/* How unusual the step is, once that is known. */
-static tess_status put_numbers(tess_buffer *line, const tess_step_report *report)
-{
-    if (isfinite(report->zloss) && isfinite(report->zgrad)) {
-        TESS_TRY(put_number(line, "zloss", report->zloss));
-        TESS_TRY(put_number(line, "zgrad", report->zgrad));
-    }
-    return report->skipped ? tess_buffer_printf(line, ", \"skipped\": true") : TESS_OK;
-}
-
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -190,7 +163,12 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
     TESS_TRY(put_number(line, "loss", report->loss));
     TESS_TRY(put_number(line, "grad_norm", report->grad_norm));
     TESS_TRY(put_number(line, "lr", report->lr));
-    TESS_TRY(put_numbers(line, report));
+    if (isfinite(report->zloss) && isfinite(report->zgrad)) { /* else not known yet */
+        TESS_TRY(put_number(line, "zloss", report->zloss));
+        TESS_TRY(put_number(line, "zgrad", report->zgrad));
+    }
+    if (report->skipped)
+        TESS_TRY(tess_buffer_printf(line, ", \"skipped\": true"));
     TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));
     TESS_TRY(put_number(line, "tps", report->tps));
     TESS_TRY(put_number(line, "tflops", report->tflops));
@@ -220,10 +198,13 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
     return tess_tensorboard_flush(metrics->board);
 }
 
-/* What is missing is null, never a number. */
-static tess_status put_validation(tess_buffer *line, const tess_validation_report *report)
+/* A missing result is null, never a number. The loss of a part of the text gets tags of its own, because it is no point
+ * of the whole text's curve. */
+tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
 {
-    bool missing = report->outcome == TESS_VALIDATION_MISSING;
+    tess_buffer *line = &metrics->line;
+    bool missing = report->outcome == TESS_VALIDATION_MISSING, whole = report->outcome == TESS_VALIDATION_WHOLE;
+    line->size = 0;
     TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
     TESS_TRY(put_number(line, "validation_loss", missing ? NAN : report->loss));
     TESS_TRY(put_number(line, "validation_perplexity", missing ? NAN : report->perplexity));
@@ -232,13 +213,18 @@ static tess_status put_validation(tess_buffer *line, const tess_validation_repor
     if (report->outcome == TESS_VALIDATION_PARTIAL)
         TESS_TRY(tess_buffer_printf(line, ", \"validation_partial\": true, \"validation_tokens_all\": %lld",
                                     (long long)report->n_tokens_all));
-    return report->outcome != TESS_VALIDATION_WHOLE ? put_text(line, "validation_error", report->why) : TESS_OK;
-}
-
-/* A part of the text has a loss of its own: it is no point of the whole text's curve. */
-static tess_status board_validation(tess_metrics *metrics, const tess_validation_report *report)
-{
-    bool whole = report->outcome == TESS_VALIDATION_WHOLE;
+    if (!whole) {
+        json_t *string = tess_json_text(report->why);
+        char *why = json_dumps(string, JSON_ENCODE_ANY);
+        tess_status status = why != NULL ? tess_buffer_printf(line, ", \"validation_error\": %s", why)
+                                         : TESS_FAIL(TESS_E_NOMEM, "metrics: 'validation_error'");
+        free(why);
+        json_decref(string);
+        TESS_TRY(status);
+    }
+    TESS_TRY(write_line(metrics));
+    if (metrics->board == NULL || missing)
+        return TESS_OK;
     TESS_TRY(tess_tensorboard_scalar(metrics->board,
                                      whole ? "validation_metrics/loss" : "validation_metrics/partial_loss",
                                      report->step, (float)report->loss));
@@ -246,14 +232,4 @@ static tess_status board_validation(tess_metrics *metrics, const tess_validation
         metrics->board, whole ? "validation_metrics/bits_per_byte" : "validation_metrics/partial_bits_per_byte",
         report->step, (float)report->bits_per_byte));
     return tess_tensorboard_flush(metrics->board);
-}
-
-tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
-{
-    metrics->line.size = 0;
-    TESS_TRY(put_validation(&metrics->line, report));
-    TESS_TRY(write_line(metrics));
-    if (metrics->board == NULL || report->outcome == TESS_VALIDATION_MISSING)
-        return TESS_OK;
-    return board_validation(metrics, report);
 }

@@ -8,12 +8,12 @@
 #include "train/train_config.h"
 #include "train/weights.h"
 
-/* Path of a file of a model's folder. TESS_E_NOT_FOUND says what to put there. */
+/* Path of a file in a model's folder. TESS_E_NOT_FOUND says what belongs there. */
 tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size);
-/* Path of the config.json that a run's model is made after: model.config, or that of model.path. */
+/* Path of the config.json of a run's model: model.config, or the one in model.path. */
 tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
 
-/* The token that ends a text: the first of the model's, where the tokenizer has it; -1: none. */
+/* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
 
 typedef struct tess_model_folder {
@@ -27,15 +27,15 @@ typedef struct tess_model_folder {
     tess_dtype dtype;
 } tess_model_folder;
 
-/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT takes what the files hold (float32 where they are mixed). n_threads 0:
- * all cores. */
+/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed). n_threads 0: all
+ * cores. */
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
                                    const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
-/* Loss of a text file, as training validates: rows of seq_len tokens (0: the model's longest, at most 1024). text_key
- * is for jsonl (NULL: "text"). per_token may be NULL; it gets every token that is predicted (all but the first of a
- * document), numbered from 1, with its log-probability. */
+/* Loss of a text file, as in validation: rows of seq_len tokens (0: the model's longest, at most 1024). text_key is for
+ * jsonl (NULL: "text"). per_token (may be NULL) gets every predicted token (all but the first of a document), numbered
+ * from 1, with its log-probability. */
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob);
 typedef struct tess_evaluation {
     double loss, perplexity, bits_per_byte;

@@ -1,4 +1,4 @@
-/* What a checkpoint says beside its tensors: where the run, its data and its statistics stand. */
+/* Restores a run from a checkpoint's description: counters, position in the data, newest losses and norms. */
 #include "base/text/json.h"
 #include "train/exclude.h"
 #include "train/numbers/numbers.h"
@@ -6,7 +6,7 @@
 
 static const char *const what = "the checkpoint's description";
 
-/* Of checkpoints without: an empty window. */
+/* The window stays empty if the checkpoint has none. */
 static void restore_spikes(const json_t *values, tess_spikes *spikes)
 {
     *spikes = (tess_spikes){.n = 0};
@@ -44,7 +44,7 @@ static tess_status seek_data(tess_trainer *t, const json_t *meta)
     return tess_loader_seek(t->loader, &position);
 }
 
-/* A run that was told to begin its data anew, and has done so once, does so again when it is given yet other data. */
+/* exclude_from_loading=data was obeyed before, but the data has changed once more: it begins anew again. */
 static tess_status place_data(tess_trainer *t, const json_t *meta)
 {
     if (tess_excludes(&t->without, "data"))
@@ -58,7 +58,7 @@ static tess_status place_data(tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
-/* Steps are counted on, whatever starts anew: what does, counts from here. */
+/* Steps continue. An excluded schedule or optimizer begins at this step. */
 static tess_status restore_counters(tess_engine *e, const tess_text_list *without, const json_t *meta)
 {
     TESS_TRY(tess_json_get_int(meta, "step", what, &e->step));
@@ -75,23 +75,18 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
-static void report_of_other_batch(const tess_trainer *t, const json_t *meta)
-{
-    int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
-    int64_t now = t->config.training.global_batch_size;
-    if (saved != 0 && saved != now)
-        tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
-                          (long long)saved, (long long)now);
-}
-
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(restore_counters(t->engine, without, meta));
-    report_of_other_batch(t, meta);
+    int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
+    int64_t now = t->config.training.global_batch_size;
+    if (saved != 0 && saved != now)
+        tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
+                          (long long)saved, (long long)now);
     TESS_TRY(place_data(t, meta));
-    t->loader_position = t->engine->step * (t->config.training.global_batch_size / t->config.training.local_batch_size);
+    t->loader_position = t->engine->step * (now / t->config.training.local_batch_size);
     restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
     restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));
     return TESS_OK;

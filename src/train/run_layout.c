@@ -30,47 +30,42 @@ void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
     }
 }
 
-/* The text of a choice, "" beyond the last. */
-static const char *choice_at(const char *choices, int64_t index, int *length)
+/* Writes the value as a user would. Returns false if the option cannot have it. */
+static bool format_value(const tess_option *option, int64_t value, char *text, size_t size)
 {
-    for (; index > 0 && *choices != '\0'; index--) {
-        choices = strchrnul(choices, '|');
-        choices += *choices == '|';
+    if (option->type != TESS_OPTION_CHOICE) {
+        snprintf(text, size, "%lld", (long long)value);
+        return (double)value >= option->min && (double)value <= option->max;
     }
-    *length = (int)(strchrnul(choices, '|') - choices);
-    return choices;
+    const char *choice = option->choices;
+    for (; value > 0 && *choice != '\0'; value--) {
+        choice = strchrnul(choice, '|');
+        choice += *choice == '|';
+    }
+    int length = (int)(strchrnul(choice, '|') - choice);
+    snprintf(text, size, "%.*s", length, choice);
+    return value == 0 && length > 0;
 }
 
 bool tess_run_layout_is_valid(const tess_run_layout *layout)
 {
-    for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
-        const tess_option *option = option_of(keys[i]);
-        int64_t value = layout->value[i];
-        int length = 0;
-        if (option->type == TESS_OPTION_CHOICE)
-            choice_at(option->choices, value, &length);
-        bool fits = option->type == TESS_OPTION_CHOICE ? value >= 0 && length > 0
-                                                       : (double)value >= option->min && (double)value <= option->max;
-        if (!fits)
+    char text[TESS_RUN_LAYOUT_OVERRIDE];
+    for (int i = 0; i < TESS_LAYOUT_KEYS; i++)
+        if (!format_value(option_of(keys[i]), layout->value[i], text, sizeof(text)))
             return false;
-    }
     return true;
 }
 
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
                           char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE])
 {
-    int n = 0, length;
+    char value[32];
+    int n = 0;
     for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
-        const tess_option *option = option_of(keys[i]);
         if (other != NULL && other->value[i] == layout->value[i])
             continue;
-        if (option->type == TESS_OPTION_CHOICE) {
-            const char *choice = choice_at(option->choices, layout->value[i], &length);
-            snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%.*s", keys[i], length, choice);
-        } else {
-            snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%lld", keys[i], (long long)layout->value[i]);
-        }
+        format_value(option_of(keys[i]), layout->value[i], value, sizeof(value));
+        snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%s", keys[i], value);
     }
     return n;
 }

@@ -1,4 +1,5 @@
-/* The sample at the end of a run: rank 0 opens the folder just written, as any user would, and continues the prompt. */
+/* The sample at the end of a run: rank 0 opens the folder that was just written, as a user would, and continues the
+ * prompt. */
 #include "train/trainer_impl.h"
 
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "base/text/text.h"
 #include "train/model_folder.h"
 
-static tess_status keep_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+static tess_status append_token(void *context, int prompt, int64_t position, int32_t token, float logprob,
+                                bool generated)
 {
     (void)prompt;
     (void)position;
@@ -43,7 +45,7 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
     tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .n_slots = 1};
     tess_sampling sampling = {c->sample.temperature, c->sample.top_k, c->sample.top_p, (uint64_t)c->debug.seed};
     TESS_GOTO(tess_generator_create(m->stream, m->model, &m->hooks, &options, &generator), opened);
-    /* The continuation goes behind the prompt in `ids`, which may move: the prompt needs memory of its own. */
+    /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
     int32_t *prompt_ids;
     TESS_GOTO(
         tess_mem_alloc_array(t->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
@@ -51,7 +53,7 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
     memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
     tess_prompt prompt = {prompt_ids, prompt_length};
     status = tess_generate(generator, &prompt, 1, c->sample.max_new_tokens, &sampling, m->config.eos_token_id,
-                           m->config.n_eos, keep_token, ids);
+                           m->config.n_eos, append_token, ids);
     tess_mem_free(t->mem, prompt_ids);
 opened:
     tess_generator_destroy(&generator);

@@ -29,7 +29,7 @@ uint32_t tess_masked_crc32c(const void *data, size_t size)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* A protobuf message under construction: small and of fixed limits (tags are ours). */
+/* A protobuf message under construction. It is small: all tags come from this program. */
 typedef struct message {
     uint8_t data[512];
     size_t size;
@@ -66,13 +66,6 @@ static void put_bytes(message *m, unsigned field, const void *data, size_t size)
     put(m, data, size);
 }
 
-static double wall_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static tess_status append_record(tess_tensorboard *board, const message *event)
 {
     uint64_t size = event->size;
@@ -85,10 +78,12 @@ static tess_status append_record(tess_tensorboard *board, const message *event)
 
 static void begin_event(message *event)
 {
-    double now = wall_time();
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double wall_time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     event->size = 0;
     put_key(event, 1, FIXED64);
-    put(event, &now, sizeof(now));
+    put(event, &wall_time, sizeof(wall_time));
 }
 
 tess_status tess_tensorboard_open(tess_mem *mem, const char *folder, tess_tensorboard **out)

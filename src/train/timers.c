@@ -10,9 +10,8 @@
 enum { ALL_PHASES = -1, NAME = 40 };
 static const double look_s = 0.05, half_an_hour_s = 1800;
 
-/* ---- Those that follow from others unless they are set
- * -------------------------------------------------------------- */
-/* It calls somebody while there is still something to look at. */
+/* ---- Defaults that follow from other settings ---- */
+/* Half the deadline: the alert comes while the job still hangs. */
 double tess_timers_silence(const tess_config *config, watchdog_kind kind)
 {
     double set_s = config->health.heartbeat_s;
@@ -40,8 +39,7 @@ static const char *stall_from(const tess_config *config)
                                                                : "1800 + comm.timeout_s";
 }
 
-/* ---- The table
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The table ---- */
 /* A timer of 0 is off. */
 static void add_for(tess_timers *timers, int kind, const char *name, double seconds, const char *from, const char *does)
 {
@@ -146,15 +144,14 @@ void tess_timers_make(const tess_config *config, double grace_s, tess_timers *ti
     add_recovery(timers, config);
 }
 
-/* ---- Their order
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Their order ---- */
 typedef struct rule {
     const char *shorter, *longer;
     bool may_be_equal;
     const char *why;
 } rule;
 
-/* Between timers of phases: in each phase. */
+/* A rule between timers with kinds holds for each kind. */
 static const rule rules[] = {
     {"look", "notice", false, "what is told must have been seen"},
     {"look", "deadline", false, "what is told must have been seen"},
@@ -184,22 +181,19 @@ static const char *full_name(const tess_timer *t, char text[NAME])
     return text;
 }
 
-/* A timer that is off is in nobody's way. */
-static tess_status check(const tess_timers *timers, const rule *r, int kind)
-{
-    char shorter[NAME], longer[NAME];
-    const tess_timer *a = find(timers, r->shorter, kind), *b = find(timers, r->longer, kind);
-    if (a == NULL || b == NULL || a->seconds < b->seconds || (r->may_be_equal && a->seconds == b->seconds))
-        return TESS_OK;
-    return TESS_FAIL(TESS_E_INVALID, "timer '%s' is %g s (%s) and must be shorter than '%s', which is %g s (%s): %s",
-                     full_name(a, shorter), a->seconds, a->from, full_name(b, longer), b->seconds, b->from, r->why);
-}
-
 tess_status tess_timers_check(const tess_timers *timers)
 {
-    for (int i = 0; i < RULES; i++)
-        for (int kind = 0; kind < WATCHDOG_KINDS; kind++)
-            TESS_TRY(check(timers, &rules[i], kind));
+    char shorter[NAME], longer[NAME];
+    for (int i = 0; i < RULES * WATCHDOG_KINDS; i++) {
+        const rule *r = &rules[i / WATCHDOG_KINDS];
+        const tess_timer *a = find(timers, r->shorter, i % WATCHDOG_KINDS);
+        const tess_timer *b = find(timers, r->longer, i % WATCHDOG_KINDS);
+        if (a == NULL || b == NULL || a->seconds < b->seconds || (r->may_be_equal && a->seconds == b->seconds))
+            continue; /* in order, or one is off */
+        return TESS_FAIL(TESS_E_INVALID,
+                         "timer '%s' is %g s (%s) and must be shorter than '%s', which is %g s (%s): %s",
+                         full_name(a, shorter), a->seconds, a->from, full_name(b, longer), b->seconds, b->from, r->why);
+    }
     return TESS_OK;
 }
 

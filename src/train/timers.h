@@ -1,9 +1,9 @@
-/* Every timer of a job in one place: what it is for, how long it is, where that comes from, and which must be shorter
- * than which. Two timers that do not know of each other end jobs that would have gone on, or call somebody too late.
+/* Every timer of a job in one table: its purpose, its length, the setting that decides it, and which timers must be
+ * shorter than others. Timers in a wrong order end jobs that would have gone on, or alert too late.
  *
- * Some only tell: who keeps others waiting (notice), that a rank is silent or nothing moves (alerts). Some act: a
- * collective is given up (deadline), survivors are ended (grace), a job that was asked to stop is killed. Of one and
- * the same hang the first kind goes off before the second. */
+ * Some timers only report: who keeps others waiting (notice), a silent rank, no progress (alerts). Others act: they
+ * give up a collective (deadline), end survivors (grace), kill a job that was asked to stop. When a job hangs, those
+ * that report fire first. */
 #ifndef TESS_TRAIN_TIMERS_H
 #define TESS_TRAIN_TIMERS_H
 
@@ -13,28 +13,28 @@
 
 typedef struct tess_timer {
     const char *name, *from, *does;
-    int kind; /* watchdog_kind of the phases in which it holds; -1: all */
+    int kind; /* watchdog_kind of the phases that it applies to; -1: all */
     double seconds;
 } tess_timer;
 
 enum { TESS_TIMERS = 40 };
 
-/* Those that a configuration has on. Texts are static. */
+/* The timers that a configuration enables. Texts are static. */
 typedef struct tess_timers {
     int n;
     tess_timer rows[TESS_TIMERS];
 } tess_timers;
 
-/* grace_s: of the launcher. */
+/* grace_s: the launcher's. */
 void tess_timers_make(const tess_config *config, double grace_s, tess_timers *timers);
 
-/* TESS_E_INVALID: two of them are in the wrong order; the message names both, where they come from, and why. */
+/* TESS_E_INVALID: two timers are in the wrong order; the message names both, their settings, and the reason. */
 tess_status tess_timers_check(const tess_timers *timers);
 
-/* Tables for people: the timers, and the order that must hold between those that are on. */
+/* Tables for people: the timers, and the order that must hold between them. */
 tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out);
 
-/* What health.heartbeat_s and health.stall_s come to, in seconds; 0: never. Thread-safe. */
+/* The values of health.heartbeat_s and health.stall_s, or their defaults, in seconds; 0: never. Thread-safe. */
 double tess_timers_silence(const tess_config *config, watchdog_kind kind);
 double tess_timers_stall(const tess_config *config);
 

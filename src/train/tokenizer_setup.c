@@ -18,7 +18,7 @@ enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
-/* Appends the documents of jsonl lines; lines that do not parse are the loader's to refuse. */
+/* Appends the documents of jsonl lines. Passes over lines that do not parse: the loader refuses them. */
 static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size, const char *key)
 {
     for (size_t at = 0; at < size;) {
@@ -42,11 +42,11 @@ static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size
     return TESS_OK;
 }
 
-/* The text that training will see: never the held-out part. */
-static tess_status collect_text(const tess_config *config, tess_buffer *text)
+/* The text that is trained on, without the held-out part. */
+static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
 {
-    bool held_out = config->validation.enable && config->validation.files.n == 0;
-    double share = held_out ? 1 - config->validation.fraction : 1;
+    const tess_config *config = &t->config;
+    double share = tess_trainer_trained_share(t);
     for (int i = 0; i < config->data.files.n && text->size < BPE_TEXT_LIMIT; i++) {
         const char *path = config->data.files.item[i];
         tess_mapping file;
@@ -74,7 +74,7 @@ static tess_status train_bpe(tess_trainer *t)
     int64_t vocab = t->config.tokenizer.vocab_size > 0 ? t->config.tokenizer.vocab_size : t->model_config.vocab_size;
     double begin = tess_os_now_s();
     tess_status status;
-    TESS_GOTO(collect_text(&t->config, &text), collected);
+    TESS_GOTO(collect_text(t, &text), collected);
     TESS_GOTO(tess_bpe_train(t->mem, text.data, text.size, vocab, &end_of_text, 1, &t->trained_tokenizer), collected);
     char size[32];
     tess_trainer_note(t, "tokenizer: byte-level BPE of at most %lld trained on %s of text in %.1f s", (long long)vocab,
@@ -84,7 +84,7 @@ collected:
     return status;
 }
 
-/* tokenizer.json, or the folder of it. */
+/* path: tokenizer.json or its folder. */
 static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *json)
 {
     char file[1024], *text = NULL;
@@ -99,8 +99,8 @@ static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *jso
     return status;
 }
 
-/* The tokenizer that the weights of checkpoint.initial_load_path know: in that folder, as Hugging Face has it, or above
- * it, as runs of ours have. Another one would make them worthless. */
+/* The tokenizer of the weights in checkpoint.initial_load_path: in that folder, as in Hugging Face's, or above it, as
+ * in a run's. With another tokenizer the weights would be useless. */
 static tess_status read_initial(tess_trainer *t, tess_buffer *json)
 {
     const char *initial = t->config.checkpoint.initial_load_path;
@@ -122,34 +122,33 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
                      initial);
 }
 
-/* On rank 0. A run that goes on keeps the tokenizer that it began with. */
+/* On rank 0. A resumed run uses the tokenizer that it began with. */
 static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tess_buffer *json)
 {
     char checkpoint[1024];
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
-    bool keep = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
-    if (!may_train || keep)
+    bool resumes = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
+    if (!may_train || resumes)
         return read_file(t, path, json);
     t->trained_tokenizer.mem = t->mem;
     TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, &t->trained_tokenizer) : train_bpe(t));
     return tess_buffer_append(json, t->trained_tokenizer.data, t->trained_tokenizer.size);
 }
 
-/* What rank 0 has made reaches all ranks from memory: other hosts need no file, and nothing is written until the whole
- * run is found to be sound. */
+/* Rank 0 sends the tokenizer to all ranks from memory: other hosts need no file, and nothing is written before the
+ * whole run is checked. */
 static tess_status share_json(tess_trainer *t, const char *path, const tess_buffer *json)
 {
-    int64_t size = (int64_t)json->size, n_words, *words;
+    int64_t size = (int64_t)json->size;
+    char *text;
     TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
-    n_words = (size + 7) / 8;
-    TESS_TRY(
-        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)n_words, sizeof(*words), "tokenizer", (void **)&words));
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)size + 1, 1, "tokenizer", (void **)&text));
     if (t->rank == 0 && size > 0)
-        memcpy(words, json->data, (size_t)size);
-    tess_status status = tess_broadcast(t->team, words, (size_t)n_words, TESS_I64, 0, NULL);
+        memcpy(text, json->data, (size_t)size);
+    tess_status status = tess_broadcast(t->team, text, (size_t)size, TESS_U8, 0, NULL);
     if (status == TESS_OK)
-        status = tess_tokenizer_parse(t->mem, (const char *)words, (size_t)size, path, &t->tokenizer);
-    tess_mem_free(t->mem, words);
+        status = tess_tokenizer_parse(t->mem, text, (size_t)size, path, &t->tokenizer);
+    tess_mem_free(t->mem, text);
     return status;
 }
 
@@ -162,7 +161,7 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t)
     return tess_team_agree(t->team, status);
 }
 
-/* Where the tokenizer is, or will be: then *may_train is set. */
+/* Where the tokenizer is, or where a trained one will be written: then *may_train is true. */
 static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_train)
 {
     const tess_config *config = &t->config;
@@ -173,28 +172,6 @@ static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_tr
         return tess_os_join(path, size, config->model.path, "tokenizer.json");
     *may_train = true;
     return tess_trainer_path(t, "tokenizer.json", path, size);
-}
-
-static tess_status check_vocabulary(const tess_trainer *t, const char *path)
-{
-    int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
-    TESS_CHECK(
-        vocab <= t->model_config.vocab_size, TESS_E_INVALID,
-        "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
-        path, (long long)vocab, (long long)t->model_config.vocab_size);
-    return TESS_OK;
-}
-
-/* A tokenizer of ours has one special token, whatever the model's configuration was written for; one that came with
- * weights may have those that it says. */
-static void adopt_end_of_text(tess_trainer *t)
-{
-    int32_t id = tess_tokenizer_id(t->tokenizer, end_of_text);
-    if (id < 0 && t->config.checkpoint.initial_load_path[0] != '\0')
-        return;
-    t->model_config.bos_token_id = -1;
-    t->model_config.eos_token_id[0] = id;
-    t->model_config.n_eos = id >= 0;
 }
 
 tess_status tess_trainer_tokenizer(tess_trainer *t)
@@ -209,13 +186,18 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
     tess_buffer_free(&json);
     TESS_TRY(status);
     snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
-    TESS_TRY(check_vocabulary(t, path));
-    if (may_train)
-        adopt_end_of_text(t);
+    int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
+    TESS_CHECK(
+        vocab <= t->model_config.vocab_size, TESS_E_INVALID,
+        "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
+        path, (long long)vocab, (long long)t->model_config.vocab_size);
+    /* A trained tokenizer has one special token, whatever the model's configuration says. One that came with the
+     * weights of initial_load_path may have others, which that configuration names. */
+    int32_t id = tess_tokenizer_id(t->tokenizer, end_of_text);
+    if (may_train && (id >= 0 || t->config.checkpoint.initial_load_path[0] == '\0')) {
+        t->model_config.bos_token_id = -1;
+        t->model_config.eos_token_id[0] = id;
+        t->model_config.n_eos = id >= 0;
+    }
     return TESS_OK;
-}
-
-int32_t tess_trainer_eos(const tess_trainer *t)
-{
-    return tess_model_end_of_text(&t->model_config, t->tokenizer);
 }

@@ -1,6 +1,6 @@
 /* Training: the composition root. From a configuration to a trained model in a folder.
  *
- * Prints nothing: what a person wants to see goes to an observer, on rank 0 alone. */
+ * Prints nothing: reports go to an observer, on rank 0 alone. */
 #ifndef TESS_TRAIN_TRAIN_H
 #define TESS_TRAIN_TRAIN_H
 
@@ -20,7 +20,7 @@ typedef struct tess_step_report {
     tess_step_times times;      /* of this step on rank 0 */
     size_t peak_bytes[TESS_POOL_COUNT]; /* of rank 0 */
     size_t total_peak_bytes;            /* all pools of all ranks */
-    bool log_line;                      /* log_freq says that this one is worth a line */
+    bool log_line;                      /* metrics.log_freq asks for a line */
 } tess_step_report;
 
 typedef enum tess_validation_outcome {
@@ -35,7 +35,7 @@ typedef struct tess_validation_report {
     int64_t n_tokens, n_tokens_all;
     double loss, perplexity, bits_per_byte; /* bits_per_byte 0 when the text's bytes are unknown */
     double seconds;
-    char why[400]; /* it is partial or missing, in words */
+    char why[400]; /* reason that it is partial or missing */
 } tess_validation_report;
 
 /* Any member may be NULL. */
@@ -49,13 +49,13 @@ typedef struct tess_train_observer {
 typedef struct tess_train_result {
     int64_t steps;                     /* done in all */
     bool interrupted;                  /* stopped by a signal, after saving (checkpoint.enable) */
-    tess_validation_report last;       /* that is not missing; n_tokens 0: there was none */
+    tess_validation_report last;       /* the last that is not missing; n_tokens 0: none */
     char model_folder[TESS_TEXT_SIZE]; /* "" when no model was written */
 } tess_train_result;
 
-/* Where training.global_batch_size is left open (0): sets it to that of the checkpoint which this run would go on from,
- * so that it stays the same with any number of ranks. Without such a checkpoint, or one that cannot be read now, it
- * stays open: whoever resumes tells what is wrong. Before tess_config_check. */
+/* If training.global_batch_size is open (0), sets it to that of the checkpoint that this run would resume from, so that
+ * it stays the same with any number of ranks. Without such a checkpoint, or if it cannot be read (resuming reports
+ * that), it stays open. Before tess_config_check. */
 void tess_train_take_batch(tess_mem *mem, tess_config *config);
 
 /* Runs the job that `config` describes, as one rank of `runtime`. Collective. The config is checked here

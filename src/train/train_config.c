@@ -5,13 +5,18 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
+#include "base/text/json.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
 #include "inject/inject.h"
 #include "tessera/fsdp.h"
-#include "train/phases.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
+
+const char *const tess_train_phases[] = {
+    "setup",  "data",    "forward", "backward", "optimizer",  "log",     "validation", "checkpoint",
+    "export", "judging", "judged",  "shard",    "shard-done", "updated", /* moments of the optimizer's */
+    NULL};
 
 typedef struct parse_context {
     tess_config *config;
@@ -82,21 +87,15 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
     return TESS_OK;
 }
 
-/* What is left open of the replicas: as many as a given number of shards leaves, or one. */
-static int64_t default_replicas(const tess_config *config, int world)
-{
-    int64_t shards = config->parallelism.data_parallel_shard_degree;
-    bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && shards > 0;
-    return given && world % shards == 0 ? world / shards : 1;
-}
-
 static tess_status check_degrees(tess_config *config, int world)
 {
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
-    if (config->parallelism.data_parallel_replicate_degree < 0)
-        config->parallelism.data_parallel_replicate_degree = default_replicas(config, world);
+    if (config->parallelism.data_parallel_replicate_degree < 0) { /* what a given number of shards leaves, or one */
+        bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && *shards > 0;
+        config->parallelism.data_parallel_replicate_degree = given && world % *shards == 0 ? world / *shards : 1;
+    }
     int64_t replicas = config->parallelism.data_parallel_replicate_degree;
     TESS_CHECK(world % replicas == 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks", (long long)replicas,
@@ -160,4 +159,45 @@ tess_status tess_config_check(tess_config *config, int world)
 uint64_t tess_config_hash(const tess_config *config)
 {
     return tess_hash_bytes(config, sizeof(*config), 0);
+}
+
+json_t *tess_text_list_to_json(const tess_text_list *list)
+{
+    json_t *items = json_array();
+    for (int i = 0; i < list->n; i++)
+        json_array_append_new(items, tess_json_text(list->item[i]));
+    return items;
+}
+
+static json_t *value_to_json(const tess_option *option, const tess_config *config)
+{
+    const char *field = (const char *)config + option->offset;
+    char text[TESS_TEXT_SIZE] = "";
+    switch (option->type) {
+    case TESS_OPTION_BOOL:
+        return json_boolean(*(const bool *)field);
+    case TESS_OPTION_INT:
+        return json_integer(*(const int64_t *)field);
+    case TESS_OPTION_FLOAT:
+        return json_real(*(const double *)field);
+    case TESS_OPTION_LIST:
+        return tess_text_list_to_json((const tess_text_list *)field);
+    default:
+        return tess_options_format(option, config, text, sizeof(text)) == TESS_OK ? tess_json_text(text) : NULL;
+    }
+}
+
+json_t *tess_config_to_json(const tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    json_t *sections = json_object();
+    for (int t = 0; t < n_tables; t++) {
+        json_t *section = json_object();
+        for (int i = 0; i < tables[t].n_rows; i++)
+            json_object_set_new(section, strchr(tables[t].rows[i].key, '.') + 1,
+                                value_to_json(&tables[t].rows[i], config));
+        json_object_set_new(sections, tables[t].section, section);
+    }
+    return sections;
 }

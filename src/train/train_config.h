@@ -6,12 +6,6 @@
 
 #include "base/core/options.h"
 
-typedef enum tess_decay_type {
-    TESS_DECAY_COSINE,
-    TESS_DECAY_LINEAR,
-    TESS_DECAY_CONSTANT,
-    TESS_DECAY_WSD
-} tess_decay_type;
 typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
@@ -50,7 +44,7 @@ typedef struct tess_config {
     } optimizer;
     struct {
         int64_t warmup_steps;
-        int decay_type; /* tess_decay_type */
+        int decay_type; /* tess_schedule_kind */
         double min_lr_factor, decay_ratio;
     } lr_scheduler;
     struct {
@@ -136,8 +130,8 @@ typedef struct tess_config {
 
 const tess_option_table *tess_config_tables(int *n_tables);
 
-/* Defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value on its own; relations
- * between values are tess_config_check's business. Messages name file and line, or the override. */
+/* Reads defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value by itself;
+ * tess_config_check checks how they fit together. Messages name file and line, or the override. */
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
                              tess_config *config);
 /* The same from text in memory (tests, fuzzing). */
@@ -148,17 +142,21 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
 
-/* What must hold between values and the world size; sets the derived ones (global_batch_size 0 -> local * world, shard
- * and replicate degrees of -1). */
+/* Checks the values against each other and the world size, and sets open ones: a global_batch_size of 0 to local *
+ * world, and degrees of -1. */
 tess_status tess_config_check(tess_config *config, int world);
 /* The same for what a step alone needs: no model, no data. */
 tess_status tess_config_check_step(tess_config *config, int world);
 
-/* Every option with its value, by section; a new reference, NULL or with gaps when there is no memory. */
+/* The name of each phase (tess_runtime_phase) and of each moment between phases (tess_inject_moment) of a rank that
+ * trains; NULL behind the last. A fault at any other name is refused (tess_runtime_options.phases). */
+extern const char *const tess_train_phases[];
+
+/* Every option with its value, by section; a new reference. Without memory: NULL, or incomplete. */
 json_t *tess_config_to_json(const tess_config *config);
 json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strings, likewise */
 
-/* Of everything that decides the bits of a run or what ranks must agree on. */
+/* A hash of all options, to compare over ranks. */
 uint64_t tess_config_hash(const tess_config *config);
 
 #endif

@@ -1,5 +1,5 @@
-/* The trained model as a Hugging Face folder: each rank writes the rows that it owns. Where every host has a folder of
- * its own, rank 0 writes them all, as the others send it theirs. */
+/* Writes the trained model as a Hugging Face folder. Each rank writes its primary rows. With host-local folders the
+ * other ranks send their rows to rank 0, which writes them all. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -11,13 +11,9 @@
 #include "ckpt/safetensors/safetensors.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
+#include "train/model_folder.h"
 
 enum { CHUNK_VALUES = 1 << 20 };
-
-static tess_dtype save_dtype(const tess_trainer *t)
-{
-    return t->config.model.save_dtype == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
-}
 
 /* Takes over `json`. */
 static tess_status write_json(const char *folder, const char *name, json_t *json)
@@ -30,7 +26,7 @@ static tess_status write_json(const char *folder, const char *name, json_t *json
     return status;
 }
 
-/* Copies `name` from one folder to the other when it is there. */
+/* Copies a file from one folder to another, if it exists. */
 static tess_status copy_file(const char *from_folder, const char *from_name, const char *folder, const char *name,
                              bool *found)
 {
@@ -47,7 +43,7 @@ static tess_status write_tokenizer_config(const tess_trainer *t, const char *fol
         json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
                   "model_max_length", (json_int_t)t->model_config.max_position);
     TESS_CHECK(json != NULL, TESS_E_NOMEM, "tokenizer_config.json: no memory");
-    int32_t eos = tess_trainer_eos(t);
+    int32_t eos = tess_model_end_of_text(&t->model_config, t->tokenizer);
     if (eos >= 0 && tess_tokenizer_id(t->tokenizer, "<|endoftext|>") == eos)
         json_object_set_new(json, "eos_token", json_string("<|endoftext|>"));
     return write_json(folder, "tokenizer_config.json", json);
@@ -81,7 +77,7 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
 {
     json_t *json;
     TESS_TRY(tess_os_make_dirs(folder));
-    TESS_TRY(tess_model_config_to_json(&t->model_config, save_dtype(t), &json));
+    TESS_TRY(tess_model_config_to_json(&t->model_config, tess_precision_dtype(t->config.model.save_dtype), &json));
     TESS_TRY(write_json(folder, "config.json", json));
     bool found;
     if (t->config.model.path[0] != '\0') /* chat models keep their end tokens there */
@@ -89,8 +85,8 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     return write_tokenizer(t, folder);
 }
 
-/* One parameter's rows on their way from the rank that is primary for them to the rank that writes them. */
-typedef struct passage {
+/* Some rows of a parameter, which rank `from` has and rank `to` writes. */
+typedef struct row_transfer {
     tess_trainer *t;
     tess_st_writer *writer;
     void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
@@ -98,14 +94,14 @@ typedef struct passage {
     int from, to;
     int64_t row_begin, n_rows, row;
     const float *values; /* on `from` */
-} passage;
+} row_transfer;
 
-/* Values [done, +count) of those rows. A file that cannot be written must not keep the sender waiting: *written tells
- * of it, the result of the way there. */
-static tess_status pass_chunk(const passage *p, int64_t done, int64_t count, tess_status *written)
+/* Transfers values [done, +count) of the rows. Returns the result of the transfer; that of the write goes to *written,
+ * because a write error must not keep the sender waiting. */
+static tess_status transfer_chunk(const row_transfer *p, int64_t done, int64_t count, tess_status *written)
 {
     const tess_trainer *t = p->t;
-    tess_dtype dtype = save_dtype(t);
+    tess_dtype dtype = tess_precision_dtype(t->config.model.save_dtype);
     if (t->rank == p->from)
         TESS_TRY(tess_st_encode(p->values + done, count, dtype, p->encoded));
     if (t->rank == p->from && p->from != p->to)
@@ -120,24 +116,15 @@ static tess_status pass_chunk(const passage *p, int64_t done, int64_t count, tes
     return TESS_OK;
 }
 
-static tess_status pass_rows(const passage *p, tess_status *written)
+static tess_status transfer_rows(const row_transfer *p, tess_status *written)
 {
     for (int64_t done = 0, n = p->n_rows * p->row; done < n; done += CHUNK_VALUES)
-        TESS_TRY(pass_chunk(p, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
+        TESS_TRY(transfer_chunk(p, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
     return TESS_OK;
 }
 
-/* Every rank writes its rows into the folder that all share. */
-static tess_status write_own(passage *p, const tess_shard *shard, tess_status *written)
-{
-    p->from = p->to = p->t->rank;
-    p->row_begin = shard->primary_begin;
-    p->n_rows = shard->primary_rows;
-    return pass_rows(p, written);
-}
-
-/* Rank 0 writes all rows into its own folder: the only one that holds a whole model. */
-static tess_status collect(passage *p, const tess_shard *shard, tess_status *written)
+/* Rank 0 writes all rows: its folder is the only one with a whole model. */
+static tess_status collect(row_transfer *p, const tess_shard *shard, tess_status *written)
 {
     const tess_trainer *t = p->t;
     int64_t mine[2] = {shard->primary_begin, shard->primary_rows}, *all;
@@ -147,7 +134,7 @@ static tess_status collect(passage *p, const tess_shard *shard, tess_status *wri
     for (p->from = 0; p->from < t->world && status == TESS_OK; p->from++) {
         p->row_begin = all[2 * p->from];
         p->n_rows = all[2 * p->from + 1];
-        status = pass_rows(p, written);
+        status = transfer_rows(p, written);
     }
     tess_mem_free(t->mem, all);
     return status;
@@ -157,11 +144,16 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int ind
 {
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard(t->engine->fsdp, index, &shard));
-    passage p = {.t = t, .writer = writer, .encoded = encoded, .index = index};
+    row_transfer p = {.t = t, .writer = writer, .encoded = encoded, .index = index};
     p.row = tess_shape_row_count(&shard.shape);
     p.values = shard.master + (shard.primary_begin - shard.row_begin) * p.row;
     bool own_folders = t->config.checkpoint.host_local && t->hosts->n > 1;
-    return own_folders ? collect(&p, &shard, written) : write_own(&p, &shard, written);
+    if (own_folders)
+        return collect(&p, &shard, written);
+    p.from = p.to = t->rank;
+    p.row_begin = shard.primary_begin;
+    p.n_rows = shard.primary_rows;
+    return transfer_rows(&p, written);
 }
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
@@ -170,7 +162,7 @@ static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_te
     tess_shard shard;
     for (int i = 0; i < n; i++) {
         TESS_TRY(tess_fsdp_shard(t->engine->fsdp, i, &shard));
-        tess_st_entry entry = {shard.name, save_dtype(t), shard.shape};
+        tess_st_entry entry = {shard.name, tess_precision_dtype(t->config.model.save_dtype), shard.shape};
         TESS_TRY(tess_st_describe(&entry, &tensors[i]));
     }
     tess_st_writer *writer;
@@ -196,7 +188,8 @@ tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &encoded), allocated);
     status = write_weights(t, folder, tensors, encoded);
     if (status == TESS_OK)
-        tess_trainer_note(t, "model: %s (Hugging Face format, %s)", folder, tess_dtype_name(save_dtype(t)));
+        tess_trainer_note(t, "model: %s (Hugging Face format, %s)", folder,
+                          tess_dtype_name(tess_precision_dtype(t->config.model.save_dtype)));
 allocated:
     tess_mem_free(t->mem, encoded);
     tess_mem_free(t->mem, tensors);

@@ -1,6 +1,9 @@
-/* A run over several hosts: what follows from where its ranks are, and what the hosts must have in common. */
+/* How the configuration is fitted to the hosts and to an earlier run, and what hosts must have in common. */
+#include "base/os/os.h"
+#include "base/text/json.h"
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
+#include "ckpt/store/read.h"
 #include "tessera/comm.h"
 #include "train/trainer_impl.h"
 
@@ -17,13 +20,31 @@ static tess_status fit_config(tess_trainer *t)
     return status;
 }
 
-/* Rank 0 looks for all: hosts may see a shared folder at different ages. */
-static tess_status take_batch(tess_trainer *t)
+static tess_status read_batch(tess_mem *mem, const tess_config *config, int64_t *rows)
 {
-    int64_t *rows = &t->config.training.global_batch_size;
-    if (t->rank == 0)
-        tess_train_take_batch(t->mem, &t->config);
-    return tess_broadcast(t->team, rows, 1, TESS_I64, 0, NULL);
+    char folder[TESS_CKPT_PATH];
+    tess_catalog *catalog;
+    int64_t step = config->checkpoint.load_step;
+    TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
+    if (step < 0)
+        TESS_TRY(tess_ckpt_latest(folder, NULL, &step));
+    TESS_TRY(tess_ckpt_open_step(mem, folder, step, &catalog));
+    const json_t *meta = json_object_get(catalog->meta, "meta");
+    tess_status status = tess_json_get_int(meta, "global_batch_size", folder, rows);
+    tess_catalog_destroy(&catalog);
+    return status;
+}
+
+void tess_train_take_batch(tess_mem *mem, tess_config *config)
+{
+    int64_t rows = 0;
+    bool is_open = config->training.global_batch_size == 0;
+    if (!is_open || !config->checkpoint.enable || !config->checkpoint.resume)
+        return;
+    if (read_batch(mem, config, &rows) != TESS_OK)
+        tess_error_clear();
+    else if (rows > 0)
+        config->training.global_batch_size = rows;
 }
 
 tess_status tess_trainer_join_hosts(tess_trainer *t)
@@ -31,7 +52,9 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     int host = tess_runtime_host(t->runtime);
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
-    TESS_TRY(take_batch(t));
+    if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
+        tess_train_take_batch(t->mem, &t->config);
+    TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
     return tess_config_check(&t->config, t->world);
 }
 

@@ -1,5 +1,5 @@
-/* The parts of a step before its update: its micro-batches, and the sums over ranks. What is wrong with a step's
- * numbers is found by running them again. */
+/* The parts of a step before its update: its micro-batches, and the sums over ranks. They run again to find a bad
+ * number. */
 #include "inject/inject.h"
 #include "train/numbers/numbers.h"
 
@@ -36,7 +36,7 @@ tess_status tess_engine_measure(tess_engine *e, const tess_loss_sum *own, tess_e
 {
     double norm_of_sum;
     tess_loss_sum sum = *own;
-    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: whatever it takes is for the last rank to come */
+    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: all of the time is waiting for the last rank */
     TESS_TRY(tess_loss_all_reduce(e->team, &sum));
     tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
     TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));

@@ -2,15 +2,6 @@
 
 #include "base/os/os.h"
 
-/* Whether a rank before this one told of the same cores. */
-static bool is_counted(const tess_rank_power *ranks, int rank)
-{
-    for (int r = 0; r < rank; r++)
-        if (ranks[r].host == ranks[rank].host && ranks[r].cores_set == ranks[rank].cores_set)
-            return true;
-    return false;
-}
-
 static double peak_of_host(const tess_rank_power *ranks, int n, int64_t host)
 {
     double flops = 0, threads = 0, cores = 0;
@@ -19,7 +10,10 @@ static double peak_of_host(const tess_rank_power *ranks, int n, int64_t host)
             continue;
         flops += ranks[r].flops;
         threads += (double)ranks[r].threads;
-        cores += is_counted(ranks, r) ? 0 : (double)ranks[r].cores;
+        bool counted = false; /* an earlier rank has the same cores */
+        for (int before = 0; before < r; before++)
+            counted |= ranks[before].host == host && ranks[before].cores_set == ranks[r].cores_set;
+        cores += counted ? 0 : (double)ranks[r].cores;
     }
     return threads > cores ? flops * cores / threads : flops;
 }

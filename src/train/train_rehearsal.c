@@ -1,16 +1,16 @@
-/* A step without its numbers: which collectives it will make, compared over all ranks before the first one.
+/* Rehearses a step without its numbers: compares over all ranks which collectives it will call, before the first one.
  *
- * The executor walks as it does in training, and fsdp decides as it would in the step, from empty slots. The step
- * itself begins with the slots that the rehearsal has made, and where they rotate it may prefetch a unit sooner or
- * later than rehearsed, on all ranks alike. */
+ * The executor walks as in training, and fsdp decides as in the step, from empty slots. The step itself begins with the
+ * slots that the rehearsal leaves. If slots rotate, it may prefetch a unit sooner or later than rehearsed, on all ranks
+ * alike. */
 #include "inject/inject.h"
 #include "comm/rehearsal.h"
 #include "train/engine.h"
 #include "train/loss.h"
 
-enum { MOST_MICRO_BATCHES = 2 }; /* the third is as the second */
+enum { MOST_MICRO_BATCHES = 2 }; /* the third repeats the second */
 
-/* The engine's hooks (hooks.c) also look at numbers, and here are none. */
+/* The engine's hooks (hooks.c) also read numbers, which a rehearsal does not have. */
 static tess_status pre_forward(void *self, int unit, const void *const **w)
 {
     (void)w;

@@ -1,21 +1,16 @@
-/* One optimizer step: a pass over its micro-batches (train_pass.c), what its numbers are worth, clipping, the update.
- */
+/* One optimizer step: a pass over its micro-batches (train_pass.c), the checks of its numbers, clipping, the update. */
 #include <math.h>
 
 #include "inject/inject.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
 
-/* Over the steps that are left after the first `begin`. */
+/* The schedule over the steps after the first `begin`. */
 static tess_schedule schedule_of(const tess_config *config, int64_t begin)
 {
-    static const tess_schedule_kind kinds[] = {[TESS_DECAY_COSINE] = TESS_SCHEDULE_COSINE,
-                                               [TESS_DECAY_LINEAR] = TESS_SCHEDULE_LINEAR,
-                                               [TESS_DECAY_CONSTANT] = TESS_SCHEDULE_CONSTANT,
-                                               [TESS_DECAY_WSD] = TESS_SCHEDULE_WSD};
     int64_t steps = config->training.steps - begin;
     return (tess_schedule){
-        .kind = kinds[config->lr_scheduler.decay_type],
+        .kind = (tess_schedule_kind)config->lr_scheduler.decay_type,
         .lr = config->optimizer.lr,
         .min_lr_factor = config->lr_scheduler.min_lr_factor,
         .warmup_steps = config->lr_scheduler.warmup_steps,
@@ -38,27 +33,22 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
                                                   (float)report->lr, (float)scale);
 }
 
-static void fill_times(tess_engine *e, const tess_fsdp_traffic *before, tess_step_times *times)
+/* Sets the report's times, and publishes them on the job's board. */
+static void report_times(tess_engine *e, const tess_fsdp_traffic *before, tess_engine_report *report)
 {
+    _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
     tess_fsdp_traffic now = tess_fsdp_get_traffic(e->fsdp);
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    tess_step_times *times = &report->times;
     *times = (tess_step_times){.hidden_s = (double)(now.hidden_ns - before->hidden_ns) * 1e-9,
                                .gathered_bytes = (double)(now.gathered_bytes - before->gathered_bytes),
                                .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes)};
+    tess_progress progress = {.n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss};
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
-        times->phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
+        times->phase_s[phase] = progress.phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
         times->total_s += times->phase_s[phase];
     }
-}
-
-/* For whoever watches the job from outside. */
-static void show_progress(const tess_engine *e, const tess_engine_report *report)
-{
-    _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
-    tess_progress progress = {
-        .n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss, .step_s = report->times.total_s};
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        progress.phase_s[phase] = report->times.phase_s[phase];
+    progress.step_s = times->total_s;
     tess_runtime_progress(e->runtime, &progress);
 }
 
@@ -68,9 +58,9 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
                          .news = e->has_news,
                          .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
-    tess_batch_source kept = tess_numbers_record(e->numbers, source);
+    tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
-    TESS_TRY(tess_engine_gradients(e, &kept, &own));
+    TESS_TRY(tess_engine_gradients(e, &recorded, &own));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, &own, report));
     TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
@@ -80,7 +70,6 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     e->n_tokens += report->n_tokens;
     tess_inject_moment(e->runtime, "updated", -1);
     tess_logbook_done(e->book, e->step);
-    fill_times(e, &traffic, &report->times);
-    show_progress(e, report);
+    report_times(e, &traffic, report);
     return TESS_OK;
 }

@@ -34,7 +34,7 @@ tess_status tess_trainer_load_model(tess_trainer *t)
     return TESS_OK;
 }
 
-/* The shape, and the line that says how it lies on the hosts. */
+/* The first two lines of the mesh: its shape, and which ranks are on which host. */
 static void describe_mesh(const tess_trainer *t)
 {
     char text[800], *end = text;
@@ -73,8 +73,8 @@ static void describe(const tess_trainer *t)
                       (long long)c->training.local_batch_size);
 }
 
-/* What ranks keep in memory is not given up for want of room for their events. */
-static tess_status keep_trace(const tess_trainer *t)
+/* Opens the trace. A run that goes on from memory does without if the disk is full: its state is worth more. */
+static tess_status open_trace(const tess_trainer *t)
 {
     char folder[TESS_TEXT_SIZE + 8];
     if (!t->config.debug.trace)
@@ -95,7 +95,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_trainer_load_model(t));
     TESS_TRY(tess_trainer_list_data(t));
-    TESS_TRY(tess_trainer_look_at_persistent(t));
+    TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_describe_data(t));
     TESS_TRY(tess_trainer_open_data(t));
@@ -104,7 +104,7 @@ static tess_status build(tess_trainer *t)
     tess_reporter reporter = {report_line, t};
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &reporter, &t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
-    TESS_TRY(keep_trace(t));
+    TESS_TRY(open_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
     if (!t->goes_on)
         describe(t);
@@ -184,34 +184,34 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
     return TESS_OK;
 }
 
-/* The counters of all ranks together, as a line for people. */
+/* One line: peak bytes of each pool, all ranks together. */
 static tess_status describe_memory(const tess_trainer *t)
 {
     int64_t peaks[TESS_POOL_COUNT];
-    char line[512], bytes[32];
-    int used = 0;
+    char line[512] = "", bytes[32];
+    size_t used = 0;
     tess_engine_peaks(t->engine, peaks);
     TESS_TRY(tess_all_reduce(t->team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         if (peaks[pool] > 0)
-            used +=
-                snprintf(line + used, sizeof(line) - (size_t)used, "%s%s %s", used > 0 ? ", " : "",
-                         tess_pool_name((tess_pool)pool), tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
+            used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
+                                 tess_pool_name((tess_pool)pool),
+                                 tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
     tess_trainer_note(t, "memory of all ranks at the peak: %s", line);
     return TESS_OK;
 }
 
-/* Where the time of all steps went, on rank 0. */
+/* One line: where rank 0 spent the time of all steps. */
 static void describe_time(const tess_trainer *t)
 {
     char line[512];
     double total = 0;
-    int used = 0;
+    size_t used = 0;
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         total += t->phase_s[phase];
     for (int phase = 0; phase < TESS_PHASE_COUNT && total > 0; phase++)
-        used += snprintf(line + used, sizeof(line) - (size_t)used, "%s%s %.1f%%", used > 0 ? ", " : "",
-                         tess_phase_name((tess_phase)phase), 100 * t->phase_s[phase] / total);
+        used = tess_text_add(line, sizeof(line), used, "%s%s %.1f%%", used > 0 ? ", " : "",
+                             tess_phase_name((tess_phase)phase), 100 * t->phase_s[phase] / total);
     if (used > 0)
         tess_trainer_note(t, "time of the steps: %s", line);
 }
@@ -230,8 +230,8 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .times = done->times};
 }
 
-/* A full disk costs lines, never the run: told when it begins and when it is over. */
-static void look_at_metrics(tess_trainer *t, tess_status written)
+/* A full disk costs lines, never the run. Reports when that begins and when it ends. */
+static void check_metrics(tess_trainer *t, tess_status written)
 {
     bool fail = written != TESS_OK;
     if (fail && !t->metrics_fail)
@@ -246,7 +246,7 @@ static void show_step(tess_trainer *t, const tess_step_report *report)
 {
     if (t->observer != NULL && t->observer->step != NULL)
         t->observer->step(t->observer->self, report);
-    look_at_metrics(t, tess_metrics_step(t->metrics, report));
+    check_metrics(t, tess_metrics_step(t->metrics, report));
 }
 
 static tess_status run_step(tess_trainer *t, speedometer *meter)
@@ -259,7 +259,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     t->stopping = done.stop;
     t->leaving = done.leave;
     if (done.news)
-        TESS_TRY(tess_trainer_hear_saves(t));
+        TESS_TRY(tess_trainer_report_saves(t));
     if (done.note[0] != '\0')
         tess_trainer_warn(t, "%s", done.note);
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
@@ -287,13 +287,13 @@ static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_resu
         return TESS_OK;
     if (t->observer != NULL && t->observer->validation != NULL)
         t->observer->validation(t->observer->self, &report);
-    look_at_metrics(t, tess_metrics_validation(t->metrics, &report));
+    check_metrics(t, tess_metrics_validation(t->metrics, &report));
     return TESS_OK;
 }
 
-static const logbook_marks nothing_yet = {-1, -1, -1, -1};
+static const logbook_marks nothing_done = {-1, -1, -1, -1};
 
-/* What is due once a step is done. */
+/* Validates and saves if that is due after the step. `so_far`: what was done already. */
 static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
                              tess_train_result *result)
 {
@@ -312,40 +312,32 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
     return TESS_OK;
 }
 
-/* Asked to stop before the first step: what is kept is saved, and nothing is lost. Ranks hear of it at different
- * times. */
-static tess_status hear_stop(tess_trainer *t)
-{
-    int64_t asked = tess_runtime_stop_requested(t->runtime);
-    TESS_TRY(tess_all_reduce(t->team, &asked, &asked, 1, TESS_I64, TESS_MAX, NULL));
-    t->stopping = asked != 0 && t->engine->step < t->config.training.steps;
-    return TESS_OK;
-}
-
-/* The process that did the step may have ended before it told of it, or while it did what is due after it. A save that
- * was under way may never have come to its end: who leaves now saves once more. */
+/* Finishes the newest step of an earlier process: its metrics line, validation and save. A save that was under way may
+ * not have completed, so a run that stops now saves once more. */
 static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_step_report report;
     if (!t->goes_on || t->engine->step == 0)
         return TESS_OK;
-    fill_report(t, &t->last_kept.report, &report);
-    if (t->rank == 0 && t->last_kept.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
+    fill_report(t, &t->last_step.report, &report);
+    if (t->rank == 0 && t->last_step.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
         show_step(t, &report);
     if (t->stopping)
-        t->kept_marks.saved = -1;
-    return follow_up(t, &t->kept_marks, meter, result);
+        t->marks.saved = -1;
+    return follow_up(t, &t->marks, meter, result);
 }
 
 static tess_status run(tess_trainer *t, tess_train_result *result)
 {
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
-    TESS_TRY(hear_stop(t));
+    int64_t stop = tess_runtime_stop_requested(t->runtime); /* ranks see it at different times */
+    TESS_TRY(tess_all_reduce(t->team, &stop, &stop, 1, TESS_I64, TESS_MAX, NULL));
+    t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
     while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
-        TESS_TRY(follow_up(t, &nothing_yet, &meter, result));
+        TESS_TRY(follow_up(t, &nothing_done, &meter, result));
     }
     TESS_TRY(tess_trainer_finish_saves(t));
     result->steps = t->engine->step;

@@ -1,4 +1,4 @@
-/* What a trainer tells people, and where its files are. */
+/* A trainer's notes and warnings, and its paths. */
 #include "train/trainer_impl.h"
 
 #include <stdarg.h>

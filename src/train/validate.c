@@ -1,7 +1,6 @@
-/* Evaluation on held-out text while training. Whatever goes wrong with it costs its result, never the training: a rank
- * that cannot read the text says so where the ranks meet before each round, and all try again with smaller
- * micro-batches, or leave off together. What is lost is a rank, or a collective: those end the job's life as ever, and
- * the next one leaves this evaluation out. */
+/* Evaluation on held-out text while training. An error in it costs its result, never the training. A rank that cannot
+ * read the text says so before each round, where the ranks meet; then all retry with smaller micro-batches, or all
+ * stop. Only a lost rank or a failed collective ends the process, and the next one omits this evaluation. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -15,10 +14,10 @@
 
 enum { FAILURE_BYTES = 384 };
 
-/* How a rank sees the round before it; all take the greatest. */
+/* A rank's view of the next round. The greatest of all ranks decides. */
 typedef enum validation_outlook {
     ENDED,   /* no text is left */
-    GOES_ON, /* a micro-batch is at hand */
+    GOES_ON, /* there is a micro-batch */
     STOPPED, /* the job was asked to stop */
     LATE,    /* the deadline has passed */
     FAILED
@@ -30,7 +29,7 @@ typedef struct evaluation {
     tess_loss_sum sum; /* over this rank's tokens */
     int64_t rows;      /* of a micro-batch */
     int64_t n_rows;    /* done by all ranks: where the next round begins */
-    /* Where this rank's loader last stood, and how many rows before n_rows that is: a retry goes on from there. */
+    /* The place after this rank's newest micro-batch, and how many rows it is before n_rows. A retry seeks to it. */
     tess_data_cursor cursor;
     int64_t gap;
     validation_outlook outlook;
@@ -38,18 +37,13 @@ typedef struct evaluation {
     int n_retries;
 } evaluation;
 
-/* What a rank runs when its share of the text has ended but others' has not: the hooks are collective. */
-typedef struct idle_batch {
-    int32_t id, pos, target, cu_seqlens[2];
-} idle_batch;
-
-/* Of all ranks, as the configuration bounds them: the same rows for any number of ranks and retries; 0: all. */
+/* Rows of the whole evaluation, for any number of ranks and retries; 0: all of the text. */
 static int64_t row_limit(const tess_trainer *t)
 {
     return t->config.validation.steps * t->config.training.local_batch_size;
 }
 
-/* This rank's micro-batch of the round: nobody else is needed for it. */
+/* This rank's micro-batch of the round. Not collective. */
 static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool *end)
 {
     const tess_trainer *t = e->t;
@@ -73,7 +67,7 @@ static validation_outlook own_outlook(const evaluation *e, tess_status taken, bo
     return tess_runtime_stop_requested(e->t->runtime) ? STOPPED : GOES_ON;
 }
 
-/* All ranks hear what went wrong on the first one that failed; `taken` is this one's own part. Collective. */
+/* All ranks get the error message of the first rank that failed. `taken`: this rank's status. Collective. */
 static tess_status share_failure(evaluation *e, tess_status taken)
 {
     char text[FAILURE_BYTES - 16] = "";
@@ -99,19 +93,16 @@ static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
     return TESS_OK;
 }
 
+/* A rank whose share of the text has ended takes part in the others' rounds, because the hooks are collective. */
 static tess_status run_idle(const evaluation *e)
 {
-    static const idle_batch idle = {0, 0, -1, {0, 1}};
-    const tess_batch batch = {.n_tokens = 1,
-                              .n_seqs = 1,
-                              .ids = &idle.id,
-                              .pos = &idle.pos,
-                              .targets = &idle.target,
-                              .cu_seqlens = idle.cu_seqlens};
+    static const int32_t zero = 0, none = -1, cu_seqlens[] = {0, 1};
+    const tess_batch batch = {
+        .n_tokens = 1, .n_seqs = 1, .ids = &zero, .pos = &zero, .targets = &none, .cu_seqlens = cu_seqlens};
     return tess_executor_logprobs(e->t->engine->executor, &batch, e->t->engine->logprobs, NULL);
 }
 
-/* One round: every rank its micro-batch, unless all leave off before it: e->outlook is the same on all ranks. */
+/* One round: every rank runs a micro-batch, or all stop before it. e->outlook is the same on all ranks. */
 static tess_status run_round(evaluation *e)
 {
     tess_micro_batch data;
@@ -130,7 +121,7 @@ static tess_status run_round(evaluation *e)
     return TESS_OK;
 }
 
-/* The largest part of `rows` that rounds can be cut into: the rows done stay a whole number of rounds. */
+/* The largest proper divisor of `rows`, so that the rows done stay a whole number of rounds. */
 static int64_t smaller(int64_t rows)
 {
     for (int64_t part = rows / 2; part > 1; part--)
@@ -139,7 +130,7 @@ static int64_t smaller(int64_t rows)
     return 1;
 }
 
-/* Goes on where the round failed: what the micro-batch is does not change a token's bits. */
+/* Repeats the failed round. The size of a micro-batch does not change a token's bits. */
 static tess_status retry(evaluation *e)
 {
     e->n_retries++;
@@ -163,7 +154,7 @@ static tess_status run_rounds(evaluation *e)
     return tess_loss_all_reduce(e->t->team, &e->sum);
 }
 
-/* Target tokens of the whole evaluation, as the part that was read makes them likely. */
+/* Target tokens of the whole evaluation, estimated from the part that was read. */
 static int64_t estimate_tokens(const evaluation *e)
 {
     int64_t rows = tess_loader_estimate_rows(e->t->held_out), limit = row_limit(e->t);

@@ -1,4 +1,4 @@
-/* Starting from a checkpoint that is not the run's own: of any format, and of another run. */
+/* Starting from a checkpoint of another run, in any format. */
 #include <string.h>
 
 #include "comm/agree.h"
@@ -9,7 +9,7 @@
 typedef struct warm_start {
     tess_trainer *t;
     tess_catalog *catalog;
-    tess_ckpt_tensor *tensors; /* (n) those to be read */
+    tess_ckpt_tensor *tensors; /* (n) to be read */
     int n;
     tess_catalog_request *requests; /* (n) */
 } warm_start;
@@ -59,29 +59,17 @@ static tess_status match(warm_start *w)
     return TESS_OK;
 }
 
-/* Weights alone, unless all is asked for; without what is to start anew. */
-static tess_status choose_tensors(warm_start *w)
-{
-    tess_trainer *t = w->t;
-    int n = w->n;
-    TESS_TRY(tess_exclude_check(&t->without, w->tensors, n));
-    w->n = tess_exclude_tensors(&t->without, w->tensors, n);
-    if (!t->config.checkpoint.initial_load_model_only)
-        return TESS_OK;
-    n = w->n;
-    w->n = 0;
-    for (int i = 0; i < n; i++)
-        if (w->tensors[i].kind == TESS_CKPT_WEIGHT)
-            w->tensors[w->n++] = w->tensors[i];
-    return TESS_OK;
-}
-
 static tess_status prepare(warm_start *w)
 {
     tess_trainer *t = w->t;
     TESS_TRY(tess_catalog_open(t->mem, t->config.checkpoint.initial_load_path, &w->catalog));
     TESS_TRY(tess_trainer_list_tensors(t, &w->tensors, &w->n));
-    TESS_TRY(choose_tensors(w));
+    TESS_TRY(tess_exclude_tensors(&t->without, w->tensors, &w->n));
+    int n = 0;
+    for (int i = 0; i < w->n; i++)
+        if (w->tensors[i].kind == TESS_CKPT_WEIGHT || !t->config.checkpoint.initial_load_model_only)
+            w->tensors[n++] = w->tensors[i];
+    w->n = n;
     TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)w->n, sizeof(w->requests[0]), "tensors to read",
                                   (void **)&w->requests));
     return match(w);

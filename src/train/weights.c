@@ -13,7 +13,7 @@ struct tess_weights {
     tess_reporter reporter;
     tess_catalog *catalog;
     tess_catalog_request *requests; /* (n_params) each tensor whole */
-    int32_t *broken;                /* (n_params) 1: holds values that are no numbers */
+    int32_t *broken;                /* (n_params) 1: NaN or infinite values */
     const void **whole;             /* (n_params), NULL until asked for */
     void **owned;                   /* (n_params), copies */
 };
@@ -71,7 +71,7 @@ static tess_status match(tess_weights *w)
     return TESS_OK;
 }
 
-/* Buffers that old files carry and no model needs, and what a whole run has beside its weights. */
+/* Buffers of old files that no model needs, and the state of a run. */
 static bool is_no_weight(const char *name)
 {
     static const char *const endings[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
@@ -196,7 +196,7 @@ static tess_status read_whole(tess_weights *w, tess_stream *stream, int index, b
     return tess_catalog_read_all(w->catalog, stream->threads, request, 1);
 }
 
-/* Into memory of ours, as float32 and from there as `dtype`. */
+/* Reads float32 and converts it to `dtype` in w->owned. */
 static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index, int64_t n)
 {
     float *wide;
@@ -209,7 +209,7 @@ static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dty
     return status;
 }
 
-/* Where it lies in the file, when that is what the kernels read. */
+/* Maps a tensor if kernels can read it in place, else reads it into memory. */
 static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;

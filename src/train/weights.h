@@ -5,7 +5,7 @@
 #include "ckpt/catalog/catalog.h"
 #include "nn/model.h"
 
-/* A line for the user ("tensor 'x' holds 3 NaN values"). */
+/* Gets a line for people. */
 typedef struct tess_reporter {
     void (*line)(void *self, const char *text);
     void *self;
@@ -13,8 +13,8 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens what lies at `path`. Every parameter must be there with its shape: TESS_E_NOT_FOUND / TESS_E_FORMAT name the
- * first that is not (and how many). Tensors that the model has no use for are reported. `model` is borrowed. */
+/* Opens the checkpoint at `path`. Every parameter must be there with its shape; TESS_E_NOT_FOUND and TESS_E_FORMAT name
+ * the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);
 void tess_weights_close(tess_weights **weights);
@@ -22,17 +22,17 @@ void tess_weights_close(tess_weights **weights);
 /* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */
 tess_status tess_weights_fill(void *weights, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* (n_params) 1 where values read so far are NaN or infinite. Ranks that read different rows may merge theirs (max)
- * before they report. */
+/* (n_params) 1: values read so far are NaN or infinite. Ranks that read different rows may merge these (max) before
+ * they report. */
 int32_t *tess_weights_broken(tess_weights *weights);
 void tess_weights_report_broken(const tess_weights *weights);
 
-/* BF16 when every weight of the model is stored so, else F32. */
+/* BF16 if every weight of the model is stored in it, else F32. */
 tess_dtype tess_weights_dtype(const tess_weights *weights);
 
-/* All parameters whole in `dtype`, in the model's order, for inference in one process: mapped from the file where the
- * dtype is the same and the data aligned, else converted (params pool). The array belongs to `weights`. NaN and
- * infinite values are reported, a line a tensor. */
+/* All parameters whole in `dtype`, in the model's order, for inference in one process. A tensor is mapped from the file
+ * if its dtype is the same and its data is aligned, else converted (params pool). `weights` owns the array. Reports
+ * each tensor with NaN or infinite values. */
 tess_status tess_weights_whole(tess_weights *weights, tess_stream *stream, tess_dtype dtype, const void *const **w);
 
 /* The same fill from random initial values. */
@@ -43,12 +43,12 @@ typedef struct tess_random_weights {
 } tess_random_weights;
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
-/* ---- Names, also for those who read a catalog themselves */
-/* The tensor of a parameter: "model.X" as Tessera names it, X itself, X behind the prefix that the catalog states, or X
- * as files of a base model without a head have it ("h.0..." of "transformer.h.0..."). NULL: none. */
+/* ---- Names, also for those that read a catalog themselves ---- */
+/* The tensor of a parameter X: "model.X" (Tessera's name), X, X after the prefix that the catalog states, or X as in
+ * files of a base model without a head ("h.0..." for "transformer.h.0..."). NULL: none. */
 const tess_catalog_tensor *tess_weights_find(const tess_catalog *catalog, const char *name);
-/* How many weights of the catalog are in none of the requests; *first is one of them. State of a run, known buffers and
- * the head of a model that is tied are not counted. */
+/* Counts the weights of the catalog that no request reads; *first names one. Does not count state of a run, known
+ * buffers, or the head of a tied model. */
 int tess_weights_count_unused(const tess_catalog *catalog, const tess_catalog_request *requests, int n, bool tied,
                               const char **first);
 

@@ -1,4 +1,4 @@
-/* One rank of a run that is compared: the trainer's first steps, without its folder. */
+/* One rank of a run: the trainer's first steps, without its folder. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,11 +8,10 @@
 
 #include "base/os/os.h"
 #include "tessera/comm.h"
-#include "train/phases.h"
 #include "train/trainer_impl.h"
 #include "train/verify/verify_impl.h"
 
-enum { CHUNK = 1 << 16 }; /* elements that are compared at a time */
+enum { CHUNK = 1 << 16 }; /* elements compared at a time */
 
 static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t first, int64_t n)
 {
@@ -39,23 +38,7 @@ static void add_digest(const verify_run *run, const tess_engine *e, int tensor, 
     }
 }
 
-static tess_status digest_step(const verify_run *run, tess_engine *e)
-{
-    for (int i = 0; i < run->n_tensors; i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        add_digest(run, e, i, &shard);
-    }
-    return TESS_OK;
-}
-
 /* ---- Values of the last step ---- */
-static tess_status write_values(const verify_run *run, const float *values, int64_t n, int64_t at)
-{
-    return tess_os_write_at(run->values_fd, (size_t)at * sizeof(float), values, (size_t)n * sizeof(float),
-                            "temporary file of the values");
-}
-
 static tess_status compare_values(const verify_run *run, tess_engine *e, const float *values, int64_t n, int64_t at,
                                   int64_t number, tess_verify_delta *delta)
 {
@@ -73,7 +56,8 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
     return status;
 }
 
-static tess_status handle_tensor(const verify_run *run, tess_engine *e, int tensor)
+/* Writes the tensor's primary rows to the file, or compares them with it. */
+static tess_status handle_values(const verify_run *run, tess_engine *e, int tensor)
 {
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard(e->fsdp, tensor, &shard));
@@ -88,19 +72,11 @@ static tess_status handle_tensor(const verify_run *run, tess_engine *e, int tens
         if (values[i] == NULL)
             continue;
         if (run->values == RUN_WRITES_VALUES)
-            TESS_TRY(write_values(run, values[i] + skip, n, at));
+            TESS_TRY(tess_os_write_at(run->values_fd, (size_t)at * sizeof(float), values[i] + skip,
+                                      (size_t)n * sizeof(float), "temporary file of the values"));
         else
             TESS_TRY(compare_values(run, e, values[i] + skip, n, at, number, delta));
     }
-    return TESS_OK;
-}
-
-static tess_status handle_values(const verify_run *run, tess_engine *e)
-{
-    if (run->values == RUN_NO_VALUES)
-        return TESS_OK;
-    for (int i = 0; i < run->n_tensors; i++)
-        TESS_TRY(handle_tensor(run, e, i));
     return TESS_OK;
 }
 
@@ -127,8 +103,13 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     return TESS_OK;
 }
 
-static tess_status run_steps(verify_run *run, tess_trainer *t)
+static tess_status run_rank(verify_run *run, tess_trainer *t)
 {
+    TESS_TRY(tess_trainer_join_hosts(t));
+    TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_trainer_tokenizer(t));
+    TESS_TRY(tess_trainer_open_data(t));
+    TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine));
     tess_engine *e = t->engine;
     tess_batch_source source = tess_trainer_source(t);
     TESS_TRY(describe_tensors(run, e));
@@ -137,7 +118,11 @@ static tess_status run_steps(verify_run *run, tess_trainer *t)
         tess_engine_report report;
         TESS_TRY(tess_engine_step(e, &source, &report));
         TESS_CHECK(!report.stop, TESS_E_INTERRUPTED, "interrupted after step %lld", (long long)e->step);
-        TESS_TRY(digest_step(run, e));
+        for (int k = 0; k < run->n_tensors; k++) {
+            tess_shard shard;
+            TESS_TRY(tess_fsdp_shard(e->fsdp, k, &shard));
+            add_digest(run, e, k, &shard);
+        }
         if (e->rank == 0) {
             run->header->loss[i] = report.loss;
             run->header->grad_norm[i] = report.grad_norm;
@@ -146,26 +131,9 @@ static tess_status run_steps(verify_run *run, tess_trainer *t)
     tess_engine_peaks(e, run->header->peak_bytes[e->rank]);
     if (e->rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", e->stream->kernels->name);
-    return handle_values(run, e);
-}
-
-static tess_status build(tess_trainer *t)
-{
-    TESS_TRY(tess_trainer_join_hosts(t));
-    TESS_TRY(tess_trainer_load_model(t));
-    TESS_TRY(tess_trainer_tokenizer(t));
-    TESS_TRY(tess_trainer_open_data(t));
-    return tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine);
-}
-
-static tess_status run_rank(verify_run *run, tess_runtime *rt)
-{
-    tess_trainer t;
-    tess_trainer_begin(&t, rt, &run->config, NULL);
-    tess_status status = build(&t);
-    if (status == TESS_OK)
-        status = run_steps(run, &t);
-    return tess_trainer_end(&t, status);
+    for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)
+        TESS_TRY(handle_values(run, e, i));
+    return TESS_OK;
 }
 
 int verify_rank_main(void *context)
@@ -183,8 +151,11 @@ int verify_rank_main(void *context)
                                     .phases = tess_train_phases};
     tess_status status = tess_runtime_create(&options, &rt);
     bool joined = status == TESS_OK;
-    if (joined)
-        status = run_rank(run, rt);
+    if (joined) {
+        tess_trainer trainer;
+        tess_trainer_begin(&trainer, rt, c, NULL);
+        status = tess_trainer_end(&trainer, run_rank(run, &trainer));
+    }
     if (!joined || tess_runtime_rank(rt) == 0) { /* ranks that cannot join fail alike */
         run->header->status = status;
         snprintf(run->header->message, sizeof(run->header->message), "%s", tess_error_message());
