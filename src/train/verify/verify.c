@@ -43,17 +43,6 @@ static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *
     return TESS_OK;
 }
 
-/* The same batch and the same arithmetic, with nothing sharded. */
-static tess_status config_of_one(const tess_config *layout, tess_config *one)
-{
-    *one = *layout;
-    one->parallelism.shard_strategy = TESS_STRATEGY_NONE;
-    one->parallelism.data_parallel_replicate_degree = 1;
-    one->parallelism.data_parallel_shard_degree = 1;
-    one->fault.spec[0] = '\0';
-    return tess_config_check(one, 1);
-}
-
 static tess_status open_runs(tess_mem *mem, const tess_verify_plan *plan, verify_run runs[2])
 {
     verify_run *layout = &runs[LAYOUT], *one = &runs[ONE];
@@ -62,7 +51,12 @@ static tess_status open_runs(tess_mem *mem, const tess_verify_plan *plan, verify
     layout->steps = one->steps = plan->steps;
     layout->values_fd = one->values_fd = -1;
     TESS_TRY(tess_config_check(&layout->config, plan->ranks));
-    TESS_TRY(config_of_one(&layout->config, &one->config));
+    one->config = layout->config; /* the same batch and arithmetic, nothing sharded */
+    one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    one->config.parallelism.data_parallel_replicate_degree = 1;
+    one->config.parallelism.data_parallel_shard_degree = 1;
+    one->config.fault.spec[0] = '\0';
+    TESS_TRY(tess_config_check(&one->config, 1));
     TESS_TRY_CTX(count_tensors(mem, &layout->config, &layout->n_tensors), "model");
     one->n_tensors = layout->n_tensors;
     TESS_TRY(verify_run_open(layout));
@@ -107,7 +101,7 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 }
 
 /* ---- Where rows lie ---- */
-/* The rows that the rank's part of the plan says, of a tensor of so many. */
+/* The rows [*begin, +*n) of a tensor with `rows` that a rank holds by plan. */
 static void plan_rows(const verify_run *layout, int rank, int64_t rows, int64_t *begin, int64_t *n)
 {
     bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
@@ -157,7 +151,7 @@ static void check_plan(const verify_run *layout, int tensor, tess_verify_tensor 
     }
 }
 
-/* The rank whose copy is not that of most who hold the same rows; -1: no one rank. */
+/* The only rank whose copy differs from most copies of the same rows; -1: there is no such rank. */
 static int odd_copy(const verify_run *layout, int tensor)
 {
     int odd = -1, n_odd = 0;
@@ -177,7 +171,7 @@ static int odd_copy(const verify_run *layout, int tensor)
     return n_odd == 1 ? odd : -1;
 }
 
-/* All copies of a row are the same: the sum over all that are held is as many times the sum over each once. */
+/* If all copies are equal, the sum over all copies is the sum over all rows times the number of copies. */
 static void check_replicas(const verify_run *layout, int tensor, tess_verify_tensor *t)
 {
     int64_t held = 0;
@@ -194,15 +188,6 @@ static void check_replicas(const verify_run *layout, int tensor, tess_verify_ten
         if (weights || grads)
             snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same%s",
                      (long long)step, grads ? "gradient" : "weights", who);
-    }
-}
-
-static void check_shards(const verify_run *layout, tess_verify_result *r)
-{
-    for (int i = 0; i < r->n_tensors; i++) {
-        check_replicas(layout, i, &r->tensors[i]);
-        check_plan(layout, i, &r->tensors[i]);
-        check_cover(layout, i, &r->tensors[i]);
     }
 }
 
@@ -240,7 +225,7 @@ static void measure_memory(const verify_run runs[2], tess_verify_result *r)
 }
 
 /* ---- Values, where hashes differ ---- */
-/* A file that has no name and goes with its last descriptor. */
+/* An unlinked file, which disappears with its last descriptor. */
 static tess_status open_values(const tess_verify_result *r, int *fd)
 {
     char path[4096];
@@ -310,7 +295,7 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     return status;
 }
 
-/* Without room for the values the hashes have still told what differs. */
+/* Without disk space for the values the result still names the tensors. */
 static tess_status find_values(const tess_verify_plan *plan, const verify_run runs[2], tess_verify_result *r)
 {
     int fd;
@@ -345,7 +330,11 @@ static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_ve
     }
     for (int64_t step = 1; step <= r->steps; step++)
         compare_step(runs, step, r);
-    check_shards(&runs[LAYOUT], r);
+    for (int i = 0; i < r->n_tensors; i++) { /* a later check overwrites the message of an earlier one */
+        check_replicas(&runs[LAYOUT], i, &r->tensors[i]);
+        check_plan(&runs[LAYOUT], i, &r->tensors[i]);
+        check_cover(&runs[LAYOUT], i, &r->tensors[i]);
+    }
     measure_memory(runs, r);
     return TESS_OK;
 }

@@ -1,10 +1,9 @@
-/* Does a layout give the bits of one rank? Runs the first steps of a configuration twice on this machine, sharded over
- * ranks as it says and on one rank alone, with the same data, and compares what came of it: losses, norms, every
- * gradient and every weight after every step, and where each row lay.
+/* Checks that a layout gives the bits of one rank. Runs the first steps of a configuration twice on this machine with
+ * the same data, sharded over ranks and on one rank, and compares losses, norms, every gradient and weight after every
+ * step, and which rank held each row.
  *
- * Rows are hashed where they lie, so that neither a rank nor this process ever holds the whole model. Only where hashes
- * differ both runs are made again, and the values of the first step that differs are compared one by one. Nothing of
- * job.dump_folder is written. */
+ * Ranks hash their rows in place, so no process ever holds the whole model. If hashes differ, both runs are repeated,
+ * and the values of the first step that differs are compared one by one. Writes nothing to job.dump_folder. */
 #ifndef TESS_TRAIN_VERIFY_VERIFY_H
 #define TESS_TRAIN_VERIFY_VERIFY_H
 
@@ -14,37 +13,37 @@
 enum { TESS_VERIFY_MAX_STEPS = 1000, TESS_VERIFY_TEXT = 192, TESS_VERIFY_NAME = 128 };
 
 typedef struct tess_verify_plan {
-    const tess_config *config; /* as it was loaded, not checked yet; borrowed */
+    const tess_config *config; /* as loaded, not checked yet; borrowed */
     int ranks;
     int64_t steps;
-    const char *reference_kernels;              /* table that the one rank uses; NULL: as the layout does */
-    void (*note)(void *self, const char *text); /* hears what is being done; may be NULL */
+    const char *reference_kernels;              /* kernel table of the one rank; NULL: the layout's */
+    void (*note)(void *self, const char *text); /* reports progress; may be NULL */
     void *self;
 } tess_verify_plan;
 
 /* How the values of one tensor differ. */
 typedef struct tess_verify_delta {
     int64_t n_different;     /* elements whose bits differ */
-    int64_t first;           /* the first of them, in the whole tensor */
+    int64_t first;           /* index of the first in the whole tensor */
     float here, there;       /* its values: in the layout, on the one rank */
-    int64_t ulp;             /* floats from one to the other */
-    double max_abs, max_rel; /* over all elements; rel: of the larger magnitude. Infinite where one is no number */
-    int rank;                /* that holds the first */
+    int64_t ulp;             /* its distance in floats */
+    double max_abs, max_rel; /* over all elements; rel: to the larger magnitude. Infinite if a value is not finite */
+    int rank;                /* holds the first */
 } tess_verify_delta;
 
 typedef struct tess_verify_tensor {
     char name[TESS_VERIFY_NAME];
     int64_t rows, row;                /* elements of a row */
-    int64_t grads_step, weights_step; /* first steps in which they differ, 0: none */
+    int64_t grads_step, weights_step; /* first steps that differ, 0: none */
     tess_verify_delta grads, weights; /* of tess_verify_result.first_step */
-    char shards[TESS_VERIFY_TEXT];    /* what is wrong with where its rows lie, "": nothing */
+    char shards[TESS_VERIFY_TEXT];    /* what is wrong with the placement of its rows, "": nothing */
 } tess_verify_tensor;
 
 typedef struct tess_verify_memory {
     int64_t one;     /* peak bytes of the one rank */
     int64_t largest; /* of the layout's rank that uses most */
-    int64_t all;     /* of all of them together */
-    int64_t planned; /* of the largest, as the rows are planned; -1: no plan tells */
+    int64_t all;     /* of all its ranks together */
+    int64_t planned; /* for `largest`, from the plan of rows; -1: not planned */
 } tess_verify_memory;
 
 typedef struct tess_verify_result {
@@ -53,10 +52,10 @@ typedef struct tess_verify_result {
     int64_t steps;
     char strategy[16], kernels[2][32]; /* [0]: the layout's, [1]: the one rank's */
     double loss[2][TESS_VERIFY_MAX_STEPS], grad_norm[2][TESS_VERIFY_MAX_STEPS];
-    int64_t loss_step, norm_step;     /* first that differ, 0: none */
-    int64_t first_step;               /* in which anything differs, 0: none */
-    int irreproducible;               /* 1: the layout, made again, gave other bits; 2: the one rank did; 0: neither */
-    bool has_values;                  /* deltas are filled in */
+    int64_t loss_step, norm_step; /* first that differs, 0: none */
+    int64_t first_step;           /* first in which anything differs, 0: none */
+    int irreproducible;           /* the repeated run of 1: the layout, 2: the one rank, gave other bits; 0: neither */
+    bool has_values;              /* deltas are set */
     char no_values[TESS_VERIFY_TEXT]; /* why they are not, "" */
     double seconds[2];
     tess_verify_memory memory[TESS_POOL_COUNT];
@@ -64,22 +63,22 @@ typedef struct tess_verify_result {
     int n_tensors;
 } tess_verify_result;
 
-/* TESS_E_INVALID and the like: the configuration cannot run so; others: a run failed, the message says which. Free with
- * tess_verify_free, whatever came of it. */
+/* Errors: the configuration cannot run on so many ranks, or a run failed (the message says which). Free the result with
+ * tess_verify_free in any case. */
 tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *result);
 void tess_verify_free(tess_verify_result *result);
 
-/* Nothing differs, every row lies where it should, and takes no more memory than planned. */
+/* Whether nothing differs, every row is where it should be, and memory is as planned. */
 bool tess_verify_same(const tess_verify_result *result);
 
-/* Adds what differs between n values of the layout and of the one rank to *delta; the first has number `number` in its
- * tensor, `rank` holds them. */
+/* Adds the differences between n values of the layout and of the one rank to *delta. `rank` holds them; the first has
+ * index `number` in its tensor. */
 void tess_verify_compare(const float *here, const float *there, int64_t n, int64_t number, int rank,
                          tess_verify_delta *delta);
-/* Adds what another rank has found. */
+/* Adds the differences that another rank found. */
 void tess_verify_merge(const tess_verify_delta *more, tess_verify_delta *delta);
 
-/* One screen: what was compared, then what differs (`all`: all of it), then the verdict. */
+/* One screen: what was compared, what differs (`all`: every tensor), and the conclusion. */
 tess_status tess_verify_print(const tess_verify_result *result, bool all, tess_buffer *out);
 /* The same for programs: version 1. */
 tess_status tess_verify_print_json(const tess_verify_result *result, tess_buffer *out);

@@ -4,20 +4,12 @@
 
 #include "train/verify/verify.h"
 
-/* Floats in ascending order have ascending numbers; both zeroes have 0. */
+/* Maps floats to integers in the same order, both zeroes to 0. */
 static int64_t ordered(float value)
 {
     int32_t bits;
     memcpy(&bits, &value, sizeof(bits));
     return bits < 0 ? -(int64_t)(bits & INT32_MAX) : bits;
-}
-
-static void note_error(float here, float there, tess_verify_delta *d)
-{
-    double abs = fabs((double)here - (double)there), rel = abs / fmax(fabs((double)here), fabs((double)there));
-    bool number = isfinite(here) && isfinite(there);
-    d->max_abs = fmax(d->max_abs, number ? abs : INFINITY);
-    d->max_rel = fmax(d->max_rel, !number ? INFINITY : abs > 0 ? rel : 0);
 }
 
 void tess_verify_compare(const float *here, const float *there, int64_t n, int64_t number, int rank,
@@ -28,7 +20,11 @@ void tess_verify_compare(const float *here, const float *there, int64_t n, int64
     for (int64_t i = 0; i < n; i++) {
         if (memcmp(&here[i], &there[i], sizeof(float)) == 0)
             continue;
-        note_error(here[i], there[i], d);
+        bool finite = isfinite(here[i]) && isfinite(there[i]);
+        double abs = fabs((double)here[i] - (double)there[i]);
+        double rel = abs > 0 ? abs / fmax(fabs((double)here[i]), fabs((double)there[i])) : 0; /* 0: +0 and -0 */
+        d->max_abs = fmax(d->max_abs, finite ? abs : INFINITY);
+        d->max_rel = fmax(d->max_rel, finite ? rel : INFINITY);
         if (d->n_different++ > 0 && number + i > d->first)
             continue;
         d->first = number + i;

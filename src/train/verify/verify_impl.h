@@ -1,4 +1,4 @@
-/* One of the runs that are compared: what its ranks are told, and the memory in which they leave what came of it. */
+/* One of the two runs: its configuration, and the shared memory for its results. */
 #ifndef TESS_TRAIN_VERIFY_VERIFY_IMPL_H
 #define TESS_TRAIN_VERIFY_VERIFY_IMPL_H
 
@@ -10,19 +10,19 @@
 typedef struct run_tensor {
     char name[TESS_VERIFY_NAME];
     int64_t rows, row;
-    int64_t offset; /* of its first element, among those of all tensors */
+    int64_t offset; /* of its first element among the elements of all tensors */
 } run_tensor;
 
-/* Of one tensor after one step: sums over rows of the hash of a row and its number, so that it does not matter who adds
- * which. */
+/* Of one tensor after one step: sums of row hashes, which the row's number seeds. The order of addition does not
+ * matter. */
 typedef struct run_digest {
-    _Atomic uint64_t weights, grads;           /* every row once: where it is primary */
-    _Atomic uint64_t held_weights, held_grads; /* every row as often as it is held */
+    _Atomic uint64_t weights, grads;           /* every row once, on its primary rank */
+    _Atomic uint64_t held_weights, held_grads; /* every copy of a row */
 } run_digest;
 
 typedef struct run_shard {
     int64_t begin, rows, primary_begin, primary_rows;
-    uint64_t weights; /* hash of the rows that it holds, after the last step */
+    uint64_t weights; /* hash of its rows after the last step */
 } run_shard;
 
 typedef struct run_header {
@@ -36,17 +36,17 @@ typedef struct run_header {
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
-/* Made by the parent before its ranks are forked, so that all of them have the pointers. */
+/* The parent makes it before it forks the ranks, so all of them have the pointers. */
 typedef struct verify_run {
     tess_config config; /* checked for `ranks` */
     int ranks, n_tensors;
     int64_t steps;
     const char *kernels; /* NULL: the CPU's best */
-    bool with_faults;    /* config.fault is meant for this run */
+    bool with_faults;    /* config.fault applies to this run */
     run_values values;   /* of the last step: */
     int values_fd;       /* gradients of all tensors, then weights of all tensors, by run_tensor.offset */
 
-    void *shared; /* all that follows lies in it */
+    void *shared; /* holds everything below */
     size_t shared_bytes;
     run_header *header;
     run_tensor *tensors; /* (n_tensors) */
@@ -60,14 +60,14 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
     return &run->digests[(step - 1) * run->n_tensors + tensor];
 }
 
-/* Shared memory for what the ranks find. Close with verify_run_close. */
+/* Allocates the shared memory. Free it with verify_run_close. */
 tess_status verify_run_open(verify_run *run);
 void verify_run_close(verify_run *run);
 
-/* Runs the steps. The message of a failure is the root cause's. */
+/* Runs the steps. An error message is that of the root cause. */
 tess_status verify_run_steps(verify_run *run);
 
-/* verify_rank.c: what each rank does; `context` is the verify_run. Returns the exit code. */
+/* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);
 
 #endif

@@ -1,4 +1,4 @@
-/* What came of a comparison, for people. */
+/* The result of a comparison, for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +12,6 @@ enum { SHOWN_TENSORS = 12, SHOWN_STEPS = 3 };
 static const char *plural(int64_t n)
 {
     return n == 1 ? "" : "s";
-}
-
-static tess_status print_head(const tess_verify_result *r, tess_buffer *out)
-{
-    PUT("%d rank%s, %s, kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->ranks, plural(r->ranks),
-        r->strategy, r->kernels[0], r->seconds[0], r->kernels[1], r->seconds[1]);
-    return TESS_OK;
 }
 
 /* "  loss        3 steps: the same bits   5.7130 5.6812 5.6109" */
@@ -83,13 +76,7 @@ static tess_status print_delta(const char *what, const tess_verify_tensor *t, co
     return TESS_OK;
 }
 
-static bool is_shown(const tess_verify_result *r, const tess_verify_tensor *t)
-{
-    bool now = t->grads_step == r->first_step || t->weights_step == r->first_step;
-    return (r->first_step > 0 && now) || t->shards[0] != '\0';
-}
-
-/* Tensors that differ in the first step that does: what comes later follows from it. */
+/* The tensors of the first step that differs. Later differences follow from it. */
 static tess_status print_differences(const tess_verify_result *r, bool all, tess_buffer *out)
 {
     int n = 0;
@@ -97,7 +84,8 @@ static tess_status print_differences(const tess_verify_result *r, bool all, tess
         PUT("what differs in step %" PRId64 ":\n", r->first_step);
     for (int i = 0; i < r->n_tensors; i++) {
         const tess_verify_tensor *t = &r->tensors[i];
-        if (!is_shown(r, t) || (n++ >= SHOWN_TENSORS && !all))
+        bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
+        if ((!differs && t->shards[0] == '\0') || (n++ >= SHOWN_TENSORS && !all))
             continue;
         PUT("  %s\n", t->name);
         if (t->shards[0] != '\0')
@@ -140,7 +128,7 @@ static tess_status print_memory(const tess_verify_result *r, tess_buffer *out)
     return TESS_OK;
 }
 
-/* Reasons that are no mistake of anybody's. */
+/* Reasons for different bits that are no error. */
 static tess_status print_reasons(const tess_verify_result *r, tess_buffer *out)
 {
     if (r->first_step == 0)
@@ -173,7 +161,8 @@ static tess_status print_diagnosis(const tess_verify_result *r, tess_buffer *out
 
 tess_status tess_verify_print(const tess_verify_result *r, bool all, tess_buffer *out)
 {
-    TESS_TRY(print_head(r, out));
+    PUT("%d rank%s, %s, kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->ranks, plural(r->ranks),
+        r->strategy, r->kernels[0], r->seconds[0], r->kernels[1], r->seconds[1]);
     TESS_TRY(print_numbers("loss", r->loss[0], r->loss[1], r->steps, r->loss_step, out));
     TESS_TRY(print_numbers("grad norm", r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step, out));
     TESS_TRY(print_tensors(r, false, out));

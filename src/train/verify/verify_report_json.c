@@ -1,4 +1,4 @@
-/* What came of a comparison, for programs. */
+/* The result of a comparison, for programs. */
 #include "base/text/json.h"
 #include "train/verify/verify.h"
 
@@ -12,36 +12,24 @@ static json_t *numbers(const double *values, int64_t n)
     return array;
 }
 
-/* NULL when nothing differs, or nobody looked. */
+/* null: nothing differs, or the values were not compared. */
 static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_delta *d)
 {
     if (d->n_different == 0)
         return json_null();
-    json_t *object = json_object();
-    json_object_set_new(object, "n_different", json_integer(d->n_different));
-    json_object_set_new(object, "row", json_integer(d->first / t->row));
-    json_object_set_new(object, "column", json_integer(d->first % t->row));
-    json_object_set_new(object, "rank", json_integer(d->rank));
-    json_object_set_new(object, "here", tess_json_number(d->here));
-    json_object_set_new(object, "one_rank", tess_json_number(d->there));
-    json_object_set_new(object, "ulp", json_integer(d->ulp));
-    json_object_set_new(object, "max_abs", tess_json_number(d->max_abs));
-    json_object_set_new(object, "max_rel", tess_json_number(d->max_rel));
-    return object;
+    return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o, s:I, s:o, s:o}", "n_different", (json_int_t)d->n_different, "row",
+                     (json_int_t)(d->first / t->row), "column", (json_int_t)(d->first % t->row), "rank", d->rank,
+                     "here", tess_json_number(d->here), "one_rank", tess_json_number(d->there), "ulp",
+                     (json_int_t)d->ulp, "max_abs", tess_json_number(d->max_abs), "max_rel",
+                     tess_json_number(d->max_rel));
 }
 
 static json_t *describe_tensor(const tess_verify_tensor *t)
 {
-    json_t *object = json_object();
-    json_object_set_new(object, "name", json_string(t->name));
-    json_object_set_new(object, "rows", json_integer(t->rows));
-    json_object_set_new(object, "columns", json_integer(t->row));
-    json_object_set_new(object, "gradient_step", json_integer(t->grads_step));
-    json_object_set_new(object, "parameter_step", json_integer(t->weights_step));
-    json_object_set_new(object, "gradient", describe_delta(t, &t->grads));
-    json_object_set_new(object, "parameter", describe_delta(t, &t->weights));
-    json_object_set_new(object, "shards", t->shards[0] != '\0' ? json_string(t->shards) : json_null());
-    return object;
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:s?}", "name", t->name, "rows", (json_int_t)t->rows,
+                     "columns", (json_int_t)t->row, "gradient_step", (json_int_t)t->grads_step, "parameter_step",
+                     (json_int_t)t->weights_step, "gradient", describe_delta(t, &t->grads), "parameter",
+                     describe_delta(t, &t->weights), "shards", t->shards[0] != '\0' ? t->shards : NULL);
 }
 
 static json_t *describe_memory(const tess_verify_result *r)
@@ -49,40 +37,25 @@ static json_t *describe_memory(const tess_verify_result *r)
     json_t *object = json_object();
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         const tess_verify_memory *m = &r->memory[pool];
-        json_t *bytes = json_object();
-        json_object_set_new(bytes, "one_rank", json_integer(m->one));
-        json_object_set_new(bytes, "largest", json_integer(m->largest));
-        json_object_set_new(bytes, "all", json_integer(m->all));
-        json_object_set_new(bytes, "planned", m->planned >= 0 ? json_integer(m->planned) : json_null());
-        json_object_set_new(object, tess_pool_name((tess_pool)pool), bytes);
+        json_t *planned = m->planned >= 0 ? json_integer(m->planned) : json_null();
+        json_object_set_new(object, tess_pool_name((tess_pool)pool),
+                            json_pack("{s:I, s:I, s:I, s:o}", "one_rank", (json_int_t)m->one, "largest",
+                                      (json_int_t)m->largest, "all", (json_int_t)m->all, "planned", planned));
     }
-    return object;
-}
-
-static json_t *describe(const tess_verify_result *r)
-{
-    json_t *object = json_object(), *tensors = json_array();
-    json_object_set_new(object, "version", json_integer(JSON_VERSION));
-    json_object_set_new(object, "same", json_boolean(tess_verify_same(r)));
-    json_object_set_new(object, "ranks", json_integer(r->ranks));
-    json_object_set_new(object, "strategy", json_string(r->strategy));
-    json_object_set_new(object, "kernels", json_string(r->kernels[0]));
-    json_object_set_new(object, "kernels_of_one", json_string(r->kernels[1]));
-    json_object_set_new(object, "steps", json_integer(r->steps));
-    json_object_set_new(object, "first_step", json_integer(r->first_step));
-    json_object_set_new(object, "reproducible", json_boolean(r->irreproducible == 0));
-    json_object_set_new(object, "loss", numbers(r->loss[0], r->steps));
-    json_object_set_new(object, "loss_of_one", numbers(r->loss[1], r->steps));
-    json_object_set_new(object, "grad_norm", numbers(r->grad_norm[0], r->steps));
-    json_object_set_new(object, "grad_norm_of_one", numbers(r->grad_norm[1], r->steps));
-    for (int i = 0; i < r->n_tensors; i++)
-        json_array_append_new(tensors, describe_tensor(&r->tensors[i]));
-    json_object_set_new(object, "tensors", tensors);
-    json_object_set_new(object, "memory", describe_memory(r));
     return object;
 }
 
 tess_status tess_verify_print_json(const tess_verify_result *r, tess_buffer *out)
 {
-    return tess_json_print(describe(r), JSON_INDENT(1), out);
+    json_t *tensors = json_array();
+    for (int i = 0; i < r->n_tensors; i++)
+        json_array_append_new(tensors, describe_tensor(&r->tensors[i]));
+    json_t *report = json_pack(
+        "{s:i, s:b, s:i, s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", JSON_VERSION, "same",
+        (int)tess_verify_same(r), "ranks", r->ranks, "strategy", r->strategy, "kernels", r->kernels[0],
+        "kernels_of_one", r->kernels[1], "steps", (json_int_t)r->steps, "first_step", (json_int_t)r->first_step,
+        "reproducible", (int)(r->irreproducible == 0), "loss", numbers(r->loss[0], r->steps), "loss_of_one",
+        numbers(r->loss[1], r->steps), "grad_norm", numbers(r->grad_norm[0], r->steps), "grad_norm_of_one",
+        numbers(r->grad_norm[1], r->steps), "tensors", tensors, "memory", describe_memory(r));
+    return tess_json_print(report, JSON_INDENT(1), out);
 }

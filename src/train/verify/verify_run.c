@@ -4,16 +4,11 @@
 #include "launch/launcher.h"
 #include "train/verify/verify_impl.h"
 
-static size_t round_up(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-/* Places `count` things of `size` bytes behind what is there; untouched pages cost nothing. */
+/* Appends room for `count` items of `size` bytes, and returns its offset. */
 static size_t place(size_t *end, size_t count, size_t size)
 {
     size_t at = *end;
-    *end = round_up(at + count * size);
+    *end = (at + count * size + 63) / 64 * 64;
     return at;
 }
 
@@ -47,7 +42,7 @@ tess_status verify_run_steps(verify_run *run)
     TESS_TRY(tess_launch_function(run->ranks, verify_rank_main, run, 5, 0, &launch));
     if (launch.exit_code == 0)
         return TESS_OK;
-    /* A refusal is the same on all ranks, and rank 0 tells it; what ended another rank the launcher tells. */
+    /* Rank 0 reports an error that all ranks have. The launcher reports what ended another rank. */
     tess_status status = (tess_status)run->header->status;
     TESS_CHECK(launch.exit_code != 128 + 2, TESS_E_INTERRUPTED, "interrupted");
     if (status != TESS_OK && status != TESS_E_PEER_LOST)
