@@ -1,5 +1,5 @@
-/* What the layers of a model consist of, once for all its layers: which parameter of the unit plays which part. Built
- * by the family (models/), read by the executor. */
+/* The roles of a unit's parameters, the same for all layers of a model. The family builds them (models/), and the
+ * executor reads them. */
 #ifndef TESS_NN_BLOCK_PARAMS_H
 #define TESS_NN_BLOCK_PARAMS_H
 
@@ -28,7 +28,7 @@ typedef struct tess_block_params {
     tess_norm input_norm, mlp_norm, final_norm;
     tess_norm q_norm, k_norm; /* over a head's channels */
     tess_linear q, k, v, o;
-    tess_linear qkv;            /* q, k and v as the one matrix they are stored in; weight -1: they are not */
+    tess_linear qkv;            /* q, k and v where they are stored as one matrix; weight -1: they are not */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
     tess_linear head;           /* of the head unit, or of the embedding unit when tied */
 } tess_block_params;
@@ -48,7 +48,7 @@ struct tess_model {
 int tess_model_add_param(tess_model *model, int unit, tess_init init, double std, int64_t rows, int64_t columns,
                          const char *name, ...) __attribute__((format(printf, 7, 8)));
 
-/* Most parameters that a layer of any family has. */
+/* The most parameters of a layer in any family. */
 enum { TESS_LAYER_MAX_PARAMS = 20 };
 
 #endif

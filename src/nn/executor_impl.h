@@ -15,11 +15,11 @@ struct tess_executor {
     tess_norm_stats final_stats;
     float *logits; /* of a chunk of rows, see tess_head_forward */
     float *cos_table, *sin_table;
-    tess_watch watch; /* see NULL: nobody */
+    tess_watch watch; /* see NULL: none */
 };
 
-/* Lays the memory out from `base` on and sets all pointers (layers[] only when there is one); base NULL only counts.
- * Returns the bytes, SIZE_MAX when they do not fit an integer. */
+/* Places all activations from `base` on and sets the pointers (layers[] only if it exists). base NULL only counts.
+ * Returns the bytes, or SIZE_MAX if they overflow. */
 size_t tess_executor_plan(tess_executor *executor, char *base);
 
 /* Sizes, ids, positions, targets in range. */

@@ -1,4 +1,4 @@
-/* The plan: every activation of an executor in one block. The same code counts and places. */
+/* The plan of memory: every activation of an executor in one block. The same code counts and places. */
 #include "nn/executor_impl.h"
 
 typedef struct cursor {
@@ -22,12 +22,6 @@ static void *take(cursor *at, size_t count, size_t size)
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
-}
-
-static bool recomputes(const tess_executor_options *options, int64_t layer)
-{
-    return options->recompute == TESS_RECOMPUTE_FULL ||
-           (options->recompute == TESS_RECOMPUTE_EVERY_N && layer % options->recompute_every == 0);
 }
 
 typedef struct plan_sizes {
@@ -78,7 +72,7 @@ static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
     return stats;
 }
 
-/* Apart with norms of q and k, else three parts of every row. */
+/* Separate tensors if q and k have norms, else three parts of each row. */
 static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void **v)
 {
     if (n->qk_norm) {
@@ -127,8 +121,8 @@ static tess_layer_saved take_layer(cursor *at, const plan_sizes *n)
     return saved;
 }
 
-/* Work space of one phase at a time: attention, feed-forward, head. Without backward what a layer keeps (`only`) lives
- * only inside its phase too. Normed q and k are work space of all layers. */
+/* Work space of one phase at a time: attention, feed-forward, head. Without backward, what a layer saves (`only`) is
+ * part of the work space of its phase. Normed q and k are work space of all layers. */
 static void plan_phases(tess_executor *e, cursor *at, const plan_sizes *n, tess_layer_saved *only)
 {
     size_t start = at->used, most;
@@ -179,7 +173,9 @@ static void plan_layers(tess_executor *e, cursor *at, const plan_sizes *n)
     for (int64_t l = 0; l < e->model->config.n_layers; l++) {
         void *h = elements(at, n, n->C);
         tess_layer_saved saved;
-        if (!recomputes(&e->options, l)) {
+        bool recomputes = e->options.recompute == TESS_RECOMPUTE_FULL ||
+                          (e->options.recompute == TESS_RECOMPUTE_EVERY_N && l % e->options.recompute_every == 0);
+        if (!recomputes) {
             saved = take_layer(at, n);
         } else {
             if (!shared.recompute)
@@ -194,13 +190,6 @@ static void plan_layers(tess_executor *e, cursor *at, const plan_sizes *n)
     plan_phases(e, at, n, NULL);
 }
 
-static size_t fusing_bytes(const tess_executor *e, const plan_sizes *n)
-{
-    int64_t T = (int64_t)n->T;
-    size_t act = tess_gemm_fused_work(T, (int64_t)n->F, false, TESS_THEN_ACT_BACKWARD, e->options.dtype);
-    return larger(act, tess_gemm_fused_work(T, (int64_t)n->C, true, TESS_THEN_NOTHING, e->options.dtype));
-}
-
 size_t tess_executor_plan(tess_executor *e, char *base)
 {
     plan_sizes n = sizes_of(e);
@@ -209,7 +198,10 @@ size_t tess_executor_plan(tess_executor *e, char *base)
     e->work.y = elements(&at, &n, n.C);
     if (n.train) {
         e->work.dh = elements(&at, &n, n.C);
-        e->work.fusing = take(&at, fusing_bytes(e, &n), 1);
+        int64_t T = (int64_t)n.T;
+        size_t act = tess_gemm_fused_work(T, (int64_t)n.F, false, TESS_THEN_ACT_BACKWARD, e->options.dtype);
+        size_t sum = tess_gemm_fused_work(T, (int64_t)n.C, true, TESS_THEN_NOTHING, e->options.dtype);
+        e->work.fusing = take(&at, larger(act, sum), 1);
     }
     e->final_stats = take_stats(&at, &n);
     e->work.seqs = take(&at, n.T, sizeof(tess_attention_seq));

@@ -1,5 +1,5 @@
-/* The walk over the units of a model: which hooks are called, in which order, and what is computed between them. A
- * rehearsal takes the same walk with no batch and computes nothing, so what it announces is what training does. */
+/* The walk over the units of a model: the order of hooks, and what is computed between them. A rehearsal is the same
+ * walk without a batch; it computes nothing, so its hooks are those of training. */
 #include "nn/executor_impl.h"
 
 static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, int unit)
@@ -44,7 +44,7 @@ static tess_status forward_units(tess_executor *e, const tess_batch *batch)
     return TESS_OK;
 }
 
-/* A tied embedding's window is open since the head, and `call` has it. */
+/* The head has opened the window of a tied embedding, and `call` has it. */
 static tess_status backward_unit(tess_executor *e, tess_layer_call *call)
 {
     int unit = call->unit;
@@ -82,8 +82,8 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
     return TESS_OK;
 }
 
-/* Forward and backward of the last unit at once. A tied head uses the embedding's weights: where they train, their
- * window opens here, for the head writes their gradient first, and `embedding` keeps it. */
+/* Forward and backward of the last unit at once. A tied head uses the embedding's weights. If these train, their window
+ * opens here, because the head writes their gradient first; `embedding` keeps it open. */
 static tess_status train_head(tess_executor *e, const tess_batch *batch, tess_layer_call *embedding, float *logprob)
 {
     static float *const frozen[2] = {NULL, NULL};
@@ -113,7 +113,7 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, tess_la
     return e->hooks.post_backward(e->hooks.self, last.unit);
 }
 
-/* What evaluation asks of the head: log-probabilities of targets, or the logits of some rows. */
+/* The task of the head in evaluation: log-probabilities of targets, or the logits of some rows. */
 typedef struct head_task {
     float *logprob, *entropy;
     const int32_t *rows;

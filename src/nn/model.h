@@ -1,8 +1,7 @@
 /* A model: parameters grouped into units, and blocks (embedding, layers, head) that run over a batch.
  *
- * nn never sees comm. It names the points where ranks may have to meet: around each unit the executor calls tess_hooks,
- * and whoever fills them (parallel/, or tess_static_hooks for one process) gathers parameters and takes gradients away.
- */
+ * nn never sees comm. Around each unit the executor calls tess_hooks, where ranks may have to meet: hooks gather
+ * parameters and reduce gradients (parallel/), or do nothing (tess_static_hooks, for one process). */
 #ifndef TESS_NN_MODEL_H
 #define TESS_NN_MODEL_H
 
@@ -61,10 +60,10 @@ typedef struct tess_hooks {
     tess_status (*post_backward)(void *self, int unit);
 } tess_hooks;
 
-/* ---- Who watches the numbers ---- */
-/* see: told of what a unit has just computed, in the order of execution: `what` is "output" (embeddings),
- * "attention output", "feed-forward output", "final norm", "log-probabilities", "input gradient"; (n_rows, row) of
- * `dtype`, valid during the call. It may change the data (drills do). */
+/* ---- A watch on the numbers ---- */
+/* see: called for each tensor that a unit has computed, in the order of execution. `what` is "output" (embeddings),
+ * "attention output", "feed-forward output", "final norm", "log-probabilities" or "input gradient"; data is (n_rows,
+ * row) of `dtype`, valid during the call. The call may change it (drills do). */
 typedef struct tess_watch {
     void *self;
     void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row);
@@ -82,12 +81,11 @@ typedef struct tess_kv_cache {
 typedef struct tess_batch {
     int64_t n_tokens; /* T */
     int64_t n_seqs;
-    const int32_t *ids;        /* (T) */
-    const int32_t *pos;        /* (T) position inside the sequence */
-    const int32_t *targets;    /* (T) next token, -1: no loss here; may be NULL in generation */
-    const int32_t *cu_seqlens; /* (n_seqs + 1) */
-    const int32_t
-        *cache_slot; /* (n_seqs) with a cache: the sequence's slot; its first new position is pos[cu_seqlens[i]] */
+    const int32_t *ids;         /* (T) */
+    const int32_t *pos;         /* (T) position inside the sequence */
+    const int32_t *targets;     /* (T) next token, -1: no loss here; may be NULL in generation */
+    const int32_t *cu_seqlens;  /* (n_seqs + 1) */
+    const int32_t *cache_slot;  /* (n_seqs) of each sequence; its first new position is pos[cu_seqlens[i]] */
     const tess_kv_cache *cache; /* NULL in training */
 } tess_batch;
 
@@ -101,8 +99,8 @@ typedef struct tess_executor_options {
     int64_t max_tokens;       /* T of the largest batch */
     int64_t max_position;     /* longest sequence (rope tables, dynamic scaling) */
     bool train;               /* allocate for backward */
-    int first_trainable_unit; /* units below hold frozen parameters only: no gradient goes there, and their backward
-                                 hooks are not called; 0: all the way down */
+    int first_trainable_unit; /* units below are frozen: they get no gradient, and their backward hooks are not called
+                               */
 } tess_executor_options;
 
 typedef struct tess_executor tess_executor;
@@ -111,7 +109,7 @@ typedef struct tess_executor tess_executor;
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
-/* From here on `watch` (copied) sees what training computes; NULL: nobody does. */
+/* Sets the watch (copied) that sees what training computes; NULL: none. */
 void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
@@ -121,8 +119,8 @@ size_t tess_executor_bytes(const tess_model *model, const tess_executor_options 
  * the hooks. logprob (T) gets the log-probability of each target (0 where there is none). */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, float *logprob);
 
-/* Calls `hooks` as tess_executor_train calls the executor's own, in the same order, and computes nothing: what they
- * give for w and dw is not looked at. */
+/* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
+ * and dw that they return. */
 tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
 
 /* Forward only: log-probabilities of the targets (T); entropy (T) may be NULL. The logits exist for a chunk of rows at
@@ -134,7 +132,7 @@ tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *ba
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
 
-/* Hooks over weights that lie in this process whole: w[i] for parameter i of the model in compute dtype, dw[i] float32
+/* Hooks for weights that are whole in this process: w[i] for parameter i of the model in compute dtype, dw[i] float32
  * or NULL. The arrays are borrowed. *hooks->self is allocated; free with tess_static_hooks_free. */
 tess_status tess_static_hooks(tess_mem *mem, const tess_model *model, const void *const *w, float *const *dw,
                               tess_hooks *hooks);

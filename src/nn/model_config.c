@@ -21,7 +21,7 @@ static tess_status check_size(const char *what, const char *key, int64_t value, 
     return TESS_OK;
 }
 
-/* Files in use name special tokens beyond the vocabulary (a padding token never added): such an id just never occurs.
+/* Real files name special tokens beyond the vocabulary (a padding token that was never added). Such an id never occurs.
  */
 static tess_status check_token(const char *what, const char *key, int64_t id)
 {

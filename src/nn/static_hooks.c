@@ -1,4 +1,4 @@
-/* Hooks over weights that lie in this process whole: nothing to gather, nothing to reduce. */
+/* Hooks for weights that are whole in this process: nothing to gather, nothing to reduce. */
 #include "nn/model.h"
 
 typedef struct whole {

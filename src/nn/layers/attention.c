@@ -1,10 +1,10 @@
-/* The insides of attention: how q, k and v of a token lie in memory, their norms and rotation, and the rows that each
- * sequence sees. */
+/* Parts of attention: the layout of q, k and v in memory, their norms and rotation, and the rows that each sequence
+ * attends to. */
 #include <math.h>
 
 #include "nn/layers/layers.h"
 
-/* Elements between tokens of q, and of k and v: without norms of q and k all three of a token lie together. */
+/* Elements between tokens of q, and of k and v. Without norms of q and k the three are parts of one row. */
 typedef struct strides {
     int64_t q, kv;
 } strides;
@@ -16,7 +16,7 @@ static strides strides_of(const tess_model_config *config)
 }
 
 /* ---- y -> q, k, v ---- */
-/* As many maps as there are stored matrices: a fused one gives all three where they lie together. */
+/* One map per stored matrix: a fused one gives all three if they are parts of one row. */
 typedef struct projections {
     int n;
     tess_linear linear[3];
@@ -126,7 +126,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_layer_saved 
     };
 }
 
-/* Each sequence sees its own rows of the batch. */
+/* Each sequence attends to its own rows of the batch. */
 static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     int64_t stride = strides_of(c->config).kv;
@@ -147,7 +147,7 @@ static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t
     return TESS_OK;
 }
 
-/* New keys and values go behind the old ones in the sequence's slot, and all are seen there. */
+/* Appends new keys and values to the sequence's slot, where attention reads all of them. */
 static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_batch *batch = c->batch;

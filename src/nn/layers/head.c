@@ -10,7 +10,7 @@ int64_t tess_head_row(int64_t vocab_size)
     return (vocab_size + 31) / 32 * 32;
 }
 
-/* The head with rows of `dtype` that start where rows of float32 logits do. */
+/* The head with output rows of `dtype` that start where rows of float32 logits do. */
 static tess_linear rows_of_logits(const tess_linear *head, tess_dtype dtype)
 {
     tess_linear rows = *head;

@@ -1,5 +1,5 @@
 /* The parts of a model, forward and backward, as calls of the kernel table: embedding, transformer layer, head. The
- * mathematics of a layer is in transformer_layer.c; the other files are its vocabulary. They own nothing: weights come
+ * mathematics of a layer is in transformer_layer.c; the other files are its terms. They own no memory: weights come
  * from the unit's window, activations from the executor's plan.
  *
  * T tokens of the batch (its sequences one behind the other), C channels, H query heads, G key/value heads, D head
@@ -36,7 +36,7 @@ static inline bool tess_wants(const tess_layer_call *call, int param)
     return param >= 0 && call->dw[param] != NULL;
 }
 
-/* Shows (T, row) to whoever watches. */
+/* Shows (T, row) to the watch. */
 static inline void tess_layer_show(const tess_layer_call *call, const char *what, void *data, int64_t row)
 {
     if (call->watch->see != NULL)
@@ -48,20 +48,20 @@ typedef struct tess_norm_stats {
     float *mean, *rstd; /* (rows); mean for LayerNorm only */
 } tess_norm_stats;
 
-/* What a layer keeps from its forward to its backward, a row for each token. Norm outputs, normed q and k, and the
- * activation are computed again in backward: they cost a pass over memory each, and would be 2C + F more. */
+/* What a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs, normed q and
+ * k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token. */
 typedef struct tess_layer_saved {
-    void *h;                     /* (T, C) the layer's input, the only thing kept of a checkpointed layer */
+    void *h;                     /* (T, C) the layer's input, all that a checkpointed layer saves */
     tess_norm_stats input_stats; /* (T) */
     void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
-    void *q, *k;                 /* as attention sees them; q_raw and k_raw but with norms, when they are work space */
+    void *q, *k;                 /* of attention: q_raw and k_raw, or with norms, work space */
     float *q_rstd, *k_rstd;      /* (T, H), (T, G) with norms of q and k */
     void *out;                   /* (T, H, D) of attention */
     float *lse;                  /* (T, H) log-sum-exp */
     void *h2;                    /* (T, C) the stream between attention and feed-forward; h itself without backward */
     tess_norm_stats mlp_stats;   /* (T) */
     void *gate, *up;             /* (T, F); gate only where there is one */
-    bool recompute;              /* all but h is shared with other layers, and made again in backward */
+    bool recompute;              /* layers share all but h, and recompute it in backward */
 } tess_layer_saved;
 
 /* Work space of one layer at a time. */
@@ -76,26 +76,26 @@ typedef struct tess_layer_work {
     tess_attention_seq *seqs; /* (n_seqs) */
 } tess_layer_work;
 
-/* Stream to stream. What `before` (NULL: the first layer, whose h is there) has left in h2 and work->branch becomes h;
- * the layer leaves its own in h2 and work->branch, and whoever comes next adds them. With a cache, keys and values go
- * to the layer's rows of it, and attention reads them there. */
+/* From stream to stream. The layer's input h is the sum of h2 of `before` and work->branch (before NULL: the first
+ * layer, whose h is ready). Its output stays in h2 and work->branch, and the next block adds them. With a cache, keys
+ * and values are written to the layer's rows of it, and attention reads them there. */
 tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
                                const tess_layer_saved *saved, const tess_layer_work *work);
-/* work->dh: gradient of the layer's output, becomes that of its input where `want_dh`. */
+/* work->dh: gradient of the layer's output; becomes that of its input if `want_dh`. */
 tess_status tess_layer_backward(const tess_layer_call *call, const tess_layer_saved *saved, const tess_layer_work *work,
                                 bool want_dh);
 
 /* ---- Attention: the insides of q, k and v ---- */
 /* y (T, C) -> q_raw, k_raw, v. */
 tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved);
-/* Parameter gradients; and dy (T, C), NULL when nobody needs it. */
+/* Parameter gradients, and dy (T, C); NULL: not needed. */
 tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved,
                               const tess_layer_work *work, void *dy);
 bool tess_qkv_trains(const tess_layer_call *call);
 
-/* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, where the family has them. */
+/* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
 tess_status tess_heads_forward(const tess_layer_call *call, const tess_layer_saved *saved);
-/* dq, dk of what attention sees -> of the projections: in dq, dk, but with norms in q, k, which are done with. */
+/* Gradients of attention's q, k -> of the projections: in dq, dk, or with norms in q, k, which are no longer needed. */
 tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                 const tess_layer_work *work);
 
@@ -153,7 +153,7 @@ tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm
                                     const float *rstd, const void *dy, void *dx);
 
 /* ---- Embedding ---- */
-/* h (T, C) = table[ids] + positions[pos], these where the family has them. */
+/* h (T, C) = table[ids] + positions[pos], if the family has positions. */
 tess_status tess_embedding_forward(const tess_layer_call *call, void *h);
 tess_status tess_embedding_backward(const tess_layer_call *call, const void *dh);
 
@@ -168,8 +168,8 @@ int64_t tess_head_row(int64_t vocab_size);
  * tess_head_row(V) apart. */
 tess_status tess_head_forward(const tess_layer_call *call, const void *y, float *logits, float *logprob,
                               float *entropy);
-/* Forward and backward at once: y (T, C) becomes dy (when wanted); the weight's gradient is overwritten. Gradients of
- * logits, of the compute dtype, take their place. */
+/* Forward and backward at once: y (T, C) becomes dy (if wanted); the weight's gradient is overwritten. Gradients of
+ * logits, in the compute dtype, overwrite them. */
 tess_status tess_head_train(const tess_layer_call *call, void *y, float *logits, bool want_dy, float *logprob);
 
 /* ---- Rotary positions ---- */

@@ -1,5 +1,5 @@
-/* Frequencies of rotary positions, in the float32 steps of transformers' modeling_rope_utils (inv_freq is a float32
- * tensor there, and angles are float32 products), so that long positions land on the same angles. */
+/* Frequencies of rotary positions. Rounds to float32 where transformers' modeling_rope_utils does (inv_freq is a
+ * float32 tensor, angles are float32 products), so that long positions get the same angles. */
 #include <math.h>
 
 #include "nn/layers/layers.h"

@@ -3,12 +3,11 @@
  *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
  *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
  *
- * What a family lacks is left out: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose
- * activation is a GELU and whose norms are LayerNorm), biases. Shapes stand beside the tensors, in the letters of
- * layers.h. */
+ * Families lack some terms: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose activation is
+ * a GELU and whose norms are LayerNorm), biases. Shapes are beside the tensors, in the letters of layers.h. */
 #include "nn/layers/layers.h"
 
-/* How far to go: all the way, or, of a checkpointed layer, up to what backward reads. */
+/* How far forward runs: to the end, or for a checkpointed layer, to the last tensor that backward reads. */
 typedef enum layer_reach { TO_THE_OUTPUT, TO_THE_SAVED } layer_reach;
 
 static tess_status forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
@@ -64,7 +63,7 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
-    /* y = norm(h2), and before it all that a checkpointed layer has not kept */
+    /* y = norm(h2), and before it all that a checkpointed layer has not saved */
     if (s->recompute)
         TESS_TRY(forward(c, NULL, s, w, TO_THE_SAVED));
     else if (tess_wants(c, p->gate.weight) || tess_wants(c, p->up.weight))

@@ -1,5 +1,5 @@
-/* The table of model families: what a family's config.json says and which parameters it has. A new family is one file
- * and one line in the table (family.c); what builders share is in family_params.c. */
+/* The table of model families: how to read a family's config.json, and which parameters it has. A new family is one
+ * file and one line in the table (family.c). Builders share family_params.c. */
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
@@ -17,7 +17,7 @@ typedef struct tess_family_row {
     void (*build)(tess_model *model);
 } tess_family_row;
 
-/* NULL when there is none. */
+/* NULL: none. */
 const tess_family_row *tess_family_find(tess_family family);
 const tess_family_row *tess_family_find_type(const char *model_type);
 /* "llama, mistral, ...". Returns text. */

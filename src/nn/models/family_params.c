@@ -1,4 +1,4 @@
-/* Parameters as the builders of all families add them. */
+/* Adds parameters, for the builders of all families. */
 #include <stdarg.h>
 #include <stdio.h>
 
