@@ -131,22 +131,17 @@ typedef struct generate_job {
     void *context;
 } generate_job;
 
-static bool is_end(const generate_job *j, int32_t token)
-{
-    for (int i = 0; i < j->n_end; i++)
-        if (j->end_tokens[i] == token)
-            return true;
-    return false;
-}
-
 /* Takes a slot's new token, drawn from `logits`: reports it and decides whether the slot goes on. */
 static tess_status accept(generate_job *j, slot *s, int32_t token, float logprob)
 {
     const tess_prompt *prompt = &j->prompts[s->prompt];
+    bool ends = false;
     s->last = token;
     s->n_new++;
     TESS_TRY(j->on_token(j->context, s->prompt, prompt->n + s->n_new - 1, token, logprob, true));
-    if (s->n_new >= j->max_new_tokens || is_end(j, token) || prompt->n + s->n_new >= j->g->options.max_length)
+    for (int i = 0; i < j->n_end; i++)
+        ends |= j->end_tokens[i] == token;
+    if (s->n_new >= j->max_new_tokens || ends || prompt->n + s->n_new >= j->g->options.max_length)
         s->prompt = -1;
     return TESS_OK;
 }
@@ -240,13 +235,6 @@ static tess_status step(generate_job *j)
     return draw(j, active, n);
 }
 
-static void fill_slots(generate_job *j)
-{
-    for (int64_t i = 0; i < j->g->options.n_slots && j->next_prompt < j->n_prompts; i++)
-        if (j->g->slots[i].prompt < 0)
-            j->g->slots[i] = (slot){.prompt = j->next_prompt++, .in_prompt = true};
-}
-
 tess_status tess_generate(tess_generator *g, const tess_prompt *prompts, int n_prompts, int64_t max_new_tokens,
                           const tess_sampling *sampling, const int64_t *end_tokens, int n_end, tess_token_fn on_token,
                           void *context)
@@ -261,9 +249,10 @@ tess_status tess_generate(tess_generator *g, const tess_prompt *prompts, int n_p
         g->slots[i].prompt = -1;
     for (;;) {
         bool busy = false;
-        fill_slots(&j);
         for (int64_t i = 0; i < g->options.n_slots; i++) {
             slot *s = &g->slots[i];
+            if (s->prompt < 0 && j.next_prompt < n_prompts)
+                *s = (slot){.prompt = j.next_prompt++, .in_prompt = true};
             while (s->prompt >= 0 && s->in_prompt)
                 TESS_TRY_CTX(read_prompt(&j, s), "prompt %d", s->prompt);
             if (s->prompt >= 0 && max_new_tokens == 0)

@@ -59,21 +59,12 @@ static void sink(candidate *heap, int64_t n, int64_t at)
     heap[at] = moved;
 }
 
-/* Candidates sorted on demand: those taken out of the heap stand behind it, the first one last. A draw looks at a few
- * of a large vocabulary; sorting all of it would cost more than the head's product. */
+/* A heap that is sorted on demand: candidates that leave it are stored behind it, the first one last. A draw needs few
+ * candidates of a large vocabulary; sorting all of it would cost more than the head's product. */
 typedef struct ranking {
     candidate *candidates;
     int64_t n, n_heap; /* all candidates; those in the heap */
 } ranking;
-
-static ranking rank_candidates(candidate *candidates, const float *logits, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        candidates[i] = (candidate){logits[i], (int32_t)i};
-    for (int64_t i = n / 2 - 1; i >= 0; i--)
-        sink(candidates, n, i);
-    return (ranking){candidates, n, n};
-}
 
 static const candidate *ranked(ranking *r, int64_t place)
 {
@@ -84,15 +75,6 @@ static const candidate *ranked(ranking *r, int64_t place)
         sink(r->candidates, r->n_heap, 0);
     }
     return &r->candidates[r->n - 1 - place];
-}
-
-static int32_t greedy(const float *logits, int64_t n)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return (int32_t)best;
 }
 
 /* Relative to the most likely token, at the draw's temperature. */
@@ -134,11 +116,20 @@ tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *option
     for (int64_t i = 0; i < n; i++)
         TESS_CHECK(!isnan(logits[i]) && logits[i] != INFINITY, TESS_E_INVALID,
                    "the logit of token %lld is %g: the model's weights are broken", (long long)i, (double)logits[i]);
-    *token = greedy(logits, n);
-    TESS_CHECK(logits[*token] != -INFINITY, TESS_E_INVALID, "no token is possible: all logits are -inf");
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    *token = (int32_t)best;
+    TESS_CHECK(logits[best] != -INFINITY, TESS_E_INVALID, "no token is possible: all logits are -inf");
     if (options->temperature <= 0)
         return TESS_OK;
-    ranking r = rank_candidates(sampler->candidates, logits, n);
+    candidate *candidates = sampler->candidates;
+    for (int64_t i = 0; i < n; i++)
+        candidates[i] = (candidate){logits[i], (int32_t)i};
+    for (int64_t i = n / 2 - 1; i >= 0; i--)
+        sink(candidates, n, i);
+    ranking r = {candidates, n, n};
     *token = draw(&r, options, tess_rng_uniform(options->seed, TESS_RNG_SAMPLE, stream, position));
     return TESS_OK;
 }
