@@ -4,21 +4,15 @@
 
 #include "mesh/mesh_impl.h"
 
-size_t tess_mesh_append(char *text, size_t size, size_t at, const char *format, ...)
+/* snprintf at `at`; returns where the text would end in a buffer that is large enough. */
+static size_t append(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static size_t append(char *text, size_t size, size_t at, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(at < size ? text + at : NULL, at < size ? size - at : 0, format, args);
     va_end(args);
     return at + (n > 0 ? (size_t)n : 0);
-}
-
-void tess_mesh_to_coordinates(const tess_mesh *mesh, int rank, int *coordinates)
-{
-    for (int a = mesh->n_axes - 1; a >= 0; a--) {
-        coordinates[a] = rank % mesh->sizes[a];
-        rank /= mesh->sizes[a];
-    }
 }
 
 bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
@@ -36,22 +30,6 @@ bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
     return false;
 }
 
-static bool is_first_of_its_host(const tess_mesh *mesh, int rank)
-{
-    for (int r = 0; r < rank; r++)
-        if (mesh->hosts[r] == mesh->hosts[rank])
-            return false;
-    return true;
-}
-
-static bool on_one_host(const tess_mesh *mesh)
-{
-    for (int rank = 1; rank < mesh->size; rank++)
-        if (mesh->hosts[rank] != mesh->hosts[0])
-            return false;
-    return true;
-}
-
 /* The job's ranks of the mesh on one host as ranges: "0-3", or "0-1, 4-5". */
 static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t size, size_t at)
 {
@@ -64,8 +42,8 @@ static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t s
             continue;
         }
         if (begin >= 0 && (here || rank == mesh->size)) {
-            at = tess_mesh_append(text, size, at, begin == last ? "%d" : "%d-%d", begin, last);
-            at = tess_mesh_append(text, size, at, here ? ", " : "");
+            at = append(text, size, at, begin == last ? "%d" : "%d-%d", begin, last);
+            at = append(text, size, at, here ? ", " : "");
         }
         if (here)
             begin = last = number;
@@ -73,17 +51,23 @@ static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t s
     return at;
 }
 
-/* Appends a line for the hosts and the axes that cross them; nothing on one host. */
+/* Appends a line that lists the hosts, and says which axes cross them. Nothing on one host. */
 static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_t at)
 {
     const char *separator = "\n  hosts";
-    if (on_one_host(mesh))
+    bool one_host = true;
+    for (int rank = 1; rank < mesh->size; rank++)
+        one_host &= mesh->hosts[rank] == mesh->hosts[0];
+    if (one_host)
         return at;
     for (int rank = 0; rank < mesh->size; rank++) {
-        if (!is_first_of_its_host(mesh, rank))
+        bool listed = false; /* with an earlier rank of this host */
+        for (int r = 0; r < rank; r++)
+            listed |= mesh->hosts[r] == mesh->hosts[rank];
+        if (listed)
             continue;
         const char *name = tess_runtime_host_name(mesh->runtime, mesh->hosts[rank]);
-        at = tess_mesh_append(text, size, at, "%s %s: ranks ", separator, name);
+        at = append(text, size, at, "%s %s: ranks ", separator, name);
         at = append_ranks(mesh, mesh->hosts[rank], text, size, at);
         separator = ",";
     }
@@ -91,8 +75,8 @@ static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_
     for (int a = 0; a < mesh->n_axes; a++) {
         if (mesh->sizes[a] == 1)
             continue;
-        at = tess_mesh_append(text, size, at, "%s %s %s", separator, mesh->names[a],
-                              tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
+        at = append(text, size, at, "%s %s %s", separator, mesh->names[a],
+                    tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
         separator = ",";
     }
     return at;
@@ -100,25 +84,25 @@ static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_
 
 int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size)
 {
-    size_t at = tess_mesh_append(text, size, 0, "mesh");
+    size_t at = append(text, size, 0, "mesh");
     for (int a = 0; a < mesh->n_axes; a++)
-        at = tess_mesh_append(text, size, at, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
+        at = append(text, size, at, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
     for (int a = 0; a < mesh->n_axes; a++)
-        at = tess_mesh_append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
-    at = tess_mesh_append(text, size, at, ")");
+        at = append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
+    at = append(text, size, at, ")");
     at = append_hosts(mesh, text, size, at);
     /* One line for each team of the last axis, named by the coordinates of the others. */
     int last = mesh->n_axes - 1;
     for (int rank = 0; rank < mesh->size; rank++) {
         int coordinates[TESS_MESH_MAX_AXES];
-        tess_mesh_to_coordinates(mesh, rank, coordinates);
+        tess_mesh_coordinates(mesh, rank, coordinates);
         if (coordinates[last] == 0) {
-            at = tess_mesh_append(text, size, at, "\n  ");
+            at = append(text, size, at, "\n  ");
             for (int a = 0; a < last; a++)
-                at = tess_mesh_append(text, size, at, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
-            at = tess_mesh_append(text, size, at, last > 0 ? ": ranks" : "ranks");
+                at = append(text, size, at, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
+            at = append(text, size, at, last > 0 ? ": ranks" : "ranks");
         }
-        at = tess_mesh_append(text, size, at, " %d", tess_team_global_rank(mesh->all, rank));
+        at = append(text, size, at, " %d", tess_team_global_rank(mesh->all, rank));
     }
     return (int)at;
 }

@@ -2,7 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "mesh/mesh_impl.h"
+
+static void to_coordinates(const tess_mesh *mesh, int rank, int *coordinates)
+{
+    for (int a = mesh->n_axes - 1; a >= 0; a--) {
+        coordinates[a] = rank % mesh->sizes[a];
+        rank /= mesh->sizes[a];
+    }
+}
 
 static int to_rank(const tess_mesh *mesh, const int *coordinates)
 {
@@ -42,7 +51,7 @@ static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *
     int open = -1;
     for (int a = 0; a < n_axes; a++) {
         sizes[a] = axes[a].size;
-        at = tess_mesh_append(sum, sizeof(sum), at, a > 0 ? " x %d" : "%d", axes[a].size);
+        at = tess_text_add(sum, sizeof(sum), at, a > 0 ? " x %d" : "%d", axes[a].size);
         if (axes[a].size == -1)
             open = a;
         else
@@ -83,8 +92,8 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
-/* The part that needs the mesh's team. Collective over it. */
-static tess_status note_hosts_and_make_teams(tess_mesh *mesh)
+/* Needs the mesh's team. Collective over it. */
+static tess_status find_hosts_and_make_teams(tess_mesh *mesh)
 {
     TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->size, sizeof(int),
                                   "mesh", (void **)&mesh->hosts));
@@ -108,8 +117,8 @@ tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n
     for (int a = 0; a < n_axes; a++)
         snprintf(mesh->names[a], sizeof(mesh->names[a]), "%s", axes[a].name);
     mesh->all = tess_runtime_team(runtime);
-    tess_mesh_to_coordinates(mesh, tess_team_rank(mesh->all), mesh->mine);
-    tess_status status = note_hosts_and_make_teams(mesh);
+    to_coordinates(mesh, tess_team_rank(mesh->all), mesh->mine);
+    tess_status status = find_hosts_and_make_teams(mesh);
     if (status != TESS_OK) {
         tess_mesh_destroy(&mesh);
         return status;
@@ -132,7 +141,7 @@ void tess_mesh_destroy(tess_mesh **handle)
     tess_mem_free(tess_runtime_mem(mesh->runtime), mesh);
 }
 
-/* Marks the named axes, which the slice has in the mesh's order. */
+/* Marks the named axes. The slice has them in the mesh's order. */
 static tess_status pick_axes(const tess_mesh *mesh, const char *const *names, int n_names, bool *picked)
 {
     TESS_CHECK(names != NULL && n_names >= 1, TESS_E_INVALID, "tess_mesh_slice: no axis is named");
@@ -142,7 +151,7 @@ static tess_status pick_axes(const tess_mesh *mesh, const char *const *names, in
             char text[256];
             size_t at = 0;
             for (int a = 0; a < mesh->n_axes; a++)
-                at = tess_mesh_append(text, sizeof(text), at, " %s", mesh->names[a]);
+                at = tess_text_add(text, sizeof(text), at, " %s", mesh->names[a]);
             return TESS_FAIL(TESS_E_INVALID, "tess_mesh_slice: there is no axis '%s'; the mesh has%s",
                              names[i] != NULL ? names[i] : "(NULL)", text);
         }
@@ -173,13 +182,13 @@ tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_nam
         slice->sizes[b] = mesh->sizes[a];
         slice->mine[b] = mesh->mine[a];
         slice->size *= mesh->sizes[a];
-        at = tess_mesh_append(name, sizeof(name), at, b > 0 ? "+%s" : "%s", mesh->names[a]);
+        at = tess_text_add(name, sizeof(name), at, b > 0 ? "+%s" : "%s", mesh->names[a]);
     }
     tess_status status =
         tess_team_split(mesh->all, to_rank(mesh, corner), to_rank(slice, slice->mine), name, &slice->all);
     slice->owns_all = status == TESS_OK;
     if (status == TESS_OK)
-        status = note_hosts_and_make_teams(slice);
+        status = find_hosts_and_make_teams(slice);
     if (status != TESS_OK) {
         tess_mesh_destroy(&slice);
         return tess_fail_context(status, "slice '%s' of the mesh", name);
@@ -220,7 +229,7 @@ tess_status tess_mesh_coordinates(const tess_mesh *mesh, int rank, int *coordina
 {
     TESS_CHECK(rank >= 0 && rank < mesh->size, TESS_E_INVALID, "rank %d is outside the mesh of %d ranks", rank,
                mesh->size);
-    tess_mesh_to_coordinates(mesh, rank, coordinates);
+    to_coordinates(mesh, rank, coordinates);
     return TESS_OK;
 }
 

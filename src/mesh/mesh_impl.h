@@ -16,10 +16,4 @@ struct tess_mesh {
     int *hosts; /* (size) number of the host that each rank is on */
 };
 
-void tess_mesh_to_coordinates(const tess_mesh *mesh, int rank, int *coordinates);
-
-/* snprintf at `at`; returns where the text would end in a buffer that is large enough. */
-size_t tess_mesh_append(char *text, size_t size, size_t at, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 #endif
