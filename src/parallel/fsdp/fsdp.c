@@ -186,20 +186,14 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
     return TESS_OK;
 }
 
-/* "model.layers.12" gives "layer" 12. */
-static void name_operations(tess_unit *unit)
-{
-    const char *dot = strrchr(unit->name, '.');
-    bool numbered = dot != NULL && dot[1] >= '0' && dot[1] <= '9';
-    snprintf(unit->label, sizeof(unit->label), "%s", numbered ? "layer" : unit->name);
-    unit->number = numbered ? strtoll(dot + 1, NULL, 10) : -1;
-}
-
 static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param_desc *params, int n_params)
 {
     tess_fsdp *fsdp = unit->fsdp;
     TESS_TRY(copy_text(fsdp, name, &unit->name));
-    name_operations(unit);
+    const char *dot = strrchr(unit->name, '.'); /* "model.layers.12" gives "layer" 12 */
+    bool numbered = dot != NULL && dot[1] >= '0' && dot[1] <= '9';
+    snprintf(unit->label, sizeof(unit->label), "%s", numbered ? "layer" : unit->name);
+    unit->number = numbered ? strtoll(dot + 1, NULL, 10) : -1;
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
                                   "parameter table", (void **)&unit->params));
     unit->n_params = n_params;

@@ -22,30 +22,24 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     return hash;
 }
 
-/* Gathered, not only compared, so that the message can name the odd one. */
-static tess_status compare_layouts(const tess_fsdp *fsdp, uint64_t *hashes)
+/* Gathers the hashes, so that the message can name the odd rank. */
+static tess_status agree_on_layout(const tess_fsdp *fsdp)
 {
-    int64_t mine = (int64_t)hash_layout(fsdp);
-    TESS_TRY(tess_all_gather(fsdp->data_team, &mine, hashes, 1, TESS_I64, NULL));
-    int odd = 0;
-    for (int r = 1; r < tess_team_size(fsdp->data_team) && odd == 0; r++)
+    uint64_t mine = hash_layout(fsdp), *hashes;
+    int n = tess_team_size(fsdp->data_team), odd = 0;
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(*hashes),
+                                  "hashes of all ranks' parameters", (void **)&hashes));
+    tess_status status = tess_all_gather(fsdp->data_team, &mine, hashes, 1, TESS_I64, NULL);
+    for (int r = 1; r < n && odd == 0; r++)
         odd = hashes[r] != hashes[0] ? r : 0;
+    tess_mem_free(fsdp->mem, hashes);
+    TESS_TRY(status);
     TESS_CHECK(
         odd == 0, TESS_E_MISMATCH,
         "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "
         "units in the same order",
         tess_team_global_rank(fsdp->data_team, odd), tess_team_global_rank(fsdp->data_team, 0));
     return TESS_OK;
-}
-
-static tess_status agree_on_layout(tess_fsdp *fsdp)
-{
-    uint64_t *hashes;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)tess_team_size(fsdp->data_team), sizeof(*hashes),
-                                  "hashes of all ranks' parameters", (void **)&hashes));
-    tess_status status = compare_layouts(fsdp, hashes);
-    tess_mem_free(fsdp->mem, hashes);
-    return status;
 }
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)

@@ -65,15 +65,6 @@ static tess_status convert_gradients(tess_unit *unit)
     return TESS_OK;
 }
 
-static tess_status send_gradients(tess_unit *unit)
-{
-    if (unit->in_place != NULL)
-        return tess_fsdp_in_place_end(unit);
-    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
-    unit->deferred = unit->fsdp->defer;
-    return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
-}
-
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
@@ -86,7 +77,14 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     if (unit->n_trainable == 0)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(unit->fsdp->clock, TESS_PHASE_REDUCE);
-    TESS_TRY(send_gradients(unit));
+    if (unit->in_place != NULL) {
+        TESS_TRY(tess_fsdp_in_place_end(unit));
+    } else {
+        TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
+        unit->deferred = unit->fsdp->defer;
+        if (!unit->deferred)
+            TESS_TRY(tess_fsdp_reduce(unit));
+    }
     tess_phase_switch(unit->fsdp->clock, phase);
     return TESS_OK;
 }
