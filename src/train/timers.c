@@ -153,11 +153,11 @@ typedef struct rule {
 
 /* A rule between timers with kinds holds for each kind. */
 static const rule rules[] = {
-    {"look", "notice", false, "what is told must have been seen"},
-    {"look", "deadline", false, "what is told must have been seen"},
-    {"look", "agent silence", false, "a word of a host must have been read"},
+    {"look", "notice", false, "an event is seen before it is reported"},
+    {"look", "deadline", false, "an event is seen before it is reported"},
+    {"look", "agent silence", false, "a message of a host must have been read"},
     {"notice", "deadline", false, "who keeps others waiting is to be named before they give up"},
-    {"silence", "deadline", false, "whoever is called is to find the job as it hangs, not its end"},
+    {"silence", "deadline", false, "an alert must come while the job hangs, not after its end"},
     {"evaluation", "no step", true, "an evaluation that takes as long as it may is no stall"},
     {"back-off, first", "back-off, longest", true, "pauses double up to the longest"},
     {"back-off, longest", "failures count", false, "else failures would not add up to recovery.max_failures"},

@@ -94,30 +94,32 @@ static const tess_option checkpoint[] = {
     BOOL("checkpoint.enable", checkpoint.enable, "true", "save at intervals and when interrupted"),
     TEXT("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
     INT("checkpoint.interval", checkpoint.interval, "500", 1, 1e12, "steps between saves"),
-    INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6, "complete checkpoints kept; 0: all"),
-    BOOL("checkpoint.resume", checkpoint.resume, "true", "go on from the newest complete checkpoint of the folder"),
+    INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6,
+        "number of complete checkpoints to keep; 0: all"),
+    BOOL("checkpoint.resume", checkpoint.resume, "true", "resume from the newest complete checkpoint in the folder"),
     BOOL("checkpoint.host_local", checkpoint.host_local, "false",
          "job.dump_folder is a folder of its own on every host: each keeps the rows of its ranks there"),
     BOOL("checkpoint.async", checkpoint.async, "true",
          "training stands still only while its state is copied; another process writes the copy (memory: as much "
          "again)"),
     CHOICE("checkpoint.weights_dtype", checkpoint.weights_dtype, "float32", "bfloat16|float32",
-           "as which weights are kept; bfloat16: smaller, and a resumed run is no longer the same bits"),
-    CHOICE("checkpoint.compress", checkpoint.compress, "none", "none|zstd", "how data is packed"),
+           "dtype of saved weights; bfloat16: smaller, but a resumed run has other bits"),
+    CHOICE("checkpoint.compress", checkpoint.compress, "none", "none|zstd", "compression of the data"),
     BOOL("checkpoint.direct_io", checkpoint.direct_io, "true", "write past the page cache where the file system can"),
-    CHOICE("checkpoint.on_error", checkpoint.on_error, "warn", "warn|stop",
-           "a checkpoint that cannot be written: go on, older ones stand; or end the run (the last one always does)"),
+    CHOICE(
+        "checkpoint.on_error", checkpoint.on_error, "warn", "warn|stop",
+        "if a checkpoint cannot be written: warn and go on, or end the run; a failure of the last one always ends it"),
     BOOL("checkpoint.memory_copies", checkpoint.memory_copies, "false",
          "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
          "last step after whatever ended it"),
     FLOAT("checkpoint.emergency_grace_s", checkpoint.emergency_grace_s, "120", 0, 1e6,
-          "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1; then the ranks are killed; 0: no end"),
+          "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1, until the ranks are killed; 0: never"),
     INT("checkpoint.load_step", checkpoint.load_step, "-1", -1, 1e12,
-        "go on from this step, and set newer checkpoints aside; -1: the newest"),
+        "resume from this step, and set newer checkpoints aside; -1: the newest"),
     CHOICE("checkpoint.on_damage", checkpoint.on_damage, "stop", "stop|previous",
-           "a checkpoint to go on from is damaged: stop and name the one before, or go on from that one"),
+           "if the checkpoint to resume from is damaged: stop and name the previous one, or resume from that"),
     LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
-         "what starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
+         "what is not loaded and starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
     TEXT(
         "checkpoint.initial_load_path", checkpoint.initial_load_path, "",
         "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
@@ -127,12 +129,11 @@ static const tess_option checkpoint[] = {
 };
 
 static const tess_option recovery[] = {
-    BOOL("recovery.enable", recovery.enable, "true",
-         "-n: after a failure go on from the newest valid state, without being asked"),
+    BOOL("recovery.enable", recovery.enable, "true", "-n: after a failure, continue from the newest valid state"),
     BOOL("recovery.hot", recovery.hot, "true",
-         "replace a rank that is lost; the others keep their processes, and no more than a step is done again"),
+         "replace a lost rank; the other processes stay, and at most one step is repeated"),
     INT("recovery.max_failures", recovery.max_failures, "3", 0, 64,
-        "so many failures within recovery.window_s end the job; 0: it is recovered however often"),
+        "this many failures within recovery.window_s end the job; 0: no limit"),
     FLOAT("recovery.window_s", recovery.window_s, "3600", 0, 1e9, "see max_failures, in seconds"),
     FLOAT("recovery.backoff_s", recovery.backoff_s, "1", 0, 1e6,
           "pause before the ranks start again when no step was done since the last failure; doubles each time"),
@@ -143,11 +144,11 @@ static const tess_option recovery[] = {
 
 static const tess_option elastic[] = {
     INT("elastic.min_ranks", elastic.min_ranks, "0", 0, 512,
-        "a place where ranks keep failing is left out while so many remain; 0: never"),
+        "leave out a place whose ranks keep failing while this many ranks remain; 0: never"),
     INT("elastic.max_ranks", elastic.max_ranks, "0", 0, 512,
         "grow to as many ranks, at a checkpoint, when there is room for elastic.retry_s; 0: as many as were started"),
     FLOAT("elastic.retry_s", elastic.retry_s, "600", 0, 1e9,
-          "a place that was left out is tried again after so many seconds, at the next checkpoint"),
+          "seconds until a place that was left out is tried again, at the next checkpoint"),
 };
 
 static const tess_option validation[] = {
@@ -158,7 +159,7 @@ static const tess_option validation[] = {
     INT("validation.interval", validation.interval, "100", 1, 1e12, "steps between evaluations"),
     INT("validation.steps", validation.steps, "0", 0, 1e12, "micro-batches of an evaluation; 0: all of the text"),
     FLOAT("validation.timeout_s", validation.timeout_s, "1800", 0, 1e9,
-          "an evaluation that takes longer ends there, and counts as partial, in seconds; 0: never"),
+          "seconds after which an evaluation ends and counts as partial; 0: never"),
     INT("validation.retries", validation.retries, "3", 0, 100,
         "times that ranks go on with smaller micro-batches after one failed; then the result is partial or missing"),
 };
@@ -178,8 +179,8 @@ static const tess_option sample[] = {
 };
 
 static const tess_option health[] = {
-    BOOL("health.enable", health.enable, "true", "look after memory, disk, open files and ranks while the job runs"),
-    FLOAT("health.interval_s", health.interval_s, "10", 0.01, 86400, "seconds between two looks"),
+    BOOL("health.enable", health.enable, "true", "watch memory, disk, open files and ranks while the job runs"),
+    FLOAT("health.interval_s", health.interval_s, "10", 0.01, 86400, "seconds between two checks"),
     FLOAT("health.memory_percent", health.memory_percent, "90", 0, 100,
           "of the machine's memory, or the control group's, in use: from there on degraded; 0: never"),
     INT("health.fds", health.fds, "10000", 0, 1e9, "open files of a rank (or 90% of its limit); 0: its limit alone"),
@@ -197,7 +198,7 @@ static const tess_option health[] = {
     FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "of the fullest GPU; 0: any"),
     INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
     INT("health.max_failures", health.max_failures, "3", 1, 1e9,
-        "looks in a row with something wrong that make degraded unhealthy"),
+        "failed checks in a row that turn degraded into unhealthy"),
     LIST("health.alert_command", health.alert_command,
          "words of a program that gets each alert, as a line of JSON (and TESSERA_ALERT_TEXT, ...); empty: none"),
     FLOAT("health.alert_timeout_s", health.alert_timeout_s, "10", 0.1, 3600, "seconds until it is killed"),
@@ -264,7 +265,7 @@ static const tess_option_table tables[] = {
     TABLE(validation, "held-out text"),
     TABLE(metrics, "log lines and files"),
     TABLE(sample, "text generated at the end"),
-    TABLE(health, "the state of the host, and who is told"),
+    TABLE(health, "the state of the host, and alerts"),
     TABLE(comm, "collectives"),
     TABLE(numbers, "NaN, spikes, replicas"),
     TABLE(debug, "reproducibility and traces"),

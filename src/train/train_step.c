@@ -63,7 +63,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, &own, report));
-    TESS_TRY(tess_numbers_judge(e->numbers, &own, report));
+    TESS_TRY(tess_numbers_check_step(e->numbers, &own, report));
     TESS_TRY(tess_numbers_compare_at_times(e->numbers));
     TESS_TRY(update(e, report));
     e->step++;

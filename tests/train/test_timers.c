@@ -1,4 +1,4 @@
-/* The table of a job's timers: what is in it, and which order of them is refused. */
+/* The table of a job's timers, and which orders are refused. */
 #include "train/timers.h"
 #include "support/test.h"
 
@@ -43,7 +43,7 @@ static void every_timer_of_a_job_is_in_the_table(void)
                                        "emergency save                 120  checkpoint.emergency_grace_s",
                                        "back-off, longest               60  recovery.backoff_max_s",
                                        "elastic retry                  600  elastic.retry_s",
-                                       "silence                  deadline                 whoever is called"};
+                                       "silence                  deadline                 an alert must come"};
     tess_buffer text = {.mem = test_mem()};
     make("elastic: {min_ranks: 1}\n");
     EXPECT(timers.n <= TESS_TIMERS);
@@ -63,7 +63,7 @@ static void what_is_off_is_neither_shown_nor_in_the_way(void)
     EXPECT(timer("silence") == NULL && timer("no step") == NULL && timer("health look") != NULL);
 }
 
-/* Whoever changes the deadline has not to think of all that must come before or after it. */
+/* Changing the deadline alone keeps all timers in order. */
 static void what_is_not_set_follows_the_deadline(void)
 {
     expect_holds("");
@@ -87,7 +87,7 @@ static void the_wrong_order_is_refused_with_both_names_and_the_reason(void)
         "which is 1 s (comm.timeout_s): who keeps others waiting is to be named before they give up");
     expect_refused("health: {heartbeat_s: 600}\n",
                    "'silence, training' is 600 s (health.heartbeat_s) and must be shorter than 'deadline, training'");
-    expect_holds("health: {stall_s: 1800, heartbeat_s: 300}\n"); /* both were defaults once: files spell them out */
+    expect_holds("health: {stall_s: 1800, heartbeat_s: 300}\n"); /* old defaults, which files spell out */
     expect_refused("health: {stall_s: 1799}\n",
                    "'evaluation' is 1800 s (validation.timeout_s) and must be shorter than 'no step'");
     expect_refused("recovery: {backoff_s: 90}\n", "'back-off, first' is 90 s (recovery.backoff_s)");

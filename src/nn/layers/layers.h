@@ -142,7 +142,7 @@ tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm
 /* dh = dresidual + norm'(dy). */
 tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh);
-/* y = norm(h) as in forward, with nothing kept. */
+/* y = norm(h) as in forward; saves no statistics. */
 tess_status tess_norm_again(const tess_layer_call *call, const tess_norm *norm, const void *h, void *y);
 bool tess_norm_trains(const tess_layer_call *call, const tess_norm *norm);
 

@@ -136,7 +136,7 @@ static tess_status skip(tess_numbers *n, tess_engine_report *report)
 }
 
 /* A gathered copy may be what is broken, so the next use gathers the weights again. */
-static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
+static tess_status handle_not_finite(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     tess_replay replay = {0};
     const tess_config *c = n->engine->config;
@@ -158,7 +158,7 @@ static tess_status judge_not_finite(tess_numbers *n, const tess_loss_sum *own, t
     return TESS_OK;
 }
 
-static tess_status judge_spikes(tess_numbers *n, tess_engine_report *report)
+static tess_status check_spikes(tess_numbers *n, tess_engine_report *report)
 {
     const tess_config *c = n->engine->config;
     report->zloss = tess_spikes_add(&n->losses, report->loss);
@@ -174,13 +174,13 @@ static tess_status judge_spikes(tess_numbers *n, tess_engine_report *report)
     return loss_skips || norm_skips ? skip(n, report) : TESS_OK;
 }
 
-tess_status tess_numbers_judge(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
+tess_status tess_numbers_check_step(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     report->zloss = report->zgrad = NAN;
     if (!isfinite(report->loss) || !isfinite(report->grad_norm))
-        TESS_TRY(judge_not_finite(n, own, report));
+        TESS_TRY(handle_not_finite(n, own, report));
     if (!report->skipped)
-        TESS_TRY(judge_spikes(n, report));
+        TESS_TRY(check_spikes(n, report));
     if (!report->skipped)
         n->n_skipped_in_a_row = 0;
     return TESS_OK;

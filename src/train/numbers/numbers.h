@@ -44,7 +44,7 @@ void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local);
  * rank's part of the loss. With numbers.on_nonfinite=skip, if the second run is finite, the step goes on with its
  * result. Collective. Errors end the run, with the weights as before the step: TESS_E_NOT_FINITE: the second run is not
  * finite either; TESS_E_MISMATCH: it is, so a rank computed wrongly. */
-tess_status tess_numbers_judge(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
+tess_status tess_numbers_check_step(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
 
 /* Compares all copies of weights and optimizer state bit for bit: now, or in every numbers.replica_check_interval-th
  * step. Called between the gradients and the update, when gathered copies have been in use for a whole step.
