@@ -1,4 +1,5 @@
-/* Generation of a tiny random model: what it reports is what the model says of the same text, in any company. */
+/* Generation with a tiny random model: it reports the log-probabilities of one forward over the same text, whatever
+ * else is in the batch. */
 #include "infer/generate.h"
 
 #include "base/core/rng.h"
@@ -60,7 +61,7 @@ static tess_status listen(void *context, int prompt, int64_t position, int32_t t
     story *s = l->story;
     if (s->n[prompt] == 0)
         s->ids[prompt][s->n[prompt]++] = p->ids[0];
-    EXPECT_INT(position, s->n[prompt]); /* in order, none left out */
+    EXPECT_INT(position, s->n[prompt]); /* in order, without gaps */
     EXPECT(generated == (position >= p->n));
     if (!generated)
         EXPECT_INT(token, p->ids[position]);
@@ -97,7 +98,7 @@ static void run(const setting *with, const prompts *p, story *s)
     rig_close(&r);
 }
 
-/* The model's word on sequence `i`, in one forward without a cache: log-probabilities, and the logits of each row. */
+/* The reference for sequence `i`, one forward without a cache: log-probabilities, and the logits of each row. */
 static void score(const setting *with, const story *s, int i, float *logprob, float *logits)
 {
     rig r;
@@ -180,7 +181,7 @@ static void company_chunks_slots_and_threads_change_no_bit(void)
                 expect_same_story(&other, &reference);
             }
             alone.n = 1;
-            alone.list[0] = p.list[0]; /* its draws go by its number, so only the first may stand alone */
+            alone.list[0] = p.list[0]; /* draws depend on the prompt's number, so only the first can run alone */
             run(&with, &alone, &other);
             EXPECT_INT(other.n[0], reference.n[0]);
             EXPECT_SAME(other.ids[0], reference.ids[0], (size_t)reference.n[0]);
@@ -200,7 +201,7 @@ static void seeds_decide_the_text(void)
     run(&with, &p, &a);
     run(&with, &p, &b);
     expect_same_story(&b, &a);
-    EXPECT(memcmp(a.ids[0], a.ids[1], sizeof(a.ids[0])) != 0); /* prompts with equal text go their own ways */
+    EXPECT(memcmp(a.ids[0], a.ids[1], sizeof(a.ids[0])) != 0); /* prompts with equal text continue differently */
     with.sampling.seed = 2;
     run(&with, &p, &b);
     EXPECT(memcmp(a.ids[0], b.ids[0], sizeof(a.ids[0])) != 0);
@@ -214,9 +215,9 @@ static void generation_ends_where_it_should(void)
     setting with = {.dtype = TESS_F32, .n_threads = 1, .n_slots = 2, .max_length = 64, .max_new = 12};
     run(&with, &p, &s);
 
-    with.max_new = 0; /* the prompt is scored, nothing is added */
+    with.max_new = 0; /* scores the prompt and adds nothing */
     run(&with, &p, &cut);
-    EXPECT_INT(cut.n[0], 0); /* one token: there is nothing to say of it */
+    EXPECT_INT(cut.n[0], 0); /* a single token has no log-probability */
     for (int i = 1; i < p.n; i++) {
         EXPECT_INT(cut.n[i], lengths[i]);
         EXPECT_SAME(cut.logprob[i] + 1, s.logprob[i] + 1, (size_t)lengths[i] - 1);
@@ -276,7 +277,7 @@ static void bad_requests_are_refused(void)
                  "prompt 0: batch: the target of token 2 is id 301");
     p.ids[2][3] = 5;
     memset(&s, 0, sizeof(s));
-    l.refuse_at = 9; /* what the callback returns comes back, and the generator stays good */
+    l.refuse_at = 9; /* the error of the callback is returned, and the generator stays usable */
     prompts one = {.n = 1, .list = {p.list[2]}};
     l.prompts = &one;
     EXPECT_FAILS(tess_generate(generator, &p.list[2], 1, 4, &greedy, NULL, 0, listen, &l), TESS_E_INTERRUPTED,

@@ -34,7 +34,7 @@ static void temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id(voi
     tess_sampler_destroy(&sampler);
 }
 
-/* A token's share of 20,000 draws against its probability: Pearson's statistic stays under the 99.9% quantile. */
+/* Compares a token's share of 20,000 draws with its probability: Pearson's statistic is below the 99.9% quantile. */
 static void draws_follow_the_probabilities(void)
 {
     enum { V = 12, DRAWS = 20000 };
@@ -62,7 +62,7 @@ static void draws_follow_the_probabilities(void)
     tess_sampler_destroy(&sampler);
 }
 
-/* The tokens that 3,000 draws reach. */
+/* The set of tokens in 3,000 draws. */
 static int reach(tess_sampler *sampler, tess_sampling options, const float *logits, int n, bool *reached)
 {
     int n_reached = 0;
@@ -92,7 +92,7 @@ static void top_k_leaves_the_k_likeliest(void)
     options.top_k = 5;
     EXPECT_INT(reach(sampler, options, logits, V, reached), 5);
     EXPECT(reached[1] && reached[4] && reached[8] && reached[3] && reached[7]);
-    for (options.top_k = 8; options.top_k < 12; options.top_k += 3) { /* never what is impossible */
+    for (options.top_k = 8; options.top_k < 12; options.top_k += 3) { /* a token with logit -inf is never drawn */
         EXPECT_INT(reach(sampler, options, logits, V, reached), 8);
         EXPECT(!reached[5]);
     }
@@ -118,15 +118,14 @@ static void top_p_leaves_the_shortest_beginning_that_reaches_it(void)
         for (int k = 0; k < V; k++)
             EXPECT(reached[order[k]] == (k < cases[i].n));
     }
-    /* Of the two likeliest, which hold 0.75, half and more is the first. */
+    /* The two likeliest tokens have 0.75, and the first has more than half. */
     tess_sampling both = {.temperature = 1, .top_p = 0.6, .top_k = 2, .seed = 1};
     EXPECT_INT(reach(sampler, both, logits, V, reached), 1);
     EXPECT(reached[1]);
     tess_sampler_destroy(&sampler);
 }
 
-/* What the draw is: u walks down the sorted probabilities. Here by brute force, for a vocabulary that is no power of 2.
- */
+/* The draw by brute force: u walks down the sorted probabilities, for a vocabulary that is no power of 2. */
 static int32_t draw_by_sorting(const float *logits, int n, const tess_sampling *o, double u)
 {
     static int32_t order[1500];
@@ -180,7 +179,7 @@ static void a_draw_is_a_function_of_seed_stream_and_position(void)
     for (uint64_t i = 0; i < 50; i++) {
         tess_sampling a = {.temperature = 2, .top_p = 1, .seed = 6}, b = {.temperature = 2, .top_p = 1, .seed = 7};
         int32_t token = draw(sampler, a, logits, 1, i);
-        draw(other, b, logits, 9, 3 * i); /* what was drawn before leaves no trace */
+        draw(other, b, logits, 9, 3 * i); /* earlier draws have no effect */
         EXPECT_INT(draw(other, a, logits, 1, i), token);
         n_differ[0] += draw(sampler, b, logits, 1, i) != token;
         n_differ[1] += draw(sampler, a, logits, 2, i) != token;

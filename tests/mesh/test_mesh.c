@@ -9,8 +9,8 @@ static tess_runtime *join(void)
     return rt;
 }
 
-/* The text of a mesh but for the line that says which axes cross hosts: these tests run on one and on several. Returns
- * the length of the whole. */
+/* The text of a mesh without the line about hosts, because these tests run on one host and on several. Returns the
+ * length of the whole text. */
 static int format_axes(const tess_mesh *mesh, char *text, size_t size)
 {
     int n = tess_mesh_format(mesh, text, size);
@@ -137,7 +137,7 @@ static void bad_shapes_show_the_arithmetic(void)
     tess_runtime_destroy(&rt);
 }
 
-/* A mesh whose ranks are said to be on these hosts. */
+/* Makes the mesh believe that its ranks are on these hosts. */
 static void put_on_hosts(tess_mesh *mesh, const int *hosts)
 {
     memcpy(mesh->hosts, hosts, (size_t)mesh->size * sizeof(hosts[0]));
@@ -171,7 +171,7 @@ static void axes_know_which_of_them_cross_hosts(void)
     EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 0) && tess_mesh_axis_crosses_hosts(mesh, 1));
 
     EXPECT_OK(tess_mesh_slice(mesh, (const char *[]){"dp_shard"}, 1, &slice));
-    EXPECT(!tess_mesh_axis_crosses_hosts(slice, 0)); /* hosts as they are */
+    EXPECT(!tess_mesh_axis_crosses_hosts(slice, 0)); /* with the real hosts */
     tess_mesh_destroy(&slice);
     tess_mesh_destroy(&mesh);
     tess_runtime_destroy(&rt);

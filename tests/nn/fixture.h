@@ -1,4 +1,4 @@
-/* A model with weights, a stream and hooks for tests, and the cases that tools/make_model_fixtures.py made. */
+/* A model with weights, a stream and hooks for tests, and the cases of tools/make_model_fixtures.py. */
 #ifndef TESS_TESTS_NN_FIXTURE_H
 #define TESS_TESTS_NN_FIXTURE_H
 
@@ -51,7 +51,7 @@ static inline void fixture_weight(const tess_param *param, float *dst)
     }
 }
 
-/* A model whose weights lie in this process. */
+/* A model whose weights are in this process. */
 typedef struct rig {
     tess_model_config config;
     tess_model *model;
@@ -64,7 +64,7 @@ typedef struct rig {
     tess_hooks hooks;
 } rig;
 
-/* Weights of the compute dtype from w32, after a change. */
+/* Updates the weights in the compute dtype after a change of w32. */
 static inline void rig_refresh(rig *r)
 {
     for (int i = 0; i < r->n_params; i++)
@@ -90,7 +90,7 @@ static inline void rig_open(rig *r, const tess_model_config *config, tess_dtype 
         r->w32[i] = test_alloc(bytes);
         r->w[i] = test_alloc(bytes);
         r->dw[i] = test_alloc(bytes);
-        memset(r->dw[i], 0xff, bytes); /* gradients are overwritten, never added to what was there */
+        memset(r->dw[i], 0xff, bytes); /* backward must overwrite gradients, not add to them */
         fixture_weight(param, r->w32[i]);
     }
     rig_refresh(r);

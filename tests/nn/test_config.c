@@ -1,4 +1,4 @@
-/* config.json in, config.json out, and what is refused. */
+/* Reading and writing config.json, and what is refused. */
 #include "base/text/json.h"
 #include "nn/model.h"
 #include "support/test.h"

@@ -17,8 +17,7 @@ static tess_executor_options inference(const fixture *f)
     return (tess_executor_options){.max_tokens = MAX_T, .max_position = f->max_position};
 }
 
-/* ---- Recomputation --------------------------------------------------------------------------------------------------
- */
+/* ---- Recomputation ---- */
 
 static void train_once(const fixture *f, rig *r, tess_executor_options options, float *logprob)
 {
@@ -85,13 +84,12 @@ static void memory_is_planned(void)
     fixture_close(&f);
 }
 
-/* ---- Frozen parameters ----------------------------------------------------------------------------------------------
- */
+/* ---- Frozen parameters ---- */
 
 static bool is_frozen(const tess_param *param, int way)
 {
     switch (way) {
-    case 0: /* every second one */
+    case 0: /* every second parameter */
         return param->unit % 2 == 0 ? strstr(param->name, "o_proj") != NULL : strstr(param->name, "mlp") != NULL;
     case 1: /* matrices */
         return param->shape.n_dims == 2;
@@ -162,8 +160,7 @@ static void lower_units_may_be_frozen(void)
     }
 }
 
-/* ---- Hooks ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Hooks ---- */
 
 typedef struct recorder {
     tess_hooks inner;
@@ -235,7 +232,7 @@ static void hooks_come_in_order(void)
     }
 }
 
-/* With each unit as the first that trains, with tied weights and without. */
+/* For each first trainable unit, with and without tied weights. */
 static void a_rehearsal_calls_the_hooks_as_training_does(void)
 {
     for (int tied = 0; tied < 2; tied++) {
@@ -244,7 +241,7 @@ static void a_rehearsal_calls_the_hooks_as_training_does(void)
         rig r;
         rig_open(&r, &f.config, TESS_F32, NULL, 1);
         for (int first = 0; first < tess_model_n_units(r.model); first++) {
-            recorder real = {.inner = r.hooks, .fail_at = -1}, rehearsed = {.fail_at = -1}; /* gives no windows */
+            recorder real = {.inner = r.hooks, .fail_at = -1}, rehearsed = {.fail_at = -1}; /* has no windows */
             tess_hooks hooks = {&real, note_pre_forward, note_post_forward, note_pre_backward, note_post_backward};
             tess_executor_options options = training(&f);
             options.first_trainable_unit = first;
@@ -264,8 +261,7 @@ static void a_rehearsal_calls_the_hooks_as_training_does(void)
     }
 }
 
-/* ---- Gradients are derivatives --------------------------------------------------------------------------------------
- */
+/* ---- Gradients are derivatives ---- */
 
 static double total(const float *x, int64_t n)
 {
@@ -335,11 +331,9 @@ static void gradient_is_the_derivative(void)
     }
 }
 
-/* ---- Edges ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Edges ---- */
 
-/* A vocabulary larger than a chunk is rows' business: more rows than a chunk give the gradients of one chunk's code
- * path. */
+/* More rows than a chunk of the head holds: gradients accumulate over chunks. */
 static void head_sums_over_chunks(void)
 {
     fixture f;

@@ -89,7 +89,7 @@ static void initial_values_do_not_depend_on_the_shard(void)
             float expected = strstr(param->name, "weight") != NULL ? 1 : 0;
             for (int64_t k = 0; k < n; k++)
                 EXPECT(whole[k] == expected);
-        } else { /* 400 values and more: four standard errors of a standard deviation are 15% */
+        } else { /* at least 400 values: four standard errors of a standard deviation are 15% */
             double std = residual ? 0.02 / sqrt(2.0 * 2) : 0.02;
             EXPECT(fabs(mean) < 4 * std / sqrt((double)n));
             EXPECT(fabs(sqrt(square) / std - 1) < 4 / sqrt(2.0 * (double)n));

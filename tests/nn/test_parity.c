@@ -1,9 +1,9 @@
-/* Hugging Face parity: what transformers computes for the same config and weights. */
+/* Parity with Hugging Face: compares with what transformers computes from the same config and weights. */
 #include <math.h>
 
 #include "fixture.h"
 
-/* transformers itself in bf16 is up to 0.035 (logits) and 0.095 (gradients) from its float64 on these models. */
+/* On these models transformers in bf16 differs from its own float64 by up to 0.035 (logits) and 0.095 (gradients). */
 static const double bf16_logits = 0.05, bf16_gradients = 0.15;
 
 static int param_index(const tess_model *model, const char *name)
@@ -14,7 +14,7 @@ static int param_index(const tess_model *model, const char *name)
     test_fail(__FILE__, __LINE__, "transformers has parameter '%s', we do not", name);
 }
 
-/* |a - b| / |b| over whole tensors: what rounding to bf16 leaves of them. */
+/* |a - b| / |b| over whole tensors: the error of rounding to bf16. */
 static void expect_near(const char *what, const float *a, const float *b, size_t n, double most)
 {
     double error = 0, size = 0;

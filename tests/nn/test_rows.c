@@ -1,5 +1,5 @@
-/* Rows are independent: a token's log-probability is the same bits in training, in evaluation, token by token or in
- * pieces through a key/value cache, alone or beside other sequences, with any number of threads, on every kernel level.
+/* Rows are independent: a token's log-probability has the same bits in training and in evaluation, token by token or in
+ * pieces through a key/value cache, alone or beside other sequences, with any number of threads, at every kernel level.
  */
 #include <math.h>
 
@@ -15,7 +15,7 @@ typedef struct text {
 
 enum { MAX_T = 512 };
 
-/* Lengths of the pieces that a text is fed in, over and over; 0: all that is left. */
+/* Lengths of the pieces of a text, repeated; 0: the rest. */
 typedef struct pieces {
     int n;
     int32_t length[4];
@@ -131,7 +131,7 @@ static void check_rows(const text *f, const char *level, tess_dtype dtype)
     }
 }
 
-/* From level `first` on: "ref" is slow and does not change its ways with sizes. */
+/* From level `first` on: "ref" is slow, and its code does not depend on sizes. */
 static void on_levels(const text *f, int first)
 {
     for (int k = first; k < N_LEVELS; k++)
@@ -152,7 +152,7 @@ static void tiny_models_of_every_family(void)
     }
 }
 
-/* Head sizes, widths and lengths at which the fast kernels take over: several key blocks, several tiles of rows. */
+/* Sizes that fast kernels handle: several key blocks, several tiles of rows. */
 static void long_text(int64_t window, int64_t vocab_size)
 {
     enum { SHORT = 33, LONG = 132, T = SHORT + LONG };

@@ -1,5 +1,5 @@
-/* A synthetic model for the tests of fsdp: awkward parameters, gradients that are a pure function of (micro-batch,
- * element), and what one process computes from them in plain loops: the canonical sum, the norm, the update. */
+/* A synthetic model for tests of fsdp: awkward parameters, gradients that are a pure function of (micro-batch,
+ * element), and a reference in plain loops of one process: the canonical sum, the norm, the update. */
 #ifndef TESS_TESTS_PARALLEL_FSDP_MODEL_H
 #define TESS_TESTS_PARALLEL_FSDP_MODEL_H
 
@@ -20,8 +20,8 @@ typedef struct model_param {
     tess_param_desc desc;
 } model_param;
 
-/* Rows that no world size divides, fewer rows than ranks, a scalar, three dimensions, frozen ones, a frozen unit, units
- * of like and unlike sizes. */
+/* Rows that no world size divides, fewer rows than ranks, a scalar, three dimensions, frozen parameters, a frozen unit,
+ * units of equal and different sizes. */
 static const model_param model_params[MODEL_PARAMS] = {
     {0, {"embed.weight", {2, {37, 5}}, true, true}},    {1, {"layers.0.weight", {2, {13, 7}}, true, true}},
     {1, {"layers.0.bias", {1, {13}}, true, false}},     {1, {"layers.0.norm", {1, {3}}, true, false}},
@@ -37,7 +37,7 @@ static inline int64_t model_count(int param)
     return tess_shape_count(&model_params[param].desc.shape);
 }
 
-/* Values over twenty binades, so that any other order of summation shows. */
+/* Values over twenty binades, so that another order of summation changes the bits. */
 static inline float model_value(uint64_t stream, uint64_t index)
 {
     uint64_t bits = tess_rng_u64(7, TESS_RNG_TEST, stream, index);
@@ -75,7 +75,7 @@ static inline tess_status model_fill(void *context, const char *name, int64_t ro
     return TESS_FAIL(TESS_E_NOT_FOUND, "no parameter '%s'", name);
 }
 
-/* ---- What one process computes ---- */
+/* ---- The reference in one process ---- */
 typedef struct model_reference {
     float weight[MODEL_PARAMS][MODEL_LARGEST], grad[MODEL_PARAMS][MODEL_LARGEST];
     float m[MODEL_PARAMS][MODEL_LARGEST], v[MODEL_PARAMS][MODEL_LARGEST];
@@ -90,7 +90,7 @@ static inline void reference_init(model_reference *ref)
             ref->weight[p][i] = model_value((uint64_t)p, (uint64_t)i);
 }
 
-/* Neighbours first, an odd one out is carried up. */
+/* Adds neighbours; the last of an odd number moves up a level. */
 static inline float reference_tree(const float *x, int n)
 {
     float level[64];
@@ -104,7 +104,8 @@ static inline float reference_tree(const float *x, int n)
     return level[0];
 }
 
-/* Groups of `world` micro-batches as trees, their sums by the binary counter. A power of two may say 1. */
+/* A tree over each group of `world` micro-batches, then the binary counter over their sums. For a power of two `world`
+ * may be 1. */
 static inline float reference_sum(const float *leaves, int n_micro, int world)
 {
     float level[32];
@@ -197,7 +198,7 @@ typedef struct model {
     tess_unit *units[MODEL_UNITS];
     tess_fsdp_policy policy;
     int rank, world;  /* canonical data rank */
-    int64_t n_filled; /* elements that this rank was asked to make */
+    int64_t n_filled; /* elements that this rank was asked to fill */
 } model;
 
 static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy policy)
@@ -222,7 +223,7 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     EXPECT_OK(tess_fsdp_materialize(m->fsdp, model_fill, &m->n_filled));
 }
 
-/* Ranks drift apart, so that whoever writes too early is seen. */
+/* Ranks drift apart, so that a write that comes too early is seen. */
 static inline void model_jitter(const model *m, uint64_t salt)
 {
     uint64_t bits = tess_rng_u64(11, TESS_RNG_TEST, (uint64_t)m->rank, salt);
@@ -275,7 +276,7 @@ static inline void model_forward(const model *m, const model_reference *ref, uin
     }
 }
 
-/* One step as an engine with tied embeddings makes it: the embedding is gathered again for the logits and stays open in
+/* One step of an engine with tied embeddings: the embedding is gathered again for the logits, and stays open in
  * backward until its second use. */
 static inline void model_step(const model *m, const model_reference *ref, int step, int n_micro)
 {
@@ -303,7 +304,7 @@ static inline void model_step(const model *m, const model_reference *ref, int st
     EXPECT_OK(tess_fsdp_step_end(m->fsdp));
 }
 
-/* Every held row of weights (and gradients, when they are there) against the reference, bit for bit. */
+/* Compares every held row of weights, and of gradients if they are ready, with the reference, bit for bit. */
 static inline void model_check_shards(const model *m, const model_reference *ref)
 {
     for (int p = 0; p < MODEL_PARAMS; p++) {

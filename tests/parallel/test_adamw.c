@@ -1,5 +1,4 @@
-/* AdamW over shards against torch and against the formula in double. Its bits over strategies are in test_fsdp_bits.c.
- */
+/* AdamW over shards against torch and the formula in double. test_fsdp_bits.c compares its bits over strategies. */
 #include <math.h>
 
 #include "optim/adamw_torch.h"
@@ -63,13 +62,13 @@ static void torch(void)
     open_model(&param, 1, torch_start);
     EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.1f}, &adamw));
     for (int s = 0; s < TORCH_STEPS; s++) {
-        backward(torch_gradients[s], TORCH_ELEMENTS, 8); /* undone by grad_scale */
+        backward(torch_gradients[s], TORCH_ELEMENTS, 8); /* grad_scale undoes it */
         EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, s + 1, 3e-3f, 1.0f / 8));
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
         for (int64_t i = 0; i < shard.n_rows; i++) {
             double want = torch_weights[s][shard.row_begin + i];
-            /* The first moment of a step is lr wide; float32 leaves a few 1e-7 of that and of the weight. */
+            /* A step moves a weight by about lr; float32 rounds that and the weight to a few 1e-7. */
             if (!(fabs((double)shard.master[i] - want) <= 3e-7 * fabs(want) + 1e-6 * 3e-3))
                 test_fail(__FILE__, __LINE__, "step %d: weight %lld is %.9g, torch has %.9g", s + 1,
                           (long long)(shard.row_begin + i), (double)shard.master[i], want);
@@ -85,7 +84,7 @@ static void formula(void)
     static double start_values[N], p[N], m[N], v[N], g[N];
     for (int i = 0; i < N; i++)
         p[i] = start_values[i] = sin(i * 1.7) * pow(10, i % 7 - 3);
-    for (int i = 0; i < N; i++) /* as float32 holds them */
+    for (int i = 0; i < N; i++) /* rounded to float32 */
         p[i] = (double)(float)p[i];
     tess_param_desc param = {"w", {1, {N}}, true, true};
     tess_adamw *adamw = NULL;
@@ -134,7 +133,7 @@ static void frozen(void)
         tess_adamw_moments(adamw, p, &m, &v);
         EXPECT((m == NULL) == (p == 1) && (v == NULL) == (p == 1));
         for (int64_t i = 0; i < shard.n_rows; i++) {
-            double want = values[shard.row_begin + i] - (p == 0 ? 0.25 : 0); /* no decay: the first step is lr wide */
+            double want = values[shard.row_begin + i] - (p == 0 ? 0.25 : 0); /* without decay the first step is lr */
             EXPECT(fabs((double)shard.master[i] - want) < 1e-6);
         }
     }

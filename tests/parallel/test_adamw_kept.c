@@ -1,5 +1,5 @@
-/* AdamW over shards whose weights, moments and gradients outlive the process: a process that ends at any instruction of
- * a step, and another that ends the step, give the bits of a step that nobody disturbed. */
+/* AdamW over shards in persistent memory: a process that dies at any instruction of a step, and another that finishes
+ * the step, give the bits of an undisturbed step. */
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "job/persist/persist.h"
@@ -54,7 +54,7 @@ static const tess_span *spans(void)
     return all;
 }
 
-/* With gradients, before the update. */
+/* The state with gradients, before the update. */
 static void open_model(tess_persist *kept)
 {
     static const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
@@ -133,7 +133,7 @@ static void a_step_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(
     add_area(&run, 3, "journal");
     long n = single_step_run(&run);
     printf("%ld instructions, %ld of them changed what is kept\n", n, n_looks);
-    end_step(NULL); /* the whole of it where nobody may be traced */
+    end_step(NULL); /* the whole step, where tracing is not permitted */
     EXPECT(n < 0 || n_looks > ALL * 3 / 16);
     close_model();
     tess_persist_close(&persist);

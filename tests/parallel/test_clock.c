@@ -1,4 +1,4 @@
-/* The clocks of communication: who waits is told for how long, what was computed meanwhile is told as hidden. */
+/* The clocks of communication: time spent waiting, and time hidden behind computation. */
 #include <time.h>
 
 #include "base/os/os.h"
@@ -38,13 +38,13 @@ static void open_job(job *j)
         EXPECT_OK(tess_fsdp_add_unit(j->fsdp, desc.name, &desc, 1, &j->units[u]));
     }
     EXPECT_OK(tess_fsdp_materialize(j->fsdp, fill_zero, NULL));
-    for (int u = 0; u < 2; u++) { /* makes the memory of gathered copies, which is not to be timed */
+    for (int u = 0; u < 2; u++) { /* allocates gathered copies before the clock runs */
         EXPECT_OK(tess_unit_pre_forward(j->units[u]));
         EXPECT_OK(tess_unit_post_forward(j->units[u]));
     }
 }
 
-/* From here on time and bytes count. */
+/* Starts the clock and the counters. */
 static void begin_round(job *j)
 {
     EXPECT_OK(tess_fsdp_params_changed(j->fsdp));
@@ -77,7 +77,7 @@ static void backward(job *j, int u)
     EXPECT_OK(tess_unit_post_backward(j->units[u]));
 }
 
-/* What a rank saw is as expected, unless it was this machine that kept it waiting: true when all ranks saw it so. */
+/* Whether all ranks saw what was expected. A stall of this machine can make one wait longer. */
 static bool all_agree(const job *j, bool as_expected)
 {
     int64_t n = as_expected;
@@ -85,7 +85,7 @@ static bool all_agree(const job *j, bool as_expected)
     return n == tess_runtime_world(j->runtime);
 }
 
-/* One step whose first gather rank 1 comes late to: rank 0 waits for it, and rank 1 for nobody. */
+/* Rank 1 comes late to the first gather of a step: rank 0 waits for it, and rank 1 does not wait. */
 static bool step_with_a_late_peer(job *j)
 {
     bool late = tess_runtime_rank(j->runtime) == 1;
@@ -105,13 +105,13 @@ static bool step_with_a_late_peer(job *j)
     return late ? waited < LATE_MS / 2 : waited > LATE_MS / 2 && gathered < LATE_MS / 2;
 }
 
-/* One step whose rank 1 comes late to the reduction of a unit while rank 0 still computes. */
+/* Rank 1 comes late to the reduction of a unit while rank 0 still computes. */
 static bool step_with_a_late_peer_behind_work(job *j)
 {
     bool late = tess_runtime_rank(j->runtime) == 1;
     EXPECT_OK(tess_fsdp_step_begin(j->fsdp, 1));
     EXPECT_OK(tess_fsdp_micro_begin(j->fsdp, 0));
-    EXPECT_OK(tess_unit_pre_forward(j->units[0])); /* gathers the second unit, too */
+    EXPECT_OK(tess_unit_pre_forward(j->units[0])); /* also gathers the second unit */
     EXPECT_OK(tess_unit_post_forward(j->units[0]));
     EXPECT_OK(tess_unit_pre_forward(j->units[1]));
     EXPECT_OK(tess_unit_post_forward(j->units[1]));
@@ -119,20 +119,20 @@ static bool step_with_a_late_peer_behind_work(job *j)
     memset(tess_unit_grad(j->units[1], 0), 0, ROWS * ROW * sizeof(float));
     if (late)
         nap(LATE_MS);
-    EXPECT_OK(tess_unit_post_backward(j->units[1])); /* sent; nobody waits yet */
+    EXPECT_OK(tess_unit_post_backward(j->units[1])); /* sent; no rank waits yet */
     if (!late)
         nap(2 * LATE_MS);
     double waited = ms_of(j, TESS_PHASE_WAIT);
     backward(j, 0);
     EXPECT_OK(tess_fsdp_step_end(j->fsdp));
     double hidden_ms = (double)(tess_fsdp_get_traffic(j->fsdp).hidden_ns - j->before.hidden_ns) * 1e-6;
-    bool several_hosts = tess_runtime_hosts(j->runtime) > 1; /* when a peer of another host came is not known */
+    bool several_hosts = tess_runtime_hosts(j->runtime) > 1; /* the arrival of a peer on another host is unknown */
     if (several_hosts)
         EXPECT_INT(hidden_ms, 0);
     return late || (ms_of(j, TESS_PHASE_WAIT) - waited < LATE_MS && (several_hosts || hidden_ms > LATE_MS / 2.0));
 }
 
-/* A machine that stalls a rank for a moment spoils a step, not all of them. */
+/* A stall of the machine can spoil one step, so several are tried. */
 static void expect_of_one_step(bool (*step)(job *j))
 {
     int tries = 200;

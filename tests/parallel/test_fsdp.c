@@ -1,4 +1,4 @@
-/* fsdp besides its bits: who owns which rows, memory, misuse, failures that all ranks share. */
+/* fsdp without its bits: which rank owns which rows, memory, misuse, failures on all ranks. */
 #include <sys/resource.h>
 
 #include "base/os/machine.h"
@@ -61,7 +61,7 @@ static void count_primary_rows(tess_strategy strategy)
             EXPECT_INT(owners[r], r < tess_shape_rows(&shard.shape) ? 1 : 0);
         held += shard.n_rows * tess_shape_row_count(&shard.shape);
     }
-    EXPECT_INT(m.n_filled, held); /* deferred initialisation: own rows only */
+    EXPECT_INT(m.n_filled, held); /* deferred initialisation fills own rows only */
     tess_fsdp_destroy(&m.fsdp);
 }
 
@@ -174,7 +174,7 @@ static uint64_t bytes_of_a_forward(const model *m)
     return tess_fsdp_get_traffic(m->fsdp).gathered_bytes - before;
 }
 
-/* `lasting`: a copy stays from use to use. On one host the optimizer writes what lasts; those of other hosts are stale.
+/* `lasting`: copies stay from use to use. On one host the optimizer updates them; over several hosts they become stale.
  */
 static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
 {
@@ -188,15 +188,15 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     model_step(&m, &ref, 1, m.world);
     EXPECT_OK(tess_fsdp_adamw_step(m.fsdp, adamw, 1, model_lr, model_scale));
     EXPECT_OK(tess_fsdp_shard(m.fsdp, 0, &shard));
-    EXPECT(shard.copy == NULL); /* between steps they are the readers' */
+    EXPECT(shard.copy == NULL); /* between steps only readers use it */
     uint64_t bytes = bytes_of_a_forward(&m);
     bool on_one_host = tess_runtime_hosts(runtime) == 1;
     EXPECT_INT(bytes > 0, !lasting || !on_one_host);
     EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
     EXPECT_OK(tess_fsdp_params_changed(m.fsdp));
-    uint64_t all = bytes_of_a_forward(&m); /* on one host, where slots rotate, some still had what comes first */
+    uint64_t all = bytes_of_a_forward(&m); /* on one host, if slots rotate, the first units may still be there */
     EXPECT(on_one_host ? all > bytes : all == bytes);
-    EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* and the optimizer failed */
+    EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* no update_end: the optimizer failed */
     EXPECT(bytes_of_a_forward(&m) > 0);
     tess_adamw_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
@@ -213,7 +213,7 @@ static void update_gathers(void)
     close_mesh();
 }
 
-/* Over hosts teams have areas besides, which grow with what was moved at once. */
+/* Over hosts teams also have areas, which grow with the largest transfer. */
 static void expect_comm_bytes(tess_fsdp_policy policy, int64_t want)
 {
     int64_t got = deep_comm_bytes(policy);
@@ -225,9 +225,9 @@ static void few_gathered_copies(void)
 {
     open_flat();
     int64_t world = tess_runtime_world(runtime), elements = DEEP_ROWS * DEEP_ROW;
-    bool alone = world == 1; /* all copies last, and one window is enough: nobody reads it later */
+    bool alone = world == 1; /* all copies last, and one window is enough, because no peer reads it later */
     int64_t windows = alone ? elements * 4 : world * 2 * elements * 4;
-    int64_t copy = elements * 2 * tess_runtime_hosts(runtime); /* bfloat16, once a host */
+    int64_t copy = elements * 2 * tess_runtime_hosts(runtime); /* bfloat16, one copy per host */
     tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
     expect_comm_bytes(policy, (alone ? DEEP : 3) * copy + windows);
     policy.prefetch = 0;
@@ -402,10 +402,10 @@ static void one_rank_cannot_fill(void)
         EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_fails_on_last, &rank), TESS_E_IO,
                      rank == 2 ? "parameter 'w': the disk is gone"
                                : "rank 2: materialize: parameter 'w': the disk is gone");
-        first = i == 0 ? bytes_held() : first; /* teams keep what their first operation needed */
+        first = i == 0 ? bytes_held() : first; /* teams keep the memory of their first operation */
         EXPECT_INT(bytes_held(), first);
     }
-    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL)); /* the disk is back */
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL)); /* now the fill succeeds */
     tess_fsdp_destroy(&fsdp);
     close_mesh();
 }
@@ -417,14 +417,14 @@ static size_t mapped_bytes(void)
     return strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Some sums of gradients fit and the next does not: the step has not begun, however often one tries. */
+/* Memory runs out in the middle of the accumulators: step_begin fails, also when it is repeated. */
 static void no_memory_for_a_step(void)
 {
     open_flat();
     tess_fsdp *fsdp = NULL;
     tess_unit *unit = NULL;
     struct rlimit before, tight;
-    tess_param_desc desc = {"w", {2, {4096, 2048}}, true, true}; /* sums of 32 MiB, never touched here */
+    tess_param_desc desc = {"w", {2, {4096, 2048}}, true, true}; /* sums of 32 MiB, which are not touched */
     EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));

@@ -1,11 +1,11 @@
-/* Law 1 on fsdp: gathered parameters, gradients, norms and weights are the bits of a plain loop in one process,
- * whatever the world size, the strategy, resharding, prefetching, the mesh and the number of micro-batches. */
+/* Law 1 on fsdp: gathered parameters, gradients, norms and weights have the bits of a plain loop in one process, for
+ * any world size, strategy, resharding, prefetching, mesh and number of micro-batches. */
 #include "fsdp_model.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { STEPS = 3 };
 
-/* Says of every shard team of this process that it spans hosts. */
+/* Makes every shard team of this process claim that it spans hosts. */
 static bool over_hosts;
 
 static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
@@ -21,7 +21,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     tess_stream *stream = NULL;
     EXPECT_OK(tess_stream_create(tess_runtime_mem(tess_fsdp_runtime(m.fsdp)), 1, NULL, &stream));
     for (int step = 1; step <= STEPS; step++) {
-        /* The last step has fewer micro-batches: accumulators are made anew. */
+        /* The last step has fewer micro-batches, so accumulators are allocated again. */
         int n = step == STEPS ? m.world : n_micro;
         model_step(&m, &ref, step, n);
         reference_gradients(&ref, step, n, m.world, policy.reduce_dtype);
@@ -125,7 +125,7 @@ static void some_hybrids(tess_mesh *mesh)
               n_locals[i] * world_of(mesh));
 }
 
-/* Ranks that differ in another axis only do the same work and never meet. */
+/* Ranks that differ only in another axis do the same work, without collectives between them. */
 static void some_columns(tess_mesh *mesh)
 {
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1}, 6);

@@ -23,7 +23,7 @@ static void defaults_parse_and_stay_in_range(void)
             char value[2048];
             size_t n = strlen(tables[t].section);
             EXPECT(strncmp(row->key, tables[t].section, n) == 0 && row->key[n] == '.');
-            /* What is shown can be given back. */
+            /* The printed value can be set again. */
             EXPECT_OK(tess_options_format(row, &config, value, sizeof(value)));
             EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
         }
@@ -49,7 +49,7 @@ static void values_of_every_type_are_read(void)
     EXPECT_TEXT(config.data.files.item[2], "training");
     EXPECT_OK(tess_config_override(&config, "data.files=[]"));
     EXPECT_INT(config.data.files.n, 0);
-    EXPECT_OK(tess_config_override(&config, "data.files=a[1].txt,[2].txt")); /* brackets of names stay */
+    EXPECT_OK(tess_config_override(&config, "data.files=a[1].txt,[2].txt")); /* brackets inside names stay */
     EXPECT_INT(config.data.files.n, 2);
     EXPECT_TEXT(config.data.files.item[1], "[2].txt");
     EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
@@ -123,7 +123,7 @@ static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
     expect_degrees(1, 8);
     parse_hybrid("");
     EXPECT_FAILS(tess_config_fit_hosts(&config, unequal, 3), TESS_E_INVALID, "host 0 has 4 ranks and host 1 has 3");
-    /* what is given wins */
+    /* a given degree wins */
     parse_hybrid(", data_parallel_replicate_degree: 4");
     EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
     expect_degrees(4, 2);
@@ -134,7 +134,7 @@ static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "1 replicas x 3 shards = 3 ranks, but there are 8");
     parse_hybrid(", data_parallel_replicate_degree: 0");
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 leaves it to the strategy");
-    /* other strategies shard over all ranks wherever they are */
+    /* other strategies shard over all ranks on any host */
     EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"));
     EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
     expect_degrees(1, 8);

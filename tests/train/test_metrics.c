@@ -30,7 +30,7 @@ static tess_step_report report_of(int64_t step)
                               .log_line = true};
 }
 
-/* Lines of a run that stopped after step 2 and goes on: those of step 3 went with the crash. */
+/* A run resumes after step 2: its lines of step 3 are removed. */
 static void resumed_runs_drop_the_lines_that_run_again(void)
 {
     static tess_config config;
@@ -70,7 +70,7 @@ static void resumed_runs_drop_the_lines_that_run_again(void)
     tess_os_unmap(&file);
 }
 
-/* A limit on the file's size stands for a full disk: half of a line fits. */
+/* A limit on the file's size, in the middle of a line, acts as a full disk. */
 static void a_full_disk_costs_whole_lines(void)
 {
     static tess_config config;
@@ -97,7 +97,7 @@ static void a_full_disk_costs_whole_lines(void)
     tess_metrics_close(&metrics);
 }
 
-/* Never a number where there is none, and a part is marked as one. */
+/* A missing result is null, and a partial one is marked. */
 static void evaluations_are_whole_partial_or_null(void)
 {
     static tess_config config;
@@ -164,7 +164,7 @@ static void event_files_hold_framed_records(void)
         EXPECT(at + 16 + size <= file.size);
         memcpy(&crc, file.data + at + 12 + size, 4);
         EXPECT_INT(crc, tess_masked_crc32c(file.data + at + 12, size));
-        if (n_records == 1) { /* wall time, step 300, then the summary of ten bytes and more */
+        if (n_records == 1) { /* wall time, step 300, then the summary of at least ten bytes */
             const uint8_t *event = file.data + at + 12;
             EXPECT(event[0] == 0x09 && event[9] == 0x10 && event[10] == 0xac && event[11] == 0x02 && event[12] == 0x2a);
         }

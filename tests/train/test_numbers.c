@@ -1,4 +1,4 @@
-/* A value made bad at a chosen place is named: which rank, micro-batch, tensor, row and column; nothing is left of it.
+/* A value made bad at a chosen place is named: which rank, micro-batch, tensor, row and column; and it leaves no trace.
  */
 #include <math.h>
 
@@ -16,7 +16,7 @@ static const char model_json[] =
     "\"head_dim\": 8, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6,"
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
-/* ---- An engine of our own ---- */
+/* ---- An engine for the tests ---- */
 
 typedef struct tokens {
     int32_t ids[TOKENS], pos[TOKENS], targets[TOKENS], cu_seqlens[ROWS + 1];
@@ -62,7 +62,7 @@ static void override(rig *r, const char *assignment)
     EXPECT_OK(tess_config_override(&r->config, assignment));
 }
 
-/* A process joins its job once. */
+/* A process can join its job only once. */
 static tess_runtime *join(void)
 {
     static tess_runtime *runtime;
@@ -116,7 +116,7 @@ typedef struct drill {
     int rank;
     int64_t step, local, index; /* local: micro-batch of the rank, -1: before the first */
     double value;
-    int times; /* how often it strikes: once, and the step is well when computed again */
+    int times; /* how often it strikes; 1: the second run is finite */
 } drill;
 
 static void strike(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row)
@@ -176,7 +176,7 @@ static const named_case named[] = {
      "column 4 (1 of 888 values are bad)"},
 };
 
-/* With every sharding: a bad value on the last rank, in its last micro-batch but one. */
+/* With every strategy: a bad value on the last rank, in its last micro-batch but one. */
 static void the_first_bad_value_is_named(void)
 {
     rig r;
@@ -221,7 +221,7 @@ static uint64_t weights_of(const rig *r)
     return hash;
 }
 
-/* A run with a drill in step 3, against one that never met it and leaves out step 3's update or not. */
+/* A run with a drill in step 3 against one without, which skips the update of step 3 or not. */
 static void run_five(size_t strategy, bool drilled, int times, double *losses, uint64_t *weights, char *note,
                      size_t size)
 {
@@ -247,7 +247,7 @@ static void run_five(size_t strategy, bool drilled, int times, double *losses, u
     close_rig(&r);
 }
 
-/* Who adds gradients up sees whose it was. Who is alone has no need to ask, and of other hosts only sums are seen. */
+/* The rank that sums gradients sees whose was bad. A single rank has no peers, and other hosts send only sums. */
 static void expect_source(const char *note)
 {
     char text[160];
@@ -317,7 +317,7 @@ static void too_many_skips_end_the_run(void)
     leave();
 }
 
-/* numbers.check=always sees what does not repeat, too. */
+/* numbers.check=always also finds what does not repeat. */
 static void checks_on_the_way_name_what_does_not_repeat(void)
 {
     rig r;
@@ -344,7 +344,7 @@ static void checks_on_the_way_name_what_does_not_repeat(void)
     leave();
 }
 
-/* A gathered copy that differs from its owner's weights is healed, and told apart from bad weights. */
+/* A bad gathered copy is gathered again, and is not mistaken for bad weights. */
 static void a_bad_gathered_parameter_is_named_with_its_owner(void)
 {
     rig r;
@@ -381,7 +381,7 @@ static void searching_finds_the_first_of_any_length(void)
     tess_threads *threads;
     EXPECT_OK(tess_threads_create(test_mem(), 3, &threads));
     for (int64_t i = 0; i < N; i++) {
-        x[i] = 3.4e38f; /* the largest exponent that is a number */
+        x[i] = 3.4e38f; /* the largest finite exponent */
         y[i] = 0xff7f;
     }
     EXPECT_INT(tess_find_not_finite(threads, x, TESS_F32, N), -1);
@@ -411,7 +411,7 @@ static void a_spike_stands_out_of_its_window(void)
     EXPECT(z == 0);
 }
 
-/* Losses of a hundred deviations above: after a full window the update is left out. */
+/* A loss of a hundred deviations above the window: the update is skipped, once the window is full. */
 static void a_spike_of_the_loss_is_skipped_when_asked_to(void)
 {
     rig r;
@@ -457,7 +457,7 @@ static void votes_go_by_majority(void)
 
 static const char *const kinds[] = {"weight", "first moment of", "second moment of"};
 
-/* The words of parameter `index` of this rank: weights or a moment. */
+/* The bits of parameter `index` on this rank: weights or a moment. */
 static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
 {
     tess_shard shard;
@@ -468,7 +468,7 @@ static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
     return (uint32_t *)(kind == 0 ? shard.master : kind == 1 ? m : v);
 }
 
-/* One bit of the state of one rank turns, is found, and turns back. All ranks draw the same lots. */
+/* Flips one bit of the state of one rank, which is found, and flips it back. All ranks draw the same choice. */
 static void flip_bits(rig *r, int n_flips)
 {
     int world = tess_runtime_world(r->runtime), rank = tess_runtime_rank(r->runtime);
@@ -510,7 +510,7 @@ static void a_flipped_bit_of_a_replica_is_found(void)
     leave();
 }
 
-/* Two replicas of two shards: who is right, nobody knows. */
+/* Two replicas of two shards: there is no majority. */
 static void two_replicas_that_differ_are_a_tie(void)
 {
     rig r;
@@ -526,7 +526,7 @@ static void two_replicas_that_differ_are_a_tie(void)
     leave();
 }
 
-/* A weight that is no longer what its gathered copy says; two names are enough: the owner's. */
+/* A weight that differs from its gathered copy: the message names the owner. */
 static void a_weight_that_left_its_gathered_copy_is_found(void)
 {
     rig r;
@@ -546,7 +546,7 @@ static void a_weight_that_left_its_gathered_copy_is_found(void)
     leave();
 }
 
-/* With every sharding, at every step: nothing to find. */
+/* With every strategy, at every step: no finding. */
 static void sound_replicas_are_left_in_peace(void)
 {
     rig r;

@@ -3,7 +3,7 @@
 
 static void threads_beyond_the_cores_add_nothing(void)
 {
-    /* four ranks of a thread each, 10 flops a second each, that share two cores */
+    /* four ranks share two cores, each with one thread of 10 flops per second */
     const tess_rank_power shared[] = {{0, 7, 2, 1, 10}, {0, 7, 2, 1, 10}, {0, 7, 2, 1, 10}, {0, 7, 2, 1, 10}};
     EXPECT(tess_peak_of_ranks(shared, 1) == 10);
     EXPECT(tess_peak_of_ranks(shared, 2) == 20);

@@ -1,4 +1,5 @@
-/* What decides how kept memory is laid out: as words of a command that means the same, and never from wild memory. */
+/* The layout of persistent memory: written as overrides that give the same layout, and refused if its values are wild.
+ */
 #include "support/test.h"
 
 #include "train/run_layout.h"

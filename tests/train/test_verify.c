@@ -29,7 +29,7 @@ static void zeroes_of_either_sign_are_other_bits_but_no_error(void)
     EXPECT_INT(d.n_different, 1);
     EXPECT_INT(d.ulp, 0);
     EXPECT(d.max_abs == 0 && d.max_rel == 0);
-    const float tiny[] = {1e-45f}, minus[] = {-1e-45f}; /* neighbours of zero on its two sides */
+    const float tiny[] = {1e-45f}, minus[] = {-1e-45f}; /* the neighbours of zero */
     d = (tess_verify_delta){0};
     tess_verify_compare(tiny, minus, 1, 0, 0, &d);
     EXPECT_INT(d.ulp, 2);
@@ -43,7 +43,7 @@ static void what_is_no_number_is_infinitely_wrong(void)
     EXPECT_INT(d.n_different, 2);
     EXPECT(isinf(d.max_abs) && isinf(d.max_rel));
     d = (tess_verify_delta){0};
-    tess_verify_compare(here, here, 3, 0, 0, &d); /* the same NaN is the same bits */
+    tess_verify_compare(here, here, 3, 0, 0, &d); /* the same NaN has the same bits */
     EXPECT_INT(d.n_different, 0);
 }
 
@@ -64,7 +64,7 @@ static void what_ranks_have_found_becomes_one(void)
     EXPECT(sum.here == 5 && sum.max_abs == 4);
 }
 
-/* Two tensors of which the second differs from step 2 on. */
+/* Two tensors; the second differs from step 2 on. */
 static tess_verify_result *differing(tess_verify_tensor *tensors)
 {
     static tess_verify_result r;
