@@ -113,19 +113,14 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
     *json = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
     const tess_family_row *row = tess_family_find(config->family);
-    json_t *out = json_object();
-    int failed = json_object_set_new(out, "architectures", json_pack("[s]", row->architecture));
-    failed |= json_object_set_new(out, "model_type", json_string(row->model_type));
-    failed |= json_object_set_new(out, "vocab_size", json_integer(config->vocab_size));
-    failed |= row->write(config, out);
-    failed |= json_object_set_new(out, "initializer_range", json_real(config->initializer_range));
-    failed |= json_object_set_new(out, "tie_word_embeddings", json_boolean(config->tied));
-    failed |= json_object_set_new(out, "bos_token_id", token_json(config->bos_token_id));
-    failed |= json_object_set_new(out, "eos_token_id", eos_json(config));
-    failed |= json_object_set_new(out, "pad_token_id", token_json(config->pad_token_id));
-    failed |= json_object_set_new(out, "torch_dtype", json_string(tess_dtype_name(dtype)));
-    failed |= json_object_set_new(out, "use_cache", json_true());
-    if (failed) {
+    json_t *out = json_pack("{s:[s], s:s, s:I}", "architectures", row->architecture, "model_type", row->model_type,
+                            "vocab_size", (json_int_t)config->vocab_size);
+    if (out == NULL || row->write(config, out) != 0 ||
+        json_object_update_new(out, json_pack("{s:f, s:b, s:o, s:o, s:o, s:s, s:b}", "initializer_range",
+                                              config->initializer_range, "tie_word_embeddings", (int)config->tied,
+                                              "bos_token_id", token_json(config->bos_token_id), "eos_token_id",
+                                              eos_json(config), "pad_token_id", token_json(config->pad_token_id),
+                                              "torch_dtype", tess_dtype_name(dtype), "use_cache", 1)) != 0) {
         json_decref(out);
         return TESS_FAIL(TESS_E_NOMEM, "config.json: out of memory");
     }

@@ -49,18 +49,14 @@ tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_con
 
 int tess_gpt2_write(const tess_model_config *config, json_t *json)
 {
-    int failed = json_object_set_new(json, "n_embd", json_integer(config->hidden_size));
-    failed |= json_object_set_new(json, "n_layer", json_integer(config->n_layers));
-    failed |= json_object_set_new(json, "n_head", json_integer(config->n_heads));
-    failed |= json_object_set_new(json, "n_positions", json_integer(config->max_position));
-    failed |= json_object_set_new(json, "n_ctx", json_integer(config->max_position));
-    failed |= json_object_set_new(json, "n_inner", json_integer(config->intermediate_size));
-    failed |= json_object_set_new(json, "layer_norm_epsilon", json_real(config->norm_eps));
-    failed |= json_object_set_new(json, "activation_function", json_string("gelu_new"));
     /* Tessera has no dropout; transformers' default is 0.1. */
-    failed |= json_object_set_new(json, "attn_pdrop", json_real(0));
-    failed |= json_object_set_new(json, "embd_pdrop", json_real(0));
-    return failed | json_object_set_new(json, "resid_pdrop", json_real(0));
+    return json_object_update_new(
+        json,
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:f, s:f, s:f}", "n_embd", (json_int_t)config->hidden_size,
+                  "n_layer", (json_int_t)config->n_layers, "n_head", (json_int_t)config->n_heads, "n_positions",
+                  (json_int_t)config->max_position, "n_ctx", (json_int_t)config->max_position, "n_inner",
+                  (json_int_t)config->intermediate_size, "layer_norm_epsilon", config->norm_eps, "activation_function",
+                  "gelu_new", "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0));
 }
 
 static tess_linear add_conv1d(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, double std)

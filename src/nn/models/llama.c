@@ -135,16 +135,13 @@ static int write_window(const tess_model_config *config, json_t *json)
 
 int tess_llama_write(const tess_model_config *config, json_t *json)
 {
-    int failed = json_object_set_new(json, "hidden_size", json_integer(config->hidden_size));
-    failed |= json_object_set_new(json, "intermediate_size", json_integer(config->intermediate_size));
-    failed |= json_object_set_new(json, "num_hidden_layers", json_integer(config->n_layers));
-    failed |= json_object_set_new(json, "num_attention_heads", json_integer(config->n_heads));
-    failed |= json_object_set_new(json, "num_key_value_heads", json_integer(config->n_kv_heads));
-    failed |= json_object_set_new(json, "head_dim", json_integer(config->head_size));
-    failed |= json_object_set_new(json, "hidden_act", json_string("silu"));
-    failed |= json_object_set_new(json, "max_position_embeddings", json_integer(config->max_position));
-    failed |= json_object_set_new(json, "rms_norm_eps", json_real(config->norm_eps));
-    failed |= json_object_set_new(json, "attention_dropout", json_real(0));
+    int failed = json_object_update_new(
+        json, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:f}", "hidden_size",
+                        (json_int_t)config->hidden_size, "intermediate_size", (json_int_t)config->intermediate_size,
+                        "num_hidden_layers", (json_int_t)config->n_layers, "num_attention_heads",
+                        (json_int_t)config->n_heads, "num_key_value_heads", (json_int_t)config->n_kv_heads, "head_dim",
+                        (json_int_t)config->head_size, "hidden_act", "silu", "max_position_embeddings",
+                        (json_int_t)config->max_position, "rms_norm_eps", config->norm_eps, "attention_dropout", 0.0));
     if (config->family == TESS_FAMILY_LLAMA || config->family == TESS_FAMILY_QWEN3)
         failed |= json_object_set_new(json, "attention_bias", json_boolean(config->qkv_bias));
     if (config->family == TESS_FAMILY_LLAMA)

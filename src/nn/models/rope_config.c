@@ -146,20 +146,17 @@ int tess_rope_write(const tess_rope_config *rope, json_t *json)
     for (int i = 0; i < N_KINDS; i++)
         if (kinds[i].kind == rope->kind)
             name = kinds[i].name;
-    json_t *scaling = json_object();
-    failed |= json_object_set_new(scaling, "rope_type", json_string(name));
-    failed |= json_object_set_new(scaling, "factor", json_real(rope->factor));
+    json_t *scaling = json_pack("{s:s, s:f}", "rope_type", name, "factor", rope->factor);
     if (rope->kind == TESS_ROPE_LLAMA3 || rope->kind == TESS_ROPE_YARN)
         failed |=
             json_object_set_new(scaling, "original_max_position_embeddings", json_integer(rope->original_max_position));
-    if (rope->kind == TESS_ROPE_LLAMA3) {
-        failed |= json_object_set_new(scaling, "low_freq_factor", json_real(rope->low_freq_factor));
-        failed |= json_object_set_new(scaling, "high_freq_factor", json_real(rope->high_freq_factor));
-    }
+    if (rope->kind == TESS_ROPE_LLAMA3)
+        failed |= json_object_update_new(scaling, json_pack("{s:f, s:f}", "low_freq_factor", rope->low_freq_factor,
+                                                            "high_freq_factor", rope->high_freq_factor));
     if (rope->kind == TESS_ROPE_YARN) {
-        failed |= json_object_set_new(scaling, "beta_fast", json_real(rope->beta_fast));
-        failed |= json_object_set_new(scaling, "beta_slow", json_real(rope->beta_slow));
-        failed |= json_object_set_new(scaling, "truncate", json_boolean(rope->truncate));
+        failed |=
+            json_object_update_new(scaling, json_pack("{s:f, s:f, s:b}", "beta_fast", rope->beta_fast, "beta_slow",
+                                                      rope->beta_slow, "truncate", (int)rope->truncate));
         if (rope->attention_factor != 0)
             failed |= json_object_set_new(scaling, "attention_factor", json_real(rope->attention_factor));
         if (rope->mscale != 0)

@@ -68,15 +68,13 @@ void tess_numbers_see_params(tess_numbers *n, int unit)
 {
     tess_engine *e = n->engine;
     int first, count;
-    if (!n->checking && n->drill.see == NULL)
-        return;
     tess_model_unit_params(e->model, unit, &first, &count);
-    for (int i = first; i < first + count; i++) {
+    for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         bool was_well = n->first.stage == TESS_BAD_NONE;
+        tess_shard shard;
         see(n, unit, "parameter", p->name, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), tess_shape_rows(&p->shape),
             tess_shape_row_count(&p->shape));
-        tess_shard shard;
         if (was_well && n->first.stage != TESS_BAD_NONE && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
     }
@@ -87,10 +85,8 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
     tess_engine *e = n->engine;
     int first, count;
     tess_numbers_drill_gradients(n, unit);
-    if (!n->checking && n->drill.see == NULL)
-        return;
     tess_model_unit_params(e->model, unit, &first, &count);
-    for (int i = first; i < first + count; i++) {
+    for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         see(n, unit, "gradient", p->name, e->dw[i], TESS_F32, tess_shape_rows(&p->shape),
             tess_shape_row_count(&p->shape));
