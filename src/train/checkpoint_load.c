@@ -92,27 +92,20 @@ static tess_status choose_newest(step_search *s, int64_t *step)
     return TESS_OK;
 }
 
-/* A checkpoint's description, as a new reference. */
-static tess_status read_meta(const step_search *s, int64_t step, json_t **meta)
-{
-    tess_catalog *catalog;
-    TESS_TRY(tess_ckpt_open_step(s->t->mem, s->folder, step, &catalog));
-    *meta = json_incref(json_object_get(catalog->meta, "meta"));
-    tess_catalog_destroy(&catalog);
-    return TESS_OK;
-}
-
 /* Rank 0 answers a question about a checkpoint's description for all ranks. */
 static tess_status ask(const step_search *s, int64_t step,
                        bool (*question)(const tess_config *config, const json_t *meta), bool *answer)
 {
-    json_t *meta = NULL;
+    const tess_trainer *t = s->t;
+    tess_catalog *catalog;
     int64_t word = 0;
-    TESS_TRY(tess_team_agree(s->t->team, s->t->rank == 0 ? read_meta(s, step, &meta) : TESS_OK));
-    if (s->t->rank == 0)
-        word = question(&s->t->config, meta);
-    json_decref(meta);
-    TESS_TRY(tess_broadcast(s->t->team, &word, 1, TESS_I64, 0, NULL));
+    tess_status status = t->rank == 0 ? tess_ckpt_open_step(t->mem, s->folder, step, &catalog) : TESS_OK;
+    if (t->rank == 0 && status == TESS_OK) {
+        word = question(&t->config, json_object_get(catalog->meta, "meta"));
+        tess_catalog_destroy(&catalog);
+    }
+    TESS_TRY(tess_team_agree(t->team, status));
+    TESS_TRY(tess_broadcast(t->team, &word, 1, TESS_I64, 0, NULL));
     *answer = word != 0;
     return TESS_OK;
 }

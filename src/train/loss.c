@@ -22,23 +22,19 @@ void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity,
 
 tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
 {
-    int64_t words[TESS_EXACT_LIMBS + 5];
+    int64_t *const counters[] = {&sum->n_tokens, &sum->n_bytes, &sum->flag, &sum->news, &sum->leave};
+    enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
+    int64_t words[TESS_EXACT_LIMBS + COUNTERS];
     tess_exact_normalize(&sum->nll);
     memcpy(words, sum->nll.limb, sizeof(sum->nll.limb));
-    words[TESS_EXACT_LIMBS] = sum->n_tokens;
-    words[TESS_EXACT_LIMBS + 1] = sum->n_bytes;
-    words[TESS_EXACT_LIMBS + 2] = sum->flag;
-    words[TESS_EXACT_LIMBS + 3] = sum->news;
-    words[TESS_EXACT_LIMBS + 4] = sum->leave;
+    for (int i = 0; i < COUNTERS; i++)
+        words[TESS_EXACT_LIMBS + i] = *counters[i];
     tess_team_label(team, "loss", -1);
-    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + 5, TESS_I64, TESS_SUM, NULL);
+    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + COUNTERS, TESS_I64, TESS_SUM, NULL);
     tess_team_label(team, NULL, -1);
     TESS_TRY(status);
     memcpy(sum->nll.limb, words, sizeof(sum->nll.limb));
-    sum->n_tokens = words[TESS_EXACT_LIMBS];
-    sum->n_bytes = words[TESS_EXACT_LIMBS + 1];
-    sum->flag = words[TESS_EXACT_LIMBS + 2];
-    sum->news = words[TESS_EXACT_LIMBS + 3];
-    sum->leave = words[TESS_EXACT_LIMBS + 4];
+    for (int i = 0; i < COUNTERS; i++)
+        *counters[i] = words[TESS_EXACT_LIMBS + i];
     return TESS_OK;
 }

@@ -96,20 +96,17 @@ tess_status tess_tensorboard_open(tess_mem *mem, const char *folder, tess_tensor
     *board = (tess_tensorboard){.mem = mem, .fd = -1, .pending = {.mem = mem}};
     gethostname(host, sizeof(host) - 1);
     snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%s.%ld.0", (long long)time(NULL), host, (long)getpid());
-    tess_status status = tess_os_join(board->path, sizeof(board->path), folder, name);
-    if (status == TESS_OK) {
-        board->fd = open(board->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        status = board->fd < 0 ? tess_os_error("create", board->path) : TESS_OK;
-    }
-    if (status == TESS_OK) {
-        begin_event(&event);
-        put_bytes(&event, 3, "brain.Event:2", 13);
-        status = append_record(board, &event);
-    }
-    if (status != TESS_OK)
-        tess_tensorboard_close(&board);
-    else
-        *out = board;
+    tess_status status;
+    TESS_GOTO(tess_os_join(board->path, sizeof(board->path), folder, name), opened);
+    board->fd = open(board->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    TESS_GOTO(board->fd < 0 ? tess_os_error("create", board->path) : TESS_OK, opened);
+    begin_event(&event);
+    put_bytes(&event, 3, "brain.Event:2", 13);
+    TESS_GOTO(append_record(board, &event), opened);
+    *out = board;
+    return TESS_OK;
+opened:
+    tess_tensorboard_close(&board);
     return status;
 }
 

@@ -18,12 +18,12 @@ struct tess_weights {
     void **owned;                   /* (n_params), copies */
 };
 
-int tess_model_find(const tess_model *model, const char *name)
+static tess_status find_param(const tess_model *model, const char *name, int *index)
 {
-    for (int i = 0; i < tess_model_n_params(model); i++)
-        if (strcmp(tess_model_param(model, i)->name, name) == 0)
-            return i;
-    return -1;
+    for (*index = 0; *index < tess_model_n_params(model); ++*index)
+        if (strcmp(tess_model_param(model, *index)->name, name) == 0)
+            return TESS_OK;
+    return TESS_FAIL(TESS_E_INTERNAL, "the model has no parameter '%s'", name);
 }
 
 /* "layers.0..." of "model.layers.0...", "h.0..." of "transformer.h.0...". */
@@ -170,8 +170,8 @@ void tess_weights_report_broken(const tess_weights *w)
 tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
 {
     tess_weights *w = context;
-    int index = tess_model_find(w->model, name);
-    TESS_CHECK(index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
+    int index;
+    TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     const tess_box rows = tess_catalog_rows(tensor, row_begin, n_rows);
     TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, &rows, dst));
@@ -258,8 +258,8 @@ static void fill_random_rows(void *context, int64_t begin, int64_t end, int work
 tess_status tess_random_weights_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
 {
     const tess_random_weights *random = context;
-    int index = tess_model_find(random->model, name);
-    TESS_CHECK(index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
+    int index;
+    TESS_TRY(find_param(random->model, name, &index));
     const tess_param *param = tess_model_param(random->model, index);
     random_rows rows = {param, random->seed, row_begin, tess_shape_row_count(&param->shape), dst};
     tess_threads_run(random->threads, fill_random_rows, &rows, n_rows, 64);

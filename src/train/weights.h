@@ -52,7 +52,4 @@ const tess_catalog_tensor *tess_weights_find(const tess_catalog *catalog, const 
 int tess_weights_count_unused(const tess_catalog *catalog, const tess_catalog_request *requests, int n, bool tied,
                               const char **first);
 
-/* Index of a parameter by name, -1: none. */
-int tess_model_find(const tess_model *model, const char *name);
-
 #endif

@@ -67,9 +67,6 @@ void tess_numbers_drill_state(tess_numbers *numbers);
 /* watch.c */
 void tess_numbers_watch(tess_numbers *numbers); /* turns the executor's watch on or off, as checks and drills need */
 void tess_bad_clear(const tess_numbers *numbers, tess_bad_number *bad);
-/* Sets *bad to the first bad value of a tensor (n_rows, row), if there is one and *bad is empty. */
-void tess_bad_look(tess_numbers *numbers, tess_bad_stage stage, const char *what, const char *of, const void *data,
-                   tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad);
 tess_status tess_bad_weights(tess_numbers *numbers, tess_bad_number *bad); /* master weights of this rank */
 /* This rank's rows of the summed gradient: the addend that made one bad, or if all were finite, the sum. */
 tess_status tess_bad_sums(tess_numbers *numbers, tess_bad_number *bad);

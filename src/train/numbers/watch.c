@@ -10,8 +10,9 @@ void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
     *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->rank};
 }
 
-void tess_bad_look(tess_numbers *n, tess_bad_stage stage, const char *what, const char *of, const void *data,
-                   tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad)
+/* Sets *bad to the first bad value of a tensor (n_rows, row), if there is one and *bad is empty. */
+static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const char *of, const void *data,
+                 tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad)
 {
     tess_engine *e = n->engine;
     int64_t count = n_rows * row;
@@ -41,7 +42,7 @@ static void see(tess_numbers *n, int unit, const char *what, const char *of, voi
         n->drill.see(n->drill.self, unit, name, data, dtype, n_rows, row);
     }
     if (n->checking)
-        tess_bad_look(n, TESS_BAD_COMPUTED, what, of, data, dtype, n_rows, row, &n->first);
+        look(n, TESS_BAD_COMPUTED, what, of, data, dtype, n_rows, row, &n->first);
 }
 
 static void see_computed(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows,
@@ -98,7 +99,7 @@ static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *wha
                           const float *data, tess_bad_number *bad)
 {
     bool was_well = bad->stage == TESS_BAD_NONE;
-    tess_bad_look(n, stage, what, shard->name, data, TESS_F32, shard->n_rows, tess_shape_row_count(&shard->shape), bad);
+    look(n, stage, what, shard->name, data, TESS_F32, shard->n_rows, tess_shape_row_count(&shard->shape), bad);
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
     bad->row += shard->row_begin;
