@@ -1,15 +1,12 @@
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/diff.h"
-#include "cli/ckpt_text.h"
-#include "cli/cli_ckpt.h"
-#include "cli/cli_progress.h"
+#include "cli/cli.h"
 
-enum { DIFFERS = TESS_EXIT_FAILED, NAME_WIDTH = 66 };
+enum { DIFFERENT = TESS_EXIT_FAILED, NAME_WIDTH = 66 };
 
 typedef struct comparison {
     tess_mem *mem;
@@ -21,7 +18,7 @@ typedef struct comparison {
 
 static void report_progress(void *self, uint64_t done, uint64_t all)
 {
-    cli_progress_report(&((comparison *)self)->progress, "compare", done, all);
+    cli_progress_report(&((comparison *)self)->progress, done, all);
 }
 
 static const char *describe_side(const tess_export_tensor *t, char *text, size_t size)
@@ -72,11 +69,6 @@ static void print_summary(const tess_diff_summary *s)
 }
 
 /* ---- JSON */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *describe(const tess_diff_tensor *t)
 {
     char a[192], b[192];
@@ -88,8 +80,9 @@ static json_t *describe(const tess_diff_tensor *t)
                                json_pack("{s:I, s:I, s:o*, s:o, s:o, s:o, s:o, s:o}", "elements", (json_int_t)t->n,
                                          "different", (json_int_t)t->n_different, "first",
                                          t->first >= 0 ? json_integer((json_int_t)t->first) : NULL, "max_abs",
-                                         number(t->max_abs), "max_rel", number(t->max_rel), "norm_a", number(t->norm_a),
-                                         "norm_b", number(t->norm_b), "norm_difference", number(t->norm_difference)));
+                                         tess_json_number(t->max_abs), "max_rel", tess_json_number(t->max_rel),
+                                         "norm_a", tess_json_number(t->norm_a), "norm_b", tess_json_number(t->norm_b),
+                                         "norm_difference", tess_json_number(t->norm_difference)));
     return object;
 }
 
@@ -99,12 +92,12 @@ static tess_status print_json(comparison *c, const tess_diff_summary *s)
     for (int kind = 0; kind < TESS_DIFF_KINDS; kind++)
         json_object_set_new(counts, tess_diff_text((tess_diff_kind)kind), json_integer(s->n_tensors[kind]));
     return cli_print_json(json_pack("{s:i, s:b, s:o, s:o, s:o, s:O}", "version", 1, "alike", tess_diff_alike(s),
-                                    "counts", counts, "max_abs", number(s->max_abs), "max_rel", number(s->max_rel),
-                                    "tensors", c->tensors));
+                                    "counts", counts, "max_abs", tess_json_number(s->max_abs), "max_rel",
+                                    tess_json_number(s->max_rel), "tensors", c->tensors));
 }
 
 /* ---- The command */
-static void look_at(void *self, const tess_diff_tensor *t)
+static void show_tensor(void *self, const tess_diff_tensor *t)
 {
     comparison *c = self;
     if (c->json != NULL)
@@ -116,7 +109,7 @@ static void look_at(void *self, const tess_diff_tensor *t)
 static tess_status compare(comparison *c, const char *path_a, const char *path_b, tess_diff_summary *summary)
 {
     tess_diff_options options = {
-        .model_only = c->model_only != NULL, .self = c, .tensor = look_at, .progress = report_progress};
+        .model_only = c->model_only != NULL, .self = c, .tensor = show_tensor, .progress = report_progress};
     tess_catalog *a = NULL, *b = NULL;
     TESS_TRY(cli_number("--tolerance", c->tolerance, 0, 1e30, &options.tolerance));
     tess_status status = tess_catalog_open(c->mem, path_a, &a);
@@ -129,9 +122,9 @@ static tess_status compare(comparison *c, const char *path_a, const char *path_b
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
-    comparison c = {.n_shown = 0};
+    comparison c = {.mem = mem, .progress = {.doing = "compare"}};
     tess_diff_summary summary;
     const cli_flag flags[] = {
         {"--tolerance", "T", "values with |a - b| <= T * max(1, |a|, |b|) do not differ (0)", &c.tolerance},
@@ -140,15 +133,10 @@ static int run(int argc, char **argv)
         {"--json", NULL, "print a JSON object (\"version\": 1), with every tensor", &c.json},
     };
     int n = cli_parse(argc, argv, &cli_ckpt_diff, flags, 4);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 2)
         return cli_misuse(&cli_ckpt_diff, "name two checkpoints");
     c.tensors = json_array();
-    tess_status status = tess_mem_create(&c.mem);
-    if (status == TESS_OK)
-        status = compare(&c, argv[1], argv[2], &summary);
-    tess_mem_destroy(&c.mem);
+    tess_status status = compare(&c, argv[1], argv[2], &summary);
     cli_status_clear();
     if (status == TESS_OK && c.json == NULL)
         print_summary(&summary);
@@ -156,8 +144,8 @@ static int run(int argc, char **argv)
         status = print_json(&c, &summary);
     json_decref(c.tensors);
     if (status != TESS_OK)
-        return cli_fail(status);
-    return tess_diff_alike(&summary) ? TESS_EXIT_OK : DIFFERS;
+        return cli_end(status);
+    return tess_diff_alike(&summary) ? TESS_EXIT_OK : DIFFERENT;
 }
 
 const cli_command cli_ckpt_diff = {
@@ -165,4 +153,4 @@ const cli_command cli_ckpt_diff = {
     "compares two checkpoints of any formats, cuts and dtypes, tensor by tensor\n\n"
     "Names are brought to Tessera's first, so that a model folder compares with a training checkpoint. \"close\": the\n"
     "same values in another dtype, or within the tolerance. Exit codes: 0 alike; 1 they differ; 2 bad input.\n",
-    run};
+    .run = run};

@@ -4,10 +4,9 @@
 
 #include "base/text/text.h"
 #include "ckpt/tools/edit.h"
-#include "cli/ckpt_text.h"
-#include "cli/cli_ckpt.h"
+#include "cli/cli.h"
 
-/* One line for every member, below `prefix`, that is another after than before. */
+/* Prints a line for each member that changed; names begin with `prefix`. */
 static void print_changes(const char *prefix, const json_t *before, const json_t *after)
 {
     const char *key;
@@ -30,13 +29,12 @@ static void print_changes(const char *prefix, const json_t *before, const json_t
     }
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *add = NULL;
-    const cli_flag flags[] = {{"--add", NULL, "a key that is not there is made", &add}};
+    (void)mem;
+    const cli_flag flags[] = {{"--add", NULL, "add keys that are not there", &add}};
     int n = cli_parse(argc, argv, &cli_ckpt_edit, flags, 1);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 2)
         return cli_misuse(&cli_ckpt_edit, "%s", n == 0 ? "which checkpoint?" : "what is to change: key=value?");
     json_t *before = NULL, *after = NULL;
@@ -49,13 +47,13 @@ static int run(int argc, char **argv)
     }
     json_decref(before);
     json_decref(after);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    return cli_end(status);
 }
 
 const cli_command cli_ckpt_edit = {
     "ckpt edit", "PATH key=value ... [--add]",
-    "changes what a Tessera checkpoint says beside its tensors\n\n"
+    "changes the metadata of a Tessera checkpoint\n\n"
     "Keys are those below \"meta\" of `tessera ckpt inspect`, with dots between nested ones; values are JSON, or "
     "texts.\n"
     "The checkpoint is replaced in one step; a kill leaves the old one or the new one.\n",
-    run};
+    .run = run};

@@ -1,14 +1,15 @@
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os/objects.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/formats/export_catalog.h"
-#include "cli/ckpt_text.h"
-#include "cli/cli_ckpt.h"
+#include "cli/cli.h"
 
 enum { MAX_NAME_WIDTH = 100 };
 
@@ -33,11 +34,17 @@ static void add_tensor(const tess_catalog *c, const tess_catalog_tensor *t, tota
         sum->stored += c->pieces[t->first_piece + i].stored;
 }
 
-/* What stands behind the last '/'. */
 static const char *file_name(const tess_catalog *c, int file)
 {
-    const char *slash = strrchr(c->files[file].path, '/');
-    return slash != NULL ? slash + 1 : c->files[file].path;
+    return tess_object_file_name(c->files[file].path);
+}
+
+/* `pattern` is a part of the name or, with one of "*?[", a glob; NULL: all names match. */
+static bool name_matches(const char *name, const char *pattern)
+{
+    if (pattern == NULL)
+        return true;
+    return strpbrk(pattern, "*?[") != NULL ? fnmatch(pattern, name, 0) == 0 : strstr(name, pattern) != NULL;
 }
 
 /* ---- Text */
@@ -53,13 +60,13 @@ static void print_piece(const tess_catalog *c, const tess_catalog_tensor *t, con
                                          : "  deflate");
 }
 
-/* Of the names that are shown. */
+/* The longest name that is shown. */
 static int name_width(const tess_catalog *c, const char *pattern)
 {
     int width = (int)strlen("tensor");
     for (int i = 0; i < c->n_tensors; i++) {
         int n = (int)strlen(c->tensors[i].name);
-        if (n > width && cli_name_fits(c->tensors[i].name, pattern))
+        if (n > width && name_matches(c->tensors[i].name, pattern))
             width = n;
     }
     return width < MAX_NAME_WIDTH ? width : MAX_NAME_WIDTH;
@@ -79,7 +86,7 @@ static void print_tensor(const tess_catalog *c, const tess_catalog_tensor *t, in
         print_piece(c, t, &c->pieces[t->first_piece + i]);
 }
 
-/* "  meta.seed  42": keys as `tessera ckpt edit` takes them; long values are cut. */
+/* Prints "  meta.seed  42": keys as `tessera ckpt edit` takes them. Cuts long values. */
 static void print_meta(const char *prefix, const json_t *object)
 {
     enum { WIDTH = 80 };
@@ -127,7 +134,7 @@ static void print(const tess_catalog *c, const inspect_options *o, int *n_found)
     int width = name_width(c, o->pattern);
     printf("  %-*s %-5s %-16s %10s %4s  %s\n", width, "tensor", "dtype", "shape", "bytes", "pcs", "file");
     for (int i = 0; i < c->n_tensors; i++) {
-        if (!cli_name_fits(c->tensors[i].name, o->pattern))
+        if (!name_matches(c->tensors[i].name, o->pattern))
             continue;
         print_tensor(c, &c->tensors[i], width, o->pieces != NULL);
         add_tensor(c, &c->tensors[i], &sum);
@@ -158,11 +165,12 @@ static json_t *describe_tensor(const tess_catalog *c, const tess_catalog_tensor 
     json_t *object = json_pack("{s:o, s:s, s:o, s:I, s:i}", "name", tess_json_text(t->name), "dtype", t->dtype, "shape",
                                list_numbers(t->n_dims, t->dim), "bytes", (json_int_t)tess_catalog_tensor_bytes(t),
                                "n_pieces", t->n_pieces);
-    json_t *list = pieces ? json_array() : NULL;
-    for (int i = 0; i < t->n_pieces && pieces; i++)
+    if (!pieces)
+        return object;
+    json_t *list = json_array();
+    for (int i = 0; i < t->n_pieces; i++)
         json_array_append_new(list, describe_piece(c, t, &c->pieces[t->first_piece + i]));
-    if (pieces)
-        json_object_set_new(object, "pieces", list);
+    json_object_set_new(object, "pieces", list);
     return object;
 }
 
@@ -173,7 +181,7 @@ static tess_status print_json(const tess_catalog *c, const inspect_options *o, i
     for (int i = 0; i < c->n_files; i++)
         json_array_append_new(files, tess_json_text(c->files[i].path));
     for (int i = 0; i < c->n_tensors; i++) {
-        if (!cli_name_fits(c->tensors[i].name, o->pattern))
+        if (!name_matches(c->tensors[i].name, o->pattern))
             continue;
         json_array_append_new(tensors, describe_tensor(c, &c->tensors[i], o->pieces != NULL));
         add_tensor(c, &c->tensors[i], &sum);
@@ -186,34 +194,28 @@ static tess_status print_json(const tess_catalog *c, const inspect_options *o, i
                                     sum.n_pieces, "files", files, "tensors", tensors));
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     inspect_options o = {0};
     const cli_flag flags[] = {
-        {"--pieces", NULL, "also where every piece of a tensor lies, and which rank wrote it", &o.pieces},
+        {"--pieces", NULL, "also the pieces of each tensor: file, bytes, the rank that wrote it", &o.pieces},
         {"--meta", NULL, "the metadata alone", &o.meta},
         {"--json", NULL, "print a JSON object (\"version\": 1)", &o.json},
     };
     int n = cli_parse(argc, argv, &cli_ckpt_inspect, flags, 3);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 1 || n > 2)
         return cli_misuse(&cli_ckpt_inspect, "%s", n == 0 ? "which checkpoint?" : "one checkpoint, one pattern");
-    tess_mem *mem = NULL;
     tess_catalog *catalog = NULL;
     int n_found = 0;
     o.pattern = n == 2 ? argv[2] : NULL;
-    tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK)
-        status = tess_catalog_open(mem, argv[1], &catalog);
+    tess_status status = tess_catalog_open(mem, argv[1], &catalog);
     if (status == TESS_OK && o.json != NULL)
         status = print_json(catalog, &o, &n_found);
     else if (status == TESS_OK)
         print(catalog, &o, &n_found);
     tess_catalog_destroy(&catalog);
-    tess_mem_destroy(&mem);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     return n_found > 0 || o.pattern == NULL ? TESS_EXIT_OK : TESS_EXIT_FAILED;
 }
 
@@ -224,4 +226,4 @@ const cli_command cli_ckpt_inspect = {
     "or\n"
     "Megatron folder, a torch.save file, a DeepSpeed folder. PATTERN: a part of a tensor's name, or one with * ? [;\n"
     "exit code 1 when no name is like it.\n",
-    run};
+    .run = run};

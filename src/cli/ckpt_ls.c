@@ -5,8 +5,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/list.h"
-#include "cli/ckpt_text.h"
-#include "cli/cli_ckpt.h"
+#include "cli/cli.h"
 
 /* "42 s", "3 min", "5 h", "12 d" */
 static const char *format_age(double seconds, char *text, size_t size)
@@ -67,35 +66,28 @@ static tess_status print_json(const tess_ckpt_list *list)
         json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items));
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *json = NULL;
     const cli_flag flags[] = {{"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", &json}};
     int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1)
         return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder?" : "one folder at a time");
-    tess_mem *mem = NULL;
     tess_ckpt_list list;
-    tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK)
-        status = tess_ckpt_list_read(mem, argv[1], &list);
-    if (status == TESS_OK) {
-        if (json != NULL)
-            status = print_json(&list);
-        else
-            print_table(&list);
-        tess_ckpt_list_free(&list);
-    }
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
+    if (status != TESS_OK)
+        return cli_end(status);
+    if (json != NULL)
+        status = print_json(&list);
+    else
+        print_table(&list);
+    tess_ckpt_list_free(&list);
+    return cli_end(status);
 }
 
 const cli_command cli_ckpt_ls = {
     "ckpt ls", "DIR [--json]",
     "the checkpoints of a folder: step, state, size, age\n\n"
-    "Valid: complete, every file there with its size, every tensor covered; checksums are `tessera ckpt verify`'s\n"
-    "business. Incomplete: a save that did not finish. Damaged: it was complete once; the line below says what is "
-    "wrong.\n",
-    run};
+    "Valid: complete, every file there with its size, every tensor covered; `tessera ckpt verify` checks checksums.\n"
+    "Incomplete: the save did not finish. Damaged: it was complete once; the line below says what is wrong.\n",
+    .run = run};

@@ -4,21 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/objects.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "cli/cli_ckpt.h"
-#include "cli/cli_progress.h"
-
-static void print_line(void *self, const char *line)
-{
-    (void)self;
-    cli_status_clear();
-    fprintf(stderr, "%s\n", line);
-}
+#include "cli/cli.h"
 
 static void report_progress(void *self, const char *doing, uint64_t done, uint64_t all)
 {
-    cli_progress_report(self, doing, done, all);
+    ((cli_progress *)self)->doing = doing;
+    cli_progress_report(self, done, all);
 }
 
 int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_options *options)
@@ -28,12 +22,12 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
     char bytes[32];
     double begin_s = tess_os_now_s();
     options->self = &progress;
-    options->report = print_line;
+    options->report = cli_print_line;
     options->progress = report_progress;
     tess_status status = tess_ckpt_rewrite(mem, in, out, options, &result);
     cli_status_clear();
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     printf("%s: %d tensors, %s", result.path, result.n_tensors,
            tess_format_bytes((double)result.bytes, bytes, sizeof(bytes)));
     if (result.n_files > 0)
@@ -51,7 +45,7 @@ int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_opt
 
 tess_target cli_target_of(const char *out, tess_target folder)
 {
-    const char *slash = strrchr(out, '/'), *name = slash != NULL ? slash + 1 : out, *dot = strrchr(name, '.');
+    const char *name = tess_object_file_name(out), *dot = strrchr(name, '.');
     if (tess_text_ends_with(out, ".safetensors"))
         return TESS_TO_SAFETENSORS;
     if (tess_text_ends_with(out, ".pt") || tess_text_ends_with(out, ".pth") || tess_text_ends_with(out, ".bin"))
@@ -60,83 +54,69 @@ tess_target cli_target_of(const char *out, tess_target folder)
     return is_folder ? folder : TESS_TARGETS;
 }
 
-static int start(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
+static void parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
 {
-    int n = cli_parse(argc, argv, command, flags, n_flags);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
-    return n != 2 ? cli_misuse(command, "name a checkpoint and what is to be written") : -1;
+    if (cli_parse(argc, argv, command, flags, n_flags) != 2)
+        cli_exit(cli_misuse(command, "name a checkpoint and what is to be written"));
 }
 
-static tess_status fail_ending(const char *out)
+static int rewrite(tess_mem *mem, char **argv, tess_rewrite_options *options)
 {
-    return TESS_FAIL(TESS_E_INVALID,
-                     "%s: files end in .safetensors, .pt, .pth or .bin; for a folder of that name write %s/", out, out);
+    if (options->target != TESS_TARGETS)
+        return cli_rewrite(mem, argv[1], argv[2], options);
+    return cli_end(TESS_FAIL(TESS_E_INVALID,
+                             "%s: files end in .safetensors, .pt, .pth or .bin; for a folder of that name write %s/",
+                             argv[2], argv[2]));
 }
 
-static int rewrite_alone(char **argv, tess_rewrite_options *options)
+static int run_merge(tess_mem *mem, int argc, char **argv)
 {
-    tess_mem *mem = NULL;
-    tess_status status = options->target != TESS_TARGETS ? tess_mem_create(&mem) : fail_ending(argv[2]);
-    int code = status == TESS_OK ? cli_rewrite(mem, argv[1], argv[2], options) : cli_fail(status);
-    tess_mem_destroy(&mem);
-    return code;
-}
-
-static int run_merge(int argc, char **argv)
-{
-    int code = start(argc, argv, &cli_ckpt_merge, NULL, 0);
-    if (code >= 0)
-        return code;
+    parse(argc, argv, &cli_ckpt_merge, NULL, 0);
     tess_rewrite_options options = {.target = cli_target_of(argv[2], TESS_TO_TESSERA), .n_files = 1, .step = -1};
-    return rewrite_alone(argv, &options);
+    return rewrite(mem, argv, &options);
 }
 
-static int run_split(int argc, char **argv)
+static int run_split(tess_mem *mem, int argc, char **argv)
 {
     const char *writers = NULL;
     int64_t n = 0;
     const cli_flag flags[] = {{"-n", "N", "data files: as of so many ranks", &writers}};
-    int code = start(argc, argv, &cli_ckpt_split, flags, 1);
-    if (code >= 0)
-        return code;
+    parse(argc, argv, &cli_ckpt_split, flags, 1);
     if (writers == NULL)
         return cli_misuse(&cli_ckpt_split, "-n says in how many");
     tess_status status = cli_int("-n", writers, 1, 65536, &n);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     tess_rewrite_options options = {.target = TESS_TO_TESSERA, .n_files = (int)n, .step = -1};
-    return rewrite_alone(argv, &options);
+    return rewrite(mem, argv, &options);
 }
 
-static int run_extract(int argc, char **argv)
+static int run_extract(tess_mem *mem, int argc, char **argv)
 {
     const char *assets = NULL;
     const cli_flag flags[] = {
         {"--assets", "DIR", "where config.json and tokenizer are (default: looked for around PATH)", &assets}};
-    int code = start(argc, argv, &cli_ckpt_extract, flags, 1);
-    if (code >= 0)
-        return code;
+    parse(argc, argv, &cli_ckpt_extract, flags, 1);
     tess_rewrite_options options = {
         .target = cli_target_of(argv[2], TESS_TO_HF), .bare_names = true, .step = -1, .assets = assets};
-    return rewrite_alone(argv, &options);
+    return rewrite(mem, argv, &options);
 }
 
 const cli_command cli_ckpt_merge = {
     "ckpt merge", "PATH OUT",
     "everything of a checkpoint in one file\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a folder for a Tessera checkpoint with one data file.\n",
-    run_merge};
+    .run = run_merge};
 
 const cli_command cli_ckpt_split = {
     "ckpt split", "PATH OUT -n N",
     "a checkpoint cut into the data files of N ranks\n\n"
     "OUT: a folder of checkpoints, in which step-N is made. Any number of ranks resumes from any cut: this is for\n"
     "spreading files over disks, and for tests.\n",
-    run_split};
+    .run = run_split};
 
 const cli_command cli_ckpt_extract = {
     "ckpt extract", "PATH OUT [--assets DIR]",
     "the model alone, without the optimizer, under its own names\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a new Hugging Face folder.\n",
-    run_extract};
+    .run = run_extract};

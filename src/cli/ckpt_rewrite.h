@@ -4,10 +4,10 @@
 
 #include "ckpt/tools/rewrite.h"
 
-/* tess_ckpt_rewrite with its report, its progress and its result shown; returns the exit code. */
+/* tess_ckpt_rewrite; prints its report, progress and result. Returns the exit code. */
 int cli_rewrite(tess_mem *mem, const char *in, const char *out, tess_rewrite_options *options);
 
-/* By the name of what is to be written; `folder` for one that is no file's. TESS_TARGETS: of no format that is here. */
+/* The format that the name `out` asks for; `folder`: what a folder is. TESS_TARGETS: an unknown ending. */
 tess_target cli_target_of(const char *out, tess_target folder);
 
 #endif

@@ -5,21 +5,18 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/tools/list.h"
-#include "cli/cli_ckpt.h"
-#include "cli/cli_progress.h"
-
-enum { DAMAGED = TESS_EXIT_FAILED };
+#include "cli/cli.h"
 
 typedef struct verification {
     tess_mem *mem;
     cli_progress progress;
     int n_bad;
-    const char *newest; /* alone; NULL: all */
+    const char *newest; /* NULL: verify all */
 } verification;
 
 static void report_progress(void *self, uint64_t done, uint64_t all)
 {
-    cli_progress_report(&((verification *)self)->progress, "verify", done, all);
+    cli_progress_report(&((verification *)self)->progress, done, all);
 }
 
 static void report_bad(void *self, const char *message)
@@ -29,7 +26,7 @@ static void report_bad(void *self, const char *message)
     printf("BAD %s\n", message);
 }
 
-/* What there was to look at: not every format has checksums. */
+/* Says what could be checked: not every format has checksums. */
 static void print_good(const tess_catalog *c, double took_s)
 {
     uint64_t bytes = 0;
@@ -49,20 +46,20 @@ static void print_good(const tess_catalog *c, double took_s)
                                    : "; the format has no checksums: read, and complete");
 }
 
-/* A file that is missing is damage where there is a checkpoint. */
+/* A missing file is damage when the checkpoint itself exists. */
 static bool is_damage(tess_status status, const char *path)
 {
     bool there = tess_os_is_dir(path) || tess_os_is_file(path);
     return status == TESS_E_FORMAT || status == TESS_E_IO || (status == TESS_E_NOT_FOUND && there);
 }
 
-/* Damage is counted and told, other failures are returned. */
+/* Counts and prints damage; returns other failures. */
 static tess_status verify_one(verification *v, const char *path)
 {
     tess_catalog *catalog;
     const tess_catalog_visitor visitor = {.self = v, .progress = report_progress, .bad = report_bad};
     double begin_s = tess_os_now_s();
-    v->progress = (cli_progress){0};
+    v->progress = (cli_progress){.doing = "verify"};
     tess_status status = tess_catalog_open(v->mem, path, &catalog);
     if (is_damage(status, path)) {
         report_bad(v, tess_error_message());
@@ -77,7 +74,7 @@ static tess_status verify_one(verification *v, const char *path)
     return v->n_bad > before ? TESS_OK : status;
 }
 
-/* Of one that cannot be opened there is no more to say than what the list has. */
+/* The list already says why a checkpoint of no known format cannot be opened. */
 static tess_status verify_item(verification *v, const tess_ckpt_list *list, const tess_ckpt_item *item)
 {
     char path[4096];
@@ -103,7 +100,7 @@ static tess_status verify_items(verification *v, const tess_ckpt_list *list)
     return TESS_OK;
 }
 
-/* Of those that were finished once, whatever has become of them. */
+/* The newest that was ever complete, even if it is damaged now. */
 static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
 {
     for (int i = list->n - 1; i >= 0; i--)
@@ -112,7 +109,7 @@ static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
     return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no checkpoint there was finished", list->folder);
 }
 
-/* A folder of checkpoints, or one: which alone says what is wrong with it. */
+/* A folder of checkpoints, or a single one. */
 static tess_status verify_path(verification *v, const char *path)
 {
     tess_ckpt_list list;
@@ -126,27 +123,22 @@ static tess_status verify_path(verification *v, const char *path)
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
-    verification v = {.n_bad = 0};
-    const cli_flag flags[] = {{"--newest", NULL, "of a folder of checkpoints the newest alone", &v.newest}};
+    verification v = {.mem = mem};
+    const cli_flag flags[] = {{"--newest", NULL, "only the newest checkpoint of a folder", &v.newest}};
     int n = cli_parse(argc, argv, &cli_ckpt_verify, flags, 1);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_ckpt_verify, "which checkpoint?");
-    tess_status status = tess_mem_create(&v.mem);
+    tess_status status = TESS_OK;
     for (int i = 1; i <= n && status == TESS_OK; i++)
         status = verify_path(&v, argv[i]);
-    tess_mem_destroy(&v.mem);
-    if (status != TESS_OK)
-        return cli_fail(status);
-    return v.n_bad > 0 ? DAMAGED : TESS_EXIT_OK;
+    return status == TESS_OK && v.n_bad > 0 ? TESS_EXIT_FAILED : cli_end(status);
 }
 
 const cli_command cli_ckpt_verify = {
     "ckpt verify", "PATH ... [--newest]",
     "reads checkpoints and checks every byte: checksums, sizes, completeness\n\n"
-    "Of a folder of checkpoints all are verified. What is damaged is named by file, offset, tensor and the rank that\n"
-    "wrote it. Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
-    run};
+    "Verifies all checkpoints of a folder. Names damage by file, offset, tensor and the rank that wrote it.\n"
+    "Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
+    .run = run};

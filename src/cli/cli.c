@@ -9,7 +9,11 @@
 #include <unistd.h>
 
 #include "base/core/options.h"
+#include "base/os/os.h"
+#include "base/text/text.h"
 #include "job/job_memory.h"
+
+enum { MOST_NAMES = 64, HINT_BYTES = 256 };
 
 static void print_usage(FILE *out, const cli_command *command, const cli_flag *flags, int n_flags)
 {
@@ -51,45 +55,24 @@ static const char **place_of(const cli_flag *flag)
     return NULL;
 }
 
-const char *cli_hint(const char *before, const char *word, const char *const *names, int n, char *text)
+/* ": did you mean 'BEFORE NAME'?" for the name that is nearest to `word`, or "". */
+static const char *hint_at(const char *before, const char *word, const char *const *names, int n, char text[HINT_BYTES])
 {
     const char *nearest = tess_options_nearest(word, names, n);
     text[0] = '\0';
     if (nearest != NULL)
-        snprintf(text, CLI_HINT, ": did you mean '%s%s'?", before, nearest);
+        snprintf(text, HINT_BYTES, ": did you mean '%s%s%s'?", before, before[0] != '\0' ? " " : "", nearest);
     return text;
 }
 
-int cli_choose(int argc, char **argv, const char *const *names, int n, void (*print_help)(FILE *out))
+static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
-    if (argc < 2) {
-        print_help(stderr);
-        return CLI_NO_WORD;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help(stdout);
-        return CLI_HELPED;
-    }
-    int i = 0;
-    while (i < n && strcmp(argv[1], names[i]) != 0)
-        i++;
-    return i;
-}
-
-int cli_unchosen(int chosen)
-{
-    return chosen == CLI_HELPED ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
-}
-
-static int complain(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
-{
-    const char *names[64];
-    char name[64], hint[CLI_HINT]; /* name: without a value */
+    const char *names[MOST_NAMES];
+    char name[64], hint[HINT_BYTES]; /* name: without a value */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
-    cli_misuse(command, "unknown option '%s'%s", name, cli_hint("", name, names, n_flags, hint));
-    return -2;
+    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, hint_at("", name, names, n_flags, hint)));
 }
 
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
@@ -99,7 +82,7 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
         const char *value;
         if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
             print_usage(stdout, command, flags, n_flags);
-            return -1;
+            cli_exit(TESS_EXIT_OK);
         }
         if (strcmp(argv[i], "--") == 0) {
             while (++i < argc)
@@ -112,19 +95,15 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
         }
         const cli_flag *flag = find_flag(argv[i], flags, n_flags, &value);
         if (flag == NULL)
-            return complain(command, argv[i], flags, n_flags);
+            refuse_flag(command, argv[i], flags, n_flags);
         if (flag->value != NULL && flag->value[0] != '[' && value == NULL) {
-            if (i + 1 == argc) {
-                cli_misuse(command, "%s needs a value: %s", flag->name, flag->value);
-                return -2;
-            }
+            if (i + 1 == argc)
+                cli_exit(cli_misuse(command, "%s needs a value: %s", flag->name, flag->value));
             value = argv[++i];
         }
         const char **place = place_of(flag);
-        if (place == NULL) {
-            cli_misuse(command, "%s may be given %d times", flag->name, CLI_REPEATS);
-            return -2;
-        }
+        if (place == NULL)
+            cli_exit(cli_misuse(command, "%s may be given %d times", flag->name, CLI_REPEATS));
         *place = value != NULL ? value : "";
     }
     return n_positional;
@@ -141,10 +120,51 @@ int cli_misuse(const cli_command *command, const char *format, ...)
     return TESS_EXIT_BAD_INPUT;
 }
 
-int cli_fail(tess_status status)
+void cli_print_commands(FILE *out, const cli_command *const *commands, int n)
+{
+    int width = 0;
+    for (int i = 0; i < n; i++)
+        width = (int)strlen(commands[i]->name) > width ? (int)strlen(commands[i]->name) : width;
+    for (int i = 0; i < n; i++)
+        fprintf(out, "  tessera %-*s  %.*s\n", width, commands[i]->name, (int)strcspn(commands[i]->help, "\n"),
+                commands[i]->help);
+}
+
+int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command)
+{
+    const char *names[MOST_NAMES];
+    char hint[HINT_BYTES];
+    if (command->run != NULL)
+        return command->run(mem, argc, argv);
+    bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (argc < 2 || help) {
+        FILE *out = help ? stdout : stderr;
+        fprintf(out, "usage: tessera %s %s\n%s\n\n", command->name, command->arguments, command->help);
+        cli_print_commands(out, command->verbs, command->n_verbs);
+        fprintf(out, "\ntessera %s VERB --help says more.\n", command->name);
+        return help ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
+    }
+    for (int i = 0; i < command->n_verbs; i++) {
+        names[i] = strchr(command->verbs[i]->name, ' ') + 1;
+        if (strcmp(argv[1], names[i]) == 0)
+            return cli_run_command(mem, argc - 1, argv + 1, command->verbs[i]);
+    }
+    return cli_misuse(command, "no '%s %.60s'%s", command->name, argv[1],
+                      hint_at(command->name, argv[1], names, command->n_verbs, hint));
+}
+
+void cli_exit(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        exit(code);
+    fprintf(stderr, "tessera: standard output: %s\n", strerror(errno));
+    exit(code != TESS_EXIT_OK ? code : TESS_EXIT_FAILED);
+}
+
+int cli_end(tess_status status)
 {
     cli_status_clear();
-    return tess_exit_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : tess_exit_fail(status);
 }
 
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks)
@@ -192,16 +212,21 @@ tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtyp
     return TESS_OK;
 }
 
-static void print_line(void *self, const char *text)
+tess_status cli_print_json(json_t *object)
+{
+    char *text = object != NULL ? json_dumps(object, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    json_decref(object);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for JSON");
+    puts(text);
+    free(text);
+    return TESS_OK;
+}
+
+void cli_print_line(void *self, const char *line)
 {
     (void)self;
     cli_status_clear();
-    fprintf(stderr, "%s\n", text);
-}
-
-tess_reporter cli_reporter(void)
-{
-    return (tess_reporter){print_line, NULL};
+    fprintf(stderr, "%s\n", line);
 }
 
 static bool on_terminal(void)
@@ -228,4 +253,22 @@ void cli_status_clear(void)
 {
     if (on_terminal())
         fputs("\r\033[K", stderr);
+}
+
+void cli_progress_report(void *progress, uint64_t done, uint64_t all)
+{
+    static const double patience_s = 1, pace_s = 0.1;
+    char a[32], b[32], c[32];
+    cli_progress *p = progress;
+    double now_s = tess_os_now_s();
+    if (p->began_s == 0)
+        p->began_s = now_s;
+    double took_s = now_s - p->began_s;
+    if (took_s < patience_s || now_s - p->shown_s < pace_s)
+        return;
+    p->shown_s = now_s;
+    double rate = (double)done / took_s, left_s = rate > 0 && all > done ? (double)(all - done) / rate : 0;
+    cli_status_line("%s: %3.0f%%  %s of %s, %s/s, %.0f s left", p->doing,
+                    all > 0 ? 100 * (double)done / (double)all : 100, tess_format_bytes((double)done, a, sizeof(a)),
+                    tess_format_bytes((double)all, b, sizeof(b)), tess_format_bytes(rate, c, sizeof(c)), left_s);
 }

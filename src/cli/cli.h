@@ -1,9 +1,10 @@
-/* The command line: one file per subcommand, its flags in a table, no logic of its own.
+/* The command line: one file per subcommand, with its flags, the calls and what is printed.
  * Exit codes: 0 done, 1 failed, 2 bad input (nothing was written) or a full disk (nothing was lost), 130 interrupted,
  * 128+n killed by signal n. */
 #ifndef TESS_CLI_CLI_H
 #define TESS_CLI_CLI_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "supervise/exit.h"
@@ -14,55 +15,75 @@
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */
     const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
-                        * "FILE ...": it may be given CLI_REPEATS times */
+                        * "FILE ...": may be given CLI_REPEATS times */
     const char *help;
-    const char *
-        *text; /* where the value goes (switch: "" when given; "FILE ...": CLI_REPEATS + 1 of them, NULL first) */
+    const char **text; /* receives the value, or "" for a switch; "FILE ...": CLI_REPEATS + 1 of them, all NULL */
 } cli_flag;
 
+/* `name` is one word, or two: "ckpt ls". Lists of commands show the first line of `help`. */
 typedef struct cli_command {
     const char *name, *arguments, *help;
-    int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
+    /* argv[0] is the last word of the name, argv[-1] the word before it. `mem` belongs to the process. NULL: argv[1]
+     * names one of `verbs`. */
+    int (*run)(tess_mem *mem, int argc, char **argv);
+    const struct cli_command *const *verbs;
+    int n_verbs;
 } cli_command;
 
 enum { CLI_REPEATS = 16 };
 
-/* Sorts argv[1..] into flags and positionals (which are moved to the front of argv + 1; their number is returned). On
- * -h or --help prints the usage and returns -1; on a bad flag prints why and returns -2. */
+/* Sorts argv[1..] into flags and positionals, moves the positionals to argv + 1 and returns their number. Ends the
+ * process on --help, after the usage, and on a bad flag, after the reason. */
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags);
 
-enum { CLI_HINT = 256, CLI_HELPED = -1, CLI_NO_WORD = -2 };
+/* Runs a command and returns its exit code. One with verbs prints their list on --help and where argv[1] is missing. */
+int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command);
+/* Prints a line for each command: its name and the first line of its help. */
+void cli_print_commands(FILE *out, const cli_command *const *commands, int n);
 
-/* Of commands in two words: which of `names` argv[1] is, n: none of them. CLI_HELPED: help was asked for and printed;
- * CLI_NO_WORD: there is none, and it was printed to standard error. */
-int cli_choose(int argc, char **argv, const char *const *names, int n, void (*print_help)(FILE *out));
-/* The exit code of the latter two. */
-int cli_unchosen(int chosen);
+/* Ends the process. A failure to write standard output, such as a full disk, is reported and makes success a failure.
+ */
+void cli_exit(int code) __attribute__((noreturn));
 
-/* ": did you mean 'before NAME'?" for the name that is near to `word`, or ""; returns text, of CLI_HINT bytes. */
-const char *cli_hint(const char *before, const char *word, const char *const *names, int n, char *text);
-
-/* tess_exit_fail, where a status line may stand on the terminal. */
-int cli_fail(tess_status status);
+/* Clears the status line. The exit code of `status`, and for a failure its message as tess_exit_fail prints it. */
+int cli_end(tess_status status);
 /* Prints "tessera: <message>" with the usage of `command`; returns TESS_EXIT_BAD_INPUT. */
 int cli_misuse(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* NULL text leaves *value alone. TESS_E_INVALID names the flag and the range. */
+/* NULL text leaves *value unchanged. The message of TESS_E_INVALID names the flag and the range. */
 tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value);
 tess_status cli_number(const char *flag, const char *text, double min, double max, double *value);
-/* `text` is what -n was given, NULL: nothing. As tess_ranks_count. */
+/* tess_ranks_count of the value of -n; NULL: -n was not given. */
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
-/* "float32" or "bfloat16", and for what is only stored "float16"; NULL: TESS_DTYPE_COUNT. */
+/* "float32" or "bfloat16"; with `stored` also "float16", which nothing computes in. NULL: TESS_DTYPE_COUNT. */
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
 
-/* Prints warnings of the library to stderr. */
-tess_reporter cli_reporter(void);
+/* Prints an indented object to standard output and releases it. NULL: TESS_E_NOMEM. */
+tess_status cli_print_json(json_t *object);
+/* Prints a line to standard error, in place of the status line: a warning of the library. */
+void cli_print_line(void *self, const char *line);
 
-/* A line on a terminal that is written over, nothing elsewhere: "what: 42%  1.2 M tokens". */
+/* Overwrites the status line of a terminal: "what: 42%  1.2 M tokens". Prints nothing elsewhere. */
 void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_status_clear(void);
 
+/* The status line of work whose bytes are known, from its second second on:
+ * "verify: 42%  1.2 GiB of 2.9 GiB, 1.1 GiB/s, 2 s left". */
+typedef struct cli_progress {
+    const char *doing;       /* "verify" */
+    double began_s, shown_s; /* 0: not yet */
+} cli_progress;
+
+/* `progress` is a cli_progress. */
+void cli_progress_report(void *progress, uint64_t done, uint64_t all);
+
+/* Exit code of a doctor that found nothing known (log) or something to correct (env). */
+enum { CLI_DOCTOR_FINDS = 3 };
+
 extern const cli_command cli_train, cli_eval, cli_generate, cli_tokenize, cli_convert, cli_run, cli_launch, cli_info,
-    cli_bench, cli_top, cli_verify, cli_doctor, cli_trace, cli_ckpt;
+    cli_bench, cli_top, cli_verify, cli_trace;
+extern const cli_command cli_ckpt_ls, cli_ckpt_inspect, cli_ckpt_verify, cli_ckpt_diff, cli_ckpt_merge, cli_ckpt_split,
+    cli_ckpt_extract, cli_ckpt_edit, cli_ckpt_prune;
+extern const cli_command cli_doctor_log, cli_doctor_env, cli_doctor_timers, cli_doctor_preflight;
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
-/* A bench's flags as cli_parse wants them: what becomes of the report, then the common rows, then the bench's own. */
+/* A bench's flags for cli_parse: those of the report, the common options, the bench's own. */
 typedef struct flag_set {
     cli_flag flags[MAX_FLAGS];
     const char *sections[MAX_FLAGS], *texts[MAX_FLAGS];
@@ -60,15 +60,15 @@ static tess_status set_options(const flag_set *set, tess_bench_options *options)
     return TESS_OK;
 }
 
-/* What becomes of a bench: `runtime` is NULL unless it measures inside a job, of which only rank 0 speaks. */
+/* Inside a job, every rank measures and rank 0 prints. */
 typedef struct bench_session {
     const tess_bench *bench;
     const flag_set *set;
     tess_mem *mem;
-    tess_runtime *runtime;
-    const json_t *old; /* to compare with, NULL: nothing */
+    tess_runtime *runtime; /* NULL: not in a job */
+    const json_t *old;     /* the report to compare with, NULL: none */
     FILE *table;
-    bool speaks;
+    bool prints;
 } bench_session;
 
 static tess_status run_one(const bench_session *s, const tess_bench_options *options, tess_bench_report *report)
@@ -95,43 +95,41 @@ static tess_status measure(const bench_session *s, bool *slower)
     TESS_TRY(set_options(set, &options));
     TESS_TRY(tess_bench_report_create(s->mem, s->bench->name, s->table, &report));
     tess_status status = run_one(s, &options, report);
-    if (status == TESS_OK && json != NULL && s->speaks)
+    if (status == TESS_OK && json != NULL && s->prints)
         status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
-    if (status == TESS_OK && s->old != NULL && s->speaks)
+    if (status == TESS_OK && s->old != NULL && s->prints)
         status = tess_bench_compare(s->old, tess_bench_report_json(report), percent / 100, s->table, &comparison);
     tess_bench_report_destroy(&report);
     *slower = comparison.n_slower > 0;
     return status;
 }
 
-/* With the table where people (rank 0's) see it, or nowhere. */
+/* The table goes to standard output, or to standard error when the JSON goes there. */
 static tess_status open_and_measure(bench_session *s, bool *slower)
 {
     json_t *old = NULL;
     const char *json = s->set->texts[0], *compare = s->set->texts[1];
-    FILE *nowhere = s->speaks ? NULL : fopen("/dev/null", "we");
+    FILE *nowhere = s->prints ? NULL : fopen("/dev/null", "we");
     s->table = nowhere != NULL ? nowhere : json != NULL && json[0] == '\0' ? stderr : stdout;
-    tess_status status = tess_mem_create(&s->mem);
-    if (status == TESS_OK && compare != NULL) /* before minutes are spent */
+    tess_status status = TESS_OK;
+    if (compare != NULL) /* checked before minutes are spent */
         status = tess_bench_compare_load(compare, s->bench->name, &old);
     s->old = old;
     if (status == TESS_OK)
         status = measure(s, slower);
     json_decref(old);
-    tess_mem_destroy(&s->mem);
     if (nowhere != NULL)
         fclose(nowhere);
     return status;
 }
 
-/* This process is a rank of a job. */
 static int run_rank(bench_session *s)
 {
     bool slower = false;
     tess_status status = tess_runtime_create(NULL, &s->runtime);
     if (status != TESS_OK)
-        return status == TESS_E_PEER_LOST ? TESS_EXIT_FAILED : cli_fail(status);
-    s->speaks = tess_runtime_rank(s->runtime) == 0;
+        return status == TESS_E_PEER_LOST ? TESS_EXIT_FAILED : cli_end(status);
+    s->prints = tess_runtime_rank(s->runtime) == 0;
     status = open_and_measure(s, &slower);
     int code = status != TESS_OK ? tess_exit_rank(status, s->runtime) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
     tess_runtime_destroy(&s->runtime);
@@ -141,13 +139,13 @@ static int run_rank(bench_session *s)
 static int run_alone(bench_session *s)
 {
     bool slower = false;
-    s->speaks = true;
+    s->prints = true;
     tess_status status = open_and_measure(s, &slower);
-    return status != TESS_OK ? cli_fail(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
+    return status != TESS_OK ? cli_end(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
 }
 
-/* Here, as a rank of the job that somebody has started, or as the warden of one. `words`: as they were given. */
-static int run_somewhere(bench_session *s, int n_words, char **words)
+/* Measures here, as a rank of a running job, or starts that rank as its warden. */
+static int run_somewhere(bench_session *s, const tess_own_command *command)
 {
     tess_ranks ranks = {0};
     bool is_rank = tess_launch_is_rank();
@@ -157,59 +155,54 @@ static int run_somewhere(bench_session *s, int n_words, char **words)
         status = TESS_FAIL(TESS_E_INVALID, "tessera bench %s measures one machine: start it alone, not as a rank",
                            s->bench->name);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     if (ranks.is_warden)
-        return tess_ranks_start_self(&ranks, n_words, words, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
+        return tess_ranks_start_self(&ranks, command, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
     return in_job ? run_rank(s) : run_alone(s);
 }
 
-static int run_bench(int argc, char **argv, const tess_bench *bench)
+static const tess_bench *bench_named(const char *name)
 {
-    enum { MAX_WORDS = 256 };
-    char *words[MAX_WORDS] = {"bench"}; /* cli_parse reorders; ranks get the words as they were */
-    for (int i = 0; i < argc && i + 1 < MAX_WORDS; i++)
-        words[1 + i] = argv[i];
-    char name[64];
-    static flag_set set;
-    snprintf(name, sizeof(name), "bench %s", bench->name);
-    cli_command command = {name, "[OPTIONS]", bench->help, NULL};
-    collect_flags(&set, bench->name);
-    int n = cli_parse(argc, argv, &command, set.flags, set.n);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
-    if (n > 0)
-        return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
-    return run_somewhere(&(bench_session){.bench = bench, .set = &set}, argc + 1, words);
-}
-
-static void print_help(FILE *out)
-{
-    int n;
+    int n, i = 0;
     const tess_bench *const *benches = tess_bench_list(&n);
-    fprintf(out, "usage: tessera bench %s\n%s\n", cli_bench.arguments, cli_bench.help);
-    for (int i = 0; i < n; i++)
-        fprintf(out, "  tessera bench %-8s %s\n", benches[i]->name, benches[i]->help);
-    fputs("\ntessera bench NAME --help lists its options.\n", out);
+    while (strcmp(benches[i]->name, name) != 0)
+        i++;
+    return benches[i];
 }
 
-static int run(int argc, char **argv)
+static int run_bench(tess_mem *mem, int argc, char **argv)
+{
+    static flag_set set;
+    tess_own_command words;
+    const tess_bench *bench = bench_named(argv[0]);
+    tess_status status = tess_own_command_of(argc + 1, argv - 1, &words); /* cli_parse reorders argv */
+    char name[64];
+    snprintf(name, sizeof(name), "bench %s", bench->name);
+    const cli_command command = {name, "[OPTIONS]", bench->help, .run = NULL};
+    collect_flags(&set, bench->name);
+    if (cli_parse(argc, argv, &command, set.flags, set.n) > 0)
+        return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
+    if (status != TESS_OK)
+        return cli_end(status);
+    return run_somewhere(&(bench_session){.bench = bench, .set = &set, .mem = mem}, &words);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
 {
     enum { MOST = 16 };
-    const char *names[MOST];
-    int n;
-    const tess_bench *const *benches = tess_bench_list(&n);
-    for (int i = 0; i < n && i < MOST; i++)
-        names[i] = benches[i]->name;
-    n = n < MOST ? n : MOST;
-    int bench = cli_choose(argc, argv, names, n, print_help);
-    if (bench < 0)
-        return cli_unchosen(bench);
-    if (bench < n)
-        return run_bench(argc - 1, argv + 1, benches[bench]);
-    char hint[CLI_HINT];
-    fprintf(stderr, "tessera: no bench '%.60s'%s\n", argv[1], cli_hint("", argv[1], names, n, hint));
-    print_help(stderr);
-    return TESS_EXIT_BAD_INPUT;
+    char names[MOST][64];
+    cli_command command = cli_bench, commands[MOST];
+    const cli_command *verbs[MOST];
+    const tess_bench *const *benches = tess_bench_list(&command.n_verbs);
+    for (int i = 0; i < command.n_verbs; i++) {
+        snprintf(names[i], sizeof(names[i]), "bench %s", benches[i]->name);
+        commands[i] = (cli_command){names[i], "[OPTIONS]", benches[i]->help, .run = run_bench};
+        verbs[i] = &commands[i];
+    }
+    command.run = NULL;
+    command.verbs = verbs;
+    return cli_run_command(mem, argc, argv, &command);
 }
 
-const cli_command cli_bench = {"bench", "NAME [OPTIONS]", "measure this machine and what Tessera makes of it", run};
+const cli_command cli_bench = {"bench", "NAME [OPTIONS]", "measure this machine and what Tessera makes of it",
+                               .run = run};

@@ -23,16 +23,11 @@ static int convert(tess_mem *mem, const char *in, const char *out, const convert
     return cli_rewrite(mem, in, out, &rewrite);
 }
 
-/* A file's name says what it is, a folder is a model's. */
-static tess_target default_target(const char *out)
-{
-    tess_target target = cli_target_of(out, TESS_TO_HF);
-    return target != TESS_TARGETS ? target : TESS_TO_HF;
-}
-
+/* Without --to the ending of `out` says the format; anything else is a model folder. */
 static tess_status read_options(const char *out, convert_options *o)
 {
-    o->target = default_target(out);
+    tess_target target = cli_target_of(out, TESS_TO_HF);
+    o->target = target != TESS_TARGETS ? target : TESS_TO_HF;
     o->step = -1;
     if (o->to != NULL)
         TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
@@ -45,7 +40,7 @@ static tess_status read_options(const char *out, convert_options *o)
     return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     convert_options o = {0};
     const cli_flag flags[] = {
@@ -55,22 +50,15 @@ static int run(int argc, char **argv)
         {"--model-only", NULL, "without the optimizer (hf always is)", &o.model_only},
         {"--shard-size", "MB", "hf: largest weight file (5000)", &o.shard_text},
         {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)", &o.files_text},
-        {"--step", "N", "of a training that IN does not state the step of", &o.step_text},
-        {"--assets", "DIR", "hf: where config.json and tokenizer are (looked for around IN)", &o.assets},
-        {"--no-check", NULL, "what was written is not read again and compared", &o.no_check},
+        {"--step", "N", "the training's step, where IN does not state it", &o.step_text},
+        {"--assets", "DIR", "hf: the folder of config.json and tokenizer (default: around IN)", &o.assets},
+        {"--no-check", NULL, "do not read the output again to compare it", &o.no_check},
     };
     int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 2)
         return cli_misuse(&cli_convert, "name what to convert and what to write");
-    tess_mem *mem = NULL;
     tess_status status = read_options(argv[2], &o);
-    if (status == TESS_OK)
-        status = tess_mem_create(&mem);
-    int code = status == TESS_OK ? convert(mem, argv[1], argv[2], &o) : cli_fail(status);
-    tess_mem_destroy(&mem);
-    return code;
+    return status == TESS_OK ? convert(mem, argv[1], argv[2], &o) : cli_end(status);
 }
 
 const cli_command cli_convert = {
@@ -78,5 +66,5 @@ const cli_command cli_convert = {
     "writes a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
     "IN: a Tessera checkpoint (or a folder of them: the newest), a Hugging Face folder, a safetensors file, a PyTorch\n"
     "DCP or Megatron folder, a torch.save file, a DeepSpeed folder. OUT: a new file or folder; with --to tessera and\n"
-    "--to megatron a folder of checkpoints. What was written is read again and compared, bit for bit.\n",
-    run};
+    "--to megatron a folder of checkpoints. The output is read again and compared, bit for bit.\n",
+    .run = run};

@@ -10,14 +10,13 @@
 
 enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
 
-/* What a generation keeps per prompt, and how it is shown. */
 typedef struct generate_session {
     tess_model_folder m;
     tess_mem *mem;
-    const char *logprobs; /* given: JSON lines instead of text */
+    const char *logprobs; /* not NULL: prints JSON lines instead of text */
     int n_prompts;
     tess_ids prompts[MOST_PROMPTS], texts[MOST_PROMPTS];
-    size_t shown; /* bytes of the only prompt's text already printed */
+    size_t shown; /* bytes printed so far, of a single prompt's text */
 } generate_session;
 
 static tess_status show_new_text(generate_session *s, bool last)
@@ -133,7 +132,7 @@ static tess_status show_results(generate_session *s)
     return TESS_OK;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *prompt = NULL, *file = NULL, *max_new = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL,
                *seed = NULL, *dtype_text = NULL, *threads_text = NULL, *logprobs = NULL, *batch_text = NULL;
@@ -151,16 +150,16 @@ static int run(int argc, char **argv)
         {"--threads", "N", "default: all cores", &threads_text},
     };
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
 
     static generate_session s;
+    s.mem = mem;
+    s.logprobs = logprobs;
     int64_t max_new_tokens = 128, top_k_value = 0, seed_value = 0, threads = 0, batch = 8;
     tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     tess_dtype dtype;
-    tess_reporter reporter = cli_reporter();
+    tess_reporter reporter = {cli_print_line, NULL};
     tess_encoder *encoder = NULL;
     tess_status status;
     TESS_GOTO(cli_int("--max-new-tokens", max_new, 0, 1 << 24, &max_new_tokens), parsed);
@@ -173,8 +172,6 @@ static int run(int argc, char **argv)
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     sampling.top_k = top_k_value;
     sampling.seed = (uint64_t)seed_value;
-    s.logprobs = logprobs;
-    TESS_GOTO(tess_mem_create(&s.mem), parsed);
     TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, (int)threads, &reporter, &s.m), parsed);
     TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
     status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);
@@ -190,12 +187,11 @@ opened:
     tess_encoder_destroy(&encoder);
     tess_model_folder_close(&s.m);
 parsed:
-    tess_mem_destroy(&s.mem);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    return cli_end(status);
 }
 
 const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --prompts FILE [options]",
                                   "continue text with a trained model\n\n"
                                   "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera "
                                   "convert` reads.\n",
-                                  run};
+                                  .run = run};

@@ -2,35 +2,34 @@
 
 #include <stdio.h>
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
+    (void)mem;
     const char *n_ranks = NULL, *grace = NULL, *trace = NULL;
     tess_ranks ranks = {0};
     tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = tess_exit_notice};
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes to start (1)", &n_ranks},
-        {"--grace", "SECONDS", "time that the others get to end once a rank is lost (5)", &grace},
+        {"--grace", "SECONDS", "time for the others to end once a rank is lost (5)", &grace},
         {"--trace", "FOLDER", "keep each rank's last events there, for `tessera trace FOLDER`", &trace}};
     int n = cli_parse(argc, argv, &cli_run, flags, 3);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_run, "name the program to run");
     tess_status status = cli_count_ranks(n_ranks, &ranks);
     if (status == TESS_OK)
         status = cli_number("--grace", grace, 0, 1e6, &options.grace_s);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     argv[n + 1] = NULL;
     tess_launch_result result;
     options.trace_folder = trace;
     status = tess_ranks_start(&ranks, argv + 1, &options, &result);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     if (result.report[0] != '\0' && !result.reported)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;
 }
 
 const cli_command cli_run = {"run", "[-n RANKS] -- PROGRAM [ARGUMENTS ...]",
-                             "start a program that uses libtessera as N ranks", run};
+                             "start a program that uses libtessera as N ranks", .run = run};

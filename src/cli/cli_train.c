@@ -3,31 +3,30 @@
 #include "job/environment.h"
 #include "supervise/train_job.h"
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
+    (void)mem;
     const char *n_ranks = NULL;
     static cli_train_view view;
-    char *words[256]; /* cli_parse reorders; ranks get the words as they were */
-    for (int i = 0; i < argc && i < 256; i++)
-        words[i] = argv[i];
+    tess_own_command command;
+    bool is_rank = tess_launch_is_rank();
+    tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */
     const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", &n_ranks}};
     int n = cli_parse(argc, argv, &cli_train, flags, 1);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_train, "name a configuration file");
     tess_train_job job = {.config = argv[1],
                           .overrides = argv + 2,
                           .n_overrides = n - 1,
-                          .n_words = argc,
-                          .words = words,
+                          .command = &command,
                           .counts_ranks = n_ranks != NULL,
                           .view = cli_train_view_of(&view)};
-    tess_status status = tess_launch_is_rank() ? TESS_OK : cli_count_ranks(n_ranks, &job.ranks);
+    if (status == TESS_OK && !is_rank)
+        status = cli_count_ranks(n_ranks, &job.ranks);
     return status == TESS_OK ? tess_train_job_run(&job) : tess_exit_fail_once(status);
 }
 
 const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",
                                "train a model, fully sharded over RANKS processes\n"
                                "`tessera info` lists every section.key with its default.",
-                               run};
+                               .run = run};

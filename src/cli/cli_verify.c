@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-enum { DIFFERS = 5 };
+enum { DIFFERENT = 5 };
 
 typedef struct verify_options {
     const char *ranks, *steps, *kernels, *json, *all;
@@ -41,7 +41,7 @@ static tess_status verify(tess_mem *mem, const verify_options *o, tess_verify_pl
     return status;
 }
 
-/* It starts the ranks of both runs itself. */
+/* The ranks of both runs are children of this process. */
 static tess_status count_ranks(const verify_options *o, int *n)
 {
     tess_ranks ranks = {0};
@@ -62,28 +62,21 @@ static tess_status run_options(const verify_options *o, tess_mem *mem, int n_wor
     return verify(mem, o, &plan, same);
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     verify_options o = {0};
-    tess_mem *mem = NULL;
+    bool same = false;
     const cli_flag flags[] = {{"-n", "RANKS", "ranks of the layout, on this machine (2)", &o.ranks},
                               {"--steps", "N", "steps to compare (3)", &o.steps},
                               {"--against-kernels", "NAME",
-                               "the one rank uses this kernel table (ref, avx2, ...): compares tables as well",
-                               &o.kernels},
+                               "kernel table of the one rank (ref, avx2, ...): compares tables as well", &o.kernels},
                               {"--all", NULL, "list every tensor that differs", &o.all},
                               {"--json", NULL, "print the result as JSON", &o.json}};
     int n = cli_parse(argc, argv, &cli_verify, flags, 5);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n == 0)
         return cli_misuse(&cli_verify, "name a configuration file");
-    bool same = false;
-    tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK)
-        status = run_options(&o, mem, n, argv + 1, &same);
-    tess_mem_destroy(&mem);
-    return status != TESS_OK ? cli_fail(status) : same ? TESS_EXIT_OK : DIFFERS;
+    tess_status status = run_options(&o, mem, n, argv + 1, &same);
+    return status != TESS_OK ? cli_end(status) : same ? TESS_EXIT_OK : DIFFERENT;
 }
 
 const cli_command cli_verify = {
@@ -92,4 +85,4 @@ const cli_command cli_verify = {
     "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
     "same data. Nothing is written to job.dump_folder.\n"
     "Exit codes: 0 the same bits, 1 failed, 2 bad input, 5 something differs.",
-    run};
+    .run = run};

@@ -1,4 +1,4 @@
-#include "cli/doctor.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +13,6 @@ typedef struct env_options {
     const char *file, *pid, *json;
     const char *knowledge[CLI_REPEATS + 1];
 } env_options;
-
-static const cli_command command = {"doctor env", "[--file FILE | --pid PID] [--json] [--knowledge FILE]...",
-                                    "every variable of NCCL, PyTorch, MPI, UCX, CUDA, OpenMP and Tessera that is set: "
-                                    "what it does, whether anybody reads "
-                                    "it,\nwhether its value is one, and which contradict each other.\n"
-                                    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
-                                    cli_doctor_env};
-
-/* The environment of this command, as a block. */
-static tess_status read_own(tess_buffer *text)
-{
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
-        TESS_TRY(tess_buffer_append(text, *entry, strlen(*entry) + 1));
-    return TESS_OK;
-}
 
 static tess_status read_process(const char *pid, tess_buffer *text)
 {
@@ -47,24 +32,29 @@ static tess_status read_process(const char *pid, tess_buffer *text)
     return status;
 }
 
-static tess_status read_file(tess_mem *mem, const char *path, tess_buffer *text)
+/* The lines of a file, or an environment as a block of strings. */
+static tess_status read_environment(const env_options *o, tess_buffer *text)
 {
-    char *data;
-    size_t size;
-    TESS_TRY(tess_os_read(mem, path, MOST_BYTES, &data, &size));
-    tess_status status = tess_buffer_append(text, data, size);
-    tess_mem_free(mem, data);
-    return status;
+    if (o->file != NULL) {
+        char *data;
+        size_t size;
+        TESS_TRY(tess_os_read(text->mem, o->file, MOST_BYTES, &data, &size));
+        tess_status status = tess_buffer_append(text, data, size);
+        tess_mem_free(text->mem, data);
+        return status;
+    }
+    if (o->pid != NULL)
+        return read_process(o->pid, text);
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        TESS_TRY(tess_buffer_append(text, *entry, strlen(*entry) + 1));
+    return TESS_OK;
 }
 
 static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_registry *registry, tess_buffer *text,
                            tess_buffer *out, int *n_findings)
 {
     tess_env_report report = {.mem = mem};
-    if (o->file != NULL)
-        TESS_TRY(read_file(mem, o->file, text));
-    else
-        TESS_TRY(o->pid != NULL ? read_process(o->pid, text) : read_own(text));
+    TESS_TRY(read_environment(o, text));
     tess_status status = tess_env_check(mem, registry, text->data, text->size,
                                         o->file != NULL ? TESS_ENV_LINES : TESS_ENV_BLOCK, tess_os_cores(), &report);
     if (status == TESS_OK && o->file != NULL && report.n_seen == 0)
@@ -76,7 +66,7 @@ static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_r
     return status;
 }
 
-int cli_doctor_env(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     env_options o = {0};
     const cli_flag flags[] = {
@@ -86,20 +76,15 @@ int cli_doctor_env(int argc, char **argv)
         {"--knowledge", "FILE ...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
          o.knowledge},
     };
-    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, n_findings = 0;
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
+    int n = cli_parse(argc, argv, &cli_doctor_env, flags, sizeof(flags) / sizeof(flags[0]));
+    int n_files = 0, n_findings = 0;
     if (n > 0 || (o.file != NULL && o.pid != NULL))
-        return cli_misuse(&command, "name one environment: --file or --pid, or none for this one");
+        return cli_misuse(&cli_doctor_env, "name one environment: --file or --pid, or none for this one");
     while (o.knowledge[n_files] != NULL)
         n_files++;
-    tess_mem *mem = NULL;
-    tess_status status = tess_mem_create(&mem);
-    if (status != TESS_OK)
-        return cli_fail(status);
     tess_env_registry registry;
     tess_buffer text = {.mem = mem}, out = {.mem = mem};
-    status = tess_env_registry_load(mem, o.knowledge, n_files, &registry);
+    tess_status status = tess_env_registry_load(mem, o.knowledge, n_files, &registry);
     if (status == TESS_OK)
         status = examine(mem, &o, &registry, &text, &out, &n_findings);
     if (status == TESS_OK)
@@ -107,8 +92,13 @@ int cli_doctor_env(int argc, char **argv)
     tess_env_registry_free(&registry);
     tess_buffer_free(&text);
     tess_buffer_free(&out);
-    tess_mem_destroy(&mem);
-    if (status != TESS_OK)
-        return cli_fail(status);
-    return n_findings > 0 ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
+    return status == TESS_OK && n_findings > 0 ? CLI_DOCTOR_FINDS : cli_end(status);
 }
+
+const cli_command cli_doctor_env = {
+    "doctor env", "[--file FILE | --pid PID] [--json] [--knowledge FILE]...",
+    "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
+    "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
+    "its value is one, and which contradict each other.\n"
+    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
+    .run = run};

@@ -1,4 +1,4 @@
-#include "cli/doctor.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 
@@ -11,14 +11,7 @@ typedef struct log_options {
     const char *knowledge[CLI_REPEATS + 1];
 } log_options;
 
-static const cli_command command = {
-    "doctor log", "FILE... | --search WORDS | --list",
-    "what the error texts of logs mean, which rank never came, and what came first. FILE - is standard input; give the "
-    "logs of all ranks.\n"
-    "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
-    cli_doctor_log};
-
-/* A file that cannot be read is told, and the others are read. */
+/* Warns of files that cannot be read, as long as one can. */
 static tess_status read_files(tess_survey *survey, char *const *files, int n_files)
 {
     int n_read = 0;
@@ -81,7 +74,7 @@ static tess_status search(const tess_knowledge *knowledge, const char *words, te
     return TESS_OK;
 }
 
-int cli_doctor_log(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     log_options o = {0};
     const cli_flag flags[] = {
@@ -93,20 +86,15 @@ int cli_doctor_log(int argc, char **argv)
         {"--knowledge", "FILE ...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
          o.knowledge},
     };
-    int n = cli_parse(argc, argv, &command, flags, sizeof(flags) / sizeof(flags[0])), n_files = 0, code = TESS_EXIT_OK;
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
+    int n = cli_parse(argc, argv, &cli_doctor_log, flags, sizeof(flags) / sizeof(flags[0]));
+    int n_files = 0, code = TESS_EXIT_OK;
     if ((n > 0) + (o.search != NULL) + (o.list != NULL) != 1)
-        return cli_misuse(&command, "name log files, or --search, or --list");
+        return cli_misuse(&cli_doctor_log, "name log files, or --search, or --list");
     while (o.knowledge[n_files] != NULL)
         n_files++;
-    tess_mem *mem = NULL;
     tess_knowledge *knowledge = NULL;
-    tess_status status = tess_mem_create(&mem);
-    if (status != TESS_OK)
-        return cli_fail(status);
     tess_buffer out = {.mem = mem};
-    status = tess_knowledge_create(mem, o.knowledge, n_files, &knowledge);
+    tess_status status = tess_knowledge_create(mem, o.knowledge, n_files, &knowledge);
     if (status == TESS_OK && n > 0)
         status = examine(mem, knowledge, &o, argv + 1, n, &out, &code);
     else if (status == TESS_OK)
@@ -115,6 +103,12 @@ int cli_doctor_log(int argc, char **argv)
         fwrite(out.data, 1, out.size, stdout);
     tess_knowledge_destroy(&knowledge);
     tess_buffer_free(&out);
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? code : cli_fail(status);
+    return status == TESS_OK ? code : cli_end(status);
 }
+
+const cli_command cli_doctor_log = {
+    "doctor log", "FILE... | --search WORDS | --list",
+    "what the texts of a log mean, and which rank never came\n\n"
+    "Also says what came first. Give the logs of all ranks; FILE - is standard input.\n"
+    "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
+    .run = run};

@@ -4,16 +4,9 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "cli/doctor.h"
+#include "cli/cli.h"
 #include "job/environment.h"
 #include "supervise/preflight.h"
-
-static const cli_command command = {
-    "doctor preflight", "[-n RANKS] [CONFIG.yaml [section.key=value ...]] [OPTIONS]",
-    "look at machines, ranks and configuration before a job, in a few seconds\n"
-    "As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
-    "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
-    NULL};
 
 typedef struct screen {
     const char *json; /* NULL: not given; "": to standard output */
@@ -59,7 +52,7 @@ static int show(void *self, const tess_probe_report *report)
         tess_probe_print(&shown, terminal ? window.ws_col : 120, stdout);
     tess_status status = s->json != NULL ? write_json(s, &shown) : TESS_OK;
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     return tess_probe_count(&shown, TESS_PROBE_FAIL) > 0 ? TESS_PREFLIGHT_NOT_READY : TESS_EXIT_OK;
 }
 
@@ -71,23 +64,20 @@ static void show_doing(int n_ranks)
         cli_status_line("preflight: %d ranks (3 s)", n_ranks);
 }
 
-int cli_doctor_preflight(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
-    enum { MAX_WORDS = 256 };
+    (void)mem;
     static screen s;
     static tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
     tess_ranks ranks = {0};
-    char *words[MAX_WORDS] = {"doctor"}; /* cli_parse reorders; ranks get the words as they were */
+    tess_own_command command;
     const char *n_ranks = NULL, *list = NULL;
-    for (int i = 0; i < argc && i + 1 < MAX_WORDS; i++)
-        words[1 + i] = argv[i];
+    tess_status status = tess_own_command_of(argc + 1, argv - 1, &command); /* cli_parse reorders argv */
     const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine that work together (1)", &n_ranks},
                               {"--only", "NAME,...", "these checks alone", &p.only},
                               {"--list", NULL, "name all checks, what they look at and their thresholds", &list},
                               {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", &s.json}};
-    int n = cli_parse(argc, argv, &command, flags, 4);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
+    int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 4);
     if (list != NULL)
         return list_checks();
     const char *tmp = getenv("TMPDIR");
@@ -97,8 +87,16 @@ int cli_doctor_preflight(int argc, char **argv)
     p.config.path = n > 0 ? argv[1] : NULL;
     p.config.overrides = argv + 2;
     p.config.n_overrides = n > 1 ? n - 1 : 0;
-    tess_status status = tess_preflight_check_names(p.only);
+    if (status == TESS_OK)
+        status = tess_preflight_check_names(p.only);
     if (status == TESS_OK && !tess_launch_is_rank())
         status = cli_count_ranks(n_ranks, &ranks);
-    return status == TESS_OK ? tess_preflight_run(&p, &ranks, argc + 1, words) : tess_exit_fail_once(status);
+    return status == TESS_OK ? tess_preflight_run(&p, &ranks, &command) : tess_exit_fail_once(status);
 }
+
+const cli_command cli_doctor_preflight = {
+    "doctor preflight", "[-n RANKS] [CONFIG.yaml [section.key=value ...]] [OPTIONS]",
+    "machines, ranks and configuration before a job\n\n"
+    "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
+    "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
+    .run = run};

@@ -22,7 +22,7 @@ static void show_progress(void *context, int64_t n_tokens)
     cli_status_line("evaluated %s tokens", tess_format_count((double)n_tokens, text, sizeof(text)));
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *data = NULL, *per_token = NULL, *seq_text = NULL, *dtype_text = NULL, *threads_text = NULL,
                *json = NULL, *text_key = NULL;
@@ -37,22 +37,18 @@ static int run(int argc, char **argv)
         {"--threads", "N", "default: all cores", &threads_text},
     };
     int n = cli_parse(argc, argv, &cli_eval, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1 || data == NULL)
         return cli_misuse(&cli_eval, n != 1 ? "name one model folder" : "--data FILE is missing");
 
-    tess_mem *mem = NULL;
     tess_model_folder m = {0};
     tess_evaluation result;
     tess_dtype dtype;
     int64_t seq_len = 0, threads = 0;
-    tess_reporter reporter = cli_reporter();
+    tess_reporter reporter = {cli_print_line, NULL};
     tess_status status;
     TESS_GOTO(cli_int("--seq-len", seq_text, 2, 1 << 24, &seq_len), parsed);
     TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    TESS_GOTO(tess_mem_create(&mem), parsed);
     TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, (int)threads, &reporter, &m), parsed);
     status = tess_evaluate_file(&m, data, text_key, seq_len, per_token != NULL ? print_token : NULL, show_progress,
                                 NULL, &result);
@@ -70,12 +66,11 @@ static int run(int argc, char **argv)
                 result.perplexity, result.bits_per_byte, (long long)result.n_tokens, (long long)result.n_bytes);
     }
 parsed:
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    return cli_end(status);
 }
 
 const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]",
                               "loss, perplexity and bits per byte of a text\n\n"
                               "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera convert` "
                               "reads.\n",
-                              run};
+                              .run = run};

@@ -20,7 +20,7 @@ static tess_status print_machine(void)
     return TESS_OK;
 }
 
-/* Every option with its value; where it is not the default, the default too. */
+/* Prints every option with its value, and the default where it differs. */
 static tess_status print_options(const tess_config *config)
 {
     int n_tables;
@@ -77,13 +77,13 @@ static tess_status print_model(tess_mem *mem, const char *path)
     return TESS_OK;
 }
 
-/* What `target` is decides what there is to say: nothing, a model's folder or config.json, or a run's configuration. */
+/* `target`: NULL, a model's folder or config.json, or a run's configuration. */
 static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides)
 {
     static tess_config config;
     char path[1024];
-    size_t n = target != NULL ? strlen(target) : 0;
-    bool folder = target != NULL && tess_os_is_dir(target), json = n > 5 && strcmp(target + n - 5, ".json") == 0;
+    bool folder = target != NULL && tess_os_is_dir(target);
+    bool json = target != NULL && tess_text_ends_with(target, ".json");
     TESS_CHECK(!(folder || json) || n_overrides == 0, TESS_E_INVALID,
                "'%s': only a run's configuration has options to set", overrides[0]);
     TESS_TRY(print_machine());
@@ -101,18 +101,11 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     return print_model(mem, path);
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
-    tess_mem *mem = NULL;
     int n = cli_parse(argc, argv, &cli_info, NULL, 0);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
-    tess_status status = tess_mem_create(&mem);
-    if (status == TESS_OK)
-        status = print_about(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0);
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    return cli_end(print_about(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0));
 }
 
 const cli_command cli_info = {"info", "[CONFIG.yaml [section.key=value ...] | MODEL_DIR | config.json]",
-                              "this machine, every option with its value, a model's parameters", run};
+                              "this machine, every option with its value, a model's parameters", .run = run};

@@ -1,8 +1,5 @@
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "supervise/supervise_hosts.h"
@@ -18,43 +15,33 @@ static tess_status choose_mpi(const char *text, tess_mpi *mpi)
     return TESS_OK;
 }
 
-static tess_status read_hosts(const char *list, const char *file, tess_launch_hosts *hosts)
+static tess_status read_hosts(tess_mem *mem, const char *list, const char *file, tess_launch_hosts *hosts)
 {
-    tess_mem *mem = NULL;
     if (list != NULL)
         TESS_TRY_CTX(tess_launch_hosts_parse(list, hosts), "--hosts");
-    if (file == NULL)
-        return TESS_OK;
-    TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_launch_hosts_read(mem, file, hosts);
-    tess_mem_destroy(&mem);
-    return status;
-}
-
-static int show(const tess_launch_line *line)
-{
-    static char quoted[sizeof(line->text) * 2];
-    tess_launch_line_quote(line, quoted, sizeof(quoted));
-    puts(quoted);
-    return TESS_EXIT_OK;
+    return file != NULL ? tess_launch_hosts_read(mem, file, hosts) : TESS_OK;
 }
 
 static int start(tess_mpirun_job *hosts, int argc, char **argv, bool dry)
 {
     static tess_launch_line line;
+    static char quoted[sizeof(line.text) * 2];
     static tess_config config;
     tess_launch_line_end end;
     if (!dry && tess_supervise_hosts_reads(argc, argv, &config))
         return tess_supervise_hosts(hosts, &config, argc, argv);
     tess_status status = tess_mpirun_job_line(&hosts->hosts, &hosts->mpi, argv, &line);
-    if (status == TESS_OK && dry)
-        return show(&line);
+    if (status == TESS_OK && dry) {
+        tess_launch_line_quote(&line, quoted, sizeof(quoted));
+        puts(quoted);
+        return TESS_EXIT_OK;
+    }
     if (status == TESS_OK)
         status = tess_mpirun_job_run(&line, &(tess_launch_watch){.mpi = hosts->mpi}, &end);
-    return status == TESS_OK ? end.exit_code : cli_fail(status);
+    return status == TESS_OK ? end.exit_code : cli_end(status);
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     static tess_mpirun_job hosts;
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
@@ -63,8 +50,6 @@ static int run(int argc, char **argv)
                               {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", &mpi_name},
                               {"--dry-run", NULL, "print the mpirun line and stop", &dry}};
     int n = cli_parse(argc, argv, &cli_launch, flags, 4);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (list == NULL && file == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE");
     if (n == 0)
@@ -72,9 +57,9 @@ static int run(int argc, char **argv)
     argv[n + 1] = NULL;
     tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
-        status = read_hosts(list, file, &hosts.hosts);
-    return status == TESS_OK ? start(&hosts, n, argv + 1, dry != NULL) : cli_fail(status);
+        status = read_hosts(mem, list, file, &hosts.hosts);
+    return status == TESS_OK ? start(&hosts, n, argv + 1, dry != NULL) : cli_end(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",
-                                "start a command as ranks on several hosts, with mpirun", run};
+                                "start a command as ranks on several hosts, with mpirun", .run = run};

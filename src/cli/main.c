@@ -7,33 +7,36 @@
 #include "base/core/options.h"
 #include "cli/cli.h"
 
+#define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
+
+static const cli_command *const ckpt_verbs[] = {&cli_ckpt_ls,      &cli_ckpt_inspect, &cli_ckpt_verify,
+                                                &cli_ckpt_diff,    &cli_ckpt_merge,   &cli_ckpt_split,
+                                                &cli_ckpt_extract, &cli_ckpt_edit,    &cli_ckpt_prune};
+static const cli_command ckpt = {"ckpt", "VERB ...",
+                                 "list, inspect, verify, compare, cut, edit and prune checkpoints of any format\n"
+                                 "`tessera convert` writes other formats.",
+                                 .verbs = ckpt_verbs, .n_verbs = COUNT(ckpt_verbs)};
+
+static const cli_command *const doctor_verbs[] = {&cli_doctor_log, &cli_doctor_env, &cli_doctor_timers,
+                                                  &cli_doctor_preflight};
+static const cli_command doctor = {"doctor", "VERB ...", "before, during and after a run: logs, variables, machines",
+                                   .verbs = doctor_verbs, .n_verbs = COUNT(doctor_verbs)};
+
 static const cli_command *const commands[] = {&cli_train, &cli_eval,   &cli_generate, &cli_tokenize, &cli_convert,
-                                              &cli_run,   &cli_launch, &cli_info,     &cli_bench,    &cli_doctor,
-                                              &cli_top,   &cli_verify, &cli_trace,    &cli_ckpt};
-enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+                                              &cli_run,   &cli_launch, &cli_info,     &cli_bench,    &doctor,
+                                              &cli_top,   &cli_verify, &cli_trace,    &ckpt};
 
 static void print_help(FILE *out)
 {
     fputs("Tessera " TESS_VERSION ": train language models across processes, fully sharded.\n\n", out);
-    for (int i = 0; i < N_COMMANDS; i++) {
-        const char *end = strchrnul(commands[i]->help, '\n');
-        fprintf(out, "  tessera %-9s %.*s\n", commands[i]->name, (int)(end - commands[i]->help), commands[i]->help);
-    }
+    cli_print_commands(out, commands, COUNT(commands));
     fputs("\ntessera COMMAND --help says more.\n", out);
-}
-
-/* What was printed must have arrived: a full disk behind a redirection is a failure. */
-static int close_output(int code)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    fprintf(stderr, "tessera: standard output: %s\n", strerror(errno));
-    return code != TESS_EXIT_OK ? code : TESS_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
 {
-    const char *names[N_COMMANDS];
+    const char *names[COUNT(commands)];
+    tess_mem *mem;
     prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {
@@ -42,18 +45,22 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return TESS_EXIT_OK;
+        cli_exit(TESS_EXIT_OK);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("tessera " TESS_VERSION);
-        return TESS_EXIT_OK;
+        cli_exit(TESS_EXIT_OK);
     }
-    for (int i = 0; i < N_COMMANDS; i++) {
+    for (int i = 0; i < COUNT(commands); i++) {
         names[i] = commands[i]->name;
-        if (strcmp(argv[1], names[i]) == 0)
-            return close_output(commands[i]->run(argc - 1, argv + 1));
+        if (strcmp(argv[1], names[i]) != 0)
+            continue;
+        tess_status status = tess_mem_create(&mem);
+        int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i]) : cli_end(status);
+        tess_mem_destroy(&mem);
+        cli_exit(code);
     }
-    const char *nearest = tess_options_nearest(argv[1], names, N_COMMANDS);
+    const char *nearest = tess_options_nearest(argv[1], names, COUNT(commands));
     if (nearest != NULL)
         fprintf(stderr, "tessera: no command '%s': did you mean '%s'?\n", argv[1], nearest);
     else

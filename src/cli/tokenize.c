@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "data/tokenizer/tokenizer.h"
 
-/* A whole file, or standard input for NULL or "-". */
+/* Reads a whole file; NULL and "-": standard input. */
 static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text)
 {
     char chunk[65536];
@@ -117,11 +117,10 @@ opened:
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *vocab_text = NULL, *out = NULL, *literal = NULL, *special = NULL;
     int64_t vocab = 4096;
-    tess_mem *mem = NULL;
     const cli_flag flags[] = {
         {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", &vocab_text},
         {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", &out},
@@ -129,33 +128,24 @@ static int run(int argc, char **argv)
         {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", &special},
     };
     int n = cli_parse(argc, argv, &cli_tokenize, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n < 2)
         return cli_misuse(&cli_tokenize, "say what to do, and with which file");
     tess_status status = cli_int("--vocab-size", vocab_text, 257, 1000000, &vocab);
-    if (status == TESS_OK)
-        status = tess_mem_create(&mem);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     const char *file = n > 2 ? argv[3] : NULL;
     bool training = strcmp(argv[1], "train") == 0;
-    if (!training && (n > 3 || (file != NULL && literal != NULL))) {
-        tess_mem_destroy(&mem);
+    if (!training && (n > 3 || (file != NULL && literal != NULL)))
         return cli_misuse(&cli_tokenize, "%s takes one file or --text", argv[1]);
-    }
     if (training)
         status = train(mem, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
     else if (strcmp(argv[1], "encode") == 0)
         status = encode(mem, argv[2], file, literal, special != NULL);
     else if (strcmp(argv[1], "decode") == 0)
         status = decode(mem, argv[2], file, literal, special == NULL);
-    else {
-        tess_mem_destroy(&mem);
+    else
         return cli_misuse(&cli_tokenize, "'%s' is neither train, encode nor decode", argv[1]);
-    }
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? TESS_EXIT_OK : cli_fail(status);
+    return cli_end(status);
 }
 
 const cli_command cli_tokenize = {
@@ -163,4 +153,4 @@ const cli_command cli_tokenize = {
     "train a byte-level BPE, or turn text into ids and back\n"
     "TOKENIZER is a tokenizer.json or a folder that holds one; without FILE, standard input is "
     "read.",
-    run};
+    .run = run};

@@ -12,7 +12,7 @@ typedef struct top_options {
     const char *what;
     const char *once, *json, *interval, *width;
     double interval_s;
-    int64_t n_columns; /* 0: as many as there are */
+    int64_t n_columns; /* 0: all */
 } top_options;
 
 static void put(void *self, tess_top_style style, const char *text)
@@ -35,7 +35,7 @@ static tess_status print(const top_options *o, const tess_top_snapshot *now, con
     return TESS_OK;
 }
 
-/* With an interval the rates are those of its two ends. */
+/* With --interval, rates are those between two snapshots. */
 static tess_status show(const top_options *o, tess_mem *mem, const tess_live_job *live)
 {
     tess_top_snapshot *now = NULL, *before = NULL;
@@ -70,41 +70,33 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     top_options o = {.interval_s = 1};
-    tess_mem *mem = NULL;
     const cli_flag flags[] = {
         {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", &o.once},
-        {"--width", "COLUMNS", "of what --once prints: the least telling columns are left out (all)", &o.width},
+        {"--width", "COLUMNS", "of what --once prints: leaves out the least important columns (all)", &o.width},
         {"--json", NULL, "print it once as JSON, a line a job", &o.json},
-        {"--interval", "SECONDS", "between two looks (1); with --once: rates of that time", &o.interval}};
+        {"--interval", "SECONDS", "between two snapshots (1); with --once: rates of that time", &o.interval}};
     int n = cli_parse(argc, argv, &cli_top, flags, 4);
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
     tess_status status = cli_number("--interval", o.interval, 0.01, 3600, &o.interval_s);
     if (status == TESS_OK)
         status = cli_int("--width", o.width, 1, 10000, &o.n_columns);
-    if (status == TESS_OK)
-        status = tess_mem_create(&mem);
     if (status != TESS_OK)
-        return cli_fail(status);
+        return cli_end(status);
     bool once = o.once != NULL || o.json != NULL || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
     status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
-    tess_mem_destroy(&mem);
-    if (status == TESS_OK)
-        return TESS_EXIT_OK;
-    int code = cli_fail(status);
+    int code = cli_end(status);
     return status == TESS_E_NOT_FOUND ? NO_SUCH_JOB : code;
 }
 
 const cli_command cli_top = {
     "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json] [--interval SECONDS]",
     "watch running jobs from another terminal: who does what, who waits for whom\n"
-    "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either all jobs of yours are meant.\n"
-    "It only reads: a job cannot tell that it is watched.\n"
+    "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either, all of your jobs.\n"
+    "It only reads, and does not disturb the job.\n"
     "Exit codes: 0 shown, 1 failed, 2 bad input, 3 no such job.",
-    run};
+    .run = run};

@@ -10,15 +10,15 @@
 
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
-/* How long a rank may wait before somebody is blamed for it: long against what scheduling does, short against people.
- */
+/* A wait is reported once it lasts longer: far longer than scheduling delays, short for a person. */
 static const double patience_s = 0.75;
 
 typedef struct trace_options {
     const char *json, *last, *rank, *perfetto, *flight_recorder;
 } trace_options;
 
-/* A live job first: its folder alone would say less. Not so of one whose launcher has ended and written job.json. */
+/* A running job is read from its memory, which holds more than its folder. Once the launcher has ended and written
+ * job.json, the folder holds more. */
 static tess_status read_history(tess_mem *mem, const char *what, tess_history **history)
 {
     char folder[4096];
@@ -35,7 +35,7 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     }
     TESS_CHECK(!tess_os_is_file(what), TESS_E_INVALID, "'%s' is one file: name the folder that holds it", what);
     if (!is_folder)
-        return found; /* whose message says why that process, or name, is none */
+        return found; /* its message says why `what` is no job */
     if (tess_job_folder_find(what, folder, sizeof(folder)))
         return tess_job_history_read(mem, what, history);
     tess_status status = tess_flight_recorder_read(mem, what, history);
@@ -47,7 +47,7 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     return status;
 }
 
-/* JSON into the folder; pickles below it, because torchfrtrace takes every file that it finds for one. */
+/* JSON goes into the folder, pickles below it: torchfrtrace takes every file of its folder for a pickle. */
 static tess_status write_dumps(const tess_history *history, const char *folder)
 {
     char pickles[4096];
@@ -56,26 +56,14 @@ static tess_status write_dumps(const tess_history *history, const char *folder)
     return tess_flight_recorder_write(history, pickles, true);
 }
 
-static tess_status export(const tess_history *history, const trace_options *options)
+static tess_status format_report(const tess_report *report, const trace_options *options, tess_buffer *out)
 {
-    if (options->perfetto != NULL)
-        TESS_TRY(tess_perfetto_write(history, options->perfetto));
-    return options->flight_recorder != NULL ? write_dumps(history, options->flight_recorder) : TESS_OK;
-}
-
-static tess_status print_last(const tess_report *report, const trace_options *options, tess_buffer *out)
-{
+    if (options->last == NULL && options->rank == NULL)
+        return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
     int64_t rank = report->diagnosis.n_ranks > 0 ? report->diagnosis.ranks[0] : 0, n = DEFAULT_LAST;
     TESS_TRY(cli_int("--rank", options->rank, 0, report->history->world - 1, &rank));
     TESS_TRY(cli_int("--last", options->last, 1, 1 << 24, &n));
     return tess_report_last(report, (int)rank, (size_t)n, out);
-}
-
-static tess_status format_report(const tess_report *report, const trace_options *options, tess_buffer *out)
-{
-    if (options->last != NULL || options->rank != NULL)
-        return print_last(report, options, out);
-    return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
 }
 
 static int code_of(const tess_diagnosis *diagnosis)
@@ -85,8 +73,8 @@ static int code_of(const tess_diagnosis *diagnosis)
     return diagnosis->tie || diagnosis->kind == TESS_DIAGNOSIS_UNDECIDED ? TRACE_TIE : TRACE_CULPRIT;
 }
 
-/* Nobody writes a dump of a job that is well: there every wait counts. */
-static tess_status look(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
+/* PyTorch writes dumps only of jobs that hang: there every wait counts. */
+static tess_status report_on(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
 {
     tess_report report;
     tess_buffer out = {.mem = mem};
@@ -100,42 +88,37 @@ static tess_status look(tess_mem *mem, const tess_history *history, const trace_
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(tess_mem *mem, int argc, char **argv)
 {
     trace_options options = {0};
     const cli_flag flags[] = {
         {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", &options.json},
         {"--last", "N", "print the newest N operations of a rank instead of the screen", &options.last},
-        {"--rank", "R", "which rank --last is about (default: the guilty one)", &options.rank},
+        {"--rank", "R", "which rank --last is about (default: the culprit)", &options.rank},
         {"--perfetto", "FILE", "also write a timeline for ui.perfetto.dev", &options.perfetto},
         {"--flight-recorder", "OUT", "also write PyTorch Flight Recorder dumps: JSON, and OUT/pickle for torchfrtrace",
          &options.flight_recorder},
     };
     int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n < 0)
-        return n == -1 ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     if (n != 1)
         return cli_misuse(&cli_trace, "%s", n == 0 ? "which job?" : "one job at a time");
-    tess_mem *mem;
     tess_history *history = NULL;
     int code = TESS_EXIT_OK;
-    tess_status status = tess_mem_create(&mem);
+    tess_status status = read_history(mem, argv[1], &history);
+    if (status == TESS_OK && options.perfetto != NULL)
+        status = tess_perfetto_write(history, options.perfetto);
+    if (status == TESS_OK && options.flight_recorder != NULL)
+        status = write_dumps(history, options.flight_recorder);
     if (status == TESS_OK)
-        status = read_history(mem, argv[1], &history);
-    if (status == TESS_OK)
-        status = export(history, &options);
-    if (status == TESS_OK)
-        status = look(mem, history, &options, &code);
+        status = report_on(mem, history, &options, &code);
     tess_history_destroy(&history);
-    tess_mem_destroy(&mem);
-    return status == TESS_OK ? code : cli_fail(status);
+    return status == TESS_OK ? code : cli_end(status);
 }
 
 const cli_command cli_trace = {
     "trace", "DIR|PID [--json] [--last N] ...",
-    "the verdict of a live or dead job: who is guilty, and the evidence\n\n"
+    "the root cause of a job's failure or hang, and the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
-    "launcher or a rank of a job that runs, which is not disturbed.\n"
-    "Exit codes: 0 healthy, or ended well; 3 a guilty rank is named; 4 a tie, or the records do not tell; 2 bad "
-    "input.\n",
-    run};
+    "launcher or a rank of a running job, which is not disturbed.\n"
+    "Exit codes: 0 healthy, or ended well; 3 a culprit is named; 4 a tie, or the records do not say; 2 bad input.\n",
+    .run = run};

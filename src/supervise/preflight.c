@@ -195,10 +195,10 @@ static int run_rank(tess_preflight *p)
     return code;
 }
 
-int tess_preflight_run(tess_preflight *p, const tess_ranks *ranks, int n_words, char **words)
+int tess_preflight_run(tess_preflight *p, const tess_ranks *ranks, const tess_own_command *command)
 {
     if (ranks->is_warden)
-        return tess_ranks_start_self(ranks, n_words, words, &(tess_launch_options){.grace_s = 2});
+        return tess_ranks_start_self(ranks, command, &(tess_launch_options){.grace_s = 2});
     tess_preflight_read(&p->config);
     if (tess_launch_is_rank() ||
         (ranks->joins && ranks->n > 1)) /* a single one is more use as a parent: it outlives its rank */

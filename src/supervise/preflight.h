@@ -23,8 +23,8 @@ const tess_probe_check *tess_preflight_checks(tess_probe_group group, int *n);
 /* TESS_E_INVALID: a name of --only is no check; the message may name the one that was meant. */
 tess_status tess_preflight_check_names(const char *only);
 
-/* `ranks`: not for a rank of a launcher. `words`: what starts a rank, as it was given. Returns the exit code, after
- * people were told why where it could not look. */
-int tess_preflight_run(tess_preflight *preflight, const tess_ranks *ranks, int n_words, char **words);
+/* `ranks` is ignored in a rank of a launcher; `command` starts a rank. Prints why it could not look; returns the exit
+ * code. */
+int tess_preflight_run(tess_preflight *preflight, const tess_ranks *ranks, const tess_own_command *command);
 
 #endif

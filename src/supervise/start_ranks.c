@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "supervise/exit.h"
-#include "supervise/own_command.h"
 #include "supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
@@ -46,16 +45,13 @@ int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *res
     return result->exit_code;
 }
 
-int tess_ranks_start_self(const tess_ranks *ranks, int argc, char **argv, const tess_launch_options *options)
+int tess_ranks_start_self(const tess_ranks *ranks, const tess_own_command *command, const tess_launch_options *options)
 {
-    tess_own_command words;
     tess_launch_result result;
-    tess_status status = tess_own_command_of(argc, argv, &words);
     tess_launch_options reported = *options;
     if (ranks->is_warden)
         tess_warden_reports(&reported);
-    if (status == TESS_OK)
-        status = tess_ranks_start(ranks, words.word, &reported, &result);
+    tess_status status = tess_ranks_start(ranks, command->word, &reported, &result);
     if (status == TESS_OK && ranks->is_warden)
         tess_warden_reports_end(&result);
     return status == TESS_OK ? tess_ranks_report_end(ranks, &result) : tess_exit_fail(status);

@@ -259,17 +259,16 @@ static bool goes_on(supervision *s, const tess_launch_result *result)
     return !s->stopped;
 }
 
-static int supervise(supervision *s, const tess_config *config, const tess_slots *slots, int argc, char **argv,
-                     const tess_launch_options *options)
+static int supervise(supervision *s, const tess_config *config, const tess_slots *slots,
+                     const tess_own_command *command, const tess_launch_options *options)
 {
     static char report[16384];
-    tess_own_command command;
     tess_launch_result result;
+    tess_status status;
     begin(config, slots, options, s);
     tess_stop_signals_hear();
-    tess_status status = tess_own_command_of(argc, argv, &command);
     do
-        status = status == TESS_OK ? live(s, &command, &result) : status;
+        status = live(s, command, &result);
     while (status == TESS_OK && goes_on(s, &result));
     tess_run_memory_end(&s->replacing, false);
     tess_stop_signals_forget();
@@ -293,7 +292,7 @@ static tess_status check_places(const tess_config *config, int n)
     return TESS_OK;
 }
 
-int tess_supervise(const tess_config *config, const tess_ranks *ranks, int argc, char **argv,
+int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options)
 {
     static supervision s;
@@ -303,14 +302,14 @@ int tess_supervise(const tess_config *config, const tess_ranks *ranks, int argc,
     if (status != TESS_OK)
         return tess_exit_fail(status);
     tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
-    return supervise(&s, config, &slots, argc, argv, options);
+    return supervise(&s, config, &slots, command, options);
 }
 
 int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,
-                        int argc, char **argv, const tess_launch_options *options)
+                        const tess_own_command *command, const tess_launch_options *options)
 {
     static supervision s;
     s.starter = *starter;
     s.ranks.n = slots->n_ranks;
-    return supervise(&s, config, slots, argc, argv, options);
+    return supervise(&s, config, slots, command, options);
 }

@@ -10,7 +10,7 @@
 
 /* As tess_ranks_start_self, and again for as long as the recovery and elastic sections of `config` have it so. `config`
  * would pass tess_config_check for ranks->n ranks, and its global batch is set. */
-int tess_supervise(const tess_config *config, const tess_ranks *ranks, int argc, char **argv,
+int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options);
 
 /* Another way than tess_ranks_start to have ranks: on the places that `slots` says, with `words` (argv[0] first). Like
@@ -29,6 +29,6 @@ bool tess_supervise_look(void *self);
 
 /* The same with ranks on the places that `slots` begins with, where none is replaced while the others run. */
 int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,
-                        int argc, char **argv, const tess_launch_options *options);
+                        const tess_own_command *command, const tess_launch_options *options);
 
 #endif

@@ -198,6 +198,7 @@ int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int 
     static tess_slots slots;
     static tess_config with_batch;
     launch_job job = {.hosts = hosts};
+    tess_own_command command;
     tess_launch_options options = {.usr1_stops = true};
     tess_slots_begin_hosts(&slots, (int)config->elastic.min_ranks);
     for (int h = 0; h < hosts->hosts.n; h++)
@@ -210,8 +211,10 @@ int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int 
         with_batch.recovery.enable = false;
     tess_error_clear();
     tess_status status = check_places(&with_batch, slots.n_ranks);
+    if (status == TESS_OK)
+        status = tess_own_command_of(argc, argv, &command);
     if (status != TESS_OK)
         return tess_exit_fail(status);
-    return tess_supervise_with(&(tess_supervise_starter){start, answers, &job}, &slots, &with_batch, argc, argv,
+    return tess_supervise_with(&(tess_supervise_starter){start, answers, &job}, &slots, &with_batch, &command,
                                &options);
 }

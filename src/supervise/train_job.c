@@ -5,7 +5,6 @@
 #include "supervise/exit.h"
 #include "supervise/folder_lock.h"
 #include "supervise/job_config.h"
-#include "supervise/own_command.h"
 #include "supervise/persist_handover.h"
 #include "supervise/run_health.h"
 #include "supervise/stop_signals.h"
@@ -42,22 +41,20 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
 
 /* Ranks of this launcher, once what those of an earlier one keep is theirs. `open` is the configuration as it was
  * given, and becomes `checked`, with the batch that the run has. */
-static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, int argc, char **words,
+static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, const tess_own_command *command,
                      const tess_launch_options *options)
 {
-    static tess_own_command command;
-    const tess_persist_heir heir = {checked, ranks->n, &command, options};
+    const tess_persist_heir heir = {checked, ranks->n, command, options};
     bool saved = false;
     tess_stop_signals_hear();
-    tess_status status = tess_own_command_of(argc, words, &command);
-    int code = status == TESS_OK ? tess_persist_inherit(&heir, &saved) : tess_exit_fail(status);
+    int code = tess_persist_inherit(&heir, &saved);
     if (code != TESS_EXIT_OK)
         return code;
-    status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
+    tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
     if (status != TESS_OK)
         return tess_exit_fail(status);
     open->training.global_batch_size = checked->training.global_batch_size; /* whatever becomes of the ranks */
-    return tess_supervise(open, ranks, argc, words, options);
+    return tess_supervise(open, ranks, command, options);
 }
 
 static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
@@ -84,8 +81,8 @@ static int run_held(const tess_train_job *job, tess_config *config, tess_config 
         ranks.joins = false; /* somebody has to be there when it is lost */
     tess_run_health_start(config, &ranks, &watcher);
     int code = ranks.joins       ? tess_train_rank(config, &job->view)
-               : ranks.is_warden ? tess_ranks_start_self(&ranks, job->n_words, job->words, options)
-                                 : supervise(config, checked, &ranks, job->n_words, job->words, options);
+               : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
+                                 : supervise(config, checked, &ranks, job->command, options);
     tess_health_watcher_stop(&watcher);
     return code;
 }

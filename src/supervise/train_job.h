@@ -10,14 +10,13 @@ typedef struct tess_train_job {
     const char *config; /* its file */
     char *const *overrides;
     int n_overrides;
-    int n_words; /* what starts the ranks, as it was given */
-    char **words;
-    tess_ranks ranks;  /* not for a rank of a launcher */
-    bool counts_ranks; /* -n was given */
+    const tess_own_command *command; /* starts the ranks */
+    tess_ranks ranks;                /* not set in a rank of a launcher, nor is `command` */
+    bool counts_ranks;               /* -n was given */
     tess_train_view view;
 } tess_train_job;
 
-/* Returns the exit code, after people were told why where that was not well. */
+/* Prints why the job failed; returns the exit code. */
 int tess_train_job_run(const tess_train_job *job);
 
 #endif
