@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bench/comm_plan.h"
+#include "bench/samples.h"
 
 typedef struct job {
     int rank, size;
@@ -124,9 +125,8 @@ static double measure(job *j, const collective *c, size_t bytes, double *min)
         samples[n++] = slowest / operations * 1e6;
         spent_s += slowest;
     }
-    double median = comm_plan_median(samples, n);
-    *min = samples[0];
-    return median;
+    *min = tess_bench_min(samples, n);
+    return tess_bench_median(samples, n);
 }
 
 static void measure_one(job *j, const collective *c, int n, char **bytes)

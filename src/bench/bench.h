@@ -1,5 +1,4 @@
-/* The benches, entered in the list of bench.c. Each is a table of subjects, or of what is told of them, and one loop.
- */
+/* The benches, listed in cli/cli_bench.c. Each is a table of subjects, or of rows, and one loop. */
 #ifndef TESS_BENCH_BENCH_H
 #define TESS_BENCH_BENCH_H
 
@@ -11,21 +10,18 @@ typedef struct tess_bench {
     const char *name, *help;
     /* Measures and fills the report: facts, tables, rows. */
     tess_status (*run)(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report);
-    /* The same by the ranks of a job that runs already: collective, on each of them; rank 0's report is the one that
-     * counts. NULL: it measures only jobs of its own. */
+    /* The same by the ranks of a running job: collective; only rank 0's report is used. NULL: it measures only jobs
+     * that it starts. */
     tess_status (*run_in_job)(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 } tess_bench;
 
-/* All of them, in the order of `tessera bench --help`. */
-const tess_bench *const *tess_bench_list(int *n);
-
-/* Facts that every report starts with: cpu, cores, caches, memory, the kernel table in use. */
+/* Adds the facts that every report begins with: cpu, cores, caches, memory, the kernel table in use. */
 tess_status tess_bench_machine_facts(tess_bench_report *report, const char *kernel_table);
 
 /* Bytes of a data cache as one core sees it (level 1 .. 3); 0 when the system does not say. */
 size_t tess_bench_cache_bytes(int level);
 
-/* The path of a file beside this program; "" where that is not known. Returns `path`. */
+/* The path of a file in the folder of this program; "": not known. Returns `path`. */
 const char *tess_bench_beside(const char *file, char *path, size_t size);
 
 extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_ckpt;

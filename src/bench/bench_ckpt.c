@@ -1,5 +1,5 @@
 /* `tessera bench ckpt`: what a checkpoint of a named model costs, against copying in memory and writing to the disk.
- * Ranks that hold the state of the model's training, made up, save and load it. */
+ * Ranks save and load a made-up training state of the model. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,25 +28,26 @@ typedef struct ckpt_plan {
     bool direct;
     tess_codec codec;
     tess_dtype weights;
-    const char *folder; /* where to write; nothing stays there unless `keep` */
-    bool keep;
+    const char *folder; /* where to write */
+    bool keep;          /* do not remove the checkpoints */
 } ckpt_plan;
 
-/* Seconds of one round, in the order in which they are measured. */
-typedef struct ckpt_round {
-    double copy;    /* the state, in memory, by all threads */
-    double staged;  /* training stands still: an asynchronous save */
-    double disk;    /* the same bytes by one thread: 8 MiB at a time past the page cache, then fsync */
-    double written; /* from staged to committed */
-    double saved;   /* a synchronous save, begin to end */
-    double loaded;
-} ckpt_round;
+/* What a round measures. */
+typedef enum ckpt_time {
+    COPY,  /* of the state, in memory, by all threads */
+    STAGE, /* training stands still: the first part of an asynchronous save */
+    DISK,  /* the same bytes by one thread: 8 MiB at a time past the page cache, then fsync */
+    WRITE, /* from staged to committed */
+    SAVE,  /* a synchronous save */
+    LOAD,
+    N_TIMES
+} ckpt_time;
 
 typedef struct ckpt_result {
     int threads;    /* of a rank */
     uint64_t bytes; /* of the state: weights as they are stored, and two moments */
     uint64_t n_params;
-    ckpt_round rounds[MAX_ROUNDS]; /* (rounds) */
+    double seconds[N_TIMES][MAX_ROUNDS];
 } ckpt_result;
 
 typedef struct rank {
@@ -77,8 +78,9 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Every parameter three times, cut by rows as training cuts them; returns how many values this rank has. */
-static int64_t cut(rank *r, bool point)
+/* Describes weights and moments of every parameter, sharded by rows as in training. Returns the number of values of
+ * this rank. */
+static int64_t shard(rank *r, bool point)
 {
     int64_t at = 0;
     for (int i = 0; i < r->n; i++) {
@@ -102,18 +104,18 @@ static tess_status make_state(rank *r)
     r->n = KINDS * tess_model_n_params(r->model);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->n, sizeof(r->tensors[0]), "tensors",
                                   (void **)&r->tensors));
-    r->values = cut(r, false);
+    r->values = shard(r, false);
     size_t n = (size_t)r->values;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "state", (void **)&r->state));
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "copy of it", (void **)&r->copy));
-    cut(r, true);
+    shard(r, true);
     tess_threads_run(r->threads, fill, r, r->values, PAGE);
     return TESS_OK;
 }
 
 /* ---- What is measured ---- */
 
-/* The slowest rank's time, from a moment at which all were there. */
+/* The slowest rank's time, from a barrier on. */
 static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
 {
     TESS_TRY(tess_barrier(r->team, NULL));
@@ -136,20 +138,11 @@ static tess_status copy(rank *r)
     return TESS_OK;
 }
 
-static tess_status write_blocks(int fd, const rank *r, uint64_t bytes, const char *path)
-{
-    const char *data = (const char *)r->state;
-    uint64_t have = (uint64_t)r->values * sizeof(float) / DISK_BLOCK * DISK_BLOCK;
-    for (uint64_t at = 0; at < bytes && have > 0; at += DISK_BLOCK)
-        TESS_TRY(tess_os_write_at(fd, at, data + at % have, DISK_BLOCK, path));
-    return TESS_OK;
-}
-
-/* What `dd bs=8M oflag=direct conv=fsync` does, with the bytes of all ranks. */
+/* As `dd bs=8M oflag=direct conv=fsync`: rank 0 writes as many bytes as all ranks have. */
 static tess_status write_plainly(rank *r)
 {
     char path[4096];
-    int64_t bytes = r->values * (int64_t)sizeof(float);
+    int64_t bytes = r->values * (int64_t)sizeof(float), own = bytes / DISK_BLOCK * DISK_BLOCK;
     TESS_TRY(tess_all_reduce(r->team, &bytes, &bytes, 1, TESS_I64, TESS_SUM, NULL));
     if (tess_team_rank(r->team) != 0)
         return TESS_OK;
@@ -157,7 +150,9 @@ static tess_status write_plainly(rank *r)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | (r->plan->direct ? O_DIRECT : 0), 0666);
     if (fd < 0)
         return tess_os_error("create", path);
-    tess_status status = write_blocks(fd, r, (uint64_t)bytes, path);
+    tess_status status = TESS_OK;
+    for (int64_t at = 0; at < bytes && own > 0 && status == TESS_OK; at += DISK_BLOCK)
+        status = tess_os_write_at(fd, (uint64_t)at, (const char *)r->state + at % own, DISK_BLOCK, path);
     if (status == TESS_OK)
         status = tess_os_sync_close(&fd, path);
     tess_os_close(&fd);
@@ -165,7 +160,7 @@ static tess_status write_plainly(rank *r)
     return status;
 }
 
-static tess_status save_beside(rank *r, ckpt_round *round)
+static tess_status save_beside_training(rank *r, double *staged_s, double *written_s)
 {
     tess_saver_times times;
     tess_saver_outcome outcome;
@@ -174,10 +169,10 @@ static tess_status save_beside(rank *r, ckpt_round *round)
     TESS_TRY(tess_saver_wait(r->saver));
     TESS_TRY(tess_barrier(r->team, NULL));
     TESS_TRY(tess_saver_hear(r->saver, &outcome));
-    round->staged = times.staged_s;
-    round->written = outcome.seconds;
-    TESS_TRY(tess_bench_reduce_s(r->team, TESS_MAX, &round->staged));
-    return tess_bench_reduce_s(r->team, TESS_MAX, &round->written);
+    *staged_s = times.staged_s;
+    *written_s = outcome.seconds;
+    TESS_TRY(tess_bench_reduce_s(r->team, TESS_MAX, staged_s));
+    return tess_bench_reduce_s(r->team, TESS_MAX, written_s);
 }
 
 static tess_status save(rank *r)
@@ -192,44 +187,28 @@ static tess_status load(rank *r)
     return tess_ckpt_load(r->mem, r->team, r->plan->folder, STEPS, r->tensors, r->n, &options, NULL);
 }
 
-static tess_status measure(rank *r, ckpt_round *round)
-{
-    TESS_TRY(timed(r, copy, &round->copy));
-    TESS_TRY(save_beside(r, round));
-    TESS_TRY(timed(r, write_plainly, &round->disk));
-    TESS_TRY(timed(r, save, &round->saved));
-    return timed(r, load, &round->loaded);
-}
-
 /* ---- A rank ---- */
-
-static tess_status open_saver(rank *r)
-{
-    tess_saver_options options = {.codec = r->plan->codec, .direct = r->plan->direct, .host_wait_s = 60};
-    TESS_TRY(tess_saver_create(r->runtime, r->hosts, r->threads, &options, &r->saver));
-    TESS_CHECK(r->saver != NULL, TESS_E_INTERNAL, "the ranks found no writer");
-    return tess_saver_prepare(r->saver, r->tensors, r->n);
-}
-
-static uint64_t stored_bytes(const rank *r)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < r->n; i++)
-        bytes += (uint64_t)tess_shape_count(&r->tensors[i].shape) * tess_dtype_size(r->tensors[i].stored);
-    return bytes;
-}
 
 static tess_status measure_rounds(rank *r, ckpt_result *result)
 {
     TESS_TRY(tess_threads_create(r->mem, tess_runtime_threads(r->runtime), &r->threads));
     TESS_TRY(tess_ckpt_hosts_create(r->mem, r->team, 0, "here", &r->hosts));
     TESS_TRY(make_state(r));
-    TESS_TRY(open_saver(r));
-    *result = (ckpt_result){.threads = tess_threads_count(r->threads),
-                            .bytes = stored_bytes(r),
-                            .n_params = (uint64_t)tess_model_count(r->model)};
-    for (int i = 0; i < r->plan->rounds; i++)
-        TESS_TRY(measure(r, &result->rounds[i]));
+    tess_saver_options options = {.codec = r->plan->codec, .direct = r->plan->direct, .host_wait_s = 60};
+    TESS_TRY(tess_saver_create(r->runtime, r->hosts, r->threads, &options, &r->saver));
+    TESS_CHECK(r->saver != NULL, TESS_E_INTERNAL, "the ranks found no writer");
+    TESS_TRY(tess_saver_prepare(r->saver, r->tensors, r->n));
+    *result =
+        (ckpt_result){.threads = tess_threads_count(r->threads), .n_params = (uint64_t)tess_model_count(r->model)};
+    for (int i = 0; i < r->n; i++)
+        result->bytes += (uint64_t)tess_shape_count(&r->tensors[i].shape) * tess_dtype_size(r->tensors[i].stored);
+    for (int i = 0; i < r->plan->rounds; i++) {
+        TESS_TRY(timed(r, copy, &result->seconds[COPY][i]));
+        TESS_TRY(save_beside_training(r, &result->seconds[STAGE][i], &result->seconds[WRITE][i]));
+        TESS_TRY(timed(r, write_plainly, &result->seconds[DISK][i]));
+        TESS_TRY(timed(r, save, &result->seconds[SAVE][i]));
+        TESS_TRY(timed(r, load, &result->seconds[LOAD][i]));
+    }
     return TESS_OK;
 }
 
@@ -264,7 +243,7 @@ static tess_status remove_steps(const ckpt_plan *plan)
     return TESS_OK;
 }
 
-/* By ranks beside a writer, as `tessera train -n` has it. */
+/* Starts the ranks beside a writer process, as `tessera train -n` does. */
 static tess_status run_job(const ckpt_plan *plan, ckpt_result *result)
 {
     const tess_bench_ranks ranks = {
@@ -310,41 +289,17 @@ static tess_status facts(const tess_bench_options *options, const ckpt_plan *pla
                                   plan->direct ? "" : ", through the page cache");
 }
 
-/* `limit`: seconds of what bounds it, round by round. */
-typedef struct ckpt_row {
-    const char *name;
-    size_t seconds, limit; /* offsets in ckpt_round */
-} ckpt_row;
-
-static double at(const ckpt_round *round, size_t offset)
-{
-    return *(const double *)((const char *)round + offset);
-}
-
-static tess_status add_row(const ckpt_plan *plan, const ckpt_result *r, const ckpt_row *what, tess_bench_report *report)
-{
-    tess_bench_samples seconds = {0}, ratio = {0};
-    for (int i = 0; i < plan->rounds; i++) {
-        const ckpt_round *round = &r->rounds[i];
-        tess_bench_samples_add(&seconds, at(round, what->seconds));
-        tess_bench_samples_add(&ratio, at(round, what->seconds) / at(round, what->limit));
-    }
-    double median_s = tess_bench_samples_median(&seconds);
-    const double values[] = {median_s * 1e3, tess_bench_samples_min(&seconds) * 1e3, (double)r->bytes / median_s * 1e-9,
-                             tess_bench_samples_median(&ratio)};
-    return tess_bench_report_row(report, what->name, values);
-}
-
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-#define FIELD(name) offsetof(ckpt_round, name)
-    static const ckpt_row rows[] = {{"copy in memory", FIELD(copy), FIELD(copy)},
-                                    {"stage: training stands still", FIELD(staged), FIELD(copy)},
-                                    {"plain write to the disk", FIELD(disk), FIELD(disk)},
-                                    {"write and commit beside training", FIELD(written), FIELD(disk)},
-                                    {"save while training stands still", FIELD(saved), FIELD(disk)},
-                                    {"load", FIELD(loaded), FIELD(disk)}};
-#undef FIELD
+    static const struct {
+        const char *name;
+        ckpt_time limit; /* what bounds it */
+    } rows[N_TIMES] = {[COPY] = {"copy in memory", COPY},
+                       [STAGE] = {"stage: training stands still", COPY},
+                       [DISK] = {"plain write to the disk", DISK},
+                       [WRITE] = {"write and commit beside training", DISK},
+                       [SAVE] = {"save while training stands still", DISK},
+                       [LOAD] = {"load", DISK}};
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_LOWER},
                                                 {"best", "ms", TESS_BENCH_LOWER},
                                                 {"rate", "GB/s", TESS_BENCH_HIGHER},
@@ -357,9 +312,15 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     TESS_TRY(facts(options, &plan, &result, report));
     TESS_TRY(tess_bench_report_table(report, "checkpoint: medians; of limit: time by that of copy or plain write",
                                      columns, 4));
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (int i = 0; i < N_TIMES; i++) {
+        const double *seconds = result.seconds[i];
+        double median_s = tess_bench_median(seconds, plan.rounds);
+        const double values[] = {median_s * 1e3, tess_bench_min(seconds, plan.rounds) * 1e3,
+                                 (double)result.bytes / median_s * 1e-9,
+                                 tess_bench_median_ratio(seconds, result.seconds[rows[i].limit], plan.rounds)};
         if (tess_bench_wanted(options, rows[i].name))
-            TESS_TRY(add_row(&plan, &result, &rows[i], report));
+            TESS_TRY(tess_bench_report_row(report, rows[i].name, values));
+    }
     return TESS_OK;
 }
 

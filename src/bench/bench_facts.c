@@ -1,14 +1,15 @@
-/* What a reader of figures must know about the machine that gave them, and what lies beside this program. */
+/* What benches share: facts about the machine that a report begins with, and files beside this program. */
 #include <string.h>
 #include <unistd.h>
 
 #include "base/os/machine.h"
+#include "base/os/objects.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/bench.h"
 #include "device/kernels.h"
 
-/* The text behind "<field> : " in /proc/cpuinfo, of the first core; "unknown" where there is none. */
+/* The value of a field of the first core in /proc/cpuinfo, or "unknown". */
 static void cpuinfo(const char *field, char *text, size_t size)
 {
     char first_core[8192];
@@ -24,12 +25,10 @@ static void cpuinfo(const char *field, char *text, size_t size)
 const char *tess_bench_beside(const char *file, char *path, size_t size)
 {
     char self[TESS_TEXT_SIZE];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = '\0';
-    const char *slash = strrchr(self, '/');
     path[0] = '\0';
-    if (slash != NULL)
-        snprintf(path, size, "%.*s/%s", (int)(slash - self), self, file);
+    if (tess_os_own_path(self, sizeof(self)) == TESS_OK)
+        snprintf(path, size, "%.*s%s", (int)(tess_object_file_name(self) - self), self, file);
+    tess_error_clear();
     return path;
 }
 

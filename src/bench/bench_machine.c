@@ -16,11 +16,11 @@ typedef struct context {
     tess_bench_arrays *arrays; /* of the others */
 } context;
 
-/* A row for each number of threads; its rate is measured again and again. */
+/* A row for each number of threads. */
 typedef struct subject {
     const char *name;
     double (*rate)(const context *x, const struct subject *subject); /* 0: not on this machine */
-    const char *table;                                               /* of kernels; NULL: memory is measured */
+    const char *table;                                               /* of kernels; NULL: measures memory */
     tess_dtype dtype;
     tess_bench_traffic traffic;
     bool huge_pages;
@@ -85,22 +85,21 @@ static const subject memory[] = {
     {.name = NULL},
 };
 
-/* In units of 1e9; left out when the filter does not let it through. */
+/* In units of 1e9. */
 static tess_status add_row(const context *x, const subject *s)
 {
     char name[128];
-    tess_bench_samples rates = {0};
+    double rates[TESS_BENCH_MAX_SAMPLES];
     snprintf(name, sizeof(name), "%s, %d thread%s", s->name, x->n_threads, x->n_threads > 1 ? "s" : "");
     if (!tess_bench_wanted(x->options, name))
         return TESS_OK;
     for (int r = 0; r < x->repeats; r++) {
-        double rate = s->rate(x, s);
-        if (rate == 0)
+        rates[r] = s->rate(x, s) / 1e9;
+        if (rates[r] == 0)
             return TESS_OK;
-        tess_bench_samples_add(&rates, rate / 1e9);
     }
     return tess_bench_report_row(x->report, name,
-                                 (double[]){tess_bench_samples_median(&rates), tess_bench_samples_max(&rates)});
+                                 (double[]){tess_bench_median(rates, x->repeats), tess_bench_max(rates, x->repeats)});
 }
 
 /* A kernel table whose instructions this machine lacks has no row. */

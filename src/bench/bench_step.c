@@ -254,20 +254,17 @@ static tess_status speed(const tess_bench_options *options, const step_plan *pla
         {"memory", "MiB", TESS_BENCH_LOWER},
     };
     char name[256];
-    tess_bench_samples samples = {0};
     double bytes = 0;
-    for (int i = 0; i < plan->n_steps; i++)
-        tess_bench_samples_add(&samples, r->step_s[i]);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         bytes += (double)r->peak_bytes[pool];
-    double median = tess_bench_samples_median(&samples), rate = (double)r->n_tokens / median;
+    double median = tess_bench_median(r->step_s, plan->n_steps), rate = (double)r->n_tokens / median;
     name_row(options, plan, r, name, sizeof(name));
     TESS_TRY(tess_bench_report_table(report, "step: medians; first: exec to its end", columns, 7));
     const double values[] = {median * 1e3,
                              rate,
                              rate * r->flops_per_token * 1e-12,
                              100 * rate * r->flops_per_token / r->peak_flops,
-                             tess_bench_samples_min(&samples) * 1e3,
+                             tess_bench_min(r->step_s, plan->n_steps) * 1e3,
                              r->first_step_s,
                              bytes / 0x1p20};
     return tess_bench_report_row(report, name, values);

@@ -1,6 +1,6 @@
 /* `tessera bench comm`: every collective, over shared memory, beside what memory allows and beside MPI. A round is one
- * job of ours and one of each peer, back to back, so that all see the same neighbours; what is told are the medians of
- * the rounds, and of the rounds' ratios. */
+ * job of ours and one of each peer, back to back, so that all see the same neighbours. The table has the medians of the
+ * rounds, and of the ratios within a round. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,27 +11,23 @@
 #include "bench/samples.h"
 #include "job/job_memory.h"
 
-#define MPI_PATIENCE_S 120 /* a size takes a second; far more ranks than cores, many */
+#define MPI_PATIENCE_S 120 /* a size takes a second; with far more ranks than cores, minutes */
 
 enum { LIMIT = COMM_OTHERS, MPI, MPI_RATIO, YIELD, YIELD_RATIO, PRIVATE_RATIO };
-
-static bool plain_mpi_can_wait(int ranks)
-{
-    return ranks <= tess_os_cores(); /* without yielding, more ranks than cores take a time slice for every message */
-}
 
 static void add_peer(comm_bench *b, const comm_question *q, const comm_time *theirs, const comm_answer *ours, int time)
 {
     for (int i = 0; i < q->n_sizes; i++) {
-        tess_bench_samples_add(&b->samples[i][time], theirs[i].median_us);
-        tess_bench_samples_add(&b->samples[i][time + 1], theirs[i].median_us / ours->window[i].median_us);
+        b->samples[i][time][b->round] = theirs[i].median_us;
+        b->samples[i][time + 1][b->round] = theirs[i].median_us / ours->window[i].median_us;
     }
 }
 
 static tess_status one_round(comm_bench *b, const comm_question *q, comm_answer *ours)
 {
     comm_time theirs[COMM_PLAN_SIZES], yielding[COMM_PLAN_SIZES];
-    bool has_mpi = b->mpi_program != NULL, plain = has_mpi && plain_mpi_can_wait(q->ranks);
+    bool has_mpi = b->mpi_program != NULL;
+    bool plain = has_mpi && q->ranks <= tess_os_cores(); /* with more ranks each message takes a time slice */
     if (plain)
         TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
     TESS_TRY(comm_job_ours(q, ours));
@@ -40,10 +36,10 @@ static tess_status one_round(comm_bench *b, const comm_question *q, comm_answer 
     for (int i = 0; i < q->n_sizes; i++) {
         double least_us = comm_op_traffic(q->op, q->dtype, q->bytes[i], q->ranks) / ours->memory_bytes_per_s * 1e6;
         if (q->op->sized && q->bytes[i] * (size_t)q->ranks > tess_bench_cache_bytes(3)) /* else caches may hold it */
-            tess_bench_samples_add(&b->samples[i][LIMIT], 100 * least_us / ours->window[i].median_us);
+            b->samples[i][LIMIT][b->round] = 100 * least_us / ours->window[i].median_us;
         if (has_mpi && q->op->sized)
-            tess_bench_samples_add(&b->samples[i][PRIVATE_RATIO],
-                                   (plain ? theirs : yielding)[i].median_us / ours->private[i].median_us);
+            b->samples[i][PRIVATE_RATIO][b->round] =
+                (plain ? theirs : yielding)[i].median_us / ours->private[i].median_us;
     }
     if (plain)
         add_peer(b, q, theirs, ours, MPI);
@@ -70,7 +66,7 @@ static const tess_bench_column columns[] = {
 
 static const comm_setting one_machine = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
 
-/* The program beside this one, unless another is named; no MPI is no error when nobody asked for it. */
+/* The program beside this one, unless --mpi names another. Having no MPI is an error only with --mpi. */
 static tess_status find_mpi(comm_bench *b, char *program, size_t size)
 {
     const char *named = b->options->comm.mpi;

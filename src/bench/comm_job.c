@@ -31,8 +31,7 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
         samples[n++] = took_s / comm_plan_operations(call->bytes) * 1e6;
         spent_s += took_s;
     }
-    double median = comm_plan_median(samples, n);
-    *time = (comm_time){.median_us = median, .min_us = samples[0]};
+    *time = (comm_time){.median_us = tess_bench_median(samples, n), .min_us = tess_bench_min(samples, n)};
     return TESS_OK;
 }
 

@@ -93,9 +93,10 @@ typedef struct comm_bench {
     const tess_bench_options *options;
     tess_bench_report *report;
     int ranks, rounds;
-    tess_bench_samples (*samples)[COMM_MEDIANS]; /* of each size: all rounds */
-    const char *mpi_program;                     /* on one machine; NULL: none to compare with */
-    tess_team *team;                             /* in a job */
+    int round;                                               /* the current one */
+    double (*samples)[COMM_MEDIANS][TESS_BENCH_MAX_SAMPLES]; /* by size and round; NAN: not measured */
+    const char *mpi_program;                                 /* on one machine; NULL: none to compare with */
+    tess_team *team;                                         /* in a job */
     comm_map map;
 } comm_bench;
 
@@ -120,7 +121,7 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
 /* --tune: measures each way and round size, and writes the table (rank 0). */
 tess_status comm_tune(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 
-/* comm_facts.c: "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */
+/* "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */
 const char *comm_hosts_text(const tess_runtime *runtime, char *text, size_t size);
 /* "Open MPI 4.1.4, ..."; "none": no MPI started the job. */
 const char *comm_mpi_text(char *text, size_t size);

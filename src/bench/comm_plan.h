@@ -1,5 +1,5 @@
-/* How long a collective is measured: the same plan for us and for the program that measures MPI, which includes nothing
- * else of ours. A sample is some operations back to back; its time is that of the slowest rank. */
+/* How long a collective is measured, by us and by the program that measures MPI. A sample is some operations back to
+ * back; its time is that of the slowest rank. */
 #ifndef TESS_BENCH_COMM_PLAN_H
 #define TESS_BENCH_COMM_PLAN_H
 
@@ -21,17 +21,6 @@ static inline int comm_plan_operations(size_t bytes)
 static inline bool comm_plan_goes_on(int n_samples, double spent_s)
 {
     return n_samples < COMM_PLAN_SAMPLES && (n_samples < COMM_PLAN_LEAST || spent_s < comm_plan_budget_s);
-}
-
-static inline double comm_plan_median(double *samples, int n)
-{
-    for (int i = 1; i < n; i++)
-        for (int k = i; k > 0 && samples[k] < samples[k - 1]; k--) {
-            double swap = samples[k];
-            samples[k] = samples[k - 1];
-            samples[k - 1] = swap;
-        }
-    return n > 0 ? (samples[(n - 1) / 2] + samples[n / 2]) / 2 : 0;
 }
 
 #endif

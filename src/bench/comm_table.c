@@ -55,7 +55,7 @@ static tess_status add_rows(const comm_bench *b, const comm_question *q)
         double m[COMM_MEDIANS], bytes = (double)q->bytes[i];
         comm_question_name(q, q->bytes[i], name, sizeof(name));
         for (int k = 0; k < COMM_MEDIANS; k++)
-            m[k] = tess_bench_samples_median(&b->samples[i][k]);
+            m[k] = tess_bench_median(b->samples[i][k], b->rounds);
         double algbw = q->op->sized ? bytes / m[COMM_TIME] * 1e-3 : NAN;
         double values[TESS_BENCH_MAX_COLUMNS] = {bytes,        bytes / (double)tess_dtype_size(q->dtype),
                                                  m[COMM_TIME], m[COMM_MIN],
@@ -71,15 +71,17 @@ static tess_status measure(comm_bench *b, comm_question *q)
     comm_question_sizes(q, b->options);
     if (q->n_sizes == 0)
         return TESS_OK;
-    memset(b->samples, 0, COMM_PLAN_SIZES * sizeof(b->samples[0]));
-    for (int round = 0; round < b->rounds; round++) {
+    for (b->round = 0; b->round < b->rounds; b->round++) {
+        for (int i = 0; i < q->n_sizes; i++)
+            for (int k = 0; k < COMM_MEDIANS; k++)
+                b->samples[i][k][b->round] = NAN;
         comm_answer ours = {.memory_bytes_per_s = 0};
         TESS_TRY(b->setting->round(b, q, &ours));
         for (int i = 0; i < q->n_sizes; i++) {
-            tess_bench_samples_add(&b->samples[i][COMM_TIME], ours.window[i].median_us);
-            tess_bench_samples_add(&b->samples[i][COMM_MIN], ours.window[i].min_us);
+            b->samples[i][COMM_TIME][b->round] = ours.window[i].median_us;
+            b->samples[i][COMM_MIN][b->round] = ours.window[i].min_us;
             if (q->op->sized)
-                tess_bench_samples_add(&b->samples[i][COMM_PRIVATE], ours.private[i].median_us);
+                b->samples[i][COMM_PRIVATE][b->round] = ours.private[i].median_us;
         }
     }
     return add_rows(b, q);

@@ -45,14 +45,14 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
         kernels_bench_limit_memory(bench, TESS_BENCH_TRIAD, &race);
     TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
     int n_rounds = race.n_rounds;
-    double seconds = tess_bench_race_median_s(&race, 0);
+    double seconds = tess_bench_median(race.seconds[0], n_rounds);
     values[n++] = 100 * tess_bench_race_share(&race, units);
     values[n++] = units / seconds / 1e9;
     values[n++] = seconds * 1e3;
     if (!family->computes) {
         kernels_bench_limit_peak(bench, TESS_F32, &race);
         TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
-        values[n++] = tess_bench_race_median_s(&race, 0) * 1e3;
+        values[n++] = tess_bench_median(race.seconds[0], race.n_rounds) * 1e3;
     }
     values[n++] = n_rounds;
     return tess_bench_report_row(bench->report, name, values);

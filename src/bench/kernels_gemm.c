@@ -154,7 +154,9 @@ static tess_status race_peers(const kernels_bench *bench, ours *o, tess_bench_ra
     }
     tess_status status = tess_bench_race_run(race);
     for (int i = 0; i < n; i++) {
-        ratios[i] = status == TESS_OK && side_of[i] >= 0 ? tess_bench_race_ratio(race, side_of[i]) : NAN;
+        ratios[i] = status == TESS_OK && side_of[i] >= 0
+                        ? tess_bench_median_ratio(race->seconds[side_of[i]], race->seconds[0], race->n_rounds)
+                        : NAN;
         if (side_of[i] >= 0)
             peers[i].peer->release(peers[i].product);
     }
@@ -198,7 +200,8 @@ static tess_status add_row(const kernels_bench *bench, const char *name, ours *o
     int n = n_peers(bench);
     choose_limit(bench, g, &race);
     TESS_TRY_CTX(race_peers(bench, o, &race, values + 3), "%s", name);
-    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, seconds = tess_bench_race_median_s(&race, 0);
+    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k,
+           seconds = tess_bench_median(race.seconds[0], race.n_rounds);
     double units = g->m == 1 ? (double)g->n * (double)g->k * (double)tess_dtype_size(g->ab_dtype) : flops;
     double share = tess_bench_race_share(&race, units);
     for (int i = 0; i < n; i++)

@@ -7,12 +7,6 @@
 
 static const double BATCH_S = 2e-3, PAUSE_S = 2e-3;
 
-/* Threads of another library may still spin from its turn. */
-static void pause_threads(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)(PAUSE_S * 1e9)}, NULL);
-}
-
 static tess_status time_batch(const tess_bench_side *side, int64_t n, double *seconds)
 {
     double begin = tess_os_now_s();
@@ -22,7 +16,7 @@ static tess_status time_batch(const tess_bench_side *side, int64_t n, double *se
     return TESS_OK;
 }
 
-/* A first run of each side, untimed but for the size of its batches; how long a round takes. */
+/* Runs each side once, to size its batches; *round_s: how long a round takes. */
 static tess_status warm_up(tess_bench_race *race, int64_t *batch, double *round_s)
 {
     *round_s = 0;
@@ -39,15 +33,12 @@ static tess_status warm_up(tess_bench_race *race, int64_t *batch, double *round_
 
 static tess_status run_round(tess_bench_race *race, const int64_t *batch, int round)
 {
-    if (!race->cold)
-        race->limits[round] = race->limit(race->limit_self);
     for (int i = 0; i < race->n_sides; i++) {
-        if (race->n_sides > 1)
-            pause_threads();
-        if (race->cold && i > 0)
-            race->limit(race->limit_self);
-        else if (race->cold)
-            race->limits[round] = race->limit(race->limit_self);
+        if (race->n_sides > 1) /* threads of another library may still spin after its turn */
+            nanosleep(&(struct timespec){.tv_nsec = (long)(PAUSE_S * 1e9)}, NULL);
+        double limit = race->cold || i == 0 ? race->limit(race->limit_self) : NAN;
+        if (i == 0)
+            race->limits[round] = limit;
         TESS_TRY(time_batch(&race->side[i], batch[i], &race->seconds[i][round]));
     }
     return TESS_OK;
@@ -66,26 +57,10 @@ tess_status tess_bench_race_run(tess_bench_race *race)
     return TESS_OK;
 }
 
-double tess_bench_race_median_s(const tess_bench_race *race, int side)
-{
-    tess_bench_samples samples = {0};
-    for (int r = 0; r < race->n_rounds; r++)
-        tess_bench_samples_add(&samples, race->seconds[side][r]);
-    return tess_bench_samples_median(&samples);
-}
-
-double tess_bench_race_ratio(const tess_bench_race *race, int side)
-{
-    tess_bench_samples samples = {0};
-    for (int r = 0; r < race->n_rounds; r++)
-        tess_bench_samples_add(&samples, race->seconds[side][r] / race->seconds[0][r]);
-    return tess_bench_samples_median(&samples);
-}
-
 double tess_bench_race_share(const tess_bench_race *race, double units)
 {
-    tess_bench_samples samples = {0};
+    double rates[TESS_BENCH_MAX_ROUNDS];
     for (int r = 0; r < race->n_rounds; r++)
-        tess_bench_samples_add(&samples, units / race->seconds[0][r] / race->limits[r]);
-    return tess_bench_samples_median(&samples);
+        rates[r] = units / race->seconds[0][r];
+    return tess_bench_median_ratio(rates, race->limits, race->n_rounds);
 }

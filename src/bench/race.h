@@ -1,5 +1,5 @@
-/* Timing that stands noise: what is compared runs in turns, so that a slow moment hits all sides, and only medians of
- * ratios within one round are believed. */
+/* Timing on a noisy machine: the sides of a comparison run in turns, so that a slow moment hits all of them, and
+ * results are medians of ratios within a round. */
 #ifndef TESS_BENCH_RACE_H
 #define TESS_BENCH_RACE_H
 
@@ -16,12 +16,12 @@ typedef struct tess_bench_side {
 typedef struct tess_bench_race {
     int n_sides; /* side 0 is ours */
     tess_bench_side side[TESS_BENCH_MAX_SIDES];
-    /* The machine's limit, measured in every round: units a second (flops, bytes). `cold`: right before every side,
-     * because measuring it evicts the caches, and a side runs once and not warmed up. */
+    /* The machine's limit in units a second (flops, bytes), measured in every round. `cold`: measured before every
+     * side, which evicts the caches, and a side runs once. */
     double (*limit)(void *self);
     void *limit_self;
     bool cold;
-    int rounds; /* wanted; fewer when they would take longer than budget_s, at least 1 */
+    int rounds; /* at most; fewer when they would take longer than budget_s, at least 1 */
     double budget_s;
 
     /* Results of rounds 0 .. n_rounds-1. */
@@ -30,13 +30,10 @@ typedef struct tess_bench_race {
     double limits[TESS_BENCH_MAX_ROUNDS];
 } tess_bench_race;
 
-/* Runs it. Short runs are timed in batches of 2 ms. */
+/* Runs the race. Times short runs in batches of 2 ms. */
 tess_status tess_bench_race_run(tess_bench_race *race);
 
-double tess_bench_race_median_s(const tess_bench_race *race, int side);
-/* How much faster than `side` ours is: the median of seconds of `side` over seconds of ours, round by round. */
-double tess_bench_race_ratio(const tess_bench_race *race, int side);
-/* What part of the limit ours reaches when a run is `units` of work. */
+/* The median part of the limit that side 0 reaches when a run is `units` of work. */
 double tess_bench_race_share(const tess_bench_race *race, double units);
 
 #endif

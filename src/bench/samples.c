@@ -2,13 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-void tess_bench_samples_add(tess_bench_samples *samples, double value)
-{
-    if (samples->n < TESS_BENCH_MAX_SAMPLES)
-        samples->value[samples->n++] = value;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -16,29 +9,37 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double tess_bench_samples_median(const tess_bench_samples *samples)
+double tess_bench_median(const double *values, int n)
 {
     double sorted[TESS_BENCH_MAX_SAMPLES];
-    int n = samples->n;
-    if (n == 0)
-        return NAN;
-    memcpy(sorted, samples->value, sizeof(sorted[0]) * (size_t)n);
-    qsort(sorted, (size_t)n, sizeof(sorted[0]), by_value);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    int measured = 0;
+    for (int i = 0; i < n; i++)
+        if (!isnan(values[i]))
+            sorted[measured++] = values[i];
+    qsort(sorted, (size_t)measured, sizeof(sorted[0]), by_value);
+    return measured > 0 ? (sorted[(measured - 1) / 2] + sorted[measured / 2]) / 2 : NAN;
 }
 
-double tess_bench_samples_min(const tess_bench_samples *samples)
+double tess_bench_median_ratio(const double *values, const double *by, int n)
 {
-    double best = NAN;
-    for (int i = 0; i < samples->n; i++)
-        best = fmin(best, samples->value[i]); /* fmin ignores the NAN */
-    return best;
+    double ratios[TESS_BENCH_MAX_SAMPLES];
+    for (int i = 0; i < n; i++)
+        ratios[i] = values[i] / by[i];
+    return tess_bench_median(ratios, n);
 }
 
-double tess_bench_samples_max(const tess_bench_samples *samples)
+double tess_bench_min(const double *values, int n)
 {
-    double best = NAN;
-    for (int i = 0; i < samples->n; i++)
-        best = fmax(best, samples->value[i]);
-    return best;
+    double least = NAN;
+    for (int i = 0; i < n; i++)
+        least = fmin(least, values[i]); /* fmin ignores NAN */
+    return least;
+}
+
+double tess_bench_max(const double *values, int n)
+{
+    double most = NAN;
+    for (int i = 0; i < n; i++)
+        most = fmax(most, values[i]);
+    return most;
 }

@@ -7,7 +7,9 @@
 #include "bench/compare.h"
 #include "job/environment.h"
 
-enum { MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
+static const tess_bench *const benches[] = {&tess_bench_machine, &tess_bench_kernels, &tess_bench_comm,
+                                            &tess_bench_step, &tess_bench_ckpt};
+enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
 /* A bench's flags for cli_parse: those of the report, the common options, the bench's own. */
 typedef struct flag_set {
@@ -163,8 +165,7 @@ static int run_somewhere(bench_session *s, const tess_own_command *command)
 
 static const tess_bench *bench_named(const char *name)
 {
-    int n, i = 0;
-    const tess_bench *const *benches = tess_bench_list(&n);
+    int i = 0;
     while (strcmp(benches[i]->name, name) != 0)
         i++;
     return benches[i];
@@ -189,16 +190,15 @@ static int run_bench(tess_mem *mem, int argc, char **argv)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    enum { MOST = 16 };
-    char names[MOST][64];
-    cli_command command = cli_bench, commands[MOST];
-    const cli_command *verbs[MOST];
-    const tess_bench *const *benches = tess_bench_list(&command.n_verbs);
-    for (int i = 0; i < command.n_verbs; i++) {
+    char names[N_BENCHES][64];
+    cli_command commands[N_BENCHES], command = cli_bench;
+    const cli_command *verbs[N_BENCHES];
+    for (int i = 0; i < N_BENCHES; i++) {
         snprintf(names[i], sizeof(names[i]), "bench %s", benches[i]->name);
         commands[i] = (cli_command){names[i], "[OPTIONS]", benches[i]->help, .run = run_bench};
         verbs[i] = &commands[i];
     }
+    command.n_verbs = N_BENCHES;
     command.run = NULL;
     command.verbs = verbs;
     return cli_run_command(mem, argc, argv, &command);

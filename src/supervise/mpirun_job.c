@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "supervise/own_command.h"
+#include "base/os/os.h"
 
 tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments,
                                  tess_launch_line *line)
 {
     char mpirun[4096], program[4096];
     TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
-    TESS_TRY(tess_own_path(program, sizeof(program)));
+    TESS_TRY(tess_os_own_path(program, sizeof(program)));
     tess_launch_request request = {.hosts = hosts,
                                    .mpi = *mpi,
                                    .mpirun = mpirun,

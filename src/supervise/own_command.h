@@ -6,8 +6,6 @@
 
 #include "tessera/status.h"
 
-tess_status tess_own_path(char *path, size_t size);
-
 /* The words that start this program again, behind its own path. */
 enum { TESS_OWN_COMMAND_WORDS = 256, TESS_OWN_COMMAND_WORDS_SPARE = 16 };
 typedef struct tess_own_command {

@@ -45,7 +45,7 @@ static const char *say(void *self)
 static tess_status begin_to_ask(launch_job *j, int group)
 {
     char program[4096];
-    TESS_TRY(tess_own_path(program, sizeof(program)));
+    TESS_TRY(tess_os_own_path(program, sizeof(program)));
     j->probed = group;
     return tess_launch_probe_begin(&j->probe, getenv(TESS_MPIRUN_AGENT), j->hosts->hosts.hosts[group].name, program,
                                    tess_os_now_s());

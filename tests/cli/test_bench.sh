@@ -4,7 +4,7 @@
 
 expect "benches are listed" 0 "tessera bench machine" "$tessera" bench --help
 expect "no bench named" 2 "tessera bench kernels" "$tessera" bench
-expect "a bench misspelt" 2 "did you mean 'machine'" "$tessera" bench machin
+expect "a bench misspelt" 2 "did you mean 'bench machine'" "$tessera" bench machin
 expect "options are listed" 0 "--tolerance" "$tessera" bench kernels --help
 expect "machine: memory" 0 "memory triad, streaming stores, 1 thread" "$tessera" bench machine --quick --threads 1 --filter memory
 expect "machine: peaks" 0 "GFLOP/s" "$tessera" bench machine --quick --threads 1 --json=machine.json

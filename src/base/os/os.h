@@ -92,6 +92,8 @@ tess_status tess_os_remove_tree(const char *path); /* a folder or a file; nothin
 /* Calls visit(context, name) for every name in the folder except "." and "..", in no order. */
 tess_status tess_os_list(const char *folder, tess_status (*visit)(void *context, const char *name), void *context);
 
+tess_status tess_os_own_path(char *path, size_t size); /* of this program */
+
 /* "a/b" + "c" -> "a/b/c"; TESS_E_INVALID when it does not fit. */
 tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name);
 

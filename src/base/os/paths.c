@@ -172,6 +172,14 @@ tess_status tess_os_remove_tree(const char *path)
     return rmdir(path) != 0 && errno != ENOENT ? tess_os_error("remove folder", path) : TESS_OK;
 }
 
+tess_status tess_os_own_path(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    TESS_CHECK(n > 0, TESS_E_IO, "/proc/self/exe: %s", strerror(errno));
+    path[n] = '\0';
+    return TESS_OK;
+}
+
 tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name)
 {
     size_t n = strlen(folder);
