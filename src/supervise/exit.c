@@ -45,9 +45,8 @@ int tess_exit_fail_once(tess_status status)
     return tess_exit_fail(status);
 }
 
-/* As a rule a refusal (so are numbers that are none, which come of data and settings) is the same on every rank, and
- * rank 0 tells it. Everything else that ends a rank of a launcher is the launcher's to tell, once, for the rank where
- * it began. */
+/* A refusal is mostly the same on every rank (so is a NaN, which comes from data or settings), and rank 0 prints it.
+ * The launcher reports any other failure, once, for the rank where it began. */
 int tess_exit_rank(tess_status status, tess_runtime *runtime)
 {
     bool is_refusal = code_of(status) == TESS_EXIT_BAD_INPUT;

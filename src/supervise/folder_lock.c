@@ -13,10 +13,10 @@ enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
 #define LOCK_NAME "job.lock"
 
-static const double patience_s = 60; /* for ranks that are about to end, as their launcher was killed */
+static const double patience_s = 60; /* for ranks that end because their launcher was killed */
 
 typedef struct folder_holder {
-    int pid; /* 0: it is not known who holds it */
+    int pid; /* 0: unknown */
     char host[HOST_SIZE], since[64];
 } folder_holder;
 
@@ -38,7 +38,7 @@ static void read_holder(const char *path, folder_holder *h)
     fclose(file);
 }
 
-/* For people and the message above alone: where it cannot be written, the folder is held all the same. */
+/* Writes who holds the folder. This only serves messages: a failure does not weaken the lock. */
 static void sign(int fd, const char *path)
 {
     char text[512], host[HOST_SIZE], since[64];
@@ -63,20 +63,13 @@ static tess_status refuse(const char *folder, const folder_holder *h)
         who, folder);
 }
 
-/* Whether who signed is gone, and only what it has started is left. */
-static bool is_about_to_end(const folder_holder *h)
-{
-    char host[HOST_SIZE];
-    name_host(host);
-    char state = h->pid > 0 ? tess_os_process_state(h->pid) : 'R';
-    return strcmp(h->host, host) == 0 && (state == '\0' || state == 'Z');
-}
-
 static tess_status lock(int fd, const char *folder, const char *path)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
     double deadline_s = tess_os_now_s() + patience_s;
+    char host[HOST_SIZE];
     folder_holder h;
+    name_host(host);
     while (!tess_os_lock(fd)) {
         if (errno != EWOULDBLOCK) {
             fprintf(stderr, "tessera: warning: %s: %s: whether another job writes there is not known\n", path,
@@ -84,7 +77,9 @@ static tess_status lock(int fd, const char *folder, const char *path)
             return TESS_OK;
         }
         read_holder(path, &h);
-        if (!is_about_to_end(&h) || tess_os_now_s() > deadline_s)
+        char state = h.pid > 0 ? tess_os_process_state(h.pid) : 'R';
+        bool launcher_gone = strcmp(h.host, host) == 0 && (state == '\0' || state == 'Z'); /* its ranks end soon */
+        if (!launcher_gone || tess_os_now_s() > deadline_s)
             return refuse(folder, &h);
         nanosleep(&look_again, NULL);
     }
@@ -92,24 +87,8 @@ static tess_status lock(int fd, const char *folder, const char *path)
     return TESS_OK;
 }
 
-static bool is_first(void)
-{
-    tess_environment e;
-    bool known = tess_environment_read(&e) == TESS_OK;
-    tess_error_clear();
-    return !known || e.rank <= 0 || e.starter == TESS_STARTER_NONE || e.starter == TESS_STARTER_TESSERA;
-}
-
-/* Whoever releases a folder removes the file first: a lock on one that is gone holds nothing. */
-static bool is_at(int fd, const char *path)
-{
-    char link[64];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    return tess_os_same_file(link, path);
-}
-
-/* A full disk, or something of another user's by that name, is no reason to refuse. */
-static tess_status judge_open(const char *dir, const char *path, tess_status status)
+/* A full disk, or another user's file of that name, is no reason to refuse. */
+static tess_status on_open_failure(const char *dir, const char *path, tess_status status)
 {
     char message[1024];
     snprintf(message, sizeof(message), "%s", tess_error_message());
@@ -121,16 +100,19 @@ static tess_status judge_open(const char *dir, const char *path, tess_status sta
     return TESS_OK;
 }
 
+/* A release removes the file first: a lock on a removed file is void, and the new file is locked instead. */
 static tess_status open_and_lock(const char *dir, const char *path, int *fd)
 {
+    char opened[64];
     tess_status status;
     do {
         tess_os_close(fd);
         status = tess_os_open_shared(path, fd);
         if (status != TESS_OK)
-            return judge_open(dir, path, status);
+            return on_open_failure(dir, path, status);
         status = lock(*fd, dir, path);
-    } while (status == TESS_OK && !is_at(*fd, path));
+        snprintf(opened, sizeof(opened), "/proc/self/fd/%d", *fd);
+    } while (status == TESS_OK && !tess_os_same_file(opened, path));
     if (status == TESS_OK)
         tess_os_inherit(*fd);
     else
@@ -142,8 +124,11 @@ tess_status tess_folder_lock_take(const tess_config *config, tess_folder_lock *f
 {
     char path[PATH_SIZE];
     const char *dir = config->job.dump_folder;
+    tess_environment e;
+    bool known = tess_environment_read(&e) == TESS_OK;
+    tess_error_clear();
     *folder = (tess_folder_lock){.fd = -1};
-    if (!is_first())
+    if (known && e.rank > 0 && e.starter != TESS_STARTER_NONE && e.starter != TESS_STARTER_TESSERA)
         return TESS_OK;
     folder->made = !tess_os_is_dir(dir);
     TESS_TRY(tess_os_make_dirs(dir));

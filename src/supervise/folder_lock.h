@@ -5,16 +5,16 @@
 #include "train/train_config.h"
 
 typedef struct tess_folder_lock {
-    int fd;    /* that holds it, -1: it is not held */
-    bool made; /* for this */
+    int fd;    /* of the locked file, -1: not locked */
+    bool made; /* the folder did not exist before */
 } tess_folder_lock;
 
-/* Makes the folder and holds it for this job: until this process and all that it starts from now on have ended, however
- * they end, or it is released. Of ranks that were started one by one the first does it. TESS_E_INVALID: another job has
- * it (the message says which, and how to go on); nothing was written then. What is left of a job whose process is gone
- * is waited for. Where it cannot be held (a file system without locks) a line says so. */
+/* Makes the folder and locks it for this job, until the release or until this process and all that it starts from now
+ * on have ended. Of ranks that were started one by one only the first does so. Waits for the ranks of a job whose
+ * launcher is gone. TESS_E_INVALID: another job holds it (the message says which, and what to do); nothing was written.
+ * On a file system without locks it prints a warning. */
 tess_status tess_folder_lock_take(const tess_config *config, tess_folder_lock *folder);
-/* Leaves nothing in the folder, and not the folder where nobody has written into it. */
+/* Removes the lock, and the folder if it was made for this job and is empty. */
 void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folder);
 
 #endif

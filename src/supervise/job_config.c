@@ -10,24 +10,20 @@ enum { CONFIG_LIMIT = 1 << 20 };
 
 static const char variable[] = "TESSERA_CONFIG";
 
-static tess_status put(const char *text, size_t size, int *fd)
-{
-    TESS_TRY(tess_os_memfd("tessera-config", size, fd));
-    tess_status status = tess_os_write_at(*fd, 0, text, size, "the configuration's copy");
-    if (status != TESS_OK)
-        tess_os_close(fd);
-    return status;
-}
-
 tess_status tess_job_config_persist(tess_mem *mem, const char *path)
 {
     char *text, name[32];
     size_t size;
-    int fd;
+    int fd = -1;
     TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
-    tess_status status = put(text, size, &fd);
+    tess_status status = tess_os_memfd("tessera-config", size, &fd);
+    if (status == TESS_OK)
+        status = tess_os_write_at(fd, 0, text, size, "the configuration's copy");
     tess_mem_free(mem, text);
-    TESS_TRY(status);
+    if (status != TESS_OK) {
+        tess_os_close(&fd);
+        return status;
+    }
     tess_os_inherit(fd);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     setenv(variable, name, 1);
@@ -36,6 +32,6 @@ tess_status tess_job_config_persist(tess_mem *mem, const char *path)
 
 const char *tess_job_config_path(const char *path)
 {
-    const char *kept = getenv(variable);
-    return kept != NULL && tess_launch_is_rank() ? kept : path;
+    const char *copy = getenv(variable);
+    return copy != NULL && tess_launch_is_rank() ? copy : path;
 }

@@ -6,15 +6,15 @@
 
 typedef struct tess_mpirun_job {
     tess_launch_hosts hosts;
-    tess_mpi mpi; /* ANY until a line was made */
+    tess_mpi mpi; /* TESS_MPI_ANY until a line was made */
 } tess_mpirun_job;
 
-#define TESS_MPIRUN_AGENT "TESSERA_LAUNCH_AGENT" /* names what stands in for ssh */
+#define TESS_MPIRUN_AGENT "TESSERA_LAUNCH_AGENT" /* names the program that replaces ssh */
 
-/* The line that runs this program with `arguments` (up to NULL) on the hosts, at the same path on each. */
+/* Makes the line that runs this program with `arguments` (up to NULL) on the hosts, at the same path on each. */
 tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments,
                                  tess_launch_line *line);
-/* Shows the line and runs it; watch->mpi has said which. */
+/* Prints the line and runs it. */
 tess_status tess_mpirun_job_run(const tess_launch_line *line, const tess_launch_watch *watch,
                                 tess_launch_line_end *end);
 

@@ -13,19 +13,20 @@
 #include "supervise/stop_signals.h"
 #include "train/logbook.h"
 
-typedef struct kept {
+/* What lies in persistent memory. */
+typedef struct saved_state {
     int64_t step; /* -1: nothing */
     int n_ranks;
     tess_run_layout layout;
-} kept;
+} saved_state;
 
-/* ---- What there is
- * ------------------------------------------------------------------------------------------------------- */
-/* As the first rank's block has it; one that is damaged holds nothing. */
-static void look(tess_mem *mem, int fd, const tess_config *config, kept *k)
+/* ---- What there is ---- */
+
+/* Reads it from the first rank's block; a damaged block holds nothing. */
+static void read_state(tess_mem *mem, int fd, const tess_config *config, saved_state *k)
 {
     tess_persist *persist;
-    *k = (kept){.step = -1};
+    *k = (saved_state){.step = -1};
     if (tess_persist_open(mem, fd, &persist) == TESS_OK) {
         uint64_t n_ranks = tess_persist_identity(persist);
         if (n_ranks >= 1 && n_ranks <= TESS_PERSIST_MOST_BLOCKS)
@@ -36,15 +37,14 @@ static void look(tess_mem *mem, int fd, const tess_config *config, kept *k)
     tess_error_clear();
 }
 
-static bool fits(const tess_persist_heir *heir, const kept *k)
+static bool fits(const tess_persist_heir *heir, const saved_state *k)
 {
     tess_run_layout layout;
     tess_run_layout_of(heir->config, &layout);
     return k->n_ranks == heir->n_ranks && memcmp(&k->layout, &layout, sizeof(layout)) == 0;
 }
 
-/* What the run begins with is made again as it was. */
-static bool is_newer_than_disk(const tess_config *config, const kept *k)
+static bool is_newer_than_disk(const tess_config *config, const saved_state *k)
 {
     char folder[TESS_CKPT_PATH];
     int64_t saved = 0;
@@ -57,8 +57,8 @@ static bool is_newer_than_disk(const tess_config *config, const kept *k)
     return k->step > saved;
 }
 
-/* "-n 4 training.local_batch_size=2": what makes the heir's command that of those who kept it. */
-static const char *report_difference(const tess_persist_heir *heir, const kept *k, char *text, size_t size)
+/* "-n 4 training.local_batch_size=2": turns the heir's command into that of the former ranks. */
+static const char *report_difference(const tess_persist_heir *heir, const saved_state *k, char *text, size_t size)
 {
     tess_run_layout layout;
     char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
@@ -70,8 +70,8 @@ static const char *report_difference(const tess_persist_heir *heir, const kept *
     return text;
 }
 
-/* ---- Saving it
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Saving it ---- */
+
 static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
 {
     (void)self;
@@ -80,8 +80,8 @@ static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
     tess_stop_signals_pass_on();
 }
 
-static tess_status live_once_more(const tess_persist_heir *heir, const kept *k, const tess_persist_set *set,
-                                  tess_launch_result *result)
+static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set,
+                                    tess_launch_result *result)
 {
     static char own_shards[] = "parallelism.data_parallel_shard_degree=-1", no_drill[] = "fault.spec=";
     char changes[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
@@ -100,29 +100,29 @@ static tess_status live_once_more(const tess_persist_heir *heir, const kept *k, 
     return tess_launch(k->n_ranks, words.word, &options, result);
 }
 
-/* Returns the exit code of those who save: TESS_EXIT_OK when they have. */
-static int save(const tess_persist_heir *heir, const kept *k, const tess_persist_set *set)
+/* Returns the exit code of the ranks that save; TESS_EXIT_OK: saved. */
+static int save(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set)
 {
     char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
     tess_launch_result result;
     fprintf(stderr, "tessera: step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there\n",
             (long long)k->step, report_difference(heir, k, difference, sizeof(difference)), heir->n_ranks,
             heir->n_ranks == 1 ? "" : "s", heir->n_ranks == 1 ? "es" : "");
-    tess_status status = live_once_more(heir, k, set, &result);
+    tess_status status = run_former_ranks(heir, k, set, &result);
     if (status != TESS_OK)
         return tess_exit_fail(status);
     if (result.stop_signal != 0)
-        raise(result.stop_signal); /* who comes next ends of it */
+        raise(result.stop_signal); /* pending: ends the next launch */
     int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result);
     return code == TESS_EXIT_INTERRUPTED && result.left ? TESS_EXIT_OK : code;
 }
 
-/* ---- The two moments
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- The two moments ---- */
+
 bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set)
 {
-    kept k;
-    look(set->mem, set->fds[0], heir->config, &k);
+    saved_state k;
+    read_state(set->mem, set->fds[0], heir->config, &k);
     if (k.step >= 0 && fits(heir, &k))
         return true;
     if (k.step < 0 || !is_newer_than_disk(heir->config, &k))
@@ -134,17 +134,17 @@ bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set 
     return false;
 }
 
-static tess_status find(tess_mem *mem, const tess_config *config, char *folder, size_t size, kept *k)
+static tess_status find_copies(tess_mem *mem, const tess_config *config, char *folder, size_t size, saved_state *k)
 {
     char path[1100];
     int fd;
-    *k = (kept){.step = -1};
+    *k = (saved_state){.step = -1};
     TESS_TRY(tess_run_memory_folder(config->job.dump_folder, folder, size));
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "rank-00000.keep"));
     if (!tess_os_is_file(path))
         return TESS_OK;
     TESS_TRY(tess_os_open_shared(path, &fd));
-    look(mem, fd, config, k);
+    read_state(mem, fd, config, k);
     tess_os_close(&fd);
     return TESS_OK;
 }
@@ -152,9 +152,9 @@ static tess_status find(tess_mem *mem, const tess_config *config, char *folder, 
 static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
 {
     char folder[1024], difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
-    kept k;
+    saved_state k;
     tess_persist_set set;
-    TESS_TRY(find(mem, heir->config, folder, sizeof(folder), &k));
+    TESS_TRY(find_copies(mem, heir->config, folder, sizeof(folder), &k));
     if (k.step < 0 || fits(heir, &k) || !is_newer_than_disk(heir->config, &k))
         return TESS_OK;
     report_difference(heir, &k, difference, sizeof(difference));

@@ -1,5 +1,5 @@
-/* What ranks keep in memory is laid out for their number and settings (train/run_layout.h). Where others are to go on,
- * those who kept it live once more, to save it: from a checkpoint anybody goes on. */
+/* Persistent memory is laid out for a number of ranks and their settings (train/run_layout.h). When a launch continues
+ * with others, the former ranks are started once more to save a checkpoint, from which any layout continues. */
 #ifndef TESS_SUPERVISE_PERSIST_HANDOVER_H
 #define TESS_SUPERVISE_PERSIST_HANDOVER_H
 
@@ -8,21 +8,21 @@
 #include "job/persist/persist.h"
 #include "train/run_layout.h"
 
-/* A life to come. */
+/* The launch that continues. */
 typedef struct tess_persist_heir {
-    const tess_config *config; /* that tess_config_check_step has passed for n_ranks */
+    const tess_config *config; /* tess_config_check_step has passed it for n_ranks */
     int n_ranks;
-    const tess_own_command *command; /* its words, with room for TESS_LAYOUT_KEYS + 2 more */
+    const tess_own_command *command; /* has room for TESS_LAYOUT_KEYS + 2 more words */
     const tess_launch_options *options;
 } tess_persist_heir;
 
-/* Of an earlier launch (checkpoint.memory_copies), before the first life of this one. Returns TESS_EXIT_OK, with *saved
- * where there is a new checkpoint now; or the exit code with which to end: what is kept stays, and people were told
- * why. A request to stop that comes meanwhile is left to the stop signals (stop_signals.h), which must be heard. */
+/* Before the first life: saves what an earlier launch left in memory (checkpoint.memory_copies) for another layout.
+ * *saved: there is a new checkpoint. Returns TESS_EXIT_OK, or the exit code to end with, after printing why; the memory
+ * stays then. The caller has called tess_stop_signals_hear; a request to stop stays pending. */
 int tess_persist_inherit(const tess_persist_heir *heir, bool *saved);
 
-/* Of the life before, in `set`. True: the heir goes on with it. False: it was saved where it was newer than the disk,
- * and is of no use any more. Requests to stop as above. */
+/* The same for the previous life's memory, in `set`. True: the heir uses it as it is. False: it is of no use; it was
+ * saved if it was newer than the disk. */
 bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set);
 
 #endif

@@ -11,11 +11,11 @@
 #include "tessera/comm.h"
 
 enum { MOST_NAMES = 96 };
-#define RANKS_MOST_S 300 /* for all that the ranks do: some 3 s, and on machines with other work far more */
+#define RANKS_MOST_S 300 /* for the ranks' checks: some 3 s, far more on a loaded machine */
 #define MEET_MOST_S 60
 
-/* ---- Names of checks
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Names of checks ---- */
+
 const tess_probe_check *tess_preflight_checks(tess_probe_group group, int *n)
 {
     *n = tess_preflight_n_config_checks;
@@ -58,14 +58,14 @@ tess_status tess_preflight_check_names(const char *only)
 }
 
 /* This host, its GPUs and the files of the configuration. */
-static void look_here(const tess_preflight *p, int world, tess_probe_findings *findings)
+static void check_here(const tess_preflight *p, int world, tess_probe_findings *findings)
 {
     tess_preflight_look(&p->config, world, p->only, findings);
     tess_probe_host(&p->plan, "", findings);
 }
 
-/* ---- Alone: the ranks are children
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Alone, with ranks as children ---- */
+
 typedef struct child_job {
     const tess_preflight *preflight;
     tess_probe_findings *findings; /* shared memory: rank 0's */
@@ -77,7 +77,7 @@ static int child_main(void *context)
     tess_runtime *runtime;
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = MEET_MOST_S};
     if (tess_runtime_create(&options, &runtime) != TESS_OK)
-        return TESS_EXIT_FAILED; /* the launcher tells it */
+        return TESS_EXIT_FAILED; /* the launcher reports it */
     tess_status status = tess_probe_ranks(runtime, &job->preflight->plan, job->findings);
     if (status != TESS_OK)
         tess_runtime_report(runtime, tess_error_message());
@@ -104,7 +104,7 @@ static int run_alone(tess_preflight *p)
     tess_probe_findings here = {0}, private = {0};
     tess_card_fill(&card);
     p->doing(0);
-    look_here(p, p->plan.n_ranks, &here);
+    check_here(p, p->plan.n_ranks, &here);
     tess_status status = tess_os_share("preflight", sizeof(tess_probe_findings), &shared);
     tess_probe_findings *of_ranks = status == TESS_OK ? shared : &private;
     if (wants_group(p, TESS_PROBE_RANKS)) {
@@ -121,9 +121,9 @@ static int run_alone(tess_preflight *p)
     return code;
 }
 
-/* ---- As a rank of a job that somebody has started
- * ----------------------------------------------------------------------------------------------------------------- */
-/* The first rank of a host looks at it. */
+/* ---- As a rank of a running job ---- */
+
+/* Counts the ranks of this host; *first: this rank is the first of them, which checks the host. */
 static int count_local(const tess_runtime *runtime, bool *first)
 {
     tess_team *team = tess_runtime_team(runtime);
@@ -161,7 +161,7 @@ static tess_status gather_and_report(const tess_preflight *p, tess_runtime *runt
     return status;
 }
 
-static tess_status look_as_rank(tess_preflight *p, tess_runtime *runtime, int *code)
+static tess_status check_as_rank(tess_preflight *p, tess_runtime *runtime, int *code)
 {
     bool first = false;
     tess_probe_findings here = {0}, of_ranks = {0};
@@ -170,7 +170,7 @@ static tess_status look_as_rank(tess_preflight *p, tess_runtime *runtime, int *c
     p->plan.n_hosts = tess_runtime_hosts(runtime);
     tess_preflight_plan(&p->config, world, &p->plan);
     if (first)
-        look_here(p, world, &here);
+        check_here(p, world, &here);
     if (wants_group(p, TESS_PROBE_RANKS))
         TESS_TRY(tess_probe_ranks(runtime, &p->plan, &of_ranks));
     return gather_and_report(p, runtime, &here, &of_ranks, code);
@@ -183,12 +183,12 @@ static int run_rank(tess_preflight *p)
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = RANKS_MOST_S};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status != TESS_OK && tess_launch_is_rank() && (status == TESS_E_PEER_LOST || status == TESS_E_MISMATCH))
-        return TESS_PREFLIGHT_NOT_READY; /* whoever watches us tells it, once */
+        return TESS_PREFLIGHT_NOT_READY; /* the launcher reports it, once */
     if (status != TESS_OK) {
         tess_exit_fail_once(status);
         return TESS_PREFLIGHT_NOT_READY;
     }
-    status = look_as_rank(p, runtime, &code);
+    status = check_as_rank(p, runtime, &code);
     if (status != TESS_OK)
         code = tess_exit_rank(status, runtime);
     tess_runtime_destroy(&runtime);
@@ -201,7 +201,7 @@ int tess_preflight_run(tess_preflight *p, const tess_ranks *ranks, const tess_ow
         return tess_ranks_start_self(ranks, command, &(tess_launch_options){.grace_s = 2});
     tess_preflight_read(&p->config);
     if (tess_launch_is_rank() ||
-        (ranks->joins && ranks->n > 1)) /* a single one is more use as a parent: it outlives its rank */
+        (ranks->joins && ranks->n > 1)) /* alone it becomes the parent of its rank, which it outlives */
         return run_rank(p);
     p->plan.n_ranks = ranks->n;
     p->plan.n_hosts = 1;

@@ -1,26 +1,26 @@
-/* `tessera doctor preflight`: this host, or every host of a job, looked at before the job; ranks that are started for
- * it look too. */
+/* `tessera doctor preflight`: checks this host, or every host of a job, before the job, and starts ranks that check how
+ * they work together. */
 #ifndef TESS_SUPERVISE_PREFLIGHT_H
 #define TESS_SUPERVISE_PREFLIGHT_H
 
 #include "supervise/preflight_config.h"
 #include "supervise/start_ranks.h"
 
-enum { TESS_PREFLIGHT_NOT_READY = 4 }; /* an exit code: a check has failed, or the ranks do not meet */
+enum { TESS_PREFLIGHT_NOT_READY = 4 }; /* exit code: a check failed, or the ranks do not meet */
 
 typedef struct tess_preflight {
-    const char *only; /* the checks that are wanted, NULL: all */
+    const char *only; /* names of the wanted checks, NULL: all */
     tess_preflight_config config;
     tess_probe_plan plan;
-    void (*doing)(int n_ranks); /* what comes next, for people: so many ranks work together; 0: this machine */
-    int (*show)(void *self, const tess_probe_report *report); /* once, on rank 0; returns the exit code */
+    void (*doing)(int n_ranks); /* shows what begins: the checks of so many ranks; 0: of this machine */
+    int (*show)(void *self, const tess_probe_report *report); /* called once, on rank 0; returns the exit code */
     void *self;
 } tess_preflight;
 
-/* The checks of a group: doctor/probe's, and those of a configuration. */
+/* The checks of a group: those of doctor/probe, and those of a configuration. */
 const tess_probe_check *tess_preflight_checks(tess_probe_group group, int *n);
 
-/* TESS_E_INVALID: a name of --only is no check; the message may name the one that was meant. */
+/* TESS_E_INVALID: --only names no check; the message may name the one that was meant. */
 tess_status tess_preflight_check_names(const char *only);
 
 /* `ranks` is ignored in a rank of a launcher; `command` starts a rank. Prints why it could not look; returns the exit

@@ -13,7 +13,7 @@ enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
 
 enum { NOTE_BYTES = 1024 };
 
-/* Bytes a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
+/* Bytes of a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
 enum { STATE_BYTES = 16, CHECKPOINT_BYTES = 12 };
 
 const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
@@ -29,8 +29,8 @@ const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
 };
 const int tess_preflight_n_config_checks = N_CHECKS;
 
-/* ---- Reading
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
+
 static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
 {
     char path[1024];
@@ -44,7 +44,7 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
     return TESS_OK;
 }
 
-static void keep_error(char *text, size_t size)
+static void take_message(char *text, size_t size)
 {
     snprintf(text, size, "%s", tess_error_message());
     tess_error_clear();
@@ -57,9 +57,9 @@ void tess_preflight_read(tess_preflight_config *read)
     if (read->loaded == TESS_OK)
         read->loaded = tess_config_load(mem, read->path, read->overrides, read->n_overrides, &read->config);
     if (read->loaded != TESS_OK)
-        keep_error(read->error, sizeof(read->error));
+        take_message(read->error, sizeof(read->error));
     else if (read->path != NULL && count_params(mem, &read->config, &read->n_params) != TESS_OK)
-        keep_error(read->model_error, sizeof(read->model_error));
+        take_message(read->model_error, sizeof(read->model_error));
     tess_mem_destroy(&mem);
 }
 
@@ -72,15 +72,15 @@ void tess_preflight_plan(const tess_preflight_config *read, int world, tess_prob
     plan->config_hash = known ? tess_config_hash(&read->config) : 0;
 }
 
-/* ---- Looking
- * ----------------------------------------------------------------------------------------------------------- */
-typedef struct config_look {
+/* ---- Checks ---- */
+
+typedef struct config_check {
     const tess_preflight_config *read;
     int world;
     tess_probe_findings *findings;
-} config_look;
+} config_check;
 
-static void add_failure(const config_look *l, int check, const char *message)
+static void add_failure(const config_check *l, int check, const char *message)
 {
     tess_probe_add(l->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
                    message);
@@ -90,7 +90,7 @@ static void add_failure(const config_look *l, int check, const char *message)
 #define ADD(l, check, diagnosis, ...) \
     tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
-static void look_at_config(const config_look *l)
+static void check_config(const config_check *l)
 {
     tess_config checked = l->read->config;
     if (l->read->loaded != TESS_OK) {
@@ -104,7 +104,7 @@ static void look_at_config(const config_look *l)
     }
 }
 
-static void look_at_model(const config_look *l)
+static void check_model(const config_check *l)
 {
     char count[32];
     const tess_config *config = &l->read->config;
@@ -117,33 +117,30 @@ static void look_at_model(const config_look *l)
         config->model.path);
 }
 
-/* "": it is there, has content and may be read. */
-static const char *trouble_with(const char *path, uint64_t *bytes)
-{
-    if (tess_os_file_size(path, bytes) != TESS_OK) {
-        tess_error_clear();
-        return "is not there, or no file";
-    }
-    return *bytes == 0 ? "is empty" : access(path, R_OK) != 0 ? "may not be read" : "";
-}
-
 typedef struct file_survey {
     int n, n_bad;
     double bytes;
-    char first[TESS_TEXT_SIZE + 64]; /* trouble */
+    char first[TESS_TEXT_SIZE + 64]; /* the first problem */
 } file_survey;
 
 static void survey(file_survey *s, const char *path)
 {
     uint64_t bytes = 0;
-    const char *trouble = trouble_with(path, &bytes);
+    const char *problem = NULL;
+    if (tess_os_file_size(path, &bytes) != TESS_OK)
+        problem = "is not there, or no file";
+    else if (bytes == 0)
+        problem = "is empty";
+    else if (access(path, R_OK) != 0)
+        problem = "may not be read";
+    tess_error_clear();
     s->n++;
     s->bytes += (double)bytes;
-    if (trouble[0] != '\0' && s->n_bad++ == 0)
-        snprintf(s->first, sizeof(s->first), "%s %s", path, trouble);
+    if (problem != NULL && s->n_bad++ == 0)
+        snprintf(s->first, sizeof(s->first), "%s %s", path, problem);
 }
 
-static void look_at_data(const config_look *l)
+static void check_data(const config_check *l)
 {
     file_survey s = {0};
     char size[32];
@@ -161,16 +158,16 @@ static void look_at_data(const config_look *l)
         ADD(l, DATA, TESS_PROBE_OK, "%d, %s", s.n, size);
 }
 
-/* The first checkpoint that does not count is the newest: what would be lost. */
-static void keep_first(void *self, const char *note)
+/* The first note is about the newest checkpoint. */
+static void take_first_note(void *self, const char *note)
 {
-    char *kept = self;
-    if (kept[0] == '\0')
-        snprintf(kept, NOTE_BYTES, "%s", note);
+    char *first = self;
+    if (first[0] == '\0')
+        snprintf(first, NOTE_BYTES, "%s", note);
 }
 
-/* `newest`: that is whole; -1: none. */
-static void add_damage(const config_look *l, const char *damaged, int64_t newest)
+/* `newest`: step of the newest complete checkpoint; -1: none. */
+static void add_damage(const config_check *l, const char *damaged, int64_t newest)
 {
     const tess_config *config = &l->read->config;
     if (newest < 0)
@@ -183,12 +180,12 @@ static void add_damage(const config_look *l, const char *damaged, int64_t newest
             "%s: the job would not start; checkpoint.on_damage=previous goes on from step %" PRId64, damaged, newest);
 }
 
-static void look_at_checkpoint(const config_look *l)
+static void check_checkpoint(const config_check *l)
 {
     char folder[1024], note[NOTE_BYTES] = "";
     int64_t newest = -1;
     const tess_config *config = &l->read->config;
-    const tess_ckpt_listener listener = {.self = note, .note = keep_first};
+    const tess_ckpt_listener listener = {.self = note, .note = take_first_note};
     if (!config->checkpoint.enable) {
         ADD(l, CHECKPOINT, TESS_PROBE_WARN, "checkpoint.enable=false: whatever ends the job loses its work");
         return;
@@ -213,12 +210,12 @@ static void look_at_checkpoint(const config_look *l)
 
 void tess_preflight_look(const tess_preflight_config *read, int world, const char *only, tess_probe_findings *findings)
 {
-    static void (*const looks[N_CHECKS])(const config_look *l) = {look_at_config, look_at_model, look_at_data,
-                                                                  look_at_checkpoint};
-    config_look l = {read, world, findings};
+    static void (*const checks[N_CHECKS])(const config_check *l) = {check_config, check_model, check_data,
+                                                                    check_checkpoint};
+    config_check l = {read, world, findings};
     if (read->path == NULL)
         return;
     for (int i = 0; i < N_CHECKS; i++)
         if (tess_probe_wanted(only, tess_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
-            looks[i](&l);
+            checks[i](&l);
 }

@@ -1,4 +1,4 @@
-/* What `tessera doctor preflight` makes of a configuration: its own findings, and numbers for the checks of hosts. */
+/* What `tessera doctor preflight` does with a configuration: its own checks, and figures for those of hosts. */
 #ifndef TESS_SUPERVISE_PREFLIGHT_CONFIG_H
 #define TESS_SUPERVISE_PREFLIGHT_CONFIG_H
 
@@ -12,21 +12,20 @@ typedef struct tess_preflight_config {
     const char *path; /* NULL: there is none */
     char *const *overrides;
     int n_overrides;
-    tess_config config; /* the defaults where there is none, or where it is bad */
+    tess_config config; /* the defaults where there is no valid one */
     tess_status loaded;
-    char error[1024]; /* why it is bad */
+    char error[1024]; /* message of `loaded` */
     double n_params;  /* 0: not known */
     char model_error[1024];
 } tess_preflight_config;
 
-/* Reads the file and the model's sizes; `path` and `overrides` are in `read` already. What is wrong becomes a finding
- * later, so there is no status. */
+/* Loads the configuration of `path` and `overrides`, and the model's sizes. Errors become findings later. */
 void tess_preflight_read(tess_preflight_config *read);
 
-/* Fills in what the configuration says of the plan; n_ranks of it are known. `world`: ranks in all. */
+/* Adds the configuration's figures to the plan, whose n_ranks are set. `world`: ranks in all. */
 void tess_preflight_plan(const tess_preflight_config *read, int world, tess_probe_plan *plan);
 
-/* The wanted ones of the configuration's own checks. */
+/* Runs those of the configuration's checks that `only` names. */
 void tess_preflight_look(const tess_preflight_config *read, int world, const char *only, tess_probe_findings *findings);
 
 #endif

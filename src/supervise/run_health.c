@@ -8,26 +8,25 @@
 #include "job/environment.h"
 #include "job/find.h"
 #include "supervise/exit.h"
-#include "supervise/run_alerts.h"
 #include "train/timers.h"
 
-/* What the watcher's process knows of its job. */
+/* The job, as the watcher's process sees it. */
 typedef struct job_view {
-    char job[16]; /* the process that it belongs to, as tess_live_find takes it */
+    char job[16]; /* pid of its launcher, for tess_live_find */
     bool open;
     tess_live_job live;
-    uint64_t n_steps;                 /* finished when it was looked at last */
-    double stepped_s;                 /* when the newest one was seen */
-    double silence_s[WATCHDOG_KINDS]; /* of a rank, by what it does; 0: for ever */
+    uint64_t n_steps;                 /* done when the board was last read */
+    double stepped_s;                 /* when n_steps last changed */
+    double silence_s[WATCHDOG_KINDS]; /* allowed between heartbeats, by what a rank does; 0: no limit */
 } job_view;
 
-static tess_health_reading know(double value, int who, int rank)
+static tess_health_reading reading(double value, int who, int rank)
 {
     return (tess_health_reading){.known = true, .value = value, .who = who, .rank = rank};
 }
 
-/* ---- The board
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The board ---- */
+
 static bool is_running(const tess_live_job *live, int rank)
 {
     const tess_job_row *row = &live->job.rows[rank];
@@ -42,7 +41,7 @@ static bool any_running(const tess_live_job *live)
     return any;
 }
 
-/* A launcher that starts its ranks anew may give them another memory: it is looked for while nobody runs. */
+/* A launcher that restarts its ranks may give them other memory: finds the job again while no rank runs. */
 static bool find_job(job_view *view)
 {
     int n = 0;
@@ -56,7 +55,7 @@ static bool find_job(job_view *view)
     return view->open;
 }
 
-/* How long a rank was not heard, beside what it may be silent for in its phase. */
+/* The time since a rank's last heartbeat, with the limit of its phase. */
 static tess_health_reading silence_of(const job_view *view, int rank, uint64_t now_ns)
 {
     char phase[TESS_TRACE_PHASE_BYTES];
@@ -64,12 +63,12 @@ static tess_health_reading silence_of(const job_view *view, int rank, uint64_t n
     uint64_t heard_ns = atomic_load(&row->heartbeat_ns);
     tess_board_phase_of(row, phase);
     double silent_s = now_ns > heard_ns ? (double)(now_ns - heard_ns) * 1e-9 : 0;
-    tess_health_reading silence = know(silent_s, atomic_load(&row->pid), rank);
+    tess_health_reading silence = reading(silent_s, atomic_load(&row->pid), rank);
     silence.limit = view->silence_s[watchdog_kind_of(phase)];
     return silence;
 }
 
-/* The one that is nearer to its limit, or beyond it. */
+/* Whether `a` is nearer to its limit than `b`, or farther beyond. */
 static bool is_more_silent(const tess_health_reading *a, const tess_health_reading *b)
 {
     return !b->known || a->value * b->limit > b->value * a->limit;
@@ -97,10 +96,10 @@ static void read_board(job_view *view, tess_health_view *out)
     if (n_steps != view->n_steps)
         view->stepped_s = now_s;
     view->n_steps = n_steps;
-    out->readings[TESS_HEALTH_STEPS] = know(now_s - view->stepped_s, -1, -1);
+    out->readings[TESS_HEALTH_STEPS] = reading(now_s - view->stepped_s, -1, -1);
 }
 
-static void look(void *self, tess_health_view *out)
+static void read_job(void *self, tess_health_view *out)
 {
     tess_probe_gpu_health gpus;
     job_view *view = self;
@@ -109,15 +108,15 @@ static void look(void *self, tess_health_view *out)
     if (!tess_probe_gpu_look(&gpus))
         return;
     if (gpus.hottest >= 0)
-        out->readings[TESS_HEALTH_GPU_HEAT] = know(gpus.celsius, gpus.hottest, -1);
+        out->readings[TESS_HEALTH_GPU_HEAT] = reading(gpus.celsius, gpus.hottest, -1);
     if (gpus.fullest >= 0)
-        out->readings[TESS_HEALTH_GPU_MEMORY] = know(gpus.percent, gpus.fullest, -1);
+        out->readings[TESS_HEALTH_GPU_MEMORY] = reading(gpus.percent, gpus.fullest, -1);
     if (gpus.worst >= 0)
-        out->readings[TESS_HEALTH_GPU_ERRORS] = know((double)gpus.n_errors, gpus.worst, -1);
+        out->readings[TESS_HEALTH_GPU_ERRORS] = reading((double)gpus.n_errors, gpus.worst, -1);
 }
 
-/* ---- Start
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Start ---- */
+
 static tess_health_limits limits_of(const tess_config *config)
 {
     return (tess_health_limits){.at = {[TESS_HEALTH_MEMORY] = config->health.memory_percent,
@@ -133,7 +132,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                 .max_failures = config->health.max_failures};
 }
 
-/* Of the wardens that MPI has started on a host, the first one is the host's. */
+/* Of the wardens that MPI has started on a host, the first starts the watcher. */
 static bool is_first_here(const tess_ranks *ranks)
 {
     tess_environment environment;
@@ -143,6 +142,19 @@ static bool is_first_here(const tess_ranks *ranks)
         return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
     tess_error_clear();
     return false;
+}
+
+tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *alerts)
+{
+    const tess_text_list *words = &config->health.alert_command;
+    *alerts = (tess_run_alerts){.channel = {.file = alerts->file,
+                                            .command = words->n > 0 ? alerts->command : NULL,
+                                            .command_timeout_s = config->health.alert_timeout_s,
+                                            .job = config->job.dump_folder,
+                                            .pid = (int)getpid()}};
+    for (int i = 0; i < words->n; i++)
+        alerts->command[i] = (char *)words->item[i];
+    return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
 }
 
 static tess_status start(const tess_config *config, tess_health_watcher *watcher)
@@ -159,7 +171,7 @@ static tess_status start(const tess_config *config, tess_health_watcher *watcher
                                                             .interval_s = config->health.interval_s,
                                                             .checkpoint_folder = folder,
                                                             .alerts = alerts.channel,
-                                                            .look = look,
+                                                            .look = read_job,
                                                             .notice = tess_exit_notice,
                                                             .self = &view},
                                      watcher);

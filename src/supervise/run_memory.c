@@ -8,7 +8,7 @@
 #include "base/core/rng.h"
 #include "base/os/os.h"
 
-/* One folder a job: by its dump folder. */
+/* One folder for each dump folder. */
 tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t size)
 {
     char whole[PATH_MAX];
@@ -17,27 +17,22 @@ tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t s
     return TESS_OK;
 }
 
-static tess_status open_persist(const tess_config *config, int n_ranks, tess_run_memory *r)
+static tess_status create(const tess_config *config, int n_ranks, tess_run_memory *r)
 {
+    *r = (tess_run_memory){0};
     if (config->checkpoint.memory_copies) {
         TESS_TRY(tess_os_make_dirs(config->job.dump_folder));
         TESS_TRY(tess_run_memory_folder(config->job.dump_folder, r->folder, sizeof(r->folder)));
     }
-    return tess_persist_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL, (uint64_t)n_ranks,
-                                   &r->persist);
-}
-
-static tess_status open_new(const tess_config *config, int n_ranks, tess_run_memory *r)
-{
-    *r = (tess_run_memory){0};
     TESS_TRY(tess_mem_create(&r->mem));
-    tess_status status = open_persist(config, n_ranks, r);
+    tess_status status = tess_persist_set_create(r->mem, n_ranks, r->folder[0] != '\0' ? r->folder : NULL,
+                                                 (uint64_t)n_ranks, &r->persist);
     if (status != TESS_OK)
         tess_mem_destroy(&r->mem);
     return status;
 }
 
-/* Memory that nobody will give back, of a run that was broken off. */
+/* Copies that an interrupted run left in memory, and that this run does not use. */
 static void report_unused_copies(const char *dump_folder)
 {
     char path[128];
@@ -59,7 +54,7 @@ tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_l
     if (!(config->recovery.enable && config->recovery.hot) && !config->checkpoint.memory_copies)
         return TESS_OK;
     tess_status status =
-        r->mem != NULL ? tess_persist_set_next(&r->persist, (uint64_t)n_ranks) : open_new(config, n_ranks, r);
+        r->mem != NULL ? tess_persist_set_next(&r->persist, (uint64_t)n_ranks) : create(config, n_ranks, r);
     if (status != TESS_OK)
         return tess_fail_context(status, "memory that outlives ranks (recovery.hot, checkpoint.memory_copies)");
     options->persist = &r->persist;

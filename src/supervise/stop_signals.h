@@ -1,17 +1,16 @@
-/* Signals that ask a job to stop while no launcher is there to hear them: before its ranks start, and between two of
- * its lives. */
+/* Signals that ask a job to stop while no launcher runs that handles them: before its ranks start, and between two
+ * lives. */
 #ifndef TESS_SUPERVISE_STOP_SIGNALS_H
 #define TESS_SUPERVISE_STOP_SIGNALS_H
 
-/* From here on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 do not end this process. Programs that it starts take them as ever.
- */
+/* From here on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 do not end this process. Programs that it starts have the default
+ * again. */
 void tess_stop_signals_hear(void);
-/* From here on they do again. */
+/* Restores the default. */
 void tess_stop_signals_forget(void);
-/* Waits for so many seconds, or until the first signal, which may have come before; returns its number, 0: none came.
- */
+/* Sleeps until a signal is pending, which may have come before; returns its number, 0: none came in time. */
 int tess_stop_signals_pause(double seconds);
-/* For the launcher, while it has them blocked: raises the one that came before that, if any. */
+/* Raises the signal that came before, if any: for the launcher, which has them blocked. */
 void tess_stop_signals_pass_on(void);
 
 #endif

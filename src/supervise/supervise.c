@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "supervise/exit.h"
 #include "supervise/launch_failure.h"
-#include "supervise/run_alerts.h"
+#include "supervise/run_health.h"
 #include "supervise/persist_handover.h"
 #include "supervise/own_command.h"
 #include "supervise/run_memory.h"
@@ -20,25 +20,25 @@ typedef struct supervision {
     const tess_config *config;
     tess_ranks ranks;
     tess_recover recover;
-    tess_recovery next; /* what was decided last */
-    bool stopped;       /* the job was asked to stop between two lives */
-    bool growing;       /* the ranks were asked to leave: there is room for more */
-    bool resized;       /* they are or were not as many as the job began with */
-    bool stepped;       /* a life has done a step: what lies in the folder of checkpoints is this job's own */
-    int n_lives;        /* of the job so far */
-    int n_omitted;      /* ever: of the newest, evaluations that ended ranks */
-    int64_t omitted[JOB_OMITTED];
+    tess_recovery next;           /* the newest decision */
+    bool stopped;                 /* the job was asked to stop between two lives */
+    bool growing;                 /* the ranks were asked to leave, because more can run */
+    bool resized;                 /* their number has changed since the job began */
+    bool stepped;                 /* a life has done a step: the checkpoints are this job's own */
+    int n_lives;                  /* of the job so far */
+    int n_omitted;                /* so far; `omitted` has the newest */
+    int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out */
     tess_launch_options options;
     tess_supervise_starter starter; /* NULL: tess_ranks_start */
-    tess_run_memory replacing;
+    tess_run_memory memory;
     tess_run_alerts alerts;
     tess_notices notices; /* of all lives */
     char reported[2304];  /* of the newest failure */
 } supervision;
 
-/* ---- What the policy asks
- * ------------------------------------------------------------------------------------------------- */
-/* With the batch that the run has begun with: the number of ranks must not change what is computed. */
+/* ---- What the policy asks ---- */
+
+/* Keeps the run's global batch: the number of ranks must not change what is computed. */
 static bool admits(const void *self, int n_ranks)
 {
     const supervision *s = self;
@@ -49,7 +49,7 @@ static bool admits(const void *self, int n_ranks)
     return fits;
 }
 
-/* To whoever is on call: the launcher does not wait for it. */
+/* Does not wait for the alert's command. */
 static void alert(const supervision *s, const tess_launch_failure *failure)
 {
     static const char *const states[] = {
@@ -60,7 +60,7 @@ static void alert(const supervision *s, const tess_launch_failure *failure)
                           &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
 }
 
-/* A replaced rank is told of by the launcher, once all have met; a refusal by the rank that refused. */
+/* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
 static void decide(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
 {
     static const tess_launch_action actions[] = {[TESS_ACTION_STOP] = TESS_LAUNCH_END,
@@ -79,33 +79,28 @@ static void decide(void *self, const tess_launch_failure *failure, tess_launch_d
     decision->reported = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
     if (!decision->reported)
         return;
-    bool by_rank = s->next.class == TESS_FAILURE_NUMBERS || s->next.class == TESS_FAILURE_DISK_FULL; /* the first */
+    bool by_rank = s->next.class == TESS_FAILURE_NUMBERS ||
+                   s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has printed the failure */
     snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->report, s->next.what);
     decision->line = s->reported;
     fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->reported);
 }
 
-/* A host is used again only when it answers. */
-static void ask_host(supervision *s, double now_s)
+/* Whether more ranks can run than do. A lost host counts again once it answers. */
+static bool has_room(supervision *s)
 {
     tess_recover *r = &s->recover;
+    double now_s = tess_os_now_s();
+    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
+        return false;
     int group = s->starter.answers != NULL ? tess_slots_to_ask(&r->slots, r->settings.retry_s, now_s) : -1;
     int answer = group >= 0 ? s->starter.answers(s->starter.self, group) : 0;
     if (answer != 0)
         tess_slots_asked(&r->slots, group, answer > 0, now_s);
-}
-
-static bool has_room(supervision *s)
-{
-    const tess_recover *r = &s->recover;
-    double now_s = tess_os_now_s();
-    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
-        return false;
-    ask_host(s, now_s);
     return tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, now_s) > r->slots.n_ranks;
 }
 
-/* Room for more ranks is used when they save the next time. */
+/* The launcher's tick. When more ranks can run, asks these to leave after their next save. */
 static void tick(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)pids;
@@ -116,7 +111,7 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
         s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
 }
 
-bool tess_supervise_look(void *self)
+bool tess_supervise_has_room(void *self)
 {
     supervision *s = self;
     tess_stop_signals_pass_on();
@@ -145,7 +140,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     s->config = config;
     s->options = *options;
     if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
-        tess_error_clear(); /* a path that is too long: the ranks refuse it */
+        tess_error_clear(); /* the path is too long: the ranks will refuse it */
     s->options.self = s;
     s->options.omitted = s->omitted;
     s->options.notices = &s->notices;
@@ -159,9 +154,9 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
                       config->training.global_batch_size);
 }
 
-/* ---- One life after the other
- * --------------------------------------------------------------------------------------------- */
-/* What has changed since, to stand behind the words of the command. */
+/* ---- Lives ---- */
+
+/* Settings that have changed, appended to the command's words. */
 typedef struct changes {
     char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
 } changes;
@@ -177,16 +172,16 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
                  (long long)s->config->training.global_batch_size);
         words->word[words->n++] = c->global;
     }
-    if (s->stepped) /* a job that was told to start anew has done so, and is not to lose its own work */
+    if (s->stepped) /* also with checkpoint.resume=false: that applied to the first life */
         words->word[words->n++] = resumes;
     words->word[words->n] = NULL;
 }
 
-/* What the life before has kept is given up where the next cannot go on with it. */
-static void hand_on(supervision *s, const tess_own_command *words)
+/* Gives up the previous life's memory if the next life cannot use it. */
+static void hand_over_memory(supervision *s, const tess_own_command *words)
 {
     static tess_config next;
-    if (s->replacing.mem == NULL)
+    if (s->memory.mem == NULL)
         return;
     next = *s->config;
     next.training.local_batch_size = s->recover.ladder.local_batch;
@@ -194,11 +189,11 @@ static void hand_on(supervision *s, const tess_own_command *words)
     bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
     tess_error_clear();
     const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
-    if (!is_possible || !tess_persist_hand_on(&heir, &s->replacing.persist))
-        tess_run_memory_end(&s->replacing, true);
+    if (!is_possible || !tess_persist_hand_on(&heir, &s->memory.persist))
+        tess_run_memory_end(&s->memory, true);
 }
 
-static tess_status live(supervision *s, const tess_own_command *command, tess_launch_result *result)
+static tess_status run_life(supervision *s, const tess_own_command *command, tess_launch_result *result)
 {
     changes changed;
     tess_own_command words = *command;
@@ -206,8 +201,8 @@ static tess_status live(supervision *s, const tess_own_command *command, tess_la
     s->growing = false;
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
-        hand_on(s, &words);
-        TESS_TRY(tess_run_memory_begin(s->config, s->ranks.n, &s->options, &s->replacing));
+        hand_over_memory(s, &words);
+        TESS_TRY(tess_run_memory_begin(s->config, s->ranks.n, &s->options, &s->memory));
     }
     tess_status status = s->starter.start != NULL
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
@@ -216,12 +211,12 @@ static tess_status live(supervision *s, const tess_own_command *command, tess_la
     bool saved = result->exit_code == TESS_EXIT_INTERRUPTED && result->left && s->config->checkpoint.enable;
     bool restarts = status == TESS_OK && result->action == TESS_LAUNCH_RESTART;
     bool over = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved || restarts);
-    if (!restarts || !s->next.from_memory) /* a state from which nobody could go on is not gone on from */
-        tess_run_memory_end(&s->replacing, over);
+    if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
+        tess_run_memory_end(&s->memory, over);
     return status;
 }
 
-/* What happens between two lives; the next one keeps it with its own. */
+/* Prints what happens between two lives, and adds it to the notices of the next. */
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
 {
@@ -234,8 +229,8 @@ static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
     fprintf(stderr, "tessera: %s\n", line);
 }
 
-/* Whether the job lives again, with s->ranks set for it. */
-static bool goes_on(supervision *s, const tess_launch_result *result)
+/* Whether the job starts again; sets s->ranks. */
+static bool starts_again(supervision *s, const tess_launch_result *result)
 {
     tess_slots *slots = &s->recover.slots;
     int before = s->ranks.n;
@@ -268,9 +263,9 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     begin(config, slots, options, s);
     tess_stop_signals_hear();
     do
-        status = live(s, command, &result);
-    while (status == TESS_OK && goes_on(s, &result));
-    tess_run_memory_end(&s->replacing, false);
+        status = run_life(s, command, &result);
+    while (status == TESS_OK && starts_again(s, &result));
+    tess_run_memory_end(&s->memory, false);
     tess_stop_signals_forget();
     if (status != TESS_OK)
         return tess_exit_fail(status);

@@ -16,12 +16,12 @@
 
 typedef struct launch_job {
     tess_mpirun_job *hosts;
-    bool heard;           /* in this life */
-    tess_failure failure; /* then: the last that was heard; a host that is lost stays so until another is */
-    char lost_host[64];
-    void *supervision;       /* what tess_supervise_look is asked with */
-    tess_launch_probe probe; /* of the host of this group */
-    int probed;
+    bool heard;           /* a warden has reported in this life */
+    tess_failure failure; /* its newest report */
+    char lost_host[64];   /* the newest lost host, of all lives */
+    void *supervision;    /* for tess_supervise_has_room */
+    tess_launch_probe probe;
+    int probed; /* group of the host that is probed */
 } launch_job;
 
 static void hear(void *self, const char *line)
@@ -36,13 +36,13 @@ static void hear(void *self, const char *line)
         snprintf(j->lost_host, sizeof(j->lost_host), "%s", j->failure.host);
 }
 
-static const char *say(void *self)
+static const char *request(void *self)
 {
     const launch_job *j = self;
-    return tess_supervise_look(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
+    return tess_supervise_has_room(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
 }
 
-static tess_status begin_to_ask(launch_job *j, int group)
+static tess_status start_probe(launch_job *j, int group)
 {
     char program[4096];
     TESS_TRY(tess_os_own_path(program, sizeof(program)));
@@ -56,8 +56,8 @@ static int answers(void *self, int group)
     launch_job *j = self;
     if (j->probed != group)
         tess_launch_probe_end(&j->probe);
-    if (j->probe.pid == 0 && begin_to_ask(j, group) != TESS_OK) {
-        tess_error_clear(); /* no process to be had: it is asked again later */
+    if (j->probe.pid == 0 && start_probe(j, group) != TESS_OK) {
+        tess_error_clear(); /* cannot start a process: retried later */
         return -1;
     }
     tess_probe_state state = tess_launch_probe_look(&j->probe, tess_os_now_s());
@@ -67,7 +67,7 @@ static int answers(void *self, int group)
     return state == TESS_PROBE_RUNS ? 0 : state == TESS_PROBE_ANSWERED ? 1 : -1;
 }
 
-/* Those that have ranks now. */
+/* The hosts that have ranks now. */
 static void choose_hosts(const launch_job *j, const tess_slots *slots, tess_launch_hosts *now)
 {
     now->n = 0;
@@ -84,7 +84,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
 {
     static tess_launch_line line;
     static tess_launch_hosts now;
-    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = say, .self = j};
+    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = request, .self = j};
     j->heard = false;
     tess_lives_report(options->n_before, options->omitted);
     setenv(TESS_WARDEN_REPORTS, "1", 1);
@@ -97,14 +97,14 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     return status;
 }
 
-/* mpirun has failed and no warden has said why. Once the job has run, a host that cannot be reached does that: the one
- * that was lost before. */
-static void guess(launch_job *j, const tess_launch_line_end *end)
+/* mpirun has failed and no warden has reported why. After the first life the likely reason is a host that cannot be
+ * reached: the one that was lost before. */
+static void guess_failure(launch_job *j, const tess_launch_line_end *end)
 {
     j->failure =
         (tess_failure){.rank = -1,
                        .exit_code = end->exit_code,
-                       .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT, /* a rank has said what it refuses */
+                       .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT, /* a rank has printed what it refuses */
                        .step = -1,
                        .steps_done = -1};
     snprintf(j->failure.host, sizeof(j->failure.host), "%s", j->lost_host);
@@ -134,7 +134,8 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     TESS_TRY(run_life(j, slots, words, options, &end));
     bool saved = j->heard && j->failure.exit_code == TESS_EXIT_INTERRUPTED && j->failure.rank < 0;
     result->asked_to_stop = end.stop_signal != 0 || (saved && j->failure.stopping);
-    result->exit_code = saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra forgets it where a host has one rank */
+    result->exit_code =
+        saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra loses the code where a host has one rank */
     result->rank0_code = result->exit_code;
     if (result->exit_code == TESS_EXIT_OK || result->exit_code == TESS_EXIT_INTERRUPTED)
         return TESS_OK;
@@ -142,12 +143,10 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
         snprintf(result->report, sizeof(result->report), "%s", j->failure.text);
     else if (end.twice)
         snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
-    if (result->asked_to_stop && !j->heard)
-        return TESS_OK;
-    if (options->decide == NULL)
+    if (options->decide == NULL || (result->asked_to_stop && !j->heard))
         return TESS_OK;
     if (!j->heard && options->n_before > 0)
-        guess(j, &end);
+        guess_failure(j, &end);
     else if (!j->heard)
         return TESS_OK;
     if (end.in_touch) {
@@ -175,7 +174,7 @@ bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
     return status == TESS_OK;
 }
 
-/* `n`: all places of the hosts; all of them start. */
+/* `n`: the slots of all hosts; as many ranks start. */
 static tess_status check_places(const tess_config *config, int n)
 {
     int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
@@ -204,7 +203,7 @@ int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int 
     for (int h = 0; h < hosts->hosts.n; h++)
         tess_slots_add_host(&slots, hosts->hosts.hosts[h].name, hosts->hosts.hosts[h].slots);
     with_batch = *config;
-    tess_config checked = with_batch; /* the ranks check again, and say what is wrong */
+    tess_config checked = with_batch; /* the ranks check again, and print what is wrong */
     if (tess_config_check_step(&checked, slots.n_ranks) == TESS_OK)
         with_batch.training.global_batch_size = checked.training.global_batch_size;
     else

@@ -11,14 +11,7 @@
 #include "supervise/supervise.h"
 #include "train/timers.h"
 
-static tess_status check_timers(const tess_config *config, double grace_s)
-{
-    tess_timers timers;
-    tess_timers_make(config, grace_s, &timers);
-    return tess_timers_check(&timers);
-}
-
-/* The process that writes checkpoints beside training is there before the ranks, and before any thread: one a host. */
+/* Starts the process that writes checkpoints beside training, one a host: before the ranks, and before any thread. */
 static tess_status start_saves(const tess_config *config, tess_async_service **saves)
 {
     tess_environment environment;
@@ -28,7 +21,7 @@ static tess_status start_saves(const tess_config *config, tess_async_service **s
     return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
 }
 
-/* Of the state that was just saved. */
+/* Takes the global batch from the checkpoint that was just saved. */
 static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
 {
     tess_mem *mem = NULL;
@@ -39,8 +32,8 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
     return tess_config_check(checked, n_ranks);
 }
 
-/* Ranks of this launcher, once what those of an earlier one keep is theirs. `open` is the configuration as it was
- * given, and becomes `checked`, with the batch that the run has. */
+/* Starts the ranks, after the state that an earlier launch left in memory was saved. `open` is the configuration as
+ * given; it gets the global batch of the run, as `checked` has it. */
 static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, const tess_own_command *command,
                      const tess_launch_options *options)
 {
@@ -53,7 +46,7 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
     tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
     if (status != TESS_OK)
         return tess_exit_fail(status);
-    open->training.global_batch_size = checked->training.global_batch_size; /* whatever becomes of the ranks */
+    open->training.global_batch_size = checked->training.global_batch_size; /* also with fewer ranks */
     return tess_supervise(open, ranks, command, options);
 }
 
@@ -71,14 +64,15 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     return status;
 }
 
-/* Once the writer of checkpoints is there (it outlives a killed job, and holds nothing) and the folder is held. */
-static int run_held(const tess_train_job *job, tess_config *config, tess_config *checked,
-                    const tess_launch_options *options)
+/* With the folder locked. The writer of checkpoints was started before: it outlives a killed job, and must not inherit
+ * the lock. */
+static int run_locked(const tess_train_job *job, tess_config *config, tess_config *checked,
+                      const tess_launch_options *options)
 {
     tess_ranks ranks = job->ranks;
     tess_health_watcher watcher;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
-        ranks.joins = false; /* somebody has to be there when it is lost */
+        ranks.joins = false; /* recovery needs a parent of the rank */
     tess_run_health_start(config, &ranks, &watcher);
     int code = ranks.joins       ? tess_train_rank(config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
@@ -90,6 +84,7 @@ static int run_held(const tess_train_job *job, tess_config *config, tess_config 
 int tess_train_job_run(const tess_train_job *job)
 {
     static tess_config config, checked;
+    tess_timers timers;
     bool is_rank = tess_launch_is_rank();
     tess_status status = load(job, is_rank, &config);
     tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
@@ -100,13 +95,15 @@ int tess_train_job_run(const tess_train_job *job)
                                    .usr1_stops = true,
                                    .stop_grace_s = config.checkpoint.emergency_grace_s,
                                    .notice = tess_exit_notice};
-    if (status == TESS_OK)
-        status = check_timers(&config, options.grace_s);
+    if (status == TESS_OK) {
+        tess_timers_make(&config, options.grace_s, &timers);
+        status = tess_timers_check(&timers);
+    }
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     if (is_rank)
         return tess_train_rank(&config, &job->view);
-    checked = config; /* the ranks check again; here it spares starting them */
+    checked = config; /* the ranks check again; this check saves starting them */
     status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
     tess_async_service *saves = NULL;
     tess_folder_lock folder = {.fd = -1};
@@ -114,7 +111,7 @@ int tess_train_job_run(const tess_train_job *job)
         status = start_saves(&config, &saves);
     if (status == TESS_OK)
         status = tess_folder_lock_take(&config, &folder);
-    int code = status == TESS_OK ? run_held(job, &config, &checked, &options) : tess_exit_fail(status);
+    int code = status == TESS_OK ? run_locked(job, &config, &checked, &options) : tess_exit_fail(status);
     tess_async_service_stop(&saves);
     if (status == TESS_OK)
         tess_folder_lock_release(&config, &folder);

@@ -1,5 +1,5 @@
-/* `tessera train` in the process that people start: the job around its ranks. It holds the run's folder, writes
- * checkpoints beside training, looks after the host, and starts the ranks or is one itself. */
+/* `tessera train` in the process that the user starts: locks the run's folder, starts the writer of checkpoints and the
+ * watcher of the host, and starts the ranks or becomes one. */
 #ifndef TESS_SUPERVISE_TRAIN_JOB_H
 #define TESS_SUPERVISE_TRAIN_JOB_H
 

@@ -6,12 +6,11 @@
 #include "job/environment.h"
 #include "supervise/exit.h"
 
-static tess_runtime *stoppable; /* what a signal asks to stop, NULL: it kills */
-/* A rank that was lost may be replaced, and a signal that came meanwhile: what is kept is saved once all have met. */
+static tess_runtime *stoppable; /* a signal asks it to stop; NULL: a signal kills */
+/* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
 static volatile sig_atomic_t is_replaceable, asked_meanwhile;
 
-/* Schedulers send what announces the end to every process of a job. Once a rank is lost for good there is nothing to be
- * saved. */
+/* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
 static void on_signal(int number)
 {
     signal(number, SIG_DFL); /* a second one kills */
@@ -23,8 +22,7 @@ static void on_signal(int number)
         raise(number);
 }
 
-/* At the deadline ranks give up, or wait on and the launcher says so. */
-enum { ON_TIMEOUT_REPORT = 0 };
+enum { ON_TIMEOUT_REPORT = 0 }; /* comm.on_timeout: ranks wait on, and the launcher reports it */
 static const double for_ever_s = 1e9;
 
 bool tess_train_waits_on(const tess_config *config)
@@ -32,8 +30,7 @@ bool tess_train_waits_on(const tess_config *config)
     return config->comm.on_timeout == ON_TIMEOUT_REPORT;
 }
 
-/* One life of the job in this process. *lost: it ended because a peer was lost, and may begin anew. An error of its own
- * is none, even if all ranks have it and another has ended of it before. */
+/* One life of the job in this process. *lost: it ended because a peer was lost, not by an error of its own. */
 static int live(const tess_config *config, const tess_train_view *view, bool *lost)
 {
     bool waits_on = tess_train_waits_on(config);
@@ -51,7 +48,7 @@ static int live(const tess_config *config, const tess_train_view *view, bool *lo
     tess_status status = tess_runtime_create(&options, &runtime);
     *lost = status == TESS_E_PEER_LOST;
     if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
-        return TESS_EXIT_FAILED; /* whoever watches us tells it, once */
+        return TESS_EXIT_FAILED; /* the launcher reports it, once */
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     int rank = tess_runtime_rank(runtime);

@@ -4,17 +4,17 @@
 
 #include "train/train.h"
 
-/* What a person sees of a rank's training; all have observer.self. */
+/* Shows a rank's training; all functions get observer.self. */
 typedef struct tess_train_view {
     tess_train_observer observer;
     void (*begin)(void *self, const tess_config *config);
     void (*end)(void *self, tess_status status, const tess_train_result *result); /* on rank 0, of each life */
 } tess_train_view;
 
-/* True: an operation that takes longer than comm.timeout_s is reported, and not given up. */
+/* True: a collective that takes longer than comm.timeout_s is reported, and goes on. */
 bool tess_train_waits_on(const tess_config *config);
 
-/* Trains in this process; returns the exit code, after people were told why where that was not well. */
+/* Trains in this process. Prints why it failed; returns the exit code. */
 int tess_train_rank(const tess_config *config, const tess_train_view *view);
 
 #endif

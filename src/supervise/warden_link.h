@@ -1,19 +1,19 @@
-/* A warden whose job `tessera launch` looks after: what it says of a failure goes there as a line, and a word from
- * there reaches the ranks through it. */
+/* The link between the wardens of a job and the `tessera launch` that supervises it, through mpirun: a warden prints a
+ * failure as a line, and reads a request for the ranks from its input. */
 #ifndef TESS_SUPERVISE_WARDEN_LINK_H
 #define TESS_SUPERVISE_WARDEN_LINK_H
 
 #include "launch/launcher.h"
 
 #define TESS_WARDEN_REPORTS "TESSERA_LAUNCH_REPORTS" /* carried to the wardens by mpirun */
-/* To the input of MPI's first process: leave after the next save; its warden tells all. */
+/* Sent to the input of rank 0's warden: all ranks leave after the next save. */
 #define TESS_WARDEN_LEAVE "L"
 
-/* True in a warden whose job was started by a launcher that looks after it. */
+/* True in a warden whose job `tessera launch` supervises. */
 bool tess_warden_is_heard(void);
-/* In a rank's warden: what it says of a failure goes to who started MPI, when that looks after the job. */
+/* Makes a warden report failures to `tessera launch`, when that supervises the job. */
 void tess_warden_reports(tess_launch_options *options);
-/* The same of a job that ended because it was asked to stop. */
+/* Reports the end of a job that was asked to stop. */
 void tess_warden_reports_end(tess_launch_result *result);
 
 #endif
