@@ -36,7 +36,7 @@ static void triad_plain(const float *a, const float *b, float *c, int64_t n)
         c[i] = a[i] + 3 * b[i];
 }
 
-static tess_bench_loop *loop_of(tess_bench_traffic traffic)
+static tess_bench_loop *loop_for(tess_bench_traffic traffic)
 {
     static tess_bench_loop *const plain[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = read_plain,
                                                                      [TESS_BENCH_COPY] = copy_plain,
@@ -64,14 +64,6 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static size_t default_bytes(void)
-{
-    size_t cache = 4 * tess_bench_cache_bytes(3), most = tess_os_memory_bytes() / 16;
-    if (cache < ((size_t)64 << 20))
-        cache = (size_t)64 << 20;
-    return cache < most ? cache : most;
-}
-
 void tess_bench_arrays_destroy(tess_bench_arrays **arrays)
 {
     tess_bench_arrays *x = *arrays;
@@ -91,7 +83,13 @@ tess_status tess_bench_arrays_create(tess_mem *mem, int n_threads, size_t bytes,
     tess_status status;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*x), "bench arrays", (void **)&x));
     x->mem = mem;
-    bytes = ((bytes > 0 ? bytes : default_bytes()) / (GRAIN * sizeof(float)) + 1) * GRAIN * sizeof(float);
+    if (bytes == 0) {
+        size_t least = (size_t)64 << 20, most = tess_os_memory_bytes() / 16;
+        bytes = 4 * tess_bench_cache_bytes(3);
+        bytes = bytes < least ? least : bytes;
+        bytes = bytes < most ? bytes : most;
+    }
+    bytes = (bytes / (GRAIN * sizeof(float)) + 1) * GRAIN * sizeof(float);
     x->n = (int64_t)(bytes / sizeof(float));
     TESS_GOTO(tess_threads_create(mem, n_threads, &x->threads), failed);
     TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->a), failed);
@@ -128,7 +126,7 @@ static void run_pass(void *context, int64_t begin, int64_t end, int worker)
 
 double tess_bench_traffic_rate(tess_bench_arrays *x, tess_bench_traffic traffic)
 {
-    pass p = {.loop = loop_of(traffic), .arrays = x};
+    pass p = {.loop = loop_for(traffic), .arrays = x};
     double begin = tess_os_now_s();
     tess_threads_run(x->threads, run_pass, &p, x->n, GRAIN);
     return (double)x->n * bytes_of[traffic] / (tess_os_now_s() - begin);
@@ -151,8 +149,8 @@ double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double sec
     int64_t n = (int64_t)(bytes / sizeof(float)) / GRAIN * GRAIN;
     n = n < GRAIN ? GRAIN : n;
     n = n * n_threads <= x->n ? n : x->n / n_threads / GRAIN * GRAIN;
-    pass p = {loop_of(TESS_BENCH_READ), x, n, 1};
-    for (;;) { /* the first rounds bring it into the cache and say how many fill the time */
+    pass p = {loop_for(TESS_BENCH_READ), x, n, 1};
+    for (;;) { /* the first rounds fill the cache, and show how many rounds take that long */
         double begin = tess_os_now_s();
         tess_threads_run(x->threads, reread, &p, n_threads, 1);
         double taken = tess_os_now_s() - begin;

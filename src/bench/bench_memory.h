@@ -1,4 +1,4 @@
-/* What memory and caches deliver at most: the limit of every kernel that computes little. */
+/* The bandwidth of memory and caches: the limit of every kernel that computes little. */
 #ifndef TESS_BENCH_BENCH_MEMORY_H
 #define TESS_BENCH_BENCH_MEMORY_H
 
@@ -15,7 +15,7 @@ typedef enum tess_bench_traffic {
     TESS_BENCH_TRAFFIC_COUNT
 } tess_bench_traffic;
 
-/* Three float arrays, each thread's part touched first by that thread. */
+/* Three float arrays; each thread touches its part first. */
 typedef struct tess_bench_arrays {
     tess_mem *mem;
     tess_threads *threads;
@@ -30,12 +30,12 @@ void tess_bench_arrays_destroy(tess_bench_arrays **arrays);
 /* Bytes a second of all threads together, of one pass. */
 double tess_bench_traffic_rate(tess_bench_arrays *arrays, tess_bench_traffic traffic);
 
-/* Bytes a second of all threads together, each reading `bytes` of its own over and over for about `seconds`: the read
- * rate of the cache that they fit. */
+/* Bytes a second of all threads together. Each reads `bytes` of its own again and again for about `seconds`: the read
+ * bandwidth of the cache that holds them. */
 double tess_bench_cache_read_rate(tess_bench_arrays *arrays, size_t bytes, double seconds);
 
-/* Bytes a second at which fresh memory comes: one byte written a page of 4 KiB, of `bytes` just mapped, in parts by
- * thread. `huge`: with huge pages asked for. 0 when the system gives no memory. */
+/* Bytes a second of newly mapped memory: the threads write one byte to each page of 4 KiB. `huge`: asks for huge pages.
+ * 0: the system has no memory. */
 double tess_bench_touch_rate(tess_threads *threads, size_t bytes, bool huge);
 
 #endif

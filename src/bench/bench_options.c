@@ -21,7 +21,7 @@ static const tess_option common[] = {
     TEXT("--table", common.table, "kernel table: amx, avx512_bf16, avx512, avx2 or ref; default: the machine's best"),
     INT("--threads", common.threads, "0", 0, 1024, "compute threads; default: all cores"),
     INT("--repeat", common.repeat, "0", 0, 1000, "measurements of a row; default: enough for a stable median"),
-    SWITCH("--quick", common.quick, "a fraction of the time: to see that it works, not to quote"),
+    SWITCH("--quick", common.quick, "takes a fraction of the time: a check that it works, no figures to quote"),
 };
 
 static const tess_option comm[] = {
@@ -30,7 +30,7 @@ static const tess_option comm[] = {
     INT("--max-bytes", comm.max_bytes, "268435456", 64, 1 << 30, "largest size"),
     INT("--factor", comm.factor, "4", 2, 1 << 20, "from one size to the next"),
     NUMBER("--link", comm.link_gbit,
-           "Gbit/s of a host's link, to see what share of it is used (jobs over several hosts)"),
+           "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
     TEXT("--tune", comm.tune, "FILE: measure ways and round sizes over several hosts, and write the tuning table"),
     TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
@@ -56,7 +56,7 @@ static const tess_option ckpt[] = {
     ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
         .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
     ROW("--folder", TESS_OPTION_TEXT, ckpt.folder, .fallback = "bench-ckpt",
-        .help = "where to write, on the disk that is meant (bench-ckpt)"),
+        .help = "where to write, on the disk to measure (bench-ckpt)"),
     INT("-n", ckpt.ranks, "2", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
     SWITCH("--bf16", ckpt.bf16, "weights as bfloat16"),
     SWITCH("--zstd", ckpt.zstd, "packed"),

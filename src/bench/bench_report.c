@@ -15,7 +15,7 @@ struct tess_bench_report {
     FILE *out;
     json_t *document, *machine, *tables;
     json_t *names; /* of all rows, as an object: name -> true */
-    json_t *table; /* the newest, once it has a row; the document owns it */
+    json_t *table; /* the newest, once it has a row; owned by the document */
     char title[128];
     tess_bench_column columns[TESS_BENCH_MAX_COLUMNS];
     int n_columns;
@@ -119,23 +119,17 @@ static tess_status begin_table(tess_bench_report *r)
     return TESS_OK;
 }
 
-/* Four significant digits; counts as they are. */
-static int decimals(double value)
-{
-    double size = fabs(value);
-    if (size >= 1000 || (value == floor(value) && size >= 1))
-        return 0;
-    return size >= 100 ? 1 : size >= 10 ? 2 : 3;
-}
-
+/* Prints four significant digits; integers without decimals. */
 static void print_value(FILE *out, double value)
 {
+    double size = fabs(value);
+    bool whole = size >= 1000 || (value == floor(value) && size >= 1);
     if (!isfinite(value))
         fprintf(out, " %*s", VALUE_WIDTH, "-");
     else if (value != 0 && fabs(value) < 0.001)
         fprintf(out, " %*.2e", VALUE_WIDTH, value);
     else
-        fprintf(out, " %*.*f", VALUE_WIDTH, decimals(value), value);
+        fprintf(out, " %*.*f", VALUE_WIDTH, whole ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3, value);
 }
 
 tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const double *values)

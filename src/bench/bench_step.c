@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/objects.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/bench.h"
@@ -32,14 +33,13 @@ typedef struct step_result {
     double first_step_s;                /* from the start of the command to the end of the first step */
     double first_loss, first_grad_norm, last_loss, last_grad_norm;
     double step_s[MAX_STEPS]; /* (n_steps) */
-    tess_step_times mean;     /* of all timed steps and ranks; bytes are those of all ranks together */
+    tess_step_times mean;     /* over timed steps and ranks; bytes are those of all ranks together */
     int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* of all ranks together; of rank 0 */
 } step_result;
 
 /* ---- Tokens ---- */
 
 typedef struct token_source {
-    tess_mem *mem;
     int64_t rows, seq_len, vocab; /* of a micro-batch */
     int32_t *ids, *pos, *targets, *cu_seqlens;
 } token_source;
@@ -62,20 +62,12 @@ static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-static void close_tokens(token_source *s)
-{
-    tess_mem_free(s->mem, s->ids);
-    *s = (token_source){.mem = s->mem};
-}
-
-/* One block for the four arrays. */
+/* One block, `ids`, holds the four arrays. */
 static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_source *s)
 {
     const tess_config *c = &plan->config;
-    *s = (token_source){.mem = mem,
-                        .rows = c->training.local_batch_size,
-                        .seq_len = c->training.seq_len,
-                        .vocab = plan->model.vocab_size};
+    *s = (token_source){
+        .rows = c->training.local_batch_size, .seq_len = c->training.seq_len, .vocab = plan->model.vocab_size};
     int64_t n = s->rows * s->seq_len;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(3 * n + s->rows + 1), sizeof(int32_t), "tokens",
                                   (void **)&s->ids));
@@ -91,17 +83,6 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
 
 /* ---- Steps ---- */
 
-static void add_times(tess_step_times *sum, const tess_step_times *times)
-{
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        sum->phase_s[phase] += times->phase_s[phase];
-    sum->total_s += times->total_s;
-    sum->hidden_s += times->hidden_s;
-    sum->gathered_bytes += times->gathered_bytes;
-    sum->reduced_bytes += times->reduced_bytes;
-}
-
-/* One step; where the ranks end it together. */
 static tess_status run_step(tess_engine *e, const tess_batch_source *source, int i, const step_plan *plan,
                             step_result *result)
 {
@@ -118,11 +99,15 @@ static tess_status run_step(tess_engine *e, const tess_batch_source *source, int
     if (i < plan->n_warm_up)
         return TESS_OK;
     result->step_s[i - plan->n_warm_up] = report.times.total_s;
-    add_times(&result->mean, &report.times);
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+        result->mean.phase_s[phase] += report.times.phase_s[phase];
+    result->mean.hidden_s += report.times.hidden_s;
+    result->mean.gathered_bytes += report.times.gathered_bytes;
+    result->mean.reduced_bytes += report.times.reduced_bytes;
     return TESS_OK;
 }
 
-/* Sums over ranks and steps become means of a step; bytes stay sums over the ranks. */
+/* Turns this rank's sums over steps into means of a step over all ranks; bytes are sums over the ranks. */
 static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
 {
     double n = n_steps, n_all = n * e->world;
@@ -149,7 +134,7 @@ static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result 
     tess_status status = TESS_OK;
     for (int i = 0; i < plan->n_warm_up + plan->n_steps && status == TESS_OK; i++)
         status = run_step(e, &source, i, plan, result);
-    close_tokens(&tokens);
+    tess_mem_free(e->mem, tokens.ids);
     return status;
 }
 
@@ -230,13 +215,12 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
     return tess_bench_report_fact(report, last, "loss %.17g, gradient norm %.17g", r->last_loss, r->last_grad_norm);
 }
 
-/* "gpt2-124m 8x1024/4 bf16 2x1 full": by which runs are compared. */
+/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. */
 static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
                      size_t size)
 {
     const tess_config *c = &plan->config;
-    const char *slash = strrchr(options->step.model, '/');
-    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s", slash != NULL ? slash + 1 : options->step.model,
+    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,
              c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
@@ -270,12 +254,6 @@ static tess_status speed(const tess_bench_options *options, const step_plan *pla
     return tess_bench_report_row(report, name, values);
 }
 
-/* NAN where nothing was moved. */
-static double per_second(double bytes, double seconds)
-{
-    return bytes > 0 && seconds > 0 ? bytes * 1e-9 / seconds : NAN;
-}
-
 static tess_status phases(const step_result *r, tess_bench_report *report)
 {
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER},
@@ -288,15 +266,15 @@ static tess_status phases(const step_result *r, tess_bench_report *report)
         double bytes = phase == TESS_PHASE_GATHER   ? t->gathered_bytes
                        : phase == TESS_PHASE_REDUCE ? t->reduced_bytes
                                                     : 0;
-        TESS_TRY(
-            tess_bench_report_row(report, tess_phase_name((tess_phase)phase),
-                                  (double[]){t->phase_s[phase] * 1e3, 100 * t->phase_s[phase] / t->total_s,
-                                             bytes > 0 ? bytes * 1e-9 : NAN, per_second(bytes, t->phase_s[phase])}));
+        double seconds = t->phase_s[phase], gb = bytes > 0 ? bytes * 1e-9 : NAN;
+        TESS_TRY(tess_bench_report_row(
+            report, tess_phase_name((tess_phase)phase),
+            (double[]){seconds * 1e3, 100 * seconds / t->total_s, gb, seconds > 0 ? gb / seconds : NAN}));
     }
     return tess_bench_report_row(report, "step", (double[]){t->total_s * 1e3, 100, NAN, NAN});
 }
 
-/* What of the communication the ranks stood still for. */
+/* The communication during which ranks computed nothing, and the waits that were hidden. */
 static tess_status overlap(const step_result *r, tess_bench_report *report)
 {
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER}, {"share", "%", TESS_BENCH_NEITHER}};

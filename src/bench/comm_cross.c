@@ -5,17 +5,13 @@
 
 #include "comm/reduce.h"
 
-static bool on_one_host(const comm_map *map, int begin, int end)
-{
-    for (int r = begin + 1; r < end; r++)
-        if (map->host[r] != map->host[begin])
-            return false;
-    return true;
-}
-
+/* Counts the largest subtrees of the canonical tree that lie on one host. */
 static void count_subtrees(comm_map *map, int begin, int end)
 {
-    if (on_one_host(map, begin, end)) {
+    int r = begin + 1;
+    while (r < end && map->host[r] == map->host[begin])
+        r++;
+    if (r == end) {
         map->n_subtrees[map->host[begin]]++;
         return;
     }

@@ -1,4 +1,4 @@
-/* Bytes of a collective that cross between hosts, by the algorithms of src/comm/hosts.
+/* Bytes that a collective sends between hosts, by the algorithms of src/comm/hosts.
  *
  * With W ranks, of which host h has L[h] and S[h] subtrees of the canonical tree (1 where hosts hold equal powers of
  * two), and blocks of b = bytes / W, host h sends
@@ -8,8 +8,8 @@
  *     broadcast        the bytes to each other host (the root's; nothing elsewhere)
  *     all_to_all       b for each pair of a rank here and one elsewhere; gather, scatter: those with the root
  *     send_recv        the bytes of each rank whose next is elsewhere
- * and receives what others send to it. A link carries both at once. Short data, which lies beside the posts, goes to
- * every host whole and is not counted here. */
+ * and receives what the others send to it. A link carries both at once. Short data travels with the posts, whole, to
+ * every host, and is not counted here. */
 #ifndef TESS_BENCH_COMM_CROSS_H
 #define TESS_BENCH_COMM_CROSS_H
 
@@ -19,7 +19,7 @@
 typedef struct comm_map {
     int n_ranks, n_hosts;
     int host[JOB_MAX_RANKS]; /* of each rank */
-    int n_on[JOB_MAX_HOSTS]; /* ranks */
+    int n_on[JOB_MAX_HOSTS]; /* ranks of each host */
     int n_subtrees[JOB_MAX_HOSTS];
 } comm_map;
 
@@ -30,24 +30,24 @@ typedef struct comm_traffic {
 void comm_map_fill(const int *host, int n_ranks, comm_map *map);
 void comm_map_of(const tess_team *team, comm_map *map);
 
-/* From one host to another. */
+/* Data from one host to another. */
 typedef struct comm_flow {
     const comm_map *map;
     int from, to;
     double bytes, block; /* as in comm_call; of one rank */
-    double wide;         /* bytes of partials by those of values */
+    double wide;         /* bytes of a partial sum, in those of a value */
 } comm_flow;
 
-/* Bytes that a collective sends there. */
+/* Bytes that a collective sends from one to the other. */
 typedef double comm_crossing(const comm_flow *flow);
 
 comm_crossing comm_cross_gather_all, comm_cross_reduce_scatter, comm_cross_all_reduce, comm_cross_broadcast,
     comm_cross_each_pair, comm_cross_to_root, comm_cross_from_root, comm_cross_ring, comm_cross_nothing;
 
-/* A host's link: `bytes` and `wide` as in comm_flow. */
+/* Traffic of a host's link; `bytes` and `wide` as in comm_flow. */
 comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, int host, double bytes, double wide);
 
-/* Of the busiest direction of the busiest link: what the time by it cannot be below. */
+/* Bytes of the busiest direction of the busiest link: a lower bound of the time. */
 double comm_cross_most(comm_crossing *crossing, const comm_map *map, double bytes, double wide);
 
 #endif

@@ -25,7 +25,7 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
 {
     double samples[COMM_PLAN_SAMPLES], spent_s = 0, took_s;
     int n = 0;
-    TESS_TRY(sample(op, call, &took_s)); /* warms up */
+    TESS_TRY(sample(op, call, &took_s)); /* warm-up */
     while (comm_plan_goes_on(n, spent_s)) {
         TESS_TRY(sample(op, call, &took_s));
         samples[n++] = took_s / comm_plan_operations(call->bytes) * 1e6;
@@ -35,7 +35,7 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
     return TESS_OK;
 }
 
-static tess_status take(const comm_question *q, tess_team *team, bool window, size_t bytes, comm_call *call)
+static tess_status alloc_buffers(const comm_question *q, tess_team *team, bool window, size_t bytes, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     *call = (comm_call){.team = team, .dtype = q->dtype};
@@ -55,7 +55,7 @@ static tess_status take(const comm_question *q, tess_team *team, bool window, si
     return tess_barrier(team, NULL);
 }
 
-static void give(const comm_question *q, bool window, comm_call *call)
+static void free_buffers(const comm_question *q, bool window, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(call->team));
     if (!window) {
@@ -76,7 +76,7 @@ tess_status comm_job_measure(const comm_question *q, tess_team *team, bool windo
     comm_call call;
     for (int i = 0; i < q->n_sizes; i++)
         most = q->bytes[i] > most ? q->bytes[i] : most;
-    TESS_TRY(take(q, team, window, 2 * most, &call));
+    TESS_TRY(alloc_buffers(q, team, window, 2 * most, &call));
     for (int i = 0; i < q->n_sizes; i++) {
         comm_time time;
         call.bytes = q->bytes[i];
@@ -84,11 +84,11 @@ tess_status comm_job_measure(const comm_question *q, tess_team *team, bool windo
         if (tess_team_rank(team) == 0)
             times[i] = time;
     }
-    give(q, window, &call);
+    free_buffers(q, window, &call);
     return TESS_OK;
 }
 
-/* All ranks at once, as a collective has it. */
+/* All ranks at once, as in a collective. */
 static tess_status measure_memory(tess_team *team, double *bytes_per_s)
 {
     static const tess_bench_traffic kinds[] = {TESS_BENCH_COPY, TESS_BENCH_TRIAD};

@@ -1,5 +1,5 @@
-/* `tessera bench comm`: which collectives are measured at which sizes, and how one of them is: by ranks that are
- * started for it, by those of a job that runs, and through MPI. */
+/* `tessera bench comm`: which collectives are measured, at which sizes, and by whom: ranks that are started for it,
+ * those of a running job, or MPI. */
 #ifndef TESS_BENCH_COMM_JOB_H
 #define TESS_BENCH_COMM_JOB_H
 
@@ -16,28 +16,28 @@ typedef struct comm_call {
     tess_team *team;
     tess_dtype dtype;
     size_t bytes;
-    void *in, *out; /* `bytes` each; of the forms for pieces one is the full buffer and one the float32 shard, which on
-                     * one rank is twice as large where the full one is bfloat16 */
+    void *in, *out; /* 2 * `bytes` each: of the operations on pieces one is a float32 shard, which on one rank has twice
+                     * the bytes of a full bfloat16 buffer */
 } comm_call;
 
 typedef struct comm_op {
     const char *name;
     const char *peer; /* what MPI calls the same movement */
     tess_status (*call)(const comm_call *);
-    comm_crossing *crossing;       /* what links between hosts carry */
+    comm_crossing *crossing;       /* bytes between hosts */
     tess_trace_op kind;            /* for the tuning table */
-    bool reduces;                  /* has an operation: a sum */
-    bool sized;                    /* moves data at all */
+    bool reduces;                  /* sums */
+    bool sized;                    /* moves data */
     bool shares;                   /* `out` is one copy for all ranks */
-    int rings;                     /* that nccl-tests reckon with; 0: each byte moves once */
-    double per_rank, once, shards; /* traffic by bytes: times the ranks; once; of float32 shards */
+    int rings;                     /* of nccl-tests' bandwidth formula; 0: each byte moves once */
+    double per_rank, once, shards; /* traffic in multiples of `bytes`: per rank, once, and as float32 shards */
 } comm_op;
 
 const comm_op *comm_op_list(int *n);
 
 /* nccl-tests' busbw = algbw * this: what an ideal bus would carry per byte of the algorithm's bandwidth. */
 double comm_op_bus_factor(const comm_op *op, int ranks);
-/* Bytes that all ranks together must read and write at least. */
+/* The fewest bytes that all ranks together can read and write. */
 double comm_op_traffic(const comm_op *op, tess_dtype dtype, size_t bytes, int ranks);
 
 /* ---- Questions ---- */
@@ -56,36 +56,36 @@ typedef struct comm_question {
 
 /* The name of a row: "all_gather float32 1.00 MiB, 4 ranks". */
 void comm_question_name(const comm_question *question, size_t bytes, char *name, size_t size);
-/* Fills in the sizes whose rows are wanted; every collective can cut them into equal blocks of whole elements. */
+/* Sets the sizes of the wanted rows, rounded up to equal blocks for all ranks. */
 void comm_question_sizes(comm_question *question, const tess_bench_options *options);
 
-/* Ours, by size: buffers that peers can read (windows), private ones; and what memory gave all ranks together in
- * between, the better of a copy and a sum of two arrays, both with streaming stores. */
+/* Our times, by size, with buffers that peers can read (windows) and private ones; and the bandwidth of all ranks
+ * together before, the better of copy and triad with streaming stores. */
 typedef struct comm_answer {
     comm_time window[COMM_PLAN_SIZES], private[COMM_PLAN_SIZES];
     double memory_bytes_per_s;
 } comm_answer;
 
-/* One measured by the ranks of a job that runs: collective over `team`, which has question->ranks members. `window`: as
- * opposed to private memory. `times` (n_sizes) are rank 0's to know. */
+/* Measures with the ranks of `team`, question->ranks of them. `window`: in windows, else in private memory. Rank 0 gets
+ * `times` (n_sizes). Collective. */
 tess_status comm_job_measure(const comm_question *question, tess_team *team, bool window, comm_time *times);
 
-/* By ranks that are started for it. */
+/* Measures with ranks that are started for it. */
 tess_status comm_job_ours(const comm_question *question, comm_answer *answer);
 
 typedef struct comm_peer {
     const char *program; /* the path of mpi_collectives */
-    bool yields;         /* waiting ranks give their core away */
-    double patience_s;   /* it is ended when it gives no figure for so long */
+    bool yields;         /* waiting ranks yield their core */
+    double patience_s;   /* the program is killed when it prints no figure for so long */
 } comm_peer;
 
-/* The same through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
- * hung, and has been ended. */
+/* Measures MPI through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
+ * hung and was killed. */
 tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, comm_time *times);
 
 /* ---- The bench, on one machine (comm.c) and in a job (comm_hosts.c) ---- */
 
-/* Medians of the rounds come as columns; those from COMM_OTHERS on are the setting's own. */
+/* What a round measures; entries from COMM_OTHERS on belong to the setting. */
 enum { COMM_TIME, COMM_MIN, COMM_PRIVATE, COMM_OTHERS, COMM_MEDIANS = 9 };
 
 typedef struct comm_bench {
@@ -101,16 +101,16 @@ typedef struct comm_bench {
 } comm_bench;
 
 typedef struct comm_setting {
-    const tess_bench_column *columns; /* behind those that every table has */
+    const tess_bench_column *columns; /* after those that every table has */
     int n_columns;
-    /* Measures ours, and adds samples from COMM_OTHERS on. */
+    /* Measures a round of ours, and sets its samples from COMM_OTHERS on. */
     tess_status (*round)(comm_bench *bench, const comm_question *question, comm_answer *ours);
-    /* Their values for size number `i`, from the medians. */
+    /* The values of `columns` for size number `i`, from the medians. */
     void (*figures)(const comm_bench *bench, const comm_question *question, int i, const double *medians,
                     double *values);
 } comm_setting;
 
-/* comm_table.c: a table of all collectives. */
+/* Measures all collectives and adds their table. */
 tess_status comm_bench_table(comm_bench *bench, tess_mem *mem, const char *title);
 
 /* TESS_E_INVALID: --min-bytes above --max-bytes. */
@@ -118,7 +118,7 @@ tess_status comm_check_sizes(const tess_bench_options *options);
 
 tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 
-/* --tune: measures each way and round size, and writes the table (rank 0). */
+/* --tune: measures each way and round size; rank 0 writes the table. */
 tess_status comm_tune(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 
 /* "2: h1 (2 ranks), h2 (2 ranks)"; as many as fit. */

@@ -1,5 +1,5 @@
-/* The other side of the comparison: mpirun as a child, its figures through a pipe. It leads a process group, so that
- * one that hangs is ended with what it has started. */
+/* Runs mpirun as a child and reads its figures from a pipe. It leads a process group, so that it can be killed with all
+ * that it has started. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 enum { MAX_ARGUMENTS = 16 + COMM_PLAN_SIZES, NUMBER_BYTES = 24, LINE_BYTES = 128 };
 
-#define GRACE_S 5 /* for mpirun to end its ranks, which may lead groups of their own */
+#define GRACE_S 5 /* for mpirun to end its ranks, which may lead process groups of their own */
 
 typedef struct command {
     char *argv[MAX_ARGUMENTS];
@@ -58,8 +58,8 @@ typedef struct child {
     pid_t pid; /* and its group */
     int out;   /* what it prints */
     double patience_s;
-    bool late; /* it was silent for longer */
-    int state; /* as wait(2) has it, once it has ended */
+    bool late; /* it printed nothing for longer */
+    int state; /* of wait(2), once it has ended */
 } child;
 
 static void run_child(const command *c, int out)
@@ -69,7 +69,7 @@ static void run_child(const command *c, int out)
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* a terminal's ctrl-C does not reach its group */
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO); /* its opinions about the machine */
+    dup2(null, STDERR_FILENO); /* warnings about the machine */
     execvp(c->argv[0], c->argv);
     _exit(127);
 }
@@ -88,12 +88,12 @@ static tess_status start(const command *c, child *ch)
         close(ends[0]);
         return tess_os_error("fork", "for mpirun");
     }
-    setpgid(ch->pid, ch->pid); /* both sides: whichever comes first */
+    setpgid(ch->pid, ch->pid); /* by both processes: either may run first */
     ch->out = ends[0];
     return TESS_OK;
 }
 
-/* A line of its output. False: there is none, it is too long, or it was too late. */
+/* Reads a line of its output. False: there is none in time, or it is too long. */
 static bool read_line(child *ch, char *line)
 {
     double until = tess_os_now_s() + ch->patience_s, left;
@@ -136,7 +136,7 @@ static bool ends_within(child *ch, double seconds)
     return true;
 }
 
-/* Waits for the end; brings it about where that takes too long. */
+/* Waits for the end of the child; kills it when that takes too long. */
 static void finish(child *ch)
 {
     close(ch->out);

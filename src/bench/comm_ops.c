@@ -1,7 +1,6 @@
 #include "bench/comm_job.h"
 
-/* What all ranks together must read and write, in multiples of the bytes: every input once, every output once,
- * whichever cache holds what in between. */
+/* Bytes that all ranks together must read and write, in multiples of the size: every input once, every output once. */
 #define ALL_TO_EACH .per_rank = 2
 #define ALL_TO_ONE .per_rank = 1, .once = 1
 #define ONE_TO_ONE .once = 2
@@ -9,7 +8,8 @@
 #define SHARDS_TO_FULL .once = 1, .shards = 1
 #define FULLS_TO_SHARDS .per_rank = 1, .shards = 1
 
-/* ---- Calls */
+/* ---- Calls ---- */
+
 static size_t elements(const comm_call *c)
 {
     return c->bytes / tess_dtype_size(c->dtype);
@@ -55,7 +55,7 @@ static tess_status scatter(const comm_call *c)
     return tess_scatter(c->team, c->in, c->out, block(c), c->dtype, 0, NULL);
 }
 
-/* Around the ring: to the next, from the one before. */
+/* A ring: to the next rank, from the one before. */
 static tess_status send_recv(const comm_call *c)
 {
     int rank = tess_team_rank(c->team), W = tess_team_size(c->team);

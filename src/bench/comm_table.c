@@ -1,4 +1,4 @@
-/* The tables of `tessera bench comm`: a row for each collective and size, wherever they are measured. */
+/* The tables of `tessera bench comm`: a row for each collective and size, on one machine or in a job. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "bench/comm_job.h"
 #include "bench/samples.h"
 
-/* ---- Rows, and what they are called ---- */
+/* ---- Rows and their names ---- */
 
 void comm_question_name(const comm_question *q, size_t bytes, char *name, size_t size)
 {
@@ -44,7 +44,7 @@ tess_status comm_check_sizes(const tess_bench_options *options)
     return TESS_OK;
 }
 
-/* ---- The loop over collectives and sizes, wherever they are measured ---- */
+/* ---- The loop over collectives and sizes ---- */
 
 enum { N_COMMON = 6 }; /* columns of every table */
 

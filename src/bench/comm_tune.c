@@ -1,5 +1,5 @@
-/* `tessera bench comm --tune FILE`: each operation and size by each choice; the best ones make the table. A choice is
- * taken before the plain one only where it is clearly better: noise writes no rows. */
+/* `tessera bench comm --tune FILE`: measures each operation and size by each choice; the table gets the best. A choice
+ * replaces the plain one only where it is clearly faster, so that noise adds no rows. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +11,7 @@
 
 enum { N_ROUND_SIZES = 5, N_CHOICES = HOSTS_WAYS * N_ROUND_SIZES };
 
-/* Shorter data goes beside the posts; longer goes in more of the same rounds. */
+/* Shorter data travels with the posts; longer data takes more of the same rounds. */
 enum { LEAST_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
 
 #define CLEARLY 0.97 /* of the plain choice's time */
@@ -54,7 +54,7 @@ static int best_of(const double *time_us)
     return time_us[best] < CLEARLY * time_us[usual] ? best : usual;
 }
 
-/* Neighbours of one choice become one row; a row that others follow ends half way to the next size. */
+/* Adjacent sizes of one choice become one row, which ends half way to the next size. */
 static tess_status add_rows(const tuner *t, const comm_question *q, const int *best)
 {
     for (int i = 0; i < q->n_sizes; i++) {

@@ -22,7 +22,7 @@ static tess_status start_table(const kernels_bench *bench, const kernel_family *
                             : tess_bench_report_table(bench->report, family->title, moves, 5);
 }
 
-/* Flops, or bytes that memory must move. */
+/* The work of a run: flops, or bytes to move. */
 static double units_of(const kernel_subject *subject, const kernel_shape *s)
 {
     double T = (double)s->T, C = (double)s->C, V = (double)s->V;
@@ -31,7 +31,7 @@ static double units_of(const kernel_subject *subject, const kernel_shape *s)
                                  : elements * (double)tess_dtype_size(s->dtype);
 }
 
-/* Where memory is the limit, caches are cold; how long a run takes with warm ones is told besides. */
+/* Kernels limited by memory run with cold caches, and once more with warm ones for the column `warm`. */
 static tess_status measure(const kernels_bench *bench, const kernel_family *family, const kernel_subject *subject,
                            kernel_operands *operands, const char *name)
 {
@@ -58,7 +58,7 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
     return tess_bench_report_row(bench->report, name, values);
 }
 
-/* Operands come with the first kernel that is wanted and serve all. */
+/* Creates the operands for the first wanted kernel; the others share them. */
 static tess_status run_subjects(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands)
 {
     bool created = false;
@@ -92,15 +92,6 @@ static tess_status run_family(const kernels_bench *bench, const kernel_family *f
 
 /* ---- The bench ---- */
 
-/* Arrays that leave nothing of a kernel's operands in the caches. */
-static size_t limit_bytes(const tess_bench_options *options)
-{
-    size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
-    if (options->common.quick)
-        return 4 << 20;
-    return l3 > least ? l3 : least;
-}
-
 static tess_status run_with(const kernels_bench *bench)
 {
     TESS_TRY(tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(bench->stream->threads)));
@@ -120,7 +111,10 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     const char *table = options->common.table[0] != '\0' ? options->common.table : NULL;
     bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
     TESS_TRY(tess_stream_create(mem, n_threads, table, &bench.stream));
-    tess_status status = tess_bench_arrays_create(mem, n_threads, limit_bytes(options), &bench.arrays);
+    /* Arrays that evict a kernel's operands from the caches. */
+    size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
+    size_t bytes = options->common.quick ? 4 << 20 : l3 > least ? l3 : least;
+    tess_status status = tess_bench_arrays_create(mem, n_threads, bytes, &bench.arrays);
     bench.peers = tess_bench_peers_open(bench.stream->kernels->name);
     if (bench.peers != NULL)
         bench.peers->set_threads(n_threads);

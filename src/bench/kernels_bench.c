@@ -1,4 +1,4 @@
-/* What all subjects of `tessera bench kernels` need: the machine's limit beside a race, and operands. */
+/* Limits of a race and operands of kernels, for all subjects of `tessera bench kernels`. */
 #include <string.h>
 
 #include "bench/kernels_impl.h"

@@ -1,5 +1,5 @@
-/* Kernels of one limit each: attention by arithmetic; those over rows of tokens, the vocabulary and the parameters by
- * memory. */
+/* Families of kernels: attention, limited by arithmetic; rows of tokens, vocabulary and parameters, limited by memory.
+ */
 #include "bench/kernels_impl.h"
 #include "nn/layers/layers.h"
 
@@ -26,7 +26,7 @@ static tess_status create_all(const kernels_bench *bench, const operand *list, s
     return TESS_OK;
 }
 
-/* ---- Attention of one layer, causal: half of the T x T products count; forward has two of them, backward five ---- */
+/* ---- Causal attention of one layer: half of the T x T products count, two in forward and five in backward ---- */
 
 enum { Q, OUT, DOUT, DQ, K, V, DK, DV, LSE };
 
@@ -171,7 +171,7 @@ static tess_status column_sum(void *self)
     return o->kernels->column_sum(o->stream, o->x[0], o->shape->C, o->x[DB], o->shape->T, o->shape->C, o->shape->dtype);
 }
 
-/* By operands of (T, C) read plus those written. */
+/* by_TC: operands of (T, C) read and written. */
 static const kernel_subject layernorm[] = {{"layernorm forward", layernorm_forward, .by_TC = 4},
                                            {"layernorm backward", layernorm_backward, .by_TC = 4},
                                            {.name = NULL}};
@@ -221,8 +221,8 @@ static tess_status create_rows(const kernels_bench *bench, kernel_operands *o)
 const kernel_family kernels_rows = {
     "rows of tokens: tokens x channels", false, row_shapes, COUNT(row_shapes), name_row, create_rows};
 
-/* ---- The vocabulary. T tokens, for cross-entropy the rows of one chunk of the head. It reads float logits once and
- * writes their gradient; the embedding's gradient zeroes its float table and adds ---- */
+/* ---- The vocabulary, for T tokens (cross-entropy: one chunk of the head). Cross-entropy reads float logits and writes
+ * their gradient; embedding backward zeroes its float table and adds ---- */
 
 enum { LOGITS, DLOGITS, LOGPROB, TABLE, DTABLE, TOKENS, IDS };
 
@@ -372,14 +372,14 @@ static tess_status reduce_2_bf16(void *self)
     return reduce(self, 2, TESS_BF16, false);
 }
 
-/* The sums, one a row, take no space to speak of. */
+/* Writes one sum a row, which is not counted. */
 static tess_status row_sumsq(void *self)
 {
     kernel_operands *o = self;
     return o->kernels->row_sumsq(o->stream, o->x[0], o->x[Y], o->shape->T, o->shape->C);
 }
 
-/* By floats; a bfloat16 is half of one. */
+/* by_TC: floats; a bfloat16 counts half. */
 static const kernel_subject parameters[] = {
     {"adamw", adamw, .by_TC = 7},
     {"adamw, copy in bf16", adamw_with_copy, .by_TC = 7.5},

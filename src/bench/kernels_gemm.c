@@ -9,15 +9,15 @@ enum { COUNTED_TOKENS = 512, MAX_COLUMNS = 6 + TESS_BENCH_MAX_PEERS };
 typedef enum direction { FORWARD, DX, DW, N_DIRECTIONS } direction;
 static const char *const direction_names[N_DIRECTIONS] = {"forward", "dX", "dW"};
 
-/* A linear layer. GPT-2 stores weights (in, out), Llama (out, in). q, k and v of a token lie in one row; GPT-2's are
- * one product, as their weights are one matrix. */
+/* A linear layer. GPT-2 stores weights (in, out), Llama (out, in). q, k and v of a token share a row; in GPT-2 they are
+ * one product, because their weights are one matrix. */
 typedef struct layer {
     tess_dtype dtype;
     const char *name;
     enum { OUT_IN, IN_OUT } stored;
     enum { TRAIN, TRAIN_QUICK, HEAD, DECODE, DECODE_HEAD } use;
     int64_t tokens, n_in, n_out, ld;
-    int64_t row; /* elements from one row of its output to the next; 0: n_out */
+    int64_t row; /* stride of the output; 0: n_out */
 } layer;
 
 static const layer layers[] = {
@@ -56,13 +56,13 @@ static bool is_head(const layer *l)
     return l->use == HEAD || l->use == DECODE_HEAD;
 }
 
-/* Elements between rows of the layer's output. */
+/* Stride of the layer's output. */
 static int64_t output_row(const layer *l)
 {
     return is_head(l) ? tess_head_row(l->n_out) : l->row > 0 ? l->row : l->n_out;
 }
 
-/* Of its gradient: that of logits takes their place. */
+/* Stride of its gradient, in elements; the gradient of the logits overwrites them. */
 static int64_t gradient_row(const layer *l)
 {
     return output_row(l) * (is_head(l) ? (int64_t)(sizeof(float) / tess_dtype_size(l->dtype)) : 1);
@@ -163,17 +163,7 @@ static tess_status race_peers(const kernels_bench *bench, ours *o, tess_bench_ra
     return status;
 }
 
-/* One row reads all of B once and computes little: the memory is its limit, from which B must come every time. */
-static void choose_limit(const kernels_bench *bench, const tess_gemm *g, tess_bench_race *race)
-{
-    *race = (tess_bench_race){.rounds = bench->rounds, .budget_s = 4};
-    if (g->m == 1)
-        kernels_bench_limit_memory(bench, TESS_BENCH_READ, race);
-    else
-        kernels_bench_limit_peak(bench, g->ab_dtype, race);
-}
-
-/* ---- Rows and what they come to ---- */
+/* ---- Rows and their summary ---- */
 
 typedef struct summary {
     double log_share, log_ratio;
@@ -195,10 +185,13 @@ static void count(summary *sums, const tess_gemm *g, double share, double ratio)
 static tess_status add_row(const kernels_bench *bench, const char *name, ours *o, summary *sums, bool counted)
 {
     double values[MAX_COLUMNS], best = NAN;
-    tess_bench_race race;
+    tess_bench_race race = {.rounds = bench->rounds, .budget_s = 4};
     const tess_gemm *g = &o->g;
     int n = n_peers(bench);
-    choose_limit(bench, g, &race);
+    if (g->m == 1) /* one row reads all of B from memory and computes little */
+        kernels_bench_limit_memory(bench, TESS_BENCH_READ, &race);
+    else
+        kernels_bench_limit_peak(bench, g->ab_dtype, &race);
     TESS_TRY_CTX(race_peers(bench, o, &race, values + 3), "%s", name);
     double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k,
            seconds = tess_bench_median(race.seconds[0], race.n_rounds);

@@ -1,5 +1,5 @@
-/* Subjects of `tessera bench kernels`: families of kernels that share operands, by shapes of real models. kernels.c has
- * the one loop over them; a new kernel is a row of a family, a new family a table and a line in kernels.c. */
+/* Subjects of `tessera bench kernels`: families of kernels that share operands, at the shapes of real models. kernels.c
+ * loops over them. A new kernel is a row of a family; a new family is a table and a line in kernels.c. */
 #ifndef TESS_BENCH_KERNELS_IMPL_H
 #define TESS_BENCH_KERNELS_IMPL_H
 
@@ -21,12 +21,12 @@ typedef struct kernels_bench {
     int rounds;
 } kernels_bench;
 
-/* Which sizes there are is the family's affair; the others are 0. */
+/* Sizes that the family does not use are 0. */
 typedef struct kernel_shape {
     const struct kernel_subject *subjects; /* the last has no name */
     const char *model;
     tess_dtype dtype;
-    bool quick;            /* one of --quick, which runs no others */
+    bool quick;            /* for --quick, which runs only these */
     int64_t T, C, V;       /* tokens (of a sequence), channels (of a head), vocabulary */
     int64_t seqs, H, H_kv; /* sequences, heads */
 } kernel_shape;
@@ -42,8 +42,8 @@ typedef struct kernel_operands {
     tess_attention_seq seqs[8];
 } kernel_operands;
 
-/* A kernel, and what it must do: `by_*` elements of the shape's dtype, each once, where memory is its limit; products
- * of (T, T, C) of a head where arithmetic is. */
+/* A kernel and its work. Limited by memory: it moves `by_*` elements of the shape's dtype. Limited by arithmetic:
+ * `products` of (T, T, C) for each head. */
 typedef struct kernel_subject {
     const char *name;
     tess_status (*run)(void *operands);
@@ -61,15 +61,15 @@ typedef struct kernel_family {
 
 extern const kernel_family kernels_attention, kernels_rows, kernels_vocab, kernels_parameters;
 
-/* Adds the tables of matrix products, which are raced against the peers as well. */
+/* Adds the tables of matrix products, raced against the peers as well. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);
 
-/* kernels_bench.c: work space filled with `dtype` numbers in (-1, 1); free with tess_mem_free. */
+/* Allocates an operand filled with numbers in (-1, 1); free it with tess_mem_free. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out);
-/* Frees operands, of which any may be NULL. */
+/* Frees operands; any may be NULL. */
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);
 
-/* What bounds a race: arithmetic on `dtype`, or memory by `traffic` with cold caches. */
+/* Sets the limit of a race: arithmetic on `dtype`, or memory by `traffic` with cold caches. */
 void kernels_bench_limit_peak(const kernels_bench *bench, tess_dtype dtype, tess_bench_race *race);
 void kernels_bench_limit_memory(const kernels_bench *bench, tess_bench_traffic traffic, tess_bench_race *race);
 

@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "launch/launcher.h"
 
-/* What ranks and the command share: the end of rank 0, and behind it every rank's result. */
+/* Memory shared with the ranks: rank 0's status and message, then every rank's result. */
 typedef struct ranks_outcome {
     int32_t status;
     char message[1024];
@@ -27,7 +27,7 @@ static int rank_main(void *context)
     if (tess_runtime_create(&ranks->options, &runtime) != TESS_OK)
         return 1;
     int rank = tess_runtime_rank(runtime);
-    if (ranks->bind && ranks->n <= tess_os_cores()) /* else a scheduler may keep two ranks on one core */
+    if (ranks->bind && ranks->n <= tess_os_cores()) /* a scheduler may keep two ranks on one core */
         tess_os_bind(rank);
     tess_status status = ranks->run(runtime, ranks->plan, j->outcome->results + (size_t)rank * j->size);
     if (rank == 0) {
@@ -40,16 +40,6 @@ static int rank_main(void *context)
     return status == TESS_OK ? 0 : 1;
 }
 
-/* A refusal is the same on all ranks, and rank 0 tells it; what ended another rank the launcher tells. */
-static tess_status judge(const ranks_outcome *outcome, const tess_launch_result *launch)
-{
-    if (launch->exit_code == 0)
-        return TESS_OK;
-    if (outcome->status != TESS_OK && outcome->status != TESS_E_PEER_LOST)
-        return TESS_FAIL((tess_status)outcome->status, "%s", outcome->message);
-    return TESS_FAIL(TESS_E_PEER_LOST, "%s", launch->report);
-}
-
 tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, size_t size)
 {
     void *shared;
@@ -58,8 +48,13 @@ tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, si
     TESS_TRY(tess_os_share("bench", bytes, &shared));
     ranks_job j = {ranks, shared, place};
     tess_status status = tess_launch_function(ranks->n, rank_main, &j, 5, 0, &launch);
-    if (status == TESS_OK)
-        status = judge(j.outcome, &launch);
+    if (status == TESS_OK && launch.exit_code != 0) {
+        /* A refusal is the same on all ranks; the launcher reports the rank that ended in another way. */
+        const ranks_outcome *rank0 = j.outcome;
+        bool refused = rank0->status != TESS_OK && rank0->status != TESS_E_PEER_LOST;
+        status = TESS_FAIL(refused ? (tess_status)rank0->status : TESS_E_PEER_LOST, "%s",
+                           refused ? rank0->message : launch.report);
+    }
     memcpy(result, j.outcome->results, size);
     tess_os_unmap_shared(shared, bytes);
     return status;

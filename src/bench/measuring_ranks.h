@@ -1,4 +1,4 @@
-/* Measurements that take ranks: processes that are started as `tessera train -n` starts them, measure, and end. */
+/* Starts ranks, as `tessera train -n` does, that measure and end. */
 #ifndef TESS_BENCH_MEASURING_RANKS_H
 #define TESS_BENCH_MEASURING_RANKS_H
 
@@ -7,17 +7,17 @@
 typedef struct tess_bench_ranks {
     int n;
     tess_runtime_options options;
-    bool bind; /* where there are cores enough, each rank stays on one, as mpirun has it */
-    /* What a rank does; `result` is its own, zero at first, and rank 0's becomes that of the measurement. */
+    bool bind; /* binds each rank to a core where there are enough, as mpirun does */
+    /* Runs in each rank; `result` is its own, zero at first. Rank 0's becomes the result of the measurement. */
     tess_status (*run)(tess_runtime *runtime, const void *plan, void *result);
     const void *plan;
 } tess_bench_ranks;
 
-/* Writes `size` bytes of result, also on failure. A refusal has rank 0's status and message; TESS_E_PEER_LOST: what the
- * launcher says of the rank that was lost. */
+/* Writes `size` bytes of rank 0's result, also on failure. Returns rank 0's status and message for a refusal, or
+ * TESS_E_PEER_LOST with the launcher's report of the lost rank. */
 tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, size_t size);
 
-/* The sum or the maximum (of nanoseconds) over all ranks. Collective. */
+/* The sum or the maximum over all ranks, in whole nanoseconds. Collective. */
 tess_status tess_bench_reduce_s(tess_team *team, tess_op op, double *seconds);
 
 #endif

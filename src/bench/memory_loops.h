@@ -5,7 +5,7 @@
 
 #include "bench/bench_memory.h"
 
-/* One of TESS_BENCH_READ leaves its sum in c[0], so that it must not be skipped; one without `b` ignores it. */
+/* The loop of TESS_BENCH_READ writes its sum to c[0], so that no compiler drops it. */
 typedef void tess_bench_loop(const float *a, const float *b, float *c, int64_t n);
 
 extern tess_bench_loop *const tess_bench_loops_avx2[TESS_BENCH_TRAFFIC_COUNT];

@@ -16,7 +16,7 @@ static const struct {
     {"avx512_bf16", "AVX512_CORE_BF16", "SkylakeX"},
 };
 
-static void hold_back(const char *kernel_table)
+static void limit_peers(const char *kernel_table)
 {
     for (size_t i = 0; i < sizeof(instruction_sets) / sizeof(instruction_sets[0]); i++) {
         if (strcmp(kernel_table, instruction_sets[i].table) == 0) {
@@ -31,7 +31,7 @@ static void hold_back(const char *kernel_table)
 
 const tess_bench_peers *tess_bench_peers_open(const char *kernel_table)
 {
-    hold_back(kernel_table);
+    limit_peers(kernel_table);
     char path[4096];
     void *library = NULL;
     if (tess_bench_beside(file_name, path, sizeof(path))[0] != '\0')

@@ -1,5 +1,5 @@
-/* Other libraries' matrix products, to race ours against: oneDNN and OpenBLAS, behind a plug-in that is built where
- * their headers are and opened at run time, so that the command depends on neither. */
+/* Matrix products of oneDNN and OpenBLAS, to race ours against. A plug-in, built where their headers are and opened at
+ * run time, keeps the command free of both. */
 #ifndef TESS_BENCH_PEERS_H
 #define TESS_BENCH_PEERS_H
 
@@ -9,8 +9,8 @@ typedef struct tess_bench_product tess_bench_product; /* a peer's, prepared for 
 
 typedef struct tess_bench_peer {
     const char *name; /* a column of the report: "oneDNN" */
-    /* Everything that a program does once per shape and weights; NULL when the library does not offer this product. The
-     * operands are borrowed until release. Accumulation and bias are not offered. */
+    /* Does everything that a program does once per shape and weights. NULL: the library does not offer this product,
+     * such as any with accumulation or bias. Borrows the operands until release. */
     tess_bench_product *(*prepare)(const tess_gemm *g);
     bool (*run)(tess_bench_product *product); /* false: the library failed */
     void (*release)(tess_bench_product *product);
@@ -25,9 +25,9 @@ typedef struct tess_bench_peers {
     const tess_bench_peer *const *peers; /* ends with NULL */
 } tess_bench_peers;
 
-/* Opens the plug-in beside the running binary, else where the loader finds it; NULL: there is none. The libraries are
- * held to the instruction set of `kernel_table`, and their threads to a short spin, so that they do not disturb the
- * race after their turn; what the environment says about either wins. Call once, before any other use of them. */
+/* Opens the plug-in beside this program, else where the loader finds it; NULL: there is none. Limits the libraries to
+ * the instruction set of `kernel_table`, and their threads to a short spin, which would disturb the next turn.
+ * Variables that the user has set take precedence. Call it once, before any other use of the libraries. */
 const tess_bench_peers *tess_bench_peers_open(const char *kernel_table);
 
 #endif

@@ -6,11 +6,9 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 
-typedef struct preset {
+static const struct {
     const char *name, *json;
-} preset;
-
-static const preset presets[] = {
+} presets[] = {
     /* openai-community/gpt2 */
     {"gpt2-124m", "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"vocab_size\": 50257, "
                   "\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"n_positions\": 1024, "
@@ -32,23 +30,19 @@ static const preset presets[] = {
 };
 enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
 
-static tess_status parse_preset(const preset *p, tess_model_config *config)
-{
-    json_t *json;
-    TESS_TRY(tess_json_parse(p->json, strlen(p->json), p->name, true, &json));
-    tess_status status = tess_model_config_parse(json, p->name, config);
-    json_decref(json);
-    return status;
-}
-
 tess_status step_model_config(const char *name, tess_model_config *config, bool *folder)
 {
     char path[1024], names[256];
     size_t used = 0;
     *folder = false;
     for (int i = 0; i < N_PRESETS; i++) {
-        if (strcmp(presets[i].name, name) == 0)
-            return parse_preset(&presets[i], config);
+        if (strcmp(presets[i].name, name) == 0) {
+            json_t *json;
+            TESS_TRY(tess_json_parse(presets[i].json, strlen(presets[i].json), name, true, &json));
+            tess_status status = tess_model_config_parse(json, name, config);
+            json_decref(json);
+            return status;
+        }
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", presets[i].name);
     }
     TESS_CHECK(tess_os_is_dir(name) || tess_os_is_file(name), TESS_E_NOT_FOUND,

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Token `t` (0 .. seq_len) of the run's row number `row`, below `vocab`: what any other program can compute, too.
- * Targets are the tokens one further on, so a row has seq_len + 1. */
+/* Token `t` (0 .. seq_len) of row `row` of the run, below `vocab`; another program can compute the same. The target of
+ * a token is the next one, so a row has seq_len + 1 tokens. */
 static inline int32_t step_token(int64_t row, int64_t t, int64_t vocab)
 {
     uint32_t hash = (uint32_t)(row * 1000003 + t) * 2654435761u;
