@@ -1,16 +1,16 @@
-# For the tests of ranks that are replaced: a small run, and how two of them are compared.
+# For tests of hot recovery: a small run, and the comparison of two runs.
 make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 
-# Of metrics.jsonl, all but what time and place decide.
+# metrics.jsonl without times and places.
 numbers() { sed -E 's/, "tps".*//; s/, "validation_seconds.*//' "$1/metrics.jsonl"; }
 
 common=(training.steps=6 training.local_batch_size=2 training.global_batch_size=16 checkpoint.interval=3
     validation.interval=3 validation.steps=8 metrics.log_freq=1 debug.trace=false training.threads=1
     recovery.enable=true recovery.max_failures=0)
 
-# train FOLDER ARGUMENTS...: a run of 6 steps that validates and saves on its way.
+# train FOLDER ARGUMENTS...: runs 6 steps with validations and saves.
 train() {
     local folder=$1
     shift

@@ -1,5 +1,5 @@
-# For golden tests of the command: $tessera is the binary, $work a folder of our own that goes when the test ends.
-# A check prints what it expected; the script's exit code is 1 when any failed.
+# For golden tests of the command: $tessera is the binary, $work a folder that is removed when the test ends.
+# A failed check prints what it expected, and the script exits with 1.
 tessera=$(realpath "$1")
 project=$2
 work=$(mktemp -d)
@@ -12,7 +12,7 @@ pass() { n_passed=$((n_passed + 1)); echo "ok     $1"; }
 fail() { n_failed=$((n_failed + 1)); echo "FAILED $1"; }
 finish() { echo "$n_passed passed, $n_failed failed"; [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]; exit $?; }
 
-# expect NAME EXIT_CODE TEXT COMMAND...: runs it; its exit code and a text in what it printed.
+# expect NAME EXIT_CODE TEXT COMMAND...: runs the command; checks its exit code, and that its output has the text.
 expect() {
     local name=$1 code=$2 text=$3 got=0
     shift 3
@@ -29,10 +29,10 @@ expect() {
 }
 
 # ---- Runs in the background
-# On a slow machine anything may take long, and what never happens takes for ever: this is how long is waited.
+# The longest wait: generous, because a slow machine may take long.
 patience_s=300
 
-# await PID COMMAND...: until the command succeeds; fails when the process has ended without that, or after $patience_s.
+# await PID COMMAND...: waits until the command succeeds; fails when the process ends before, or after $patience_s.
 await() {
     local pid=$1 end=$((SECONDS + patience_s)) runs
     shift
@@ -49,7 +49,7 @@ has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; } # FILE N
 has_text() { grep -qsE -- "$2" "$1"; }                         # FILE PATTERN
 has_ended() { ! pgrep -g "$1" >/dev/null; }                    # PROCESS_GROUP
 
-# rank LAUNCHER R: the process of rank R, when there is one.
+# rank LAUNCHER R: prints the process of rank R, if there is one.
 rank() {
     local pid
     for pid in $(pgrep -P "$1"); do
@@ -57,7 +57,7 @@ rank() {
     done
 }
 
-# is_stopped LAUNCHER R: by kind=sigstop, at a place that the test has chosen.
+# is_stopped LAUNCHER R: rank R was stopped by a fault with kind=sigstop.
 is_stopped() {
     local pid
     pid=$(rank "$1" "$2")
@@ -87,7 +87,7 @@ make_model() {
 JSON
 }
 
-# $1: file. Nothing is recovered: a test that wants to see that says so.
+# $1: file. Recovery is off; tests of it turn it on.
 make_config() {
     cat >"$1" <<YAML
 model:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checkpoints that are written beside training: the same as those for which training stands still, whoever dies.
+# Asynchronous checkpoints have the bytes of synchronous ones, whichever process dies.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -9,7 +9,7 @@ quiet="validation.enable=false training.steps=20 checkpoint.interval=5 checkpoin
 train() { "$tessera" train run.yaml $quiet "$@" >log 2>&1 </dev/null; }
 has() { if grep -qE -- "$2" log; then pass "$1"; else fail "$1: expected /$2/ in: $(tail -n 6 log)"; fi; }
 hasnt() { if grep -qE -- "$2" log; then fail "$1: did not expect: $(grep -E -- "$2" log | head -n 2)"; else pass "$1"; fi; }
-# All files of out and beside are the same bytes, but for the configuration, which says where each was saved and how.
+# All files of out and beside are equal, except for the configuration, which holds the folder and the kind of save.
 manifest() { sed -zE 's/"config": ?\{([^{}]|\{[^{}]*\})*\}//' "$1"; }
 same_bytes() {
     local path
@@ -34,7 +34,7 @@ for n in 1 4; do
     same_bytes "$n ranks"
 done
 
-# Rank 1 dies in the step after step 10 was staged; nobody is left but the writer.
+# Rank 1 dies in the step after step 10 was staged; only the writer is left.
 rm -rf out
 train -n 4 job.dump_folder=out fault.spec="rank=1 step=11 point=step kind=sigkill"
 has "a killed rank is named" 'rank 1 was killed by signal 9'
@@ -42,13 +42,13 @@ if [ "$(steps)" = "step-00000005 step-00000010 " ]; then pass "what was staged i
 train -n 2 job.dump_folder=out
 has "and a run goes on from it" 'resumed from step 10'
 
-# Where it is replaced, those that take part in the next saves are not all those that took part in the last.
+# After a hot recovery a new process takes part in the next saves.
 rm -rf out
 train -n 4 job.dump_folder=out recovery.enable=true fault.spec="rank=1 step=11 point=step kind=sigkill" ||
     fail "a rank is replaced: $(tail -n 3 log)"
 same_bytes "a rank is replaced"
 
-# What is kept instead of older ones was read back; a damaged one does not count, and is named.
+# Older checkpoints are removed only after the newer ones were read back; a damaged one does not count, and is named.
 for async in true false; do
     rm -rf out
     train -n 2 job.dump_folder=out training.steps=15 checkpoint.keep_latest_k=3 checkpoint.async=$async

@@ -23,7 +23,7 @@ else
     fail "--json alone mixes them"
 fi
 
-# Compared with itself a thousand times faster, any machine is slower; ten thousand times slower, it is not.
+# Against its own report made a thousand times faster any machine is slower; against one ten thousand times slower it is not.
 scale() { awk -v by="$1" '/"median"|"best"/ && /[0-9]/ { sub(/[0-9][0-9.]*/, $2 * by) } { print }' machine.json; }
 scale 1000 >faster.json
 scale 0.0001 >slower.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The collectives' bench: every collective is measured on the ranks asked for; its report can be compared with.
+# The bench of collectives measures every collective on the given numbers of ranks, and compares reports.
 . "$(dirname "$0")/support.sh"
 bench="$tessera bench comm --quick --ranks 2 --mpi none --max-bytes 1024 --factor 4"
 
@@ -12,7 +12,7 @@ for name in "all_reduce sum float32 256 B, 2 ranks" "reduce_scatter sum bfloat16
 done
 expect "a filter keeps the other rows out" 0 "gather_pieces float32 256 B" $bench --filter "pieces float32 256 B"
 if grep -q "1.00 KiB\|all_reduce" output; then fail "a filtered row is there"; else pass "no other rows"; fi
-# A report of a machine that is slower than any: what is measured a second time may take long.
+# An old report slower than any machine, so that noise cannot fail the comparison.
 awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' report.json >slower.json
 expect "an older report is compared with" 0 "broadcast float32 256 B, 2 ranks" \
     $bench --filter broadcast --compare slower.json

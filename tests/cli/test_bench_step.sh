@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# `tessera bench step`: its report adds up, the same bits come out of any job, bad input is refused.
+# `tessera bench step`: its report is consistent, every job gives the same bits, bad input is refused.
 . "$(dirname "$0")/support.sh"
 
 make_model model.json true
 small="--model model.json --batch 4 --micro 1 --seq 19 --steps 2"
-# measure NAME ARGUMENTS...: the report of a run in NAME.json
+# measure NAME ARGUMENTS...: writes the report of a run to NAME.json.
 measure() {
     local name=$1
     shift
     expect "bench step: $name" 0 "phases" "$tessera" bench step $small --json=$name.json "$@"
 }
 fact() { sed -n "s/.*\"$2\": \"\(.*\)\".*/\1/p" "$1.json"; }
-# value NAME ROW KEY: a number of a row; reports have a key and a value a line.
+# value NAME ROW KEY: prints a number of a row; a report has one key and value a line.
 value() {
     awk -v row="\"name\": \"$2\"" -v key="\"$3\":" 'index($0, row) { in_row = 1 } in_row && $1 == key { print $2 + 0; exit }
         in_row && /}/ { exit }' "$1.json"
@@ -46,7 +46,7 @@ params() { awk '/"memory of params"/ { in_row = 1 } in_row && /"all ranks"/ { pr
 [ -n "$(params one)" ] && [ "$(params one)" = "$(params four)" ] && pass "four ranks hold the parameters of one" ||
     fail "params: $(params one) MiB on one rank, $(params four) on four"
 
-# A report of a machine that is slower than any: what is measured a second time may take long.
+# An old report slower than any machine, so that noise cannot fail the comparison.
 awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' one.json >slower.json
 expect "an older report is compared with" 0 "0 of 1 rows slower" "$tessera" bench step $small --compare slower.json
 expect "a preset" 0 "5.87 M parameters" "$tessera" bench step --model llama-5m --batch 1 --micro 1 --seq 8 --quick

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The checkpoints of a short training: listed, inspected, verified, compared, cut, merged, converted, edited, pruned; and
-# what is broken is named.
+# The checkpoints of a short training: listed, inspected, verified, compared, cut, merged, converted, edited, pruned.
+# Damage is named.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_model model.json
@@ -88,7 +88,7 @@ expect "--files is for formats of several" 2 "--files: --to torch has no data fi
 expect "a file's name says what it is" 2 "ends in .safetensors" "$tessera" convert $ckpt half --to safetensors
 expect "a folder of Hugging Face to another, as ever" 0 "30 tensors" "$tessera" convert out/model again --dtype float32
 
-# ---- A run goes on from what came back: the same losses
+# ---- A run resumes from the converted checkpoint with the same losses
 train 12 1 out || fail "resume: $(tail -n 3 train.log)"
 for through in back from_all.pt from_all.safetensors from_dcp_file; do
     rm -rf other

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the doctor says of logs and of variables: exit codes, the guilty rank, a user's own entries.
+# `tessera doctor log` and `env`: exit codes, the culprit, a user's own entries.
 . "$(dirname "$0")/support.sh"
 export XDG_CONFIG_HOME=$work/config
 

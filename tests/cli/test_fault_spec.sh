@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults that a user asks for: what is wrong with a spec is told before ranks start; what happens is named.
+# fault.spec: a bad spec is refused before ranks start, and an injected fault is named.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_model model.json
@@ -19,7 +19,7 @@ train "a rank that is not there" 2 "rank=2: expected a number from 0 to 1" "rank
 train "an unknown phase" 2 "fault.spec: fault 1: unknown phase 'bakward': did you mean 'backward'?" "rank=1 point=phase:bakward kind=exit"
 train "a phase like no other" 2 "unknown phase 'zzzzzzzz': there are setup, data, forward," "rank=1 point=phase:zzzzzzzz kind=exit"
 train "a root where there is none" 2 "kind=root cannot happen to all_reduce, but to broadcast," "rank=1 point=before:all_reduce kind=root"
-# Every phase that a run goes through is known.
+# A fault can name every phase of a run.
 "$tessera" train run.yaml -n 2 training.steps=4 lr_scheduler.warmup_steps=1 job.dump_folder=out checkpoint.interval=2 >log 2>&1
 phases=$("$tessera" trace out --json | grep -o '"phase": "[a-z-]*"' | sort -u | cut -d'"' -f4)
 rm -rf out

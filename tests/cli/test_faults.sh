@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What happens to a run that is interrupted, loses a rank or runs out of disk: it says so, and nothing is lost.
+# A run that is interrupted, loses a rank or fills the disk reports it, and loses nothing.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 long="training.steps=100000 validation.enable=false checkpoint.interval=100000"
 
-# start RANKS: a long run in the background, returned once it has done a few steps.
-# Shells start background jobs with SIGINT ignored: the trap takes that back.
+# start RANKS: starts a long run in the background; returns after a few steps.
+# Shells start background jobs with SIGINT ignored: the trap restores it.
 start() {
     rm -rf out log
     [ -z "${keep:-}" ] || cp -r "$keep" out
@@ -46,7 +46,7 @@ start 4 && {
     if await $$ has_ended "$launcher"; then pass "no process is left behind"; else fail "processes were left behind"; fi
 }
 
-# A limit on file sizes, set while the run is under way, stands for a full disk.
+# A limit on file sizes, set during the run, simulates a full disk.
 "$tessera" train run.yaml job.dump_folder=kept training.steps=15 validation.enable=false >log 2>&1 || fail "15 steps: $(tail -n 2 log)"
 before=$(cd kept && find checkpoint -type f | sort | xargs cksum)
 keep=kept

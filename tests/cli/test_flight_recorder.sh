@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tessera trace on dumps of PyTorch's flight recorder, and what it writes: test_flight_recorder.sh TESSERA SOURCE_DIR
+# tessera trace reads and writes dumps of PyTorch's Flight Recorder: test_flight_recorder.sh TESSERA SOURCE_DIR
 set -u
 source "$(dirname "$0")/support.sh"
 fixtures=$project/tests/doctor/fixtures

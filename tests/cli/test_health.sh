@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The host of a job is looked after while it runs: what is wrong is told once, and training goes on.
+# The watcher of a job's host reports each problem once, and training goes on.
 . "$(dirname "$0")/support.sh"
 
 make_text 200 >text.txt
@@ -15,7 +15,7 @@ echo "$TESSERA_ALERT_STATE: $TESSERA_ALERT_TEXT" >>paged.txt
 SH
 chmod +x pager
 
-# train_until PATTERN FOLDER ARGUMENTS...: rank 1 stops in step 3 and goes on once the run's alerts have the pattern.
+# train_until PATTERN FOLDER ARGUMENTS...: rank 1 stops in step 3, and continues once the run's alerts have the pattern.
 train_until() {
     "${words[@]}" -n 2 job.dump_folder="$2" "${@:3}" fault.spec="rank=1 step=3 point=step kind=sigstop" &
     launcher=$!
@@ -27,7 +27,7 @@ train_until() {
 expect "a healthy host" 0 "6 steps" train 2 good
 expect "is no news" 1 "" cat good/alerts.jsonl
 
-# As long as something fails, it is told when it began, and when it has gone on for too long.
+# A problem is reported when it begins, and again when it has lasted too long.
 expect "too little room" 0 "tessera: health: degraded: " train_until unhealthy full health.disk_bytes=1e18 \
     health.alert_command=./pager,--now
 expect "in the file" 0 '"state":"degraded","text":"degraded: ' cat full/alerts.jsonl
@@ -37,7 +37,7 @@ expect "and no more of it" 0 "2" grep -c disk full/alerts.jsonl
 expect "the program gets the lines" 0 "same" bash -c "cmp paged.jsonl full/alerts.jsonl && echo same"
 expect "and the words" 0 "unhealthy: unhealthy (3 looks in a row): " cat paged.txt
 
-# A rank that is silent, and comes back. On a slow machine rank 0 may be silent, too, and the first to be told of.
+# A rank stops its heartbeat and returns. On a slow machine rank 0 may also be silent, and be reported first.
 "${words[@]}" -n 2 job.dump_folder=silent training.steps=1000000 health.heartbeat_s=0.5 \
     fault.spec="rank=1 step=3 kind=sigstop" >silent.log 2>&1 &
 launcher=$!
@@ -58,12 +58,12 @@ expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
 
-# What ends a rank is an alert, too.
+# The end of a rank is an alert, too.
 expect "a killed rank" 0 "6 steps" train 2 killed recovery.enable=true recovery.hot=true fault.spec="rank=1 step=3 kind=sigkill"
 await $$ has_text killed/alerts.jsonl recovery
 expect "is an alert" 0 '"event":"recovery","state":"replaced","text":"rank 1 was killed by signal 9' cat killed/alerts.jsonl
 
-# A disk without room costs what would have been written there.
+# On a full disk only what would have been written there is lost.
 mkdir lines && ln -s /dev/full lines/metrics.jsonl
 expect "metrics on a full disk" 0 "warning: metrics are lost, and the run goes on: write lines/metrics.jsonl: No space left" train 2 lines
 cp output lines.txt

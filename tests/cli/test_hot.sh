@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that is killed at any moment of a step is replaced, and nothing of the run shows it: the same weights, the same
-# losses, no line of metrics.jsonl missing or doubled.
+# A rank that is killed at any moment of a step is replaced: the run has the same weights and losses, and no line of
+# metrics.jsonl is missing or doubled.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/hot.sh"
 
@@ -16,8 +16,8 @@ for point in phase:judging phase:judged phase:updated phase:forward phase:backwa
     same "killed at $point of step 3, rank $rank" disturbed plain
 done
 
-# Between the tensors of an update: a life for each, and a rank. A step that was begun is never begun again, so the first
-# tensors come in one life after the other. (Within a tensor: tests/parallel/test_adamw_kept.c.)
+# Between the tensors of an update, in a life and a rank each. A step that was begun is never begun again, so the first
+# tensors come in successive lives. (Within a tensor: tests/parallel/test_adamw_kept.c.)
 for moment in shard shard-done; do
     spec=""
     for shard in 0 1 2 7 15 22 28 29; do
@@ -28,7 +28,7 @@ for moment in shard shard-done; do
 done
 
 # ---- What changes while a job runs
-# stop FOLDER ARGUMENTS...: a run whose rank 1 stops at the beginning of step 3; end NAME FOLDER: it is killed there.
+# stop FOLDER ARGUMENTS...: starts a run whose rank 1 stops at the beginning of step 3; end NAME FOLDER: kills it there.
 stop() {
     ./tessera train changing.yaml -n 4 job.dump_folder="$1" "${common[@]}" \
         fault.spec="rank=1 step=3 point=step kind=sigstop" "${@:2}" >"$1.out" 2>&1 </dev/null &
@@ -40,7 +40,7 @@ end() {
     wait $launcher || fail "$1: $(tail -n 3 "$2.out")"
 }
 
-# Another version takes the program's name: this job goes on with the one that it began with.
+# Another version replaces the program: the job continues with the version that it began with.
 cp run.yaml changing.yaml
 cp "$tessera" tessera
 stop upgraded
@@ -52,7 +52,7 @@ same "killed after its program was replaced" upgraded plain
 rm tessera
 ln -s "$tessera" tessera
 
-# A disk without room for a new trace costs the trace: here its folder can no longer be made.
+# On a full disk the new trace is lost: here its folder cannot be made.
 stop traceless debug.trace=true
 rm -r traceless/trace
 touch traceless/trace
@@ -60,7 +60,7 @@ end "a run without room for its trace" traceless
 expect "that is told" 0 "warning: there is no trace of this job from here on: " cat traceless.out
 same "killed where no trace can be made" traceless plain
 
-# The file is made ready for the next run: this one goes on as it began, by whatever way.
+# The user edits the file for the next run: this one keeps its configuration after every kind of recovery.
 for hot in true false; do
     cp run.yaml changing.yaml
     stop edited recovery.hot=$hot

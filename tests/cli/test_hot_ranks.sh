@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks are replaced whatever they share of the model, several at once, and while they are being replaced.
+# Hot recovery under every sharding strategy, of several ranks at once, and during a replacement.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/hot.sh"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# kill -9 of one of 4 ranks every few seconds for as long as a run lasts: nothing hangs, the weights are those of the
-# undisturbed run, and a step is done soon after each kill. Kills come from outside, at no chosen moment.
+# Kills one of 4 ranks (-9) every few seconds during a run, at random moments: nothing hangs, the weights are those of the
+# undisturbed run, and a step is completed soon after each kill.
 #
 #     SOAK_STEPS=3000 SOAK_KILLS=1000 SOAK_MODEL=large SOAK_PAUSE=3 \
 #         bash tests/cli/test_hot_soak.sh build/dev/tessera . [all]
 #
 # SOAK_MODEL=large: 10 M parameters. SOAK_PAUSE: mean seconds between a recovery and the next kill; after SOAK_KILLS the
-# run is left alone. all: every rank at once. It prints the median time from a kill to the next completed step.
+# run is undisturbed. all: kills every rank at once. It prints the median time from a kill to the next completed step.
 victims=${3:-one}
 source "$(dirname "$0")/support.sh"
 steps=${SOAK_STEPS:-400} most=${SOAK_KILLS:-20} pause=${SOAK_PAUSE:-0.1} limit=${SOAK_LIMIT:-1200}
@@ -30,14 +30,14 @@ train() {
 
 now() { echo $((${EPOCHREALTIME/./} / 1000)); } # milliseconds
 
-# The processes of the ranks: what the launcher forked beside them has no rank.
+# The processes of the ranks, without the launcher's other children.
 ranks() { rank "$launcher" '[0-9]*'; }
 
 last_step() { tail -n 1 disturbed/metrics.jsonl 2>/dev/null | sed -E 's/^\{"step": ([0-9]+).*/\1/'; }
 n_replaced() { grep -c "going on from step" notices; }
 alive() { kill -0 "$launcher" 2>/dev/null; }
 
-# Waits for the step after the one from which the $1-th recovery goes on; fails when the run ends before.
+# Waits for the first step after the $1-th recovery; fails when the run ends before.
 await_step() {
     local from deadline=$((SECONDS + patience_s))
     while [ "$(n_replaced)" -lt "$1" ]; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A job that is asked to stop while a lost rank is replaced saves what all have kept, and ends as any other that was
-# asked to: no step is lost.
+# A job that is asked to stop while a lost rank is replaced saves the persistent state of all, and ends like any job that
+# is asked to stop: no step is lost.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_model model.json
@@ -9,7 +9,7 @@ make_config run.yaml
 is_gone() { [ ! -e "/proc/$1" ]; }
 has_rank() { [ -n "$(rank "$launcher" "$1")" ]; }
 
-# start FOLDER ARGUMENTS...: a long run of three ranks in the background, returned once it has done a few steps.
+# start FOLDER ARGUMENTS...: starts a long run of three ranks in the background; returns after a few steps.
 start() {
     folder=$1
     shift
@@ -21,7 +21,7 @@ start() {
     await "$launcher" has_lines "$folder/metrics.jsonl" 2 || fail "a run starts: $(tail -n 3 "$folder.out")"
 }
 
-# ends NAME: with 130, a checkpoint from which the next run goes on, and a line for the replaced rank.
+# ends NAME: expects exit code 130, a checkpoint from which the next run resumes, and a line for the replaced rank.
 ends() {
     local got=0 last
     wait "$launcher" || got=$?
@@ -38,7 +38,7 @@ ends() {
     fi
 }
 
-# A rank that does not move holds up the replacement until it does (or, on a slow machine, until its grace is over).
+# A stopped rank delays the replacement until it continues (or, on a slow machine, until its grace is over).
 lose_one() {
     held=$(rank "$launcher" 0)
     lost=$(rank "$launcher" 1)
@@ -54,7 +54,7 @@ await "$launcher" grep -q "asked to stop (SIGTERM)" "$folder.out" || fail "the r
 kill -CONT "$held"
 ends "a stop between the loss and its replacement"
 
-# What schedulers do; one of the ranks waits for the replacement by now, or soon.
+# As schedulers do. One of the ranks waits for the replacement now, or soon.
 start everybody
 waiting=$(rank "$launcher" 2)
 lose_one

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# checkpoint.memory_copies: a job whose processes all end goes on from its last step, in another launch of the same
-# command; and only where that is what its user must want.
+# checkpoint.memory_copies: after the loss of all processes the same command resumes from the last step, but only where
+# the user must want that.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/hot.sh"
 
 copies=(recovery.enable=false checkpoint.memory_copies=true checkpoint.interval=100)
 kept() { grep -oE '/dev/shm/tessera-[0-9a-z-]+' "$1.out" | head -n 1; }
 
-# broken_off FOLDER ARGUMENTS...: a run that dies as a whole in its 4th step.
+# broken_off FOLDER ARGUMENTS...: a run that is killed as a whole in its 4th step.
 broken_off() {
     local folder=$1
     shift
@@ -18,7 +18,7 @@ broken_off() {
     at=$(kept "$folder")
 }
 
-# goes_on NAME FOLDER TEXT ARGUMENTS...: says TEXT, ends as the undisturbed run does, and leaves nothing in memory.
+# goes_on NAME FOLDER TEXT ARGUMENTS...: prints TEXT, ends with the weights of the undisturbed run, leaves no memory.
 goes_on() {
     local name=$1 folder=$2 text=$3
     shift 3
@@ -57,7 +57,7 @@ kill -9 "$launcher"
 wait "$launcher" 2>silent
 goes_on "the launcher killed, too" launcher "going on from step 3, kept in memory" -n 2
 
-# Who asks twice ends the ranks at once: they have saved nothing, and what is kept stays.
+# A second request kills the ranks: they save nothing, and the memory stays.
 "$tessera" train run.yaml job.dump_folder=twice -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \
     checkpoint.emergency_grace_s=600 fault.spec="rank=0 step=4 point=phase:forward kind=sigstop" \
     >twice.out 2>&1 </dev/null &
@@ -91,7 +91,7 @@ goes_on "or for fewer, with what differs" one \
 broken_off updated fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "what was in the middle of an update is ended first" updated "resumed from step 4 of updated/checkpoint" -n 4
 
-# The batch was left open: it is that of the ranks with which the run began.
+# The configuration does not set the batch: it stays that of the ranks with which the run began.
 open=(training.global_batch_size=0)
 train plain_open -n 4 "${open[@]}" || fail "the undisturbed run with a batch of its ranks"
 broken_off open "${open[@]}" -n 4
@@ -120,7 +120,7 @@ goes_on "a checkpoint that is as new goes first" saved "the newest checkpoint is
 broken_off unwanted
 goes_on "checkpoint.resume=false begins anew" unwanted "is not used: checkpoint.resume=false" -n 2 checkpoint.resume=false
 
-# Inside one launch: whatever makes all ranks start again.
+# Inside one launch: every cause that restarts all ranks.
 again=(-n 2 recovery.enable=true checkpoint.async=false)
 rm -rf anew; at=none
 goes_on "all start again from memory" anew "going on from step 4, kept in memory by 2 ranks (the newest checkpoint is of step 3)" \
@@ -137,7 +137,7 @@ goes_on "a checkpoint that is as new comes first" as_new \
 goes_on "a NaN is not gone on from" nan "resumed from step 3 of nan/checkpoint" "${again[@]}" checkpoint.interval=3 \
     fault.spec="rank=1 step=5 point=gradient kind=nan tensor=model.norm.weight times=0"
 
-# A place is left out: four ranks save for two. Then the launcher is killed, and two save for the four of the same command.
+# A host is left out: four ranks save for two. Then the launcher is killed, and two save for the four of the same command.
 places=("${copies[@]}" -n 4 recovery.enable=true recovery.hot=false elastic.min_ranks=2 elastic.retry_s=1e6)
 "$tessera" train run.yaml job.dump_folder=places "${common[@]}" "${places[@]}" comm.soft_timeout_s=0.2 \
     fault.spec="rank=1 step=2 point=step kind=exit; rank=1 step=3 point=step kind=exit life=2; rank=0 step=5 point=phase:forward kind=sigstop life=3" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A trained model's life after training: it is evaluated, continued, converted and tuned further, and the digits agree
-# wherever the same tokens meet the same weights. Broken folders are refused.
+# A trained model is evaluated, continued, converted and tuned further; the digits agree wherever tokens and weights are
+# the same. Broken folders are refused.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_text 40 | tail -n 15 >held.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers that go wrong in a run, and what is said of them.
+# Wrong numbers in a run, and the messages about them.
 . "$(dirname "$0")/support.sh"
 
 make_text 400 >text.txt
@@ -8,7 +8,7 @@ make_config config.yaml
 train() { "$tessera" train config.yaml -n "$1" validation.enable=false checkpoint.enable=false training.steps=12 "${@:2}"; }
 up_proj=model.layers.1.mlp.up_proj.weight
 
-# A NaN that comes each time the step is computed: the run ends with the one who made it.
+# A NaN that recurs each time the step is computed: the run ends and names the rank that made it.
 expect nan_stops_the_run 2 "step 5: loss" \
     train 2 fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
 expect nan_is_named 2 "first came rank 1, micro-batch 1 of 0..7: gradient '$up_proj' is nan at row" \
@@ -22,7 +22,7 @@ expect skipped_updates_are_counted 0 "its update is skipped (1 so far)" \
     fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
 expect skips_are_in_the_metrics 0 '"step": 5, "loss":' grep '"skipped": true' skipped/metrics.jsonl
 
-# One that does not come again: the run goes on as if it had never been.
+# A NaN that does not recur: the run goes on with the bits of an undisturbed one.
 expect once_is_not_skipped 0 "the run goes on with the second result" \
     train 4 numbers.on_nonfinite=skip job.dump_folder=once fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
 expect clean_run 0 "12 steps" train 4 job.dump_folder=clean
@@ -33,14 +33,14 @@ expect once_leaves_no_trace 0 "same" bash -c "cmp a b && echo same"
 expect once_stops_by_default 1 "computed again it is well; what was seen first: rank 2, micro-batch 2 of 0..7: gradient '$up_proj'" \
     train 4 fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$up_proj"
 
-# A fault that was to come and did not.
+# An injected fault that never happened.
 expect unused_fault_is_told 0 "warning: fault 2 never happened on rank 1: rank=1 step=900 point=gradient kind=nan" \
     train 2 fault.spec="rank=1 step=3 point=phase:forward kind=sleep ms=1; rank=1 step=900 point=gradient kind=nan"
 expect_not() { "${@:2}" 2>&1 | grep -q "$1" || echo none; }
 expect used_fault_is_not_told 0 "none" \
     expect_not "never happened" train 2 fault.spec="rank=1 step=3 point=phase:forward kind=sleep ms=1"
 
-# A bit that turns on one of four replicas.
+# A flipped bit in one of four replicas.
 expect flipped_bit_is_named 1 "step 8: replicas have diverged: rank 3: weight '$up_proj'" \
     train 4 parallelism.shard_strategy=none numbers.replica_check_interval=4 \
     fault.spec="rank=3 step=6 point=state kind=flip bit=20 tensor=$up_proj"

@@ -7,7 +7,7 @@ make_model model.json
 make_config run.yaml
 preflight() { "$tessera" doctor preflight "$@"; }
 
-# found NAME CODE CHECK TEXT COMMAND...: of the report, the lines of the check have the text.
+# found NAME CODE CHECK TEXT COMMAND...: the lines of the check in the report have the text.
 found() {
     local name=$1 code=$2 check=$3 text=$4 got=0
     shift 4
@@ -21,7 +21,7 @@ found() {
 }
 
 ready=0
-preflight --only cores >cores || ready=4 # a quota of less than a core is a fault of its own
+preflight --only cores >cores || ready=4 # a quota of less than a core fails this check itself
 expect "a healthy job is ready" $ready "all-reduce: right in all dtypes" preflight -n 4 run.yaml job.dump_folder=out
 grep -q "config: 16 rows a step = 4 ranks x 2 x 2" output && pass "batch arithmetic" || fail "batch arithmetic"
 grep -q "model: .* parameters" output && pass "size of the model" || fail "size of the model"
@@ -35,7 +35,7 @@ expect "a check misspelt" 2 "did you mean 'memory'" preflight --only memmory
 expect "one check alone" 0 "1 fine" preflight --only swap,gpu-ecc
 expect "without a GPU" 0 "absent  gpu: no NVIDIA GPU here" env PATH=/nowhere "$tessera" doctor preflight --only gpu
 
-# What the job would be started with.
+# The configuration of the job.
 found "configuration missing" 4 config "nowhere.yaml" preflight --only config nowhere.yaml
 found "unknown key" 4 config "did you mean 'training.steps'" preflight --only config run.yaml training.stepps=3
 found "ranks that do not divide" 4 config "3 ranks cannot share evenly" preflight -n 3 --only config run.yaml

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Training that goes on by itself: what is done about a failure, that it leaves the same weights, and when it is enough.
+# Automatic recovery: the action for each failure, the same weights afterwards, and the limit of failures.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 sed 's/"hidden_size": 42/"hidden_size": 84/' model.json >other.json
 
-# train FOLDER RANKS ARGUMENTS...: a run of 9 steps that saves on its way; its exit code.
+# train FOLDER RANKS ARGUMENTS...: runs 9 steps with saves; returns the exit code.
 options=(training.steps=9 checkpoint.interval=3 metrics.log_freq=1 validation.enable=false debug.trace=false
     training.threads=1 recovery.enable=true recovery.hot=false recovery.backoff_s=0.1)
 train() {
     timeout 600 "$tessera" train run.yaml -n "$2" job.dump_folder="$1" "${options[@]}" "${@:3}" >"$1.out" 2>&1 </dev/null
 }
-losses() { tac "$1/metrics.jsonl" | awk -F, '!seen[$1]++ {print $1, $2, $3}' | tac; } # of every step, as it was last
+losses() { tac "$1/metrics.jsonl" | awk -F, '!seen[$1]++ {print $1, $2, $3}' | tac; } # of every step, from its last life
 says() { if grep -qF -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected \"$2\" in: $(tail -n 4 "$1.out")"; fi; }
-same() { # NAME FOLDER: it has ended as the undisturbed run has
+same() { # NAME FOLDER: the results are those of the undisturbed run
     if ! cmp -s undisturbed/model/model.safetensors "$2/model/model.safetensors"; then
         fail "$1: other weights: $(tail -n 3 "$2.out")"
     elif ! diff <(losses undisturbed) <(losses "$2") >difference; then
@@ -65,7 +65,7 @@ ends "kills are counted within a window" 137 kills 2 recovery.max_failures=2 \
 says kills "2 failures within 3600 s (recovery.max_failures, recovery.window_s): the job stops" "and end the job"
 ends "a refusal is not tried again" 2 refused 2 training.global_batch_size=7
 [ "$(grep -c . refused.out)" = 1 ] && pass "and is told once" || fail "told: $(cat refused.out)"
-for i in 1 2 3; do # which rank ends first is not the same each time
+for i in 1 2 3; do # the rank that ends first varies
     ends "an error that all ranks have is not tried again either" 2 undisturbed 2 model.config=other.json \
         recovery.hot=true training.steps=12
     [ "$(grep -c '^tessera:' undisturbed.out)" = 1 ] && says undisturbed "the checkpoint is of another model" "and is told once" ||
@@ -82,7 +82,7 @@ says places "elastic.min_ranks: 4 are more than the 2 that start (-n)" "and it s
 ends "fewer ranks at most than there are are refused" 2 places 2 elastic.max_ranks=1
 says places "elastic.max_ranks: 1 are fewer than the 2 that start (-n)" "and it says so"
 
-# In the third life a rank stands still until the launcher has been seen to look, and so knows of the room.
+# In the third life a rank stands still until the launcher has looked for room for more ranks.
 "$tessera" train run.yaml -n 4 job.dump_folder=place "${options[@]}" comm.soft_timeout_s=0.2 \
     elastic.min_ranks=2 elastic.retry_s=0.1 fault.spec="rank=1 step=4 point=step kind=exit; \
 rank=1 step=5 point=step kind=exit life=2; rank=0 step=5 point=step kind=sigstop life=3" >place.out 2>&1 </dev/null &

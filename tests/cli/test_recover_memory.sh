@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A job that gets too little memory finds settings with which it fits, and computes the same.
+# A job with too little memory finds settings that fit, and computes the same.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_config run.yaml
@@ -23,7 +23,7 @@ if ! mkdir "$group" 2>/dev/null || ! [ -w "$group/$limit" ] || ! [ -r "$group/$p
 fi
 trap 'rmdir "$group"; rm -rf "$work"' EXIT
 
-# train FOLDER ARGUMENTS...: in the group.
+# train FOLDER ARGUMENTS...: trains in the group.
 train() {
     local folder=$1
     shift

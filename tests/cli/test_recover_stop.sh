@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A job that is asked to stop (a scheduler's SIGTERM or SIGUSR1, ctrl-C) saves within its grace, or is ended.
+# A job that is asked to stop (a scheduler's SIGTERM or SIGUSR1, ctrl-C) saves within its grace, or is killed.
 . "$(dirname "$0")/support.sh"
 make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 
-# start FOLDER ARGUMENTS...: a long run in the background, returned once it has done a few steps.
+# start FOLDER ARGUMENTS...: starts a long run in the background; returns after a few steps.
 start() {
     folder=$1
     shift

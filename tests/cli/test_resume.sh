@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Going on with another number of ranks, again and again: the losses are those of a run that never stopped.
+# Resuming with other numbers of ranks, repeatedly: the losses are those of a run that never stopped.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
-# A constant learning rate, so that a run may be told to stop earlier; 24 micro-batches a step, which 3 ranks share, too.
+# A constant learning rate, so that a run may end earlier; 24 micro-batches a step, which 3 ranks can share, too.
 base="training.local_batch_size=1 training.global_batch_size=24 lr_scheduler.decay_type=constant lr_scheduler.warmup_steps=0
       validation.enable=false checkpoint.interval=1000 model.save_dtype=float32"
 
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
 
-# go FOLDER "RANKS STEPS [ARGUMENTS]"...: one process after the other, each to its last step.
+# go FOLDER "RANKS STEPS [ARGUMENTS]"...: runs one launch after the other, each to its last step.
 go() {
     local folder=$1 leg ranks steps more
     shift
@@ -39,12 +39,12 @@ go powers "8 3" "1 6 parallelism.shard_strategy=none" "4 9 parallelism.shard_str
 grep -q 'resumed from step 9' log && pass "goes on from step 9" || fail "does not go on: $(head -n 8 log)"
 same "8, 1, 4 and 2 ranks of four strategies: as 2 ranks that never stopped" powers whole
 
-# Not a power of two: another sum, and the same whenever the same ranks do the same steps.
+# Not a power of two: another order of summation, but the same bits whenever the same ranks do the same steps.
 go three "8 3" "3 6" "1 9" "4 12"
 go again "8 2 parallelism.shard_strategy=zero1" "8 3" "3 4 parallelism.shard_strategy=none" "3 6" "1 7" "1 9" "4 10" "4 12"
 same "8, 3, 1 and 4 ranks, stopped more often: as the same schedule of ranks" again three
 
-# The batch is the run's, though nothing but the number of ranks told how large it is.
+# The run keeps its batch, although only the number of ranks had set it.
 own="training.local_batch_size=2 training.global_batch_size=0 lr_scheduler.decay_type=constant lr_scheduler.warmup_steps=0 validation.enable=false
      checkpoint.interval=1000 model.save_dtype=float32"
 base=$own
@@ -55,7 +55,7 @@ go shrunk "2 5 training.global_batch_size=4"
 grep -q 'a step was 8 rows until here, now it is 4' log && pass "another batch is told" || fail "no word of the batch: $(cat log)"
 
 base="training.local_batch_size=1 training.global_batch_size=24 validation.enable=false"
-# other WORDS MESSAGE: what changes the samples is refused.
+# other WORDS MESSAGE: settings that change the samples are refused.
 other() {
     expect "other samples: $1" 2 "$2" "$tessera" train run.yaml job.dump_folder=whole $base training.steps=13 $1
 }

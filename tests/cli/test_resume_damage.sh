@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A checkpoint that is damaged, missing a file, of another model or another version: what is told, and what is offered.
+# A checkpoint that is damaged, lacks a file, or is of another model or version: the message, and the ways out that it
+# offers.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -10,7 +11,7 @@ dir=out/checkpoint
 "$tessera" train run.yaml -n 2 $base >log 2>&1 || { tail -n 3 log; exit 1; }
 cp -r out whole
 
-# Everything as it was after 12 steps.
+# Restores the state after 12 steps.
 restore() {
     rm -rf out
     cp -r whole out
@@ -18,7 +19,7 @@ restore() {
 
 train() { "$tessera" train run.yaml -n 4 $base "$@"; }
 
-# also NAME TEXT: in what the last one printed, too.
+# also NAME TEXT: the last output has TEXT, too.
 also() { grep -qF -- "$2" output && pass "$1" || fail "$1: $(tail -n 3 output)"; }
 
 # flip FILE OFFSET
@@ -57,14 +58,14 @@ expect "but when it is told to" 0 "model: out/model" train checkpoint.resume=fal
 also "with the old one out of the way" "1 newer checkpoint of out/checkpoint was set aside"
 
 restore
-ln -sf rank-00001.data $dir/step-00000012/rank-00001.data # itself: no damage, but an error of the system
+ln -sf rank-00001.data $dir/step-00000012/rank-00001.data # a link to itself: an error of the system, no damage
 expect "what cannot be read now is no damage" 1 "Too many levels of symbolic links" train recovery.enable=false \
     checkpoint.on_damage=previous
 also "the run does not go back for it" "it is unknown whether step 12 is whole"
 also "and what to do is told" "start again, or move its folder away"
 
 restore
-mv $dir/step-00000012 $dir/step-00000012.old # a save that was to replace it was killed between two names
+mv $dir/step-00000012 $dir/step-00000012.old # as left by a save that was killed between two renames
 expect "what stood aside for another is found" 0 "resumed from step 12" train training.steps=13
 
 restore

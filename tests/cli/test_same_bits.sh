@@ -7,7 +7,7 @@ make_config run.yaml
 
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
 
-# same NAME REFERENCE ARGUMENTS...: 30 steps, equal in every digit to those in folder REFERENCE.
+# same NAME REFERENCE ARGUMENTS...: runs 30 steps, which equal those in folder REFERENCE in every digit.
 same() {
     local name=$1 reference=$2
     shift 2

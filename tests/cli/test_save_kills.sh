@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run that is killed in the middle of a save goes on as if it had not been; a folder that cannot be made is told of.
+# A run that is killed during a save resumes with the bits of an undisturbed one; a folder that cannot be made is
+# reported.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# `tessera top`: what it shows, that jobs cannot tell that they are watched, and that nothing upsets it.
+# `tessera top`: its page and JSON; it does not disturb jobs, and nothing that they do breaks it.
 . "$(dirname "$0")/support.sh"
 n_jobs=${TESS_TOP_JOBS:-5}
-n_pollers=${TESS_TOP_POLLERS:-1} # one alone may be short of a hundred looks a second on a busy machine
+n_pollers=${TESS_TOP_POLLERS:-1} # on a busy machine one may not reach a hundred snapshots a second
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 long="training.steps=1000000 validation.enable=false checkpoint.interval=1000000"
 short="training.steps=40 validation.enable=false checkpoint.enable=false"
 
-await_steps() { # FOLDER: until the run there has done some
+await_steps() { # FOLDER: waits until the run there has done some
     await $launcher has_lines "$1/metrics.jsonl" 3 || fail "the run in $1 starts: $(tail -n 3 "$1.log")"
 }
 
@@ -55,7 +55,7 @@ done
 expect "live view: ranks are there" 0 "rank" view 24 80 vt100
 expect "a terminal without a name" 2 "use --once" view 24 80 no-such-terminal
 
-# It says when the job ends while it looks.
+# It reports the end of the job that it shows.
 (await $launcher has_text end.txt rank; kill -INT "$launcher"; await $$ has_text end.txt "ended in good order"; printf q) |
     timeout 600 script -qec "stty rows 24 cols 100; TERM=vt100 '$tessera' top $launcher --interval 300" /dev/null >end.txt
 wait "$launcher"
@@ -91,7 +91,7 @@ n_good=0
 n_killed=0
 for i in $(seq "$n_jobs"); do
     n=$((1 << i % 3)) # 2, 4, 1 ...: all with the same losses
-    if [ $((i % 4)) = 0 ]; then # one that loses a rank on its way
+    if [ $((i % 4)) = 0 ]; then # loses a rank during the run
         "$tessera" train run.yaml -n 2 job.dump_folder="watched$i" $long >"watched$i.log" 2>&1 &
         launcher=$!
         await_steps "watched$i"

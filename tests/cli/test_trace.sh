@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tessera trace: what it says of jobs that failed, of one that runs, of dumps of PyTorch, and of what is none of these.
+# tessera trace on failed jobs, a running one, dumps of PyTorch, and anything else.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 short="training.steps=12 validation.enable=false checkpoint.interval=1000"
 
-# drill NAME FAULT CODE TEXT: a job of four ranks with this fault, and what trace says of what it left.
+# drill NAME FAULT CODE TEXT: runs a job of four ranks with this fault, and checks what trace reports of it.
 drill() {
     rm -rf out
     timeout 600 "$tessera" train run.yaml -n 4 job.dump_folder=out $short fault.spec="$2" >log 2>&1
@@ -23,8 +23,7 @@ expect "a rank that there is not" 2 "outside 0 .. 3" "$tessera" trace out --rank
 drill "a crash" "rank=1 step=4 point=phase:backward kind=crash" 3 "rank 1 was killed by signal 11 (SIGSEGV)"
 drill "a wrong count" "rank=3 step=6 point=before:any kind=count" 3 "mismatch_count: rank 3"
 drill "a skipped operation" "rank=0 step=6 point=before:reduce_scatter_pieces kind=skip" 3 "skipped: rank 0"
-# Rank 0 comes when all others wait for it, so that both of the pair are there when ranks meet: with one alone it is a
-# skip as well.
+# Rank 0 arrives when all others wait for it, so that both of the pair have arrived: one alone would look like a skip.
 rm -rf out
 "$tessera" train run.yaml -n 4 job.dump_folder=out $short comm.soft_timeout_s=0.2 fault.spec="rank=1 step=6 \
 point=before:all_gather_pieces kind=order; rank=0 step=6 point=before:all_gather_pieces kind=sigstop" >log 2>&1 &
@@ -49,7 +48,7 @@ expect "and so do three of four" 3 "order: rank 1" "$tessera" trace out
 for ring in out/trace/*.ring; do truncate -s 100 "$ring"; done
 expect "truncated rings are told" 2 "its header alone has 4096" "$tessera" trace out
 
-# A rank that is stopped, in a job that goes on running.
+# A stopped rank in a running job.
 setsid "$tessera" train run.yaml -n 4 job.dump_folder=live training.steps=100000 validation.enable=false \
     checkpoint.interval=100000 >log 2>&1 &
 launcher=$!
@@ -67,14 +66,14 @@ if await $launcher traced healthy; then pass "nobody was disturbed"; else fail "
 kill -INT "$launcher"
 wait "$launcher"
 
-# A launcher that is killed has no time to say anything: what it had told is there, and how long ranks had waited.
+# A killed launcher reports nothing more: its earlier notices are there, and how long ranks had waited.
 "$tessera" train run.yaml -n 4 job.dump_folder=dead training.steps=100000 validation.enable=false \
     checkpoint.interval=100000 comm.soft_timeout_s=0.2 >log 2>&1 &
 launcher=$!
 await $launcher has_lines dead/metrics.jsonl 3
 kill -STOP "$(rank $launcher 3)"
 await $launcher has_text dead/trace/job.json '"text": "rank 3 kept 3 ranks waiting for '
-await $launcher traced 'for \([3-9]\|[0-9][0-9]\)[0-9.]* s' # well beyond what the verdict asks for, in the rings too
+await $launcher traced 'for \([3-9]\|[0-9][0-9]\)[0-9.]* s' # well beyond the diagnosis's threshold, in the rings too
 expect "what is told is seen while the job lives" 3 "rank 3 kept 3 ranks waiting for " "$tessera" trace $launcher
 kill -KILL $launcher
 wait $launcher 2>/dev/null

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Two jobs, one job.dump_folder: the second is refused by name and writes nothing; what is dead holds nobody up.
+# Two jobs, one job.dump_folder: the second is refused with the name of the first and writes nothing; a dead job does not
+# block the folder.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -8,7 +9,7 @@ base="validation.enable=false checkpoint.keep_latest_k=2 recovery.enable=false"
 
 train() { "$tessera" train run.yaml -n 2 $base "$@"; }
 
-# A job that is there until it is ended: a rank of it stands still in its third step.
+# A job that runs until it is killed: a rank of it stands still in its third step.
 "$tessera" train run.yaml -n 2 $base training.steps=8 checkpoint.interval=2 \
     fault.spec="rank=1 step=3 point=phase:forward kind=sigstop" >first 2>&1 &
 launcher=$!
@@ -32,7 +33,7 @@ expect "and the folder of one that has ended is free" 0 "resumed from step 8" tr
 
 expect "a folder that nothing can be written into" 2 "job.dump_folder: nothing can be written into '/proc/self': open " \
     train job.dump_folder=/proc/self
-mkdir out/job.lock # as on a file system on which nothing can be locked
+mkdir out/job.lock # as on a file system without locks
 expect "where nothing can be locked a line says so" 0 "whether another job writes there is not known" train \
     training.steps=10
 finish

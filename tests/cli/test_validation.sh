@@ -11,7 +11,7 @@ train() {
         lr_scheduler.warmup_steps=2 checkpoint.enable=false job.dump_folder="$2" "${@:3}"
 }
 losses() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
-# What an evaluation of step 4 left in the metrics.
+# The metrics of the evaluation of step 4.
 at_4() { grep '"step": 4, "validation' "$1/metrics.jsonl"; }
 same_training() { expect "$1: the training is that of a run without evaluation" 0 same cmp_losses "$1"; }
 cmp_losses() { cmp <(losses plain) <(losses "$1") && cmp plain/model/model.safetensors "$1/model/model.safetensors" && echo same; }
@@ -20,7 +20,7 @@ expect "without evaluation" 0 "8 steps" train 2 plain validation.enable=false
 expect "undisturbed" 0 "validation: step:     4  loss:" train 2 good
 same_training good
 
-# A rank that fails to read: all go on where it failed, with smaller micro-batches, to the same digits.
+# A rank fails to read: all continue where it failed, with smaller micro-batches, to the same digits.
 expect "one failure is made good" 0 \
     "rank 1: the held-out text: an injected failure; retry 1 of 3, with micro-batches of 1 row" \
     train 2 retried fault.spec="rank=1 step=4 point=phase:validation kind=fail"
@@ -30,7 +30,7 @@ expect "in the middle too" 0 "retry 2 of 3" \
     train 2 middle fault.spec="rank=0 step=5 point=phase:forward:2 kind=fail; rank=1 step=5 point=phase:forward:1 kind=fail n=2"
 expect "and leaves no trace there" 0 "same" bash -c "cmp <(grep validation good/metrics.jsonl) <(grep validation middle/metrics.jsonl) && echo same"
 
-# One that goes on failing.
+# A rank that keeps failing.
 expect "a failure that stays" 0 "validation: step:     4  missing: rank 3: the held-out text: an injected failure" \
     train 4 missing metrics.enable_tensorboard=true fault.spec="rank=3 step=4 point=phase:validation kind=fail n=4"
 expect "is missing in the metrics" 0 '"validation_loss": null, "validation_perplexity": null, "validation_bits_per_byte": null, "validation_tokens": 0, "validation_error": "rank 3:' at_4 missing
@@ -43,8 +43,8 @@ expect "what was read before counts as partial" 0 "tokens of about" \
     train 2 half fault.spec="rank=1 step=5 point=phase:forward:2 kind=fail n=4"
 expect "and is marked" 0 '"validation_partial": true, "validation_tokens_all":' at_4 half
 
-# The deadline: nobody goes on alone. It is to pass in the first micro-batch; where it does so before, the machine stands
-# still for longer than that.
+# The deadline: no rank goes on alone. It passes in the first micro-batch, unless the machine stands still for longer
+# before that.
 for seconds in 1 10 60; do
     train 2 late validation.timeout_s=$seconds metrics.enable_tensorboard=true \
         fault.spec="rank=1 step=5 point=phase:forward:1 kind=sleep ms=${seconds}100" >late.log 2>&1
@@ -60,7 +60,7 @@ expect "before the first micro-batch nothing is known" 0 "validation: step:     
     train 2 nothing validation.timeout_s=0.1 fault.spec="rank=1 step=4 point=phase:validation kind=sleep ms=200"
 same_training nothing
 
-# One that ends a rank, and would each time: the next life leaves it out, whoever lives on.
+# An evaluation that ends a rank each time: the next life leaves it out, hot or restarted.
 for hot in true false; do
     expect "a crash in it, hot=$hot" 0 "missing: ranks were lost in it" train 2 "crash-$hot" recovery.enable=true \
         recovery.hot=$hot fault.spec="rank=1 step=4 point=phase:validation kind=crash life=0"
@@ -68,7 +68,7 @@ for hot in true false; do
     same_training "crash-$hot"
 done
 
-# A job that is asked to stop does not wait for its evaluation: what was read is told, and the run saves and leaves.
+# A job that is asked to stop does not finish its evaluation: it reports the partial result, saves and ends.
 "$tessera" train config.yaml -n 2 validation.files=held.txt validation.interval=4 training.steps=8 job.dump_folder=asked \
     lr_scheduler.warmup_steps=2 fault.spec="rank=1 step=5 point=phase:forward:1 kind=sigstop" >asked.log 2>&1 &
 launcher=$!

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `tessera verify`: good layouts give the bits of one rank, others are caught and said how; nothing is written.
+# `tessera verify`: good layouts give the bits of one rank; differences of others are described; nothing is written.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -22,14 +22,14 @@ expect "two ranks without -n" 0 "2 ranks, full" "$tessera" verify run.yaml --ste
 expect "as JSON" 0 '"same": true' "$tessera" verify run.yaml --steps 1 --json
 [ -e out ] && fail "the dump folder was made" || pass "nothing was written"
 
-# ---- Layouts that give other bits.
+# ---- Layouts that give other bits
 expect "three ranks add in another order" 5 "not the same: from step 1 on" "$tessera" verify run.yaml -n 3 \
     training.global_batch_size=12
 grep -qF "3 ranks are no power of two" output && pass "and that is told" || fail "no reason: $(tail -n 2 output)"
 grep -qE "^  model\.layers\.0\." output && pass "tensors are named" || fail "no tensor: $(cat output)"
 grep -qE "the first, row [0-9]+ column [0-9]+ on rank [0-2]: .* \([0-9]+ ulp\)" output &&
     pass "with the place of the first" || fail "no place: $(cat output)"
-# Tables with bfloat16 products of their own add in an order of their own; the others have the bits of ref.
+# Tables with their own bfloat16 products have their own order of summation; the others have the bits of ref.
 case $("$tessera" info | sed -n 's/^kernels: \([a-z0-9_]*\).*/\1/p') in
 avx512_bf16 | amx)
     expect "other kernels" 5 "kernel tables add in orders of their own" "$tessera" verify run.yaml --steps 1 \
@@ -47,7 +47,7 @@ expect "differences as JSON" 5 '"n_different":' "$tessera" verify run.yaml --ste
 TMPDIR=/nowhere expect "without room for values" 5 "by how much is not known" "$tessera" verify run.yaml --steps 1 \
     "${differing[@]}"
 
-# ---- A bit that is turned over on its way, and one in a copy.
+# ---- A bit flipped in transit, and one in a replica
 expect "a gradient that one rank spoils" 5 "not the same: from step 2 on" "$tessera" verify run.yaml -n 4 \
     fault.spec="rank=2 step=2 point=gradient kind=flip tensor=model.layers.1.mlp.up_proj.weight bit=20"
 grep -qF "gradients    1 of 30 tensors differ, the first after step 2" output && pass "one tensor in one step" ||
@@ -59,7 +59,7 @@ expect "a copy that one rank spoils" 5 "copies of its weights are not the same: 
     verify run.yaml -n 4 --steps 2 parallelism.shard_strategy=none \
     fault.spec="rank=3 step=2 point=parameter kind=flip tensor=model.norm.weight bit=20"
 
-# ---- What cannot be compared.
+# ---- Runs that cannot be compared
 expect "no such file" 2 "none.yaml" "$tessera" verify none.yaml
 expect "ranks that do not divide the batch" 2 "cannot share evenly" "$tessera" verify run.yaml -n 3
 expect "no such kernels" 2 "nonsense" "$tessera" verify run.yaml --against-kernels nonsense

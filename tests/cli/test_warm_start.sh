@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starting from other runs and models, and taking over a part of what a checkpoint holds.
+# Starting from other runs and models, and loading parts of a checkpoint.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -16,7 +16,7 @@ differ() { cmp -s <(columns "$2") <(columns "$3") && fail "$1" || pass "$1"; }
 
 train job.dump_folder=first >log 2>&1 || { tail -n 3 log; exit 1; }
 
-# Weights of a run, of its model as Hugging Face has it, and of one checkpoint by name: the same start.
+# The weights of a run, of its Hugging Face folder, and of one checkpoint by name: the same start.
 expect "from a run's checkpoints" 0 "starts from the weights of first/checkpoint/step-00000006 (tessera)" \
     train job.dump_folder=a checkpoint.initial_load_path=first/checkpoint
 expect "from a Hugging Face folder" 0 "starts from the weights of first/model (safetensors)" \
@@ -69,7 +69,7 @@ size=$(stat -c %s of_bin/pytorch_model.bin)
 printf '\377\377' | dd of=of_bin/pytorch_model.bin conv=notrunc status=none bs=1 seek=$((size / 2))
 expect "a damaged file is named" 2 "of_bin/pytorch_model.bin" "$tessera" eval of_bin --data text.txt
 
-# All of another run: it goes on as that one does.
+# The whole state of another run: the same continuation.
 train job.dump_folder=first training.steps=9 >log 2>&1 || fail "$(tail -n 3 log)"
 expect "all of another run" 0 "goes on from the run of first/checkpoint/step-00000006/ (tessera)" \
     train job.dump_folder=d training.steps=9 checkpoint.initial_load_path=first/checkpoint/step-00000006/ \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Who keeps others waiting is named while the job runs, and once more when it ends because of that.
+# A rank that keeps others waiting is named while the job runs, and again when the job ends because of it.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 long="-n 4 job.dump_folder=out training.steps=100000 validation.enable=false checkpoint.interval=100000"
 
-# start DEADLINE KEY=VALUE...: a run in the background ($launcher), returned once it has done two steps. On a machine that
-# stands still for as long as the deadline it ends before: there it gets ten times as long, and again.
+# start DEADLINE KEY=VALUE...: starts a run in the background ($launcher); returns after two steps. If the machine stands
+# still for as long as the deadline, the run ends before: it is tried again with ten times the deadline.
 start() {
     for deadline in "$1" "${1}0" "${1}00"; do
         rm -rf out
@@ -19,7 +19,7 @@ start() {
     return 1
 }
 
-# expect_said NAME TEXT...: a line of the launcher has all of it.
+# expect_said NAME TEXT...: a line of the launcher has all texts.
 expect_said() {
     local name=$1 lines text
     shift

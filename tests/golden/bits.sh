@@ -1,4 +1,4 @@
-# What the test of the golden bits and the command that records them share. A model's file (llama.txt) holds, for each
+# Shared by the test of the golden bits and the command that records them. A model's file (llama.txt) holds, for each
 # dtype and each group of kernel tables that must agree, the loss and the gradient norm of 30 steps with all their digits,
 # and the SHA-256 of the trained weights in float32. Sourced behind tests/cli/support.sh, in its folder $work.
 golden=$project/tests/golden

@@ -1,5 +1,5 @@
-# For tests over several hosts: beside what tests/cli/support.sh gives, hosts made by tools/hosts that go when the test
-# ends. 77: root, network namespaces, an MPI or its plug-in is missing here.
+# For tests over several hosts: tests/cli/support.sh, and hosts made by tools/hosts that are removed when the test ends.
+# Exit code 77: root, network namespaces, an MPI or its plug-in is missing.
 project=$2
 . "$project/tests/cli/support.sh"
 
@@ -28,7 +28,7 @@ hosts_up() {
 
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
 
-# same NAME REFERENCE COMMAND...: it trains into `out`; losses, gradient norms and weights are those in folder REFERENCE.
+# same NAME REFERENCE COMMAND...: trains into `out`; losses, gradient norms and weights are those in folder REFERENCE.
 same() {
     local name=$1 reference=$2
     shift 2

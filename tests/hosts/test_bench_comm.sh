@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The collectives' bench inside a job over two hosts: who measures, what crosses a link by the table, and that the link
-# carried no more than that.
+# The bench of collectives in a job over two hosts: the facts, the bytes that cross a link by the table, and that the link
+# carried no more than these.
 tessera=$1 project=$2
 . "$project/tests/cli/support.sh"
 for mpi in openmpi mpich; do
@@ -15,8 +15,8 @@ on_hosts="timeout 600 $project/tools/hosts mpirun -np 4 --per-host 2"
 # Bytes that h1 has sent so far.
 sent() { "$project/tools/hosts" exec h1 cat /proc/net/dev | awk '$1 == "eth0:" { print $10 }'; }
 
-# MPICH's hydra kills who is still there when the first rank has ended with an error: where that takes the place of their
-# own exit code, it is tried again.
+# MPICH's hydra kills the other ranks when the first has ended with an error. Tries again when that hides their own exit
+# code.
 refused() {
     local code
     for _ in 1 2 3 4 5; do
@@ -39,8 +39,8 @@ for mpi in $with; do
         refused $on_hosts --$mpi $tessera bench machine
 done
 
-# 16 MiB over 2 hosts: 8 MiB each way, so often as samples were taken (at least 4, at most 10, and as many of private
-# memory); a byte that crossed twice would be far above.
+# 16 MiB over 2 hosts: 8 MiB each way for every sample (4 to 10 in windows, and as many in private memory). Crossing twice
+# would be far above.
 set -- $with
 before=$(sent)
 expect "a report as JSON" 0 "" $on_hosts --$1 "$tessera" bench comm --filter "all_gather float32" --min-bytes 16777216 \
@@ -53,7 +53,7 @@ else
     fail "the link carried $crossed bytes, by the table $per_call a call, 8 to 20 calls"
 fi
 
-# The table that it writes is one that it reads, and a run goes by it.
+# The table that it writes can be read, and a run uses it.
 expect "ways and round sizes are measured" 0 "way and bytes of a round" $on_hosts --$1 "$tessera" bench comm \
     --filter "broadcast" --min-bytes 262144 --max-bytes 262144 --tune "$work/table.json"
 for text in '"tessera_tuning": 1' '"hosts": "2: h1 (2 ranks), h2 (2 ranks)"' '"broadcast": ['; do

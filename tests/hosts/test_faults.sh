@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Something goes wrong on another host while four ranks on two hosts train: every rank that is left returns soon after the
-# deadline, the job ends with an error, and one line says whose fault it was.
+# A fault on the other host while four ranks on two hosts train: every remaining rank returns soon after the deadline, the
+# job ends with an error, and one line names the culprit.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 long="training.steps=100000 validation.enable=false checkpoint.interval=100000"
-# By default mpirun learns after nine minutes that a host is gone.
+# By default mpirun notices after nine minutes that a host is gone.
 keepalive="--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2"
 
-# Ranks on host $1: what their guards gave them is in their environment.
+# Ranks on host $1, recognized by the environment that their wardens set.
 ranks_on() {
     local pid
     for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-$1"); do
@@ -18,8 +18,8 @@ ranks_on() {
     done | sort -n
 }
 
-# A long run in the background, returned once it has done a few steps. On machines that stand still for as long as the
-# deadline it ends before: there it gets ten times as long, and again.
+# Starts a long run in the background; returns after a few steps. If the machine stands still for as long as the deadline,
+# the run ends before: it is tried again with ten times the deadline.
 start() {
     for deadline in 3 30 120; do
         rm -rf out log
@@ -32,16 +32,16 @@ start() {
     return 1
 }
 
-# No rank is left but for $stopped.
+# No rank is left except $stopped.
 are_gone() { [ -z "$({ ranks_on h1; ranks_on h2; } | grep -vxF "${stopped:-none}")" ]; }
 
-# What the guards say of how the job ended; before that they may say who keeps others waiting, and that mpirun, which may
-# miss a host sooner than they do, asks the ranks that are left to stop.
+# The wardens' report of how the job ended. Before it they may name who keeps others waiting, and report that mpirun, which
+# may miss a host sooner, asks the remaining ranks to stop.
 verdicts() {
     grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: |: asked to stop: '
 }
 
-# expect_verdict NAME PATTERN: after the fault. PATTERN: what the one line says.
+# expect_verdict NAME PATTERN: after the fault. PATTERN: of the one line.
 expect_verdict() {
     local name=$1 pattern=$2 begin code=0
     begin=$(date +%s%N)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Folders and files of several hosts: shared ones are found to be shared, others are named at the start or kept by every
-# host for itself. Hosts are played on one: TESSERA_HOST names a rank's host, and each has a folder of its own to run in.
+# Folders and files of several hosts: shared ones are recognized, others are named at the start or used by each host alone.
+# One machine simulates the hosts: TESSERA_HOST names a rank's host, and each host runs in its own folder.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 make_text 600 >text.txt
@@ -14,7 +14,7 @@ export TESSERA_HOST=h\$((OMPI_COMM_WORLD_RANK / \${PER_HOST:-2} + 1))
 exec "$tessera" train run.yaml job.dump_folder=out model.save_dtype=float32 "\$@"
 SH
 
-# on RANKS ARGUMENTS...: two ranks a host, PER_HOST says otherwise; OWN=1: each host in its own folder.
+# on RANKS ARGUMENTS...: PER_HOST ranks a host (2); OWN=1: each host in its own folder.
 on() { timeout 600 mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -np "$1" bash rank.sh "${@:2}"; }
 own() { OWN=1 on "$@" checkpoint.host_local=true; }
 fresh() { rm -rf h1 h2 && mkdir h1 h2 && cp text.txt model.json run.yaml h1 && cp text.txt model.json run.yaml h2; }

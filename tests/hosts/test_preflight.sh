@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Preflight as ranks of mpirun: every host is looked at, and what only several hosts have.
+# Preflight as ranks of mpirun checks every host, and what only several hosts have.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 hosts_up 2
 
 ready=0
-"$tessera" doctor preflight --only cores >cores || ready=4 # a quota of less than a core is a fault of its own
+"$tessera" doctor preflight --only cores >cores || ready=4 # a quota of less than a core fails this check itself
 expect "two hosts are ready" $ready "4 ranks on 2 hosts" "$hosts" mpirun -np 4 "$tessera" doctor preflight
 grep -q "clock-offset: within " output && pass "clocks of one machine agree" || fail "clocks: $(grep clock-off output)"
 grep -q "links[: ].* Gbit/s" output && pass "a link without limit: $(grep -o "links.*" output)" ||

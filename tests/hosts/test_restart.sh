@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A job on two hosts that fails is started again by `tessera launch`, from its newest checkpoint: what failed, and where,
-# comes from the guard that names the root cause. The weights are those of a run that nobody disturbed.
+# `tessera launch` restarts a failed job on two hosts from its newest checkpoint; the warden that names the root cause
+# reports what failed and where. The weights are those of an undisturbed run.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 make_text 300 >text.txt
@@ -48,7 +48,8 @@ launch openmpi off recovery.enable=false fault.spec="rank=1 step=4 point=phase:b
 [ $code = 137 ] || fail "without recovery: exit code $code"
 if grep -q "start again" off.out; then fail "a job starts again where that is off"; else pass "recovery.enable=false ends it at the first"; fi
 
-# It would end ranks in each life, so the next one leaves it out; a class that lies in the program is no reason to stop.
+# The evaluation would end ranks in each life, so the next one leaves it out, and the repeated failure does not stop the
+# job.
 make_text 90 >held.txt
 launch openmpi evaluation validation.enable=true validation.files=held.txt validation.interval=4 \
     fault.spec="rank=1 step=4 point=phase:validation kind=crash life=0"
@@ -57,7 +58,7 @@ says evaluation "all ranks start again from the newest checkpoint at once; the e
 says evaluation "^validation: step: *4  missing: ranks were lost in it: it is not tried again" "and the next life does so"
 grep -q '"step": 4, "validation_loss": null' evaluation/metrics.jsonl || fail "it is missing in the metrics"
 
-# Rank 0, for a drill names ranks that there are.
+# Rank 0: a drill must name an existing rank.
 launch openmpi host elastic.min_ranks=1 fault.spec="rank=0 step=4 point=phase:backward kind=sigkill life=1; rank=0 step=4 point=phase:optimizer kind=sigkill life=2"
 is_well "a host where ranks keep failing is left out" host
 says host "host h1 failed 2 times and is left out: 1 rank goes on from the newest checkpoint" "it is named"

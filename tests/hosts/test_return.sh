@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A host that was left out of a job is asked again, and is used from the next checkpoint on once it answers: `tessera
-# launch` tells the ranks to leave after that save, and starts them on all hosts that there are.
+# A host that was left out of a job is asked again, and used from the next checkpoint on once it answers: `tessera launch`
+# tells the ranks to leave after that save, and starts them on all hosts.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 make_text 300 >text.txt
@@ -8,17 +8,17 @@ make_model model.json
 make_config run.yaml
 export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export OMPI_MCA_odls_base_sigkill_timeout=0 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
-# Many steps: the word to leave, which the launcher sends when the host answers, comes to the ranks while they go on.
+# Many steps, so that the launcher's request to leave reaches the ranks while they train.
 small=(training.steps=60 checkpoint.interval=2 validation.enable=false training.threads=1 metrics.log_freq=1 recovery.enable=true
     recovery.backoff_s=0.1 elastic.min_ranks=1 elastic.retry_s=0.1)
 says() { if grep -qE -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected /$2/ in: $(grep ^tessera: "$1.out" | tail -n 4)"; fi; }
 
-# From a third host, where nothing runs: the own one would not be called. A host answers once there is a file `up`.
+# From a third host, where nothing runs: its own host would not be probed. A host answers once there is a file `up`.
 launch() { # MPI ARGUMENTS...
     TESSERA_LAUNCH_AGENT=$work/agent "$hosts" exec h3 "$tessera" launch --mpi "$1" --hosts h1:1,h2:1 -- train run.yaml "${@:2}" </dev/null
 }
 
-# The rank that runs on h2 stands still.
+# The rank on h2 stands still.
 is_still() {
     local pid
     for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-h2"); do
@@ -36,7 +36,7 @@ exec $("$hosts" agent) "\$@"
 SH
 chmod +x agent
 
-# In its third life the job is h2 alone, and stands still until the host has been asked in vain, and then has answered.
+# In its third life the job runs on h2 alone, and stands still until h1 was asked in vain, and then has answered.
 returns() { # MPI
     local mpi=$1 code=0
     rm -f asked up
@@ -64,7 +64,7 @@ rank=0 step=4 point=phase:optimizer kind=sigkill life=2; rank=0 step=5 point=ste
 returns openmpi
 if command -v mpirun.mpich >/dev/null && [ -e "$(dirname "$tessera")/libtessera_mpi_mpich.so" ]; then returns mpich; fi
 
-# What cannot be is said before anything starts.
+# Impossible settings are refused before anything starts.
 expect "places that there are not" 2 "elastic.max_ranks: 4, but the hosts have 2 places, all of them start" \
     launch openmpi elastic.max_ranks=4
 expect "too few" 2 "elastic.min_ranks: 3 are more than the 2 places of the hosts" launch openmpi elastic.min_ranks=3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Law 1 across hosts: losses, gradient norms and weights of 30 steps are those of one rank, whoever starts the ranks,
-# wherever they run and whatever they shard.
+# Law 1 across hosts: losses, gradient norms and weights of 30 steps are those of one rank, for every starter,
+# placement and sharding.
 . "$(dirname "$0")/support.sh"
 needs openmpi mpich
 make_text 600 >text.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A job on two hosts is asked to stop, by whatever way a scheduler takes: one save, agreed by all ranks, within its grace.
+# A job on two hosts is asked to stop, in every way that schedulers use: one save, agreed by all ranks, within the grace.
 . "$(dirname "$0")/support.sh"
 needs openmpi
 make_text 300 >text.txt
@@ -7,9 +7,9 @@ make_model model.json
 make_config run.yaml
 export TESSERA_IFNAME=eth0 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
-export OMPI_MCA_odls_base_sigkill_timeout=0 # what an mpirun that is told to end does, it does at once
+export OMPI_MCA_odls_base_sigkill_timeout=0 # mpirun kills its ranks without delay
 
-# Processes on both hosts that ranks belong to: their guards.
+# The ranks' parents on both hosts: their wardens.
 guards() {
     local pid host
     for host in h1 h2; do
@@ -20,7 +20,7 @@ guards() {
     done
 }
 
-# start MPI ARGUMENTS...: a long run in the background, returned once it has done a few steps.
+# start MPI ARGUMENTS...: starts a long run in the background; returns after a few steps.
 start() {
     local mpi=$1
     shift
@@ -83,7 +83,7 @@ says "not done within 1 s of being asked to stop: the ranks are killed, the newe
 start_stuck
 kill -TERM "$launch"
 await "$launch" grep -q "have 600 s to finish" log || fail "the request is told: $(tail -n 3 log)"
-sleep 4 # two that come within a second are one, and a slow machine may hold up the first
+sleep 4 # two requests within a second count as one, and a slow machine may delay the first
 kill -TERM "$launch"
 ends "a job that is asked twice" 143
 says "asked to stop twice: the ranks were killed" "it says so"
