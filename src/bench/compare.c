@@ -1,5 +1,6 @@
 #include "bench/compare.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_REPORT_BYTES = 16 << 20, NAME_WIDTH = 46 };
@@ -83,15 +84,15 @@ tess_status tess_bench_compare_load(const char *path, const char *bench, json_t 
 
 /* ---- Comparing ---- */
 
-static const json_t *find_row(const json_t *report, const char *name)
+/* An object of the report's rows by name. */
+static json_t *rows_by_name(const json_t *report)
 {
     size_t t, r;
-    json_t *table, *row;
+    json_t *rows = json_object(), *table, *row;
     json_array_foreach (json_object_get(report, "tables"), t, table)
         json_array_foreach (json_object_get(table, "rows"), r, row)
-            if (strcmp(json_string_value(json_object_get(row, "name")), name) == 0)
-                return row;
-    return NULL;
+            json_object_set(rows, json_string_value(json_object_get(row, "name")), row);
+    return rows;
 }
 
 /* The first column with a better side in which both rows have a positive number; NULL: none. */
@@ -108,58 +109,42 @@ static const json_t *common_measure(const json_t *columns, const json_t *old, co
     return NULL;
 }
 
-typedef struct slowest {
-    const char *name;
-    double speed;
-} slowest;
-
-static void compare_row(const json_t *column, const json_t *old, const json_t *new, double tolerance, FILE *out,
-                        tess_bench_comparison *result, slowest *slowest)
-{
-    const char *key = json_string_value(json_object_get(column, "key"));
-    const char *name = json_string_value(json_object_get(new, "name"));
-    double before = json_number_value(json_object_get(old, key)), now = json_number_value(json_object_get(new, key));
-    bool lower = strcmp(json_string_value(json_object_get(column, "better")), "lower") == 0;
-    double speed = lower ? before / now : now / before;
-    bool slower = speed * (1 + tolerance) < 1;
-    fprintf(out, "%-*s %12.5g %12.5g %-8s %6.2fx%s\n", NAME_WIDTH, name, before, now,
-            json_string_value(json_object_get(column, "unit")), speed, slower ? "  slower" : "");
-    result->n_rows++;
-    result->n_slower += slower;
-    if (slowest->name == NULL || speed < slowest->speed)
-        *slowest = (struct slowest){name, speed};
-}
-
-static int count_missing(const json_t *old, const json_t *new)
-{
-    int n = 0;
-    size_t t, r;
-    json_t *table, *row;
-    json_array_foreach (json_object_get(old, "tables"), t, table)
-        json_array_foreach (json_object_get(table, "rows"), r, row)
-            n += find_row(new, json_string_value(json_object_get(row, "name"))) == NULL;
-    return n;
-}
-
 tess_status tess_bench_compare(const json_t *old, const json_t *new, double tolerance, FILE *out,
                                tess_bench_comparison *result)
 {
-    slowest slowest = {NULL, 0};
+    const char *name, *slowest = NULL;
+    double least_speed = INFINITY;
     size_t t, r;
-    json_t *table, *row;
-    *result = (tess_bench_comparison){.n_missing = count_missing(old, new)};
+    json_t *old_rows = rows_by_name(old), *new_rows = rows_by_name(new), *table, *row;
+    *result = (tess_bench_comparison){0};
     fprintf(out, "\n%-*s %12s %12s %-8s %7s\n", NAME_WIDTH, "against the older report", "old", "new", "", "speed");
     json_array_foreach (json_object_get(new, "tables"), t, table)
         json_array_foreach (json_object_get(table, "rows"), r, row) {
-            const json_t *before = find_row(old, json_string_value(json_object_get(row, "name")));
-            const json_t *columns = json_object_get(table, "columns");
-            const json_t *column = before != NULL ? common_measure(columns, before, row) : NULL;
-            if (column != NULL)
-                compare_row(column, before, row, tolerance, out, result, &slowest);
+            name = json_string_value(json_object_get(row, "name"));
+            const json_t *old_row = json_object_get(old_rows, name), *columns = json_object_get(table, "columns");
+            const json_t *column = old_row != NULL ? common_measure(columns, old_row, row) : NULL;
+            if (column == NULL)
+                continue;
+            const char *key = json_string_value(json_object_get(column, "key"));
+            double before = json_number_value(json_object_get(old_row, key));
+            double now = json_number_value(json_object_get(row, key));
+            bool lower = strcmp(json_string_value(json_object_get(column, "better")), "lower") == 0;
+            double speed = lower ? before / now : now / before;
+            bool slower = speed * (1 + tolerance) < 1;
+            fprintf(out, "%-*s %12.5g %12.5g %-8s %6.2fx%s\n", NAME_WIDTH, name, before, now,
+                    json_string_value(json_object_get(column, "unit")), speed, slower ? "  slower" : "");
+            result->n_rows++;
+            result->n_slower += slower;
+            slowest = speed < least_speed ? name : slowest;
+            least_speed = fmin(least_speed, speed);
         }
+    json_object_foreach (old_rows, name, row)
+        result->n_missing += json_object_get(new_rows, name) == NULL;
+    json_decref(old_rows);
+    json_decref(new_rows);
     TESS_CHECK(result->n_rows > 0, TESS_E_INVALID, "the older report and this one have no row in common");
     fprintf(out, "%d of %d rows slower by more than %g%%; the slowest is '%s' at %.2fx", result->n_slower,
-            result->n_rows, tolerance * 100, slowest.name, slowest.speed);
+            result->n_rows, tolerance * 100, slowest, least_speed);
     if (result->n_missing > 0)
         fprintf(out, "; %d rows of the older report were not measured", result->n_missing);
     fputc('\n', out);
