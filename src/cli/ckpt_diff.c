@@ -10,7 +10,8 @@ enum { DIFFERENT = TESS_EXIT_FAILED, NAME_WIDTH = 66 };
 
 typedef struct comparison {
     tess_mem *mem;
-    const char *tolerance, *model_only, *all, *json;
+    double tolerance;
+    const char *model_only, *all, *json;
     cli_progress progress;
     int n_shown;
     json_t *tensors; /* with --json */
@@ -108,10 +109,12 @@ static void show_tensor(void *self, const tess_diff_tensor *t)
 
 static tess_status compare(comparison *c, const char *path_a, const char *path_b, tess_diff_summary *summary)
 {
-    tess_diff_options options = {
-        .model_only = c->model_only != NULL, .self = c, .tensor = show_tensor, .progress = report_progress};
+    tess_diff_options options = {.tolerance = c->tolerance,
+                                 .model_only = c->model_only != NULL,
+                                 .self = c,
+                                 .tensor = show_tensor,
+                                 .progress = report_progress};
     tess_catalog *a = NULL, *b = NULL;
-    TESS_TRY(cli_number("--tolerance", c->tolerance, 0, 1e30, &options.tolerance));
     tess_status status = tess_catalog_open(c->mem, path_a, &a);
     if (status == TESS_OK)
         status = tess_catalog_open(c->mem, path_b, &b);
@@ -127,10 +130,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     comparison c = {.mem = mem, .progress = {.doing = "compare"}};
     tess_diff_summary summary;
     const cli_flag flags[] = {
-        {"--tolerance", "T", "values with |a - b| <= T * max(1, |a|, |b|) do not differ (0)", &c.tolerance},
-        {"--model-only", NULL, "compare the models, without the optimizer's state", &c.model_only},
-        {"--all", NULL, "show tensors that are the same as well", &c.all},
-        {"--json", NULL, "print a JSON object (\"version\": 1), with every tensor", &c.json},
+        {"--tolerance", "T", "values with |a - b| <= T * max(1, |a|, |b|) do not differ (0)", .number = &c.tolerance,
+         .most = 1e30},
+        {"--model-only", NULL, "compare the models, without the optimizer's state", .text = &c.model_only},
+        {"--all", NULL, "show tensors that are the same as well", .text = &c.all},
+        {"--json", NULL, "print a JSON object (\"version\": 1), with every tensor", .text = &c.json},
     };
     int n = cli_parse(argc, argv, &cli_ckpt_diff, flags, 4);
     if (n != 2)

@@ -33,7 +33,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *add = NULL;
     (void)mem;
-    const cli_flag flags[] = {{"--add", NULL, "add keys that are not there", &add}};
+    const cli_flag flags[] = {{"--add", NULL, "add keys that are not there", .text = &add}};
     int n = cli_parse(argc, argv, &cli_ckpt_edit, flags, 1);
     if (n < 2)
         return cli_misuse(&cli_ckpt_edit, "%s", n == 0 ? "which checkpoint?" : "what is to change: key=value?");

@@ -198,9 +198,9 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     inspect_options o = {0};
     const cli_flag flags[] = {
-        {"--pieces", NULL, "also the pieces of each tensor: file, bytes, the rank that wrote it", &o.pieces},
-        {"--meta", NULL, "the metadata alone", &o.meta},
-        {"--json", NULL, "print a JSON object (\"version\": 1)", &o.json},
+        {"--pieces", NULL, "also the pieces of each tensor: file, bytes, the rank that wrote it", .text = &o.pieces},
+        {"--meta", NULL, "the metadata alone", .text = &o.meta},
+        {"--json", NULL, "print a JSON object (\"version\": 1)", .text = &o.json},
     };
     int n = cli_parse(argc, argv, &cli_ckpt_inspect, flags, 3);
     if (n < 1 || n > 2)

@@ -69,7 +69,8 @@ static tess_status print_json(const tess_ckpt_list *list)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *json = NULL;
-    const cli_flag flags[] = {{"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", &json}};
+    const cli_flag flags[] = {
+        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", .text = &json}};
     int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
     if (n != 1)
         return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder?" : "one folder at a time");

@@ -49,17 +49,16 @@ static tess_status prune(tess_ckpt_list *list, int64_t keep, bool dry)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *keep_text = NULL, *dry = NULL;
+    const char *dry = NULL;
     int64_t keep = 0;
-    const cli_flag flags[] = {{"--keep", "K", "how many stay: the newest that are good", &keep_text},
-                              {"--dry-run", NULL, "only say what would go", &dry}};
+    const cli_flag flags[] = {
+        {"--keep", "K", "how many stay: the newest that are good", .integer = &keep, .min = 1, .max = 1 << 30},
+        {"--dry-run", NULL, "only say what would go", .text = &dry}};
     int n = cli_parse(argc, argv, &cli_ckpt_prune, flags, 2);
-    if (n != 1 || keep_text == NULL)
+    if (n != 1 || keep == 0)
         return cli_misuse(&cli_ckpt_prune, "%s", n != 1 ? "name one folder" : "--keep says how many stay");
     tess_ckpt_list list;
-    tess_status status = cli_int("--keep", keep_text, 1, 1 << 30, &keep);
-    if (status == TESS_OK)
-        status = tess_ckpt_list_read(mem, argv[1], &list);
+    tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
     if (status != TESS_OK)
         return cli_end(status);
     status = prune(&list, keep, dry != NULL);

@@ -78,15 +78,11 @@ static int run_merge(tess_mem *mem, int argc, char **argv)
 
 static int run_split(tess_mem *mem, int argc, char **argv)
 {
-    const char *writers = NULL;
     int64_t n = 0;
-    const cli_flag flags[] = {{"-n", "N", "data files: as of so many ranks", &writers}};
+    const cli_flag flags[] = {{"-n", "N", "data files: as of so many ranks", .integer = &n, .min = 1, .max = 65536}};
     parse(argc, argv, &cli_ckpt_split, flags, 1);
-    if (writers == NULL)
+    if (n == 0)
         return cli_misuse(&cli_ckpt_split, "-n says in how many");
-    tess_status status = cli_int("-n", writers, 1, 65536, &n);
-    if (status != TESS_OK)
-        return cli_end(status);
     tess_rewrite_options options = {.target = TESS_TO_TESSERA, .n_files = (int)n, .step = -1};
     return rewrite(mem, argv, &options);
 }
@@ -95,7 +91,7 @@ static int run_extract(tess_mem *mem, int argc, char **argv)
 {
     const char *assets = NULL;
     const cli_flag flags[] = {
-        {"--assets", "DIR", "where config.json and tokenizer are (default: looked for around PATH)", &assets}};
+        {"--assets", "DIR", "where config.json and tokenizer are (default: looked for around PATH)", .text = &assets}};
     parse(argc, argv, &cli_ckpt_extract, flags, 1);
     tess_rewrite_options options = {
         .target = cli_target_of(argv[2], TESS_TO_HF), .bare_names = true, .step = -1, .assets = assets};

@@ -126,7 +126,7 @@ static tess_status verify_path(verification *v, const char *path)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     verification v = {.mem = mem};
-    const cli_flag flags[] = {{"--newest", NULL, "only the newest checkpoint of a folder", &v.newest}};
+    const cli_flag flags[] = {{"--newest", NULL, "only the newest checkpoint of a folder", .text = &v.newest}};
     int n = cli_parse(argc, argv, &cli_ckpt_verify, flags, 1);
     if (n == 0)
         return cli_misuse(&cli_ckpt_verify, "which checkpoint?");

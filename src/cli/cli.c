@@ -44,15 +44,41 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
     return NULL;
 }
 
-/* Where the value of `flag` goes; NULL: it was given too often. */
-static const char **place_of(const cli_flag *flag)
+/* TESS_E_INVALID: not a number, or outside the range. */
+static tess_status read_value(const cli_flag *f, const char *text)
 {
-    if (flag->value == NULL || strstr(flag->value, " ...") == NULL)
-        return flag->text;
-    for (int i = 0; i < CLI_REPEATS; i++)
-        if (flag->text[i] == NULL)
-            return &flag->text[i];
-    return NULL;
+    char *end;
+    errno = 0;
+    if (f->integer != NULL) {
+        long long value = strtoll(text, &end, 10);
+        TESS_CHECK(*text != '\0' && *end == '\0' && errno == 0, TESS_E_INVALID, "%s: '%.60s' is not an integer",
+                   f->name, text);
+        TESS_CHECK(value >= f->min && value <= f->max, TESS_E_INVALID, "%s: %lld is outside %lld .. %lld", f->name,
+                   value, (long long)f->min, (long long)f->max);
+        *f->integer = value;
+    } else {
+        double value = strtod(text, &end);
+        TESS_CHECK(*text != '\0' && *end == '\0', TESS_E_INVALID, "%s: '%.60s' is not a number", f->name, text);
+        TESS_CHECK(value >= f->least && value <= f->most, TESS_E_INVALID, "%s: %g is outside %g .. %g", f->name, value,
+                   f->least, f->most);
+        *f->number = value;
+    }
+    return TESS_OK;
+}
+
+/* Stores a flag's value, or ends the process. */
+static void store(const cli_command *command, const cli_flag *f, const char *text)
+{
+    bool repeats = f->value != NULL && strstr(f->value, " ...") != NULL;
+    int n = 0;
+    while (repeats && n < CLI_REPEATS && f->text[n] != NULL)
+        n++;
+    if (n == CLI_REPEATS)
+        cli_exit(cli_misuse(command, "%s may be given %d times", f->name, CLI_REPEATS));
+    if (f->text != NULL)
+        f->text[n] = text;
+    if ((f->integer != NULL || f->number != NULL) && read_value(f, text) != TESS_OK)
+        cli_exit(cli_end(TESS_E_INVALID));
 }
 
 /* ": did you mean 'BEFORE NAME'?" for the name that is nearest to `word`, or "". */
@@ -101,10 +127,7 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
                 cli_exit(cli_misuse(command, "%s needs a value: %s", flag->name, flag->value));
             value = argv[++i];
         }
-        const char **place = place_of(flag);
-        if (place == NULL)
-            cli_exit(cli_misuse(command, "%s may be given %d times", flag->name, CLI_REPEATS));
-        *place = value != NULL ? value : "";
+        store(command, flag, value != NULL ? value : "");
     }
     return n_positional;
 }
@@ -170,35 +193,10 @@ int cli_end(tess_status status)
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks)
 {
     int64_t n = 0;
-    TESS_TRY(cli_int("-n", text, 1, JOB_MAX_RANKS, &n));
+    const cli_flag flag = {"-n", .integer = &n, .min = 1, .max = JOB_MAX_RANKS};
+    if (text != NULL)
+        TESS_TRY(read_value(&flag, text));
     return tess_ranks_count((int)n, ranks);
-}
-
-tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value)
-{
-    if (text == NULL)
-        return TESS_OK;
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    TESS_CHECK(*text != '\0' && *end == '\0' && errno == 0, TESS_E_INVALID, "%s: '%.60s' is not an integer", flag,
-               text);
-    TESS_CHECK(number >= min && number <= max, TESS_E_INVALID, "%s: %lld is outside %lld .. %lld", flag, number,
-               (long long)min, (long long)max);
-    *value = number;
-    return TESS_OK;
-}
-
-tess_status cli_number(const char *flag, const char *text, double min, double max, double *value)
-{
-    if (text == NULL)
-        return TESS_OK;
-    char *end;
-    double number = strtod(text, &end);
-    TESS_CHECK(*text != '\0' && *end == '\0', TESS_E_INVALID, "%s: '%.60s' is not a number", flag, text);
-    TESS_CHECK(number >= min && number <= max, TESS_E_INVALID, "%s: %g is outside %g .. %g", flag, number, min, max);
-    *value = number;
-    return TESS_OK;
 }
 
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype)

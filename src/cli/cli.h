@@ -18,6 +18,8 @@ typedef struct cli_flag {
                         * "FILE ...": may be given CLI_REPEATS times */
     const char *help;
     const char **text; /* receives the value, or "" for a switch; "FILE ...": CLI_REPEATS + 1 of them, all NULL */
+    int64_t *integer, min, max;  /* receives the value as an integer in min .. max */
+    double *number, least, most; /* ... as a number in least .. most */
 } cli_flag;
 
 /* `name` is one word, or two: "ckpt ls". Lists of commands show the first line of `help`. */
@@ -50,9 +52,6 @@ int cli_end(tess_status status);
 /* Prints "tessera: <message>" with the usage of `command`; returns TESS_EXIT_BAD_INPUT. */
 int cli_misuse(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* NULL text leaves *value unchanged. The message of TESS_E_INVALID names the flag and the range. */
-tess_status cli_int(const char *flag, const char *text, int64_t min, int64_t max, int64_t *value);
-tess_status cli_number(const char *flag, const char *text, double min, double max, double *value);
 /* tess_ranks_count of the value of -n; NULL: -n was not given. */
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
 /* "float32" or "bfloat16"; with `stored` also "float16", which nothing computes in. NULL: TESS_DTYPE_COUNT. */

@@ -15,6 +15,7 @@ enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPU
 typedef struct flag_set {
     cli_flag flags[MAX_FLAGS];
     const char *sections[MAX_FLAGS], *texts[MAX_FLAGS];
+    double tolerance_percent;
     int n;
 } flag_set;
 
@@ -33,22 +34,23 @@ static void add_section(flag_set *set, const char *section)
     for (int i = 0; table != NULL && i < table->n_rows && set->n < MAX_FLAGS; i++) {
         const tess_option *row = &table->rows[i];
         set->sections[set->n] = section;
-        set->flags[set->n] = (cli_flag){row->key, value_name(row), row->help, &set->texts[set->n]};
+        set->flags[set->n] = (cli_flag){row->key, value_name(row), row->help, .text = &set->texts[set->n]};
         set->n++;
     }
 }
 
 static void collect_flags(flag_set *set, const char *bench)
 {
-    static const cli_flag output[N_OUTPUT_FLAGS] = {
-        {"--json", "[=FILE]", "write the report as JSON to FILE, else to standard output", NULL},
-        {"--compare", "OLD.json", "compare with an older report; exit code 1 when a row is slower", NULL},
-        {"--tolerance", "PERCENT", "how much slower a row may be, default 10", NULL},
+    const cli_flag output[N_OUTPUT_FLAGS] = {
+        {"--json", "[=FILE]", "write the report as JSON to FILE, else to standard output", .text = &set->texts[0]},
+        {"--compare", "OLD.json", "compare with an older report; exit code 1 when a row is slower",
+         .text = &set->texts[1]},
+        {"--tolerance", "PERCENT", "how much slower a row may be, default 10", .number = &set->tolerance_percent,
+         .most = 1000},
     };
-    for (set->n = 0; set->n < N_OUTPUT_FLAGS; set->n++) {
+    set->tolerance_percent = 10;
+    for (set->n = 0; set->n < N_OUTPUT_FLAGS; set->n++)
         set->flags[set->n] = output[set->n];
-        set->flags[set->n].text = &set->texts[set->n];
-    }
     add_section(set, "common");
     add_section(set, bench);
 }
@@ -89,18 +91,17 @@ static tess_status measure(const bench_session *s, bool *slower)
     const flag_set *set = s->set;
     const char *json = set->texts[0];
     bool json_on_stdout = json != NULL && json[0] == '\0';
-    double percent = 10;
     tess_bench_options options;
     tess_bench_report *report;
     tess_bench_comparison comparison = {0};
-    TESS_TRY(cli_number("--tolerance", set->texts[2], 0, 1000, &percent));
     TESS_TRY(set_options(set, &options));
     TESS_TRY(tess_bench_report_create(s->mem, s->bench->name, s->table, &report));
     tess_status status = run_one(s, &options, report);
     if (status == TESS_OK && json != NULL && s->prints)
         status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
     if (status == TESS_OK && s->old != NULL && s->prints)
-        status = tess_bench_compare(s->old, tess_bench_report_json(report), percent / 100, s->table, &comparison);
+        status = tess_bench_compare(s->old, tess_bench_report_json(report), set->tolerance_percent / 100, s->table,
+                                    &comparison);
     tess_bench_report_destroy(&report);
     *slower = comparison.n_slower > 0;
     return status;

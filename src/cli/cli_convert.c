@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 
 typedef struct convert_options {
-    const char *to, *dtype_text, *shard_text, *files_text, *step_text;
+    const char *to, *dtype_text;
     const char *assets, *model_only, *no_check;
     tess_target target;
     tess_dtype dtype;
@@ -28,31 +28,30 @@ static tess_status read_options(const char *out, convert_options *o)
 {
     tess_target target = cli_target_of(out, TESS_TO_HF);
     o->target = target != TESS_TARGETS ? target : TESS_TO_HF;
-    o->step = -1;
     if (o->to != NULL)
         TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
     TESS_TRY(cli_dtype("--dtype", o->dtype_text, true, &o->dtype));
-    TESS_TRY(cli_int("--shard-size", o->shard_text, 1, 1 << 30, &o->shard_mb));
-    TESS_TRY(cli_int("--files", o->files_text, 1, 65536, &o->files));
     bool cut = o->target == TESS_TO_DCP || o->target == TESS_TO_MEGATRON || o->target == TESS_TO_TESSERA;
-    TESS_CHECK(o->files_text == NULL || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
+    TESS_CHECK(o->files == 0 || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
                tess_target_name(o->target));
-    return cli_int("--step", o->step_text, 0, INT64_MAX, &o->step);
+    return TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    convert_options o = {0};
+    convert_options o = {.step = -1};
     const cli_flag flags[] = {
-        {"--to", "FORMAT", "hf, safetensors, torch, dcp, megatron, tessera (by OUT's ending; hf for a folder)", &o.to},
+        {"--to", "FORMAT", "hf, safetensors, torch, dcp, megatron, tessera (by OUT's ending; hf for a folder)",
+         .text = &o.to},
         {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",
-         &o.dtype_text},
-        {"--model-only", NULL, "without the optimizer (hf always is)", &o.model_only},
-        {"--shard-size", "MB", "hf: largest weight file (5000)", &o.shard_text},
-        {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)", &o.files_text},
-        {"--step", "N", "the training's step, where IN does not state it", &o.step_text},
-        {"--assets", "DIR", "hf: the folder of config.json and tokenizer (default: around IN)", &o.assets},
-        {"--no-check", NULL, "do not read the output again to compare it", &o.no_check},
+         .text = &o.dtype_text},
+        {"--model-only", NULL, "without the optimizer (hf always is)", .text = &o.model_only},
+        {"--shard-size", "MB", "hf: largest weight file (5000)", .integer = &o.shard_mb, .min = 1, .max = 1 << 30},
+        {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)",
+         .integer = &o.files, .min = 1, .max = 65536},
+        {"--step", "N", "the training's step, where IN does not state it", .integer = &o.step, .max = INT64_MAX},
+        {"--assets", "DIR", "hf: the folder of config.json and tokenizer (default: around IN)", .text = &o.assets},
+        {"--no-check", NULL, "do not read the output again to compare it", .text = &o.no_check},
     };
     int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 2)

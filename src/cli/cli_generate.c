@@ -134,44 +134,36 @@ static tess_status show_results(generate_session *s)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *prompt = NULL, *file = NULL, *max_new = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL,
-               *seed = NULL, *dtype_text = NULL, *threads_text = NULL, *logprobs = NULL, *batch_text = NULL;
+    static generate_session s;
+    const char *prompt = NULL, *file = NULL, *dtype_text = NULL;
+    int64_t max_new_tokens = 128, seed = 0, threads = 0, batch = 8;
+    tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     const cli_flag flags[] = {
-        {"--prompt", "TEXT", "text to continue", &prompt},
-        {"--prompts", "FILE", "one prompt a line (blank lines are passed over), generated together", &file},
-        {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", &max_new},
-        {"--temperature", "T", "0 is greedy (0.8)", &temperature},
-        {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", &top_k},
-        {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", &top_p},
-        {"--seed", "N", "the same seed draws the same text (0)", &seed},
-        {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", &logprobs},
-        {"--batch", "N", "prompts that run at once (8)", &batch_text},
-        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
-        {"--threads", "N", "default: all cores", &threads_text},
+        {"--prompt", "TEXT", "text to continue", .text = &prompt},
+        {"--prompts", "FILE", "one prompt a line (blank lines are passed over), generated together", .text = &file},
+        {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", .integer = &max_new_tokens,
+         .max = 1 << 24},
+        {"--temperature", "T", "0 is greedy (0.8)", .number = &sampling.temperature, .most = 100},
+        {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", .integer = &sampling.top_k, .max = 1 << 30},
+        {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", .number = &sampling.top_p,
+         .most = 1},
+        {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
+        {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &s.logprobs},
+        {"--batch", "N", "prompts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
+        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
+        {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
 
-    static generate_session s;
-    s.mem = mem;
-    s.logprobs = logprobs;
-    int64_t max_new_tokens = 128, top_k_value = 0, seed_value = 0, threads = 0, batch = 8;
-    tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     tess_dtype dtype;
     tess_reporter reporter = {cli_print_line, NULL};
     tess_encoder *encoder = NULL;
     tess_status status;
-    TESS_GOTO(cli_int("--max-new-tokens", max_new, 0, 1 << 24, &max_new_tokens), parsed);
-    TESS_GOTO(cli_number("--temperature", temperature, 0, 100, &sampling.temperature), parsed);
-    TESS_GOTO(cli_int("--top-k", top_k, 0, 1 << 30, &top_k_value), parsed);
-    TESS_GOTO(cli_number("--top-p", top_p, 0, 1, &sampling.top_p), parsed);
-    TESS_GOTO(cli_int("--seed", seed, 0, INT64_MAX, &seed_value), parsed);
-    TESS_GOTO(cli_int("--batch", batch_text, 1, 4096, &batch), parsed);
-    TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
+    s.mem = mem;
+    sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    sampling.top_k = top_k_value;
-    sampling.seed = (uint64_t)seed_value;
     TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, (int)threads, &reporter, &s.m), parsed);
     TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
     status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);

@@ -5,19 +5,18 @@
 static int run(tess_mem *mem, int argc, char **argv)
 {
     (void)mem;
-    const char *n_ranks = NULL, *grace = NULL, *trace = NULL;
+    const char *n_ranks = NULL, *trace = NULL;
     tess_ranks ranks = {0};
     tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = tess_exit_notice};
     const cli_flag flags[] = {
-        {"-n", "RANKS", "processes to start (1)", &n_ranks},
-        {"--grace", "SECONDS", "time for the others to end once a rank is lost (5)", &grace},
-        {"--trace", "FOLDER", "keep each rank's last events there, for `tessera trace FOLDER`", &trace}};
+        {"-n", "RANKS", "processes to start (1)", .text = &n_ranks},
+        {"--grace", "SECONDS", "time for the others to end once a rank is lost (5)", .number = &options.grace_s,
+         .most = 1e6},
+        {"--trace", "FOLDER", "keep each rank's last events there, for `tessera trace FOLDER`", .text = &trace}};
     int n = cli_parse(argc, argv, &cli_run, flags, 3);
     if (n == 0)
         return cli_misuse(&cli_run, "name the program to run");
     tess_status status = cli_count_ranks(n_ranks, &ranks);
-    if (status == TESS_OK)
-        status = cli_number("--grace", grace, 0, 1e6, &options.grace_s);
     if (status != TESS_OK)
         return cli_end(status);
     argv[n + 1] = NULL;

@@ -11,7 +11,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_own_command command;
     bool is_rank = tess_launch_is_rank();
     tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */
-    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", &n_ranks}};
+    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks}};
     int n = cli_parse(argc, argv, &cli_train, flags, 1);
     if (n == 0)
         return cli_misuse(&cli_train, "name a configuration file");

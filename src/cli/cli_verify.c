@@ -7,7 +7,8 @@
 enum { DIFFERENT = 5 };
 
 typedef struct verify_options {
-    const char *ranks, *steps, *kernels, *json, *all;
+    const char *ranks, *kernels, *json, *all;
+    int64_t steps;
 } verify_options;
 
 static void show_progress(void *self, const char *text)
@@ -55,23 +56,24 @@ static tess_status count_ranks(const verify_options *o, int *n)
 static tess_status run_options(const verify_options *o, tess_mem *mem, int n_words, char **words, bool *same)
 {
     static tess_config config;
-    tess_verify_plan plan = {.config = &config, .steps = 3, .reference_kernels = o->kernels, .note = show_progress};
+    tess_verify_plan plan = {
+        .config = &config, .steps = o->steps, .reference_kernels = o->kernels, .note = show_progress};
     TESS_TRY(count_ranks(o, &plan.ranks));
-    TESS_TRY(cli_int("--steps", o->steps, 1, TESS_VERIFY_MAX_STEPS, &plan.steps));
     TESS_TRY(tess_config_load(mem, words[0], words + 1, n_words - 1, &config));
     return verify(mem, o, &plan, same);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    verify_options o = {0};
+    verify_options o = {.steps = 3};
     bool same = false;
-    const cli_flag flags[] = {{"-n", "RANKS", "ranks of the layout, on this machine (2)", &o.ranks},
-                              {"--steps", "N", "steps to compare (3)", &o.steps},
-                              {"--against-kernels", "NAME",
-                               "kernel table of the one rank (ref, avx2, ...): compares tables as well", &o.kernels},
-                              {"--all", NULL, "list every tensor that differs", &o.all},
-                              {"--json", NULL, "print the result as JSON", &o.json}};
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "ranks of the layout, on this machine (2)", .text = &o.ranks},
+        {"--steps", "N", "steps to compare (3)", .integer = &o.steps, .min = 1, .max = TESS_VERIFY_MAX_STEPS},
+        {"--against-kernels", "NAME", "kernel table of the one rank (ref, avx2, ...): compares tables as well",
+         .text = &o.kernels},
+        {"--all", NULL, "list every tensor that differs", .text = &o.all},
+        {"--json", NULL, "print the result as JSON", .text = &o.json}};
     int n = cli_parse(argc, argv, &cli_verify, flags, 5);
     if (n == 0)
         return cli_misuse(&cli_verify, "name a configuration file");

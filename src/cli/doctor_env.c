@@ -10,16 +10,15 @@
 enum { MOST_BYTES = 16 << 20 };
 
 typedef struct env_options {
-    const char *file, *pid, *json;
+    const char *file, *json;
+    int64_t pid; /* 0: not given */
     const char *knowledge[CLI_REPEATS + 1];
 } env_options;
 
-static tess_status read_process(const char *pid, tess_buffer *text)
+static tess_status read_process(int64_t pid, tess_buffer *text)
 {
     char path[64], piece[4096];
-    int64_t number = 0;
-    TESS_TRY(cli_int("--pid", pid, 1, INT32_MAX, &number));
-    snprintf(path, sizeof(path), "/proc/%d/environ", (int)number);
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return tess_os_error("read", path);
@@ -43,7 +42,7 @@ static tess_status read_environment(const env_options *o, tess_buffer *text)
         tess_mem_free(text->mem, data);
         return status;
     }
-    if (o->pid != NULL)
+    if (o->pid != 0)
         return read_process(o->pid, text);
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
         TESS_TRY(tess_buffer_append(text, *entry, strlen(*entry) + 1));
@@ -70,15 +69,16 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     env_options o = {0};
     const cli_flag flags[] = {
-        {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", &o.file},
-        {"--pid", "PID", "the environment that this process was started with", &o.pid},
-        {"--json", NULL, "as JSON", &o.json},
+        {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", .text = &o.file},
+        {"--pid", "PID", "the environment that this process was started with", .integer = &o.pid, .min = 1,
+         .max = INT32_MAX},
+        {"--json", NULL, "as JSON", .text = &o.json},
         {"--knowledge", "FILE ...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
-         o.knowledge},
+         .text = o.knowledge},
     };
     int n = cli_parse(argc, argv, &cli_doctor_env, flags, sizeof(flags) / sizeof(flags[0]));
     int n_files = 0, n_findings = 0;
-    if (n > 0 || (o.file != NULL && o.pid != NULL))
+    if (n > 0 || (o.file != NULL && o.pid != 0))
         return cli_misuse(&cli_doctor_env, "name one environment: --file or --pid, or none for this one");
     while (o.knowledge[n_files] != NULL)
         n_files++;

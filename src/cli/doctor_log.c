@@ -7,7 +7,8 @@
 enum { MOST_HITS = 8 };
 
 typedef struct log_options {
-    const char *search, *list, *json, *world;
+    const char *search, *list, *json;
+    int64_t world; /* 0: not given */
     const char *knowledge[CLI_REPEATS + 1];
 } log_options;
 
@@ -33,16 +34,15 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_o
 {
     tess_survey survey;
     tess_log_diagnosis diagnosis;
-    int64_t world = 0;
-    TESS_TRY(cli_int("--world", o->world, 1, LOG_MOST_RANKS, &world));
+    int world = (int)o->world;
     tess_status status = tess_survey_begin(mem, knowledge, &survey);
     if (status == TESS_OK)
         status = read_files(&survey, files, n_files);
     if (status == TESS_OK && world > 0 && world < survey.n_ranks)
-        fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", (int)world,
+        fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", world,
                 survey.n_ranks - 1, survey.n_ranks);
     if (status == TESS_OK) {
-        tess_log_judge(&survey, (int)world, &diagnosis);
+        tess_log_judge(&survey, world, &diagnosis);
         *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
         status =
             o->json != NULL ? tess_log_print_json(&survey, &diagnosis, out) : tess_log_print(&survey, &diagnosis, out);
@@ -79,12 +79,13 @@ static int run(tess_mem *mem, int argc, char **argv)
     log_options o = {0};
     const cli_flag flags[] = {
         {"--search", "WORDS", "entries about a symptom that has no text: --search 'hang at the end of an epoch'",
-         &o.search},
-        {"--list", NULL, "all entries", &o.list},
-        {"--world", "N", "ranks of the job, where the logs do not say", &o.world},
-        {"--json", NULL, "as JSON", &o.json},
+         .text = &o.search},
+        {"--list", NULL, "all entries", .text = &o.list},
+        {"--world", "N", "ranks of the job, where the logs do not say", .integer = &o.world, .min = 1,
+         .max = LOG_MOST_RANKS},
+        {"--json", NULL, "as JSON", .text = &o.json},
         {"--knowledge", "FILE ...", "more entries; ~/.config/tessera/errors.yaml is read where there is one",
-         o.knowledge},
+         .text = o.knowledge},
     };
     int n = cli_parse(argc, argv, &cli_doctor_log, flags, sizeof(flags) / sizeof(flags[0]));
     int n_files = 0, code = TESS_EXIT_OK;

@@ -73,10 +73,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_own_command command;
     const char *n_ranks = NULL, *list = NULL;
     tess_status status = tess_own_command_of(argc + 1, argv - 1, &command); /* cli_parse reorders argv */
-    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine that work together (1)", &n_ranks},
-                              {"--only", "NAME,...", "these checks alone", &p.only},
-                              {"--list", NULL, "name all checks, what they look at and their thresholds", &list},
-                              {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", &s.json}};
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "processes on this machine that work together (1)", .text = &n_ranks},
+        {"--only", "NAME,...", "these checks alone", .text = &p.only},
+        {"--list", NULL, "name all checks, what they look at and their thresholds", .text = &list},
+        {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", .text = &s.json}};
     int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 4);
     if (list != NULL)
         return list_checks();

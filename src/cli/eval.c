@@ -24,17 +24,18 @@ static void show_progress(void *context, int64_t n_tokens)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *data = NULL, *per_token = NULL, *seq_text = NULL, *dtype_text = NULL, *threads_text = NULL,
-               *json = NULL, *text_key = NULL;
+    const char *data = NULL, *per_token = NULL, *dtype_text = NULL, *json = NULL, *text_key = NULL;
+    int64_t seq_len = 0, threads = 0;
     const cli_flag flags[] = {
-        {"--data", "FILE", "text, or .jsonl with one document a line", &data},
-        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", &text_key},
+        {"--data", "FILE", "text, or .jsonl with one document a line", .text = &data},
+        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &text_key},
         {"--per-token", NULL, "JSON lines: number of the token (1: the first one predicted), id, log-probability",
-         &per_token},
-        {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", &seq_text},
-        {"--json", NULL, "the result as one JSON line", &json},
-        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", &dtype_text},
-        {"--threads", "N", "default: all cores", &threads_text},
+         .text = &per_token},
+        {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &seq_len, .min = 2,
+         .max = 1 << 24},
+        {"--json", NULL, "the result as one JSON line", .text = &json},
+        {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
+        {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
     int n = cli_parse(argc, argv, &cli_eval, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1 || data == NULL)
@@ -43,11 +44,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_model_folder m = {0};
     tess_evaluation result;
     tess_dtype dtype;
-    int64_t seq_len = 0, threads = 0;
     tess_reporter reporter = {cli_print_line, NULL};
     tess_status status;
-    TESS_GOTO(cli_int("--seq-len", seq_text, 2, 1 << 24, &seq_len), parsed);
-    TESS_GOTO(cli_int("--threads", threads_text, 1, 1024, &threads), parsed);
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, (int)threads, &reporter, &m), parsed);
     status = tess_evaluate_file(&m, data, text_key, seq_len, per_token != NULL ? print_token : NULL, show_progress,

@@ -45,10 +45,10 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     static tess_mpirun_job hosts;
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
-    const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", &list},
-                              {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", &file},
-                              {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", &mpi_name},
-                              {"--dry-run", NULL, "print the mpirun line and stop", &dry}};
+    const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
+                              {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
+                              {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", .text = &mpi_name},
+                              {"--dry-run", NULL, "print the mpirun line and stop", .text = &dry}};
     int n = cli_parse(argc, argv, &cli_launch, flags, 4);
     if (list == NULL && file == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE");

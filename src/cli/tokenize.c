@@ -119,20 +119,19 @@ opened:
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *vocab_text = NULL, *out = NULL, *literal = NULL, *special = NULL;
+    const char *out = NULL, *literal = NULL, *special = NULL;
     int64_t vocab = 4096;
     const cli_flag flags[] = {
-        {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", &vocab_text},
-        {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", &out},
-        {"--text", "TEXT", "encode, decode: this instead of a file", &literal},
-        {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", &special},
+        {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", .integer = &vocab,
+         .min = 257, .max = 1000000},
+        {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", .text = &out},
+        {"--text", "TEXT", "encode, decode: this instead of a file", .text = &literal},
+        {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", .text = &special},
     };
     int n = cli_parse(argc, argv, &cli_tokenize, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 2)
         return cli_misuse(&cli_tokenize, "say what to do, and with which file");
-    tess_status status = cli_int("--vocab-size", vocab_text, 257, 1000000, &vocab);
-    if (status != TESS_OK)
-        return cli_end(status);
+    tess_status status;
     const char *file = n > 2 ? argv[3] : NULL;
     bool training = strcmp(argv[1], "train") == 0;
     if (!training && (n > 3 || (file != NULL && literal != NULL)))

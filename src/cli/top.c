@@ -10,7 +10,7 @@ enum { NO_SUCH_JOB = 3 };
 
 typedef struct top_options {
     const char *what;
-    const char *once, *json, *interval, *width;
+    const char *once, *json, *interval;
     double interval_s;
     int64_t n_columns; /* 0: all */
 } top_options;
@@ -74,21 +74,18 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     top_options o = {.interval_s = 1};
     const cli_flag flags[] = {
-        {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", &o.once},
-        {"--width", "COLUMNS", "of what --once prints: leaves out the least important columns (all)", &o.width},
-        {"--json", NULL, "print it once as JSON, a line a job", &o.json},
-        {"--interval", "SECONDS", "between two snapshots (1); with --once: rates of that time", &o.interval}};
+        {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", .text = &o.once},
+        {"--width", "COLUMNS", "of what --once prints: leaves out the least important columns (all)",
+         .integer = &o.n_columns, .min = 1, .max = 10000},
+        {"--json", NULL, "print it once as JSON, a line a job", .text = &o.json},
+        {"--interval", "SECONDS", "between two snapshots (1); with --once: rates of that time", .text = &o.interval,
+         .number = &o.interval_s, .least = 0.01, .most = 3600}};
     int n = cli_parse(argc, argv, &cli_top, flags, 4);
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
-    tess_status status = cli_number("--interval", o.interval, 0.01, 3600, &o.interval_s);
-    if (status == TESS_OK)
-        status = cli_int("--width", o.width, 1, 10000, &o.n_columns);
-    if (status != TESS_OK)
-        return cli_end(status);
     bool once = o.once != NULL || o.json != NULL || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
-    status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
+    tess_status status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
     int code = cli_end(status);
     return status == TESS_E_NOT_FOUND ? NO_SUCH_JOB : code;
 }

@@ -14,30 +14,24 @@ typedef struct top_view {
     tess_mem *mem;
     const char *what;
     double interval_s;
-    tess_live_job jobs[TESS_LIVE_MAX]; /* to choose from */
+    tess_live_job jobs[TESS_LIVE_MAX]; /* of the list */
     int n_jobs, chosen;
-    tess_live_job live;              /* the one looked at; closed once it has ended */
+    tess_live_job live;              /* the job that is shown; closed once it has ended */
     tess_top_snapshot *now, *before; /* before: the newest with fewer steps than now */
     int first_rank, n_rows;
-    bool looking, ended, done;
+    bool shows_job, ended, done; /* not shows_job: shows the list */
 } top_view;
 
-/* ---- The terminal
- * ----------------------------------------------------------------------------------------------------- */
-/* Asked first, because newterm loses memory over a terminal that it does not know. */
-static bool knows_terminal(void)
-{
-    int error;
-    if (setupterm(NULL, STDOUT_FILENO, &error) != OK)
-        return false;
-    del_curterm(cur_term);
-    return true;
-}
+/* ---- The terminal ---- */
 
 static SCREEN *open_terminal(void)
 {
+    int error;
     setlocale(LC_CTYPE, ""); /* names may be UTF-8 */
-    SCREEN *screen = knows_terminal() ? newterm(NULL, stdout, stdin) : NULL;
+    if (setupterm(NULL, STDOUT_FILENO, &error) != OK)
+        return NULL; /* newterm leaks memory on a terminal that it does not know */
+    del_curterm(cur_term);
+    SCREEN *screen = newterm(NULL, stdout, stdin);
     if (screen == NULL)
         return NULL;
     cbreak();
@@ -58,7 +52,6 @@ static SCREEN *open_terminal(void)
     return screen;
 }
 
-/* Without colours the letters of a bar tell its phases. */
 static attr_t attributes_of(tess_top_style style)
 {
     switch (style) {
@@ -87,11 +80,11 @@ static void end_line(void *self)
 {
     (void)self;
     int row = getcury(stdscr);
-    move(row + 1 < LINES ? row + 1 : row, 0); /* what does not fit writes over the last line */
+    move(row + 1 < LINES ? row + 1 : row, 0); /* lines that do not fit overwrite the last one */
 }
 
-/* ---- One job
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- One job ---- */
+
 static uint64_t steps_of(const tess_top_snapshot *s)
 {
     uint64_t most = 0;
@@ -100,7 +93,7 @@ static uint64_t steps_of(const tess_top_snapshot *s)
     return most;
 }
 
-static tess_status look(top_view *v)
+static tess_status read_job(top_view *v)
 {
     tess_top_snapshot *next;
     if (v->ended)
@@ -113,7 +106,7 @@ static tess_status look(top_view *v)
     }
     tess_top_snapshot_destroy(&v->now);
     v->now = next;
-    if (!next->running) { /* its memory should not outlive it for the sake of a page */
+    if (!next->running) { /* frees the memory of the ended job */
         tess_live_close(&v->live);
         v->ended = true;
     }
@@ -123,7 +116,7 @@ static tess_status look(top_view *v)
 static void draw_job(top_view *v)
 {
     const tess_top_canvas canvas = {NULL, put, end_line};
-    /* A line that filled the last column would begin the next. */
+    /* A character in the last column would move the cursor to the next line. */
     tess_top_size size = {.width = COLS > 1 ? COLS - 1 : 1, .height = LINES > 1 ? LINES - 1 : 1};
     size.first_rank = v->first_rank;
     move(0, 0);
@@ -156,8 +149,8 @@ static void take_job_key(top_view *v, int key)
         scroll_ranks(v, -v->n_rows);
 }
 
-/* ---- The list of jobs
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The list of jobs ---- */
+
 static void close_jobs(top_view *v)
 {
     for (int i = 0; i < v->n_jobs; i++)
@@ -170,10 +163,10 @@ static void choose(top_view *v, int chosen)
     v->live = v->jobs[chosen];
     v->jobs[chosen] = v->jobs[--v->n_jobs];
     close_jobs(v);
-    v->looking = true;
+    v->shows_job = true;
 }
 
-/* Keeps the choice on the job that it was on. */
+/* Finds the jobs again; the choice stays on its job. */
 static tess_status list_jobs(top_view *v)
 {
     int pid = v->n_jobs > 0 ? v->jobs[v->chosen].pid : 0;
@@ -215,16 +208,16 @@ static void take_list_key(top_view *v, int key)
         choose(v, v->chosen);
 }
 
-/* ---- The loop
- * --------------------------------------------------------------------------------------------------------- */
-/* Until a key (true), the end of the job, another size of the terminal (EINTR), or the deadline. */
-static bool wait_for_news(const top_view *v, double until_s)
+/* ---- The loop ---- */
+
+/* Waits for a key (true), the end of the job, another size of the terminal (EINTR), or the deadline. */
+static bool wait_for_event(const top_view *v, double until_s)
 {
     double rest_s = until_s - tess_os_now_s();
-    bool watches = v->looking && !v->ended && v->live.pid_fd >= 0;
-    struct pollfd news[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                             {.fd = watches ? v->live.pid_fd : -1, .events = POLLIN}};
-    return poll(news, 2, rest_s > 0 ? (int)(rest_s * 1000) + 1 : 0) > 0 && news[0].revents != 0;
+    bool watches = v->shows_job && !v->ended && v->live.pid_fd >= 0;
+    struct pollfd events[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = watches ? v->live.pid_fd : -1, .events = POLLIN}};
+    return poll(events, 2, rest_s > 0 ? (int)(rest_s * 1000) + 1 : 0) > 0 && events[0].revents != 0;
 }
 
 static void take_key(top_view *v, int key)
@@ -233,13 +226,13 @@ static void take_key(top_view *v, int key)
         clear();
     else if (key == 'q' || key == 'Q')
         v->done = true;
-    else if (v->looking)
+    else if (v->shows_job)
         take_job_key(v, key);
     else
         take_list_key(v, key);
 }
 
-/* All keys that have come. Input that is ready but holds none is at its end: the terminal is gone. */
+/* Takes all pending keys. Input that is ready without a key is at its end: the terminal is gone. */
 static void take_keys(top_view *v, bool ready)
 {
     int key = getch();
@@ -251,7 +244,7 @@ static void take_keys(top_view *v, bool ready)
 static tess_status draw(top_view *v)
 {
     erase();
-    if (v->looking)
+    if (v->shows_job)
         draw_job(v);
     else
         TESS_TRY(draw_list(v));
@@ -259,25 +252,21 @@ static tess_status draw(top_view *v)
     return TESS_OK;
 }
 
-static tess_status read_anew(top_view *v)
-{
-    if (!v->looking)
-        TESS_TRY(list_jobs(v));
-    return v->looking ? look(v) : TESS_OK;
-}
-
 static tess_status run(top_view *v)
 {
     double next_s = 0;
     while (!v->done) {
-        bool was_looking = v->looking, ended = v->looking && !v->ended && !tess_live_running(&v->live);
+        bool showed_job = v->shows_job, ended = v->shows_job && !v->ended && !tess_live_running(&v->live);
         if (tess_os_now_s() >= next_s || ended) {
-            TESS_TRY(read_anew(v));
+            if (!v->shows_job)
+                TESS_TRY(list_jobs(v));
+            if (v->shows_job)
+                TESS_TRY(read_job(v));
             next_s = tess_os_now_s() + v->interval_s;
         }
         TESS_TRY(draw(v));
-        take_keys(v, wait_for_news(v, next_s));
-        if (v->looking && !was_looking)
+        take_keys(v, wait_for_event(v, next_s));
+        if (v->shows_job && !showed_job)
             next_s = 0;
     }
     return TESS_OK;
@@ -286,9 +275,9 @@ static tess_status run(top_view *v)
 tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s)
 {
     top_view v = {.mem = mem, .what = what, .interval_s = interval_s};
-    tess_status status = list_jobs(&v); /* says what is wrong before the screen is taken */
-    if (status == TESS_OK && v.looking)
-        status = look(&v);
+    tess_status status = list_jobs(&v); /* before the screen is cleared, so that an error can be read */
+    if (status == TESS_OK && v.shows_job)
+        status = read_job(&v);
     SCREEN *screen = NULL;
     if (status == TESS_OK && (screen = open_terminal()) == NULL)
         status = TESS_FAIL(TESS_E_UNSUPPORTED, "this terminal (TERM=%s) cannot show a page: use --once",
@@ -300,7 +289,7 @@ tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s)
         delscreen(screen);
     }
     close_jobs(&v);
-    if (v.looking && !v.ended)
+    if (v.shows_job && !v.ended)
         tess_live_close(&v.live);
     tess_top_snapshot_destroy(&v.now);
     tess_top_snapshot_destroy(&v.before);

@@ -14,7 +14,8 @@ enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 static const double patience_s = 0.75;
 
 typedef struct trace_options {
-    const char *json, *last, *rank, *perfetto, *flight_recorder;
+    const char *json, *perfetto, *flight_recorder;
+    int64_t last, rank; /* 0 and -1: not given */
 } trace_options;
 
 /* A running job is read from its memory, which holds more than its folder. Once the launcher has ended and written
@@ -58,12 +59,13 @@ static tess_status write_dumps(const tess_history *history, const char *folder)
 
 static tess_status format_report(const tess_report *report, const trace_options *options, tess_buffer *out)
 {
-    if (options->last == NULL && options->rank == NULL)
+    if (options->last == 0 && options->rank < 0)
         return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
-    int64_t rank = report->diagnosis.n_ranks > 0 ? report->diagnosis.ranks[0] : 0, n = DEFAULT_LAST;
-    TESS_TRY(cli_int("--rank", options->rank, 0, report->history->world - 1, &rank));
-    TESS_TRY(cli_int("--last", options->last, 1, 1 << 24, &n));
-    return tess_report_last(report, (int)rank, (size_t)n, out);
+    int culprit = report->diagnosis.n_ranks > 0 ? report->diagnosis.ranks[0] : 0, last = report->history->world - 1;
+    TESS_CHECK(options->rank <= last, TESS_E_INVALID, "--rank: %lld is outside 0 .. %d", (long long)options->rank,
+               last);
+    return tess_report_last(report, options->rank >= 0 ? (int)options->rank : culprit,
+                            options->last > 0 ? (size_t)options->last : DEFAULT_LAST, out);
 }
 
 static int code_of(const tess_diagnosis *diagnosis)
@@ -90,14 +92,15 @@ static tess_status report_on(tess_mem *mem, const tess_history *history, const t
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    trace_options options = {0};
+    trace_options options = {.rank = -1};
     const cli_flag flags[] = {
-        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", &options.json},
-        {"--last", "N", "print the newest N operations of a rank instead of the screen", &options.last},
-        {"--rank", "R", "which rank --last is about (default: the culprit)", &options.rank},
-        {"--perfetto", "FILE", "also write a timeline for ui.perfetto.dev", &options.perfetto},
+        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", .text = &options.json},
+        {"--last", "N", "print the newest N operations of a rank instead of the screen", .integer = &options.last,
+         .min = 1, .max = 1 << 24},
+        {"--rank", "R", "which rank --last is about (default: the culprit)", .integer = &options.rank, .max = 1 << 24},
+        {"--perfetto", "FILE", "also write a timeline for ui.perfetto.dev", .text = &options.perfetto},
         {"--flight-recorder", "OUT", "also write PyTorch Flight Recorder dumps: JSON, and OUT/pickle for torchfrtrace",
-         &options.flight_recorder},
+         .text = &options.flight_recorder},
     };
     int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1)

@@ -45,7 +45,8 @@ static void draw_bar(const tess_step_report *r)
                     100 * r->mfu, format_duration(r->eta_s, eta, sizeof(eta)));
 }
 
-static void keep_loss(cli_train_view *view, const tess_step_report *r)
+/* Adds a loss to the curve; merges pairs of points when it is full. */
+static void add_loss(cli_train_view *view, const tess_step_report *r)
 {
     if (view->n_points == 0 && view->n_in_point == 0)
         view->first_step = r->step;
@@ -64,7 +65,7 @@ static void keep_loss(cli_train_view *view, const tess_step_report *r)
     view->per_point *= 2;
 }
 
-/* " (+1.25z)" once it is known. */
+/* " (+1.25z)"; "": not known yet. */
 static const char *format_z(double z, char *text, size_t size)
 {
     text[0] = '\0';
@@ -75,7 +76,7 @@ static const char *format_z(double z, char *text, size_t size)
 
 static void on_step(void *self, const tess_step_report *r)
 {
-    keep_loss(self, r);
+    add_loss(self, r);
     if (r->log_line) {
         char tps[32], zloss[24], zgrad[24];
         cli_status_clear();
@@ -125,7 +126,7 @@ static void begin(void *self, const tess_config *config)
         printf("%s\n", config->job.description);
 }
 
-/* Loss over steps, ten lines high, two dots of Braille across and four down a character. */
+/* Draws loss over steps, ten lines high; a Braille character has two dots across and four down. */
 static void draw_curve(const cli_train_view *view)
 {
     enum { WIDTH = 60, HEIGHT = 10 };
@@ -161,7 +162,7 @@ static void draw_curve(const cli_train_view *view)
     }
 }
 
-/* The curve and what became of the run. */
+/* Prints the curve and the result of the run. */
 static void end(void *self, tess_status status, const tess_train_result *result)
 {
     const cli_train_view *view = self;

@@ -1,4 +1,4 @@
-/* How a training run looks: a progress bar on a terminal, torchtitan's log lines, the curve at the end. */
+/* Shows a training run: a progress bar on a terminal, log lines as torchtitan's, the loss curve at the end. */
 #ifndef TESS_CLI_TRAIN_VIEW_H
 #define TESS_CLI_TRAIN_VIEW_H
 
@@ -9,13 +9,13 @@ enum { CLI_CURVE_POINTS = 256 };
 typedef struct cli_train_view {
     double begin_s;
     bool saves, resumes;
-    /* Losses for the curve: pairs are merged when it is full, so each point stands for `per_point` steps. */
+    /* Points of the loss curve, each the mean of `per_point` steps. */
     double losses[CLI_CURVE_POINTS];
     int n_points, n_in_point;
     int64_t per_point, first_step, last_step;
 } cli_train_view;
 
-/* What the rank calls; `view` must stay where it is. */
+/* The functions that the rank calls; they point to `view`. */
 tess_train_view cli_train_view_of(cli_train_view *view);
 
 #endif

@@ -79,5 +79,5 @@ expect "no variable in a file" 2 "no line NAME=VALUE is in it" "$tessera" doctor
 printf 'UCX_TLS=foo\nCUDA_VISIBLE_DEVICES=0,1,x\n' >wrong.env
 expect "a transport that is none" 3 "wrong    UCX_TLS=foo" "$tessera" doctor env --file wrong.env
 expect "a GPU that is none" 3 "wrong    CUDA_VISIBLE_DEVICES=0,1,x" "$tessera" doctor env --file wrong.env
-expect "a doctor misspelt" 2 "did you mean 'log'" "$tessera" doctor logg
+expect "a doctor misspelt" 2 "did you mean 'doctor log'" "$tessera" doctor logg
 finish
