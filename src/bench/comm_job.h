@@ -86,7 +86,7 @@ tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, c
 /* ---- The bench, on one machine (comm.c) and in a job (comm_hosts.c) ---- */
 
 /* What a round measures; entries from COMM_OTHERS on belong to the setting. */
-enum { COMM_TIME, COMM_MIN, COMM_PRIVATE, COMM_OTHERS, COMM_MEDIANS = 9 };
+enum { COMM_TIME, COMM_MIN, COMM_LIMIT, COMM_PRIVATE, COMM_OTHERS, COMM_MEDIANS = 9 };
 
 typedef struct comm_bench {
     const struct comm_setting *setting;

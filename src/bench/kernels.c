@@ -39,10 +39,8 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
     int n = 0;
     tess_bench_race race = {.n_sides = 1, .side = {{subject->run, operands}}, .rounds = bench->rounds};
     race.budget_s = family->computes ? 3 : 2;
-    if (family->computes)
-        kernels_bench_limit_peak(bench, operands->shape->dtype, &race);
-    else
-        kernels_bench_limit_memory(bench, TESS_BENCH_TRIAD, &race);
+    kernels_limit peak = operands->shape->dtype == TESS_BF16 ? KERNELS_LIMIT_BF16 : KERNELS_LIMIT_F32;
+    kernels_bench_limit(bench, family->computes ? peak : KERNELS_LIMIT_TRIAD, &race);
     TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
     int n_rounds = race.n_rounds;
     double seconds = tess_bench_median(race.seconds[0], n_rounds);
@@ -50,7 +48,7 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
     values[n++] = units / seconds / 1e9;
     values[n++] = seconds * 1e3;
     if (!family->computes) {
-        kernels_bench_limit_peak(bench, TESS_F32, &race);
+        kernels_bench_limit(bench, KERNELS_LIMIT_F32, &race);
         TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
         values[n++] = tess_bench_median(race.seconds[0], race.n_rounds) * 1e3;
     }

@@ -6,43 +6,21 @@
 
 enum { PATTERN = 4093 };
 
-/* ---- Limits ---- */
-
-static double peak_bf16(void *stream)
+static double measure_limit(const void *self, int limit)
 {
-    return tess_peak_flops(stream, TESS_BF16);
+    const kernels_bench *bench = self;
+    if (limit == KERNELS_LIMIT_F32 || limit == KERNELS_LIMIT_BF16)
+        return tess_peak_flops(bench->stream, limit == KERNELS_LIMIT_BF16 ? TESS_BF16 : TESS_F32);
+    return tess_bench_traffic_rate(bench->arrays, limit == KERNELS_LIMIT_READ ? TESS_BENCH_READ : TESS_BENCH_TRIAD);
 }
 
-static double peak_f32(void *stream)
+void kernels_bench_limit(const kernels_bench *bench, kernels_limit limit, tess_bench_race *race)
 {
-    return tess_peak_flops(stream, TESS_F32);
+    race->measure_limit = measure_limit;
+    race->limit_self = bench;
+    race->limit = limit;
+    race->cold = limit == KERNELS_LIMIT_TRIAD || limit == KERNELS_LIMIT_READ;
 }
-
-static double triad(void *arrays)
-{
-    return tess_bench_traffic_rate(arrays, TESS_BENCH_TRIAD);
-}
-
-static double read_only(void *arrays)
-{
-    return tess_bench_traffic_rate(arrays, TESS_BENCH_READ);
-}
-
-void kernels_bench_limit_peak(const kernels_bench *bench, tess_dtype dtype, tess_bench_race *race)
-{
-    race->limit = dtype == TESS_BF16 ? peak_bf16 : peak_f32;
-    race->limit_self = bench->stream;
-    race->cold = false;
-}
-
-void kernels_bench_limit_memory(const kernels_bench *bench, tess_bench_traffic traffic, tess_bench_race *race)
-{
-    race->limit = traffic == TESS_BENCH_READ ? read_only : triad;
-    race->limit_self = bench->arrays;
-    race->cold = true;
-}
-
-/* ---- Operands ---- */
 
 /* A pattern of prime length, repeated: no two rows alike, and filled at the speed of memory. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out)

@@ -188,10 +188,10 @@ static tess_status add_row(const kernels_bench *bench, const char *name, ours *o
     tess_bench_race race = {.rounds = bench->rounds, .budget_s = 4};
     const tess_gemm *g = &o->g;
     int n = n_peers(bench);
-    if (g->m == 1) /* one row reads all of B from memory and computes little */
-        kernels_bench_limit_memory(bench, TESS_BENCH_READ, &race);
-    else
-        kernels_bench_limit_peak(bench, g->ab_dtype, &race);
+    kernels_limit limit = g->m == 1                  ? KERNELS_LIMIT_READ /* reads all of B, computes little */
+                          : g->ab_dtype == TESS_BF16 ? KERNELS_LIMIT_BF16
+                                                     : KERNELS_LIMIT_F32;
+    kernels_bench_limit(bench, limit, &race);
     TESS_TRY_CTX(race_peers(bench, o, &race, values + 3), "%s", name);
     double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k,
            seconds = tess_bench_median(race.seconds[0], race.n_rounds);

@@ -69,8 +69,13 @@ tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tes
 /* Frees operands; any may be NULL. */
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);
 
-/* Sets the limit of a race: arithmetic on `dtype`, or memory by `traffic` with cold caches. */
-void kernels_bench_limit_peak(const kernels_bench *bench, tess_dtype dtype, tess_bench_race *race);
-void kernels_bench_limit_memory(const kernels_bench *bench, tess_bench_traffic traffic, tess_bench_race *race);
+/* Sets the limit of a race: peak arithmetic, or memory traffic with cold caches. */
+typedef enum kernels_limit {
+    KERNELS_LIMIT_F32,
+    KERNELS_LIMIT_BF16,
+    KERNELS_LIMIT_TRIAD,
+    KERNELS_LIMIT_READ
+} kernels_limit;
+void kernels_bench_limit(const kernels_bench *bench, kernels_limit limit, tess_bench_race *race);
 
 #endif

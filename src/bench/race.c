@@ -36,7 +36,7 @@ static tess_status run_round(tess_bench_race *race, const int64_t *batch, int ro
     for (int i = 0; i < race->n_sides; i++) {
         if (race->n_sides > 1) /* threads of another library may still spin after its turn */
             nanosleep(&(struct timespec){.tv_nsec = (long)(PAUSE_S * 1e9)}, NULL);
-        double limit = race->cold || i == 0 ? race->limit(race->limit_self) : NAN;
+        double limit = race->cold || i == 0 ? race->measure_limit(race->limit_self, race->limit) : NAN;
         if (i == 0)
             race->limits[round] = limit;
         TESS_TRY(time_batch(&race->side[i], batch[i], &race->seconds[i][round]));

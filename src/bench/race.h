@@ -18,8 +18,9 @@ typedef struct tess_bench_race {
     tess_bench_side side[TESS_BENCH_MAX_SIDES];
     /* The machine's limit in units a second (flops, bytes), measured in every round. `cold`: measured before every
      * side, which evicts the caches, and a side runs once. */
-    double (*limit)(void *self);
-    void *limit_self;
+    double (*measure_limit)(const void *self, int limit);
+    const void *limit_self;
+    int limit;
     bool cold;
     int rounds; /* at most; fewer when they would take longer than budget_s, at least 1 */
     double budget_s;

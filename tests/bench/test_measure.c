@@ -26,9 +26,10 @@ static tess_status sleep_for(void *self)
     return TESS_OK;
 }
 
-static double thousand(void *self)
+static double thousand(const void *self, int limit)
 {
     (void)self;
+    (void)limit;
     return 1000;
 }
 
@@ -43,7 +44,7 @@ static tess_status break_down(void *self)
 static bool race_is_as_expected(double ours_s)
 {
     long ours = (long)(ours_s * 1e9), theirs = 3 * ours;
-    tess_bench_race race = {.n_sides = 2, .limit = thousand, .rounds = 3, .budget_s = 600};
+    tess_bench_race race = {.n_sides = 2, .measure_limit = thousand, .rounds = 3, .budget_s = 600};
     race.side[0] = (tess_bench_side){sleep_for, &ours};
     race.side[1] = (tess_bench_side){sleep_for, &theirs};
     EXPECT_OK(tess_bench_race_run(&race));
@@ -66,7 +67,7 @@ static void a_race_gives_ratios_and_the_share_of_the_limit(void)
 static void a_race_keeps_to_its_budget_and_reports_failures(void)
 {
     long ours = 20000000;
-    tess_bench_race race = {.n_sides = 1, .limit = thousand, .rounds = 50, .budget_s = 0.001};
+    tess_bench_race race = {.n_sides = 1, .measure_limit = thousand, .rounds = 50, .budget_s = 0.001};
     race.side[0] = (tess_bench_side){sleep_for, &ours};
     EXPECT_OK(tess_bench_race_run(&race));
     EXPECT_INT(race.n_rounds, 1);
