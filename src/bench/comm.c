@@ -15,44 +15,46 @@
 
 enum { MPI = COMM_OTHERS, MPI_RATIO, YIELD, YIELD_RATIO, PRIVATE_RATIO };
 
-static void add_peer(comm_bench *b, const comm_question *q, const comm_time *theirs, const comm_answer *ours, int time)
+static void add_peer(comm_bench *b, const comm_case *which, const comm_time *theirs, const comm_result *ours, int time)
 {
-    for (int i = 0; i < q->n_sizes; i++) {
+    for (int i = 0; i < which->n_sizes; i++) {
         b->samples[i][time][b->round] = theirs[i].median_us;
         b->samples[i][time + 1][b->round] = theirs[i].median_us / ours->window[i].median_us;
     }
 }
 
-static tess_status one_round(comm_bench *b, const comm_question *q, comm_answer *ours)
+static tess_status one_round(comm_bench *b, const comm_case *which, comm_result *ours)
 {
     comm_time theirs[COMM_PLAN_SIZES], yielding[COMM_PLAN_SIZES];
     bool has_mpi = b->mpi_program != NULL;
-    bool plain = has_mpi && q->ranks <= tess_os_cores(); /* with more ranks each message takes a time slice */
+    bool plain = has_mpi && which->ranks <= tess_os_cores(); /* with more ranks each message takes a time slice */
     if (plain)
-        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
-    TESS_TRY(comm_job_ours(q, ours));
+        TESS_TRY(comm_job_mpi(which, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
+    TESS_TRY(comm_job_ours(which, ours));
     if (has_mpi)
-        TESS_TRY(comm_job_mpi(q, &(comm_peer){b->mpi_program, true, MPI_PATIENCE_S}, yielding));
-    for (int i = 0; i < q->n_sizes; i++) {
-        double least_us = comm_op_traffic(q->op, q->dtype, q->bytes[i], q->ranks) / ours->memory_bytes_per_s * 1e6;
-        if (q->op->sized && q->bytes[i] * (size_t)q->ranks > tess_bench_cache_bytes(3)) /* else caches may hold it */
+        TESS_TRY(comm_job_mpi(which, &(comm_peer){b->mpi_program, true, MPI_PATIENCE_S}, yielding));
+    for (int i = 0; i < which->n_sizes; i++) {
+        double least_us =
+            comm_op_traffic(which->op, which->dtype, which->bytes[i], which->ranks) / ours->memory_bytes_per_s * 1e6;
+        if (which->op->sized &&
+            which->bytes[i] * (size_t)which->ranks > tess_bench_cache_bytes(3)) /* else caches may hold it */
             b->samples[i][COMM_LIMIT][b->round] = 100 * least_us / ours->window[i].median_us;
-        if (has_mpi && q->op->sized)
+        if (has_mpi && which->op->sized)
             b->samples[i][PRIVATE_RATIO][b->round] =
                 (plain ? theirs : yielding)[i].median_us / ours->private[i].median_us;
     }
     if (plain)
-        add_peer(b, q, theirs, ours, MPI);
+        add_peer(b, which, theirs, ours, MPI);
     if (has_mpi)
-        add_peer(b, q, yielding, ours, YIELD);
+        add_peer(b, which, yielding, ours, YIELD);
     return TESS_OK;
 }
 
 /* The order of `columns`. */
-static void figures(const comm_bench *b, const comm_question *q, int i, const double *m, double *values)
+static void figures(const comm_bench *b, const comm_case *which, int i, const double *m, double *values)
 {
     (void)b;
-    (void)q;
+    (void)which;
     (void)i;
     memcpy(values, m + COMM_LIMIT, (COMM_MEDIANS - COMM_LIMIT) * sizeof(values[0]));
 }
@@ -75,7 +77,7 @@ static tess_status find_mpi(comm_bench *b, char *program, size_t size)
         tess_bench_beside("mpi_collectives", program, size);
     int n_ops;
     comm_time time;
-    comm_question probe = {.op = comm_op_list(&n_ops), .dtype = TESS_F32, .ranks = 2, .n_sizes = 1, .bytes = {256}};
+    comm_case probe = {.op = comm_op_list(&n_ops), .dtype = TESS_F32, .ranks = 2, .n_sizes = 1, .bytes = {256}};
     tess_status status = TESS_E_NOT_FOUND;
     if (strcmp(named, "none") != 0 && access(program, X_OK) == 0)
         status = comm_job_mpi(&probe, &(comm_peer){program, true, MPI_PATIENCE_S}, &time);

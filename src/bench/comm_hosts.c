@@ -1,5 +1,5 @@
 /* All collectives over the ranks of a job that MPI (or another launcher) has started, mostly over several hosts, and
- * what the hosts' links carry. Every rank asks the same questions; the figures are rank 0's. */
+ * what the hosts' links carry. All ranks measure the same cases; the figures are rank 0's. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,24 +9,24 @@
 #include "comm/shm/control.h"
 #include "job/environment.h"
 
-static tess_status one_round(comm_bench *b, const comm_question *q, comm_answer *ours)
+static tess_status one_round(comm_bench *b, const comm_case *which, comm_result *ours)
 {
-    TESS_TRY(comm_job_measure(q, b->team, true, ours->window));
-    return q->op->sized ? comm_job_measure(q, b->team, false, ours->private) : TESS_OK;
+    TESS_TRY(comm_job_measure(which, b->team, true, ours->window));
+    return which->op->sized ? comm_job_measure(which, b->team, false, ours->private) : TESS_OK;
 }
 
 /* Bytes of the busiest link; NAN: nothing crosses, or data so short that it travels with the posts. */
-static double crossing(const comm_bench *b, const comm_question *q, size_t bytes)
+static double crossing(const comm_bench *b, const comm_case *which, size_t bytes)
 {
-    double wide = q->op->reduces ? 4.0 / (double)tess_dtype_size(q->dtype) : 1;
-    double most = comm_cross_most(q->op->crossing, &b->map, (double)bytes, wide);
-    return most > 0 && bytes / (size_t)q->ranks > CONTROL_INLINE ? most : NAN;
+    double wide = which->op->reduces ? 4.0 / (double)tess_dtype_size(which->dtype) : 1;
+    double most = comm_cross_most(which->op->crossing, &b->map, (double)bytes, wide);
+    return most > 0 && bytes / (size_t)which->ranks > CONTROL_INLINE ? most : NAN;
 }
 
-static void figures(const comm_bench *b, const comm_question *q, int i, const double *m, double *values)
+static void figures(const comm_bench *b, const comm_case *which, int i, const double *m, double *values)
 {
     double link = b->options->comm.link_gbit, iperf = b->options->comm.iperf_gbit;
-    double cross = crossing(b, q, q->bytes[i]), gbit = cross * 8 / m[COMM_TIME] * 1e-3;
+    double cross = crossing(b, which, which->bytes[i]), gbit = cross * 8 / m[COMM_TIME] * 1e-3;
     values[0] = cross;
     values[1] = gbit;
     values[2] = link > 0 ? 100 * gbit / link : NAN;

@@ -35,27 +35,27 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
     return TESS_OK;
 }
 
-static tess_status alloc_buffers(const comm_question *q, tess_team *team, bool window, size_t bytes, comm_call *call)
+static tess_status alloc_buffers(const comm_case *which, tess_team *team, bool window, size_t bytes, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
-    *call = (comm_call){.team = team, .dtype = q->dtype};
+    *call = (comm_call){.team = team, .dtype = which->dtype};
     if (window)
         TESS_TRY(tess_window_alloc(team, TESS_POOL_COMM, bytes, "in", &call->in));
     else
         TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, bytes, "in", &call->in));
-    if (window && q->op->shares)
+    if (window && which->op->shares)
         TESS_TRY(tess_shared_alloc(team, TESS_POOL_COMM, bytes, "out", &call->out));
     else if (window)
         TESS_TRY(tess_window_alloc(team, TESS_POOL_COMM, bytes, "out", &call->out));
     else
         TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, bytes, "out", &call->out));
     memset(call->in, 0, bytes);
-    if (!q->op->shares || tess_team_rank(team) == 0)
+    if (!which->op->shares || tess_team_rank(team) == 0)
         memset(call->out, 0, bytes);
     return tess_barrier(team, NULL);
 }
 
-static void free_buffers(const comm_question *q, bool window, comm_call *call)
+static void free_buffers(const comm_case *which, bool window, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(call->team));
     if (!window) {
@@ -64,27 +64,27 @@ static void free_buffers(const comm_question *q, bool window, comm_call *call)
         return;
     }
     tess_window_free(call->team, call->in);
-    if (q->op->shares)
+    if (which->op->shares)
         tess_shared_free(call->team, call->out);
     else
         tess_window_free(call->team, call->out);
 }
 
-tess_status comm_job_measure(const comm_question *q, tess_team *team, bool window, comm_time *times)
+tess_status comm_job_measure(const comm_case *which, tess_team *team, bool window, comm_time *times)
 {
     size_t most = 4096;
     comm_call call;
-    for (int i = 0; i < q->n_sizes; i++)
-        most = q->bytes[i] > most ? q->bytes[i] : most;
-    TESS_TRY(alloc_buffers(q, team, window, 2 * most, &call));
-    for (int i = 0; i < q->n_sizes; i++) {
+    for (int i = 0; i < which->n_sizes; i++)
+        most = which->bytes[i] > most ? which->bytes[i] : most;
+    TESS_TRY(alloc_buffers(which, team, window, 2 * most, &call));
+    for (int i = 0; i < which->n_sizes; i++) {
         comm_time time;
-        call.bytes = q->bytes[i];
-        TESS_TRY(measure(q->op, &call, &time));
+        call.bytes = which->bytes[i];
+        TESS_TRY(measure(which->op, &call, &time));
         if (tess_team_rank(team) == 0)
             times[i] = time;
     }
-    free_buffers(q, window, &call);
+    free_buffers(which, window, &call);
     return TESS_OK;
 }
 
@@ -107,19 +107,19 @@ static tess_status measure_memory(tess_team *team, double *bytes_per_s)
 
 static tess_status run(tess_runtime *rt, const void *plan, void *result)
 {
-    const comm_question *q = plan;
-    comm_answer *answer = result;
+    const comm_case *which = plan;
+    comm_result *times = result;
     tess_team *team = tess_runtime_team(rt);
-    if (q->op->sized)
-        TESS_TRY(measure_memory(team, &answer->memory_bytes_per_s));
-    TESS_TRY(comm_job_measure(q, team, true, answer->window));
-    return q->op->sized ? comm_job_measure(q, team, false, answer->private) : TESS_OK;
+    if (which->op->sized)
+        TESS_TRY(measure_memory(team, &times->memory_bytes_per_s));
+    TESS_TRY(comm_job_measure(which, team, true, times->window));
+    return which->op->sized ? comm_job_measure(which, team, false, times->private) : TESS_OK;
 }
 
-tess_status comm_job_ours(const comm_question *q, comm_answer *answer)
+tess_status comm_job_ours(const comm_case *which, comm_result *result)
 {
-    const tess_bench_ranks ranks = {.n = q->ranks, .bind = true, .run = run, .plan = q};
-    TESS_TRY_CTX(tess_bench_ranks_run(&ranks, answer, sizeof(*answer)), "measuring %s on %d ranks", q->op->name,
-                 q->ranks);
+    const tess_bench_ranks ranks = {.n = which->ranks, .bind = true, .run = run, .plan = which};
+    TESS_TRY_CTX(tess_bench_ranks_run(&ranks, result, sizeof(*result)), "measuring %s on %d ranks", which->op->name,
+                 which->ranks);
     return TESS_OK;
 }

@@ -40,38 +40,38 @@ double comm_op_bus_factor(const comm_op *op, int ranks);
 /* The fewest bytes that all ranks together can read and write. */
 double comm_op_traffic(const comm_op *op, tess_dtype dtype, size_t bytes, int ranks);
 
-/* ---- Questions ---- */
+/* ---- Cases ---- */
 
 typedef struct comm_time {
     double median_us, min_us; /* 0: not measured */
 } comm_time;
 
-typedef struct comm_question {
+typedef struct comm_case {
     const comm_op *op;
     tess_dtype dtype;
     int ranks;
     int n_sizes;
     size_t bytes[COMM_PLAN_SIZES];
-} comm_question;
+} comm_case;
 
 /* The name of a row: "all_gather float32 1.00 MiB, 4 ranks". */
-void comm_question_name(const comm_question *question, size_t bytes, char *name, size_t size);
+void comm_case_name(const comm_case *which, size_t bytes, char *name, size_t size);
 /* Sets the sizes of the wanted rows, rounded up to equal blocks for all ranks. */
-void comm_question_sizes(comm_question *question, const tess_bench_options *options);
+void comm_case_sizes(comm_case *which, const tess_bench_options *options);
 
 /* Our times, by size, with buffers that peers can read (windows) and private ones; and the bandwidth of all ranks
  * together before, the better of copy and triad with streaming stores. */
-typedef struct comm_answer {
+typedef struct comm_result {
     comm_time window[COMM_PLAN_SIZES], private[COMM_PLAN_SIZES];
     double memory_bytes_per_s;
-} comm_answer;
+} comm_result;
 
-/* Measures with the ranks of `team`, question->ranks of them. `window`: in windows, else in private memory. Rank 0 gets
+/* Measures with the ranks of `team`, which->ranks of them. `window`: in windows, else in private memory. Rank 0 gets
  * `times` (n_sizes). Collective. */
-tess_status comm_job_measure(const comm_question *question, tess_team *team, bool window, comm_time *times);
+tess_status comm_job_measure(const comm_case *which, tess_team *team, bool window, comm_time *times);
 
 /* Measures with ranks that are started for it. */
-tess_status comm_job_ours(const comm_question *question, comm_answer *answer);
+tess_status comm_job_ours(const comm_case *which, comm_result *result);
 
 typedef struct comm_peer {
     const char *program; /* the path of mpi_collectives */
@@ -81,7 +81,7 @@ typedef struct comm_peer {
 
 /* Measures MPI through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
  * hung and was killed. */
-tess_status comm_job_mpi(const comm_question *question, const comm_peer *peer, comm_time *times);
+tess_status comm_job_mpi(const comm_case *which, const comm_peer *peer, comm_time *times);
 
 /* ---- The bench, on one machine (comm.c) and in a job (comm_hosts.c) ---- */
 
@@ -104,10 +104,9 @@ typedef struct comm_setting {
     const tess_bench_column *columns; /* after those that every table has */
     int n_columns;
     /* Measures a round of ours, and sets its samples from COMM_OTHERS on. */
-    tess_status (*round)(comm_bench *bench, const comm_question *question, comm_answer *ours);
+    tess_status (*round)(comm_bench *bench, const comm_case *which, comm_result *ours);
     /* The values of `columns` for size number `i`, from the medians. */
-    void (*figures)(const comm_bench *bench, const comm_question *question, int i, const double *medians,
-                    double *values);
+    void (*figures)(const comm_bench *bench, const comm_case *which, int i, const double *medians, double *values);
 } comm_setting;
 
 /* Measures all collectives and adds their table. */

@@ -30,10 +30,10 @@ static void add(command *c, const char *argument)
     c->argv[c->n] = NULL;
 }
 
-static void fill(command *c, const comm_question *q, const comm_peer *peer)
+static void fill(command *c, const comm_case *which, const comm_peer *peer)
 {
     *c = (command){0};
-    snprintf(c->ranks, sizeof(c->ranks), "%d", q->ranks);
+    snprintf(c->ranks, sizeof(c->ranks), "%d", which->ranks);
     add(c, "mpirun");
     add(c, "--oversubscribe");
     if (geteuid() == 0)
@@ -46,10 +46,10 @@ static void fill(command *c, const comm_question *q, const comm_peer *peer)
     add(c, "-n");
     add(c, c->ranks);
     add(c, peer->program);
-    add(c, q->op->peer);
-    add(c, tess_dtype_name(q->dtype));
-    for (int i = 0; i < q->n_sizes; i++) {
-        snprintf(c->bytes[i], sizeof(c->bytes[i]), "%zu", q->bytes[i]);
+    add(c, which->op->peer);
+    add(c, tess_dtype_name(which->dtype));
+    for (int i = 0; i < which->n_sizes; i++) {
+        snprintf(c->bytes[i], sizeof(c->bytes[i]), "%zu", which->bytes[i]);
         add(c, c->bytes[i]);
     }
 }
@@ -112,14 +112,14 @@ static bool read_line(child *ch, char *line)
     return false;
 }
 
-static int read_times(child *ch, const comm_question *q, comm_time *times)
+static int read_times(child *ch, const comm_case *which, comm_time *times)
 {
     int n = 0;
     char line[LINE_BYTES];
-    while (n < q->n_sizes && read_line(ch, line)) {
+    while (n < which->n_sizes && read_line(ch, line)) {
         size_t bytes;
         comm_time time;
-        if (sscanf(line, "%zu %lf %lf", &bytes, &time.median_us, &time.min_us) == 3 && bytes == q->bytes[n])
+        if (sscanf(line, "%zu %lf %lf", &bytes, &time.median_us, &time.min_us) == 3 && bytes == which->bytes[n])
             times[n++] = time;
     }
     return n;
@@ -150,19 +150,19 @@ static void finish(child *ch)
         ;
 }
 
-tess_status comm_job_mpi(const comm_question *q, const comm_peer *peer, comm_time *times)
+tess_status comm_job_mpi(const comm_case *which, const comm_peer *peer, comm_time *times)
 {
     command c;
     child ch = {.patience_s = peer->patience_s};
-    fill(&c, q, peer);
+    fill(&c, which, peer);
     TESS_TRY(start(&c, &ch));
-    int n = read_times(&ch, q, times);
+    int n = read_times(&ch, which, times);
     finish(&ch);
     TESS_CHECK(!ch.late, TESS_E_TIMEOUT,
                "mpirun was ended after %g s without %s %s of %zu bytes on %d ranks (%s): --mpi none leaves it out",
-               peer->patience_s, n < q->n_sizes ? "a figure for" : "an end after", q->op->peer,
-               q->bytes[n < q->n_sizes ? n : n - 1], q->ranks, peer->program);
-    TESS_CHECK(n == q->n_sizes && WIFEXITED(ch.state) && WEXITSTATUS(ch.state) == 0, TESS_E_NOT_FOUND,
-               "mpirun gave no figures of %s on %d ranks (%s)", q->op->peer, q->ranks, peer->program);
+               peer->patience_s, n < which->n_sizes ? "a figure for" : "an end after", which->op->peer,
+               which->bytes[n < which->n_sizes ? n : n - 1], which->ranks, peer->program);
+    TESS_CHECK(n == which->n_sizes && WIFEXITED(ch.state) && WEXITSTATUS(ch.state) == 0, TESS_E_NOT_FOUND,
+               "mpirun gave no figures of %s on %d ranks (%s)", which->op->peer, which->ranks, peer->program);
     return TESS_OK;
 }

@@ -9,29 +9,29 @@
 
 /* ---- Rows and their names ---- */
 
-void comm_question_name(const comm_question *q, size_t bytes, char *name, size_t size)
+void comm_case_name(const comm_case *which, size_t bytes, char *name, size_t size)
 {
     char amount[32];
-    int at = snprintf(name, size, "%s", q->op->name);
-    if (q->op->sized)
-        at += snprintf(name + at, size - (size_t)at, "%s %s %s", q->op->reduces ? " sum" : "",
-                       tess_dtype_name(q->dtype), tess_format_bytes((double)bytes, amount, sizeof(amount)));
-    snprintf(name + at, size - (size_t)at, ", %d ranks", q->ranks);
+    int at = snprintf(name, size, "%s", which->op->name);
+    if (which->op->sized)
+        at += snprintf(name + at, size - (size_t)at, "%s %s %s", which->op->reduces ? " sum" : "",
+                       tess_dtype_name(which->dtype), tess_format_bytes((double)bytes, amount, sizeof(amount)));
+    snprintf(name + at, size - (size_t)at, ", %d ranks", which->ranks);
 }
 
-void comm_question_sizes(comm_question *q, const tess_bench_options *options)
+void comm_case_sizes(comm_case *which, const tess_bench_options *options)
 {
     size_t most = (size_t)options->comm.max_bytes, factor = (size_t)options->comm.factor;
-    size_t unit = (size_t)q->ranks * 64;
-    q->n_sizes = 0;
-    for (size_t bytes = (size_t)options->comm.min_bytes; bytes <= most && q->n_sizes < COMM_PLAN_SIZES;
+    size_t unit = (size_t)which->ranks * 64;
+    which->n_sizes = 0;
+    for (size_t bytes = (size_t)options->comm.min_bytes; bytes <= most && which->n_sizes < COMM_PLAN_SIZES;
          bytes *= factor) {
         char name[128];
-        size_t even = q->op->sized ? (bytes + unit - 1) / unit * unit : 0;
-        comm_question_name(q, even, name, sizeof(name));
-        if (tess_bench_wanted(options, name) && (q->n_sizes == 0 || q->bytes[q->n_sizes - 1] != even))
-            q->bytes[q->n_sizes++] = even;
-        if (!q->op->sized)
+        size_t even = which->op->sized ? (bytes + unit - 1) / unit * unit : 0;
+        comm_case_name(which, even, name, sizeof(name));
+        if (tess_bench_wanted(options, name) && (which->n_sizes == 0 || which->bytes[which->n_sizes - 1] != even))
+            which->bytes[which->n_sizes++] = even;
+        if (!which->op->sized)
             return;
     }
 }
@@ -48,43 +48,43 @@ tess_status comm_check_sizes(const tess_bench_options *options)
 
 enum { N_COMMON = 6 }; /* columns of every table */
 
-static tess_status add_rows(const comm_bench *b, const comm_question *q)
+static tess_status add_rows(const comm_bench *b, const comm_case *which)
 {
-    for (int i = 0; i < q->n_sizes; i++) {
+    for (int i = 0; i < which->n_sizes; i++) {
         char name[128];
-        double m[COMM_MEDIANS], bytes = (double)q->bytes[i];
-        comm_question_name(q, q->bytes[i], name, sizeof(name));
+        double m[COMM_MEDIANS], bytes = (double)which->bytes[i];
+        comm_case_name(which, which->bytes[i], name, sizeof(name));
         for (int k = 0; k < COMM_MEDIANS; k++)
             m[k] = tess_bench_median(b->samples[i][k], b->rounds);
-        double algbw = q->op->sized ? bytes / m[COMM_TIME] * 1e-3 : NAN;
-        double values[TESS_BENCH_MAX_COLUMNS] = {bytes,        bytes / (double)tess_dtype_size(q->dtype),
+        double algbw = which->op->sized ? bytes / m[COMM_TIME] * 1e-3 : NAN;
+        double values[TESS_BENCH_MAX_COLUMNS] = {bytes,        bytes / (double)tess_dtype_size(which->dtype),
                                                  m[COMM_TIME], m[COMM_MIN],
-                                                 algbw,        algbw * comm_op_bus_factor(q->op, q->ranks)};
-        b->setting->figures(b, q, i, m, values + N_COMMON);
+                                                 algbw,        algbw * comm_op_bus_factor(which->op, which->ranks)};
+        b->setting->figures(b, which, i, m, values + N_COMMON);
         TESS_TRY(tess_bench_report_row(b->report, name, values));
     }
     return TESS_OK;
 }
 
-static tess_status measure(comm_bench *b, comm_question *q)
+static tess_status measure(comm_bench *b, comm_case *which)
 {
-    comm_question_sizes(q, b->options);
-    if (q->n_sizes == 0)
+    comm_case_sizes(which, b->options);
+    if (which->n_sizes == 0)
         return TESS_OK;
     for (b->round = 0; b->round < b->rounds; b->round++) {
-        for (int i = 0; i < q->n_sizes; i++)
+        for (int i = 0; i < which->n_sizes; i++)
             for (int k = 0; k < COMM_MEDIANS; k++)
                 b->samples[i][k][b->round] = NAN;
-        comm_answer ours = {.memory_bytes_per_s = 0};
-        TESS_TRY(b->setting->round(b, q, &ours));
-        for (int i = 0; i < q->n_sizes; i++) {
+        comm_result ours = {.memory_bytes_per_s = 0};
+        TESS_TRY(b->setting->round(b, which, &ours));
+        for (int i = 0; i < which->n_sizes; i++) {
             b->samples[i][COMM_TIME][b->round] = ours.window[i].median_us;
             b->samples[i][COMM_MIN][b->round] = ours.window[i].min_us;
-            if (q->op->sized)
+            if (which->op->sized)
                 b->samples[i][COMM_PRIVATE][b->round] = ours.private[i].median_us;
         }
     }
-    return add_rows(b, q);
+    return add_rows(b, which);
 }
 
 tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
@@ -102,7 +102,7 @@ tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
     tess_status status = TESS_OK;
     for (int i = 0; i < n_ops; i++)
         for (int d = 0; d < (ops[i].sized ? 2 : 1) && status == TESS_OK; d++)
-            status = measure(b, &(comm_question){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks});
+            status = measure(b, &(comm_case){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks});
     tess_mem_free(mem, b->samples);
     return status;
 }

@@ -30,13 +30,13 @@ static tess_hosts_choice choice_of(int i)
     return (tess_hosts_choice){i / N_ROUND_SIZES, round_sizes[i % N_ROUND_SIZES]};
 }
 
-/* All sizes of the question by one choice. */
-static tess_status measure(const tuner *t, const comm_question *q, int choice, comm_time *times)
+/* All sizes of the case by one choice. */
+static tess_status measure(const tuner *t, const comm_case *which, int choice, comm_time *times)
 {
     tess_tuning *forced;
     TESS_TRY(tess_tuning_of(tess_runtime_mem(t->runtime), choice_of(choice), &forced));
     tess_tuning *before = tess_runtime_set_tuning(t->runtime, forced);
-    tess_status status = comm_job_measure(q, tess_runtime_team(t->runtime), true, times);
+    tess_status status = comm_job_measure(which, tess_runtime_team(t->runtime), true, times);
     forced = tess_runtime_set_tuning(t->runtime, before);
     tess_tuning_free(&forced);
     return status;
@@ -55,38 +55,39 @@ static int best_of(const double *time_us)
 }
 
 /* Adjacent sizes of one choice become one row, which ends half way to the next size. */
-static tess_status add_rows(const tuner *t, const comm_question *q, const int *best)
+static tess_status add_rows(const tuner *t, const comm_case *which, const int *best)
 {
-    for (int i = 0; i < q->n_sizes; i++) {
-        bool last = i + 1 == q->n_sizes;
+    for (int i = 0; i < which->n_sizes; i++) {
+        bool last = i + 1 == which->n_sizes;
         if (!last && best[i + 1] == best[i])
             continue;
-        TESS_TRY(tess_tuning_add(t->result, q->op->kind, last ? HOSTS_ANY_BYTES : (q->bytes[i] + q->bytes[i + 1]) / 2,
+        TESS_TRY(tess_tuning_add(t->result, which->op->kind,
+                                 last ? HOSTS_ANY_BYTES : (which->bytes[i] + which->bytes[i + 1]) / 2,
                                  choice_of(best[i])));
     }
     return TESS_OK;
 }
 
-static tess_status tune_operation(const tuner *t, comm_question *q)
+static tess_status tune_operation(const tuner *t, comm_case *which)
 {
     static comm_time times[N_CHOICES][COMM_PLAN_SIZES];
     int best[COMM_PLAN_SIZES];
-    comm_question_sizes(q, t->options);
-    if (q->n_sizes == 0)
+    comm_case_sizes(which, t->options);
+    if (which->n_sizes == 0)
         return TESS_OK;
     for (int c = 0; c < N_CHOICES; c++)
-        TESS_TRY(measure(t, q, c, times[c]));
-    for (int i = 0; i < q->n_sizes; i++) {
+        TESS_TRY(measure(t, which, c, times[c]));
+    for (int i = 0; i < which->n_sizes; i++) {
         char name[128];
         double us[N_CHOICES + 1];
         for (int c = 0; c < N_CHOICES; c++)
             us[c] = times[c][i].median_us;
         best[i] = best_of(us);
         us[N_CHOICES] = us[best[i]];
-        comm_question_name(q, q->bytes[i], name, sizeof(name));
+        comm_case_name(which, which->bytes[i], name, sizeof(name));
         TESS_TRY(tess_bench_report_row(t->report, name, us));
     }
-    return add_rows(t, q, best);
+    return add_rows(t, which, best);
 }
 
 static tess_status tune_all(const tuner *t)
@@ -105,7 +106,7 @@ static tess_status tune_all(const tuner *t)
     for (int i = 0; i < n_ops; i++)
         if (tess_tuning_knows((int)ops[i].kind))
             TESS_TRY(tune_operation(
-                t, &(comm_question){.op = &ops[i], .dtype = TESS_F32, .ranks = tess_runtime_world(t->runtime)}));
+                t, &(comm_case){.op = &ops[i], .dtype = TESS_F32, .ranks = tess_runtime_world(t->runtime)}));
     return TESS_OK;
 }
 

@@ -17,16 +17,16 @@ static void install(const char *script)
     EXPECT_INT(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
 }
 
-static comm_question ask_two_sizes(void)
+static comm_case two_sizes(void)
 {
     int n;
-    return (comm_question){.op = comm_op_list(&n), .dtype = TESS_F32, .ranks = 2, .n_sizes = 2, .bytes = {256, 1024}};
+    return (comm_case){.op = comm_op_list(&n), .dtype = TESS_F32, .ranks = 2, .n_sizes = 2, .bytes = {256, 1024}};
 }
 
 static void figures_are_read_and_other_lines_are_not(void)
 {
     comm_time times[2];
-    comm_question q = ask_two_sizes();
+    comm_case q = two_sizes();
     install("#!/bin/sh\necho hello\necho 256 3.5 3.25\necho 512 1 1\necho 1024 7 6\n");
     EXPECT_OK(comm_job_mpi(&q, &(comm_peer){"program", true, 600}, times));
     EXPECT(times[0].median_us == 3.5 && times[0].min_us == 3.25 && times[1].median_us == 7 && times[1].min_us == 6);
@@ -56,7 +56,7 @@ static bool rank_has_ended(void)
 static void expect_hanging(const char *script, const char *message)
 {
     comm_time times[2];
-    comm_question q = ask_two_sizes();
+    comm_case q = two_sizes();
     install(script);
     for (double limit_s = 1; limit_s < 100; limit_s *= 2) { /* a busy machine may not get as far as `message` */
         EXPECT_FAILS(comm_job_mpi(&q, &(comm_peer){"program", true, limit_s}, times), TESS_E_TIMEOUT, NULL);
